@@ -268,7 +268,7 @@ typedef struct ucudnnVertexOperation_t {
 } ucudnnVertexOperation_t;
 
 /*
- What the vertices of one kind compute.
+ The computation of the vertices of a kind.
  */
 typedef struct ucudnnVertexFunction_t {
   /*
@@ -304,7 +304,7 @@ typedef struct ucudnnVertexNetDescription_t {
    */
   int allowTf32;
   /*
-   Not 0: runs forward keep what runs backward need.
+   Not 0: runs forward keep the values that runs backward need.
    */
   int isTraining;
   /*
@@ -412,12 +412,12 @@ typedef struct ucudnnGraphsDescription_t {
   const int *children;
   /*
    [vertices] The kind of each vertex, the number of its function. Null: the number of slots decides; the function
-   with so many slots, else the first for any number.
+   for that number, else the first for any number.
    */
   const uint8_t *kinds;
   /*
-   [vertices] The row of the graph's inputs that each vertex pulls; -1 for none. A graph has so many rows of each
-   input as the largest says, and no more than vertices. Null: each vertex pulls the row of its number.
+   [vertices] The row of the graph's inputs that each vertex pulls; -1 for none. A graph has one row of each
+   input more than the largest number, and no more than vertices. Null: each vertex pulls the row of its number.
    */
   const int *rows;
 } ucudnnGraphsDescription_t;
@@ -483,7 +483,7 @@ typedef struct ucudnnVertexNetArguments_t {
    */
   void *const *parameterGradients;
   /*
-   Not 0: the parameters' gradients are added to what is there.
+   Not 0: the parameters' gradients are added to the numbers there.
    */
   int accumulatesGradients;
   /*
@@ -1035,7 +1035,7 @@ void ucudnnGetRnnErrorString(char *text, size_t textSizeInBytes);
 
  CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: isOnHost is 0, or
  configuration is not null. An error makes no net, and ucudnnGetVertexNetErrorString gives the details: the function,
- the operation, and what is accepted.
+ the operation, and the values that are accepted.
  */
 cudnnStatus_t ucudnnCreateVertexNet(ucudnnVertexNet_t *net,
                                     const struct ucudnnVertexNetDescription_t *description);
@@ -1108,7 +1108,7 @@ cudnnStatus_t ucudnnGetVertexNetMemorySize(ucudnnVertexNet_t net,
                                            size_t *reserveSizeInBytes);
 
 /*
- Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates what it packs matrices
+ Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates memory to pack matrices
  into, and with several hostThreads their queue allocates now and then. Runs of different batches may be under way at
  once, each with its own workspace, reserve and results; those of one batch follow each other. stream is null for a
  net on the host.
@@ -1151,7 +1151,7 @@ cudnnStatus_t ucudnnGetVertexNetText(ucudnnVertexNet_t net,
                                      size_t *neededSizeInBytes);
 
 /*
- Gets what runs a net, as a text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
+ Gets the executor of a net as text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
  */
 cudnnStatus_t ucudnnGetVertexNetConfiguration(ucudnnVertexNet_t net,
                                               char *text,

@@ -36,7 +36,7 @@ def x(v, width=4):
     return v.pull("x", width)
 
 
-#: What functions of any number of children refuse, and what they say behind the function's place.
+#: Refusals of functions of any number of children; the function's place stands before each text.
 FUNCTIONS = {
     "a value is known only when the net runs: a vertex function cannot depend on it": lambda v: bool(x(v)),
     "a value has no elements to go through: use chunk, or a slice": lambda v: list(x(v)),
@@ -162,7 +162,7 @@ def _very_long():
     return ucudnn.VertexNet({}, {0: lambda v: v.push(y=v.matmul("W", x(v)))}, owner)
 
 
-#: What is refused when a net is made, with the whole text.
+#: Refusals when a net is made, with the whole text.
 NETS = {
     "function 0, for 2 children: gather: slot 2; this function has slots 0 to 1": written(lambda v: v.gather(2), 2),
     "function 0, for 2 children: gather: slot -1; this function has slots 0 to 1": written(lambda v: v.gather(-1), 2),
@@ -236,7 +236,7 @@ def from_edges(*arguments, **more):
 
 ONE = [[[], [0]]]
 LARGEST = 2**31 - 1
-#: What is refused when graphs or batches are made.
+#: Refusals when graphs or batches are made.
 GRAPHS = {
     "children of graph 0: integers are accepted, not torch.float32": graphs([[[0.5], [0.0]]]),
     "children of graph 1: integers are accepted, not torch.bool": graphs([[[]], torch.tensor([[True]])]),
@@ -364,7 +364,7 @@ def _refused_step(loss="y", change=None, **step):
     return model.of(step=STEP | step)
 
 
-#: What is refused when a net runs.
+#: Refusals when a net runs.
 CALLS = {
     "a net is called with a batch, from Graphs.batch, not with Graphs": lambda: Model().net(ucudnn.Graphs(ONE)),
     "a net is called with a batch, from Graphs.batch, not with list": lambda: Model().net([0]),
@@ -460,7 +460,7 @@ class Refusals(unittest.TestCase):
     def test_counts_of_edges(self):
         with self.assertRaises(Refused):
             from_edges([[0], [1]], [3, -1])()
-        # No memory is taken for so many vertices.
+        # No memory is taken for as many vertices as these.
         with self.assertRaises(Refused):
             from_edges([[], []], [2**31 - 1] * 1000)()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .net import VertexNet
     from .vertex import Value, Vertex
 
-# What needs torch, or is seldom needed, is imported at its first use.
+# A module that needs torch, or is seldom needed, is imported at its first use.
 _LATER = {"Batch": "graphs", "Graphs": "graphs", "Value": "vertex", "Vertex": "vertex", "VertexNet": "net"}
 
 _HERE = os.path.dirname(os.path.abspath(__file__))

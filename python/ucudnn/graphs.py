@@ -71,7 +71,7 @@ def _repeated(values, counts):
     return values[torch.bincount(counts.cumsum(0), minlength=total + 1).cumsum(0)[:total]]
 
 
-# What is pickled are bytes. torch would share the memory of a tensor by a file's number; a tensor that is made to be
+# Bytes are pickled, no tensors. torch would share the memory of a tensor by a file's number; a tensor that is made to be
 # pickled is gone, and its number closed, before a spawned worker gets it. And a process has few open files.
 
 

@@ -29,7 +29,7 @@ pub struct ucudnnVertexNetArguments_t {
     pub pullGradients: *const *mut c_void,
     /// Backward: [parameterCount] each like its parameter, or null if it is not wanted. Null for none.
     pub parameterGradients: *const *mut c_void,
-    /// Not 0: the parameters' gradients are added to what is there.
+    /// Not 0: the parameters' gradients are added to the numbers there.
     pub accumulatesGradients: c_int,
     /// Step: [vertices] the class of each vertex; -1 for one that is not in the loss.
     pub labels: *const c_int,
@@ -168,7 +168,7 @@ impl Arrays {
         Self { all: [none; MOST_ARRAYS], count: 0 }
     }
 
-    /// Notes an array of so many elements. An empty one may be null.
+    /// Notes an array of `count` elements. An empty one may be null.
     fn add<T>(
         &mut self,
         first: *const T,
@@ -180,7 +180,7 @@ impl Arrays {
         self.add_bytes(Array { name, number, first: first.addr(), bytes, is_result }, align_of::<T>())
     }
 
-    /// Notes an array that is aligned to so many bytes.
+    /// Notes an array that is aligned to `alignment` bytes.
     fn add_bytes(&mut self, array: Array, alignment: usize) -> Result<(), Refusal> {
         if array.bytes == 0 {
             return Ok(());

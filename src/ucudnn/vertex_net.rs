@@ -102,7 +102,7 @@ pub struct ucudnnVertexOperation_t {
     pub constant: f64,
 }
 
-/// What the vertices of one kind compute.
+/// The computation of the vertices of a kind.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ucudnnVertexFunction_t {
@@ -123,7 +123,7 @@ pub struct ucudnnVertexNetDescription_t {
     pub dataType: cudnnDataType_t,
     /// Not 0: products of floats may be rounded to TF32 first. The host does not.
     pub allowTf32: c_int,
-    /// Not 0: runs forward keep what runs backward need.
+    /// Not 0: runs forward keep the values that runs backward need.
     pub isTraining: c_int,
     /// Not 0: the net runs on the host, and all memory is the host's. Only this is supported yet.
     pub isOnHost: c_int,
@@ -178,10 +178,10 @@ pub struct ucudnnGraphsDescription_t {
     /// [slots] The child in each slot, as the number of a vertex in its graph; -1 for none.
     pub children: *const c_int,
     /// [vertices] The kind of each vertex, the number of its function. Null: the number of slots decides; the function
-    /// with so many slots, else the first for any number.
+    /// for that number, else the first for any number.
     pub kinds: *const u8,
-    /// [vertices] The row of the graph's inputs that each vertex pulls; -1 for none. A graph has so many rows of each
-    /// input as the largest says, and no more than vertices. Null: each vertex pulls the row of its number.
+    /// [vertices] The row of the graph's inputs that each vertex pulls; -1 for none. A graph has one row of each
+    /// input more than the largest number, and no more than vertices. Null: each vertex pulls the row of its number.
     pub rows: *const c_int,
 }
 
@@ -371,7 +371,7 @@ fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
 ///
 /// CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: isOnHost is 0, or
 /// configuration is not null. An error makes no net, and ucudnnGetVertexNetErrorString gives the details: the function,
-/// the operation, and what is accepted.
+/// the operation, and the values that are accepted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnCreateVertexNet(
     net: *mut ucudnnVertexNet_t,
@@ -635,7 +635,7 @@ unsafe fn run(
     })
 }
 
-/// Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates what it packs matrices
+/// Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates memory to pack matrices
 /// into, and with several hostThreads their queue allocates now and then. Runs of different batches may be under way at
 /// once, each with its own workspace, reserve and results; those of one batch follow each other. stream is null for a
 /// net on the host.
@@ -701,7 +701,7 @@ pub unsafe extern "C" fn ucudnnGetVertexNetText(
     })
 }
 
-/// Gets what runs a net, as a text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
+/// Gets the executor of a net as text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetVertexNetConfiguration(
     net: ucudnnVertexNet_t,

@@ -47,7 +47,7 @@ impl Trees {
         trees
     }
 
-    /// Adds a span of so many words to the tree that begins with this vertex; returns its vertex.
+    /// Adds a span of `leaves` words to the tree that begins with vertex `first`; returns the span's vertex.
     fn grow(&mut self, random: &mut StdRng, leaves: usize, first: usize, words: &mut i32) -> usize {
         if leaves == 1 {
             let word = random.random_range(0..2);

@@ -3,8 +3,8 @@
 //! The derivative is a function in the same operations and a few more: it *takes* the gradients of the states that the
 //! vertex handed on, *gives* those of the states that it gathered, and *accumulates* those of parameters and inputs.
 //!
-//! What the derivative reads of the run forward is kept, unless it is at hand otherwise: states are in memory, what was
-//! pulled or gathered is read again, and up to four element-wise operations on such values are computed again.
+//! The run forward keeps the values that the derivative reads, unless they are at hand otherwise: states are in memory,
+//! pulled and gathered values are read again, and up to four element-wise operations on such values are computed again.
 
 use crate::function::{Arity, Net, Op, Operation, Type, Value, type_of};
 
@@ -62,7 +62,7 @@ fn states_taken(net: &Net) -> Vec<bool> {
 #[derive(Clone, Copy)]
 enum Part {
     Whole(Value),
-    /// Of the elements from the first on; the value has their number.
+    /// Of the elements from the first on, as many as the value has.
     From(usize, Value),
 }
 
@@ -72,7 +72,7 @@ struct Reverse<'a> {
     /// The function's operations, and behind them the derivative's.
     operations: Vec<Operation>,
     types: Vec<Type>,
-    /// Of each value of the function: the parts that are known of its gradient.
+    /// The parts that are known of the gradient of each value of the function.
     gradients: Vec<Vec<Part>>,
 }
 
@@ -298,7 +298,7 @@ fn find_source(operations: &[Operation], value: Value, sources: &mut [Source]) {
     }
 }
 
-/// Whether computing a value again takes at most [`MOST_AGAIN`] element-wise operations, and no others.
+/// Says if computing a value again takes at most [`MOST_AGAIN`] element-wise operations, and no others.
 fn is_cheap(operations: &[Operation], value: Value, sources: &[Source]) -> bool {
     let (mut operations_again, mut is_found) = (0, vec![false; operations.len()]);
     let mut open = vec![value];
@@ -318,7 +318,7 @@ fn is_cheap(operations: &[Operation], value: Value, sources: &[Source]) -> bool 
     true
 }
 
-/// Adds to the function what keeps values, and to the derivative what comes by them.
+/// Adds operations that keep values to the function, and operations that find them to the derivative.
 fn assemble(function: Vec<Operation>, types: &[Type], derivative: &[Operation], sources: &[Source]) -> Derivative {
     let count = function.len();
     let mut made = Derivative { forward: function, backward: vec![], kept: 0, kept_of_children: 0 };

@@ -1,5 +1,5 @@
-//! Dynamic nets: what one vertex of a graph computes is written once, and batches of graphs of any structure run forward
-//! and backward.
+//! Dynamic nets: the computation of one vertex of a graph is written once, and batches of graphs of any structure run
+//! forward and backward.
 //!
 //! A [`Net`](function::Net) has a vertex function for each kind of vertex, after Xu et al., "Cavs: An Efficient Runtime
 //! System for Dynamic Neural Networks" (USENIX ATC 2018). [`derivative`] differentiates a function once, [`graphs`]

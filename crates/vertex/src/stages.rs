@@ -66,7 +66,7 @@ pub fn stages(operations: &[Operation], way: Way) -> Vec<Option<Stage>> {
     stages
 }
 
-/// Whether vertices of a function wait for each other with more than loads.
+/// Vertices of a function wait for each other with more than loads.
 pub fn is_on_path(function: &[Operation]) -> bool {
     stages(function, Way::Forward).contains(&Some(Stage::Path))
 }
@@ -76,7 +76,7 @@ fn depends_on_others(operations: &[Operation], way: Way) -> Vec<bool> {
     let mut depends: Vec<bool> = vec![];
     for operation in operations {
         let waits = match operation.op {
-            // A run backward finds all states; what it waits for are their gradients.
+            // A run backward finds all states; it waits for their gradients.
             Op::Gather | Op::Children => way == Way::Forward,
             Op::Take => true,
             _ => false,

@@ -79,7 +79,7 @@ impl Policy {
     }
 }
 
-/// The vertices of one kind in one level, or in one step by ratio: rows and edges that follow each other.
+/// The vertices of a kind in a level, or in a step by ratio: rows and edges that follow each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// The level; the step where steps are by ratio.
@@ -112,35 +112,35 @@ pub struct Batch {
     levels: usize,
     vertices: usize,
     pulled_rows: usize,
-    /// Of each row: its first edge; and behind the last row the number of edges.
+    /// The first edge of each row; and behind the last row the number of edges.
     first_edge: Vec<u32>,
-    /// Of each edge: the row of the child, or -1.
+    /// The row of the child at each edge, or -1.
     child: Vec<i32>,
-    /// Of each row: the part of `parents` that is its own.
+    /// Each row's part of `parents`.
     parents_of: Vec<(u32, u32)>,
     /// Edges to parents.
     parents: Vec<u32>,
-    /// Of each row: the user's number of the vertex.
+    /// The user's number of each row's vertex.
     vertex: Vec<u32>,
-    /// Of each vertex, in the user's order: its row.
+    /// The row of each vertex, in the user's order.
     row: Vec<u32>,
-    /// Of each row: the row of the inputs, or -1.
+    /// The row of the inputs that each row pulls, or -1.
     pulled: Vec<i32>,
-    /// Of each row of the inputs: the end of its part of `readers`.
+    /// The end of each input row's part of `readers`.
     readers_end: Vec<u32>,
     /// Rows that pull.
     readers: Vec<u32>,
     /// The kind of each label of the graphs.
     kind_of_label: Vec<u32>,
-    /// Of each level and kind, or of each step: the next free row and edge, and how many.
+    /// The next free row and edge of each level and kind, or of each step; at first, how many there are.
     cursors: Vec<Cursor>,
     /// By ratio.
     steps: Option<Steps>,
-    /// Whether this batch runs by them: they are fewer.
+    /// This batch runs by them: they are fewer.
     is_by_ratio: bool,
-    /// Of each sorted vertex of a graph: its row; and behind them [`NONE`].
+    /// The row of each sorted vertex of a graph; and behind them [`NONE`].
     rows: Vec<i32>,
-    /// Of each sorted slot of a graph: its edge.
+    /// The edge of each sorted slot of a graph.
     edges: Vec<u32>,
 }
 
@@ -153,7 +153,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// Adds a block, which is told what lies before it.
+    /// Adds a block, and returns it with the rows and edges of the kind that lie before it.
     fn block(&mut self, block: Block) -> Block {
         let added = Block { row_of_kind: self.rows, edge_of_kind: self.edges, ..block };
         (self.rows, self.edges, self.blocks_end) =

@@ -9,7 +9,7 @@ use crate::graphs::Graphs;
 /// No vertex.
 const END: u32 = u32::MAX;
 
-/// One step: so many vertices and slots of a kind.
+/// A step: the vertices of a kind that run in it, and their slots, by their numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Step {
     pub kind: usize,
@@ -42,15 +42,15 @@ pub(super) struct Steps {
     /// The end of each vertex's part of `parents`.
     parents_end: Vec<u32>,
     parents: Vec<u32>,
-    /// Of each slot of a graph: its vertex.
+    /// The vertex of each slot of a graph.
     owner: Vec<u32>,
-    /// Of each ready vertex: the next one.
+    /// The ready vertex behind each ready vertex.
     next: Vec<u32>,
     waiting: Vec<Waiting>,
 }
 
 impl Steps {
-    /// Makes memory for so many.
+    /// Makes memory for batches up to these sizes.
     pub fn new(vertices: usize, slots: usize, kinds: usize) -> Result<Self, std::collections::TryReserveError> {
         let mut made = Self::default();
         let by_vertices = [

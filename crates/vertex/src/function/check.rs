@@ -38,7 +38,7 @@ pub enum Type {
     Index,
     /// So many numbers.
     Vector {
-        /// Of the vertex, or of each child.
+        /// The vertex's, or each child's.
         domain: Domain,
         /// How many.
         width: usize,
@@ -51,7 +51,7 @@ impl Type {
         if let Type::Vector { width, .. } = self { width } else { 0 }
     }
 
-    /// Whether each child has one.
+    /// Each child has one.
     pub fn is_of_children(self) -> bool {
         matches!(self, Type::Vector { domain: Domain::Child, .. })
     }
@@ -64,7 +64,7 @@ pub struct Refused {
     pub function: Option<usize>,
     /// Its operation.
     pub operation: Option<usize>,
-    /// What is wrong and what is accepted.
+    /// The mistake, and the values that are accepted.
     pub why: String,
 }
 
@@ -117,7 +117,7 @@ impl Net {
         Ok(Self { declaration, types, warnings })
     }
 
-    /// What was declared.
+    /// The declaration.
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }
@@ -140,7 +140,7 @@ impl Net {
         })
     }
 
-    /// The kind of a vertex with so many slots: the function for just as many, else the first for any number.
+    /// The kind of a vertex by the number of its slots: the function for just as many, else the first for any number.
     pub fn kind_of(&self, slots: usize) -> Option<usize> {
         let functions = &self.declaration.functions;
         let of = |arity| functions.iter().position(|function| function.children == arity);

@@ -33,7 +33,7 @@ impl ParameterSize {
     }
 }
 
-/// A vertex function: what the vertices of one kind compute.
+/// A vertex function: the computation of the vertices of a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     /// The children of its vertices.
@@ -52,7 +52,7 @@ pub enum Arity {
 }
 
 impl Arity {
-    /// Whether a vertex with so many slots fits.
+    /// A vertex with this number of slots fits.
     pub fn takes(self, slots: usize) -> bool {
         self == Arity::Any || self == Arity::Exactly(slots)
     }

@@ -11,7 +11,7 @@ pub type Value = usize;
 pub enum Op {
     /// The vertex's row of input k; zeros where it has none.
     Pull,
-    /// The vertex's number in input k, of which each is an index.
+    /// The vertex's number in input k, whose numbers are indices.
     PullIndex,
     /// The row of P with this index.
     Lookup,
@@ -68,7 +68,7 @@ pub enum Op {
     Own,
     /// So many numbers of what the vertex kept when it ran forward, from the first on.
     Kept,
-    /// So many numbers of what it kept for each child.
+    /// Numbers that it kept for each child, from the first on.
     KeptOfChildren,
     /// The vertex's row of the gradient of output k.
     PushGradient,
@@ -86,7 +86,7 @@ pub enum Op {
     MaxGradient,
     /// x for each child.
     Spread,
-    /// x, of width 1, so many times.
+    /// x, of width 1, repeated to a width.
     Widen,
     /// So many zeros.
     Zeros,
@@ -202,7 +202,7 @@ impl Op {
         OPERATIONS[self as usize].1
     }
 
-    /// Whether only derivatives have it.
+    /// Only derivatives have it.
     pub fn is_of_derivatives(self) -> bool {
         self as usize >= USER_OPERATIONS
     }
@@ -211,7 +211,7 @@ impl Op {
         OPERATIONS[self as usize].2
     }
 
-    /// Whether it makes no value: it hands one out of the function.
+    /// It makes no value: it hands one out of the function.
     pub fn is_sink(self) -> bool {
         matches!(
             self,
@@ -227,7 +227,7 @@ impl Op {
         )
     }
 
-    /// Whether it reads what is there before the vertex runs, and computes next to nothing: whoever needs its result
+    /// It reads numbers that are there before the vertex runs, and computes next to nothing: whoever needs its result
     /// reads it again.
     pub fn is_load(self) -> bool {
         use Op::*;
@@ -235,7 +235,7 @@ impl Op {
             || matches!(self, Take | Own | Kept | KeptOfChildren | PushGradient | Zeros)
     }
 
-    /// Whether each element of its result comes from one element of each input, or from nothing but a constant.
+    /// Each element of its result comes from one element of each input, or from nothing but a constant.
     pub fn is_element_wise(self) -> bool {
         use Op::*;
         matches!(
@@ -260,10 +260,10 @@ impl Op {
     }
 }
 
-/// One operation of a function: what it does, to which earlier values.
+/// An operation of a function, with the earlier values that it takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Operation {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The earlier values that it takes, in the order of its text; the others are 0.
     pub inputs: [Value; 3],

@@ -70,7 +70,7 @@ fn fill<T: Clone>(to: &mut Vec<T>, count: usize, value: T) -> Result<(), String>
 }
 
 impl Scratch {
-    /// Adds a graph to `to`, or says what is wrong with it. Returns where the next one begins.
+    /// Adds a graph to `to`, and returns where the next one begins; or names the graph's mistake.
     pub(super) fn add(&mut self, description: &Description, number: usize, to: &mut Graphs) -> Result<Start, String> {
         let graph = Graph::of(description, number);
         if !self.level_in_order(&graph)? {

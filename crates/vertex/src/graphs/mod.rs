@@ -36,7 +36,7 @@ pub struct Description<'a> {
 pub struct Refused {
     /// The graph, if one is to blame.
     pub graph: Option<usize>,
-    /// What is wrong.
+    /// The mistake.
     pub why: String,
 }
 
@@ -79,7 +79,7 @@ struct Start {
     slots: usize,
     /// Slots that are not empty.
     edges: usize,
-    /// Of the inputs.
+    /// Rows of the inputs.
     rows: usize,
 }
 
@@ -87,7 +87,7 @@ struct Start {
 #[derive(Debug)]
 pub struct Graphs {
     pub(crate) labels: Vec<Label>,
-    /// Of each graph, and behind the last one the ends.
+    /// The starts of each graph, and behind the last one the ends.
     starts: Vec<Start>,
     segments: Vec<Segment>,
     /// All of one graph, then all of the next, so that a batch reads memory in long parts.
@@ -99,19 +99,19 @@ pub struct Graphs {
 #[derive(Clone, Copy)]
 pub(crate) struct Graph<'a> {
     pub segments: &'a [Segment],
-    /// Of each sorted vertex: its number in the graph.
+    /// The number in the graph of each sorted vertex.
     pub vertices: &'a [u32],
     /// The end of each sorted vertex's part of `parents`.
     pub parents_end: &'a [u32],
     /// The row of the graph's inputs that each sorted vertex pulls, or [`NONE`] as an unsigned number.
     pub pulled: &'a [u32],
-    /// Of each sorted slot: the sorted place of the child. Where there is none, the place behind the last.
+    /// The sorted place of the child in each sorted slot. Where there is none, the place behind the last.
     pub children: &'a [u32],
-    /// Of each sorted vertex: the sorted slots of its parents that it is in, in the order of the parents' numbers.
+    /// The sorted slots in which each sorted vertex is a child, in the order of the parents' numbers.
     pub parents: &'a [u32],
     /// The end of each pulled row's part of `readers`.
     pub readers_end: &'a [u32],
-    /// Of each row of the graph's inputs: the sorted places of the vertices that pull it, in the order of their numbers.
+    /// The sorted places of the vertices that pull each row of the graph's inputs, in the order of their numbers.
     pub readers: &'a [u32],
 }
 
@@ -205,7 +205,7 @@ impl Graphs {
     }
 }
 
-/// Memory for so many numbers, or a refusal: graphs may take much.
+/// Memory for `count` numbers, or a refusal: graphs may take much.
 fn memory<T>(count: usize) -> Result<Vec<T>, Refused> {
     let mut made = Vec::new();
     match made.try_reserve_exact(count) {

@@ -9,13 +9,13 @@ use crate::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
 
 /// A number of a tensor.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// What it is computed in.
+    /// The type of the computation.
     type Real: Real;
     /// The same number.
     fn widen(self) -> Self::Real;
     /// The nearest number.
     fn narrow(real: Self::Real) -> Self;
-    /// The same memory, if the type is what it is computed in.
+    /// The same memory, if the type is the one of the computation.
     fn as_reals(_numbers: &[Self]) -> Option<&[Self::Real]> {
         None
     }
@@ -106,7 +106,7 @@ impl<'a, C: Real> Space<'a, C> {
 }
 
 /// Runs work with results in the type that they are computed in, and narrows them behind it. Work that adds to results
-/// finds what is there.
+/// finds the numbers that are there.
 pub(super) fn with_results<'a, E: Element, T>(
     mut space: Space<'a, E::Real>,
     results: &mut [Option<&mut [E]>],

@@ -7,7 +7,7 @@ pub trait Vectors: Copy {
     /// Σ of each matrix row times each x, all as wide as the matrix.
     fn dots<S: Simd, const P: usize, const X: usize>(simd: S, matrix: [&[Self]; P], x: [&[Self]; X]) -> [[Self; P]; X];
 
-    /// The columns from `first` on, V vectors wide, of each y times the matrix of so many columns.
+    /// The columns from `first` on, V vectors wide, of each y times the matrix, which has `columns` columns.
     fn sums<S: Simd, const V: usize, const Y: usize>(
         simd: S,
         matrix: &[Self],

@@ -8,7 +8,7 @@ use crate::function::{MOST_FUNCTIONS, MOST_STATES};
 /// The numbers of memory that a run takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Of a run alone: nothing is in it before, nothing after.
+    /// For the time of a run: nothing is in it before, nothing after.
     pub workspace: usize,
     /// From the run forward to the run backward.
     pub reserve: usize,
@@ -19,13 +19,13 @@ pub struct Memory {
 pub(super) struct Extent {
     pub rows: usize,
     pub edges: usize,
-    /// Of the largest block.
+    /// Rows and edges of the largest block.
     pub rows_of_block: usize,
     pub edges_of_block: usize,
 }
 
 impl Extent {
-    /// Of each kind of a batch.
+    /// The extent of each kind of a batch.
     pub fn of(batch: &Batch, kinds: usize) -> [Self; MOST_FUNCTIONS] {
         let mut extents = [Self::default(); MOST_FUNCTIONS];
         for (kind, extent) in extents[..kinds].iter_mut().enumerate() {
@@ -97,7 +97,7 @@ pub(super) fn take_frames<'a, C>(
     })
 }
 
-/// Takes an array of so many rows for each state.
+/// Takes an array of `rows` rows for each state.
 pub(super) fn take_states<'a, C>(
     widths: &[usize],
     rows: usize,

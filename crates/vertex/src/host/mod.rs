@@ -45,9 +45,9 @@ impl std::error::Error for Refused {}
 #[derive(Clone, Debug)]
 pub struct Executor {
     net: Net,
-    /// Of each kind.
+    /// The passes of each kind.
     forward: Vec<Passes>,
-    /// Of each kind; empty without training.
+    /// The passes backward of each kind; empty without training.
     backward: Vec<Passes>,
     threads: Threads,
 }
@@ -70,12 +70,12 @@ pub struct Gradients<'a, 'b, 'c, C> {
     pub pulls: &'a mut [Option<&'b mut [C]>],
     /// `[rows][columns]` of each parameter whose gradient is wanted.
     pub parameters: &'a mut [Option<&'c mut [C]>],
-    /// Adds to the parameters' gradients what they are, in place of writing it.
+    /// Adds to the parameters' gradients, in place of writing them.
     pub accumulates: bool,
 }
 
 impl Executor {
-    /// Makes the passes of a net. With training, runs forward keep what runs backward read.
+    /// Makes the passes of a net. With training, runs forward keep the values that runs backward read.
     pub fn new(net: &Net, is_training: bool, threads: Threads) -> Self {
         let (mut forward, mut backward) = (vec![], vec![]);
         for (kind, function) in net.declaration().functions.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Executor {
         &self.net
     }
 
-    /// Whether it was made for training.
+    /// It was made for training.
     pub fn is_training(&self) -> bool {
         !self.backward.is_empty()
     }

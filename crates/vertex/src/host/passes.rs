@@ -8,8 +8,8 @@ use crate::derivative::types_of;
 use crate::function::{Net, Op, Operation, Type, Value};
 use crate::stages::{Stage, Way, stages};
 
-/// The frames of a kind. What passes other than rows' read and what they write is in different frames, so that one can
-/// be borrowed for writing beside the other.
+/// The frames of a kind. Products and reductions read one frame and write another, so that one can be borrowed for
+/// writing beside the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// What the run forward keeps for the run backward.
@@ -18,16 +18,16 @@ pub(super) enum Frame {
     WholeIn,
     /// What products and reductions make, of all rows.
     WholeOut,
-    /// What they take, of the rows of one block.
+    /// Their inputs, of the rows of one block.
     BlockIn,
-    /// What they make, of the rows of one block.
+    /// Their results, of the rows of one block.
     BlockOut,
 }
 
 /// The number of frames of a kind, by vertices; as many are by edges.
 pub(super) const FRAMES: usize = 5;
 
-/// Whether a frame, by its number among those of the kind, has the rows of one block alone.
+/// The frame with this number among those of the kind has the rows of one block alone.
 pub(super) fn is_of_block(number: usize) -> bool {
     number % FRAMES >= Frame::BlockIn as usize
 }
@@ -48,7 +48,7 @@ impl Place {
         self.frame as usize + if self.is_of_children { FRAMES } else { 0 }
     }
 
-    /// Whether the frame has a row for each vertex of the kind, not of the block alone.
+    /// The frame has a row for each vertex of the kind, not of the block alone.
     pub fn is_whole(self) -> bool {
         !is_of_block(self.frame as usize)
     }
@@ -61,7 +61,7 @@ pub(super) struct Span {
     pub width: usize,
 }
 
-/// A step of a pass over rows. What is read comes before `to` in the scratch memory.
+/// A step of a pass over rows. It reads scratch memory that lies before `to`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// Reads a frame; of a vertex where the row is an edge.
@@ -181,16 +181,16 @@ pub(super) struct Pass {
     pub purpose: Purpose,
 }
 
-/// The passes of one kind in one way.
+/// The passes of a kind in one way.
 #[derive(Clone, Debug)]
 pub(super) struct Passes {
-    /// Of each stage.
+    /// The passes of each stage.
     pub stages: [Vec<Pass>; 3],
     /// The numbers of a row in each frame, without those of `Kept`.
     pub strides: [usize; 2 * FRAMES],
     /// Outputs, or gradients of inputs, that leave in the user's order at the end.
     pub results: Vec<(usize, Place)>,
-    /// Whether a stage hands something on, so that it runs block by block.
+    /// The stage hands something on, so it runs block by block.
     pub hands_on: [bool; 3],
 }
 
@@ -321,7 +321,7 @@ impl Builder<'_> {
         (0..self.operations.len()).filter(move |place| self.operations[*place].inputs().contains(&value))
     }
 
-    /// Whether all rows of a value are kept until a later stage.
+    /// All rows of a value are kept until a later stage.
     fn is_whole(&self, stage: Stage, value: Value) -> bool {
         let is_load = self.operations[value].op.is_load();
         let is_later = |consumer: usize| {

@@ -78,7 +78,7 @@ impl<C: Real> Target<C> {
     }
 }
 
-/// Up to so many rows the loops here are faster than the `gemm` crate, which first packs the whole matrix.
+/// Up to this number of rows the loops here are faster than the `gemm` crate, which first packs the whole matrix.
 const FEW: usize = 48;
 
 /// Multiplications that are worth another thread: some 100 µs. Waking it takes a few, but where another library's
@@ -184,7 +184,7 @@ pub(super) fn sum_rows<C: Real>(threads: usize, rows: Rows<C>, first: usize, to:
 /// c = a b, or c plus it: sizes are [rows, columns, inner], and each matrix has its steps by [row, column].
 ///
 /// # Safety
-/// The matrices are in memory that is theirs to read, c's to write, and c overlaps nothing.
+/// The matrices a and b may be read, and c written, and c overlaps nothing.
 unsafe fn gemm<C: Real>(
     [rows, columns, inner]: [usize; 3],
     (c, [c_row, c_column]): (*mut C, [usize; 2]),

@@ -42,7 +42,7 @@ pub trait Real:
         let small = (if self < Self::ZERO { self } else { -self }).exp();
         (if self < Self::ZERO { small } else { Self::ONE }) / (Self::ONE + small)
     }
-    /// Whether it is no number.
+    /// It is no number.
     fn is_no_number(self) -> bool;
     /// The greater of two numbers; not a number if one is none.
     #[inline(always)]

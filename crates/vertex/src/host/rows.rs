@@ -20,7 +20,7 @@ pub(super) struct Context<'a, C> {
     pub kind: usize,
     pub parameters: &'a [&'a [C]],
     pub pulls: &'a [Pull<'a, C>],
-    /// Of each output; an empty one is of zeros.
+    /// The gradient of each output; an empty one is of zeros.
     pub push_gradients: &'a [&'a [C]],
     /// `[rows][width]` of each state; while they are made, those of lower levels alone.
     pub states: [&'a [C]; MOST_STATES],
@@ -44,7 +44,7 @@ pub(super) struct Part<'a, C> {
     pub rows: usize,
     /// Frames by vertices, and behind them those by edges, from the first row or edge on.
     pub frames: [FramePart<'a, C>; 2 * FRAMES],
-    /// What these rows hand on of each state: their states by rows, or by edges what they give.
+    /// Each state as these rows hand it on: by rows their states, or by edges the gradients that they give.
     pub own: [FramePart<'a, C>; MOST_STATES],
     pub own_is_by_edges: bool,
     /// Scratch memory, a row for each thread.
@@ -52,7 +52,7 @@ pub(super) struct Part<'a, C> {
 }
 
 impl<'a, C: Real> Part<'a, C> {
-    /// Splits the part before a row that has so many of its edges before it.
+    /// Splits the part before a row. `rows` and `edges` of the part lie before it.
     fn split(mut self, rows: usize, edges: usize, scratch: usize) -> [Self; 2] {
         fn halve<'a, C>(frame: &mut FramePart<'a, C>, rows: usize) -> FramePart<'a, C> {
             let all = std::mem::take(&mut frame.numbers);
@@ -118,7 +118,7 @@ struct At {
     /// In the part's frames.
     row_of_part: usize,
     edge_of_part: usize,
-    /// Of the batch.
+    /// The edge's number in the batch.
     edge: usize,
     /// 1 / the number of children; 0 for an empty slot.
     share: f64,
@@ -265,7 +265,7 @@ impl<C: Real> RowPass<'_, '_, C> {
             own.iter_mut().zip(from).for_each(|(own, from)| *own = (self.context.round)(*from));
             return;
         }
-        // What is given twice along an edge adds up.
+        // Two gifts along an edge add up.
         let (state, edge) = if op == Op::Give { (second, at.edge_of_part + first) } else { (first, at.edge_of_part) };
         let own = &mut self.part.own[state].numbers[edge * from.len()..];
         own.iter_mut().zip(from).for_each(|(own, from)| *own += *from);
@@ -283,7 +283,7 @@ fn split<C>(scratch: &mut [C], to: Span) -> (&[C], &mut [C]) {
     (before, &mut behind[..to.width])
 }
 
-/// What is read, and what is written behind it.
+/// A span that is read, and a later one that is written.
 #[inline(always)]
 fn behind<C>(scratch: &mut [C], from: Span, to: Span) -> (&[C], &mut [C]) {
     let (before, to) = split(scratch, to);

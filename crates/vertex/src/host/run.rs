@@ -22,7 +22,7 @@ struct Run<'a, C> {
     round: fn(C) -> C,
     frames: Frames<'a, C>,
     states: [FramePart<'a, C>; MOST_STATES],
-    /// What is given along each edge.
+    /// The gradient of each state that is given along each edge.
     given: [FramePart<'a, C>; MOST_STATES],
     scratch: &'a mut [C],
 }
@@ -356,7 +356,7 @@ impl<'a, C: Real> Run<'a, C> {
             number += 1;
             FramePart { numbers, stride: frame.stride }
         });
-        // What a block hands on is written beside what it reads of others.
+        // A block writes its own states beside those of others, which it reads.
         let states = self.states.each_mut().map(|state| match block {
             Some(block) if is_forward => {
                 let (below, rest) = state.numbers.split_at_mut(block.row * state.stride);

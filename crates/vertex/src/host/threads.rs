@@ -44,7 +44,7 @@ impl Threads {
         self.count
     }
 
-    /// Runs work that may be shared among so many threads; in a forked child, one.
+    /// Runs work, and tells it how many threads may share it; in a forked child, one.
     pub(super) fn run<R: Send>(&self, work: impl FnOnce(usize) -> R + Send) -> R {
         match &self.pool {
             Some(pool) if self.process == std::process::id() => pool.install(|| work(self.count)),

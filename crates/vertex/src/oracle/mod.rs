@@ -71,7 +71,7 @@ struct Graph<'a> {
     description: &'a Description<'a>,
     first_vertex: usize,
     vertices: usize,
-    /// Of the inputs, in the batch.
+    /// The graph's first row of the inputs, in the batch.
     first_row: usize,
 }
 
@@ -124,7 +124,7 @@ struct Run<'a> {
     declaration: &'a Declaration,
     parameters: Vec<Vec<Number>>,
     pulls: Vec<Pulled<'a>>,
-    /// Of each vertex of the batch: its outputs.
+    /// The outputs of each vertex of the batch.
     pushes: Vec<Vec<Option<Vec<Number>>>>,
     tape: Tape,
 }

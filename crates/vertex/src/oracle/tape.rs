@@ -1,4 +1,4 @@
-//! Reverse-mode differentiation of single numbers: each number knows by what it changes with the numbers that it was
+//! Reverse-mode differentiation of single numbers: each number knows its partial derivatives by the numbers that it was
 //! computed of.
 
 /// A number on a tape.
@@ -9,7 +9,7 @@ pub(super) struct Number(usize);
 #[derive(Default)]
 pub(super) struct Tape {
     values: Vec<f64>,
-    /// Of each number: the end of its part of `slopes`.
+    /// The end of each number's part of `slopes`.
     ends: Vec<usize>,
     /// What a number was computed of, and its partial derivative by that.
     slopes: Vec<(Number, f64)>,

@@ -1,4 +1,4 @@
-//! What one vertex computes.
+//! The computation of one vertex.
 
 use super::tape::{Number, Tape};
 use super::{Graph, Handed, Pulled, Run};
@@ -170,7 +170,7 @@ impl Tape {
     }
 
     fn softmax(&mut self, x: &[Number]) -> Vec<Number> {
-        // What is taken off all changes nothing.
+        // A number that is taken off all of them changes nothing.
         let greatest = x.iter().map(|x| self.value(*x)).fold(f64::NEG_INFINITY, f64::max);
         let exp = |x: &Number| {
             let exp = (self.value(*x) - greatest).exp();

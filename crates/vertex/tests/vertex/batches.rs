@@ -1,4 +1,4 @@
-//! Merged batches against batches of one graph that is the union of theirs.
+//! Merged batches against batches of one graph, the union of all.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -68,8 +68,8 @@ impl Found {
     }
 }
 
-/// The fewest steps of one kind each, by trying all sets of done vertices; of a batch of 20 vertices at most. It is known
-/// that running all ready vertices of a kind is as good as running some.
+/// The fewest steps in which a batch of up to 20 vertices can run, by trying all sets of done vertices. To run all ready
+/// vertices of a kind is as good as to run some.
 fn fewest_steps(batch: &Batch) -> usize {
     let count = batch.vertices();
     if count > 20 {
@@ -179,7 +179,7 @@ proptest! {
     }
 }
 
-/// What is held against the oracle is all that users can write.
+/// Users can write no operation that is not held against the oracle.
 #[test]
 fn random_cases_have_all_operations() {
     let mut runner = TestRunner::deterministic();

@@ -112,7 +112,7 @@ pub struct Case {
     pub declaration: Declaration,
     pub graphs: Arrays,
     pub ids: Vec<i64>,
-    /// Of the random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 

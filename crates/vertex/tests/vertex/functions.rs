@@ -11,7 +11,7 @@ pub struct Choices {
     pub states: Vec<u8>,
     pub pulls: Vec<u8>,
     pub pushes: Vec<u8>,
-    /// Of each function: the children, the operations, and what is handed on.
+    /// For each function: the children, the operations, and the values that it hands on.
     pub functions: Vec<(u8, Vec<Choice>, Vec<Choice>)>,
 }
 
@@ -20,7 +20,7 @@ pub const MOST_CHILDREN: usize = 4;
 /// The rows of tables that are looked up.
 pub const TABLE_ROWS: usize = 7;
 const MOST_WIDTH: usize = 12;
-/// Parameters are left for what is handed on.
+/// Parameters are left for the values that are handed on.
 const MOST_PARAMETERS: usize = 30;
 /// No number becomes larger, so that errors stay near those of one rounding.
 const MOST: f64 = 300.0;
@@ -52,7 +52,7 @@ pub fn declaration(choices: &Choices) -> Declaration {
     declaration
 }
 
-/// What is known of an operation's result: nothing of what makes none, and of an index.
+/// Facts about an operation's result. An index has none, nor has an operation without a result.
 #[derive(Clone, Copy)]
 struct Known {
     is_of_children: bool,
@@ -128,7 +128,7 @@ impl Builder<'_> {
         Some(*values.get(usize::from(choice).checked_rem(values.len())?)?)
     }
 
-    /// A parameter of so many columns, there already or new.
+    /// A parameter with `columns` columns, there already or new.
     fn parameter(&mut self, choice: u16, rows: usize, columns: usize, is_given: bool) -> usize {
         let fits = |size: &ParameterSize| size.columns == columns && (!is_given || size.rows == rows);
         let all = &mut self.declaration.parameters;

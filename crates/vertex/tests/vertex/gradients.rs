@@ -67,7 +67,7 @@ impl Wants {
     }
 }
 
-/// Runs with other memory before and behind, so that what is not written shows.
+/// Runs with memory full of NaN, so that an element that is not written shows.
 fn forward(net: &Net, batch: &Batch, numbers: &Numbers, is_training: bool) -> (Vec<Vec<f64>>, Vec<f64>) {
     let executor = Executor::new(net, is_training, Threads::new(1));
     let memory = executor.memory::<f64>(batch);
