@@ -1,12 +1,14 @@
-//! What exploring costs in whole programs: time, by the library's own account at the program's end, and memory.
-//! `tuning::allowance` tests the promise about the time, with times handed in.
+//! What exploring costs in whole programs: time, by hostdnn's clock and by the library's own account at the program's
+//! end, and memory. `tuning::allowance` tests the promise about the time, with times handed in.
 
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::database::{Run, convnet, network};
+use crate::hostdnn::{Build, Program, has_emulator};
 use crate::programs::Outcome;
+use crate::rnn;
 
 /// The seconds that exploring cost, and those of the calls, from the log's last line.
 fn account(outcome: &Outcome) -> [f64; 2] {
@@ -24,6 +26,80 @@ fn run(explore: &str, query: &str, iterations: &str) -> [f64; 2] {
         .with("UCUDNN_LOG", "info")
         .and(&["--batch", "4", "--limit", "4MiB", "--query", query, "--iterations", iterations]);
     account(&run.preloaded())
+}
+
+/// A program of the C sources that networks of convolutions share.
+fn exploring() -> Program {
+    let sources =
+        ["exploring.c", "network.c", "network_calls.c", "network_graph.c", "graph.c", "kernel.c", "kernel_calls.c"];
+    Program::build("exploring", Build { sources: &sources, ..Build::default() })
+}
+
+/// The milliseconds of hostdnn's clock before the first and after each step.
+fn times(outcome: &Outcome) -> Vec<f64> {
+    let times = outcome.stdout.lines().filter_map(|line| line.strip_prefix("time "));
+    times.map(|time| time.parse().unwrap()).collect()
+}
+
+/// The most milliseconds by which a program is later with us than plain, beyond 5% of plain's time. hostdnn's clock
+/// counts work, `nanoseconds` for a multiply-add, so that it is the same on a busy machine. The program gets the path of
+/// the report, and ends when something has settled.
+fn latest(program: &Program, arguments: &dyn Fn(&str) -> Vec<String>, nanoseconds: &str, explore: &str) -> f64 {
+    let report = program.file("report");
+    let _ = std::fs::remove_file(&report);
+    let report = report.to_str().unwrap();
+    let clock = ("HOSTDNN_CLOCK", nanoseconds);
+    let arguments = arguments(report);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let plain = times(&program.plain(&arguments, &[clock]));
+    let step = plain[1] - plain[0];
+    assert!(plain.windows(2).all(|two| (two[1] - two[0] - step).abs() < 1e-3), "{plain:?}");
+
+    let variables = [
+        clock,
+        ("UCUDNN_EXPLORE", explore),
+        ("UCUDNN_DATABASE", "off"),
+        ("UCUDNN_WORKSPACE_LIMIT", "64KiB"),
+        ("UCUDNN_REPORT", report),
+    ];
+    let ours = times(&program.preloaded(&arguments, &variables));
+    let plain = (0..).map(|steps| plain[0] + f64::from(steps) * step);
+    ours.iter().zip(plain).map(|(ours, plain)| ours - 1.05 * plain).fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// At any moment, exploring has cost at most 5% of the program's time in those calls and half a second.
+#[test]
+fn exploring_costs_no_more_than_is_promised() {
+    let program = exploring();
+    for api in ["get", "fixed", "graph"] {
+        let arguments = |_: &str| vec![api.to_owned(), "20".to_owned()];
+        for nanoseconds in ["1", "10", "50"] {
+            let latest = latest(&program, &arguments, nanoseconds, "5%");
+            println!("{api}, {nanoseconds} ns: {latest:.1} ms beyond 5%");
+            assert!(latest <= 500.0, "{api}, {nanoseconds} ns: {latest} ms beyond 5%");
+        }
+        let unbounded = latest(&program, &arguments, "1000", "unbounded");
+        println!("{api}: {unbounded:.1} ms beyond 5% without a bound");
+        assert!(unbounded > 500.0, "{api}: {unbounded} ms without a bound");
+    }
+}
+
+/// The same for recurrent networks.
+#[test]
+fn exploring_networks_costs_no_more_than_is_promised() {
+    if !has_emulator() {
+        return;
+    }
+    let program = rnn::program("rnn_until");
+    let arguments = |report: &str| vec![report.to_owned(), "20000".to_owned()];
+    for nanoseconds in ["1", "10", "50"] {
+        let latest = latest(&program, &arguments, nanoseconds, "5%");
+        println!("{nanoseconds} ns: {latest:.1} ms beyond 5%");
+        assert!(latest <= 500.0, "{nanoseconds} ns: {latest} ms beyond 5%");
+    }
+    let unbounded = latest(&program, &arguments, "1000", "unbounded");
+    println!("{unbounded:.1} ms beyond 5% without a bound");
+    assert!(unbounded > 500.0, "{unbounded} ms without a bound");
 }
 
 #[test]

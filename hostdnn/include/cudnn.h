@@ -1492,6 +1492,12 @@ cudnnStatus_t hostdnnGetDeviceProperties(int device,
                                          int *threads);
 
 /*
+ The milliseconds that devices have taken for all work so far, from an unknown start: the time that has gone by, or
+ counted work by `HOSTDNN_CLOCK` (hostdnn/src/clock.rs).
+ */
+cudnnStatus_t hostdnnGetTime(double *milliseconds);
+
+/*
  Compiles a source with this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds an earlier object (in
  `HOSTDNN_KERNEL_CACHE`, or among the temporary files). On failure, `log` gets the reason with the compiler's output,
  if it is not null: at most `log_bytes` with the final 0. CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING if

@@ -1,6 +1,8 @@
-/* Runs an LSTM until a file has contents, or RUNS times.
+/* Runs an LSTM until a file has contents, or RUNS times. Prints the milliseconds of hostdnn's clock before and after
+ * each run.
  *
  * rnn_until FILE [RUNS] */
+#include "device_time.h"
 #include "rnn.h"
 
 static int is_written(const char *name) {
@@ -19,12 +21,14 @@ int main(int count, char **arguments) {
     Network network = network_plain(CUDNN_DATA_FLOAT, 16, 4, 2);
     Rnn rnn;
     rnn_open(handle, &rnn, &network, &random);
+    say_time();
     for (long run = 0; run != runs && !is_written(arguments[1]); run++) {
         double errors[3];
         CALL(rnn_run(handle, &rnn));
         rnn_check(&rnn);
         rnn_errors(&rnn, errors);
         for (int k = 0; k < 3; k++) REQUIRE(errors[k] < 1e-6, "result %d: off by %g", k, errors[k]);
+        say_time();
     }
     rnn_close(&rnn);
     CALL(cudnnDestroy(handle));

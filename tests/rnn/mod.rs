@@ -18,7 +18,7 @@ use crate::hostdnn::{Build, Program, report};
 const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN", "force"), ("UCUDNN_RNN_TOP_K", "1")];
 
 /// Compiles `tests/c/{name}.c` with the sources that programs of the RNN API share.
-fn program(name: &str) -> Program {
+pub fn program(name: &str) -> Program {
     let main = format!("{name}.c");
     let sources = [main.as_str(), "rnn.c", "kernel.c"];
     Program::build(name, Build { sources: &sources, options: &["-pthread"], ..Build::default() })

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use cudnn_abi::{CUDNN_STATUS_SUCCESS, cudnnStatus_t};
 use once_cell::sync::{Lazy, OnceCell};
@@ -38,6 +39,7 @@ functions! {
     get = c"hostdnnGetDevice": fn(*mut c_int) -> cudnnStatus_t;
     set = c"hostdnnSetDevice": fn(c_int) -> cudnnStatus_t;
     properties = c"hostdnnGetDeviceProperties": fn(c_int, *mut c_char, usize, *mut c_int) -> cudnnStatus_t;
+    time = c"hostdnnGetTime": fn(*mut f64) -> cudnnStatus_t;
 }
 
 // SAFETY: hostdnn's header declares the functions with these types.
@@ -77,4 +79,13 @@ pub fn properties(ordinal: i32) -> Option<(String, i32)> {
     // SAFETY: the call above has succeeded, so `name` holds a C string.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     Some((name.to_string_lossy().into_owned(), threads))
+}
+
+/// The time by hostdnn's clock; `None` if nobody has loaded hostdnn.
+pub fn time() -> Option<Duration> {
+    LOOKUP.get()?; // else `FUNCTIONS` would stay empty
+    let mut milliseconds = 0.0;
+    // SAFETY: writes one number to a live variable.
+    let status = unsafe { (FUNCTIONS.as_ref()?.time)(&mut milliseconds) };
+    (status == CUDNN_STATUS_SUCCESS).then(|| Duration::from_secs_f64(milliseconds / 1e3))
 }

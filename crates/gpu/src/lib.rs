@@ -2,6 +2,7 @@
 //! this machine's CPU. `cudnn` tells which of the two the loaded library uses.
 
 pub mod background;
+mod clock;
 pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
@@ -17,10 +18,10 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use once_cell::sync::OnceCell;
 
+pub use clock::Moment;
 pub use element::Element;
 use guest::settings::{self, Fault};
 pub use stream::{Elapsed, Stream};
@@ -203,7 +204,7 @@ impl Device {
     /// Marks a point in the stream's work, for timing. `None` if the mark cannot be recorded.
     pub fn mark(self, stream: Stream) -> Option<Mark> {
         Some(match self {
-            Self::Host => Mark(Point::Host(Instant::now())),
+            Self::Host => Mark(Point::Host(Moment::now())),
             Self::Cuda => Mark(Point::Cuda(cuda::Event::record(stream)?)),
         })
     }
@@ -273,7 +274,7 @@ impl Device {
 pub struct Mark(Point);
 
 enum Point {
-    Host(Instant),
+    Host(Moment),
     Cuda(cuda::Event),
 }
 
@@ -281,7 +282,7 @@ impl Mark {
     /// The time from `earlier` to this mark. Never waits.
     pub fn since(&self, earlier: &Self) -> Elapsed {
         match (&earlier.0, &self.0) {
-            (Point::Host(from), Point::Host(to)) => Elapsed::Ready(to.duration_since(*from).as_secs_f64() * 1e3),
+            (Point::Host(from), Point::Host(to)) => Elapsed::Ready(to.since(*from).as_secs_f64() * 1e3),
             (Point::Cuda(from), Point::Cuda(to)) => cuda::elapsed(from, to),
             _ => Elapsed::Lost,
         }

@@ -6,8 +6,9 @@
 //! program waits for tuning. One account covers convolutions of both APIs and recurrent networks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpu::Moment;
 use guest::settings::{self, Explore};
 
 /// The cost that is always allowed, in milliseconds. Times are known only after an execution, so the account keeps a
@@ -51,7 +52,7 @@ impl Allowance {
 
     /// Prepares something for exploring on the program's thread, and counts the time.
     pub fn timed<T>(&self, prepare: impl FnOnce() -> T) -> T {
-        let begin = Instant::now();
+        let begin = Moment::now();
         let prepared = prepare();
         self.explored(begin.elapsed().as_secs_f64() * 1e3);
         prepared

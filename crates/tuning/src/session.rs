@@ -14,6 +14,7 @@ use super::record::{End, Record, Wanted};
 use super::search::{Candidate, Next, Search};
 use super::waiting::{Bench, Budget, OwnBuffers, far_above, row_of};
 use cudnn::owned::OwnedHandle;
+use gpu::Moment;
 use guest::signals;
 use planner::MicroConfiguration;
 
@@ -112,13 +113,13 @@ impl<K: Executable> Session<'_, K> {
     /// # Safety
     /// The caller makes the promise of [`Self::tune`].
     unsafe fn measure(&self, search: &mut Search<K::Algorithm>, bench: &Bench<K>, workspace: usize) -> End {
-        let start = Instant::now();
+        let start = Moment::now();
         let helpers = self.devices.iter().skip(1).take(search.remaining().saturating_sub(1));
         let work = Work {
             session: self,
             start,
             deadline: start + self.budget.time,
-            state: Mutex::new(State { search, taken: Vec::new(), end: None, last_log: start }),
+            state: Mutex::new(State { search, taken: Vec::new(), end: None, last_log: Instant::now() }),
             changed: Condvar::new(),
         };
         let (work, device) = (&work, bench.device);
@@ -152,8 +153,8 @@ impl<K: Executable> Session<'_, K> {
 /// A search shared by several threads.
 struct Work<'a, K: Executable> {
     session: &'a Session<'a, K>,
-    start: Instant,
-    deadline: Instant,
+    start: Moment,
+    deadline: Moment,
     state: Mutex<State<'a, K::Algorithm>>,
     /// Notified when a candidate is released, and at the end.
     changed: Condvar,
@@ -250,7 +251,7 @@ impl<K: Executable> Work<'_, K> {
         let spent = self.start.elapsed().as_secs_f64() * 1e3;
         let often = search.fastest_whole(usize::MAX).is_some_and(|whole| spent > executions * whole.time);
         let end = if self.session.budget.is_rest { End::Stopped } else { End::Spent(self.session.budget) };
-        (often || Instant::now() >= self.deadline).then_some(end)
+        (often || Moment::now() >= self.deadline).then_some(end)
     }
 
     /// # Safety

@@ -8,7 +8,7 @@ use cudnn_abi::*;
 use super::executable::Executable;
 use cudnn::convolution::Workspace;
 use cudnn::tensor::element_size;
-use gpu::{Buffer, Device, Elapsed, Stream};
+use gpu::{Buffer, Device, Elapsed, Moment, Stream};
 use planner::MicroConfiguration;
 
 /// A candidate runs until it has run twice and for this long, or until it has run `OFTEN` times.
@@ -97,7 +97,7 @@ impl<K: Executable> Bench<K> {
     /// # Safety
     /// The caller promises that the bench holds the data of the plan's problem, or of a larger one that contains it,
     /// and that its handle is the one that the plan was made for, in no other use.
-    pub unsafe fn time(&self, plan: &K::Plan, row: usize, far: f64, deadline: Instant) -> Result<f64, cudnnStatus_t> {
+    pub unsafe fn time(&self, plan: &K::Plan, row: usize, far: f64, deadline: Moment) -> Result<f64, cudnnStatus_t> {
         let row = match self.device {
             Device::Host => 1,
             Device::Cuda => {
@@ -116,7 +116,7 @@ impl<K: Executable> Bench<K> {
             runs += 1;
             let (twice, long) = (runs >= 2, spent > ENOUGH);
             let known = if least > far { twice || long } else { twice && long || runs >= OFTEN };
-            if known || Instant::now() >= deadline {
+            if known || Moment::now() >= deadline {
                 return Ok(least);
             }
         }

@@ -183,7 +183,9 @@ impl Ready {
                 RunError::Workspace { .. } => CUDNN_STATUS_BAD_PARAM,
             };
             Error::new(status, error.to_string())
-        })
+        })?;
+        select::ran(&problem, algorithm);
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Devices, which CUDA manages for the real cuDNN.
 
 use super::boundary::{write, write_array};
+use crate::clock;
 use crate::device;
 use crate::error::require;
 use cudnn_abi::*;
@@ -47,4 +48,12 @@ pub unsafe extern "C" fn hostdnnGetDeviceProperties(
             write_array(name, &bytes.collect::<Vec<_>>())
         }
     })
+}
+
+/// The milliseconds that devices have taken for all work so far, from an unknown start: the time that has gone by, or
+/// counted work by `HOSTDNN_CLOCK` (hostdnn/src/clock.rs).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hostdnnGetTime(milliseconds: *mut f64) -> cudnnStatus_t {
+    // SAFETY: null or valid for a write by this function's contract.
+    export!(hostdnnGetTime, { unsafe { write(milliseconds, clock::now().as_secs_f64() * 1e3) } })
 }

@@ -3,6 +3,7 @@
 
 use super::boundary::{context, refer, write};
 use super::rnn_weights::weight_bytes;
+use crate::clock;
 use crate::descriptor::{RnnDataDescriptor, RnnDescriptor, TensorDescriptor};
 use crate::error::{Error, Result, require};
 use crate::rnn::{self, Dropout, Layout, Network, Operands, STATES_BYTES, Sequences, Stored};
@@ -251,6 +252,8 @@ impl Call<'_> {
             let reserve = self.training.then(|| numbers::<S>(p.reserveSpace, reserve_len));
             rnn::forward(network, &sequences, operands, dropout, workspace, reserve);
         }
+        // Each row meets each weight once.
+        clock::count(|| rows as f64 * network.weight_count().unwrap_or(0) as f64);
         Ok(())
     }
 }

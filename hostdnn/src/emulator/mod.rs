@@ -21,6 +21,7 @@ use std::sync::LazyLock;
 use cudnn_abi::*;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use crate::clock;
 use crate::error::{Error, Result, require};
 
 /// CUDA C++ to compile.
@@ -63,6 +64,9 @@ struct Request {
     is_adversarial: c_int,
     seed: u64,
 }
+
+/// The multiply-adds for which the clock counts each thread of a launch. What a kernel does is not known.
+const OF_A_THREAD: f64 = 100.0;
 
 /// How a kernel is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +164,7 @@ impl Kernel {
         let status = unsafe { (self.launch)(self, &request, message.as_mut_ptr(), message.len()) };
         stacks::release();
         if status == 0 {
+            clock::count(|| OF_A_THREAD * grid.iter().chain(&block).map(|&extent| f64::from(extent)).product::<f64>());
             return Ok(());
         }
         // SAFETY: a failed launch wrote a C string; the buffer was all zeros before.

@@ -7,6 +7,7 @@ use super::variant_pack::Pack;
 use super::*;
 use crate::convolution::{self, Algorithm};
 use crate::fault;
+use crate::select;
 
 pub const KIND: Kind = Kind {
     attributes: &[
@@ -99,6 +100,7 @@ impl Plan {
                 let (alpha, beta) = (convolve.alpha, convolve.beta);
                 convolution::run(&convolve.problem, algorithm, alpha, beta, x, w, y, workspace, self.workspace)
                     .map_err(|error| Error::new(CUDNN_STATUS_EXECUTION_FAILED, error.to_string()))?;
+                select::ran(&convolve.problem, algorithm);
             }
             if let Some((ids, chain)) = &self.program.chain {
                 let operands: Vec<*const u8> = ids.iter().map(|&uid| address(uid).cast_const()).collect();

@@ -22,7 +22,7 @@ use crate::problem::algorithm::{self, Algorithm, Class};
 use cudnn::calls;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
-use gpu::Stream;
+use gpu::{Moment, Stream};
 use guest::settings;
 use planner::{Configuration, MicroConfiguration};
 use tuning::allowance;
@@ -285,8 +285,7 @@ impl Asking<'_> {
                 Ok((buffers.bench(device, *handle, stream, problem), Some(buffers)))
             }
         };
-        let begin = Instant::now();
-        let _waited = Waited::since(begin);
+        let (begin, _waited) = (Moment::now(), Waited::since(Instant::now()));
         // SAFETY: the bench holds this problem's data; its workspace is as large as any candidate's, or as the limit;
         // its handle is the program's, which is in this call and in no other use.
         let searched = unsafe { session.tune(known, prepare) };

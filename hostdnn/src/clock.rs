@@ -1,0 +1,37 @@
+//! The clock of hostdnn's devices: the time that their work takes. `HOSTDNN_CLOCK=NANOSECONDS` makes it count work in
+//! place of time: so many nanoseconds for a multiply-add of an efficient product, by the estimate that ranks algorithms.
+//! Then programs take the same times by this clock however busy the machine is, and a test can have a device as slow as
+//! it likes.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The nanoseconds of a multiply-add; `None` if the clock measures time.
+static COUNTS: LazyLock<Option<f64>> = LazyLock::new(|| {
+    let text = std::env::var("HOSTDNN_CLOCK").ok()?;
+    let counts = text.trim().parse().ok().filter(|nanoseconds| (1e-6..=1e6).contains(nanoseconds));
+    if counts.is_none() {
+        eprintln!("hostdnn: HOSTDNN_CLOCK={text:?} is not understood: it takes 1e-6 to 1e6; the clock measures time");
+    }
+    counts
+});
+
+/// The nanoseconds that have been counted.
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+/// The time since some moment of this process.
+pub fn now() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    match *COUNTS {
+        Some(_) => Duration::from_nanos(COUNTED.load(Ordering::Relaxed)),
+        None => START.elapsed(),
+    }
+}
+
+/// A device has done work of so many multiply-adds. `estimate` is not called if the clock measures time.
+pub fn count(estimate: impl FnOnce() -> f64) {
+    if let Some(nanoseconds) = *COUNTS {
+        COUNTED.fetch_add((estimate() * nanoseconds) as u64, Ordering::Relaxed);
+    }
+}
