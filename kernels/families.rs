@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// The families: the folder of each one's sources, by which its module is called, and host code that decides how they are
 /// cut and launched. Timings depend on this code as much as on the sources.
-pub const FAMILIES: [(&str, &[&str]); 2] = [
+pub const FAMILIES: [(&str, &[&str]); 3] = [
     ("convolution", &["../crates/convolution/src/engines"]),
+    ("dynamic", &["../crates/dynamic/src/emit", "../crates/dynamic/src/batched"]),
     (
         "recurrent",
         &[
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_source_has_the_headers_that_its_includes_reach() {
-        let (folder, host_code) = FAMILIES[1];
+        let (folder, host_code) = FAMILIES[2];
         let headers = &Family::new(folder, host_code, &text).sources[Path::new("recurrent/grid.cu")];
         let has = |name| headers.contains(Path::new(name));
         assert!(
@@ -105,20 +106,22 @@ mod tests {
     #[test]
     fn only_a_familys_own_files_change_its_version() {
         let unchanged = versions("");
-        for (file, [convolution, recurrent]) in [
-            ("convolution/sample.cu", [true, false]),
-            ("common/tiles.cuh", [true, false]),
-            ("../crates/convolution/src/engines/tiles.rs", [true, false]),
-            ("recurrent/grid.cu", [false, true]),
-            ("recurrent/cells/lstm.cuh", [false, true]),
-            ("common/exchange.cuh", [false, true]),
-            ("../crates/recurrent/src/kernels.rs", [false, true]),
-            ("../crates/recurrent/src/configuration/mod.rs", [false, true]),
-            ("common/device.cuh", [true, true]),
+        for (file, [convolution, dynamic, recurrent]) in [
+            ("convolution/sample.cu", [true, false, false]),
+            ("common/tiles.cuh", [true, false, false]),
+            ("../crates/convolution/src/engines/tiles.rs", [true, false, false]),
+            ("dynamic/products.cu", [false, true, false]),
+            ("../crates/dynamic/src/emit/rows.rs", [false, true, false]),
+            ("recurrent/grid.cu", [false, false, true]),
+            ("recurrent/cells/lstm.cuh", [false, false, true]),
+            ("common/exchange.cuh", [false, false, true]),
+            ("../crates/recurrent/src/kernels.rs", [false, false, true]),
+            ("../crates/recurrent/src/configuration/mod.rs", [false, false, true]),
+            ("common/device.cuh", [true, true, true]),
         ] {
             let changed = versions(file);
             let differs: Vec<_> = unchanged.iter().zip(&changed).map(|(before, after)| before != after).collect();
-            assert_eq!(differs, [convolution, recurrent], "{file}");
+            assert_eq!(differs, [convolution, dynamic, recurrent], "{file}");
         }
     }
 }

@@ -184,6 +184,25 @@ pub fn free(data: NonNull<c_void>) {
 }
 
 /// Returns whether the value is the handle that names another stream in each thread.
+/// Allocates memory of the host that the device copies from by itself.
+pub fn allocate_pinned(bytes: usize) -> Option<NonNull<c_void>> {
+    let mut data = std::ptr::null_mut();
+    // SAFETY: writes one pointer to a live variable.
+    relaxed(|| unsafe { sys::cuMemAllocHost_v2(&mut data, bytes) }).then(|| NonNull::new(data)).flatten()
+}
+
+pub fn free_pinned(data: NonNull<c_void>) {
+    // SAFETY: `allocate_pinned` returned the pointer, and only its owner frees it.
+    relaxed(|| unsafe { sys::cuMemFreeHost(data.as_ptr()) });
+}
+
+/// # Safety
+/// As for `Pinned::send`.
+pub unsafe fn send(to: *mut c_void, from: *const c_void, bytes: usize, stream: Stream) -> bool {
+    // SAFETY: the caller promises `bytes` bytes of device memory, and pinned ones that stay until the copy has ended.
+    relaxed(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to as u64, from, bytes, stream.cast()) })
+}
+
 pub fn is_per_thread(stream: Stream) -> bool {
     const PER_THREAD: usize = 2; // CU_STREAM_PER_THREAD
     stream.addr() == PER_THREAD

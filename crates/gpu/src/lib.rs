@@ -10,6 +10,7 @@ mod element;
 mod functions;
 pub mod host;
 pub mod jit;
+mod pinned;
 pub mod products;
 mod stream;
 pub mod testing;
@@ -24,6 +25,7 @@ use once_cell::sync::OnceCell;
 pub use clock::Moment;
 pub use element::Element;
 use guest::settings::{self, Fault};
+pub use pinned::Pinned;
 pub use stream::{Elapsed, Stream};
 
 /// The kind of device that the loaded cuDNN computes on.

@@ -16,4 +16,5 @@ pub mod function;
 pub mod graphs;
 pub mod host;
 pub mod oracle;
+pub mod passes;
 pub mod stages;

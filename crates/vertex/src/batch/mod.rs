@@ -144,6 +144,27 @@ pub struct Batch {
     edges: Vec<u32>,
 }
 
+/// A batch's arrays, for an executor that has them elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrays<'a> {
+    /// The first edge of each row, and behind the last row the number of edges.
+    pub first_edge: &'a [u32],
+    /// The row of the child at each edge, or -1.
+    pub child: &'a [i32],
+    /// Each row's part of `parents`: its first place and its end.
+    pub parents_of: &'a [(u32, u32)],
+    /// Edges to parents.
+    pub parents: &'a [u32],
+    /// The user's number of each row's vertex.
+    pub vertex: &'a [u32],
+    /// The row of the inputs that each row pulls, or -1.
+    pub pulled: &'a [i32],
+    /// The end of each input row's part of `readers`.
+    pub readers_end: &'a [u32],
+    /// Rows that pull.
+    pub readers: &'a [u32],
+}
+
 /// The rows and edges of a kind, and the end of its blocks in `blocks_by_kind`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
@@ -452,6 +473,17 @@ impl Batch {
         let readers_begin = self.readers.len() as u32;
         self.readers.extend(graph.readers.iter().map(|place| self.rows[*place as usize] as u32));
         self.readers_end.extend(graph.readers_end.iter().map(|end| readers_begin + end));
+    }
+
+    /// Its arrays.
+    pub fn arrays(&self) -> Arrays<'_> {
+        let Self { first_edge, child, parents_of, parents, vertex, pulled, readers_end, readers, .. } = self;
+        Arrays { first_edge, child, parents_of, parents, vertex, pulled, readers_end, readers }
+    }
+
+    /// The most that it may have.
+    pub fn maxima(&self) -> Maxima {
+        self.maxima
     }
 
     /// The blocks, from the lowest level up.

@@ -1,9 +1,8 @@
 //! The memory of a run: where its frames and states lie in what the caller gives.
 
-use super::passes::{FRAMES, Frame, Passes, is_of_block};
 use super::rows::FramePart;
-use crate::batch::{Batch, Maxima};
 use crate::function::{MOST_FUNCTIONS, MOST_STATES};
+use crate::passes::{Extent, FRAMES, Frame, Passes};
 
 /// The numbers of memory that a run takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,47 +11,6 @@ pub struct Memory {
     pub workspace: usize,
     /// From the run forward to the run backward.
     pub reserve: usize,
-}
-
-/// The rows of a kind.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Extent {
-    pub rows: usize,
-    pub edges: usize,
-    /// Rows and edges of the largest block.
-    pub rows_of_block: usize,
-    pub edges_of_block: usize,
-}
-
-impl Extent {
-    /// The extent of each kind of a batch.
-    pub fn of(batch: &Batch, kinds: usize) -> [Self; MOST_FUNCTIONS] {
-        let mut extents = [Self::default(); MOST_FUNCTIONS];
-        for (kind, extent) in extents[..kinds].iter_mut().enumerate() {
-            (extent.rows, extent.edges) = batch.of_kind(kind);
-        }
-        for block in batch.blocks() {
-            let extent = &mut extents[block.kind];
-            extent.rows_of_block = extent.rows_of_block.max(block.rows);
-            extent.edges_of_block = extent.edges_of_block.max(block.edges);
-        }
-        extents
-    }
-
-    /// The most of each kind: all vertices may be of one.
-    pub fn most(maxima: &Maxima) -> [Self; MOST_FUNCTIONS] {
-        let (rows, edges) = (maxima.vertices, maxima.children);
-        [Self { rows, edges, rows_of_block: rows, edges_of_block: edges }; MOST_FUNCTIONS]
-    }
-
-    fn rows_of_frame(&self, number: usize) -> usize {
-        match (number < FRAMES, is_of_block(number)) {
-            (true, false) => self.rows,
-            (true, true) => self.rows_of_block,
-            (false, false) => self.edges,
-            (false, true) => self.edges_of_block,
-        }
-    }
 }
 
 /// The numbers of the frames of a kind: those that are kept, and the others.

@@ -4,7 +4,6 @@
 mod elements;
 mod few;
 mod memory;
-mod passes;
 mod product;
 mod real;
 mod rows;
@@ -24,9 +23,10 @@ pub use threads::Threads;
 use crate::batch::{Batch, Maxima};
 use crate::derivative::differentiate;
 use crate::function::{MOST_FUNCTIONS, Net};
+use crate::passes::{Extent, FRAMES, Frame, Grain, Passes, passes};
 use crate::stages::Way;
-use memory::{Extent, of_frames};
-use passes::{FRAMES, Frame, Passes, passes};
+use memory::of_frames;
+
 use std::fmt::{self, Display, Formatter};
 
 /// A run whose arguments do not fit: why. Nothing was written.
@@ -80,7 +80,7 @@ impl Executor {
         let (mut forward, mut backward) = (vec![], vec![]);
         for (kind, function) in net.declaration().functions.iter().enumerate() {
             if !is_training {
-                forward.push(passes(net, kind, &function.operations, Way::Forward));
+                forward.push(passes(net, kind, &function.operations, Way::Forward, Grain::Row));
                 continue;
             }
             let derivative = differentiate(net, kind);
@@ -89,7 +89,7 @@ impl Executor {
                 (&mut backward, &derivative.backward, Way::Backward),
             ];
             for (to, operations, way) in ways {
-                let mut its = passes(net, kind, operations, way);
+                let mut its = passes(net, kind, operations, way, Grain::Row);
                 its.strides[Frame::Kept as usize] = derivative.kept;
                 its.strides[Frame::Kept as usize + FRAMES] = derivative.kept_of_children;
                 to.push(its);

@@ -1,9 +1,9 @@
 //! Passes over rows: element-wise operations, all of a row at a time.
 
-use super::passes::{FRAMES, Frame, Span, Step};
 use super::real::Real;
 use crate::batch::{Batch, Block};
 use crate::function::{MOST_STATES, Op};
+use crate::passes::{FRAMES, Frame, Span, Step};
 
 /// An input of a batch.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,13 @@
 //! Runs forward and backward.
 
-use super::memory::{Extent, Frames, take_frames, take_states};
-use super::passes::{FRAMES, Passes, Place, Purpose, Work, is_of_block};
+use super::memory::{Frames, take_frames, take_states};
 use super::product::{self, Rows, RowsMut};
 use super::real::Real;
 use super::rows::{Context, FramePart, Part, Pull, RowPass, max_gradient, reduce};
 use super::{Executor, Gradients, Inputs, Memory, Refused};
 use crate::batch::{Batch, Block};
 use crate::function::{MOST_FUNCTIONS, MOST_PARAMETERS, MOST_STATES};
+use crate::passes::{Extent, FRAMES, Passes, Place, Purpose, Work, is_of_block};
 use crate::stages::{Stage, Way};
 
 /// One run of a batch.
@@ -271,13 +271,13 @@ impl<'a, C: Real> Run<'a, C> {
                         pulp::Arch::new().dispatch(pass);
                     });
                 }
-                Work::Reduce { op, x, y, width } => {
+                Work::Reduce { op, x, y } => {
                     let places = [*x, *y].map(|place| (place.number(), place.offset));
-                    self.over_rows(range, block, |context, part| reduce(context, *op, part, places, *width));
+                    self.over_rows(range, block, |context, part| reduce(context, *op, part, places, y.width));
                 }
-                Work::MaxGradient { x, dy, dx, width } => {
+                Work::MaxGradient { x, dy, dx } => {
                     let places = [*x, *dy, *dx].map(|place| (place.number(), place.offset));
-                    self.over_rows(range, block, |context, part| max_gradient(context, part, places, *width));
+                    self.over_rows(range, block, |context, part| max_gradient(context, part, places, dx.width));
                 }
                 Work::Product { parameter, is_transposed, x, y } => {
                     self.product(range, *parameter, *is_transposed, *x, *y)

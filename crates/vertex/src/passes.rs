@@ -3,15 +3,28 @@
 //!
 //! Within a pass over a row, values are in the thread's scratch memory. A value that another pass takes is stored in a
 //! *frame*: memory with a row for each vertex, or each edge, of the kind.
+//!
+//! Executors differ in what a thread computes of a row, see [`Grain`].
 
+use crate::batch::{Batch, Maxima};
 use crate::derivative::types_of;
-use crate::function::{Net, Op, Operation, Type, Value};
+use crate::function::{MOST_FUNCTIONS, Net, Op, Operation, Type, Value};
 use crate::stages::{Stage, Way, stages};
+
+/// What a thread computes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// A whole row. Outputs and gradients of inputs are stored, and leave in the user's order at the end.
+    Row,
+    /// An element of a row. What needs a row's other elements has a pass of its own, and results leave where they are
+    /// made.
+    Element,
+}
 
 /// The frames of a kind. Products and reductions read one frame and write another, so that one can be borrowed for
 /// writing beside the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Frame {
     /// What the run forward keeps for the run backward.
     Kept,
     /// What products and reductions take, of all rows.
@@ -25,21 +38,24 @@ pub(super) enum Frame {
 }
 
 /// The number of frames of a kind, by vertices; as many are by edges.
-pub(super) const FRAMES: usize = 5;
+pub const FRAMES: usize = 5;
 
 /// The frame with this number among those of the kind has the rows of one block alone.
-pub(super) fn is_of_block(number: usize) -> bool {
+pub fn is_of_block(number: usize) -> bool {
     number % FRAMES >= Frame::BlockIn as usize
 }
 
 /// Where a value is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The frame.
     pub frame: Frame,
     /// The frame has a row for each edge.
     pub is_of_children: bool,
     /// The first number in a row.
     pub offset: usize,
+    /// The number of numbers.
+    pub width: usize,
 }
 
 impl Place {
@@ -55,106 +71,205 @@ impl Place {
 }
 
 /// A part of a row's scratch memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The first number.
     pub first: usize,
+    /// The number of numbers.
     pub width: usize,
 }
 
 /// A step of a pass over rows. It reads scratch memory that lies before `to`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub enum Step {
     /// Reads a frame; of a vertex where the row is an edge.
     Load {
+        /// The place in the frame.
         from: Place,
+        /// The part of the scratch memory.
         to: Span,
     },
-    /// An operation that reads other memory, with its arguments, and for a lookup the input of its index.
+    /// An operation that reads other memory.
     Read {
+        /// The operation.
         op: Op,
+        /// Its arguments; behind that of a lookup the input of its index.
         arguments: [usize; 2],
+        /// The result.
         to: Span,
     },
+    /// An operation with one input.
     Unary {
+        /// The operation.
         op: Op,
+        /// Its input.
         x: Span,
+        /// The result.
         to: Span,
+        /// Its constant.
         constant: f64,
     },
+    /// An operation with two inputs.
     Binary {
+        /// The operation.
         op: Op,
+        /// The first input.
         x: Span,
+        /// The second one.
         y: Span,
+        /// The result.
         to: Span,
     },
+    /// Adds a vector.
     Bias {
+        /// The vector.
         parameter: usize,
+        /// What it is added to.
         x: Span,
+        /// The result.
         to: Span,
     },
+    /// Copies within the scratch memory.
     Copy {
+        /// The original.
         from: Span,
+        /// The copy.
         to: Span,
     },
     /// Writes a frame.
     Store {
+        /// The part of the scratch memory.
         from: Span,
+        /// The place in the frame.
         to: Place,
     },
-    /// An operation that hands on, with its arguments.
+    /// An operation that hands on.
     Hand {
+        /// The operation.
         op: Op,
+        /// Its arguments.
         arguments: [usize; 2],
+        /// What is handed on.
         from: Span,
     },
 }
 
 /// One pass over rows.
 #[derive(Clone, Debug)]
-pub(super) enum Work {
+pub enum Work {
+    /// Steps for each row.
     Rows {
+        /// The rows are those of edges.
         is_of_children: bool,
+        /// The steps.
         steps: Vec<Step>,
+        /// The numbers of scratch memory.
         scratch: usize,
     },
+    /// y = P x, or Pᵀ x.
     Product {
+        /// P.
         parameter: usize,
+        /// It is Pᵀ.
         is_transposed: bool,
+        /// x.
         x: Place,
+        /// y.
         y: Place,
     },
-    /// A reduction over the children of each vertex, or a softmax over them.
+    /// A reduction over the children of each vertex, or a softmax over them; over the width for a sum and a softmax.
     Reduce {
+        /// The operation.
         op: Op,
+        /// What is reduced.
         x: Place,
+        /// The result.
         y: Place,
-        width: usize,
     },
+    /// The gradient of the greatest over the children.
     MaxGradient {
+        /// Of what the greatest was found.
         x: Place,
+        /// Its gradient.
         dy: Place,
+        /// The gradient by x.
         dx: Place,
-        width: usize,
     },
+    /// Adds the products of the columns dy and the rows x to a gradient.
     Accumulate {
+        /// The parameter.
         parameter: usize,
+        /// The columns.
         dy: Place,
+        /// The rows.
         x: Place,
     },
+    /// Adds all dy to the gradient of a vector.
     AccumulateBias {
+        /// The vector.
         parameter: usize,
+        /// What is added.
         dy: Place,
     },
+    /// Adds each dy to the row of a gradient that an index names.
     AccumulateRow {
+        /// The parameter.
         parameter: usize,
+        /// The input with the indices.
         input: usize,
+        /// What is added.
         dy: Place,
     },
 }
 
+/// The rows of a kind in a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent {
+    /// All rows.
+    pub rows: usize,
+    /// All edges.
+    pub edges: usize,
+    /// The most rows of a block.
+    pub rows_of_block: usize,
+    /// The most edges of a block.
+    pub edges_of_block: usize,
+}
+
+impl Extent {
+    /// The extent of each kind of a batch.
+    pub fn of(batch: &Batch, kinds: usize) -> [Self; MOST_FUNCTIONS] {
+        let mut extents = [Self::default(); MOST_FUNCTIONS];
+        for (kind, extent) in extents[..kinds].iter_mut().enumerate() {
+            (extent.rows, extent.edges) = batch.of_kind(kind);
+        }
+        for block in batch.blocks() {
+            let extent = &mut extents[block.kind];
+            extent.rows_of_block = extent.rows_of_block.max(block.rows);
+            extent.edges_of_block = extent.edges_of_block.max(block.edges);
+        }
+        extents
+    }
+
+    /// The most of each kind: all vertices may be of one.
+    pub fn most(maxima: &Maxima) -> [Self; MOST_FUNCTIONS] {
+        let (rows, edges) = (maxima.vertices, maxima.children);
+        [Self { rows, edges, rows_of_block: rows, edges_of_block: edges }; MOST_FUNCTIONS]
+    }
+
+    /// The rows of the frame with this number.
+    pub fn rows_of_frame(&self, number: usize) -> usize {
+        match (number < FRAMES, is_of_block(number)) {
+            (true, false) => self.rows,
+            (true, true) => self.rows_of_block,
+            (false, false) => self.edges,
+            (false, true) => self.edges_of_block,
+        }
+    }
+}
+
 /// What a pass is for. A pass for nothing that is wanted is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Purpose {
+pub struct Purpose {
     /// Other vertices, outputs, or the run backward.
     pub is_always: bool,
     /// Gradients of parameters, a bit each.
@@ -164,6 +279,7 @@ pub(super) struct Purpose {
 }
 
 impl Purpose {
+    /// A pass for this is not left out.
     pub fn is_met_by(self, wanted: Self) -> bool {
         self.is_always || self.parameters & wanted.parameters != 0 || self.pulls & wanted.pulls != 0
     }
@@ -175,15 +291,18 @@ impl Purpose {
     }
 }
 
+/// A pass.
 #[derive(Clone, Debug)]
-pub(super) struct Pass {
+pub struct Pass {
+    /// What it does.
     pub work: Work,
+    /// What for.
     pub purpose: Purpose,
 }
 
 /// The passes of a kind in one way.
 #[derive(Clone, Debug)]
-pub(super) struct Passes {
+pub struct Passes {
     /// The passes of each stage.
     pub stages: [Vec<Pass>; 3],
     /// The numbers of a row in each frame, without those of `Kept`.
@@ -203,10 +322,11 @@ impl Passes {
 }
 
 /// Makes the passes of a kind.
-pub(super) fn passes(net: &Net, kind: usize, operations: &[Operation], way: Way) -> Passes {
+pub fn passes(net: &Net, kind: usize, operations: &[Operation], way: Way, grain: Grain) -> Passes {
     let types = types_of(net, net.declaration().functions[kind].children, operations);
     let mut builder = Builder {
         operations,
+        grain,
         stages: stages(operations, way),
         purposes: purposes(operations),
         is_done: types.iter().map(|_| false).collect(),
@@ -216,7 +336,7 @@ pub(super) fn passes(net: &Net, kind: usize, operations: &[Operation], way: Way)
         strides: [0; 2 * FRAMES],
     };
     let stages = Stage::ALL.map(|stage| builder.stage(stage));
-    let results = operations.iter().filter(|operation| is_result(operation.op)).map(|operation| {
+    let results = operations.iter().filter(|operation| grain.leaves_at_end(operation.op)).map(|operation| {
         let place = builder.place(operation.inputs[0]).expect("a result is stored");
         (operation.arguments[0], place)
     });
@@ -227,15 +347,19 @@ pub(super) fn passes(net: &Net, kind: usize, operations: &[Operation], way: Way)
     Passes { results: results.collect(), hands_on: stages.each_ref().map(hands_on), stages, strides: builder.strides }
 }
 
-fn is_result(op: Op) -> bool {
-    matches!(op, Op::Push | Op::PullGradient)
-}
+impl Grain {
+    /// The result of an operation leaves at the end.
+    fn leaves_at_end(self, op: Op) -> bool {
+        self == Self::Row && matches!(op, Op::Push | Op::PullGradient)
+    }
 
-/// Operations with a pass of their own.
-fn has_own_pass(op: Op) -> bool {
-    use Op::*;
-    matches!(op, Matmul | MatmulTransposed | SumChildren | MeanChildren | MaxChildren | SoftmaxChildren | MaxGradient)
-        || matches!(op, Accumulate | AccumulateBias | AccumulateRow)
+    /// An operation has a pass of its own.
+    fn has_own_pass(self, op: Op) -> bool {
+        use Op::*;
+        matches!(op, Matmul | MatmulTransposed | SumChildren | MeanChildren | MaxChildren | SoftmaxChildren)
+            || matches!(op, MaxGradient | Accumulate | AccumulateBias | AccumulateRow)
+            || (self == Self::Element && matches!(op, Softmax | Sum))
+    }
 }
 
 /// What each operation is for.
@@ -256,6 +380,7 @@ fn purposes(operations: &[Operation]) -> Vec<Purpose> {
 }
 
 struct Builder<'a> {
+    grain: Grain,
     operations: &'a [Operation],
     types: Vec<Type>,
     stages: Vec<Option<Stage>>,
@@ -270,7 +395,8 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn stage(&mut self, stage: Stage) -> Vec<Pass> {
-        let is_of_stage = |place: &usize| self.stages[*place] == Some(stage) && !is_result(self.operations[*place].op);
+        let is_of_stage =
+            |place: &usize| self.stages[*place] == Some(stage) && !self.grain.leaves_at_end(self.operations[*place].op);
         let mut rest: Vec<_> = (0..self.operations.len()).filter(is_of_stage).collect();
         let mut passes = vec![];
         loop {
@@ -280,7 +406,8 @@ impl Builder<'_> {
             }
             let is_ready = |place: &usize| {
                 let of_its = |input: &Value| self.inside[*input].is_some() || self.types[*input] == Type::Index;
-                has_own_pass(self.operations[*place].op) && self.operations[*place].inputs().iter().all(of_its)
+                self.grain.has_own_pass(self.operations[*place].op)
+                    && self.operations[*place].inputs().iter().all(of_its)
             };
             let ready: Vec<_> = rest.iter().copied().filter(is_ready).collect();
             rest.retain(|place| !ready.contains(place));
@@ -305,10 +432,11 @@ impl Builder<'_> {
             (false, true) => Frame::WholeOut,
             (false, false) => Frame::BlockOut,
         };
-        let mut place = Place { frame, is_of_children: self.types[value].is_of_children(), offset: 0 };
+        let (is_of_children, width) = (self.types[value].is_of_children(), self.types[value].width());
+        let mut place = Place { frame, is_of_children, offset: 0, width };
         let stride = &mut self.strides[place.number()];
         place.offset = *stride;
-        *stride += self.types[value].width();
+        *stride += width;
         if is_inside {
             self.inside[value] = Some(place)
         } else {
@@ -326,8 +454,8 @@ impl Builder<'_> {
         let is_load = self.operations[value].op.is_load();
         let is_later = |consumer: usize| {
             // Passes over rows read a load again.
-            let stores = !is_load || has_own_pass(self.operations[consumer].op);
-            is_result(self.operations[consumer].op) || (stores && self.stages[consumer] != Some(stage))
+            let stores = !is_load || self.grain.has_own_pass(self.operations[consumer].op);
+            self.grain.leaves_at_end(self.operations[consumer].op) || (stores && self.stages[consumer] != Some(stage))
         };
         stage != Stage::Path || self.consumers(value).any(is_later)
     }
@@ -338,12 +466,13 @@ impl Builder<'_> {
         let mut values = vec![];
         let takers = (0..self.operations.len()).filter(|place| {
             let op = self.operations[*place].op;
-            (has_own_pass(op) && rest.contains(place)) || (is_result(op) && self.stages[*place] == Some(stage))
+            (self.grain.has_own_pass(op) && rest.contains(place))
+                || (self.grain.leaves_at_end(op) && self.stages[*place] == Some(stage))
         });
         for taker in takers {
             for input in self.operations[taker].inputs() {
                 let is_load = self.operations[*input].op.is_load();
-                let is_missing = if is_result(self.operations[taker].op) {
+                let is_missing = if self.grain.leaves_at_end(self.operations[taker].op) {
                     is_load && self.place(*input).is_none()
                 } else {
                     self.inside[*input].is_none() && (is_load || self.outside[*input].is_some())
@@ -371,7 +500,7 @@ impl Builder<'_> {
             };
             let is_there =
                 |input: &Value| self.is_done[*input] || self.operations[*input].op.is_load() || members.contains(input);
-            if is_of_domain && !has_own_pass(operation.op) && operation.inputs().iter().all(is_there) {
+            if is_of_domain && !self.grain.has_own_pass(operation.op) && operation.inputs().iter().all(is_there) {
                 members.push(place);
             }
         }
@@ -417,13 +546,13 @@ impl Builder<'_> {
                 let inputs = [input(0), if op == Op::MaxGradient { input(1) } else { input(0) }];
                 let whole = self.is_whole(stage, place);
                 let y = self.store(place, false, whole);
-                let (x, width) = (inputs[0], self.types[place].width());
+                let x = inputs[0];
                 match op {
                     Op::Matmul | Op::MatmulTransposed => {
                         Work::Product { parameter, is_transposed: op == Op::MatmulTransposed, x, y }
                     }
-                    Op::MaxGradient => Work::MaxGradient { x, dy: inputs[1], dx: y, width },
-                    _ => Work::Reduce { op, x, y, width },
+                    Op::MaxGradient => Work::MaxGradient { x, dy: inputs[1], dx: y },
+                    _ => Work::Reduce { op, x, y },
                 }
             }
         };
@@ -475,7 +604,7 @@ impl Row {
             Op::Slice => return self.spans[place] = Some(Span { first: x.first + first, width: second }),
             Op::Keep => {
                 let is_of_children = builder.types[operation.inputs[0]].is_of_children();
-                let to = Place { frame: Frame::Kept, is_of_children, offset: first };
+                let to = Place { frame: Frame::Kept, is_of_children, offset: first, width: x.width };
                 return self.steps.push(Step::Store { from: x, to });
             }
             op if op.is_sink() => {

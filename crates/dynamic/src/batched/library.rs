@@ -1,0 +1,319 @@
+//! The kernels that all nets share (`kernels/dynamic/products.cu`), and the choice between them and cublasLt.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gpu::cublaslt::{CublasLt, Factor, Product};
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Error, Function, Launch, Source};
+use gpu::products::{self, Multiplier, Products};
+use gpu::{Device, Element, Stream};
+
+use crate::emit::THREADS;
+
+/// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
+const WARPS: usize = THREADS as usize / 32;
+const ROWS: usize = 8;
+const COLUMNS: usize = 2;
+/// The side of a tile of the other kernels.
+const TILE: usize = 32;
+
+/// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows.
+const FEW: usize = 32;
+
+/// The kernels on one device, for one type of elements.
+pub struct Library {
+    few_rows: Function,
+    any_form: Function,
+    transpose: Function,
+    sum_rows: Function,
+    add_rows: Function,
+    sum_readers: Function,
+    narrow: Function,
+    fill_zeros: Function,
+    multiplier: Multiplier,
+    has_said: AtomicBool,
+    /// The blocks that fill the device.
+    pub most_blocks: usize,
+}
+
+/// A matrix that is added up: where it is, and whether to add to what is there.
+#[derive(Clone, Copy)]
+pub struct Sum {
+    pub to: *mut f32,
+    pub adds: bool,
+}
+
+impl Library {
+    /// Finds the kernels of the calling thread's device, or loads them.
+    pub fn of_device(device: Device, element: Element) -> Result<Arc<Self>, Error> {
+        static LOADED: Loaded<Element, Library> = Loaded::kept();
+        LOADED.get(device, element, || Self::load(device, element))
+    }
+
+    fn load(device: Device, element: Element) -> Result<Self, Error> {
+        let module = device.load(&Source::new(&kernels::dynamic::PRODUCTS, vec![element.option().into()]))?;
+        let products = device.load(&products::source(element))?;
+        let cublaslt = match device {
+            Device::Host => None,
+            Device::Cuda => CublasLt::new().inspect_err(|why| log::warn!("{why}; kernels of ours multiply")).ok(),
+        };
+        Ok(Self {
+            few_rows: module.function(c"few_rows")?,
+            any_form: module.function(c"any_form")?,
+            transpose: module.function(c"transpose")?,
+            sum_rows: module.function(c"sum_rows")?,
+            add_rows: module.function(c"add_rows")?,
+            sum_readers: module.function(c"sum_readers")?,
+            narrow: module.function(c"narrow")?,
+            fill_zeros: module.function(c"fill_zeros")?,
+            multiplier: Multiplier::new(&products, element, cublaslt)?,
+            has_said: AtomicBool::new(false),
+            most_blocks: 8 * device.multiprocessors(device.ordinal()).unwrap_or(64),
+        })
+    }
+
+    /// # Safety
+    /// `parameters` is the kernel's struct, and its pointers fit it.
+    unsafe fn launch<P: Copy>(
+        function: &Function,
+        stream: Stream,
+        grid: [usize; 2],
+        mut parameters: P,
+    ) -> Result<(), Error> {
+        let grid = [grid[0] as u32, grid[1] as u32, 1];
+        let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
+        // SAFETY: the caller's promise.
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+    }
+
+    fn blocks(&self, threads: usize) -> usize {
+        threads.div_ceil(THREADS as usize).clamp(1, self.most_blocks)
+    }
+
+    /// products = x weightsᵀ.
+    ///
+    /// # Safety
+    /// As for [`Multiplier::multiply`].
+    pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<(), Error> {
+        let (rows, columns) = (products.rows as usize, products.columns as usize);
+        // SAFETY: the caller's promise, for either kernel; `Products` is `FewRows`.
+        unsafe {
+            if rows <= FEW {
+                let grid = [columns.div_ceil(WARPS * COLUMNS), rows.div_ceil(ROWS)];
+                return Self::launch(&self.few_rows, stream, grid, *products);
+            }
+            self.multiplier.multiply(stream, products, tf32).map(drop)
+        }
+    }
+
+    /// The sum over rows of the products of a column dy and a row x: `[columns of dy][columns of x]`.
+    ///
+    /// # Safety
+    /// dy and x have so many rows and columns, the sum as many numbers; all on the stream's device.
+    pub unsafe fn accumulate(
+        &self,
+        stream: Stream,
+        rows: usize,
+        (dy, dy_columns): (*const c_void, usize),
+        (x, x_columns): (*const c_void, usize),
+        sum: Sum,
+        tf32: bool,
+    ) -> Result<(), Error> {
+        let product = Product {
+            left: Factor { data: dy, is_transposed: true },
+            right: Factor { data: x, is_transposed: false },
+            products: sum.to,
+            beta: if sum.adds { 1.0 } else { 0.0 },
+            rows: dy_columns,
+            columns: x_columns,
+            depth: rows,
+        };
+        // SAFETY: the caller's promise.
+        match unsafe { self.multiplier.multiply_any(stream, &product, tf32) } {
+            Ok(()) => return Ok(()),
+            Err(why) if !self.has_said.swap(true, Ordering::Relaxed) => {
+                log::debug!("{why}; a kernel of ours multiplies (said once)");
+            }
+            Err(_) => {}
+        }
+        let parameters = AnyForm {
+            left: dy,
+            right: x,
+            products: sum.to,
+            rows: dy_columns as i32,
+            columns: x_columns as i32,
+            depth: rows as i32,
+            left_row: 1,
+            left_depth: dy_columns as i32,
+            right_depth: x_columns as i32,
+            right_column: 1,
+            adds: sum.adds.into(),
+        };
+        let tiles = dy_columns.div_ceil(TILE) * x_columns.div_ceil(TILE);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.any_form, stream, [tiles, 1], parameters) }
+    }
+
+    /// Transposes a matrix.
+    ///
+    /// # Safety
+    /// Both have so many elements on the stream's device, and do not overlap.
+    pub unsafe fn transpose(
+        &self,
+        stream: Stream,
+        from: *const c_void,
+        to: *mut c_void,
+        [rows, columns]: [usize; 2],
+    ) -> Result<(), Error> {
+        let parameters = Transposed { from, to, rows: rows as i32, columns: columns as i32 };
+        let tiles = rows.div_ceil(TILE) * columns.div_ceil(TILE);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.transpose, stream, [tiles, 1], parameters) }
+    }
+
+    /// Adds up rows.
+    ///
+    /// # Safety
+    /// There are so many rows on the stream's device, and a number of the sum for each column.
+    pub unsafe fn sum_rows(
+        &self,
+        stream: Stream,
+        rows: *const c_void,
+        count: usize,
+        columns: usize,
+        sum: Sum,
+    ) -> Result<(), Error> {
+        let parameters =
+            RowSums { rows, sums: sum.to, count: count as i32, columns: columns as i32, adds: sum.adds.into() };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.sum_rows, stream, [columns.div_ceil(32), 1], parameters) }
+    }
+
+    /// Adds rows to those of a table that indices name.
+    ///
+    /// # Safety
+    /// The struct's arrays are on the stream's device, as long as it says.
+    pub unsafe fn add_rows(&self, stream: Stream, parameters: AddedRows) -> Result<(), Error> {
+        let blocks = self.blocks(32 * parameters.count as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.add_rows, stream, [blocks, 1], parameters) }
+    }
+
+    /// Adds up rows that read the same one.
+    ///
+    /// # Safety
+    /// The struct's arrays are on the stream's device, as long as it says.
+    pub unsafe fn sum_readers(&self, stream: Stream, parameters: ReadersSums) -> Result<(), Error> {
+        let blocks = self.blocks(parameters.count as usize * parameters.columns as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.sum_readers, stream, [blocks, 1], parameters) }
+    }
+
+    /// Rounds sums to elements.
+    ///
+    /// # Safety
+    /// Both have so many numbers on the stream's device.
+    pub unsafe fn narrow(
+        &self,
+        stream: Stream,
+        from: *const f32,
+        to: *mut c_void,
+        count: usize,
+        adds: bool,
+    ) -> Result<(), Error> {
+        let parameters = Narrowed { from, to, count: count as u32, adds: adds.into() };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.narrow, stream, [self.blocks(count), 1], parameters) }
+    }
+
+    /// Writes zeros.
+    ///
+    /// # Safety
+    /// There are so many bytes on the stream's device.
+    pub unsafe fn fill_zeros(&self, stream: Stream, to: *mut c_void, bytes: usize) -> Result<(), Error> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.fill_zeros, stream, [self.blocks(bytes / 4), 1], Zeros { to, bytes }) }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct AnyForm {
+    left: *const c_void,
+    right: *const c_void,
+    products: *mut f32,
+    rows: i32,
+    columns: i32,
+    depth: i32,
+    left_row: i32,
+    left_depth: i32,
+    right_depth: i32,
+    right_column: i32,
+    adds: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Transposed {
+    from: *const c_void,
+    to: *mut c_void,
+    rows: i32,
+    columns: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RowSums {
+    rows: *const c_void,
+    sums: *mut f32,
+    count: i32,
+    columns: i32,
+    adds: i32,
+}
+
+/// Rows to add to those of a table.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct AddedRows {
+    pub rows: *const c_void,
+    pub rows_of_kind: *const c_void,
+    pub pulled: *const c_void,
+    pub indices: *const c_void,
+    pub sums: *mut f32,
+    pub count: i32,
+    pub columns: i32,
+    pub table: i32,
+}
+
+/// The rows that read each row of an input.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ReadersSums {
+    pub from: *const f32,
+    pub to: *mut c_void,
+    pub readers: *const c_void,
+    pub readers_end: *const c_void,
+    pub count: i32,
+    pub columns: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Narrowed {
+    from: *const f32,
+    to: *mut c_void,
+    count: u32,
+    adds: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Zeros {
+    to: *mut c_void,
+    bytes: usize,
+}

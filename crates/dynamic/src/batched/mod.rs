@@ -1,0 +1,10 @@
+//! The batched executor: launches for each level and kind.
+
+mod batch;
+mod library;
+mod net;
+mod run;
+
+pub use batch::DeviceBatch;
+pub use net::{Net, Unsupported};
+pub use run::{Gradients, Inputs};

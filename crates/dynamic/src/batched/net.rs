@@ -1,0 +1,197 @@
+//! A net on a device: its passes, its kernels and the memory of its runs.
+
+use std::ffi::CString;
+use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
+
+use gpu::jit::Function;
+use gpu::{Device, Element};
+use vertex::batch::{Batch, Maxima};
+use vertex::derivative::differentiate;
+use vertex::function::{self, Op, Operation};
+use vertex::passes::{Extent, FRAMES, Frame, Grain, Passes, Work, passes};
+use vertex::stages::Way;
+
+use super::library::Library;
+use crate::emit::{Kernel, MOST_POINTERS, emit};
+use crate::memory::{Bytes, Layout, Sizes};
+
+/// A net that cannot run on this device: why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported(pub String);
+
+impl Display for Unsupported {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+/// A net on a device.
+pub struct Net {
+    pub(super) net: function::Net,
+    pub(super) device: Device,
+    ordinal: i32,
+    pub(super) element: Element,
+    pub(super) tf32: bool,
+    pub(super) forward: OneWay,
+    /// `None` without training.
+    pub(super) backward: Option<OneWay>,
+    pub(super) library: Arc<Library>,
+}
+
+/// The kernel of a pass; `None` for a product.
+type Launched = Option<(Kernel, Function)>;
+
+/// The passes of all kinds in one way, and the kernel of each.
+pub(super) struct OneWay {
+    pub passes: Vec<Passes>,
+    /// For each kind and stage, the kernel of each pass that has one.
+    pub kernels: Vec<[Vec<Launched>; 3]>,
+    /// The outputs that each kind pushes, or the inputs whose gradients it makes: a bit each.
+    pub results: Vec<u64>,
+}
+
+impl Net {
+    /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
+    /// time. With training, runs forward keep what runs backward read. `tf32` allows products of floats to be rounded to
+    /// TF32.
+    pub fn new(
+        net: &function::Net,
+        device: Device,
+        element: Element,
+        is_training: bool,
+        tf32: bool,
+    ) -> Result<Self, Unsupported> {
+        let (mut forward, mut backward) = (vec![], vec![]);
+        let (mut pushed, mut pulled) = (vec![], vec![]);
+        for (kind, function) in net.declaration().functions.iter().enumerate() {
+            let plan = |operations: &[Operation], way| passes(net, kind, operations, way, Grain::Element);
+            pushed.push(results(&function.operations, Op::Push));
+            if !is_training {
+                forward.push(plan(&function.operations, Way::Forward));
+                continue;
+            }
+            let derivative = differentiate(net, kind);
+            for (to, operations, way) in [
+                (&mut forward, &derivative.forward, Way::Forward),
+                (&mut backward, &derivative.backward, Way::Backward),
+            ] {
+                let mut its = plan(operations, way);
+                its.strides[Frame::Kept as usize] = derivative.kept;
+                its.strides[Frame::Kept as usize + FRAMES] = derivative.kept_of_children;
+                to.push(its);
+            }
+            pulled.push(results(&derivative.backward, Op::PullGradient));
+        }
+        let failed = |error: gpu::jit::Error| Unsupported(format!("no kernels for the net: {error}"));
+        let emitted = emit(&[&forward, &backward], element);
+        let kernels = emitted.kernels.iter().flatten().flatten().flatten().flatten();
+        if let Some(most) = kernels.map(|kernel| kernel.pointers.len()).max().filter(|most| *most > MOST_POINTERS) {
+            let why =
+                format!("a kernel of the net reads or writes {most} arrays; at most {MOST_POINTERS} are accepted");
+            return Err(Unsupported(why));
+        }
+        let module = device.load(&emitted.source).map_err(failed)?;
+        let load = |kernel: Kernel| {
+            let name = CString::new(kernel.name.as_str()).expect("names have no zeros");
+            module.function(&name).map(|function| (kernel, function))
+        };
+        let mut ways = emitted.kernels.into_iter().map(|kinds| {
+            let stage = |stage: Vec<Option<Kernel>>| {
+                stage.into_iter().map(|kernel| kernel.map(&load).transpose()).collect::<Result<Vec<_>, _>>()
+            };
+            let kind = |[eager, path, lazy]: [Vec<Option<Kernel>>; 3]| Ok([stage(eager)?, stage(path)?, stage(lazy)?]);
+            kinds.into_iter().map(kind).collect::<Result<Vec<_>, gpu::jit::Error>>()
+        });
+        let mut next = || ways.next().expect("two ways").map_err(failed);
+        let (of_forward, of_backward) = (next()?, next()?);
+        let library = Library::of_device(device, element).map_err(failed)?;
+        Ok(Self {
+            net: net.clone(),
+            device,
+            ordinal: device.ordinal(),
+            element,
+            tf32,
+            forward: OneWay { passes: forward, kernels: of_forward, results: pushed },
+            backward: is_training.then_some(OneWay { passes: backward, kernels: of_backward, results: pulled }),
+            library,
+        })
+    }
+
+    /// The net.
+    pub fn net(&self) -> &function::Net {
+        &self.net
+    }
+
+    /// Where it runs.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The number of the device.
+    pub fn ordinal(&self) -> i32 {
+        self.ordinal
+    }
+
+    /// It was made for training.
+    pub fn is_training(&self) -> bool {
+        self.backward.is_some()
+    }
+
+    /// The memory that runs of a batch take.
+    pub fn memory(&self, batch: &Batch) -> Bytes {
+        self.bytes(&Extent::of(batch, self.forward.passes.len()), batch.vertices(), batch.edges())
+    }
+
+    /// Likewise of any batch within these maxima.
+    pub fn most_memory(&self, maxima: &Maxima) -> Bytes {
+        self.bytes(&Extent::most(maxima), maxima.vertices, maxima.children)
+    }
+
+    fn bytes(&self, extents: &[Extent], vertices: usize, edges: usize) -> Bytes {
+        let forward = self.layout(extents, vertices, edges, Way::Forward).bytes;
+        let backward = match self.is_training() {
+            true => self.layout(extents, vertices, edges, Way::Backward).bytes,
+            false => Bytes::default(),
+        };
+        Bytes { workspace: forward.workspace.max(backward.workspace), reserve: forward.reserve.max(backward.reserve) }
+    }
+
+    pub(super) fn layout(&self, extents: &[Extent], vertices: usize, edges: usize, way: Way) -> Layout {
+        let its = self.way(way);
+        let sizes = Sizes {
+            declaration: self.net.declaration(),
+            element: self.element.bytes(),
+            is_training: self.is_training(),
+            transposed: transposed(&its.passes),
+            extents,
+            vertices,
+            edges,
+        };
+        Layout::new(&sizes, &its.passes, way)
+    }
+
+    pub(super) fn way(&self, way: Way) -> &OneWay {
+        match (way, &self.backward) {
+            (Way::Backward, Some(backward)) => backward,
+            _ => &self.forward,
+        }
+    }
+}
+
+/// The numbers that such operations name, a bit each.
+fn results(operations: &[Operation], op: Op) -> u64 {
+    let of_op = operations.iter().filter(|operation| operation.op == op);
+    of_op.fold(0, |bits, operation| bits | 1 << operation.arguments[0])
+}
+
+/// The parameters that passes transpose, a bit each.
+pub(super) fn transposed(kinds: &[Passes]) -> u64 {
+    let passes = kinds.iter().flat_map(|passes| passes.stages.iter().flatten());
+    passes.fold(0, |bits, pass| match pass.work {
+        Work::Product { parameter, is_transposed: true, .. } => bits | 1 << parameter,
+        _ => bits,
+    })
+}

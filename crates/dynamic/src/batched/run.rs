@@ -1,0 +1,457 @@
+//! Runs forward and backward: launches on a stream.
+
+use std::ffi::c_void;
+
+use gpu::Stream;
+use gpu::jit::{Error, Function, Launch};
+use gpu::products::Products;
+use vertex::batch::{Batch, Block};
+use vertex::function::{MOST_FUNCTIONS, MOST_PARAMETERS};
+use vertex::passes::{Extent, Frame, Pass, Place, Purpose, Work};
+use vertex::stages::{Stage, Way};
+
+use super::batch::{DeviceBatch, MoreArrays};
+use super::library::{AddedRows, ReadersSums, Sum};
+use super::net::{Net, OneWay, transposed};
+use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, THREADS};
+use crate::memory::Layout;
+
+/// What a run reads and writes, all of it on the device, and its memory, aligned to 256 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// Each parameter.
+    pub parameters: &'a [*const c_void],
+    /// Each input.
+    pub pulls: &'a [*const c_void],
+    /// Forward: each output, or null.
+    pub pushes: &'a [*mut c_void],
+    /// As many bytes as [`Net::memory`] says.
+    pub workspace: *mut c_void,
+    /// Likewise.
+    pub reserve: *mut c_void,
+}
+
+/// What a run backward reads and writes besides.
+#[derive(Clone, Copy, Debug)]
+pub struct Gradients<'a> {
+    /// The gradient of each output, or null for zeros.
+    pub pushes: &'a [*const c_void],
+    /// The place for the gradient of each input, or null.
+    pub pulls: &'a [*mut c_void],
+    /// The place for the gradient of each parameter, or null.
+    pub parameters: &'a [*mut c_void],
+    /// Adds to the parameters' gradients, in place of writing them.
+    pub accumulates: bool,
+}
+
+/// The rows of a launch. Twin of the struct in `kernels/dynamic/level.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Range {
+    rows: *const c_void,
+    edges: *const c_void,
+    row_of_kind: i32,
+    row_count: i32,
+    row: i32,
+    edge_of_kind: i32,
+    edge_count: i32,
+    edge: i32,
+}
+
+/// The parameters of a kernel that was made from a pass.
+#[repr(C)]
+struct Parameters {
+    at: Range,
+    pointers: [*const c_void; MOST_POINTERS],
+}
+
+/// One run of a batch.
+struct Run<'a> {
+    net: &'a Net,
+    way: Way,
+    its: &'a OneWay,
+    batch: &'a Batch,
+    arrays: &'a DeviceBatch,
+    inputs: Inputs<'a>,
+    gradients: Gradients<'a>,
+    wanted: Purpose,
+    layout: Layout,
+    stream: Stream,
+    /// The gradients of parameters that were written already.
+    is_there: [bool; MOST_PARAMETERS],
+}
+
+impl Net {
+    /// Launches a run forward on a stream of the net's device.
+    ///
+    /// # Safety
+    /// The memory is there, as long as the net and the batch say, until the run has ended; and nobody else writes to it.
+    pub unsafe fn forward(
+        &self,
+        batch: &Batch,
+        arrays: &DeviceBatch,
+        inputs: Inputs,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let none = Gradients { pushes: &[], pulls: &[], parameters: &[], accumulates: false };
+        let mut run = Run::new(self, Way::Forward, batch, arrays, inputs, none, stream);
+        // SAFETY: the caller's promise.
+        unsafe {
+            run.clear_outputs()?;
+            run.stages()
+        }
+    }
+
+    /// Launches a run backward on a stream of the net's device, behind the run forward of the same batch.
+    ///
+    /// # Safety
+    /// As for [`Self::forward`]. The net was made for training.
+    pub unsafe fn backward(
+        &self,
+        batch: &Batch,
+        arrays: &DeviceBatch,
+        inputs: Inputs,
+        gradients: Gradients,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let mut run = Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream);
+        // SAFETY: the caller's promise.
+        unsafe {
+            run.begin_backward()?;
+            run.stages()?;
+            run.finish_backward()
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        net: &'a Net,
+        way: Way,
+        batch: &'a Batch,
+        arrays: &'a DeviceBatch,
+        inputs: Inputs<'a>,
+        gradients: Gradients<'a>,
+        stream: Stream,
+    ) -> Self {
+        let its = net.way(way);
+        let bits = |wanted: &[*mut c_void]| {
+            wanted.iter().enumerate().filter(|(_, its)| !its.is_null()).fold(0, |bits, (place, _)| bits | 1 << place)
+        };
+        let wanted = Purpose { is_always: true, parameters: bits(gradients.parameters), pulls: bits(gradients.pulls) };
+        let extents = Extent::of(batch, its.passes.len());
+        let layout = net.layout(&extents, batch.vertices(), batch.edges(), way);
+        let is_there = [gradients.accumulates && net.element.bytes() == size_of::<f32>(); MOST_PARAMETERS];
+        Self { net, way, its, batch, arrays, inputs, gradients, wanted, layout, stream, is_there }
+    }
+
+    fn workspace(&self, place: usize) -> *mut c_void {
+        self.inputs.workspace.wrapping_byte_add(place)
+    }
+
+    fn element(&self) -> usize {
+        self.net.element.bytes()
+    }
+
+    /// Outputs of vertices whose functions do not push them are zeros.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn clear_outputs(&self) -> Result<(), Error> {
+        let widths = &self.net.net.declaration().pushes;
+        for (output, (to, width)) in self.inputs.pushes.iter().zip(widths).enumerate() {
+            if !to.is_null() && self.is_missing(output) {
+                let bytes = self.batch.vertices() * width * self.element();
+                // SAFETY: the caller's promise.
+                unsafe { self.net.library.fill_zeros(self.stream, *to, bytes) }?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Some vertex of the batch does not make this result.
+    fn is_missing(&self, result: usize) -> bool {
+        let kinds = self.its.results.iter().enumerate();
+        kinds.into_iter().any(|(kind, bits)| self.batch.of_kind(kind).0 > 0 && bits & 1 << result == 0)
+    }
+
+    /// # Safety
+    /// As for [`Net::backward`].
+    unsafe fn begin_backward(&self) -> Result<(), Error> {
+        let (library, stream) = (&self.net.library, self.stream);
+        let declaration = self.net.net.declaration();
+        let of_transposed = transposed(&self.its.passes);
+        // SAFETY: the caller's promise.
+        unsafe {
+            library.fill_zeros(stream, self.workspace(self.layout.given[0]), self.layout.given_bytes)?;
+            for (input, width) in declaration.pulls.iter().enumerate() {
+                if self.wanted.pulls & 1 << input != 0 && self.is_missing(input) {
+                    let bytes = self.batch.vertices() * width * size_of::<f32>();
+                    library.fill_zeros(stream, self.workspace(self.layout.pull_gradients[input]), bytes)?;
+                }
+            }
+            for (parameter, size) in declaration.parameters.iter().enumerate() {
+                if of_transposed & 1 << parameter != 0 {
+                    let to = self.workspace(self.layout.transposed[parameter]);
+                    library.transpose(stream, self.inputs.parameters[parameter], to, [size.rows, size.columns])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Net::backward`].
+    unsafe fn finish_backward(&self) -> Result<(), Error> {
+        let (library, stream) = (&self.net.library, self.stream);
+        let declaration = self.net.net.declaration();
+        for (parameter, size) in declaration.parameters.iter().enumerate() {
+            let to = self.gradients.parameters.get(parameter).copied().unwrap_or_default();
+            if to.is_null() {
+                continue;
+            }
+            let is_there = self.is_there[parameter];
+            // SAFETY: the caller's promise.
+            unsafe {
+                if self.element() == size_of::<f32>() || !is_there {
+                    if !is_there && !self.gradients.accumulates {
+                        library.fill_zeros(stream, to, size.elements() * self.element())?;
+                    }
+                    continue;
+                }
+                let from = self.workspace(self.layout.sums[parameter]).cast_const().cast();
+                library.narrow(stream, from, to, size.elements(), self.gradients.accumulates)?;
+            }
+        }
+        for (input, width) in declaration.pulls.iter().enumerate() {
+            let to = self.gradients.pulls.get(input).copied().unwrap_or_default();
+            if to.is_null() || *width == 0 || self.batch.pulled_rows() == 0 {
+                continue;
+            }
+            let sums = ReadersSums {
+                from: self.workspace(self.layout.pull_gradients[input]).cast_const().cast(),
+                to,
+                readers: self.arrays.array(MoreArrays::Readers as usize),
+                readers_end: self.arrays.array(MoreArrays::ReadersEnd as usize),
+                count: self.batch.pulled_rows() as i32,
+                columns: *width as i32,
+            };
+            // SAFETY: the caller's promise.
+            unsafe { library.sum_readers(stream, sums) }?;
+        }
+        Ok(())
+    }
+
+    /// All stages, one behind the other.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn stages(&mut self) -> Result<(), Error> {
+        let batch = self.batch;
+        for stage in Stage::ALL {
+            for kind in 0..self.its.passes.len().min(MOST_FUNCTIONS) {
+                if stage != Stage::Path && !self.its.passes[kind].hands_on[stage as usize] {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.range(stage, kind, self.all_of(kind)) }?;
+                }
+            }
+            let count = batch.blocks().len();
+            for place in 0..count {
+                let block = &batch.blocks()[if self.way == Way::Forward { place } else { count - 1 - place }];
+                if stage == Stage::Path || self.its.passes[block.kind].hands_on[stage as usize] {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.range(stage, block.kind, of_block(block)) }?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows of a kind.
+    fn all_of(&self, kind: usize) -> Range {
+        if let [block] = self.batch.blocks_of(kind) {
+            return of_block(block);
+        }
+        let (rows, edges) = self.batch.of_kind(kind);
+        let [row_list, edge_list] = self.arrays.lists(kind);
+        Range {
+            rows: row_list,
+            edges: edge_list,
+            row_of_kind: 0,
+            row_count: rows as i32,
+            row: 0,
+            edge_of_kind: 0,
+            edge_count: edges as i32,
+            edge: 0,
+        }
+    }
+
+    /// The passes of a stage over rows of a kind.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn range(&mut self, stage: Stage, kind: usize, range: Range) -> Result<(), Error> {
+        if range.row_count == 0 {
+            return Ok(());
+        }
+        let its = self.its;
+        let passes = &its.passes[kind].stages[stage as usize];
+        for (pass, kernel) in passes.iter().zip(&its.kernels[kind][stage as usize]) {
+            if self.way == Way::Backward && !pass.purpose.is_met_by(self.wanted) {
+                continue;
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                match kernel {
+                    Some((kernel, function)) => self.launch(kind, kernel, function, range)?,
+                    None => self.product(kind, pass, range)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn launch(&self, kind: usize, kernel: &Kernel, function: &Function, range: Range) -> Result<(), Error> {
+        let count = if kernel.is_of_children { range.edge_count } else { range.row_count };
+        let blocks = (count as usize * kernel.threads_of_row).div_ceil(THREADS as usize);
+        if blocks == 0 {
+            return Ok(());
+        }
+        let mut parameters = Parameters { at: range, pointers: [std::ptr::null(); MOST_POINTERS] };
+        for (to, pointer) in parameters.pointers.iter_mut().zip(&kernel.pointers) {
+            *to = self.pointer(kind, *pointer);
+        }
+        let grid = [blocks.min(self.net.library.most_blocks) as u32, 1, 1];
+        let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
+        // SAFETY: the kernel's parameters are a range and then its pointers; the caller promises what they lead to.
+        unsafe { function.launch(self.stream, &launch, &mut [(&raw mut parameters).cast()]) }
+    }
+
+    fn pointer(&self, kind: usize, pointer: Pointer) -> *const c_void {
+        let of = |all: &[*mut c_void], place: usize| all.get(place).copied().unwrap_or_default().cast_const();
+        match pointer {
+            Pointer::Parameter(parameter) => self.inputs.parameters[parameter],
+            Pointer::Pull(input) | Pointer::Indices(input) => self.inputs.pulls[input],
+            Pointer::Push(output) => of(self.inputs.pushes, output),
+            Pointer::PushGradient(output) => self.gradients.pushes.get(output).copied().unwrap_or_default(),
+            Pointer::PullGradient(input) if self.wanted.pulls & 1 << input == 0 => std::ptr::null(),
+            Pointer::PullGradient(input) => self.workspace(self.layout.pull_gradients[input]),
+            Pointer::State(state) => {
+                let memory = if self.net.is_training() { self.inputs.reserve } else { self.inputs.workspace };
+                memory.wrapping_byte_add(self.layout.states[state])
+            }
+            Pointer::Given(state) => self.workspace(self.layout.given[state]),
+            Pointer::Frame(place) => self.place(kind, place, 0),
+            Pointer::Graph(array) => self.arrays.array(array as usize),
+        }
+    }
+
+    /// A row of a place, counted from the frame's first.
+    fn place(&self, kind: usize, place: Place, row: usize) -> *mut c_void {
+        let memory = if place.frame == Frame::Kept { self.inputs.reserve } else { self.inputs.workspace };
+        memory.wrapping_byte_add(self.layout.of_row(kind, place, row, self.element()))
+    }
+
+    /// The first row of a range in a place, and how many there are.
+    fn rows(&self, kind: usize, place: Place, range: &Range) -> (*mut c_void, usize) {
+        let (first, count) = match place.is_of_children {
+            true => (range.edge_of_kind, range.edge_count),
+            false => (range.row_of_kind, range.row_count),
+        };
+        let first = if place.is_whole() { first as usize } else { 0 };
+        (self.place(kind, place, first), count as usize)
+    }
+
+    /// Where the gradient of a parameter is added up over so many rows. `None` if there is nothing to add.
+    fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
+        let gradient = self.gradients.parameters[parameter];
+        if gradient.is_null() || count == 0 {
+            return None;
+        }
+        let adds = std::mem::replace(&mut self.is_there[parameter], true);
+        let is_float = self.element() == size_of::<f32>();
+        let to = if is_float { gradient } else { self.workspace(self.layout.sums[parameter]) };
+        Some(Sum { to: to.cast(), adds })
+    }
+
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn product(&mut self, kind: usize, pass: &Pass, range: Range) -> Result<(), Error> {
+        let (net, stream) = (self.net, self.stream);
+        let library = &net.library;
+        let sizes = &net.net.declaration().parameters;
+        match pass.work {
+            Work::Product { parameter, is_transposed, x, y } => {
+                let ((from, count), (to, _)) = (self.rows(kind, x, &range), self.rows(kind, y, &range));
+                if count == 0 {
+                    return Ok(());
+                }
+                let weights = match is_transposed {
+                    true => self.workspace(self.layout.transposed[parameter]).cast_const(),
+                    false => self.inputs.parameters[parameter],
+                };
+                let products = Products {
+                    x: from,
+                    weights,
+                    products: to.cast(),
+                    rows: count as i32,
+                    columns: y.width as i32,
+                    depth: x.width as i32,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { library.multiply(stream, &products, net.tf32) }
+            }
+            Work::Accumulate { parameter, dy, x } => {
+                let ((of_dy, count), (of_x, _)) = (self.rows(kind, dy, &range), self.rows(kind, x, &range));
+                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                let (left, right) = ((of_dy.cast_const(), dy.width), (of_x.cast_const(), x.width));
+                // SAFETY: the caller's promise.
+                unsafe { library.accumulate(stream, count, left, right, sum, net.tf32) }
+            }
+            Work::AccumulateBias { parameter, dy } => {
+                let (rows, count) = self.rows(kind, dy, &range);
+                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                // SAFETY: the caller's promise.
+                unsafe { library.sum_rows(stream, rows, count, dy.width, sum) }
+            }
+            Work::AccumulateRow { parameter, input, dy } => {
+                let (rows, count) = self.rows(kind, dy, &range);
+                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                let [rows_of_kind, _] = self.arrays.lists(kind);
+                let added = AddedRows {
+                    rows,
+                    rows_of_kind: rows_of_kind.cast::<i32>().wrapping_add(range.row_of_kind as usize).cast(),
+                    pulled: self.arrays.array(GraphArray::Pulled as usize),
+                    indices: self.inputs.pulls[input],
+                    sums: sum.to,
+                    count: count as i32,
+                    columns: dy.width as i32,
+                    table: sizes[parameter].rows as i32,
+                };
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if !sum.adds {
+                        library.fill_zeros(stream, sum.to.cast(), sizes[parameter].elements() * size_of::<f32>())?;
+                    }
+                    library.add_rows(stream, added)
+                }
+            }
+            Work::Rows { .. } | Work::Reduce { .. } | Work::MaxGradient { .. } => unreachable!("they have kernels"),
+        }
+    }
+}
+
+fn of_block(block: &Block) -> Range {
+    Range {
+        rows: std::ptr::null(),
+        edges: std::ptr::null(),
+        row_of_kind: block.row_of_kind as i32,
+        row_count: block.rows as i32,
+        row: block.row as i32,
+        edge_of_kind: block.edge_of_kind as i32,
+        edge_count: block.edges as i32,
+        edge: block.edge as i32,
+    }
+}

@@ -1,0 +1,219 @@
+//! Makes CUDA C++ from the passes of a net: a kernel for each pass that no product covers. All operations of a pass that
+//! meet element by element are one straight line of code for each element (Cavs, section 3.5: fusion).
+
+mod reductions;
+mod rows;
+
+use std::fmt::Write;
+
+use gpu::Element;
+use gpu::jit::Source;
+use vertex::passes::{Frame, Pass, Passes, Place, Work};
+
+/// The threads of a block.
+pub const THREADS: u32 = 256;
+
+/// The most pointers of a kernel: its parameters have 4 KiB.
+pub const MOST_POINTERS: usize = 480;
+
+/// Memory that a kernel reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pointer {
+    /// A parameter.
+    Parameter(usize),
+    /// An input of rows.
+    Pull(usize),
+    /// An input of indices.
+    Indices(usize),
+    /// An output, or null.
+    Push(usize),
+    /// The gradient of an output, or null.
+    PushGradient(usize),
+    /// The gradients of an input by the batch's rows, or null.
+    PullGradient(usize),
+    /// A state.
+    State(usize),
+    /// The gradients of a state that are given along edges.
+    Given(usize),
+    /// A value in a frame of the kind.
+    Frame(Place),
+    /// An array of the batch.
+    Graph(GraphArray),
+}
+
+/// The arrays that describe a batch to kernels. Rows are sorted by blocks, edges likewise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GraphArray {
+    /// The first edge of each row, and behind the last one the number of edges.
+    FirstEdge,
+    /// The row of the child at each edge, or -1.
+    Child,
+    /// The number of children of each row.
+    Children,
+    /// The first place in `Parents` of each row, and its end.
+    ParentsOf,
+    /// Edges to parents.
+    Parents,
+    /// The user's number of each row's vertex.
+    Vertex,
+    /// The row of the inputs that each row pulls, or -1.
+    Pulled,
+    /// The row of each edge's vertex.
+    RowOfEdge,
+    /// The place of each row among those of its kind.
+    PlaceOfRow,
+    /// The place of each edge among those of its kind.
+    PlaceOfEdge,
+}
+
+impl Pointer {
+    /// The type of what it points to.
+    fn c_type(self) -> &'static str {
+        match self {
+            Self::Parameter(_) | Self::Pull(_) | Self::PushGradient(_) => "const Element *",
+            Self::Push(_) | Self::State(_) => "Element *",
+            Self::Indices(_) => "const long long *",
+            Self::PullGradient(_) | Self::Given(_) => "float *",
+            Self::Frame(place) if is_in_float(place.frame) => "float *",
+            Self::Frame(_) => "Element *",
+            Self::Graph(_) => "const int *",
+        }
+    }
+}
+
+/// What products and reductions make is in float, for the sums; all else is in the tensors' type.
+pub fn is_in_float(frame: Frame) -> bool {
+    matches!(frame, Frame::WholeOut | Frame::BlockOut)
+}
+
+/// A kernel of a pass.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its name in the source.
+    pub name: String,
+    /// The pointers behind the range in its parameters.
+    pub pointers: Vec<Pointer>,
+    /// It runs for edges.
+    pub is_of_children: bool,
+    /// The threads for a row: elements, or a warp.
+    pub threads_of_row: usize,
+}
+
+/// The text of a kernel while it is made.
+struct Text {
+    pointers: Vec<Pointer>,
+    body: String,
+}
+
+impl Text {
+    fn new() -> Self {
+        Self { pointers: vec![], body: String::new() }
+    }
+
+    /// The name of a pointer in the kernel.
+    fn pointer(&mut self, pointer: Pointer) -> String {
+        let place = self.pointers.iter().position(|its| *its == pointer).unwrap_or_else(|| {
+            self.pointers.push(pointer);
+            self.pointers.len() - 1
+        });
+        format!("it.p{place}")
+    }
+
+    fn line(&mut self, line: &str) {
+        self.body.push_str("        ");
+        self.body.push_str(line);
+        self.body.push('\n');
+    }
+
+    /// The beginning of the code for each row or edge: its numbers, from `number_of_range`.
+    fn numbers(&mut self, is_of_children: bool) {
+        if is_of_children {
+            self.line("const int edge = at.edges ? at.edges[in_range] : at.edge + int(in_range);");
+            self.line("const int of_kind = at.edge_of_kind + int(in_range);");
+            let row = self.pointer(Pointer::Graph(GraphArray::RowOfEdge));
+            self.line(&format!("const int row = {row}[edge];"));
+        } else {
+            self.line("const int row = at.rows ? at.rows[in_range] : at.row + int(in_range);");
+            self.line("const int of_kind = at.row_of_kind + int(in_range);");
+        }
+    }
+
+    /// The number of the row of a place's frame, in the code of a row or an edge.
+    fn frame_row(&mut self, place: Place, is_of_children: bool) -> String {
+        if is_of_children && !place.is_of_children {
+            let of_row = self.pointer(Pointer::Graph(GraphArray::PlaceOfRow));
+            let first = if place.is_whole() { "" } else { " - at.row_of_kind" };
+            return format!("({of_row}[row]{first})");
+        }
+        (if place.is_whole() { "of_kind" } else { "int(in_range)" }).to_owned()
+    }
+
+    /// An element of a place, in the code of a row or an edge.
+    fn element(&mut self, place: Place, is_of_children: bool, index: &str) -> String {
+        let (row, pointer) = (self.frame_row(place, is_of_children), self.pointer(Pointer::Frame(place)));
+        format!("{pointer}[{row} * {} + {index}]", place.width)
+    }
+}
+
+/// Reads an element of a place as a float.
+fn in_float(place: Place, element: &str) -> String {
+    if is_in_float(place.frame) { element.to_owned() } else { format!("to_float({element})") }
+}
+
+/// A float as a place stores it.
+fn stored(place: Place, value: &str) -> String {
+    if is_in_float(place.frame) { value.to_owned() } else { format!("to_element({value})") }
+}
+
+/// A kernel for each pass that needs one, by stages; and their source.
+pub struct Emitted {
+    /// For each way, kind and stage: a kernel for each pass.
+    pub kernels: Vec<Vec<[Vec<Option<Kernel>>; 3]>>,
+    /// The text.
+    pub source: Source,
+}
+
+/// Makes the kernels of the passes forward and backward of all kinds.
+pub fn emit(ways: &[&[Passes]], element: Element) -> Emitted {
+    let mut text = format!("#define THREADS {THREADS}\n#include \"dynamic/level.cuh\"\n");
+    let kernels = ways.iter().enumerate().map(|(way, kinds)| {
+        let way = ["forward", "backward"][way];
+        let kinds = kinds.iter().enumerate().map(|(kind, passes)| {
+            let mut number = 0;
+            passes.stages.each_ref().map(|stage| {
+                let kernels = stage.iter().map(|pass| {
+                    number += 1;
+                    kernel(&mut text, format!("{way}_{kind}_{number}"), pass)
+                });
+                kernels.collect()
+            })
+        });
+        kinds.collect()
+    });
+    let kernels = kernels.collect();
+    let headers = kernels::dynamic::PRODUCTS.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+    let source =
+        Source { name: "vertex_net.cu".into(), text: text.into(), headers, options: vec![element.option().into()] };
+    Emitted { kernels, source }
+}
+
+fn kernel(to: &mut String, name: String, pass: &Pass) -> Option<Kernel> {
+    let mut text = Text::new();
+    let (is_of_children, threads_of_row) = match &pass.work {
+        Work::Rows { is_of_children, steps, .. } => (*is_of_children, rows::emit(&mut text, steps, *is_of_children)),
+        Work::Reduce { op, x, y } => reductions::emit(&mut text, *op, *x, *y),
+        Work::MaxGradient { x, dy, dx } => reductions::emit_max_gradient(&mut text, *x, *dy, *dx),
+        _ => return None,
+    };
+    let members = text.pointers.iter().enumerate().fold(String::new(), |mut members, (place, pointer)| {
+        let _ = write!(members, " {}p{place};", pointer.c_type());
+        members
+    });
+    let _ = write!(
+        to,
+        "\nstruct {name}_parameters {{ Range at;{members} }};\nKERNEL({name}, {name}_parameters) {{\n    \
+         const {name}_parameters &it = parameters;\n    const Range &at = it.at;\n{}}}\n",
+        text.body
+    );
+    Some(Kernel { name, pointers: text.pointers, is_of_children, threads_of_row })
+}

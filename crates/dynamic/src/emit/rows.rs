@@ -1,0 +1,362 @@
+//! The element-wise operations of a pass: code for one element, in straight lines.
+//!
+//! What a pass writes is cut into pieces, in which all elements come about alike: they stem from the same operations, at
+//! places that differ by the same number. Pieces of one width share a loop, and so what they have in common.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use vertex::function::Op;
+use vertex::passes::{Frame, Place, Span, Step};
+
+use super::{GraphArray, Pointer, Text, in_float, stored};
+
+/// A part of what a step writes: so many elements from the first on.
+struct Piece<'a> {
+    step: &'a Step,
+    first: usize,
+}
+
+/// Writes the code of a pass. Returns the elements of its widest loop.
+pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
+    let spans = Spans::new(steps);
+    let mut cuts = HashMap::new();
+    let mut pieces: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
+    for step in steps {
+        let Some(from) = written(step) else { continue };
+        let its = spans.cuts(from, &mut cuts);
+        for (first, end) in its.iter().zip(its.iter().skip(1)) {
+            pieces.entry(end - first).or_default().push(Piece { step, first: *first });
+        }
+    }
+    let widest = pieces.keys().next_back().copied().unwrap_or(1);
+    for (width, pieces) in &pieces {
+        let count = if is_of_children { "at.edge_count" } else { "at.row_count" };
+        text.line(&format!("for_all(unsigned({count}) * {width}, [&](unsigned number) {{"));
+        text.line(&format!("const unsigned in_range = number / {width}; const int e = int(number % {width});"));
+        text.numbers(is_of_children);
+        let mut line = Line { spans: &spans, is_of_children, known: HashMap::new(), said: HashSet::new(), values: 0 };
+        for piece in pieces {
+            line.write(text, piece);
+        }
+        text.line("});");
+    }
+    widest
+}
+
+/// What a step hands out of the pass.
+fn written(step: &Step) -> Option<Span> {
+    match step {
+        Step::Store { from, .. } | Step::Hand { from, .. } => Some(*from),
+        _ => None,
+    }
+}
+
+/// The steps that make each part of the scratch memory.
+struct Spans<'a> {
+    /// By their first number: the end, and the step.
+    made: BTreeMap<usize, (usize, &'a Step)>,
+}
+
+impl<'a> Spans<'a> {
+    fn new(steps: &'a [Step]) -> Self {
+        let made = steps.iter().filter_map(|step| {
+            let to = match step {
+                Step::Load { to, .. } | Step::Read { to, .. } | Step::Unary { to, .. } => to,
+                Step::Binary { to, .. } | Step::Bias { to, .. } | Step::Copy { to, .. } => to,
+                Step::Store { .. } | Step::Hand { .. } => return None,
+            };
+            Some((to.first, (to.first + to.width, step)))
+        });
+        Self { made: made.collect() }
+    }
+
+    /// The first number of the step that makes a number, its end, and the step.
+    fn of(&self, number: usize) -> (usize, usize, &'a Step) {
+        let (first, (end, step)) = self.made.range(..=number).next_back().expect("a step makes it");
+        (*first, *end, step)
+    }
+
+    /// Where the elements of a span come about otherwise than those before: from 0 to the width.
+    fn cuts(&self, span: Span, known: &mut HashMap<Span, Vec<usize>>) -> Vec<usize> {
+        if let Some(known) = known.get(&span) {
+            return known.clone();
+        }
+        let mut cuts = BTreeSet::from([0, span.width]);
+        let mut number = span.first;
+        while number < span.first + span.width {
+            let (first, end, step) = self.of(number);
+            let (begin, width) = (number - span.first, end.min(span.first + span.width) - number);
+            cuts.insert(begin);
+            for input in inputs(step) {
+                if let Some(input) = part_of(input, step, number - first, width) {
+                    cuts.extend(self.cuts(input, known).iter().map(|cut| cut + begin));
+                }
+            }
+            number += width;
+        }
+        let cuts: Vec<_> = cuts.into_iter().collect();
+        known.insert(span, cuts.clone());
+        cuts
+    }
+}
+
+fn inputs(step: &Step) -> impl Iterator<Item = Span> {
+    let inputs = match step {
+        Step::Unary { x, .. } | Step::Bias { x, .. } | Step::Copy { from: x, .. } => [Some(*x), None],
+        Step::Binary { x, y, .. } => [Some(*x), Some(*y)],
+        _ => [None, None],
+    };
+    inputs.into_iter().flatten()
+}
+
+/// The part of an input that a part of the result takes; `None` if all of it takes the only element.
+fn part_of(input: Span, step: &Step, first: usize, width: usize) -> Option<Span> {
+    let (Step::Unary { to, .. } | Step::Bias { to, .. } | Step::Copy { to, .. } | Step::Binary { to, .. }) = step
+    else {
+        return None;
+    };
+    (input.width == to.width).then_some(Span { first: input.first + first, width })
+}
+
+/// A number of the scratch memory, in the code for element e of a piece.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Number {
+    /// Its place for e = 0.
+    place: usize,
+    /// It is the place plus e; else the same for all.
+    varies: bool,
+}
+
+/// The code for an element of the pieces of one width.
+struct Line<'a> {
+    spans: &'a Spans<'a>,
+    is_of_children: bool,
+    /// The variables that hold numbers.
+    known: HashMap<Number, String>,
+    /// The variables that were declared, besides those of numbers.
+    said: HashSet<String>,
+    values: usize,
+}
+
+impl Line<'_> {
+    fn write(&mut self, text: &mut Text, piece: &Piece) {
+        let from = written(piece.step).expect("it writes");
+        let value = self.value(text, Number { place: from.first + piece.first, varies: true });
+        let (index, width) = (shifted(piece.first, true), from.width);
+        match *piece.step {
+            Step::Store { to, .. } => {
+                let element = text.element(to, self.is_of_children, &index);
+                text.line(&format!("{element} = {};", stored(to, &value)));
+            }
+            Step::Hand { op, arguments: [first, second], .. } => {
+                let (pointer, row, is_sum) = match op {
+                    Op::Scatter => (Pointer::State(first), "row".to_owned(), false),
+                    Op::Push => {
+                        let vertices = text.pointer(Pointer::Graph(GraphArray::Vertex));
+                        (Pointer::Push(first), format!("{vertices}[row]"), false)
+                    }
+                    Op::PullGradient => (Pointer::PullGradient(first), "row".to_owned(), false),
+                    Op::Give => {
+                        let edges = text.pointer(Pointer::Graph(GraphArray::FirstEdge));
+                        (Pointer::Given(second), format!("({edges}[row] + {first})"), true)
+                    }
+                    Op::GiveChildren => (Pointer::Given(first), "edge".to_owned(), true),
+                    _ => unreachable!("{} hands nothing on", op.name()),
+                };
+                let name = text.pointer(pointer);
+                let value = match pointer {
+                    Pointer::State(_) | Pointer::Push(_) => format!("to_element({value})"),
+                    _ => value,
+                };
+                let is_wanted = match pointer {
+                    Pointer::Push(_) | Pointer::PullGradient(_) => format!("if ({name}) "),
+                    _ => String::new(),
+                };
+                let assigns = if is_sum { "+=" } else { "=" };
+                text.line(&format!("{is_wanted}{name}[{row} * {width} + {index}] {assigns} {value};"));
+            }
+            _ => unreachable!("other steps write to the scratch memory"),
+        }
+    }
+
+    /// The name of the variable that holds a number.
+    fn value(&mut self, text: &mut Text, number: Number) -> String {
+        if let Some(known) = self.known.get(&number) {
+            return known.clone();
+        }
+        let (first, _, step) = self.spans.of(number.place);
+        let local = number.place - first;
+        let index = shifted(local, number.varies);
+        let input = |line: &mut Self, text: &mut Text, input: Span| {
+            let is_only = part_of(input, step, local, 1).is_none();
+            let place = if is_only { input.first } else { input.first + local };
+            line.value(text, Number { place, varies: number.varies && !is_only })
+        };
+        let code = match *step {
+            Step::Load { from, .. } => in_float(from, &text.element(from, self.is_of_children, &index)),
+            Step::Read { op, arguments, to } => self.read(text, op, arguments, to.width, &index),
+            Step::Unary { op, x, constant, .. } => {
+                let x = input(self, text, x);
+                self.unary(text, op, &x, constant)
+            }
+            Step::Binary { op, x, y, .. } => {
+                let (x, y) = (input(self, text, x), input(self, text, y));
+                binary(op, &x, &y)
+            }
+            Step::Bias { parameter, x, .. } => {
+                let (x, pointer) = (input(self, text, x), text.pointer(Pointer::Parameter(parameter)));
+                format!("{x} + to_float({pointer}[{index}])")
+            }
+            Step::Copy { from, .. } => {
+                let copied = input(self, text, from);
+                self.known.insert(number, copied.clone());
+                return copied;
+            }
+            Step::Store { .. } | Step::Hand { .. } => unreachable!("they make no number"),
+        };
+        let name = format!("v{}", self.values);
+        self.values += 1;
+        text.line(&format!("const float {name} = {code};"));
+        self.known.insert(number, name.clone());
+        name
+    }
+
+    /// Declares a variable once.
+    fn say(&mut self, text: &mut Text, name: &str, declaration: impl FnOnce(&mut Text) -> String) {
+        if self.said.insert(name.to_owned()) {
+            let declaration = declaration(text);
+            text.line(&declaration);
+        }
+    }
+
+    fn pulled(&mut self, text: &mut Text) {
+        self.say(text, "pulled", |text| {
+            let pulled = text.pointer(Pointer::Graph(GraphArray::Pulled));
+            format!("const int pulled = {pulled}[row];")
+        });
+    }
+
+    fn first_edge(&mut self, text: &mut Text) {
+        self.say(text, "first_edge", |text| {
+            let edges = text.pointer(Pointer::Graph(GraphArray::FirstEdge));
+            format!("const int first_edge = {edges}[row];")
+        });
+    }
+
+    fn child(&mut self, text: &mut Text) {
+        self.say(text, "child", |text| {
+            let children = text.pointer(Pointer::Graph(GraphArray::Child));
+            format!("const int child = {children}[edge];")
+        });
+    }
+
+    fn read(&mut self, text: &mut Text, op: Op, [first, second]: [usize; 2], width: usize, index: &str) -> String {
+        let of_row = |pointer: String, row: &str| format!("to_float({pointer}[{row} * {width} + {index}])");
+        let or_zero = |row: &str, found: String| format!("{row} < 0 ? 0.0f : {found}");
+        match op {
+            Op::Pull => {
+                self.pulled(text);
+                or_zero("pulled", of_row(text.pointer(Pointer::Pull(first)), "pulled"))
+            }
+            Op::Lookup => {
+                self.pulled(text);
+                let name = format!("index_{second}");
+                self.say(text, &name, |text| {
+                    let indices = text.pointer(Pointer::Indices(second));
+                    format!("const long long {name} = pulled < 0 ? -1 : {indices}[pulled];")
+                });
+                or_zero(&name, of_row(text.pointer(Pointer::Parameter(first)), &name))
+            }
+            Op::Gather => {
+                self.first_edge(text);
+                let name = format!("child_{first}");
+                self.say(text, &name, |text| {
+                    let children = text.pointer(Pointer::Graph(GraphArray::Child));
+                    format!("const int {name} = {children}[first_edge + {first}];")
+                });
+                or_zero(&name, of_row(text.pointer(Pointer::State(second)), &name))
+            }
+            Op::Children => {
+                self.child(text);
+                or_zero("child", of_row(text.pointer(Pointer::State(first)), "child"))
+            }
+            Op::Own => of_row(text.pointer(Pointer::State(first)), "row"),
+            Op::Kept | Op::KeptOfChildren => {
+                let is_of_children = op == Op::KeptOfChildren;
+                let place = Place { frame: Frame::Kept, is_of_children, offset: first, width };
+                in_float(place, &text.element(place, self.is_of_children, index))
+            }
+            Op::PushGradient => {
+                let vertices = text.pointer(Pointer::Graph(GraphArray::Vertex));
+                let pointer = text.pointer(Pointer::PushGradient(first));
+                format!("!{pointer} ? 0.0f : {}", of_row(pointer.clone(), &format!("{vertices}[row]")))
+            }
+            Op::Take => {
+                let name = format!("t{}", self.values);
+                let parents_of = text.pointer(Pointer::Graph(GraphArray::ParentsOf));
+                let parents = text.pointer(Pointer::Graph(GraphArray::Parents));
+                let given = text.pointer(Pointer::Given(first));
+                text.line(&format!("float {name} = 0;"));
+                text.line(&format!(
+                    "for (int parent = {parents_of}[2 * row]; parent < {parents_of}[2 * row + 1]; ++parent) {name} += \
+                     {given}[{parents}[parent] * {width} + {index}];"
+                ));
+                name
+            }
+            _ => "0.0f".to_owned(),
+        }
+    }
+
+    fn unary(&mut self, text: &mut Text, op: Op, x: &str, constant: f64) -> String {
+        if matches!(op, Op::Spread | Op::MeanGradient) {
+            self.child(text);
+            self.say(text, "share", |text| {
+                let children = text.pointer(Pointer::Graph(GraphArray::Children));
+                format!("const float share = child < 0 ? 0.0f : 1.0f / float({children}[row]);")
+            });
+        }
+        match op {
+            Op::Scale => format!("{x} * {}", literal(constant)),
+            Op::Shift => format!("{x} + {}", literal(constant)),
+            Op::Sigmoid => format!("logistic({x})"),
+            Op::Tanh => format!("hyperbolic_tangent({x})"),
+            Op::Relu => format!("{x} < 0 ? 0.0f : {x}"),
+            Op::Exp => format!("expf({x})"),
+            Op::Spread => format!("share == 0 ? 0.0f : {x}"),
+            Op::MeanGradient => format!("{x} * share"),
+            Op::Widen => x.to_owned(),
+            _ => unreachable!("{} is not element-wise", op.name()),
+        }
+    }
+}
+
+fn binary(op: Op, x: &str, y: &str) -> String {
+    match op {
+        Op::Add => format!("{x} + {y}"),
+        Op::Sub => format!("{x} - {y}"),
+        Op::Mul => format!("{x} * {y}"),
+        Op::SigmoidGradient => format!("{y} * {x} * (1 - {x})"),
+        Op::TanhGradient => format!("{y} * (1 - {x} * {x})"),
+        Op::ReluGradient => format!("{x} > 0 ? {y} : 0.0f"),
+        _ => unreachable!("{} is not element-wise", op.name()),
+    }
+}
+
+/// The code for an index.
+fn shifted(first: usize, varies: bool) -> String {
+    match (first, varies) {
+        (0, true) => "e".to_owned(),
+        (_, true) => format!("(e + {first})"),
+        (_, false) => first.to_string(),
+    }
+}
+
+/// The code for a constant.
+fn literal(constant: f64) -> String {
+    let nearest = constant as f32;
+    if nearest.is_finite() {
+        format!("{nearest:e}f")
+    } else {
+        format!("({}1.0f / 0.0f)", if nearest < 0.0 { "-" } else { "" })
+    }
+}

@@ -1,0 +1,122 @@
+//! The memory of a run: where frames, states and gradients lie in what the caller gives.
+
+use vertex::function::{Declaration, MOST_FUNCTIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES};
+use vertex::passes::{Extent, FRAMES, Frame, Passes, Place};
+use vertex::stages::Way;
+
+use crate::emit::is_in_float;
+
+/// The bytes of memory that a run takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// For the time of a run.
+    pub workspace: usize,
+    /// From the run forward to the run backward.
+    pub reserve: usize,
+}
+
+/// Parts of a memory begin at multiples of this.
+const APART: usize = 256;
+
+/// The rows of a frame are a multiple of this, so that each value in it is aligned for quads.
+const ROWS: usize = 8;
+
+/// What lies where: places are bytes from the beginning of the workspace, or of the reserve.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The frames of each kind: the place, and the rows.
+    frames: [[(usize, usize); 2 * FRAMES]; MOST_FUNCTIONS],
+    /// The states.
+    pub states: [usize; MOST_STATES],
+    /// Backward: the gradients of states by edges, which begin at the first one, and their bytes.
+    pub given: [usize; MOST_STATES],
+    pub given_bytes: usize,
+    /// Backward: the gradients of inputs by rows.
+    pub pull_gradients: [usize; MOST_PULLS_AND_PUSHES],
+    /// Backward: the gradients of parameters in float, unless that is the tensors' type.
+    pub sums: [usize; MOST_PARAMETERS],
+    /// Backward: transposed parameters.
+    pub transposed: [usize; MOST_PARAMETERS],
+    pub bytes: Bytes,
+}
+
+/// What the layout depends on.
+pub struct Sizes<'a> {
+    pub declaration: &'a Declaration,
+    /// The bytes of a tensor's element.
+    pub element: usize,
+    pub is_training: bool,
+    /// The parameters that some pass transposes, a bit each.
+    pub transposed: u64,
+    pub extents: &'a [Extent],
+    pub vertices: usize,
+    pub edges: usize,
+}
+
+fn take(end: &mut usize, bytes: usize) -> usize {
+    let place = *end;
+    *end = end.saturating_add(bytes.checked_next_multiple_of(APART).unwrap_or(usize::MAX));
+    place
+}
+
+impl Layout {
+    /// The layout of a run that way.
+    pub fn new(sizes: &Sizes, kinds: &[Passes], way: Way) -> Self {
+        let Sizes { declaration, element, is_training, transposed, extents, vertices, edges } = *sizes;
+        let mut layout = Self {
+            frames: [[(0, 0); 2 * FRAMES]; MOST_FUNCTIONS],
+            states: [0; MOST_STATES],
+            given: [0; MOST_STATES],
+            given_bytes: 0,
+            pull_gradients: [0; MOST_PULLS_AND_PUSHES],
+            sums: [0; MOST_PARAMETERS],
+            transposed: [0; MOST_PARAMETERS],
+            bytes: Bytes::default(),
+        };
+        let Bytes { workspace, reserve } = &mut layout.bytes;
+        let of_states = if is_training { &mut *reserve } else { &mut *workspace };
+        for (state, width) in layout.states.iter_mut().zip(&declaration.states) {
+            *state = take(of_states, vertices.saturating_mul(width * element));
+        }
+        for ((frames, passes), extent) in layout.frames.iter_mut().zip(kinds).zip(extents) {
+            for (number, frame) in frames.iter_mut().enumerate() {
+                let rows = extent.rows_of_frame(number).next_multiple_of(ROWS);
+                let of_element = if is_in_float(FRAME[number % FRAMES]) { size_of::<f32>() } else { element };
+                let memory = match FRAME[number % FRAMES] {
+                    Frame::Kept => &mut *reserve,
+                    _ => &mut *workspace,
+                };
+                *frame = (take(memory, rows.saturating_mul(passes.strides[number] * of_element)), rows);
+            }
+        }
+        if way == Way::Backward {
+            let first = *workspace;
+            for (given, width) in layout.given.iter_mut().zip(&declaration.states) {
+                *given = take(workspace, edges.saturating_mul(width * size_of::<f32>()));
+            }
+            layout.given_bytes = *workspace - first;
+            for (gradients, width) in layout.pull_gradients.iter_mut().zip(&declaration.pulls) {
+                *gradients = take(workspace, vertices.saturating_mul(width * size_of::<f32>()));
+            }
+            for (parameter, size) in declaration.parameters.iter().enumerate() {
+                if element != size_of::<f32>() {
+                    layout.sums[parameter] = take(workspace, size.elements() * size_of::<f32>());
+                }
+                if transposed & 1 << parameter != 0 {
+                    layout.transposed[parameter] = take(workspace, size.elements() * element);
+                }
+            }
+        }
+        layout
+    }
+
+    /// Where a row of a place lies: the bytes from the beginning of its memory.
+    pub fn of_row(&self, kind: usize, place: Place, row: usize, element: usize) -> usize {
+        let (first, rows) = self.frames[kind][place.number()];
+        let of_element = if is_in_float(place.frame) { size_of::<f32>() } else { element };
+        first + (rows * place.offset + row * place.width) * of_element
+    }
+}
+
+/// The frames by number.
+const FRAME: [Frame; FRAMES] = [Frame::Kept, Frame::WholeIn, Frame::WholeOut, Frame::BlockIn, Frame::BlockOut];

@@ -1,0 +1,11 @@
+//! The batched executor on the CPU, by hostdnn's emulator, under thread orders that expose missing barriers: random nets
+//! over random graphs against the oracle.
+
+extern crate vertex as ucudnn_vertex; // as its own tests call it
+
+#[path = "../../../vertex/tests/vertex/case.rs"]
+mod case;
+mod element;
+#[path = "../../../vertex/tests/vertex/functions.rs"]
+mod functions;
+mod nets;

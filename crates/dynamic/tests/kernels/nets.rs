@@ -1,0 +1,160 @@
+//! Random nets.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use gpu::testing::emulated;
+use gpu::{Device, Element};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use ucudnn_dynamic::{DeviceBatch, Gradients, Inputs, Net};
+use vertex::batch::Policy;
+use vertex::function;
+use vertex::oracle;
+
+use super::case::{Case, Numbers, cases};
+use super::element::{bytes, epsilon, numbers, rounded};
+
+/// Compiling a net takes the machine's C++ compiler a second.
+const NETS: usize = 40;
+
+#[test]
+fn random_nets_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::random_nets_emulated_as_the_oracle") {
+        return;
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    for number in 0..NETS {
+        let case = cases().new_tree(&mut runner).unwrap().current();
+        let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
+        if check(&case, element, number).is_none() {
+            return;
+        }
+    }
+}
+
+/// Memory that holds NaN at first.
+fn poisoned(count: usize) -> Vec<u64> {
+    vec![u64::MAX; count.div_ceil(8) + 32]
+}
+
+/// The first byte that is aligned to 256.
+fn aligned(memory: &mut [u64]) -> *mut c_void {
+    let first: *mut c_void = memory.as_mut_ptr().cast();
+    first.wrapping_byte_add(first.align_offset(256))
+}
+
+fn read(memory: &[u64], element: Element, count: usize) -> Vec<f64> {
+    let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).take(count * element.bytes()).collect();
+    numbers(element, &bytes)
+}
+
+/// Compares a run with the oracle. `None` where there is no compiler.
+fn check(case: &Case, element: Element, number: usize) -> Option<()> {
+    let net = function::Net::new(case.declaration.clone()).unwrap();
+    let batch = case.batch(&net, if number % 2 == 0 { Policy::Height } else { Policy::Ratio });
+    let mut its: Numbers = case.numbers(&batch);
+    its.parameters.iter_mut().chain(&mut its.push_gradients).for_each(|numbers| rounded(element, numbers));
+    for pull in &mut its.pulls {
+        if let oracle::Pull::Rows(rows) = pull {
+            rounded(element, rows);
+        }
+    }
+    let inputs = oracle::Inputs { parameters: &its.parameters, pulls: &its.pulls, push_gradients: &its.push_gradients };
+    let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
+    let expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);
+
+    let made = Net::new(&net, Device::Host, element, true, false).map_err(|why| why.to_string());
+    let made = emulated::compiled(made)?;
+    let mut arrays = DeviceBatch::new(Device::Host, &batch.maxima()).unwrap();
+    assert!(arrays.set(&batch, case.declaration.functions.len(), ptr::null_mut()));
+    let memory = made.memory(&batch);
+    let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
+    let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();
+    let pulls: Vec<_> = its
+        .pulls
+        .iter()
+        .map(|pull| match pull {
+            oracle::Pull::Rows(rows) => bytes(element, rows),
+            oracle::Pull::Indices(indices) => indices.iter().flat_map(|index| index.to_le_bytes()).collect(),
+        })
+        .collect();
+    let push_gradients: Vec<_> = its.push_gradients.iter().map(|numbers| bytes(element, numbers)).collect();
+    let mut pushes: Vec<_> = expected.pushes.iter().map(|push| poisoned(push.len() * element.bytes())).collect();
+    let constants = |all: &[Vec<u8>]| all.iter().map(|bytes| bytes.as_ptr().cast()).collect::<Vec<*const c_void>>();
+    let (of_parameters, of_pulls) = (constants(&parameters), constants(&pulls));
+    let of_pushes: Vec<_> = pushes.iter_mut().map(|push| push.as_mut_ptr().cast::<c_void>()).collect();
+    let inputs = Inputs {
+        parameters: &of_parameters,
+        pulls: &of_pulls,
+        pushes: &of_pushes,
+        workspace: aligned(&mut workspace),
+        reserve: aligned(&mut reserve),
+    };
+    // SAFETY: all arrays are as long as the net and the batch say.
+    unsafe { made.forward(&batch, &arrays, inputs, ptr::null_mut()) }.unwrap();
+    let what = format!("{number}, {element:?}: {case:?}");
+    for (push, expected) in pushes.iter().zip(&expected.pushes) {
+        compare(&read(push, element, expected.len()), expected, element, &format!("outputs of {what}"));
+    }
+
+    let mut rng = StdRng::seed_from_u64(case.seed ^ 1);
+    workspace.fill(u64::MAX);
+    let accumulates = rng.random();
+    let before = vec![if accumulates { 1.0 } else { f64::NAN }; 1 << 12];
+    let mut results: Vec<Option<Vec<u64>>> = vec![];
+    for (gradient, is_pull) in (expected.parameter_gradients.iter().map(|gradient| (gradient, false)))
+        .chain(expected.pull_gradients.iter().map(|gradient| (gradient, true)))
+    {
+        let is_wanted = rng.random_range(0..4) > 0 && !(is_pull && gradient.is_empty());
+        results.push(is_wanted.then(|| {
+            let mut memory = poisoned(gradient.len() * element.bytes());
+            if !is_pull {
+                let bytes = bytes(element, &before[..gradient.len()]);
+                // SAFETY: the memory has room for the bytes.
+                unsafe { memory.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            }
+            memory
+        }));
+    }
+    let pointers: Vec<*mut c_void> = results
+        .iter_mut()
+        .map(|memory| memory.as_mut().map_or(ptr::null_mut(), |memory| memory.as_mut_ptr().cast()))
+        .collect();
+    let of_gradients = constants(&push_gradients);
+    let gradients = Gradients {
+        pushes: &of_gradients,
+        parameters: &pointers[..parameters.len()],
+        pulls: &pointers[parameters.len()..],
+        accumulates,
+    };
+    let inputs = Inputs { workspace: aligned(&mut workspace), ..inputs };
+    // SAFETY: all arrays are as long as the net and the batch say.
+    unsafe { made.backward(&batch, &arrays, inputs, gradients, ptr::null_mut()) }.unwrap();
+    let all = expected.parameter_gradients.iter().map(|gradient| (gradient, accumulates));
+    let all = all.chain(expected.pull_gradients.iter().map(|gradient| (gradient, false)));
+    for (place, (memory, (expected, adds))) in results.iter().zip(all).enumerate() {
+        let Some(memory) = memory else { continue };
+        let expected: Vec<_> = expected.iter().map(|number| number + if adds { 1.0 } else { 0.0 }).collect();
+        let what = format!("gradient {place} (adds: {adds}) of {what}");
+        compare(&read(memory, element, expected.len()), &expected, element, &what);
+    }
+    Some(())
+}
+
+/// Numbers differ by at most some roundings of the largest one.
+fn compare(found: &[f64], expected: &[f64], element: Element, what: &str) {
+    let most = expected.iter().fold(1.0_f64, |most, number| most.max(number.abs()));
+    let error = found.iter().zip(expected).map(|(found, expected)| (found - expected).abs());
+    // NaN is no number that is at most anything.
+    let worst = error.fold(0.0_f64, |worst, error| if error <= worst { worst } else { error });
+    let bound = ROUNDINGS * epsilon(element) * most;
+    assert!(worst <= bound, "off by {worst:.1e} of {most:.1e}, {bound:.1e} accepted: {what}\n{found:?}\n{expected:?}");
+}
+
+/// Sums are in float, and each value that another kernel reads is rounded: a few of them lie on a way through a net.
+const ROUNDINGS: f64 = 60.0;

@@ -1,0 +1,270 @@
+// Products of matrices, and sums over rows, for nets of vertex functions.
+//
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of tensors. Sums are float.
+#define THREADS 256
+#include "dynamic/level.cuh"
+
+#define WARPS (THREADS / 32)
+
+// products[row][column] = Σ x[row][k] · weights[column][k]; all are row-major and packed.
+struct FewRows {
+    const Element *x;
+    const Element *weights;
+    float *products;
+    int rows, columns, depth;
+};
+
+// The rows and the columns of which a warp computes products at once.
+#define ROWS 8
+#define COLUMNS 2
+
+struct alignas(4 * sizeof(Element)) Quad {
+    Element element[4];
+};
+
+__device__ __forceinline__ float4 quad_at(const Element *from) {
+    const Quad quad = *reinterpret_cast<const Quad *>(from);
+    return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
+                       to_float(quad.element[3]));
+}
+
+// The part of a row that a lane multiplies: quads where all rows are aligned, and else single elements.
+template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const FewRows &it) {
+    const int first_column = (blockIdx.x * WARPS + WARP) * COLUMNS, first_row = blockIdx.y * ROWS;
+    float sums[ROWS][COLUMNS] = {};
+    const int access = by_quads ? 4 : 1;
+    for (int k = LANE * access; k < it.depth; k += 32 * access) {
+        float4 weights[COLUMNS];
+#pragma unroll
+        for (int column = 0; column < COLUMNS; ++column) {
+            const Element *from = it.weights + size_t(min(first_column + column, it.columns - 1)) * it.depth + k;
+            weights[column] = by_quads ? quad_at(from) : make_float4(to_float(*from), 0, 0, 0);
+        }
+#pragma unroll
+        for (int row = 0; row < ROWS; ++row) {
+            if (first_row + row < it.rows) {
+                const Element *from = it.x + size_t(first_row + row) * it.depth + k;
+                const float4 x = by_quads ? quad_at(from) : make_float4(to_float(*from), 0, 0, 0);
+#pragma unroll
+                for (int column = 0; column < COLUMNS; ++column) {
+                    float sum = fmaf(x.x, weights[column].x, sums[row][column]);
+                    if (by_quads) {
+                        sum = fmaf(x.y, weights[column].y, sum);
+                        sum = fmaf(x.z, weights[column].z, sum);
+                        sum = fmaf(x.w, weights[column].w, sum);
+                    }
+                    sums[row][column] = sum;
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int row = 0; row < ROWS; ++row) {
+        if (first_row + row < it.rows) {
+#pragma unroll
+            for (int column = 0; column < COLUMNS; ++column) {
+                const float sum = warp_sum(sums[row][column]);
+                if (LANE == 0 && first_column + column < it.columns) {
+                    it.products[size_t(first_row + row) * it.columns + first_column + column] = sum;
+                }
+            }
+        }
+    }
+}
+
+KERNEL(few_rows, FewRows) {
+    if (int((blockIdx.x * WARPS + WARP) * COLUMNS) >= parameters.columns) return;
+    const size_t places = size_t(parameters.x) | size_t(parameters.weights);
+    if (parameters.depth % 4 == 0 && places % (4 * sizeof(Element)) == 0) {
+        multiply_few_rows<true>(parameters);
+    } else {
+        multiply_few_rows<false>(parameters);
+    }
+}
+
+// products[row][column] = Σ left(row, k) · right(k, column), and what is there if it is added. An element of a factor
+// lies at the sum of its row's and its column's steps.
+struct AnyForm {
+    const Element *left, *right;
+    float *products;
+    int rows, columns, depth;
+    int left_row, left_depth, right_depth, right_column;
+    int adds;
+};
+
+#define TILE 32
+
+// A block computes a tile; each thread has four products of a column. This is for machines without cublasLt.
+KERNEL(any_form, AnyForm) {
+    STATIC_SHARED(float, left, [TILE][TILE + 1]);
+    STATIC_SHARED(float, right, [TILE][TILE + 1]);
+    const AnyForm &it = parameters;
+    const int across = (it.columns + TILE - 1) / TILE;
+    const int first_row = int(blockIdx.x) / across * TILE, first_column = int(blockIdx.x) % across * TILE;
+    float sums[TILE / WARPS] = {};
+    for (int first = 0; first < it.depth; first += TILE) {
+        barrier();
+        for (int at = WARP; at < TILE; at += WARPS) {
+            const int row = first_row + at, column = first_column + LANE;
+            const bool has_left = row < it.rows && first + int(LANE) < it.depth;
+            const bool has_right = first + at < it.depth && column < it.columns;
+            left[at][LANE] = has_left ? to_float(it.left[size_t(row) * it.left_row + size_t(first + LANE) * it.left_depth]) : 0;
+            right[at][LANE] =
+                has_right ? to_float(it.right[size_t(first + at) * it.right_depth + size_t(column) * it.right_column]) : 0;
+        }
+        barrier();
+        for (int k = 0; k < TILE; ++k) {
+#pragma unroll
+            for (int part = 0; part < TILE / WARPS; ++part) {
+                sums[part] = fmaf(left[WARP + part * WARPS][k], right[k][LANE], sums[part]);
+            }
+        }
+    }
+#pragma unroll
+    for (int part = 0; part < TILE / WARPS; ++part) {
+        const int row = first_row + WARP + part * WARPS, column = first_column + LANE;
+        if (row < it.rows && column < it.columns) {
+            float *const to = it.products + size_t(row) * it.columns + column;
+            *to = it.adds ? *to + sums[part] : sums[part];
+        }
+    }
+}
+
+// to[column][row] = from[row][column]
+struct Transposed {
+    const Element *from;
+    Element *to;
+    int rows, columns;
+};
+
+KERNEL(transpose, Transposed) {
+    STATIC_SHARED(Element, tile, [TILE][TILE + 1]);
+    const Transposed &it = parameters;
+    const int across = (it.columns + TILE - 1) / TILE;
+    const int first_row = int(blockIdx.x) / across * TILE, first_column = int(blockIdx.x) % across * TILE;
+    for (int at = WARP; at < TILE; at += WARPS) {
+        const int row = first_row + at, column = first_column + LANE;
+        if (row < it.rows && column < it.columns) tile[at][LANE] = it.from[size_t(row) * it.columns + column];
+    }
+    barrier();
+    for (int at = WARP; at < TILE; at += WARPS) {
+        const int row = first_row + LANE, column = first_column + at;
+        if (row < it.rows && column < it.columns) it.to[size_t(column) * it.rows + row] = tile[LANE][at];
+    }
+}
+
+// sums[column] = Σ rows[row][column], and what is there if it is added.
+struct RowSums {
+    const Element *rows;
+    float *sums;
+    int count, columns;
+    int adds;
+};
+
+// A block sums 32 columns: each warp some rows, then the first warp the warps' sums. The order is always the same.
+KERNEL(sum_rows, RowSums) {
+    STATIC_SHARED(float, parts, [WARPS][32]);
+    const RowSums &it = parameters;
+    const int column = int(blockIdx.x) * 32 + LANE;
+    float sum = 0;
+    if (column < it.columns) {
+#pragma unroll 8
+        for (int row = WARP; row < it.count; row += WARPS) sum += to_float(it.rows[size_t(row) * it.columns + column]);
+    }
+    parts[WARP][LANE] = sum;
+    barrier();
+    if (WARP == 0 && column < it.columns) {
+        for (int warp = 1; warp < WARPS; ++warp) sum += parts[warp][LANE];
+        it.sums[column] = it.adds ? it.sums[column] + sum : sum;
+    }
+}
+
+// Adds rows[i] to sums[indices[pulled[row of i]]], for the rows of a kind that pull.
+struct AddedRows {
+    const Element *rows;
+    const int *rows_of_kind, *pulled;
+    const long long *indices;
+    float *sums;
+    int count, columns, table;
+};
+
+__device__ __forceinline__ int index_of(const AddedRows &it, int row) {
+    const int pulled = it.pulled[it.rows_of_kind[row]];
+    const long long index = pulled < 0 ? -1 : it.indices[pulled];
+    return index >= 0 && index < it.table ? int(index) : -1;
+}
+
+// The first row with an index adds all rows with it, in their order: no two warps write one row.
+KERNEL(add_rows, AddedRows) {
+    const AddedRows &it = parameters;
+    for_all_by_warps(it.count, [&](unsigned first) {
+        const int index = index_of(it, first);
+        if (index < 0) return;
+        for (int begin = 0; begin < int(first); begin += 32) {
+            const int other = begin + LANE;
+            if (warp_any(other < int(first) && index_of(it, other) == index)) return;
+        }
+        for (int column = LANE; column < (it.columns + 31) / 32 * 32; column += 32) {
+            float sum = column < it.columns ? it.sums[size_t(index) * it.columns + column] : 0;
+            for (int begin = int(first) / 32 * 32; begin < it.count; begin += 32) {
+                const int other = begin + LANE;
+                const int is_same = other >= int(first) && other < it.count && index_of(it, other) == index;
+                if (!warp_any(is_same)) continue;
+                for (int lane = 0; lane < 32; ++lane) {
+                    if (warp_broadcast(is_same, lane) && column < it.columns) {
+                        sum += to_float(it.rows[size_t(begin + lane) * it.columns + column]);
+                    }
+                }
+            }
+            if (column < it.columns) it.sums[size_t(index) * it.columns + column] = sum;
+        }
+    });
+}
+
+// to[row] = Σ from[reader], over the batch's rows that read a row of an input.
+struct ReadersSums {
+    const float *from;
+    Element *to;
+    const int *readers, *readers_end;
+    int count, columns;
+};
+
+KERNEL(sum_readers, ReadersSums) {
+    const ReadersSums &it = parameters;
+    for_all(unsigned(it.count) * it.columns, [&](unsigned number) {
+        const int row = number / it.columns, column = number % it.columns;
+        float sum = 0;
+        for (int at = row ? it.readers_end[row - 1] : 0; at < it.readers_end[row]; ++at) {
+            sum += it.from[size_t(it.readers[at]) * it.columns + column];
+        }
+        it.to[number] = to_element(sum);
+    });
+}
+
+// to = from, and what is there if it is added.
+struct Narrowed {
+    const float *from;
+    Element *to;
+    unsigned count;
+    int adds;
+};
+
+KERNEL(narrow, Narrowed) {
+    const Narrowed &it = parameters;
+    for_all(it.count, [&](unsigned number) {
+        it.to[number] = to_element(it.adds ? to_float(it.to[number]) + it.from[number] : it.from[number]);
+    });
+}
+
+// Zeros, in words of 4 bytes where they are aligned.
+struct Zeros {
+    unsigned char *to;
+    size_t bytes;
+};
+
+KERNEL(fill_zeros, Zeros) {
+    const size_t words = size_t(parameters.to) % 4 ? 0 : parameters.bytes / 4, step = size_t(gridDim.x) * THREADS;
+    const size_t first = size_t(blockIdx.x) * THREADS + threadIdx.x;
+    for (size_t word = first; word < words; word += step) reinterpret_cast<unsigned *>(parameters.to)[word] = 0;
+    for (size_t byte = words * 4 + first; byte < parameters.bytes; byte += step) parameters.to[byte] = 0;
+}
