@@ -415,8 +415,8 @@ CALLS = {
     "vertex 0 has the label -2; -1 to 2 are accepted": _refused_step(labels=torch.tensor([-2, 0])),
 }  # fmt: skip
 NOT_YET = {
-    "x is on meta; nets run on the CPU alone yet": Model().of(x=torch.zeros(2, 4, device="meta")),
-    "linear.weight is on meta; nets run on the CPU alone yet": changed(_elsewhere),
+    "x is on meta; nets run on the CPU and on CUDA devices": Model().of(x=torch.zeros(2, 4, device="meta")),
+    "linear.weight is on meta; nets run on the CPU and on CUDA devices": changed(_elsewhere),
 }
 
 

@@ -57,3 +57,17 @@ class Memory:
         """Takes back a piece that nobody uses any more."""
         self._free.append(piece)
         del self._free[: -self.MOST]
+
+
+class DeviceMemory:
+    """Memory of a CUDA device. torch gives each stream's memory out again, in the stream's order."""
+
+    def __init__(self, device):
+        self._device = device
+
+    def take(self, size):
+        """A tensor of at least so many bytes, for the current stream."""
+        return torch.empty(max(size, 1), dtype=torch.uint8, device=self._device)
+
+    def give(self, piece):
+        """Does nothing: the memory is free once nobody holds the tensor."""

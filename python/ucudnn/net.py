@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -15,7 +16,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from . import _library
-from ._kept import Kept, Memory
+from ._kept import DeviceMemory, Kept, Memory
 from ._library import NotSupported, Refused
 from .graphs import BATCHES, Batch
 from .vertex import Symbols, Vertex, check_held
@@ -45,8 +46,10 @@ class VertexNet(torch.nn.Module):
 
         y = net(batch, x=x).h       # x [rows of the batch, width], y [vertices of the batch, width]
 
-    Tensors are of torch.float32, float64, float16 or bfloat16, one type in a call, and on the CPU. The last two are
-    summed in float. A net without any is of float32. Gradients flow to parameters and inputs; second derivatives are
+    Tensors are of torch.float32, float64, float16 or bfloat16, one type in a call, and all on the CPU or on one CUDA
+    device, where they are not of float64. float16 and bfloat16 are summed in float. On a device a call launches on the
+    current stream, which is not being captured, and waits for nothing; torch.backends.cuda.matmul.allow_tf32 counts as
+    elsewhere; and an index that is out of range reads zeros. A net without tensors is of float32, on the CPU. Gradients flow to parameters and inputs; second derivatives are
     refused. Under autocast, tensors of float32 are cast to its type.
 
     Raises :class:`ucudnn.Refused` for what is not accepted: the text names the function and what is.
@@ -88,7 +91,7 @@ class VertexNet(torch.nn.Module):
 
     def forward(self, batch: Batch, **inputs: torch.Tensor) -> Any:
         """The outputs, a named tuple of tensors [vertices of the batch, width]; the text of the class says the rest."""
-        parameters, pulls, _ = self._tensors(batch, inputs)
+        parameters, pulls, *_ = self._tensors(batch, inputs)
         tensors = (*parameters, *pulls)
         is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if not is_training:
@@ -115,7 +118,9 @@ class VertexNet(torch.nn.Module):
         """
         if self._declaration.loss is None:
             raise Refused("step: the net was made without loss=, the name of the output with the scores")
-        parameters, pulls, dtype = self._tensors(batch, inputs, may_cast=False)
+        parameters, pulls, dtype, device = self._tensors(batch, inputs, may_cast=False)
+        if device.type != "cpu":
+            raise NotSupported(f"step: the tensors are on {device}; steps run on the CPU alone yet")
         for name, parameter in zip(self._declaration.parameters, parameters, strict=True):
             if not parameter.is_contiguous():
                 raise Refused(f"step: parameter {name!r} is not contiguous")
@@ -130,7 +135,7 @@ class VertexNet(torch.nn.Module):
         if len(cut):
             most = self._declaration.pushes[self._declaration.loss] - 1
             raise Refused(f"vertex {int(cut[0])} has the label {int(given[cut[0]])}; -1 to {most} are accepted")
-        native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True)
+        native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True, device)
         more = {"labels": labels.data_ptr(), "loss": ctypes.pointer(loss), "learningRate": _rate("lr", lr),
                 "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
         reserve = native.memory.take(prepared.reserve)
@@ -140,33 +145,38 @@ class VertexNet(torch.nn.Module):
         return loss.value
 
     def _tensors(self, batch, inputs, may_cast=True):
-        """The parameters and inputs of a call, checked, and their type."""
+        """The parameters and inputs of a call, checked, and their type and device."""
         declaration = self._declaration
         if not isinstance(batch, Batch):
             raise Refused(f"a net is called with a batch, from Graphs.batch, not with {type(batch).__name__}")
         if inputs.keys() != declaration.pulls.keys():
             names = ", ".join(declaration.pulls) or "none"
             raise Refused(f"inputs {', '.join(inputs) or 'none'} were given; the net's are {names}")
-        cast = torch.get_autocast_dtype("cpu") if may_cast and torch.is_autocast_enabled("cpu") else None
+        given = [*(_named(self._owner[0], name) for name in declaration.parameters), *inputs.values()]
+        device = next((tensor.device for tensor in given if isinstance(tensor, torch.Tensor)), torch.device("cpu"))
+        kind = "cuda" if device.type == "cuda" else "cpu"  # `_check` refuses others
+        cast = torch.get_autocast_dtype(kind) if may_cast and torch.is_autocast_enabled(kind) else None
         dtype, parameters, pulls = None, [], []
         for name, (height, columns) in declaration.parameters.items():
             shape = (height, columns) if columns else (height,)
-            dtype = _check(name, _named(self._owner[0], name), shape, dtype, cast, parameters)
+            dtype = _check(name, _named(self._owner[0], name), shape, dtype, cast, device, parameters)
         rows = batch.rows.shape[0]
         for name, width in declaration.pulls.items():
             if width:
-                dtype = _check(name, inputs[name], (rows, width), dtype, cast, pulls)
+                dtype = _check(name, inputs[name], (rows, width), dtype, cast, device, pulls)
             else:
-                _check(name, inputs[name], (rows,), torch.int64, None, pulls)
-        return parameters, pulls, dtype or torch.float32
+                _check(name, inputs[name], (rows,), torch.int64, None, device, pulls)
+        return parameters, pulls, dtype or torch.float32, device
 
 
-def _check(name, tensor, shape, dtype, cast, to):
+def _check(name, tensor, shape, dtype, cast, device, to):
     """Adds a tensor to a list, cast if it has to be. Returns its type, which is `dtype` if that is known."""
     if not isinstance(tensor, torch.Tensor):
         raise Refused(f"{name}: a tensor is accepted, not {type(tensor).__name__}")
-    if tensor.device.type != "cpu":
-        raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU alone yet")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU and on CUDA devices")
+    if tensor.device != device:
+        raise Refused(f"{name} is on {tensor.device}; {device} is accepted here, where the other tensors are")
     if tensor.shape != shape:
         raise Refused(f"{name} is {list(tensor.shape)}; {list(shape)} is accepted")
     if cast is not None and tensor.dtype == torch.float32:
@@ -246,7 +256,7 @@ class _Declaration:
             raise Refused(f"loss: no output {loss!r}; the net's: {', '.join(self.pushes) or 'none'}")
         self.loss = loss
 
-    def made(self, dtype, is_training, threads, maxima):
+    def made(self, dtype, is_training, place, maxima):
         """Makes the library's net, and returns its handle."""
         integers = lambda numbers: _library.array(ctypes.c_int, list(numbers))
         functions = []
@@ -255,27 +265,46 @@ class _Declaration:
             functions.append(_library.Function(children, len(array), array))
         sizes = [(ctypes.c_int * 2)(*size) for size in self.parameters.values()]
         description = _library.NetDescription(
-            dataType=_TYPES[dtype], isTraining=is_training, isOnHost=1, hostThreads=threads,
+            dataType=_TYPES[dtype], isTraining=is_training, **place.fields,
             stateCount=len(self.states), parameterCount=len(sizes), pullCount=len(self.pulls),
             pushCount=len(self.pushes), functionCount=len(functions), stateWidths=integers(self.states.values()),
             pullWidths=integers(self.pulls.values()), pushWidths=integers(self.pushes.values()),
             parameterSizes=_library.array(ctypes.c_int * 2, sizes),
             functions=_library.array(_library.Function, functions),
-            loss=1 if self.loss is not None and is_training else 0,
+            loss=1 if self.loss is not None and is_training and place.device is None else 0,
             lossPush=list(self.pushes).index(self.loss) if self.loss is not None else 0,
             **dict(zip(("maxGraphs", "maxVertices", "maxChildren", "maxLevels"), maxima, strict=True)),
         )  # fmt: skip
         return _library.made("CreateVertexNet", ctypes.byref(description))
 
 
-class _Native:
-    """A net of the library's: of one type of tensors, for batches up to some sizes."""
+class _Place:
+    """Where a net runs: on the CPU, with as many threads as torch's, or on a CUDA device."""
 
-    def __init__(self, declaration, dtype, is_training, threads, maxima):
-        self.maxima = maxima
-        self.handle = declaration.made(dtype, is_training, threads, maxima)
+    def __init__(self, device):
+        self.device = device if device.type == "cuda" else None
+        tf32 = self.device is not None and torch.backends.cuda.matmul.allow_tf32
+        self.fields = {"allowTf32": tf32} if self.device else {"isOnHost": 1, "hostThreads": torch.get_num_threads()}
+        self.key = (self.device, *self.fields.values())
+
+    def entered(self):
+        """A context in which the device is the current one."""
+        return torch.cuda.device(self.device) if self.device else contextlib.nullcontext()
+
+    def stream(self):
+        """The stream that a call launches on."""
+        return torch.cuda.current_stream(self.device).cuda_stream if self.device else None
+
+
+class _Native:
+    """A net of the library's: of one type of tensors, on one device, for batches up to some sizes."""
+
+    def __init__(self, declaration, dtype, is_training, place, maxima):
+        self.maxima, self.place = maxima, place
+        with place.entered():
+            self.handle = declaration.made(dtype, is_training, place, maxima)
         weakref.finalize(self, _library.call, "DestroyVertexNet", self.handle).atexit = False
-        self.memory = Memory()
+        self.memory = DeviceMemory(place.device) if place.device else Memory()
         self._batches = []
 
     def fits(self, sizes):
@@ -285,7 +314,9 @@ class _Native:
         """A batch of the library's, for the graphs of a batch."""
         batch = self._batches.pop() if self._batches else _NativeBatch(self)
         ids = prepared.ids
-        _library.call("SetGraphBatch", batch.handle, prepared.graphs._handle, ids.data_ptr(), len(ids), None)
+        with self.place.entered():
+            _library.call("SetGraphBatch", batch.handle, prepared.graphs._handle, ids.data_ptr(), len(ids),
+                          self.place.stream())  # fmt: skip
         workspace, reserve = ctypes.c_size_t(), ctypes.c_size_t()
         sizes = (ctypes.byref(workspace), ctypes.byref(reserve))
         _library.call("GetVertexNetMemorySize", self.handle, batch.handle, *sizes)
@@ -310,7 +341,9 @@ class _Native:
             reserveSizeInBytes=len(reserve) if reserve is not None else 0, **arguments,
         )  # fmt: skip
         try:
-            _library.call(f"RunVertexNet{which}", self.handle, batch.handle, ctypes.byref(arguments), None)
+            with self.place.entered():
+                stream = self.place.stream()
+                _library.call(f"RunVertexNet{which}", self.handle, batch.handle, ctypes.byref(arguments), stream)
         finally:
             self.memory.give(workspace)
 
@@ -319,7 +352,8 @@ class _NativeBatch:
     """A batch of the library's, and the memory that its runs take in bytes."""
 
     def __init__(self, native):
-        self.handle = _library.made("CreateGraphBatch", native.handle)
+        with native.place.entered():
+            self.handle = _library.made("CreateGraphBatch", native.handle)
         weakref.finalize(self, _library.call, "DestroyGraphBatch", self.handle).atexit = False
         self.workspace = self.reserve = 0
 
@@ -338,20 +372,21 @@ class _Core:
         self.ALL[self.number] = self
         self.native(torch.float32, False, (1, 1, 0, 1))  # the library checks the declaration
 
-    def native(self, dtype, is_training, sizes):
+    def native(self, dtype, is_training, sizes, device=torch.device("cpu")):
         """The library's net that runs a batch of these sizes."""
-        key = dtype, is_training, torch.get_num_threads()
+        place = _Place(device)
+        key = dtype, is_training, place.key
         with self._lock:
             native = self._natives.get(key)
             if native is None or not native.fits(sizes):
                 sizes = sizes if native is None else map(max, sizes, native.maxima)
                 maxima = tuple(1 << (size - 1).bit_length() if size > 1 else size for size in sizes)
-                native = self._natives[key] = _Native(self._declaration, *key, maxima)
+                native = self._natives[key] = _Native(self._declaration, dtype, is_training, place, maxima)
         return native
 
-    def prepared(self, batch, dtype, is_training):
+    def prepared(self, batch, dtype, is_training, device):
         """The library's net, and its batch."""
-        native = self.native(dtype, is_training, batch.sizes)
+        native = self.native(dtype, is_training, batch.sizes, device)
         with self._lock:
             if native not in batch.of:
                 batch.of[native] = native.set_batch(batch)
@@ -376,12 +411,18 @@ def _contiguous(tensors):
     return [tensor.contiguous() for tensor in tensors]
 
 
+def _type_and_device(parameters, pulls):
+    tensors = (*parameters, *pulls)
+    dtype = next((tensor.dtype for tensor in tensors if tensor.dtype in _TYPES), torch.float32)
+    return dtype, tensors[0].device if tensors else torch.device("cpu")
+
+
 def _forward(batch, vertices, parameters, pulls, net, widths, is_training):
     core, prepared = _Core.ALL[net], BATCHES.find(batch)
-    dtype = next((tensor.dtype for tensor in (*parameters, *pulls) if tensor.dtype in _TYPES), torch.float32)
-    native, its = core.prepared(prepared, dtype, is_training)
+    dtype, device = _type_and_device(parameters, pulls)
+    native, its = core.prepared(prepared, dtype, is_training, device)
     reserve = _Reserve(native, its, prepared) if is_training else None
-    pushes = [torch.empty((len(vertices), width), dtype=dtype) for width in widths]
+    pushes = [torch.empty((len(vertices), width), dtype=dtype, device=device) for width in widths]
     memory = reserve.memory if is_training else None
     parameters, pulls = _contiguous(parameters), _contiguous(pulls)
     native.run("Forward", its, memory, parameters=parameters, pulls=pulls, pushes=pushes)
@@ -403,9 +444,8 @@ def _backward(reserve, parameters, pulls, gradients, wanted):
 
 
 def _forward_fake(batch, vertices, parameters, pulls, net, widths, is_training):
-    floats = (tensor.dtype for tensor in (*parameters, *pulls) if tensor.dtype in _TYPES)
-    dtype = next(floats, torch.float32)
-    pushes = [vertices.new_empty((vertices.shape[0], width), dtype=dtype) for width in widths]
+    dtype, device = _type_and_device(parameters, pulls)
+    pushes = [vertices.new_empty((vertices.shape[0], width), dtype=dtype, device=device) for width in widths]
     return [*pushes, batch.new_empty(1)] if is_training else pushes
 
 
@@ -427,6 +467,7 @@ for _name, _run, _fake in (
     ("vertex_backward", _backward, _backward_fake),
 ):
     _OPERATORS.impl(_name, _run, "CPU")
+    _OPERATORS.impl(_name, _run, "CUDA")
     torch.library.register_fake(f"ucudnn::{_name}", _fake, lib=_OPERATORS)
 _forward_operator = torch.ops.ucudnn.vertex_forward.default
 _backward_operator = torch.ops.ucudnn.vertex_backward.default

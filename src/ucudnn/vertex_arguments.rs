@@ -9,7 +9,7 @@ use cudnn_abi::*;
 use super::refusals::{check, misaligned, null};
 use guest::refusal::Refusal;
 use vertex::batch::{Batch, Maxima};
-use vertex::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
+use vertex::function::{Declaration, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
 use vertex::host::{Element, Executor, Gradients, Inputs, Memory, Pull, Step};
 
 /// The arguments of a run. Unused fields are 0. Results must not overlap anything.
@@ -39,8 +39,8 @@ pub struct ucudnnVertexNetArguments_t {
     pub learningRate: f32,
     /// Step: the part of a parameter that is added to its gradient.
     pub weightDecay: f32,
-    /// Memory of at least the size from ucudnnGetVertexNetMemorySize, aligned to 8 bytes. Its contents mean nothing
-    /// before and after a run.
+    /// Memory of at least the size from ucudnnGetVertexNetMemorySize, aligned to 8 bytes, and to 256 on a device. Its
+    /// contents mean nothing before and after a run.
     pub workspace: *mut c_void,
     /// Likewise; carries values from the run forward of a batch to its run backward.
     pub reserve: *mut c_void,
@@ -117,7 +117,7 @@ pub(super) enum Call {
     Step(usize),
 }
 
-/// Runs a batch in the memory that the arguments name. `memory` is what the run takes.
+/// Runs a batch on the host in the memory that the arguments name. `memory` is what the run takes.
 ///
 /// # Safety
 /// Each pointer of the arguments that is neither null nor misaligned leads to memory of the size that
@@ -132,6 +132,28 @@ pub(super) unsafe fn run(
 ) -> Result<(), Refusal> {
     // SAFETY: the caller's promise.
     unsafe { of_kind!(kind, E => run_as::<E>(executor, batch, given, memory, call)) }
+}
+
+/// The pointers of a run, checked. Those that a call does not take are empty.
+#[derive(Clone, Copy)]
+pub(super) struct Pointers<'a> {
+    pub parameters: &'a [*const c_void],
+    pub pulls: &'a [*const c_void],
+    pub pushes: &'a [*mut c_void],
+    pub push_gradients: &'a [*const c_void],
+    pub pull_gradients: &'a [*mut c_void],
+    pub parameter_gradients: &'a [*mut c_void],
+}
+
+/// What the arrays of a run are checked for.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// The bytes of a tensor's element.
+    pub element: usize,
+    /// The bytes of workspace and reserve that the run takes, and their alignment.
+    pub workspace: usize,
+    pub reserve: usize,
+    pub alignment: usize,
 }
 
 /// An array of the caller's.
@@ -258,6 +280,94 @@ fn sizes<const MOST: usize>(sizes: impl Iterator<Item = usize>) -> ([usize; MOST
     (all, count)
 }
 
+/// Checks the arrays of a run, before the first of them is touched.
+///
+/// # Safety
+/// The arrays of pointers are null or misaligned, or as long as the net's declaration says.
+pub(super) unsafe fn checked<'a>(
+    declaration: &Declaration,
+    batch: &Batch,
+    given: &ucudnnVertexNetArguments_t,
+    sizes: Sizes,
+    call: Call,
+) -> Result<Pointers<'a>, Refusal> {
+    if batch.graphs() == 0 {
+        return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM, "the batch was not set yet"));
+    }
+    let (parameters, pulls, pushes) = (declaration.parameters.len(), declaration.pulls.len(), declaration.pushes.len());
+    let (is_backward, is_step) = (matches!(call, Call::Backward), matches!(call, Call::Step(_)));
+    // SAFETY: the caller promises the arrays of pointers.
+    let its = unsafe {
+        Pointers {
+            parameters: pointers(given.parameters, parameters, "parameters", false)?,
+            pulls: pointers(given.pulls, pulls, "pulls", false)?,
+            pushes: pointers(given.pushes, if matches!(call, Call::Forward) { pushes } else { 0 }, "pushes", false)?,
+            push_gradients: pointers(
+                given.pushGradients,
+                if is_backward { pushes } else { 0 },
+                "pushGradients",
+                false,
+            )?,
+            pull_gradients: pointers(given.pullGradients, if is_backward { pulls } else { 0 }, "pullGradients", true)?,
+            parameter_gradients: pointers(
+                given.parameterGradients,
+                if is_backward { parameters } else { 0 },
+                "parameterGradients",
+                true,
+            )?,
+        }
+    };
+    let (rows, vertices, element) = (batch.pulled_rows(), batch.vertices(), sizes.element);
+    let parameter_size = |number: usize| declaration.parameters[number].elements() * element;
+    let pull_size = |number: usize| declaration.pulls[number] * rows * element;
+    let push_size = |number: usize| declaration.pushes[number] * vertices * element;
+    let mut arrays = Arrays::new();
+    let mut add = |name, number, first: usize, bytes, is_result| {
+        arrays.add_bytes(Array { name, number: Some(number), first, bytes, is_result }, element)
+    };
+    for (number, pointer) in its.parameters.iter().enumerate() {
+        add("parameters", number, pointer.addr(), parameter_size(number), is_step)?;
+    }
+    for (number, pointer) in its.pulls.iter().enumerate().filter(|(number, _)| declaration.pulls[*number] > 0) {
+        add("pulls", number, pointer.addr(), pull_size(number), false)?;
+    }
+    for (number, pointer) in its.pushes.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
+        add("pushes", number, pointer.addr(), push_size(number), true)?;
+    }
+    for (number, pointer) in its.pull_gradients.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
+        add("pullGradients", number, pointer.addr(), pull_size(number), true)?;
+    }
+    for (number, pointer) in its.parameter_gradients.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
+        add("parameterGradients", number, pointer.addr(), parameter_size(number), true)?;
+    }
+    for (number, pointer) in its.push_gradients.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
+        add("pushGradients", number, pointer.addr(), push_size(number), false)?;
+    }
+    for (number, pointer) in its.pulls.iter().enumerate().filter(|(number, _)| declaration.pulls[*number] == 0) {
+        arrays.add(pointer.cast::<i64>(), rows, ("pulls", Some(number)), false)?;
+    }
+    if is_step {
+        arrays.add(given.labels, vertices, ("labels", None), false)?;
+        if !given.loss.is_null() {
+            arrays.add(given.loss, 1, ("loss", None), true)?;
+        }
+    }
+    let spaces = [
+        ("workspace", given.workspace, given.workspaceSizeInBytes, sizes.workspace),
+        ("reserve", given.reserve, given.reserveSizeInBytes, sizes.reserve),
+    ];
+    for (name, pointer, bytes, needed) in spaces {
+        if bytes < needed {
+            let why = format!("{name}SizeInBytes is {bytes}; the run needs {needed}");
+            return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, why));
+        }
+        let array = Array { name, number: None, first: pointer.addr(), bytes: needed, is_result: true };
+        arrays.add_bytes(array, sizes.alignment)?;
+    }
+    arrays.check()?;
+    Ok(its)
+}
+
 /// Runs a batch with tensors of this type.
 ///
 /// # Safety
@@ -269,10 +379,16 @@ unsafe fn run_as<E: Element>(
     memory: Memory,
     call: Call,
 ) -> Result<(), Refusal> {
-    if batch.graphs() == 0 {
-        return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM, "the batch was not set yet"));
-    }
     let declaration = executor.net().declaration();
+    let bytes = |numbers: usize| numbers.saturating_mul(size_of::<E::Real>());
+    let of_run = Sizes {
+        element: size_of::<E>(),
+        workspace: bytes(memory.workspace),
+        reserve: bytes(memory.reserve),
+        alignment: 8,
+    };
+    // SAFETY: the caller's promise.
+    let its = unsafe { checked(declaration, batch, given, of_run, call) }?;
     let (parameter_sizes, parameters) =
         sizes::<MOST_PARAMETERS>(declaration.parameters.iter().map(|size| size.elements()));
     let (pull_sizes, pulls) =
@@ -280,62 +396,15 @@ unsafe fn run_as<E: Element>(
     let (push_sizes, pushes) =
         sizes::<MOST_PULLS_AND_PUSHES>(declaration.pushes.iter().map(|width| width * batch.vertices()));
     let is_index = |pull: usize| declaration.pulls[pull] == 0;
-    let (is_backward, is_step) = (matches!(call, Call::Backward), matches!(call, Call::Step(_)));
-
-    // SAFETY: the caller promises the arrays of pointers.
-    let (of_parameters, of_pulls, of_pushes, push_gradients, pull_gradients, parameter_gradients) = unsafe {
-        (
-            pointers(given.parameters, parameters, "parameters", false)?,
-            pointers(given.pulls, pulls, "pulls", false)?,
-            pointers(given.pushes, if matches!(call, Call::Forward) { pushes } else { 0 }, "pushes", false)?,
-            pointers(given.pushGradients, if is_backward { pushes } else { 0 }, "pushGradients", false)?,
-            pointers(given.pullGradients, if is_backward { pulls } else { 0 }, "pullGradients", true)?,
-            pointers(given.parameterGradients, if is_backward { parameters } else { 0 }, "parameterGradients", true)?,
-        )
-    };
-    let mut arrays = Arrays::new();
-    for (number, pointer) in of_parameters.iter().enumerate() {
-        arrays.add(pointer.cast::<E>(), parameter_sizes[number], ("parameters", Some(number)), is_step)?;
-    }
-    for (number, pointer) in of_pulls.iter().enumerate() {
-        let name = ("pulls", Some(number));
-        match is_index(number) {
-            true => arrays.add(pointer.cast::<i64>(), batch.pulled_rows(), name, false)?,
-            false => arrays.add(pointer.cast::<E>(), pull_sizes[number], name, false)?,
-        }
-    }
-    let wanted = [
-        (of_pushes, &push_sizes[..], "pushes"),
-        (pull_gradients, &pull_sizes[..], "pullGradients"),
-        (parameter_gradients, &parameter_sizes[..], "parameterGradients"),
-    ];
-    for (pointers, sizes, name) in wanted {
-        for (number, pointer) in pointers.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
-            arrays.add(pointer.cast::<E>(), sizes[number], (name, Some(number)), true)?;
-        }
-    }
-    for (number, pointer) in push_gradients.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
-        arrays.add(pointer.cast::<E>(), push_sizes[number], ("pushGradients", Some(number)), false)?;
-    }
-    if is_step {
-        arrays.add(given.labels, batch.vertices(), ("labels", None), false)?;
-        if !given.loss.is_null() {
-            arrays.add(given.loss, 1, ("loss", None), true)?;
-        }
-    }
-    let spaces = [
-        ("workspace", given.workspace, given.workspaceSizeInBytes, memory.workspace),
-        ("reserve", given.reserve, given.reserveSizeInBytes, memory.reserve),
-    ];
-    for (name, pointer, bytes, numbers) in spaces {
-        let needed = numbers.saturating_mul(size_of::<E::Real>());
-        if bytes < needed {
-            let why = format!("{name}SizeInBytes is {bytes}; the run needs {needed}");
-            return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, why));
-        }
-        arrays.add_bytes(Array { name, number: None, first: pointer.addr(), bytes: needed, is_result: true }, 8)?;
-    }
-    arrays.check()?;
+    let is_backward = matches!(call, Call::Backward);
+    let Pointers {
+        parameters: of_parameters,
+        pulls: of_pulls,
+        pushes: of_pushes,
+        push_gradients,
+        pull_gradients,
+        parameter_gradients,
+    } = its;
 
     // SAFETY: the arrays are neither null nor misaligned, and no result lies in another array. The caller promises the
     // rest.

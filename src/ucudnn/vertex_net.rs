@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use super::descriptions::write_text;
 use super::handles::Handles;
 use super::refusals::{Refusals, check, null};
-use super::vertex_arguments::{self, Call, Kind, ucudnnVertexNetArguments_t};
+use super::vertex_arguments::{self, Call, Kind, Sizes, ucudnnVertexNetArguments_t};
+use dynamic::{DeviceBatch, Gradients, Inputs};
+use gpu::{Element, Entered};
 use guest::refusal::Refusal;
 use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{
@@ -125,7 +127,7 @@ pub struct ucudnnVertexNetDescription_t {
     pub allowTf32: c_int,
     /// Not 0: runs forward keep the values that runs backward need.
     pub isTraining: c_int,
-    /// Not 0: the net runs on the host, and all memory is the host's. Only this is supported yet.
+    /// Not 0: the net runs on the host, and all memory is the host's. 0: on the calling thread's device.
     pub isOnHost: c_int,
     /// The threads of a run on the host; 0 for one a core.
     pub hostThreads: c_int,
@@ -226,24 +228,74 @@ static BATCHES: Handles<GraphBatch> = Handles::new();
 
 /// A net, and what its batches may have.
 struct VertexNet {
-    executor: Executor,
-    kind: Kind,
+    runs: Runs,
     maxima: Maxima,
     /// The output with the scores, if the net takes steps.
     loss_push: Option<usize>,
 }
 
+/// Where a net runs.
+enum Runs {
+    OnHost(Box<Executor>, Kind),
+    OnDevice(Box<dynamic::Net>),
+}
+
 /// A batch, and the net that it was made for. Runs of it follow each other.
 struct GraphBatch {
     net: Arc<VertexNet>,
-    batch: Mutex<Batch>,
+    batch: Mutex<Batches>,
+}
+
+/// A batch on the host, and on the net's device.
+struct Batches {
+    batch: Batch,
+    on_device: Option<DeviceBatch>,
 }
 
 impl VertexNet {
-    fn memory(&self, batch: Option<&Batch>) -> Memory {
+    fn net(&self) -> &Net {
+        match &self.runs {
+            Runs::OnHost(executor, _) => executor.net(),
+            Runs::OnDevice(net) => net.net(),
+        }
+    }
+
+    fn is_training(&self) -> bool {
+        match &self.runs {
+            Runs::OnHost(executor, _) => executor.is_training(),
+            Runs::OnDevice(net) => net.is_training(),
+        }
+    }
+
+    /// The bytes of workspace and reserve that all runs of a batch take, or of any batch within the maxima.
+    fn memory(&self, batch: Option<&Batch>) -> [usize; 2] {
+        match &self.runs {
+            Runs::OnHost(executor, kind) => {
+                let memory = self.memory_on_host(executor, *kind, batch, self.loss_push);
+                [memory.workspace, memory.reserve].map(|numbers| numbers.saturating_mul(kind.bytes()))
+            }
+            Runs::OnDevice(net) => {
+                let bytes = batch.map_or_else(|| net.most_memory(&self.maxima), |batch| net.memory(batch));
+                [bytes.workspace, bytes.reserve]
+            }
+        }
+    }
+
+    fn memory_on_host(&self, executor: &Executor, kind: Kind, batch: Option<&Batch>, step: Option<usize>) -> Memory {
         let vertices = batch.map_or(self.maxima.vertices, Batch::vertices);
-        let memory = self.kind.memory(&self.executor, batch, &self.maxima);
-        self.loss_push.map_or(memory, |push| self.executor.with_step(memory, push, vertices))
+        let memory = kind.memory(executor, batch, &self.maxima);
+        step.map_or(memory, |push| executor.with_step(memory, push, vertices))
+    }
+
+    /// Makes the net's device the calling thread's while the result lives. `None` on the host.
+    fn enter(&self) -> Result<Option<Entered>, Refusal> {
+        let Runs::OnDevice(net) = &self.runs else { return Ok(None) };
+        let ordinal = net.device().ordinal();
+        let mismatch = || {
+            let why = format!("the net is for device {}, and the calling thread's is {ordinal}", net.ordinal());
+            Refusal::new(CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, why)
+        };
+        net.device().enter(ordinal).filter(|_| ordinal == net.ordinal()).map(Some).ok_or_else(mismatch)
     }
 }
 
@@ -367,11 +419,26 @@ fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
     Ok(read)
 }
 
-/// Makes a net.
+/// Makes a net on the calling thread's device.
+fn on_device(net: &Net, element: Element, is_training: bool, tf32: bool) -> Result<dynamic::Net, Refusal> {
+    let device = cudnn::device();
+    let none = || {
+        let why = "the calling thread has no CUDA device: CUDA's driver is missing, or knows of none";
+        Refusal::new(CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING, why)
+    };
+    let _entered = device.enter(device.ordinal()).ok_or_else(none)?;
+    dynamic::Net::new(net, device, element, is_training, tf32)
+        .map_err(|why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why))
+}
+
+/// Makes a net. With isOnHost 0 it is made for the calling thread's current device, where compiling its kernels takes a
+/// second or two for the first time; needs CUDA's driver and NVRTC, but not cuDNN, and uses cublasLt if it finds it. The
+/// calling thread must not be capturing a stream.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: isOnHost is 0, or
-/// configuration is not null. An error makes no net, and ucudnnGetVertexNetErrorString gives the details: the function,
-/// the operation, and the values that are accepted.
+/// CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: configuration is not null; or,
+/// on a device, the type is double, there is a loss, or the kernels do not compile.
+/// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. An error makes no net, and
+/// ucudnnGetVertexNetErrorString gives the details: the function, the operation, and the values that are accepted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnCreateVertexNet(
     net: *mut ucudnnVertexNet_t,
@@ -382,12 +449,9 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
         check(description, "description")?;
         // SAFETY: neither null nor misaligned, and the caller promises a description.
         let given = unsafe { &*description };
-        let unsupported = |why: &str| Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why));
-        if given.isOnHost == 0 {
-            return unsupported("isOnHost is 0; nets run on the host alone yet, and 1 is accepted");
-        }
+        let unsupported = |why: &str| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
         if !given.configuration.is_null() {
-            return unsupported("configuration is not null; nets on the host have none");
+            return Err(unsupported("configuration is not null; nets have none yet"));
         }
         let kind = Kind::of(given.dataType).ok_or_else(|| {
             bad(format!("dataType is {}; float, double, half and bfloat16 are accepted", given.dataType))
@@ -418,8 +482,19 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
         for warning in checked.warnings() {
             log::warn!("vertex net: {warning}");
         }
-        let executor = Executor::new(&checked, given.isTraining != 0, threads);
-        let made = NETS.keep(VertexNet { executor, kind, maxima, loss_push });
+        let is_training = given.isTraining != 0;
+        let runs = if given.isOnHost != 0 {
+            Runs::OnHost(Box::new(Executor::new(&checked, is_training, threads)), kind)
+        } else {
+            if loss_push.is_some() {
+                return Err(unsupported("loss is not 0 and isOnHost is 0; steps run on the host alone yet"));
+            }
+            let element = Element::of(given.dataType);
+            let element =
+                element.ok_or_else(|| unsupported("dataType is double; on a device, nets are of other types"))?;
+            Runs::OnDevice(Box::new(on_device(&checked, element, is_training, given.allowTf32 != 0)?))
+        };
+        let made = NETS.keep(VertexNet { runs, maxima, loss_push });
         // SAFETY: not null, and the caller promises a place for the net.
         unsafe { net.write(ptr::without_provenance_mut(made)) };
         Ok(())
@@ -497,9 +572,17 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
         check(batch, "batch")?;
         let net = find(&NETS, net.addr(), "net", "net")?;
         let refused = |why| Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, why);
-        let policy = Policy::of(net.executor.net());
-        let made = Batch::new(net.maxima, net.executor.net(), policy).map_err(refused)?;
-        let made = GraphBatch { batch: Mutex::new(made), net };
+        let policy = Policy::of(net.net());
+        let made = Batch::new(net.maxima, net.net(), policy).map_err(refused)?;
+        let _entered = net.enter()?;
+        let on_device = match &net.runs {
+            Runs::OnHost(..) => None,
+            Runs::OnDevice(its) => Some(DeviceBatch::new(its.device(), &net.maxima).ok_or_else(|| {
+                let why = "no memory on the device for the arrays of a batch";
+                Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, why)
+            })?),
+        };
+        let made = GraphBatch { batch: Mutex::new(Batches { batch: made, on_device }), net };
         // SAFETY: not null, and the caller promises a place for the batch.
         unsafe { batch.write(ptr::without_provenance_mut(BATCHES.keep(made))) };
         Ok(())
@@ -515,7 +598,8 @@ pub unsafe extern "C" fn ucudnnDestroyGraphBatch(batch: ucudnnGraphBatch_t) -> c
 }
 
 /// Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. Allocates
-/// nothing once each of the graphs was in the batch. stream is null for a net on the host.
+/// nothing once each of the graphs was in the batch. On a device, the batch is copied in the stream's order: runs on the
+/// stream before it still have the old batch. stream is unused for a net on the host.
 ///
 /// CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
 /// exceeds the net's maxima. The batch then is as it was.
@@ -530,15 +614,22 @@ pub unsafe extern "C" fn ucudnnSetGraphBatch(
     REFUSALS.answered(|| {
         let batch = find(&BATCHES, batch.addr(), "batch", "batch")?;
         let graphs = find(&GRAPHS, graphs.addr(), "graphs", "set of graphs")?;
-        let _ = stream;
         let most = batch.net.maxima.graphs;
         let size = usize::try_from(count).ok().filter(|size| (1..=most).contains(size));
         let count =
             size.ok_or_else(|| bad(format!("count is {count}; 1 to {most}, the net's maxGraphs, are accepted")))?;
         // SAFETY: the caller promises the ids.
         let ids = unsafe { numbers(ids, count, "ids")? };
+        let _entered = batch.net.enter()?;
         let mut set = batch.batch.lock();
-        set.set(batch.net.executor.net(), &graphs, ids).map_err(bad)
+        let Batches { batch: on_host, on_device } = &mut *set;
+        on_host.set(batch.net.net(), &graphs, ids).map_err(bad)?;
+        let kinds = batch.net.net().declaration().functions.len();
+        if on_device.as_mut().is_none_or(|on_device| on_device.set(on_host, kinds, stream)) {
+            Ok(())
+        } else {
+            Err(Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, "the batch was not copied to the device"))
+        }
     })
 }
 
@@ -551,7 +642,7 @@ pub unsafe extern "C" fn ucudnnGetGraphBatchSizes(
     REFUSALS.answered(|| {
         let batch = find(&BATCHES, batch.addr(), "batch", "batch")?;
         check(sizes, "sizes")?;
-        let its = batch.batch.lock();
+        let its = &batch.batch.lock().batch;
         let [graphs, vertices, children, levels, rows] =
             [its.graphs(), its.vertices(), its.edges(), its.levels(), its.pulled_rows()].map(|size| size as c_longlong);
         // SAFETY: not null, and the caller promises a place for the sizes.
@@ -579,14 +670,12 @@ pub unsafe extern "C" fn ucudnnGetVertexNetMemorySize(
             net.memory(None)
         } else {
             let batch = batch_of(&net, batch)?;
-            let batch = batch.batch.lock();
-            net.memory(Some(&batch))
+            net.memory(Some(&batch.batch.lock().batch))
         };
-        let bytes = |numbers: usize| numbers.saturating_mul(net.kind.bytes());
         // SAFETY: not null, and the caller promises places for the sizes.
         unsafe {
-            workspaceSizeInBytes.write(bytes(memory.workspace));
-            reserveSizeInBytes.write(bytes(memory.reserve));
+            workspaceSizeInBytes.write(memory[0]);
+            reserveSizeInBytes.write(memory[1]);
         }
         Ok(())
     })
@@ -609,6 +698,7 @@ unsafe fn run(
     batch: ucudnnGraphBatch_t,
     arguments: *const ucudnnVertexNetArguments_t,
     asked: Asked,
+    stream: *mut c_void,
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
         let net = find(&NETS, net.addr(), "net", "net")?;
@@ -618,27 +708,89 @@ unsafe fn run(
         let given = unsafe { &*arguments };
         let call = match (asked, net.loss_push) {
             (Asked::Forward, _) => Call::Forward,
-            (Asked::Backward, _) if !net.executor.is_training() => {
+            (Asked::Backward, _) if !net.is_training() => {
                 return Err(bad("the net was made without isTraining"));
             }
             (Asked::Backward, _) => Call::Backward,
             (Asked::Step, Some(push)) => Call::Step(push),
             (Asked::Step, None) => return Err(bad("the net was made without a loss")),
         };
-        let batch = batch.batch.lock();
-        let memory = match call {
-            Call::Step(_) => net.memory(Some(&batch)),
-            _ => net.kind.memory(&net.executor, Some(&batch), &net.maxima),
-        };
-        // SAFETY: the caller promises the memory that the arguments name.
-        unsafe { vertex_arguments::run(net.kind, &net.executor, &batch, given, memory, call) }
+        let of_batch = batch.batch.lock();
+        let Batches { batch, on_device } = &*of_batch;
+        match (&net.runs, on_device) {
+            (Runs::OnDevice(its), Some(arrays)) => {
+                let _entered = net.enter()?;
+                // SAFETY: the caller promises the memory that the arguments name.
+                unsafe { run_on_device(its, batch, arrays, given, call, stream) }
+            }
+            (Runs::OnHost(executor, kind), _) => {
+                let step = if let Call::Step(push) = call { Some(push) } else { None };
+                let memory = net.memory_on_host(executor, *kind, Some(batch), step);
+                // SAFETY: the caller promises the memory that the arguments name.
+                unsafe { vertex_arguments::run(*kind, executor, batch, given, memory, call) }
+            }
+            (Runs::OnDevice(_), None) => Err(Refusal::new(CUDNN_STATUS_INTERNAL_ERROR, "a batch without a device")),
+        }
     })
+}
+
+/// Launches a run.
+///
+/// # Safety
+/// As for [`vertex_arguments::run`], until the run has ended on the stream, in memory of the net's device.
+unsafe fn run_on_device(
+    net: &dynamic::Net,
+    batch: &Batch,
+    arrays: &DeviceBatch,
+    given: &ucudnnVertexNetArguments_t,
+    call: Call,
+    stream: *mut c_void,
+) -> Result<(), Refusal> {
+    let bytes = net.memory(batch);
+    let (element, workspace, reserve) = (net.element().bytes(), bytes.workspace, bytes.reserve);
+    let sizes = Sizes { element, workspace, reserve, alignment: 256 };
+    // SAFETY: the caller promises the arrays of pointers.
+    let its = unsafe { vertex_arguments::checked(net.net().declaration(), batch, given, sizes, call) }?;
+    if net.device().is_capturing(stream) {
+        let why =
+            "the stream is being captured; a captured run would have one batch's structure, and nets do not run so yet";
+        return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why));
+    }
+    let failed = |why: String| Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, why);
+    if !arrays.is_there_on(stream) {
+        return Err(failed("the batch was not copied to the device".into()));
+    }
+    let inputs = Inputs {
+        parameters: its.parameters,
+        pulls: its.pulls,
+        pushes: its.pushes,
+        workspace: given.workspace,
+        reserve: given.reserve,
+    };
+    let gradients = Gradients {
+        pushes: its.push_gradients,
+        pulls: its.pull_gradients,
+        parameters: its.parameter_gradients,
+        accumulates: given.accumulatesGradients != 0,
+    };
+    // SAFETY: the caller's promise.
+    let launched = unsafe {
+        match call {
+            Call::Forward => net.forward(batch, arrays, inputs, stream),
+            _ => net.backward(batch, arrays, inputs, gradients, stream),
+        }
+    };
+    launched.map_err(|why| failed(why.to_string()))
 }
 
 /// Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates memory to pack matrices
 /// into, and with several hostThreads their queue allocates now and then. Runs of different batches may be under way at
-/// once, each with its own workspace, reserve and results; those of one batch follow each other. stream is null for a
+/// once, each with its own workspace, reserve and results; those of one batch follow each other. stream is unused for a
 /// net on the host.
+///
+/// On a device, the run is launched on the stream, allocates nothing and waits for nothing. The memory of parameters,
+/// inputs and results is the device's. An index that is out of range reads zeros, and adds to nothing. A stream that is
+/// being captured is refused (CUDNN_STATUS_NOT_SUPPORTED).
 ///
 /// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
 /// made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the
@@ -650,9 +802,8 @@ pub unsafe extern "C" fn ucudnnRunVertexNetForward(
     arguments: *const ucudnnVertexNetArguments_t,
     stream: *mut c_void,
 ) -> cudnnStatus_t {
-    let _ = stream;
     // SAFETY: the caller's promise.
-    unsafe { run(net, batch, arguments, Asked::Forward) }
+    unsafe { run(net, batch, arguments, Asked::Forward, stream) }
 }
 
 /// Runs a batch backward, behind its run forward with the same parameters, inputs and reserve. The net was made with
@@ -664,9 +815,8 @@ pub unsafe extern "C" fn ucudnnRunVertexNetBackward(
     arguments: *const ucudnnVertexNetArguments_t,
     stream: *mut c_void,
 ) -> cudnnStatus_t {
-    let _ = stream;
     // SAFETY: the caller's promise.
-    unsafe { run(net, batch, arguments, Asked::Backward) }
+    unsafe { run(net, batch, arguments, Asked::Backward, stream) }
 }
 
 /// Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters. The net was
@@ -678,9 +828,8 @@ pub unsafe extern "C" fn ucudnnRunVertexNetStep(
     arguments: *const ucudnnVertexNetArguments_t,
     stream: *mut c_void,
 ) -> cudnnStatus_t {
-    let _ = stream;
     // SAFETY: the caller's promise.
-    unsafe { run(net, batch, arguments, Asked::Step) }
+    unsafe { run(net, batch, arguments, Asked::Step, stream) }
 }
 
 /// Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the
@@ -694,14 +843,14 @@ pub unsafe extern "C" fn ucudnnGetVertexNetText(
     neededSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
-        let its = find(&NETS, net.addr(), "net", "net")?.executor.net().declaration().to_string();
+        let its = find(&NETS, net.addr(), "net", "net")?.net().declaration().to_string();
         // SAFETY: the program promises the buffer and the place for its size.
         let is_written = unsafe { write_text((text, textSizeInBytes, neededSizeInBytes), &its) };
         if is_written { Ok(()) } else { Err(null("text or neededSizeInBytes")) }
     })
 }
 
-/// Gets the executor of a net as text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
+/// Gets the executor of a net as text: "host" and its threads, or "batched". For the buffer see ucudnnGetVertexNetText.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetVertexNetConfiguration(
     net: ucudnnVertexNet_t,
@@ -711,7 +860,10 @@ pub unsafe extern "C" fn ucudnnGetVertexNetConfiguration(
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
         let net = find(&NETS, net.addr(), "net", "net")?;
-        let its = format!("host, {} threads", net.executor.threads());
+        let its = match &net.runs {
+            Runs::OnHost(executor, _) => format!("host, {} threads", executor.threads()),
+            Runs::OnDevice(_) => "batched".to_owned(),
+        };
         // SAFETY: the program promises the buffer and the place for its size.
         let is_written = unsafe { write_text((text, textSizeInBytes, neededSizeInBytes), &its) };
         if is_written { Ok(()) } else { Err(null("text or neededSizeInBytes")) }

@@ -35,9 +35,9 @@ pub struct Net {
     ordinal: i32,
     pub(super) element: Element,
     pub(super) tf32: bool,
-    pub(super) forward: OneWay,
-    /// `None` without training.
-    pub(super) backward: Option<OneWay>,
+    up: OneWay,
+    /// The way down; `None` without training.
+    down: Option<OneWay>,
     pub(super) library: Arc<Library>,
 }
 
@@ -114,8 +114,8 @@ impl Net {
             ordinal: device.ordinal(),
             element,
             tf32,
-            forward: OneWay { passes: forward, kernels: of_forward, results: pushed },
-            backward: is_training.then_some(OneWay { passes: backward, kernels: of_backward, results: pulled }),
+            up: OneWay { passes: forward, kernels: of_forward, results: pushed },
+            down: is_training.then_some(OneWay { passes: backward, kernels: of_backward, results: pulled }),
             library,
         })
     }
@@ -135,14 +135,19 @@ impl Net {
         self.ordinal
     }
 
+    /// The type of tensors.
+    pub fn element(&self) -> Element {
+        self.element
+    }
+
     /// It was made for training.
     pub fn is_training(&self) -> bool {
-        self.backward.is_some()
+        self.down.is_some()
     }
 
     /// The memory that runs of a batch take.
     pub fn memory(&self, batch: &Batch) -> Bytes {
-        self.bytes(&Extent::of(batch, self.forward.passes.len()), batch.vertices(), batch.edges())
+        self.bytes(&Extent::of(batch, self.up.passes.len()), batch.vertices(), batch.edges())
     }
 
     /// Likewise of any batch within these maxima.
@@ -174,9 +179,9 @@ impl Net {
     }
 
     pub(super) fn way(&self, way: Way) -> &OneWay {
-        match (way, &self.backward) {
-            (Way::Backward, Some(backward)) => backward,
-            _ => &self.forward,
+        match (way, &self.down) {
+            (Way::Backward, Some(down)) => down,
+            _ => &self.up,
         }
     }
 }

@@ -56,7 +56,7 @@ fn read(memory: &[u64], element: Element, count: usize) -> Vec<f64> {
 /// Compares a run with the oracle. `None` where there is no compiler.
 fn check(case: &Case, element: Element, number: usize) -> Option<()> {
     let net = function::Net::new(case.declaration.clone()).unwrap();
-    let batch = case.batch(&net, if number % 2 == 0 { Policy::Height } else { Policy::Ratio });
+    let batch = case.batch(&net, if number.is_multiple_of(2) { Policy::Height } else { Policy::Ratio });
     let mut its: Numbers = case.numbers(&batch);
     its.parameters.iter_mut().chain(&mut its.push_gradients).for_each(|numbers| rounded(element, numbers));
     for pull in &mut its.pulls {
