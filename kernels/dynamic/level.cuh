@@ -25,3 +25,58 @@ template <typename Each> __device__ __forceinline__ void for_all_by_warps(unsign
     const unsigned warps = THREADS / 32;
     for (unsigned number = blockIdx.x * warps + WARP; number < count; number += gridDim.x * warps) each(number);
 }
+
+struct alignas(4 * sizeof(Element)) Quad {
+    Element element[4];
+};
+
+__device__ __forceinline__ float4 quad_at(const Element *from) {
+    const Quad quad = *reinterpret_cast<const Quad *>(from);
+    return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
+                       to_float(quad.element[3]));
+}
+
+__device__ __forceinline__ float add_products(float4 x, float4 y, float sum) {
+    return fmaf(x.w, y.w, fmaf(x.z, y.z, fmaf(x.y, y.y, fmaf(x.x, y.x, sum))));
+}
+
+// sums[row][i] = Σ x[row][k] · matrix[columns[i] + unit][k], by a warp; all lanes get them. x is in shared memory, and
+// `depth` a multiple of 4.
+template <int depth, int row_count, int count>
+__device__ __forceinline__ void multiply_tile(float (&sums)[row_count][count], const float *x, int rows,
+                                              const Element *matrix, const int (&columns)[count], int unit) {
+#pragma unroll
+    for (int row = 0; row < row_count; ++row) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) sums[row][i] = 0;
+    }
+    for (int k = LANE * 4; k < depth; k += 128) {
+        float4 weights[count];
+#pragma unroll
+        for (int i = 0; i < count; ++i) weights[i] = quad_at(matrix + size_t(columns[i] + unit) * depth + k);
+#pragma unroll
+        for (int row = 0; row < row_count; ++row) {
+            if (row < rows) {
+                const float4 its = *reinterpret_cast<const float4 *>(x + row * depth + k);
+#pragma unroll
+                for (int i = 0; i < count; ++i) sums[row][i] = add_products(its, weights[i], sums[row][i]);
+            }
+        }
+    }
+#pragma unroll
+    for (int row = 0; row < row_count; ++row) {
+        if (row < rows) {
+#pragma unroll
+            for (int i = 0; i < count; ++i) sums[row][i] = warp_sum(sums[row][i]);
+        }
+    }
+}
+
+// sums[LANE][i], without an index that would push the sums out of registers.
+template <int count, int row_count>
+__device__ __forceinline__ float of_lane(const float (&sums)[row_count][count], int i) {
+    float its = 0;
+#pragma unroll
+    for (int row = 0; row < row_count; ++row) its = int(LANE) == row ? sums[row][i] : its;
+    return its;
+}

@@ -18,16 +18,6 @@ struct FewRows {
 #define ROWS 8
 #define COLUMNS 2
 
-struct alignas(4 * sizeof(Element)) Quad {
-    Element element[4];
-};
-
-__device__ __forceinline__ float4 quad_at(const Element *from) {
-    const Quad quad = *reinterpret_cast<const Quad *>(from);
-    return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
-                       to_float(quad.element[3]));
-}
-
 // The part of a row that a lane multiplies: quads where all rows are aligned, and else single elements.
 template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const FewRows &it) {
     const int first_column = (blockIdx.x * WARPS + WARP) * COLUMNS, first_row = blockIdx.y * ROWS;

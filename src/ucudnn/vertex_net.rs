@@ -850,7 +850,8 @@ pub unsafe extern "C" fn ucudnnGetVertexNetText(
     })
 }
 
-/// Gets the executor of a net as text: "host" and its threads, or "batched". For the buffer see ucudnnGetVertexNetText.
+/// Gets the executor of a net as text: "host" and its threads; or "batched", and how many
+/// groups of passes are one kernel for few rows. For the buffer see ucudnnGetVertexNetText.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetVertexNetConfiguration(
     net: ucudnnVertexNet_t,
@@ -862,7 +863,7 @@ pub unsafe extern "C" fn ucudnnGetVertexNetConfiguration(
         let net = find(&NETS, net.addr(), "net", "net")?;
         let its = match &net.runs {
             Runs::OnHost(executor, _) => format!("host, {} threads", executor.threads()),
-            Runs::OnDevice(_) => "batched".to_owned(),
+            Runs::OnDevice(net) => net.configuration(),
         };
         // SAFETY: the program promises the buffer and the place for its size.
         let is_written = unsafe { write_text((text, textSizeInBytes, neededSizeInBytes), &its) };

@@ -83,7 +83,7 @@ impl Library {
         mut parameters: P,
     ) -> Result<(), Error> {
         let grid = [grid[0] as u32, grid[1] as u32, 1];
-        let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
+        let launch = Launch { grid, block: [THREADS, 1, 1], is_uncaptured: true, ..Launch::default() };
         // SAFETY: the caller's promise.
         unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }

@@ -13,7 +13,7 @@ use vertex::passes::{Extent, FRAMES, Frame, Grain, Passes, Work, passes};
 use vertex::stages::Way;
 
 use super::library::Library;
-use crate::emit::{Kernel, MOST_POINTERS, emit};
+use crate::emit::{Kernel, Kernels, MOST_POINTERS, emit};
 use crate::memory::{Bytes, Layout, Sizes};
 
 /// A net that cannot run on this device: why.
@@ -41,13 +41,18 @@ pub struct Net {
     pub(super) library: Arc<Library>,
 }
 
-/// The kernel of a pass; `None` for a product.
-type Launched = Option<(Kernel, Function)>;
+/// The kernels of a pass.
+pub(super) struct Launched {
+    /// Of the pass alone; `None` for a product.
+    pub own: Option<(Kernel, Function)>,
+    /// Of the pass and the next two, for few rows.
+    pub fused: Option<(Kernel, Function)>,
+}
 
 /// The passes of all kinds in one way, and the kernel of each.
 pub(super) struct OneWay {
     pub passes: Vec<Passes>,
-    /// For each kind and stage, the kernel of each pass that has one.
+    /// For each kind and stage, those of each pass.
     pub kernels: Vec<[Vec<Launched>; 3]>,
     /// The outputs that each kind pushes, or the inputs whose gradients it makes: a bit each.
     pub results: Vec<u64>,
@@ -87,7 +92,8 @@ impl Net {
         }
         let failed = |error: gpu::jit::Error| Unsupported(format!("no kernels for the net: {error}"));
         let emitted = emit(&[&forward, &backward], element);
-        let kernels = emitted.kernels.iter().flatten().flatten().flatten().flatten();
+        let kernels = emitted.kernels.iter().flatten().flatten().flatten();
+        let kernels = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
         if let Some(most) = kernels.map(|kernel| kernel.pointers.len()).max().filter(|most| *most > MOST_POINTERS) {
             let why =
                 format!("a kernel of the net reads or writes {most} arrays; at most {MOST_POINTERS} are accepted");
@@ -96,13 +102,20 @@ impl Net {
         let module = device.load(&emitted.source).map_err(failed)?;
         let load = |kernel: Kernel| {
             let name = CString::new(kernel.name.as_str()).expect("names have no zeros");
-            module.function(&name).map(|function| (kernel, function))
+            let function = module.function(&name)?;
+            if let Some(shape) = kernel.fused {
+                function.allow_shared(shape.shared_bytes as u32)?;
+            }
+            Ok::<_, gpu::jit::Error>((kernel, function))
+        };
+        let load_both = |Kernels { own, fused }: Kernels| {
+            // A device with less shared memory does without.
+            let fused = fused.and_then(|fused| load(fused).ok());
+            own.map(&load).transpose().map(|own| Launched { own, fused })
         };
         let mut ways = emitted.kernels.into_iter().map(|kinds| {
-            let stage = |stage: Vec<Option<Kernel>>| {
-                stage.into_iter().map(|kernel| kernel.map(&load).transpose()).collect::<Result<Vec<_>, _>>()
-            };
-            let kind = |[eager, path, lazy]: [Vec<Option<Kernel>>; 3]| Ok([stage(eager)?, stage(path)?, stage(lazy)?]);
+            let stage = |stage: Vec<Kernels>| stage.into_iter().map(load_both).collect::<Result<Vec<_>, _>>();
+            let kind = |[eager, path, lazy]: [Vec<Kernels>; 3]| Ok([stage(eager)?, stage(path)?, stage(lazy)?]);
             kinds.into_iter().map(kind).collect::<Result<Vec<_>, gpu::jit::Error>>()
         });
         let mut next = || ways.next().expect("two ways").map_err(failed);
@@ -128,6 +141,13 @@ impl Net {
     /// Where it runs.
     pub fn device(&self) -> Device {
         self.device
+    }
+
+    /// The executor, and in how many places three passes are one kernel.
+    pub fn configuration(&self) -> String {
+        let ways = [Some(&self.up), self.down.as_ref()];
+        let kernels = ways.into_iter().flatten().flat_map(|way| way.kernels.iter().flatten().flatten());
+        format!("batched, {} fused", kernels.filter(|kernels| kernels.fused.is_some()).count())
     }
 
     /// The number of the device.

@@ -13,7 +13,7 @@ use vertex::stages::{Stage, Way};
 use super::batch::{DeviceBatch, MoreArrays};
 use super::library::{AddedRows, ReadersSums, Sum};
 use super::net::{Net, OneWay, transposed};
-use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, THREADS};
+use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, ROWS, THREADS};
 use crate::memory::Layout;
 
 /// What a run reads and writes, all of it on the device, and its memory, aligned to 256 bytes.
@@ -57,6 +57,12 @@ struct Range {
     edge_count: i32,
     edge: i32,
 }
+
+/// The most rows for which a fused kernel takes less time than three.
+const FEW: usize = 32;
+
+/// The most passes of a stage that a run may leave out.
+const MOST_PASSES: usize = 64;
 
 /// The parameters of a kernel that was made from a pass.
 #[repr(C)]
@@ -296,13 +302,31 @@ impl<'a> Run<'a> {
         }
         let its = self.its;
         let passes = &its.passes[kind].stages[stage as usize];
-        for (pass, kernel) in passes.iter().zip(&its.kernels[kind][stage as usize]) {
-            if self.way == Way::Backward && !pass.purpose.is_met_by(self.wanted) {
+        let is_wanted = |pass: &Pass| self.way == Way::Forward || pass.purpose.is_met_by(self.wanted);
+        let wanted: [bool; MOST_PASSES] = std::array::from_fn(|place| passes.get(place).is_some_and(is_wanted));
+        let mut rest = 0;
+        for (place, (pass, kernels)) in passes.iter().zip(&its.kernels[kind][stage as usize]).enumerate() {
+            if rest > 0 {
+                rest -= 1; // a fused kernel has done its work
                 continue;
             }
+            // Nets with more passes than that want all.
+            if !wanted.get(place).copied().unwrap_or(true) {
+                continue;
+            }
+            let fused = kernels.fused.as_ref().filter(|(kernel, _)| {
+                range.row_count as usize <= FEW
+                    && wanted.get(place + 1..place + 3).is_some_and(|next| next == [true, true])
+                    && self.is_aligned(kernel)
+            });
             // SAFETY: the caller's promise.
             unsafe {
-                match kernel {
+                if let Some((kernel, function)) = fused {
+                    self.launch(kind, kernel, function, range)?;
+                    rest = 2;
+                    continue;
+                }
+                match &kernels.own {
                     Some((kernel, function)) => self.launch(kind, kernel, function, range)?,
                     None => self.product(kind, pass, range)?,
                 }
@@ -311,20 +335,36 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// The matrix of a fused kernel is aligned for quads.
+    fn is_aligned(&self, kernel: &Kernel) -> bool {
+        kernel.fused.is_some_and(|shape| {
+            let matrix = self.pointer(0, Pointer::Matrix(shape.parameter, shape.is_transposed));
+            matrix.addr().is_multiple_of(4 * self.element())
+        })
+    }
+
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn launch(&self, kind: usize, kernel: &Kernel, function: &Function, range: Range) -> Result<(), Error> {
-        let count = if kernel.is_of_children { range.edge_count } else { range.row_count };
-        let blocks = (count as usize * kernel.threads_of_row).div_ceil(THREADS as usize);
-        if blocks == 0 {
+        let count = if kernel.is_of_children { range.edge_count } else { range.row_count } as usize;
+        if count == 0 {
             return Ok(());
         }
+        let (grid, shared_bytes) = match kernel.fused {
+            Some(shape) => {
+                ([shape.units.div_ceil(THREADS as usize / 32), count.div_ceil(ROWS)], shape.shared_bytes as u32)
+            }
+            None => {
+                let blocks = (count * kernel.threads_of_row).div_ceil(THREADS as usize);
+                ([blocks.min(self.net.library.most_blocks), 1], 0)
+            }
+        };
         let mut parameters = Parameters { at: range, pointers: [std::ptr::null(); MOST_POINTERS] };
         for (to, pointer) in parameters.pointers.iter_mut().zip(&kernel.pointers) {
             *to = self.pointer(kind, *pointer);
         }
-        let grid = [blocks.min(self.net.library.most_blocks) as u32, 1, 1];
-        let launch = Launch { grid, block: [THREADS, 1, 1], ..Launch::default() };
+        let grid = [grid[0] as u32, grid[1] as u32, 1];
+        let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
         // SAFETY: the kernel's parameters are a range and then its pointers; the caller promises what they lead to.
         unsafe { function.launch(self.stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
@@ -332,7 +372,8 @@ impl<'a> Run<'a> {
     fn pointer(&self, kind: usize, pointer: Pointer) -> *const c_void {
         let of = |all: &[*mut c_void], place: usize| all.get(place).copied().unwrap_or_default().cast_const();
         match pointer {
-            Pointer::Parameter(parameter) => self.inputs.parameters[parameter],
+            Pointer::Parameter(parameter) | Pointer::Matrix(parameter, false) => self.inputs.parameters[parameter],
+            Pointer::Matrix(parameter, true) => self.workspace(self.layout.transposed[parameter]),
             Pointer::Pull(input) | Pointer::Indices(input) => self.inputs.pulls[input],
             Pointer::Push(output) => of(self.inputs.pushes, output),
             Pointer::PushGradient(output) => self.gradients.pushes.get(output).copied().unwrap_or_default(),

@@ -1,8 +1,11 @@
 //! Makes CUDA C++ from the passes of a net: a kernel for each pass that no product covers. All operations of a pass that
 //! meet element by element are one straight line of code for each element (Cavs, section 3.5: fusion).
 
+mod fused;
 mod reductions;
 mod rows;
+
+pub use fused::{ROWS, Shape};
 
 use std::fmt::Write;
 
@@ -21,6 +24,8 @@ pub const MOST_POINTERS: usize = 480;
 pub enum Pointer {
     /// A parameter.
     Parameter(usize),
+    /// A parameter as it is, or transposed.
+    Matrix(usize, bool),
     /// An input of rows.
     Pull(usize),
     /// An input of indices.
@@ -70,7 +75,7 @@ impl Pointer {
     /// The type of what it points to.
     fn c_type(self) -> &'static str {
         match self {
-            Self::Parameter(_) | Self::Pull(_) | Self::PushGradient(_) => "const Element *",
+            Self::Parameter(_) | Self::Matrix(..) | Self::Pull(_) | Self::PushGradient(_) => "const Element *",
             Self::Push(_) | Self::State(_) => "Element *",
             Self::Indices(_) => "const long long *",
             Self::PullGradient(_) | Self::Given(_) => "float *",
@@ -97,6 +102,17 @@ pub struct Kernel {
     pub is_of_children: bool,
     /// The threads for a row: elements, or a warp.
     pub threads_of_row: usize,
+    /// It is fused: it does the work of the next two passes too.
+    pub fused: Option<Shape>,
+}
+
+/// The kernels of a pass.
+#[derive(Clone, Debug, Default)]
+pub struct Kernels {
+    /// The pass alone; none for a product.
+    pub own: Option<Kernel>,
+    /// The pass and the next two, where they fit together, for few rows.
+    pub fused: Option<Kernel>,
 }
 
 /// The text of a kernel while it is made.
@@ -165,10 +181,10 @@ fn stored(place: Place, value: &str) -> String {
     if is_in_float(place.frame) { value.to_owned() } else { format!("to_element({value})") }
 }
 
-/// A kernel for each pass that needs one, by stages; and their source.
+/// The kernels of each pass, and their source.
 pub struct Emitted {
-    /// For each way, kind and stage: a kernel for each pass.
-    pub kernels: Vec<Vec<[Vec<Option<Kernel>>; 3]>>,
+    /// For each way, kind and stage: those of each pass.
+    pub kernels: Vec<Vec<[Vec<Kernels>; 3]>>,
     /// The text.
     pub source: Source,
 }
@@ -181,9 +197,14 @@ pub fn emit(ways: &[&[Passes]], element: Element) -> Emitted {
         let kinds = kinds.iter().enumerate().map(|(kind, passes)| {
             let mut number = 0;
             passes.stages.each_ref().map(|stage| {
-                let kernels = stage.iter().map(|pass| {
+                let kernels = stage.iter().enumerate().map(|(place, pass)| {
                     number += 1;
-                    kernel(&mut text, format!("{way}_{kind}_{number}"), pass)
+                    let name = format!("{way}_{kind}_{number}");
+                    let rest = &stage[place..];
+                    Kernels {
+                        fused: fused(&mut text, format!("{name}_fused"), passes, rest),
+                        own: kernel(&mut text, name, pass),
+                    }
                 });
                 kernels.collect()
             })
@@ -205,6 +226,18 @@ fn kernel(to: &mut String, name: String, pass: &Pass) -> Option<Kernel> {
         Work::MaxGradient { x, dy, dx } => reductions::emit_max_gradient(&mut text, *x, *dy, *dx),
         _ => return None,
     };
+    add(to, &name, &text);
+    Some(Kernel { name, pointers: text.pointers, is_of_children, threads_of_row, fused: None })
+}
+
+fn fused(to: &mut String, name: String, all: &Passes, passes: &[Pass]) -> Option<Kernel> {
+    let mut text = Text::new();
+    let shape = fused::emit(&mut text, all, passes.get(..3)?)?;
+    add(to, &name, &text);
+    Some(Kernel { name, pointers: text.pointers, is_of_children: false, threads_of_row: 1, fused: Some(shape) })
+}
+
+fn add(to: &mut String, name: &str, text: &Text) {
     let members = text.pointers.iter().enumerate().fold(String::new(), |mut members, (place, pointer)| {
         let _ = write!(members, " {}p{place};", pointer.c_type());
         members
@@ -215,5 +248,4 @@ fn kernel(to: &mut String, name: String, pass: &Pass) -> Option<Kernel> {
          const {name}_parameters &it = parameters;\n    const Range &at = it.at;\n{}}}\n",
         text.body
     );
-    Some(Kernel { name, pointers: text.pointers, is_of_children, threads_of_row })
 }

@@ -11,16 +11,19 @@ use vertex::passes::{Frame, Place, Span, Step};
 use super::{GraphArray, Pointer, Text, in_float, stored};
 
 /// A part of what a step writes: so many elements from the first on.
-struct Piece<'a> {
+#[derive(Clone, Copy)]
+pub struct Piece<'a> {
     step: &'a Step,
     first: usize,
 }
 
-/// Writes the code of a pass. Returns the elements of its widest loop.
-pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
-    let spans = Spans::new(steps);
+/// What a pass writes, cut into pieces, by their width.
+pub type Pieces<'a> = BTreeMap<usize, Vec<Piece<'a>>>;
+
+/// Cuts what a pass writes.
+pub fn pieces<'a>(steps: &'a [Step], spans: &Spans) -> Pieces<'a> {
     let mut cuts = HashMap::new();
-    let mut pieces: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
+    let mut pieces = Pieces::new();
     for step in steps {
         let Some(from) = written(step) else { continue };
         let its = spans.cuts(from, &mut cuts);
@@ -28,19 +31,41 @@ pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
             pieces.entry(end - first).or_default().push(Piece { step, first: *first });
         }
     }
-    let widest = pieces.keys().next_back().copied().unwrap_or(1);
+    pieces
+}
+
+/// The same in pieces of one width. `None` if that does not divide some width.
+pub fn cut_to<'a>(pieces: &Pieces<'a>, width: usize) -> Option<Vec<Piece<'a>>> {
+    let mut cut = vec![];
+    for (its, pieces) in pieces {
+        if its % width != 0 {
+            return None;
+        }
+        let parts = |piece: &Piece<'a>| {
+            let Piece { step, first } = *piece;
+            (0..its / width).map(move |part| Piece { step, first: first + part * width })
+        };
+        cut.extend(pieces.iter().flat_map(parts));
+    }
+    Some(cut)
+}
+
+/// Writes the code of a pass. Returns the elements of its widest loop.
+pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
+    let spans = Spans::new(steps);
+    let pieces = pieces(steps, &spans);
     for (width, pieces) in &pieces {
         let count = if is_of_children { "at.edge_count" } else { "at.row_count" };
         text.line(&format!("for_all(unsigned({count}) * {width}, [&](unsigned number) {{"));
         text.line(&format!("const unsigned in_range = number / {width}; const int e = int(number % {width});"));
         text.numbers(is_of_children);
-        let mut line = Line { spans: &spans, is_of_children, known: HashMap::new(), said: HashSet::new(), values: 0 };
+        let mut line = Line::new(&spans, is_of_children);
         for piece in pieces {
             line.write(text, piece);
         }
         text.line("});");
     }
-    widest
+    pieces.keys().next_back().copied().unwrap_or(1)
 }
 
 /// What a step hands out of the pass.
@@ -52,13 +77,14 @@ fn written(step: &Step) -> Option<Span> {
 }
 
 /// The steps that make each part of the scratch memory.
-struct Spans<'a> {
+pub struct Spans<'a> {
     /// By their first number: the end, and the step.
     made: BTreeMap<usize, (usize, &'a Step)>,
 }
 
 impl<'a> Spans<'a> {
-    fn new(steps: &'a [Step]) -> Self {
+    /// Finds them.
+    pub fn new(steps: &'a [Step]) -> Self {
         let made = steps.iter().filter_map(|step| {
             let to = match step {
                 Step::Load { to, .. } | Step::Read { to, .. } | Step::Unary { to, .. } => to,
@@ -128,9 +154,17 @@ struct Number {
 }
 
 /// The code for an element of the pieces of one width.
-struct Line<'a> {
+pub struct Line<'a> {
     spans: &'a Spans<'a>,
     is_of_children: bool,
+    /// A place whose elements the code has in variables: `product_0` and so on.
+    pub products: Option<Place>,
+    /// The first elements of the place that these variables hold, for e = 0.
+    pub shifts: Vec<usize>,
+    /// The code needs an element of the place that does not go along with e.
+    pub needs_others: bool,
+    /// A place that the block has in shared memory too.
+    pub shared: Option<Place>,
     /// The variables that hold numbers.
     known: HashMap<Number, String>,
     /// The variables that were declared, besides those of numbers.
@@ -138,15 +172,39 @@ struct Line<'a> {
     values: usize,
 }
 
-impl Line<'_> {
-    fn write(&mut self, text: &mut Text, piece: &Piece) {
+impl<'a> Line<'a> {
+    /// Begins the code for a row, or an edge.
+    pub fn new(spans: &'a Spans<'a>, is_of_children: bool) -> Self {
+        Self {
+            spans,
+            is_of_children,
+            products: None,
+            shifts: vec![],
+            needs_others: false,
+            shared: None,
+            known: HashMap::new(),
+            said: HashSet::new(),
+            values: 0,
+        }
+    }
+
+    /// Writes the code of a piece.
+    pub fn write(&mut self, text: &mut Text, piece: &Piece) {
         let from = written(piece.step).expect("it writes");
         let value = self.value(text, Number { place: from.first + piece.first, varies: true });
         let (index, width) = (shifted(piece.first, true), from.width);
         match *piece.step {
+            Step::Store { to, .. } if self.shared == Some(to) => {
+                let element = text.element(to, self.is_of_children, &index);
+                text.line(&format!("const Element s{} = to_element({value});", self.values));
+                text.line(&format!("x[in_tile * {width} + {index}] = to_float(s{});", self.values));
+                text.line(&format!("if (blockIdx.x == 0) {element} = s{};", self.values));
+                self.values += 1;
+            }
             Step::Store { to, .. } => {
                 let element = text.element(to, self.is_of_children, &index);
-                text.line(&format!("{element} = {};", stored(to, &value)));
+                let is_mine = self.if_mine();
+                text.line(&format!("{is_mine}{element} = {};", stored(to, &value)));
             }
             Step::Hand { op, arguments: [first, second], .. } => {
                 let (pointer, row, is_sum) = match op {
@@ -172,11 +230,16 @@ impl Line<'_> {
                     Pointer::Push(_) | Pointer::PullGradient(_) => format!("if ({name}) "),
                     _ => String::new(),
                 };
-                let assigns = if is_sum { "+=" } else { "=" };
-                text.line(&format!("{is_wanted}{name}[{row} * {width} + {index}] {assigns} {value};"));
+                let (is_mine, assigns) = (self.if_mine(), if is_sum { "+=" } else { "=" });
+                text.line(&format!("{is_mine}{is_wanted}{name}[{row} * {width} + {index}] {assigns} {value};"));
             }
             _ => unreachable!("other steps write to the scratch memory"),
         }
+    }
+
+    /// Several blocks compute the rows of a pass that fills shared memory; one of them writes.
+    fn if_mine(&self) -> &'static str {
+        if self.shared.is_some() { "if (blockIdx.x == 0) " } else { "" }
     }
 
     /// The name of the variable that holds a number.
@@ -193,6 +256,14 @@ impl Line<'_> {
             line.value(text, Number { place, varies: number.varies && !is_only })
         };
         let code = match *step {
+            Step::Load { from, .. } if self.products == Some(from) => {
+                self.needs_others |= !number.varies;
+                let place = self.shifts.iter().position(|shift| *shift == local).unwrap_or_else(|| {
+                    self.shifts.push(local);
+                    self.shifts.len() - 1
+                });
+                format!("product_{place}")
+            }
             Step::Load { from, .. } => in_float(from, &text.element(from, self.is_of_children, &index)),
             Step::Read { op, arguments, to } => self.read(text, op, arguments, to.width, &index),
             Step::Unary { op, x, constant, .. } => {

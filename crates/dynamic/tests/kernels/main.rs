@@ -9,3 +9,5 @@ mod element;
 #[path = "../../../vertex/tests/vertex/functions.rs"]
 mod functions;
 mod nets;
+#[path = "../../../vertex/nets/tree_lstm.rs"]
+mod tree_lstm;

@@ -12,11 +12,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use ucudnn_dynamic::{DeviceBatch, Gradients, Inputs, Net};
 use vertex::batch::Policy;
-use vertex::function;
+use vertex::function::{self, Declaration};
 use vertex::oracle;
 
-use super::case::{Case, Numbers, cases};
+use super::case::{Case, Numbers, arrays, cases, graphs};
 use super::element::{bytes, epsilon, numbers, rounded};
+use super::tree_lstm;
 
 /// Compiling a net takes the machine's C++ compiler a second.
 const NETS: usize = 40;
@@ -34,6 +35,30 @@ fn random_nets_emulated_as_the_oracle() {
         if check(&case, element, number).is_none() {
             return;
         }
+    }
+}
+
+/// The Tree-LSTM, whose levels are one kernel each where they have few rows.
+#[test]
+fn tree_lstms_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::tree_lstms_emulated_as_the_oracle") {
+        return;
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[8; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    for (number, (hidden, most)) in [(8, 1), (12, 3), (4, 3), (20, 40), (6, 3)].into_iter().enumerate() {
+        let declaration: Declaration = tree_lstm::tree_lstm(hidden, hidden, None).parse().unwrap();
+        let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
+        let trees = graphs(most, 1..9).new_tree(&mut runner).unwrap().current();
+        let graphs = arrays(&trees, &arities);
+        let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
+        let case = Case { declaration, graphs, ids, seed: number as u64 };
+        let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
+        let net = function::Net::new(case.declaration.clone()).unwrap();
+        let made = Net::new(&net, Device::Host, element, true, false).map_err(|why| why.to_string());
+        let Some(made) = emulated::compiled(made) else { return };
+        assert_eq!(made.configuration(), "batched, 3 fused", "the leaves, and the nodes each way");
+        check(&case, element, number);
     }
 }
 

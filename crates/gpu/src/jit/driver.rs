@@ -137,7 +137,8 @@ impl Function {
         let loaded = &self.module.0;
         let may_begin_early = launch.early && loaded.can_begin_early;
         let is_captured = loaded.is_captured.load(Ordering::Relaxed);
-        let is_capturing = (may_begin_early || !is_captured) && cuda::is_capturing(stream);
+        let is_unknown = !launch.is_uncaptured && (may_begin_early || !is_captured);
+        let is_capturing = is_unknown && cuda::is_capturing(stream);
         if is_capturing && !is_captured {
             loaded.is_captured.store(true, Ordering::Relaxed);
         }

@@ -19,11 +19,21 @@ pub struct Launch {
     /// data. The predecessor must not be early too: the wait covers one launch only. Without device support, and under
     /// capture, the launch begins after its predecessor's end.
     pub early: bool,
+    /// The caller knows that the stream is not being captured: the launch does not ask, which takes some microseconds.
+    pub is_uncaptured: bool,
 }
 
 impl Default for Launch {
     fn default() -> Self {
-        Self { grid: [1; 3], block: [1; 3], cluster: [1; 3], shared_bytes: 0, cooperative: false, early: false }
+        Self {
+            grid: [1; 3],
+            block: [1; 3],
+            cluster: [1; 3],
+            shared_bytes: 0,
+            cooperative: false,
+            early: false,
+            is_uncaptured: false,
+        }
     }
 }
 
