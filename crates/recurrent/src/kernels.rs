@@ -77,6 +77,7 @@ pub fn launch(problem: &Problem, configuration: &Configuration) -> Launch {
         shared_bytes: configuration.shared_bytes(problem) as u32,
         cooperative: is_cooperative(configuration),
         early: false,
+        ..Launch::default()
     }
 }
 
