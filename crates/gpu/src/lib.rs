@@ -12,6 +12,7 @@ pub mod host;
 pub mod jit;
 mod pinned;
 pub mod products;
+mod recorder;
 mod stream;
 pub mod testing;
 
@@ -26,6 +27,7 @@ pub use clock::Moment;
 pub use element::Element;
 use guest::settings::{self, Fault};
 pub use pinned::Pinned;
+pub use recorder::Recorder;
 pub use stream::{Elapsed, Stream};
 
 /// The kind of device that the loaded cuDNN computes on.

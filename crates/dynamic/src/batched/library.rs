@@ -20,7 +20,7 @@ const COLUMNS: usize = 2;
 const TILE: usize = 32;
 
 /// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows.
-const FEW: usize = 32;
+const FEW: usize = 64;
 
 /// The kernels on one device, for one type of elements.
 pub struct Library {

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use gpu::jit::Function;
-use gpu::{Device, Element};
+use gpu::{Device, Element, Recorder};
 use vertex::batch::{Batch, Maxima};
 use vertex::derivative::differentiate;
 use vertex::function::{self, Op, Operation};
@@ -39,13 +39,15 @@ pub struct Net {
     /// The way down; `None` without training.
     down: Option<OneWay>,
     pub(super) library: Arc<Library>,
+    /// `None` on the host.
+    pub(super) recorder: Option<Recorder>,
 }
 
 /// The kernels of a pass.
 pub(super) struct Launched {
     /// Of the pass alone; `None` for a product.
     pub own: Option<(Kernel, Function)>,
-    /// Of the pass and the next two, for few rows.
+    /// Of the pass and the next ones, for few rows.
     pub fused: Option<(Kernel, Function)>,
 }
 
@@ -130,6 +132,7 @@ impl Net {
             up: OneWay { passes: forward, kernels: of_forward, results: pushed },
             down: is_training.then_some(OneWay { passes: backward, kernels: of_backward, results: pulled }),
             library,
+            recorder: Recorder::new(device),
         })
     }
 
@@ -143,7 +146,7 @@ impl Net {
         self.device
     }
 
-    /// The executor, and in how many places three passes are one kernel.
+    /// The executor, and in how many places passes are fused.
     pub fn configuration(&self) -> String {
         let ways = [Some(&self.up), self.down.as_ref()];
         let kernels = ways.into_iter().flatten().flat_map(|way| way.kernels.iter().flatten().flatten());

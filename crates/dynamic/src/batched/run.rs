@@ -13,7 +13,7 @@ use vertex::stages::{Stage, Way};
 use super::batch::{DeviceBatch, MoreArrays};
 use super::library::{AddedRows, ReadersSums, Sum};
 use super::net::{Net, OneWay, transposed};
-use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, ROWS, THREADS};
+use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, ROWS, Shape, THREADS};
 use crate::memory::Layout;
 
 /// What a run reads and writes, all of it on the device, and its memory, aligned to 256 bytes.
@@ -58,9 +58,6 @@ struct Range {
     edge: i32,
 }
 
-/// The most rows for which a fused kernel takes less time than three.
-const FEW: usize = 32;
-
 /// The most passes of a stage that a run may leave out.
 const MOST_PASSES: usize = 64;
 
@@ -100,12 +97,14 @@ impl Net {
         stream: Stream,
     ) -> Result<(), Error> {
         let none = Gradients { pushes: &[], pulls: &[], parameters: &[], accumulates: false };
-        let mut run = Run::new(self, Way::Forward, batch, arrays, inputs, none, stream);
-        // SAFETY: the caller's promise.
-        unsafe {
-            run.clear_outputs()?;
-            run.stages()
-        }
+        self.launch(stream, |stream| {
+            let mut run = Run::new(self, Way::Forward, batch, arrays, inputs, none, stream);
+            // SAFETY: the caller's promise.
+            unsafe {
+                run.clear_outputs()?;
+                run.stages()
+            }
+        })
     }
 
     /// Launches a run backward on a stream of the net's device, behind the run forward of the same batch.
@@ -120,12 +119,22 @@ impl Net {
         gradients: Gradients,
         stream: Stream,
     ) -> Result<(), Error> {
-        let mut run = Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream);
-        // SAFETY: the caller's promise.
-        unsafe {
-            run.begin_backward()?;
-            run.stages()?;
-            run.finish_backward()
+        self.launch(stream, |stream| {
+            let mut run = Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream);
+            // SAFETY: the caller's promise.
+            unsafe {
+                run.begin_backward()?;
+                run.stages()?;
+                run.finish_backward()
+            }
+        })
+    }
+
+    /// Launches all of a run, together where it can be recorded, else one by one.
+    fn launch(&self, stream: Stream, launches: impl Fn(Stream) -> Result<(), Error>) -> Result<(), Error> {
+        match &self.recorder {
+            Some(recorder) if recorder.run(stream, &launches)? => Ok(()),
+            _ => launches(stream),
         }
     }
 }
@@ -314,16 +323,16 @@ impl<'a> Run<'a> {
             if !wanted.get(place).copied().unwrap_or(true) {
                 continue;
             }
-            let fused = kernels.fused.as_ref().filter(|(kernel, _)| {
-                range.row_count as usize <= FEW
-                    && wanted.get(place + 1..place + 3).is_some_and(|next| next == [true, true])
-                    && self.is_aligned(kernel)
+            let fused = kernels.fused.iter().find_map(|(kernel, function)| {
+                let shape = kernel.fused.filter(|shape| range.row_count as usize <= shape.most_rows)?;
+                let wants_all = wanted.get(place..place + shape.passes)?.iter().all(|wanted| *wanted);
+                (wants_all && self.is_aligned(&shape)).then_some((kernel, function, shape.passes))
             });
             // SAFETY: the caller's promise.
             unsafe {
-                if let Some((kernel, function)) = fused {
+                if let Some((kernel, function, passes)) = fused {
                     self.launch(kind, kernel, function, range)?;
-                    rest = 2;
+                    rest = passes - 1;
                     continue;
                 }
                 match &kernels.own {
@@ -336,11 +345,9 @@ impl<'a> Run<'a> {
     }
 
     /// The matrix of a fused kernel is aligned for quads.
-    fn is_aligned(&self, kernel: &Kernel) -> bool {
-        kernel.fused.is_some_and(|shape| {
-            let matrix = self.pointer(0, Pointer::Matrix(shape.parameter, shape.is_transposed));
-            matrix.addr().is_multiple_of(4 * self.element())
-        })
+    fn is_aligned(&self, shape: &Shape) -> bool {
+        let matrix = self.pointer(0, Pointer::Matrix(shape.parameter, shape.is_transposed));
+        matrix.addr().is_multiple_of(4 * self.element())
     }
 
     /// # Safety

@@ -1,5 +1,5 @@
 //! A level of few rows in one kernel: a pass over rows, the product that takes what it makes, and the pass over rows that
-//! takes the product (Cavs has four launches: a gather, a product, element-wise operations, a scatter).
+//! takes the product (Cavs has four launches: a gather, a product, element-wise operations, a scatter). Or the last two.
 //!
 //! A block has a tile of rows, whose first pass it computes into shared memory; blocks of other columns do the same. A
 //! warp then has a unit, an element of the second pass: the products of all columns that the unit needs, for all rows of
@@ -7,10 +7,11 @@
 
 use std::fmt::Write;
 
+use vertex::function::Op;
 use vertex::passes::{Pass, Passes, Place, Step, Work};
 
 use super::rows::{Line, Spans, cut_to, pieces};
-use super::{Pointer, THREADS, Text};
+use super::{Pointer, THREADS, Text, in_float};
 
 /// The rows of a tile.
 pub const ROWS: usize = 8;
@@ -19,9 +20,18 @@ const MOST_PRODUCTS: usize = 8;
 /// The most bytes of shared memory.
 const MOST_SHARED: usize = 96 << 10;
 
+/// The most rows for which a fused kernel takes less time than its parts: the weights are read for each tile. A first
+/// pass that follows edges to parents waits for memory several times over, so that blocks had better not repeat it.
+const MOST_ROWS: usize = 32;
+const MOST_ROWS_BEHIND_PARENTS: usize = ROWS;
+
 /// How a fused kernel is launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
+    /// The passes whose work it does.
+    pub passes: usize,
+    /// The most rows for which it is worth while.
+    pub most_rows: usize,
     /// The units, a warp each.
     pub units: usize,
     /// The bytes of shared memory.
@@ -32,23 +42,32 @@ pub struct Shape {
     pub is_transposed: bool,
 }
 
-/// Writes the code of three passes that follow each other. `None` if they do not fit together.
+/// Writes the code of a product and the pass behind it, and of the pass before it if the first one is such. `None` if
+/// they do not fit together.
 pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
-    let [first, product, last] = passes else { return None };
-    let (
-        Work::Rows { is_of_children: false, steps: before, .. },
-        Work::Rows { is_of_children: false, steps: behind, .. },
-    ) = (&first.work, &last.work)
+    let before = match &passes.first()?.work {
+        Work::Rows { is_of_children: false, steps, .. } => Some(&steps[..]),
+        _ => None,
+    };
+    let rest = &passes[usize::from(before.is_some())..];
+    let [product, last] = rest.get(..2)? else { return None };
+    let (Work::Product { parameter, is_transposed, x, y }, Work::Rows { is_of_children: false, steps: behind, .. }) =
+        (&product.work, &last.work)
     else {
         return None;
     };
-    let Work::Product { parameter, is_transposed, x, y } = product.work else { return None };
-    let makes_x = before.iter().any(|step| matches!(step, Step::Store { to, .. } if *to == x));
+    let (parameter, is_transposed, x, y) = (*parameter, *is_transposed, *x, *y);
+    let makes_x = |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Store { to, .. } if *to == x));
     let shared_bytes = ROWS * x.width * size_of::<f32>();
-    let is_fit = makes_x && x.width % 4 == 0 && shared_bytes <= MOST_SHARED && !x.is_of_children;
+    let is_fit = before.is_none_or(makes_x) && x.width % 4 == 0 && shared_bytes <= MOST_SHARED && !x.is_of_children;
     if !is_fit || readers(all, y) != 1 {
         return None;
     }
+    let follows_parents = |step: &Step| matches!(step, Step::Read { op: Op::Take, .. });
+    let most_rows = match before.is_some_and(|steps| steps.iter().any(follows_parents)) {
+        true => MOST_ROWS_BEHIND_PARENTS,
+        false => MOST_ROWS,
+    };
 
     // The units: elements of the last pass, in the narrowest pieces.
     let spans = Spans::new(behind);
@@ -71,7 +90,10 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
 
     text.line("SHARED(float, x);");
     text.line(&format!("const int first_row = blockIdx.y * {ROWS}, rows = min({ROWS}, at.row_count - first_row);"));
-    tile(text, before, x);
+    match before {
+        Some(steps) => compute_tile(text, steps, x),
+        None => load_tile(text, x),
+    }
     text.line("barrier();");
     let (warps, depth, count) = (THREADS / 32, x.width, shifts.len());
     text.line(&format!("const int unit = blockIdx.x * {warps} + WARP;"));
@@ -89,11 +111,24 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
         text.line(&format!("const float product_{product} = of_lane<{count}>(sums, {product});"));
     }
     text.body.push_str(&unit.body);
-    Some(Shape { units, shared_bytes, parameter, is_transposed })
+    let passes = if before.is_some() { 3 } else { 2 };
+    Some(Shape { passes, most_rows, units, shared_bytes, parameter, is_transposed })
+}
+
+/// Loads the rows of the tile.
+fn load_tile(text: &mut Text, x: Place) {
+    text.line(&format!("for (int number = threadIdx.x; number < rows * {}; number += THREADS) {{", x.width));
+    text.line(&format!("const int in_tile = number / {0}, e = number % {0};", x.width));
+    text.line("const unsigned in_range = first_row + in_tile;");
+    text.numbers(false);
+    text.line("(void)row; (void)of_kind;");
+    let element = in_float(x, &text.element(x, false, "e"));
+    text.line(&format!("x[number] = {element};"));
+    text.line("}");
 }
 
 /// The first pass, for the rows of the tile.
-fn tile(text: &mut Text, steps: &[Step], x: Place) {
+fn compute_tile(text: &mut Text, steps: &[Step], x: Place) {
     let spans = Spans::new(steps);
     for (width, pieces) in &pieces(steps, &spans) {
         text.line(&format!("for (int number = threadIdx.x; number < rows * {width}; number += THREADS) {{"));

@@ -102,7 +102,7 @@ pub struct Kernel {
     pub is_of_children: bool,
     /// The threads for a row: elements, or a warp.
     pub threads_of_row: usize,
-    /// It is fused: it does the work of the next two passes too.
+    /// It is fused: it does the work of the next passes too.
     pub fused: Option<Shape>,
 }
 
@@ -111,7 +111,7 @@ pub struct Kernel {
 pub struct Kernels {
     /// The pass alone; none for a product.
     pub own: Option<Kernel>,
-    /// The pass and the next two, where they fit together, for few rows.
+    /// The pass and the next ones, where they fit together, for few rows.
     pub fused: Option<Kernel>,
 }
 
@@ -232,7 +232,7 @@ fn kernel(to: &mut String, name: String, pass: &Pass) -> Option<Kernel> {
 
 fn fused(to: &mut String, name: String, all: &Passes, passes: &[Pass]) -> Option<Kernel> {
     let mut text = Text::new();
-    let shape = fused::emit(&mut text, all, passes.get(..3)?)?;
+    let shape = fused::emit(&mut text, all, passes)?;
     add(to, &name, &text);
     Some(Kernel { name, pointers: text.pointers, is_of_children: false, threads_of_row: 1, fused: Some(shape) })
 }
