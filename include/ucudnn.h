@@ -308,7 +308,7 @@ typedef struct ucudnnVertexNetDescription_t {
    */
   int isTraining;
   /*
-   Not 0: the net runs on the host, and all memory is the host's. Only this is supported yet.
+   Not 0: the net runs on the host, and all memory is the host's. 0: on the calling thread's device.
    */
   int isOnHost;
   /*
@@ -503,8 +503,8 @@ typedef struct ucudnnVertexNetArguments_t {
    */
   float weightDecay;
   /*
-   Memory of at least the size from ucudnnGetVertexNetMemorySize, aligned to 8 bytes. Its contents mean nothing
-   before and after a run.
+   Memory of at least the size from ucudnnGetVertexNetMemorySize, aligned to 8 bytes, and to 256 on a device. Its
+   contents mean nothing before and after a run.
    */
   void *workspace;
   /*
@@ -1031,11 +1031,14 @@ cudnnStatus_t ucudnnRunRnn(ucudnnRnn_t rnn,
 void ucudnnGetRnnErrorString(char *text, size_t textSizeInBytes);
 
 /*
- Makes a net.
+ Makes a net. With isOnHost 0 it is made for the calling thread's current device, where compiling its kernels takes a
+ second or two for the first time; needs CUDA's driver and NVRTC, but not cuDNN, and uses cublasLt if it finds it. The
+ calling thread must not be capturing a stream.
 
- CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: isOnHost is 0, or
- configuration is not null. An error makes no net, and ucudnnGetVertexNetErrorString gives the details: the function,
- the operation, and the values that are accepted.
+ CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: configuration is not null; or,
+ on a device, the type is double, there is a loss, or the kernels do not compile.
+ CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. An error makes no net, and
+ ucudnnGetVertexNetErrorString gives the details: the function, the operation, and the values that are accepted.
  */
 cudnnStatus_t ucudnnCreateVertexNet(ucudnnVertexNet_t *net,
                                     const struct ucudnnVertexNetDescription_t *description);
@@ -1080,7 +1083,8 @@ cudnnStatus_t ucudnnDestroyGraphBatch(ucudnnGraphBatch_t batch);
 
 /*
  Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. Allocates
- nothing once each of the graphs was in the batch. stream is null for a net on the host.
+ nothing once each of the graphs was in the batch. On a device, the batch is copied in the stream's order: runs on the
+ stream before it still have the old batch. stream is unused for a net on the host.
 
  CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
  exceeds the net's maxima. The batch then is as it was.
@@ -1110,8 +1114,12 @@ cudnnStatus_t ucudnnGetVertexNetMemorySize(ucudnnVertexNet_t net,
 /*
  Runs a batch forward. Allocates nothing of its own: the library of matrix products allocates memory to pack matrices
  into, and with several hostThreads their queue allocates now and then. Runs of different batches may be under way at
- once, each with its own workspace, reserve and results; those of one batch follow each other. stream is null for a
+ once, each with its own workspace, reserve and results; those of one batch follow each other. stream is unused for a
  net on the host.
+
+ On a device, the run is launched on the stream, allocates nothing and waits for nothing. The memory of parameters,
+ inputs and results is the device's. An index that is out of range reads zeros, and adds to nothing. A stream that is
+ being captured is refused (CUDNN_STATUS_NOT_SUPPORTED).
 
  CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
  made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the
@@ -1151,7 +1159,8 @@ cudnnStatus_t ucudnnGetVertexNetText(ucudnnVertexNet_t net,
                                      size_t *neededSizeInBytes);
 
 /*
- Gets the executor of a net as text: "host" and its threads. For the buffer see ucudnnGetVertexNetText.
+ Gets the executor of a net as text: "host" and its threads; or "batched", and how many
+ groups of passes are one kernel for few rows. For the buffer see ucudnnGetVertexNetText.
  */
 cudnnStatus_t ucudnnGetVertexNetConfiguration(ucudnnVertexNet_t net,
                                               char *text,

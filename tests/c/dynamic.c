@@ -403,8 +403,10 @@ void case_bring(Case *c, Random *random) {
     }
     c->labels = guarded_new((size_t)c->sizes.vertices * sizeof(int));
     int *labels = (int *)(void *)c->labels.start;
+    /* Without a loss, lossPush may be any number. */
+    int classes = net->description.loss == UCUDNN_LOSS_NONE ? 1 : net->pushes[net->description.lossPush];
     for (int i = 0; i < c->sizes.vertices; i++)
-        labels[i] = random_below(random, net->pushes[net->description.lossPush] + 1) - 1;
+        labels[i] = random_below(random, classes + 1) - 1;
     size_t workspace, reserve, most_workspace, most_reserve;
     DYNAMIC_OK(ucudnnGetVertexNetMemorySize(c->handle, c->batch, &workspace, &reserve));
     DYNAMIC_OK(ucudnnGetVertexNetMemorySize(c->handle, NULL, &most_workspace, &most_reserve));

@@ -50,7 +50,7 @@ static void change_net(Net *net) {
     switch (random_below(&randoms, 24)) {
         case 0: d->dataType = random_below(&randoms, 12) - 1; break;
         case 1: d->isTraining = !d->isTraining; break;
-        case 2: d->isOnHost = random_below(&randoms, 4); break;
+        case 2: d->isOnHost = 1 + random_below(&randoms, 4); break; /* a device compiles each net */
         case 3: d->hostThreads = random_below(&randoms, 5) - 1; break;
         case 4: d->stateCount = count_of(NAMED, 8); break;
         case 5: d->parameterCount = count_of(NAMED, 64); break;

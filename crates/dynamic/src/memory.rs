@@ -21,6 +21,9 @@ const APART: usize = 256;
 /// The rows of a frame are a multiple of this, so that each value in it is aligned for quads.
 const ROWS: usize = 8;
 
+/// Products of many rows are of a multiple of so many, so that they have few shapes: cublasLt prepares each.
+pub const ROWS_OF_PRODUCTS: usize = 64;
+
 /// What lies where: places are bytes from the beginning of the workspace, or of the reserve.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
@@ -80,7 +83,8 @@ impl Layout {
         }
         for ((frames, passes), extent) in layout.frames.iter_mut().zip(kinds).zip(extents) {
             for (number, frame) in frames.iter_mut().enumerate() {
-                let rows = extent.rows_of_frame(number).next_multiple_of(ROWS);
+                // Products read and write behind the last row.
+                let rows = extent.rows_of_frame(number).next_multiple_of(ROWS).saturating_add(ROWS_OF_PRODUCTS);
                 let of_element = if is_in_float(FRAME[number % FRAMES]) { size_of::<f32>() } else { element };
                 let memory = match FRAME[number % FRAMES] {
                     Frame::Kept => &mut *reserve,

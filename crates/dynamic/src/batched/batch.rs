@@ -71,8 +71,11 @@ impl DeviceBatch {
         place(Child as usize, &mut writer);
         writer.add(arrays.child.iter().copied());
         place(Children as usize, &mut writer);
-        let children_of = |row: usize| batch.edges_of(row).filter(|edge| arrays.child[*edge] >= 0).count() as i32;
-        writer.add((0..vertices).map(children_of));
+        let children_of = |edges: &[u32]| {
+            let children = &arrays.child[edges[0] as usize..edges[1] as usize];
+            children.iter().map(|child| i32::from(*child >= 0)).sum()
+        };
+        writer.add(arrays.first_edge.windows(2).map(children_of));
         place(ParentsOf as usize, &mut writer);
         writer.add(arrays.parents_of.iter().flat_map(|(first, end)| [*first as i32, *end as i32]));
         place(Parents as usize, &mut writer);
@@ -82,9 +85,8 @@ impl DeviceBatch {
         place(Pulled as usize, &mut writer);
         writer.add(arrays.pulled.iter().copied());
         place(RowOfEdge as usize, &mut writer);
-        for row in 0..vertices {
-            writer.add(batch.edges_of(row).map(|_| row as i32));
-        }
+        let slots = arrays.first_edge.windows(2).map(|edges| (edges[1] - edges[0]) as usize);
+        writer.add(slots.enumerate().flat_map(|(row, slots)| std::iter::repeat_n(row as i32, slots)));
         // Blocks follow each other by rows and by edges.
         place(PlaceOfRow as usize, &mut writer);
         for block in batch.blocks() {

@@ -14,7 +14,7 @@ use super::batch::{DeviceBatch, MoreArrays};
 use super::library::{AddedRows, ReadersSums, Sum};
 use super::net::{Net, OneWay, transposed};
 use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, ROWS, Shape, THREADS};
-use crate::memory::Layout;
+use crate::memory::{Layout, ROWS_OF_PRODUCTS};
 
 /// What a run reads and writes, all of it on the device, and its memory, aligned to 256 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -412,6 +412,12 @@ impl<'a> Run<'a> {
         (self.place(kind, place, first), count as usize)
     }
 
+    /// So many rows are all of a kind.
+    fn is_all(&self, kind: usize, place: Place, count: usize) -> bool {
+        let (rows, edges) = self.batch.of_kind(kind);
+        count == if place.is_of_children { edges } else { rows }
+    }
+
     /// Where the gradient of a parameter is added up over so many rows. `None` if there is nothing to add.
     fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
         let gradient = self.gradients.parameters[parameter];
@@ -440,11 +446,15 @@ impl<'a> Run<'a> {
                     true => self.workspace(self.layout.transposed[parameter]).cast_const(),
                     false => self.inputs.parameters[parameter],
                 };
+                // Rows behind the last one mean nothing, in a frame of one block or of all rows.
+                let is_last = !y.is_whole() || self.is_all(kind, y, count);
+                let rows =
+                    if is_last && count > ROWS_OF_PRODUCTS { count.next_multiple_of(ROWS_OF_PRODUCTS) } else { count };
                 let products = Products {
                     x: from,
                     weights,
                     products: to.cast(),
-                    rows: count as i32,
+                    rows: rows as i32,
                     columns: y.width as i32,
                     depth: x.width as i32,
                 };
