@@ -20,7 +20,7 @@ int random_below(Random *random, int below) { return (int)(random_bits(random) %
 /* ---- memory ---- */
 
 Guarded guarded_new(size_t bytes) {
-    unsigned char *memory = malloc(bytes + 2 * GUARD);
+    unsigned char *memory = aligned_alloc(256, (bytes + 2 * GUARD + 255) / 256 * 256); /* as devices' memory is */
     REQUIRE(memory, "%zu bytes", bytes);
     memset(memory, CANARY, bytes + 2 * GUARD);
     Guarded guarded = {memory + GUARD, bytes};

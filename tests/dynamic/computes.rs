@@ -1,9 +1,12 @@
 //! Results against double precision.
 
 use super::program;
+use crate::hostdnn::has_emulator;
 
 /// The most that an error may be, in roundings of the type and of each number on the way to it.
 const MOST_ROUNDINGS: f64 = 4.0;
+/// Likewise on a device.
+const MOST_ROUNDINGS_ON_A_DEVICE: f64 = 16.0;
 /// The operations of UCUDNN_VERTEX_PULL to UCUDNN_VERTEX_PUSH, a bit each.
 const ALL_OPERATIONS: u64 = (1 << 26) - 1;
 /// The greatest child of halves depends on roundings: UCUDNN_VERTEX_MAX_CHILDREN.
@@ -15,6 +18,22 @@ fn random_nets_are_exact() {
     let program = program("dynamic_random");
     for (seed, threads) in [("1", "1"), ("2", "3"), ("3", "1")] {
         check(&program.plain(&[seed, "400", threads], &[]).stdout);
+    }
+}
+
+/// On the device, where values that other kernels read are rounded to the tensors' type.
+#[test]
+fn random_nets_are_exact_on_a_device() {
+    if !has_emulator() {
+        return;
+    }
+    let stdout = program("dynamic_random").plain(&["4", "30", "device"], &[]).stdout;
+    let lines: Vec<_> = stdout.lines().filter(|line| *line != "ended").collect();
+    assert_eq!(lines.len(), 30);
+    for line in lines {
+        let (_, errors) = line.split_once('|').unwrap();
+        let errors: Vec<f64> = errors.split(' ').map(|error| error.parse().unwrap()).collect();
+        assert!(errors.len() == 4 && errors.iter().all(|error| *error <= MOST_ROUNDINGS_ON_A_DEVICE), "{line}");
     }
 }
 
