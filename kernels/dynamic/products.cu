@@ -72,7 +72,7 @@ KERNEL(few_rows, FewRows) {
     }
 }
 
-// products[row][column] = Σ left(row, k) · right(k, column), and what is there if it is added. An element of a factor
+// products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`. An element of a factor
 // lies at the sum of its row's and its column's steps.
 struct AnyForm {
     const Element *left, *right;
@@ -143,7 +143,7 @@ KERNEL(transpose, Transposed) {
     }
 }
 
-// sums[column] = Σ rows[row][column], and what is there if it is added.
+// sums[column] = Σ rows[row][column], added to the old sum if `adds`.
 struct RowSums {
     const Element *rows;
     float *sums;
@@ -231,7 +231,7 @@ KERNEL(sum_readers, ReadersSums) {
     });
 }
 
-// to = from, and what is there if it is added.
+// to = from, added to the old number if `adds`.
 struct Narrowed {
     const float *from;
     Element *to;

@@ -21,10 +21,10 @@ const APART: usize = 256;
 /// The rows of a frame are a multiple of this, so that each value in it is aligned for quads.
 const ROWS: usize = 8;
 
-/// Products of many rows are of a multiple of so many, so that they have few shapes: cublasLt prepares each.
+/// Products of many rows have a multiple of these, so that they have few shapes: cublasLt prepares each.
 pub const ROWS_OF_PRODUCTS: usize = 64;
 
-/// What lies where: places are bytes from the beginning of the workspace, or of the reserve.
+/// The places of all parts, in bytes from the beginning of the workspace or of the reserve.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// The frames of each kind: the place, and the rows.

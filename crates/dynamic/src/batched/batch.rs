@@ -54,8 +54,8 @@ impl DeviceBatch {
         })
     }
 
-    /// Copies a batch of a net with so many kinds, in the stream's order. Waits for the last copy alone. Returns whether
-    /// the copy was queued.
+    /// Copies a batch of a net with `kinds` functions, in the stream's order. Waits for the last copy alone. Returns
+    /// whether the copy was queued.
     pub fn set(&mut self, batch: &Batch, kinds: usize, stream: Stream) -> bool {
         if !self.copied.wait() {
             return false;

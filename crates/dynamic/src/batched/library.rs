@@ -38,7 +38,7 @@ pub struct Library {
     pub most_blocks: usize,
 }
 
-/// A matrix that is added up: where it is, and whether to add to what is there.
+/// A place for a sum, and whether to add to the numbers there.
 #[derive(Clone, Copy)]
 pub struct Sum {
     pub to: *mut f32,
@@ -111,7 +111,8 @@ impl Library {
     /// The sum over rows of the products of a column dy and a row x: `[columns of dy][columns of x]`.
     ///
     /// # Safety
-    /// dy and x have so many rows and columns, the sum as many numbers; all on the stream's device.
+    /// dy and x have `rows` rows of these columns, and the sum a number for each pair of columns; all are on the stream's
+    /// device.
     pub unsafe fn accumulate(
         &self,
         stream: Stream,
@@ -159,7 +160,7 @@ impl Library {
     /// Transposes a matrix.
     ///
     /// # Safety
-    /// Both have so many elements on the stream's device, and do not overlap.
+    /// Both matrices are on the stream's device, and do not overlap.
     pub unsafe fn transpose(
         &self,
         stream: Stream,
@@ -176,7 +177,7 @@ impl Library {
     /// Adds up rows.
     ///
     /// # Safety
-    /// There are so many rows on the stream's device, and a number of the sum for each column.
+    /// `count` rows are on the stream's device, and a number of the sum for each column.
     pub unsafe fn sum_rows(
         &self,
         stream: Stream,
@@ -214,7 +215,7 @@ impl Library {
     /// Rounds sums to elements.
     ///
     /// # Safety
-    /// Both have so many numbers on the stream's device.
+    /// Both have `count` numbers on the stream's device.
     pub unsafe fn narrow(
         &self,
         stream: Stream,
@@ -231,7 +232,7 @@ impl Library {
     /// Writes zeros.
     ///
     /// # Safety
-    /// There are so many bytes on the stream's device.
+    /// The memory is on the stream's device, `bytes` long.
     pub unsafe fn fill_zeros(&self, stream: Stream, to: *mut c_void, bytes: usize) -> Result<(), Error> {
         if bytes == 0 {
             return Ok(());

@@ -45,9 +45,9 @@ pub struct Net {
 
 /// The kernels of a pass.
 pub(super) struct Launched {
-    /// Of the pass alone; `None` for a product.
+    /// The kernel of the pass alone; `None` for a product.
     pub own: Option<(Kernel, Function)>,
-    /// Of the pass and the next ones, for few rows.
+    /// The kernel of the pass and the next ones, for few rows.
     pub fused: Option<(Kernel, Function)>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct OneWay {
 
 impl Net {
     /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
-    /// time. With training, runs forward keep what runs backward read. `tf32` allows products of floats to be rounded to
+    /// time. With training, runs forward keep values for runs backward. `tf32` allows products of floats to be rounded to
     /// TF32.
     pub fn new(
         net: &function::Net,

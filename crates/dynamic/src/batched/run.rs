@@ -372,7 +372,7 @@ impl<'a> Run<'a> {
         }
         let grid = [grid[0] as u32, grid[1] as u32, 1];
         let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
-        // SAFETY: the kernel's parameters are a range and then its pointers; the caller promises what they lead to.
+        // SAFETY: the kernel's parameters are a range and then its pointers; the caller promises the memory there.
         unsafe { function.launch(self.stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 
@@ -418,7 +418,7 @@ impl<'a> Run<'a> {
         count == if place.is_of_children { edges } else { rows }
     }
 
-    /// Where the gradient of a parameter is added up over so many rows. `None` if there is nothing to add.
+    /// The place for the gradient of a parameter, a sum over `count` rows. `None` if there is nothing to add.
     fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
         let gradient = self.gradients.parameters[parameter];
         if gradient.is_null() || count == 0 {

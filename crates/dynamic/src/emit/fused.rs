@@ -1,5 +1,5 @@
-//! A level of few rows in one kernel: a pass over rows, the product that takes what it makes, and the pass over rows that
-//! takes the product (Cavs has four launches: a gather, a product, element-wise operations, a scatter). Or the last two.
+//! A level of few rows in one kernel: a pass over rows, the product of its result, and the pass over rows that takes the
+//! product (Cavs has four launches: a gather, a product, element-wise operations, a scatter). Or the last two.
 //!
 //! A block has a tile of rows, whose first pass it computes into shared memory; blocks of other columns do the same. A
 //! warp then has a unit, an element of the second pass: the products of all columns that the unit needs, for all rows of

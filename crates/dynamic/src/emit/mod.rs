@@ -72,7 +72,7 @@ pub enum GraphArray {
 }
 
 impl Pointer {
-    /// The type of what it points to.
+    /// The type of the memory that it points to, in C.
     fn c_type(self) -> &'static str {
         match self {
             Self::Parameter(_) | Self::Matrix(..) | Self::Pull(_) | Self::PushGradient(_) => "const Element *",

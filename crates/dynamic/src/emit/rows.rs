@@ -1,7 +1,7 @@
 //! The element-wise operations of a pass: code for one element, in straight lines.
 //!
 //! What a pass writes is cut into pieces, in which all elements come about alike: they stem from the same operations, at
-//! places that differ by the same number. Pieces of one width share a loop, and so what they have in common.
+//! places that differ by the same number. Pieces of one width share a loop, and compute common values once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use vertex::passes::{Frame, Place, Span, Step};
 
 use super::{GraphArray, Pointer, Text, in_float, stored};
 
-/// A part of what a step writes: so many elements from the first on.
+/// A part of a step's result, from its first element on.
 #[derive(Clone, Copy)]
 pub struct Piece<'a> {
     step: &'a Step,
