@@ -151,6 +151,8 @@ struct RowSums {
     int adds;
 };
 
+#define GROUP 16
+
 // A block sums 32 columns: each warp some rows, then the first warp the warps' sums. The order is always the same.
 KERNEL(sum_rows, RowSums) {
     STATIC_SHARED(float, parts, [WARPS][32]);
@@ -158,8 +160,16 @@ KERNEL(sum_rows, RowSums) {
     const int column = int(blockIdx.x) * 32 + LANE;
     float sum = 0;
     if (column < it.columns) {
-#pragma unroll 8
-        for (int row = WARP; row < it.count; row += WARPS) sum += to_float(it.rows[size_t(row) * it.columns + column]);
+        // Sums of sums: a long sum of single numbers would round each to the size of the whole.
+        for (int first = WARP; first < it.count; first += WARPS * GROUP) {
+            float group = 0;
+#pragma unroll
+            for (int i = 0; i < GROUP; ++i) {
+                const int row = first + i * WARPS;
+                if (row < it.count) group += to_float(it.rows[size_t(row) * it.columns + column]);
+            }
+            sum += group;
+        }
     }
     parts[WARP][LANE] = sum;
     barrier();

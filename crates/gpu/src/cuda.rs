@@ -37,12 +37,17 @@ pub(super) fn relaxed(call: impl FnOnce() -> sys::CUresult) -> bool {
 
 /// The device of the current context. A thread without a context gets device 0, as from CUDA's runtime.
 pub fn ordinal() -> i32 {
+    device_of_context().unwrap_or(0)
+}
+
+/// The device of the current context. `None` in a thread without a context.
+fn device_of_context() -> Option<sys::CUdevice> {
     let (mut context, mut device) = (std::ptr::null_mut(), 0);
     // cuCtxGetDevice without a context is an error, which compute-sanitizer would report for the program.
     // SAFETY: writes one pointer to a live variable.
     let has_context = ok(|| unsafe { sys::cuCtxGetCurrent(&mut context) }) && !context.is_null();
     // SAFETY: writes one number to a live variable.
-    if has_context && ok(|| unsafe { sys::cuCtxGetDevice(&mut device) }) { device } else { 0 }
+    (has_context && ok(|| unsafe { sys::cuCtxGetDevice(&mut device) })).then_some(device)
 }
 
 /// The number of devices; 0 without a driver.
@@ -115,12 +120,10 @@ pub struct Entered {
 
 impl Entered {
     pub fn new(ordinal: i32) -> Option<Self> {
-        let mut current = 0;
-        // SAFETY: writes one number, and fails in a thread without a context.
-        let has_context = ok(|| unsafe { sys::cuCtxGetDevice(&mut current) });
+        let current = device_of_context();
         let mut entered = Self { pushed: None, mode: sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED };
         let device = device(ordinal)?;
-        if !has_context || current != device {
+        if current != Some(device) {
             let mut context = std::ptr::null_mut();
             // SAFETY: writes one context, which `drop` releases.
             if !relaxed(|| unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) }) {
