@@ -1087,7 +1087,7 @@ cudnnStatus_t ucudnnDestroyGraphBatch(ucudnnGraphBatch_t batch);
  stream before it still have the old batch. stream is unused for a net on the host.
 
  CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
- exceeds the net's maxima. The batch then is as it was.
+ exceeds the net's maxima. CUDNN_STATUS_NOT_SUPPORTED: the stream is being captured. The batch then is as it was.
  */
 cudnnStatus_t ucudnnSetGraphBatch(ucudnnGraphBatch_t batch,
                                   ucudnnGraphs_t graphs,

@@ -602,7 +602,7 @@ pub unsafe extern "C" fn ucudnnDestroyGraphBatch(batch: ucudnnGraphBatch_t) -> c
 /// stream before it still have the old batch. stream is unused for a net on the host.
 ///
 /// CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
-/// exceeds the net's maxima. The batch then is as it was.
+/// exceeds the net's maxima. CUDNN_STATUS_NOT_SUPPORTED: the stream is being captured. The batch then is as it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetGraphBatch(
     batch: ucudnnGraphBatch_t,
@@ -621,6 +621,12 @@ pub unsafe extern "C" fn ucudnnSetGraphBatch(
         // SAFETY: the caller promises the ids.
         let ids = unsafe { numbers(ids, count, "ids")? };
         let _entered = batch.net.enter()?;
+        if let Runs::OnDevice(net) = &batch.net.runs
+            && net.device().is_capturing(stream)
+        {
+            let why = "the stream is being captured; a batch is set before";
+            return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why));
+        }
         let mut set = batch.batch.lock();
         let Batches { batch: on_host, on_device } = &mut *set;
         on_host.set(batch.net.net(), &graphs, ids).map_err(bad)?;
