@@ -15,6 +15,11 @@ struct Range {
     int edge_of_kind, edge_count, edge;
 };
 
+// An index of a table with these rows; -1 if it is none.
+__device__ __forceinline__ int index_in(int rows, long long index) {
+    return index >= 0 && index < rows ? int(index) : -1;
+}
+
 // Calls `each` for the numbers below `count`, shared among all threads of the launch.
 template <typename Each> __device__ __forceinline__ void for_all(unsigned count, Each each) {
     for (unsigned number = blockIdx.x * THREADS + threadIdx.x; number < count; number += gridDim.x * THREADS) each(number);

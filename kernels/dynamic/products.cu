@@ -190,8 +190,7 @@ struct AddedRows {
 
 __device__ __forceinline__ int index_of(const AddedRows &it, int row) {
     const int pulled = it.pulled[it.rows_of_kind[row]];
-    const long long index = pulled < 0 ? -1 : it.indices[pulled];
-    return index >= 0 && index < it.table ? int(index) : -1;
+    return pulled < 0 ? -1 : index_in(it.table, it.indices[pulled]);
 }
 
 // The first row with an index adds all rows with it, in their order: no two warps write one row.

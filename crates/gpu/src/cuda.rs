@@ -186,7 +186,6 @@ pub fn free(data: NonNull<c_void>) {
     relaxed(|| unsafe { sys::cuMemFree_v2(pointer(data)) });
 }
 
-/// Returns whether the value is the handle that names another stream in each thread.
 /// Allocates memory of the host that the device copies from by itself.
 pub fn allocate_pinned(bytes: usize) -> Option<NonNull<c_void>> {
     let mut data = std::ptr::null_mut();
@@ -206,6 +205,7 @@ pub unsafe fn send(to: *mut c_void, from: *const c_void, bytes: usize, stream: S
     relaxed(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to as u64, from, bytes, stream.cast()) })
 }
 
+/// Returns whether the value is the handle that names another stream in each thread.
 pub fn is_per_thread(stream: Stream) -> bool {
     const PER_THREAD: usize = 2; // CU_STREAM_PER_THREAD
     stream.addr() == PER_THREAD

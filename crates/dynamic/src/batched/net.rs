@@ -93,7 +93,7 @@ impl Net {
             pulled.push(results(&derivative.backward, Op::PullGradient));
         }
         let failed = |error: gpu::jit::Error| Unsupported(format!("no kernels for the net: {error}"));
-        let emitted = emit(&[&forward, &backward], element);
+        let emitted = emit(&[&forward, &backward], &net.declaration().parameters, element);
         let kernels = emitted.kernels.iter().flatten().flatten().flatten();
         let kernels = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
         if let Some(most) = kernels.map(|kernel| kernel.pointers.len()).max().filter(|most| *most > MOST_POINTERS) {

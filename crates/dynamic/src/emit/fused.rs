@@ -74,7 +74,7 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     let its = pieces(behind, &spans);
     let units = *its.keys().next()?;
     let its = cut_to(&its, units)?;
-    let mut unit = Text { pointers: std::mem::take(&mut text.pointers), body: String::new() };
+    let mut unit = Text { pointers: std::mem::take(&mut text.pointers), ..Text::new(text.sizes) };
     let mut line = Line::new(&spans, false);
     line.products = Some(y);
     unit.line("const unsigned in_range = first_row + LANE; const int e = unit;");

@@ -11,6 +11,7 @@ use std::fmt::Write;
 
 use gpu::Element;
 use gpu::jit::Source;
+use vertex::function::ParameterSize;
 use vertex::passes::{Frame, Pass, Passes, Place, Work};
 
 /// The threads of a block.
@@ -116,14 +117,16 @@ pub struct Kernels {
 }
 
 /// The text of a kernel while it is made.
-struct Text {
+struct Text<'a> {
+    /// The sizes of the net's parameters.
+    sizes: &'a [ParameterSize],
     pointers: Vec<Pointer>,
     body: String,
 }
 
-impl Text {
-    fn new() -> Self {
-        Self { pointers: vec![], body: String::new() }
+impl<'a> Text<'a> {
+    fn new(sizes: &'a [ParameterSize]) -> Self {
+        Self { sizes, pointers: vec![], body: String::new() }
     }
 
     /// The name of a pointer in the kernel.
@@ -189,8 +192,8 @@ pub struct Emitted {
     pub source: Source,
 }
 
-/// Makes the kernels of the passes forward and backward of all kinds.
-pub fn emit(ways: &[&[Passes]], element: Element) -> Emitted {
+/// Makes the kernels of the passes forward and backward of all kinds, for a net with parameters of these sizes.
+pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Emitted {
     let mut text = format!("#define THREADS {THREADS}\n#include \"dynamic/level.cuh\"\n");
     let kernels = ways.iter().enumerate().map(|(way, kinds)| {
         let way = ["forward", "backward"][way];
@@ -202,8 +205,8 @@ pub fn emit(ways: &[&[Passes]], element: Element) -> Emitted {
                     let name = format!("{way}_{kind}_{number}");
                     let rest = &stage[place..];
                     Kernels {
-                        fused: fused(&mut text, format!("{name}_fused"), passes, rest),
-                        own: kernel(&mut text, name, pass),
+                        fused: fused(&mut text, format!("{name}_fused"), sizes, passes, rest),
+                        own: kernel(&mut text, name, sizes, pass),
                     }
                 });
                 kernels.collect()
@@ -218,8 +221,8 @@ pub fn emit(ways: &[&[Passes]], element: Element) -> Emitted {
     Emitted { kernels, source }
 }
 
-fn kernel(to: &mut String, name: String, pass: &Pass) -> Option<Kernel> {
-    let mut text = Text::new();
+fn kernel(to: &mut String, name: String, sizes: &[ParameterSize], pass: &Pass) -> Option<Kernel> {
+    let mut text = Text::new(sizes);
     let (is_of_children, threads_of_row) = match &pass.work {
         Work::Rows { is_of_children, steps, .. } => (*is_of_children, rows::emit(&mut text, steps, *is_of_children)),
         Work::Reduce { op, x, y } => reductions::emit(&mut text, *op, *x, *y),
@@ -230,8 +233,8 @@ fn kernel(to: &mut String, name: String, pass: &Pass) -> Option<Kernel> {
     Some(Kernel { name, pointers: text.pointers, is_of_children, threads_of_row, fused: None })
 }
 
-fn fused(to: &mut String, name: String, all: &Passes, passes: &[Pass]) -> Option<Kernel> {
-    let mut text = Text::new();
+fn fused(to: &mut String, name: String, sizes: &[ParameterSize], all: &Passes, passes: &[Pass]) -> Option<Kernel> {
+    let mut text = Text::new(sizes);
     let shape = fused::emit(&mut text, all, passes)?;
     add(to, &name, &text);
     Some(Kernel { name, pointers: text.pointers, is_of_children: false, threads_of_row: 1, fused: Some(shape) })

@@ -331,10 +331,10 @@ impl<'a> Line<'a> {
             }
             Op::Lookup => {
                 self.pulled(text);
-                let name = format!("index_{second}");
+                let (name, rows) = (format!("index_{first}_{second}"), text.sizes[first].rows);
                 self.say(text, &name, |text| {
                     let indices = text.pointer(Pointer::Indices(second));
-                    format!("const long long {name} = pulled < 0 ? -1 : {indices}[pulled];")
+                    format!("const int {name} = pulled < 0 ? -1 : index_in({rows}, {indices}[pulled]);")
                 });
                 or_zero(&name, of_row(text.pointer(Pointer::Parameter(first)), &name))
             }
