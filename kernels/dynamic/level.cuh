@@ -8,7 +8,8 @@
 #include "common/ops.cuh"
 
 // The rows of a kind that a launch computes, and their edges. Rows and edges of the batch follow each other from `row`
-// and `edge` on, unless `rows` and `edges` list them.
+// and `edge` on, unless `rows` and `edges` list them. A launch that serves many batches finds its range in the script of
+// the batch that is there when it runs.
 struct Range {
     const int *rows, *edges;
     int row_of_kind, row_count, row;
@@ -45,22 +46,25 @@ __device__ __forceinline__ float add_products(float4 x, float4 y, float sum) {
     return fmaf(x.w, y.w, fmaf(x.z, y.z, fmaf(x.y, y.y, fmaf(x.x, y.x, sum))));
 }
 
-// sums[row][i] = Σ x[row][k] · matrix[columns[i] + unit][k], by a warp; all lanes get them. x is in shared memory, and
-// `depth` a multiple of 4.
-template <int depth, int row_count, int count>
-__device__ __forceinline__ void multiply_tile(float (&sums)[row_count][count], const float *x, int rows,
-                                              const Element *matrix, const int (&columns)[count], int unit) {
-#pragma unroll
-    for (int row = 0; row < row_count; ++row) {
-#pragma unroll
-        for (int i = 0; i < count; ++i) sums[row][i] = 0;
-    }
+// The rows of a tile.
+#define TILE_ROWS 8
+
+// The row of the tile whose sums a lane has at the end. Of its four lanes the first one goes on.
+#define LANE_ROW (LANE / 4)
+#define IS_FIRST_OF_ROW (LANE % 4 == 0)
+
+// products[i] = Σ x[LANE_ROW][k] · matrix[columns[i] + unit][k], by a warp. x is in shared memory, and `depth` a multiple
+// of 4.
+template <int depth, int count>
+__device__ __forceinline__ void multiply_tile(float (&products)[count], const float *x, int rows, const Element *matrix,
+                                              const int (&columns)[count], int unit) {
+    float sums[TILE_ROWS][count] = {};
     for (int k = LANE * 4; k < depth; k += 128) {
         float4 weights[count];
 #pragma unroll
         for (int i = 0; i < count; ++i) weights[i] = quad_at(matrix + size_t(columns[i] + unit) * depth + k);
 #pragma unroll
-        for (int row = 0; row < row_count; ++row) {
+        for (int row = 0; row < TILE_ROWS; ++row) {
             if (row < rows) {
                 const float4 its = *reinterpret_cast<const float4 *>(x + row * depth + k);
 #pragma unroll
@@ -68,20 +72,21 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[row_count][count], c
             }
         }
     }
+    // Lanes far apart share out the rows, half of those left at a time: a lane adds up those that it keeps alone.
 #pragma unroll
-    for (int row = 0; row < row_count; ++row) {
-        if (row < rows) {
+    for (int half = TILE_ROWS / 2; half > 0; half /= 2) {
+        const int apart = 4 * half;
+        const bool keeps_upper = LANE & apart;
 #pragma unroll
-            for (int i = 0; i < count; ++i) sums[row][i] = warp_sum(sums[row][i]);
+        for (int row = 0; row < half; ++row) {
+#pragma unroll
+            for (int i = 0; i < count; ++i) {
+                const float lower = sums[row][i], upper = sums[row + half][i];
+                sums[row][i] =
+                    (keeps_upper ? upper : lower) + warp_shuffle(keeps_upper ? lower : upper, LANE ^ apart);
+            }
         }
     }
-}
-
-// sums[LANE][i], without an index that would push the sums out of registers.
-template <int count, int row_count>
-__device__ __forceinline__ float of_lane(const float (&sums)[row_count][count], int i) {
-    float its = 0;
 #pragma unroll
-    for (int row = 0; row < row_count; ++row) its = int(LANE) == row ? sums[row][i] : its;
-    return its;
+    for (int i = 0; i < count; ++i) products[i] = warp_sum(sums[0][i], 4);
 }

@@ -18,9 +18,9 @@ struct FewRows {
 #define ROWS 8
 #define COLUMNS 2
 
-// The part of a row that a lane multiplies: quads where all rows are aligned, and else single elements.
-template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const FewRows &it) {
-    const int first_column = (blockIdx.x * WARPS + WARP) * COLUMNS, first_row = blockIdx.y * ROWS;
+// A tile of products. The part of a row that a lane multiplies: quads where all rows are aligned, and else single elements.
+template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const FewRows &it, int first_row) {
+    const int first_column = (blockIdx.x * WARPS + WARP) * COLUMNS;
     float sums[ROWS][COLUMNS] = {};
     const int access = by_quads ? 4 : 1;
     for (int k = LANE * access; k < it.depth; k += 32 * access) {
@@ -62,13 +62,52 @@ template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const
     }
 }
 
-KERNEL(few_rows, FewRows) {
-    if (int((blockIdx.x * WARPS + WARP) * COLUMNS) >= parameters.columns) return;
-    const size_t places = size_t(parameters.x) | size_t(parameters.weights);
-    if (parameters.depth % 4 == 0 && places % (4 * sizeof(Element)) == 0) {
-        multiply_few_rows<true>(parameters);
+__device__ __forceinline__ void multiply_tile_of(const FewRows &it, int first_row) {
+    if (int((blockIdx.x * WARPS + WARP) * COLUMNS) >= it.columns) return;
+    const size_t places = size_t(it.x) | size_t(it.weights);
+    if (it.depth % 4 == 0 && places % (4 * sizeof(Element)) == 0) {
+        multiply_few_rows<true>(it, first_row);
     } else {
-        multiply_few_rows<false>(parameters);
+        multiply_few_rows<false>(it, first_row);
+    }
+}
+
+KERNEL(few_rows, FewRows) { multiply_tile_of(parameters, blockIdx.y * ROWS); }
+
+// Likewise for the rows of a level that a script counts. x and the products have all rows of the kind, or the level's.
+struct LevelProduct {
+    const Element *x, *weights;
+    float *products;
+    const Range *script;
+    int columns, depth;
+    int has_all_x, has_all_products, is_of_children;
+};
+
+KERNEL(level_product, LevelProduct) {
+    const LevelProduct &it = parameters;
+    const Range at = *it.script;
+    const size_t first = it.is_of_children ? at.edge_of_kind : at.row_of_kind;
+    const FewRows rows = {it.x + (it.has_all_x ? first * it.depth : 0), it.weights,
+                          it.products + (it.has_all_products ? first * it.columns : 0),
+                          it.is_of_children ? at.edge_count : at.row_count, it.columns, it.depth};
+    for (int row = blockIdx.y * ROWS; row < rows.rows; row += gridDim.y * ROWS) multiply_tile_of(rows, row);
+}
+
+// Zeros behind the last row of two matrices, which a script counts, up to `rows`.
+struct Tails {
+    Element *matrices[2];
+    const Range *script;
+    int columns[2];
+    int rows, is_of_children;
+};
+
+KERNEL(clear_tails, Tails) {
+    const Tails &it = parameters;
+    const int count = it.is_of_children ? it.script->edge_count : it.script->row_count;
+    for (int which = 0; which < 2; ++which) {
+        const int columns = it.columns[which];
+        Element *const tail = it.matrices[which] + size_t(count) * columns;
+        for_all(unsigned(it.rows - count) * columns, [&](unsigned number) { tail[number] = to_element(0.0f); });
     }
 }
 
@@ -182,32 +221,36 @@ KERNEL(sum_rows, RowSums) {
 // Adds rows[i] to sums[indices[pulled[row of i]]], for the rows of a kind that pull.
 struct AddedRows {
     const Element *rows;
-    const int *rows_of_kind, *pulled;
+    const int *rows_of_kind;
+    const Range *script;
+    const int *pulled;
     const long long *indices;
     float *sums;
     int count, columns, table;
 };
 
-__device__ __forceinline__ int index_of(const AddedRows &it, int row) {
-    const int pulled = it.pulled[it.rows_of_kind[row]];
+__device__ __forceinline__ int index_of(const AddedRows &it, const int *rows_of_kind, int row) {
+    const int pulled = it.pulled[rows_of_kind[row]];
     return pulled < 0 ? -1 : index_in(it.table, it.indices[pulled]);
 }
 
 // The first row with an index adds all rows with it, in their order: no two warps write one row.
 KERNEL(add_rows, AddedRows) {
     const AddedRows &it = parameters;
-    for_all_by_warps(it.count, [&](unsigned first) {
-        const int index = index_of(it, first);
+    const int count = it.script ? it.script->row_count : it.count;
+    const int *const rows_of_kind = it.script ? it.script->rows : it.rows_of_kind;
+    for_all_by_warps(count, [&](unsigned first) {
+        const int index = index_of(it, rows_of_kind, first);
         if (index < 0) return;
         for (int begin = 0; begin < int(first); begin += 32) {
             const int other = begin + LANE;
-            if (warp_any(other < int(first) && index_of(it, other) == index)) return;
+            if (warp_any(other < int(first) && index_of(it, rows_of_kind, other) == index)) return;
         }
         for (int column = LANE; column < (it.columns + 31) / 32 * 32; column += 32) {
             float sum = column < it.columns ? it.sums[size_t(index) * it.columns + column] : 0;
-            for (int begin = int(first) / 32 * 32; begin < it.count; begin += 32) {
+            for (int begin = int(first) / 32 * 32; begin < count; begin += 32) {
                 const int other = begin + LANE;
-                const int is_same = other >= int(first) && other < it.count && index_of(it, other) == index;
+                const int is_same = other >= int(first) && other < count && index_of(it, rows_of_kind, other) == index;
                 if (!warp_any(is_same)) continue;
                 for (int lane = 0; lane < 32; ++lane) {
                     if (warp_broadcast(is_same, lane) && column < it.columns) {
@@ -220,20 +263,22 @@ KERNEL(add_rows, AddedRows) {
     });
 }
 
-// to[row] = Σ from[reader], over the batch's rows that read a row of an input.
+// to[row] = Σ from[reader], over the batch's rows that read a row of an input. Rows behind the script's are zeros.
 struct ReadersSums {
     const float *from;
     Element *to;
     const int *readers, *readers_end;
+    const Range *script;
     int count, columns;
 };
 
 KERNEL(sum_readers, ReadersSums) {
     const ReadersSums &it = parameters;
+    const int rows = it.script ? it.script->row_count : it.count;
     for_all(unsigned(it.count) * it.columns, [&](unsigned number) {
         const int row = number / it.columns, column = number % it.columns;
         float sum = 0;
-        for (int at = row ? it.readers_end[row - 1] : 0; at < it.readers_end[row]; ++at) {
+        for (int at = row ? it.readers_end[row - 1] : 0; row < rows && at < it.readers_end[row]; ++at) {
             sum += it.from[size_t(it.readers[at]) * it.columns + column];
         }
         it.to[number] = to_element(sum);

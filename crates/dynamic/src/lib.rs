@@ -10,5 +10,5 @@ mod batched;
 pub mod emit;
 mod memory;
 
-pub use batched::{DeviceBatch, Gradients, Inputs, Net, Unsupported};
+pub use batched::{DeviceBatch, Gradients, Inputs, Net, Options, Unsupported};
 pub use memory::Bytes;

@@ -8,7 +8,7 @@
 
 use crate::batch::{Batch, Maxima};
 use crate::derivative::types_of;
-use crate::function::{MOST_FUNCTIONS, Net, Op, Operation, Type, Value};
+use crate::function::{Arity, MOST_FUNCTIONS, Net, Op, Operation, Type, Value};
 use crate::stages::{Stage, Way, stages};
 
 /// What a thread computes at a time.
@@ -250,10 +250,21 @@ impl Extent {
         extents
     }
 
-    /// The most of each kind: all vertices may be of one.
-    pub fn most(maxima: &Maxima) -> [Self; MOST_FUNCTIONS] {
-        let (rows, edges) = (maxima.vertices, maxima.children);
-        [Self { rows, edges, rows_of_block: rows, edges_of_block: edges }; MOST_FUNCTIONS]
+    /// The most of each kind: all vertices may be of one, as far as their slots allow.
+    pub fn most(maxima: &Maxima, net: &Net) -> [Self; MOST_FUNCTIONS] {
+        let mut extents = [Self::default(); MOST_FUNCTIONS];
+        for (extent, function) in extents.iter_mut().zip(&net.declaration().functions) {
+            let (rows, edges) = match function.children {
+                Arity::Any => (maxima.vertices, maxima.children),
+                Arity::Exactly(0) => (maxima.vertices, 0),
+                Arity::Exactly(slots) => {
+                    let rows = maxima.vertices.min(maxima.children / slots);
+                    (rows, rows * slots)
+                }
+            };
+            *extent = Self { rows, edges, rows_of_block: rows, edges_of_block: edges };
+        }
+        extents
     }
 
     /// The rows of the frame with this number.

@@ -3,25 +3,84 @@
 use std::ffi::c_void;
 
 use gpu::{Buffer, Device, Fence, Pinned, Stream};
-use vertex::batch::{Batch, Maxima};
+use vertex::batch::{Batch, Block, Maxima};
 use vertex::function::MOST_FUNCTIONS;
 
 use crate::emit::GraphArray;
 
-/// The arrays that only launches name, behind those of [`GraphArray`].
-#[derive(Clone, Copy)]
-pub enum MoreArrays {
-    /// The end of each input row's part of `Readers`.
-    ReadersEnd = GraphArray::PlaceOfEdge as isize + 1,
-    /// Rows that pull.
-    Readers,
-    /// The rows of each kind.
-    RowsByKind,
-    /// The edges of each kind.
-    EdgesByKind,
+const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
+
+/// The most numbers of each array, in the order of [`GraphArray`].
+fn most(maxima: &Maxima) -> Option<[usize; ARRAYS]> {
+    let (v, e) = (maxima.vertices, maxima.children);
+    Some([v.checked_add(1)?, e, v, v.checked_mul(2)?, e, v, v, e, v, e, v, v, v, e])
 }
 
-const ARRAYS: usize = MoreArrays::EdgesByKind as usize + 1;
+/// The rows of a launch. Twin of the struct in `kernels/dynamic/level.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Range {
+    pub rows: *const c_void,
+    pub edges: *const c_void,
+    pub row_of_kind: i32,
+    pub row_count: i32,
+    pub row: i32,
+    pub edge_of_kind: i32,
+    pub edge_count: i32,
+    pub edge: i32,
+}
+
+/// The numbers of 4 bytes of a range.
+const OF_RANGE: usize = size_of::<Range>() / 4;
+
+impl Range {
+    /// So many rows and edges, from the first one on.
+    pub fn first(rows: usize, edges: usize) -> Self {
+        let (row_count, edge_count) = (rows as i32, edges as i32);
+        let (rows, edges) = (std::ptr::null(), std::ptr::null());
+        Self { rows, edges, row_of_kind: 0, row_count, row: 0, edge_of_kind: 0, edge_count, edge: 0 }
+    }
+
+    /// The rows of a block.
+    pub fn of_block(block: &Block) -> Self {
+        Self {
+            row_of_kind: block.row_of_kind as i32,
+            row: block.row as i32,
+            edge_of_kind: block.edge_of_kind as i32,
+            edge: block.edge as i32,
+            ..Self::first(block.rows, block.edges)
+        }
+    }
+
+    fn numbers(&self) -> [i32; OF_RANGE] {
+        let halves = |pointer: *const c_void| [pointer.addr() as i32, (pointer.addr() >> 32) as i32];
+        let [[a, b], [c, d]] = [halves(self.rows), halves(self.edges)];
+        let Self { row_of_kind, row_count, row, edge_of_kind, edge_count, edge, .. } = *self;
+        [a, b, c, d, row_of_kind, row_count, row, edge_of_kind, edge_count, edge]
+    }
+}
+
+/// The ranges of a static batch's script: first the rows of the inputs, then all rows of each kind, then those of each
+/// level and kind.
+#[derive(Clone, Copy)]
+struct Script {
+    kinds: usize,
+    levels: usize,
+}
+
+impl Script {
+    fn of_kind(&self, kind: usize) -> usize {
+        1 + kind
+    }
+
+    fn of_level(&self, level: usize, kind: usize) -> usize {
+        1 + self.kinds * (1 + level) + kind
+    }
+
+    fn numbers(&self) -> Option<usize> {
+        self.kinds.checked_mul(self.levels.checked_add(1)?)?.checked_add(1)?.checked_mul(OF_RANGE)
+    }
+}
 
 /// The arrays of a batch on the device, with room for a net's maxima.
 pub struct DeviceBatch {
@@ -31,7 +90,9 @@ pub struct DeviceBatch {
     /// The end of the last copy.
     copied: Fence,
     /// The first number of each array.
-    first: [usize; ARRAYS],
+    places: [usize; ARRAYS],
+    /// A static batch has each array where it always is, behind a script.
+    script: Option<Script>,
     /// The first row and edge of each kind in `RowsByKind` and `EdgesByKind`.
     of_kinds: [(usize, usize); MOST_FUNCTIONS],
     /// The stream of the last copy.
@@ -39,16 +100,23 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    /// Allocates the memory on the calling thread's device. `None` if there is not so much.
-    pub fn new(device: Device, maxima: &Maxima) -> Option<Self> {
-        let of_rows = maxima.vertices.checked_mul(8)?.checked_add(2)?;
-        let count = maxima.children.checked_mul(5)?.checked_add(of_rows + maxima.vertices)?;
+    /// Allocates the memory on the calling thread's device, for batches of a net with `kinds` functions. `None` if there
+    /// is not so much. A captured run of a static batch runs whatever the batch holds when it is replayed.
+    pub fn new(device: Device, maxima: &Maxima, kinds: usize, is_static: bool) -> Option<Self> {
+        let script = is_static.then_some(Script { kinds, levels: maxima.levels });
+        let mut count = script.map_or(Some(0), |script| script.numbers())?;
+        let mut places = [0; ARRAYS];
+        for (place, most) in places.iter_mut().zip(most(maxima)?) {
+            *place = count;
+            count = count.checked_add(most)?;
+        }
         Some(Self {
             device,
             pinned: Pinned::new(device, count)?,
             memory: device.allocate(count.checked_mul(4)?)?,
             copied: Fence::default(),
-            first: [0; ARRAYS],
+            places,
+            script,
             of_kinds: [(0, 0); MOST_FUNCTIONS],
             stream: 0,
         })
@@ -60,70 +128,68 @@ impl DeviceBatch {
         if !self.copied.wait() {
             return false;
         }
-        let (vertices, edges) = (batch.vertices(), batch.edges());
         let arrays = batch.arrays();
-        let mut writer = Writer { numbers: self.pinned.numbers(), end: 0 };
+        let is_fixed = self.script.is_some();
+        let mut writer = Writer { numbers: self.pinned.numbers(), places: &mut self.places, is_fixed, end: 0 };
         use GraphArray::*;
-        let mut first = [0; ARRAYS];
-        let mut place = |array: usize, of: &mut Writer| first[array] = of.end;
-        place(FirstEdge as usize, &mut writer);
-        writer.add(arrays.first_edge.iter().map(|edge| *edge as i32));
-        place(Child as usize, &mut writer);
-        writer.add(arrays.child.iter().copied());
-        place(Children as usize, &mut writer);
+        writer.add(FirstEdge, arrays.first_edge.iter().map(|edge| *edge as i32));
+        writer.add(Child, arrays.child.iter().copied());
         let children_of = |edges: &[u32]| {
             let children = &arrays.child[edges[0] as usize..edges[1] as usize];
             children.iter().map(|child| i32::from(*child >= 0)).sum()
         };
-        writer.add(arrays.first_edge.windows(2).map(children_of));
-        place(ParentsOf as usize, &mut writer);
-        writer.add(arrays.parents_of.iter().flat_map(|(first, end)| [*first as i32, *end as i32]));
-        place(Parents as usize, &mut writer);
-        writer.add(arrays.parents.iter().map(|edge| *edge as i32));
-        place(Vertex as usize, &mut writer);
-        writer.add(arrays.vertex.iter().map(|vertex| *vertex as i32));
-        place(Pulled as usize, &mut writer);
-        writer.add(arrays.pulled.iter().copied());
-        place(RowOfEdge as usize, &mut writer);
+        writer.add(Children, arrays.first_edge.windows(2).map(children_of));
+        writer.add(ParentsOf, arrays.parents_of.iter().flat_map(|(first, end)| [*first as i32, *end as i32]));
+        writer.add(Parents, arrays.parents.iter().map(|edge| *edge as i32));
+        writer.add(Vertex, arrays.vertex.iter().map(|vertex| *vertex as i32));
+        writer.add(Pulled, arrays.pulled.iter().copied());
         let slots = arrays.first_edge.windows(2).map(|edges| (edges[1] - edges[0]) as usize);
-        writer.add(slots.enumerate().flat_map(|(row, slots)| std::iter::repeat_n(row as i32, slots)));
+        writer.add(RowOfEdge, slots.enumerate().flat_map(|(row, slots)| std::iter::repeat_n(row as i32, slots)));
         // Blocks follow each other by rows and by edges.
-        place(PlaceOfRow as usize, &mut writer);
-        for block in batch.blocks() {
-            writer.add((block.row_of_kind..block.row_of_kind + block.rows).map(|place| place as i32));
-        }
-        place(PlaceOfEdge as usize, &mut writer);
-        for block in batch.blocks() {
-            writer.add((block.edge_of_kind..block.edge_of_kind + block.edges).map(|place| place as i32));
-        }
-        place(MoreArrays::ReadersEnd as usize, &mut writer);
-        writer.add(arrays.readers_end.iter().map(|end| *end as i32));
-        place(MoreArrays::Readers as usize, &mut writer);
-        writer.add(arrays.readers.iter().map(|row| *row as i32));
-        place(MoreArrays::RowsByKind as usize, &mut writer);
-        let (mut rows, mut edges_before) = (0, 0);
-        for (kind, of_kind) in self.of_kinds[..kinds].iter_mut().enumerate() {
-            *of_kind = (rows, edges_before);
-            let (its_rows, its_edges) = batch.of_kind(kind);
-            (rows, edges_before) = (rows + its_rows, edges_before + its_edges);
-            for block in batch.blocks_of(kind) {
-                writer.add((block.row..block.row + block.rows).map(|row| row as i32));
-            }
-        }
-        place(MoreArrays::EdgesByKind as usize, &mut writer);
-        for kind in 0..kinds {
-            for block in batch.blocks_of(kind) {
-                writer.add((block.edge..block.edge + block.edges).map(|edge| edge as i32));
-            }
-        }
-        debug_assert_eq!((rows, edges_before), (vertices, edges));
+        let (rows, edges) = (|block: &Block| (block.row, block.rows), |block: &Block| (block.edge, block.edges));
+        let numbers = |(first, count)| (first..first + count).map(|number| number as i32);
+        let of_kind = |block: &Block| numbers((block.row_of_kind, block.rows));
+        writer.add(PlaceOfRow, batch.blocks().iter().flat_map(of_kind));
+        let of_kind = |block: &Block| numbers((block.edge_of_kind, block.edges));
+        writer.add(PlaceOfEdge, batch.blocks().iter().flat_map(of_kind));
+        writer.add(ReadersEnd, arrays.readers_end.iter().map(|end| *end as i32));
+        writer.add(Readers, arrays.readers.iter().map(|row| *row as i32));
+        let by_kind = || (0..kinds).flat_map(|kind| batch.blocks_of(kind));
+        writer.add(RowsByKind, by_kind().flat_map(|block| numbers(rows(block))));
+        writer.add(EdgesByKind, by_kind().flat_map(|block| numbers(edges(block))));
         let count = writer.end;
-        self.first = first;
+        let mut first = (0, 0);
+        for (kind, of_kind) in self.of_kinds[..kinds].iter_mut().enumerate() {
+            let (rows, edges) = batch.of_kind(kind);
+            (*of_kind, first) = (first, (first.0 + rows, first.1 + edges));
+        }
+        if let Some(script) = self.script {
+            self.write(script, batch);
+        }
         self.stream = stream.addr();
         // SAFETY: the memory has room for as many numbers as the pinned one, which is not written before the fence.
         let is_sent = unsafe { self.pinned.send(self.memory.data(), count, stream) };
         self.copied.launched(self.device, stream);
         is_sent
+    }
+
+    fn write(&mut self, script: Script, batch: &Batch) {
+        let of_kinds: [Range; MOST_FUNCTIONS] = std::array::from_fn(|kind| match kind < script.kinds {
+            true => self.all_of(batch, kind),
+            false => Range::first(0, 0),
+        });
+        let mut ranges = self.pinned.numbers().chunks_exact_mut(OF_RANGE);
+        let inputs = Range::first(batch.pulled_rows(), 0);
+        for (to, range) in ranges.by_ref().zip([inputs].iter().chain(&of_kinds[..script.kinds])) {
+            to.copy_from_slice(&range.numbers());
+        }
+        let ranges = self.pinned.numbers()[script.of_level(0, 0) * OF_RANGE..].chunks_exact_mut(OF_RANGE);
+        let mut blocks = batch.blocks().iter().peekable();
+        for (place, to) in ranges.take(script.kinds * script.levels).enumerate() {
+            let block = blocks.next_if(|block| block.level * script.kinds + block.kind == place);
+            to.copy_from_slice(&block.map_or(Range::first(0, 0), Range::of_block).numbers());
+        }
+        debug_assert!(blocks.next().is_none(), "blocks are levels' of kinds, in their order");
     }
 
     /// Waits for the copy if it was queued on another stream. Returns false if the wait failed.
@@ -132,31 +198,57 @@ impl DeviceBatch {
     }
 
     /// An array of the batch.
-    pub fn array(&self, array: usize) -> *const c_void {
-        self.memory.data().cast::<i32>().wrapping_add(self.first[array]).cast_const().cast()
+    pub fn array(&self, array: GraphArray) -> *const c_void {
+        self.number(self.places[array as usize])
     }
 
-    /// The lists of a kind's rows and edges.
-    pub fn lists(&self, kind: usize) -> [*const c_void; 2] {
+    fn number(&self, place: usize) -> *const c_void {
+        self.memory.data().cast::<i32>().wrapping_add(place).cast_const().cast()
+    }
+
+    /// All rows of a kind, by their list.
+    pub fn all_of(&self, batch: &Batch, kind: usize) -> Range {
+        let (rows, edges) = batch.of_kind(kind);
         let (row, edge) = self.of_kinds[kind];
-        let list =
-            |array: MoreArrays, first: usize| self.array(array as usize).cast::<i32>().wrapping_add(first).cast();
-        [list(MoreArrays::RowsByKind, row), list(MoreArrays::EdgesByKind, edge)]
+        let list = |array: GraphArray, first: usize| self.number(self.places[array as usize] + first);
+        let (row_list, edge_list) = (list(GraphArray::RowsByKind, row), list(GraphArray::EdgesByKind, edge));
+        Range { rows: row_list, edges: edge_list, ..Range::first(rows, edges) }
+    }
+
+    /// The range in a static batch's script of the rows of the inputs; null for another batch.
+    pub fn inputs_in_script(&self) -> *const c_void {
+        self.script.map_or(std::ptr::null(), |_| self.number(0))
+    }
+
+    /// Likewise of all rows of a kind.
+    pub fn kind_in_script(&self, kind: usize) -> *const c_void {
+        self.script.map_or(std::ptr::null(), |script| self.number(script.of_kind(kind) * OF_RANGE))
+    }
+
+    /// Likewise of the rows of a kind in a level.
+    pub fn level_in_script(&self, level: usize, kind: usize) -> *const c_void {
+        self.script.map_or(std::ptr::null(), |script| self.number(script.of_level(level, kind) * OF_RANGE))
     }
 }
 
 struct Writer<'a> {
     numbers: &'a mut [i32],
+    places: &'a mut [usize; ARRAYS],
+    /// The places stay as they are; else each array begins where the last one ends.
+    is_fixed: bool,
     end: usize,
 }
 
 impl Writer<'_> {
-    fn add(&mut self, numbers: impl Iterator<Item = i32>) {
-        let mut count = 0;
-        for (to, number) in self.numbers[self.end..].iter_mut().zip(numbers) {
-            *to = number;
-            count += 1;
+    fn add(&mut self, array: GraphArray, numbers: impl Iterator<Item = i32>) {
+        let place = &mut self.places[array as usize];
+        if !self.is_fixed {
+            *place = self.end;
         }
-        self.end += count;
+        self.end = *place;
+        for (to, number) in self.numbers[*place..].iter_mut().zip(numbers) {
+            *to = number;
+            self.end += 1;
+        }
     }
 }

@@ -31,6 +31,8 @@ const MOST_SUMMED: usize = 512;
 pub struct Library {
     element: Element,
     few_rows: Function,
+    level_product: Function,
+    clear_tails: Function,
     any_form: Function,
     transpose: Function,
     sum_rows: Function,
@@ -68,6 +70,8 @@ impl Library {
         Ok(Self {
             element,
             few_rows: module.function(c"few_rows")?,
+            level_product: module.function(c"level_product")?,
+            clear_tails: module.function(c"clear_tails")?,
             any_form: module.function(c"any_form")?,
             transpose: module.function(c"transpose")?,
             sum_rows: module.function(c"sum_rows")?,
@@ -95,6 +99,11 @@ impl Library {
         unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 
+    /// Keeps the kernels loaded for good.
+    pub fn keep_loaded(&self) {
+        self.few_rows.keep_loaded();
+    }
+
     fn blocks(&self, threads: usize) -> usize {
         threads.div_ceil(THREADS as usize).clamp(1, self.most_blocks)
     }
@@ -115,6 +124,41 @@ impl Library {
         }
     }
 
+    /// Likewise for the rows that a script counts, at most `rows`.
+    ///
+    /// # Safety
+    /// The struct's arrays are on the stream's device, as long as it and the script say.
+    pub unsafe fn multiply_level(&self, stream: Stream, product: LevelProduct, rows: usize) -> Result<(), Error> {
+        let across = (product.columns as usize).div_ceil(WARPS * COLUMNS);
+        let down = rows.div_ceil(ROWS).min((self.most_blocks / 4 / across).max(1));
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.level_product, stream, [across, down], product) }
+    }
+
+    /// Writes zeros behind the last row of two matrices, up to `rows`. A script counts their rows.
+    ///
+    /// # Safety
+    /// The matrices have as many rows, of these columns, on the stream's device.
+    pub unsafe fn clear_tails(
+        &self,
+        stream: Stream,
+        [(left, left_columns), (right, right_columns)]: [(*mut c_void, usize); 2],
+        rows: usize,
+        script: *const c_void,
+        is_of_children: bool,
+    ) -> Result<(), Error> {
+        let parameters = Tails {
+            matrices: [left, right],
+            script,
+            columns: [left_columns as i32, right_columns as i32],
+            rows: rows as i32,
+            is_of_children: is_of_children.into(),
+        };
+        let blocks = self.blocks(rows * left_columns.max(right_columns));
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.clear_tails, stream, [blocks, 1], parameters) }
+    }
+
     /// The sum over rows of the products of a column dy and a row x: `[columns of dy][columns of x]`.
     ///
     /// # Safety
@@ -129,64 +173,43 @@ impl Library {
         sum: Sum,
         tf32: bool,
     ) -> Result<(), Error> {
-        let bytes = self.element.bytes();
         for first in (0..rows).step_by(MOST_SUMMED) {
-            let row = |of: *const c_void, columns: usize| of.wrapping_byte_add(first * columns * bytes);
-            let part = Sum { adds: sum.adds || first > 0, ..sum };
-            let count = MOST_SUMMED.min(rows - first);
+            let row = |of: *const c_void, columns: usize| of.wrapping_byte_add(first * columns * self.element.bytes());
+            let product = Product {
+                left: Factor { data: row(dy, dy_columns), is_transposed: true },
+                right: Factor { data: row(x, x_columns), is_transposed: false },
+                products: sum.to,
+                beta: if sum.adds || first > 0 { 1.0 } else { 0.0 },
+                rows: dy_columns,
+                columns: x_columns,
+                depth: MOST_SUMMED.min(rows - first),
+            };
             // SAFETY: the caller's promise, for a part of the rows.
-            unsafe {
-                let (dy, x) = ((row(dy, dy_columns), dy_columns), (row(x, x_columns), x_columns));
-                self.accumulate_part(stream, count, dy, x, part, tf32)?;
+            match unsafe { self.multiplier.multiply_any(stream, &product, tf32) } {
+                Ok(()) => continue,
+                Err(why) if !self.has_said.swap(true, Ordering::Relaxed) => {
+                    log::debug!("{why}; a kernel of ours multiplies (said once)");
+                }
+                Err(_) => {}
             }
+            let parameters = AnyForm {
+                left: product.left.data,
+                right: product.right.data,
+                products: sum.to,
+                rows: dy_columns as i32,
+                columns: x_columns as i32,
+                depth: product.depth as i32,
+                left_row: 1,
+                left_depth: dy_columns as i32,
+                right_depth: x_columns as i32,
+                right_column: 1,
+                adds: (sum.adds || first > 0).into(),
+            };
+            let tiles = dy_columns.div_ceil(TILE) * x_columns.div_ceil(TILE);
+            // SAFETY: the caller's promise, and the kernel's own struct.
+            unsafe { Self::launch(&self.any_form, stream, [tiles, 1], parameters) }?;
         }
         Ok(())
-    }
-
-    /// # Safety
-    /// As for [`Self::accumulate`].
-    unsafe fn accumulate_part(
-        &self,
-        stream: Stream,
-        rows: usize,
-        (dy, dy_columns): (*const c_void, usize),
-        (x, x_columns): (*const c_void, usize),
-        sum: Sum,
-        tf32: bool,
-    ) -> Result<(), Error> {
-        let product = Product {
-            left: Factor { data: dy, is_transposed: true },
-            right: Factor { data: x, is_transposed: false },
-            products: sum.to,
-            beta: if sum.adds { 1.0 } else { 0.0 },
-            rows: dy_columns,
-            columns: x_columns,
-            depth: rows,
-        };
-        // SAFETY: the caller's promise.
-        match unsafe { self.multiplier.multiply_any(stream, &product, tf32) } {
-            Ok(()) => return Ok(()),
-            Err(why) if !self.has_said.swap(true, Ordering::Relaxed) => {
-                log::debug!("{why}; a kernel of ours multiplies (said once)");
-            }
-            Err(_) => {}
-        }
-        let parameters = AnyForm {
-            left: dy,
-            right: x,
-            products: sum.to,
-            rows: dy_columns as i32,
-            columns: x_columns as i32,
-            depth: rows as i32,
-            left_row: 1,
-            left_depth: dy_columns as i32,
-            right_depth: x_columns as i32,
-            right_column: 1,
-            adds: sum.adds.into(),
-        };
-        let tiles = dy_columns.div_ceil(TILE) * x_columns.div_ceil(TILE);
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.any_form, stream, [tiles, 1], parameters) }
     }
 
     /// Transposes a matrix.
@@ -309,12 +332,42 @@ struct RowSums {
     adds: i32,
 }
 
+/// A product of the rows that a script counts.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct LevelProduct {
+    pub x: *const c_void,
+    pub weights: *const c_void,
+    pub products: *mut f32,
+    pub script: *const c_void,
+    pub columns: i32,
+    pub depth: i32,
+    /// x has all rows of the kind, not those of the level alone.
+    pub has_all_x: i32,
+    /// Likewise the products.
+    pub has_all_products: i32,
+    /// Rows are edges.
+    pub is_of_children: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Tails {
+    matrices: [*mut c_void; 2],
+    script: *const c_void,
+    columns: [i32; 2],
+    rows: i32,
+    is_of_children: i32,
+}
+
 /// Rows to add to those of a table.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AddedRows {
     pub rows: *const c_void,
     pub rows_of_kind: *const c_void,
+    /// Where the number of rows is; null for `count`.
+    pub script: *const c_void,
     pub pulled: *const c_void,
     pub indices: *const c_void,
     pub sums: *mut f32,
@@ -331,6 +384,8 @@ pub struct ReadersSums {
     pub to: *mut c_void,
     pub readers: *const c_void,
     pub readers_end: *const c_void,
+    /// Where the number of rows is, behind which zeros are written up to `count`; null for `count`.
+    pub script: *const c_void,
     pub count: i32,
     pub columns: i32,
 }

@@ -8,7 +8,7 @@ use gpu::jit::Function;
 use gpu::{Device, Element, Recorder};
 use vertex::batch::{Batch, Maxima};
 use vertex::derivative::differentiate;
-use vertex::function::{self, Op, Operation};
+use vertex::function::{self, MOST_FUNCTIONS, Op, Operation};
 use vertex::passes::{Extent, FRAMES, Frame, Grain, Passes, Work, passes};
 use vertex::stages::Way;
 
@@ -35,12 +35,36 @@ pub struct Net {
     ordinal: i32,
     pub(super) element: Element,
     pub(super) tf32: bool,
+    /// Each run launches what the largest batch needs, so that a captured one serves any batch.
+    pub(super) is_static: bool,
     up: OneWay,
     /// The way down; `None` without training.
     down: Option<OneWay>,
     pub(super) library: Arc<Library>,
     /// `None` on the host.
     pub(super) recorder: Option<Recorder>,
+}
+
+/// The sizes of a batch, or of the largest one.
+#[derive(Clone, Copy)]
+pub(super) struct BatchSizes {
+    pub vertices: usize,
+    pub edges: usize,
+    pub pulled_rows: usize,
+}
+
+/// How a net is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The type of tensors.
+    pub element: Element,
+    /// Runs forward keep values for runs backward.
+    pub is_training: bool,
+    /// Products of floats may be rounded to TF32.
+    pub tf32: bool,
+    /// Runs may be captured into a CUDA graph, whose replays run whatever the batch then holds. All runs then launch what
+    /// the largest batch needs.
+    pub is_static: bool,
 }
 
 /// The kernels of a pass.
@@ -62,15 +86,9 @@ pub(super) struct OneWay {
 
 impl Net {
     /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
-    /// time. With training, runs forward keep values for runs backward. `tf32` allows products of floats to be rounded to
-    /// TF32.
-    pub fn new(
-        net: &function::Net,
-        device: Device,
-        element: Element,
-        is_training: bool,
-        tf32: bool,
-    ) -> Result<Self, Unsupported> {
+    /// time.
+    pub fn new(net: &function::Net, device: Device, options: Options) -> Result<Self, Unsupported> {
+        let Options { element, is_training, tf32, is_static } = options;
         let (mut forward, mut backward) = (vec![], vec![]);
         let (mut pushed, mut pulled) = (vec![], vec![]);
         for (kind, function) in net.declaration().functions.iter().enumerate() {
@@ -129,6 +147,7 @@ impl Net {
             ordinal: device.ordinal(),
             element,
             tf32,
+            is_static,
             up: OneWay { passes: forward, kernels: of_forward, results: pushed },
             down: is_training.then_some(OneWay { passes: backward, kernels: of_backward, results: pulled }),
             library,
@@ -168,26 +187,48 @@ impl Net {
         self.down.is_some()
     }
 
+    /// Its runs may be captured.
+    pub fn is_static(&self) -> bool {
+        self.is_static
+    }
+
     /// The memory that runs of a batch take.
     pub fn memory(&self, batch: &Batch) -> Bytes {
-        self.bytes(&Extent::of(batch, self.up.passes.len()), batch.vertices(), batch.edges())
+        let (extents, sizes) = self.sizes(batch);
+        self.bytes(&extents, sizes)
     }
 
     /// Likewise of any batch within these maxima.
     pub fn most_memory(&self, maxima: &Maxima) -> Bytes {
-        self.bytes(&Extent::most(maxima), maxima.vertices, maxima.children)
+        let (extents, sizes) = self.most(maxima);
+        self.bytes(&extents, sizes)
     }
 
-    fn bytes(&self, extents: &[Extent], vertices: usize, edges: usize) -> Bytes {
-        let forward = self.layout(extents, vertices, edges, Way::Forward).bytes;
+    /// The sizes that a run of a batch has.
+    pub(super) fn sizes(&self, batch: &Batch) -> ([Extent; MOST_FUNCTIONS], BatchSizes) {
+        if self.is_static {
+            return self.most(&batch.maxima());
+        }
+        let sizes =
+            BatchSizes { vertices: batch.vertices(), edges: batch.edges(), pulled_rows: batch.pulled_rows() };
+        (Extent::of(batch, self.up.passes.len()), sizes)
+    }
+
+    fn most(&self, maxima: &Maxima) -> ([Extent; MOST_FUNCTIONS], BatchSizes) {
+        let sizes = BatchSizes { vertices: maxima.vertices, edges: maxima.children, pulled_rows: maxima.vertices };
+        (Extent::most(maxima, &self.net), sizes)
+    }
+
+    fn bytes(&self, extents: &[Extent], sizes: BatchSizes) -> Bytes {
+        let forward = self.layout(extents, sizes, Way::Forward).bytes;
         let backward = match self.is_training() {
-            true => self.layout(extents, vertices, edges, Way::Backward).bytes,
+            true => self.layout(extents, sizes, Way::Backward).bytes,
             false => Bytes::default(),
         };
         Bytes { workspace: forward.workspace.max(backward.workspace), reserve: forward.reserve.max(backward.reserve) }
     }
 
-    pub(super) fn layout(&self, extents: &[Extent], vertices: usize, edges: usize, way: Way) -> Layout {
+    pub(super) fn layout(&self, extents: &[Extent], sizes: BatchSizes, way: Way) -> Layout {
         let its = self.way(way);
         let sizes = Sizes {
             declaration: self.net.declaration(),
@@ -195,10 +236,19 @@ impl Net {
             is_training: self.is_training(),
             transposed: transposed(&its.passes),
             extents,
-            vertices,
-            edges,
+            vertices: sizes.vertices,
+            edges: sizes.edges,
         };
         Layout::new(&sizes, &its.passes, way)
+    }
+
+    /// Keeps all kernels loaded for good: a captured graph may be replayed at any time.
+    pub(super) fn keep_loaded(&self) {
+        self.library.keep_loaded();
+        let ways = [Some(&self.up), self.down.as_ref()];
+        let kernels = ways.into_iter().flatten().flat_map(|way| way.kernels.iter().flatten().flatten());
+        let functions = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
+        functions.for_each(|(_, function)| function.keep_loaded());
     }
 
     pub(super) fn way(&self, way: Way) -> &OneWay {

@@ -5,15 +5,15 @@ use std::ffi::c_void;
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch};
 use gpu::products::Products;
-use vertex::batch::{Batch, Block};
-use vertex::function::{MOST_FUNCTIONS, MOST_PARAMETERS};
+use vertex::batch::Batch;
+use vertex::function::{Arity, MOST_FUNCTIONS, MOST_PARAMETERS};
 use vertex::passes::{Extent, Frame, Pass, Place, Purpose, Work};
 use vertex::stages::{Stage, Way};
 
-use super::batch::{DeviceBatch, MoreArrays};
-use super::library::{AddedRows, ReadersSums, Sum};
-use super::net::{Net, OneWay, transposed};
-use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, ROWS, Shape, THREADS};
+use super::batch::{DeviceBatch, Range};
+use super::library::{AddedRows, LevelProduct, ReadersSums, Sum};
+use super::net::{BatchSizes, Net, OneWay, transposed};
+use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::{Layout, ROWS_OF_PRODUCTS};
 
 /// What a run reads and writes, all of it on the device, and its memory, aligned to 256 bytes.
@@ -44,18 +44,15 @@ pub struct Gradients<'a> {
     pub accumulates: bool,
 }
 
-/// The rows of a launch. Twin of the struct in `kernels/dynamic/level.cuh`.
-#[repr(C)]
+/// The rows of a launch.
 #[derive(Clone, Copy)]
-struct Range {
-    rows: *const c_void,
-    edges: *const c_void,
-    row_of_kind: i32,
-    row_count: i32,
-    row: i32,
-    edge_of_kind: i32,
-    edge_count: i32,
-    edge: i32,
+struct At {
+    /// Of a static batch, the most that there may be.
+    range: Range,
+    /// The range in a static batch's script, or null.
+    script: *const c_void,
+    /// They are all rows of the kind.
+    is_all: bool,
 }
 
 /// The most passes of a stage that a run may leave out.
@@ -64,7 +61,8 @@ const MOST_PASSES: usize = 64;
 /// The parameters of a kernel that was made from a pass.
 #[repr(C)]
 struct Parameters {
-    at: Range,
+    range: Range,
+    script: *const c_void,
     pointers: [*const c_void; MOST_POINTERS],
 }
 
@@ -78,6 +76,9 @@ struct Run<'a> {
     inputs: Inputs<'a>,
     gradients: Gradients<'a>,
     wanted: Purpose,
+    /// Of a static batch, those of the largest one.
+    extents: [Extent; MOST_FUNCTIONS],
+    sizes: BatchSizes,
     layout: Layout,
     stream: Stream,
     /// The gradients of parameters that were written already.
@@ -132,6 +133,10 @@ impl Net {
 
     /// Launches all of a run, together where it can be recorded, else one by one.
     fn launch(&self, stream: Stream, launches: impl Fn(Stream) -> Result<(), Error>) -> Result<(), Error> {
+        if self.is_static && self.device.is_capturing(stream) {
+            self.keep_loaded();
+            return launches(stream);
+        }
         match &self.recorder {
             Some(recorder) if recorder.run(stream, &launches)? => Ok(()),
             _ => launches(stream),
@@ -154,10 +159,10 @@ impl<'a> Run<'a> {
             wanted.iter().enumerate().filter(|(_, its)| !its.is_null()).fold(0, |bits, (place, _)| bits | 1 << place)
         };
         let wanted = Purpose { is_always: true, parameters: bits(gradients.parameters), pulls: bits(gradients.pulls) };
-        let extents = Extent::of(batch, its.passes.len());
-        let layout = net.layout(&extents, batch.vertices(), batch.edges(), way);
+        let (extents, sizes) = net.sizes(batch);
+        let layout = net.layout(&extents, sizes, way);
         let is_there = [gradients.accumulates && net.element.bytes() == size_of::<f32>(); MOST_PARAMETERS];
-        Self { net, way, its, batch, arrays, inputs, gradients, wanted, layout, stream, is_there }
+        Self { net, way, its, batch, arrays, inputs, gradients, wanted, extents, sizes, layout, stream, is_there }
     }
 
     fn workspace(&self, place: usize) -> *mut c_void {
@@ -168,15 +173,15 @@ impl<'a> Run<'a> {
         self.net.element.bytes()
     }
 
-    /// Outputs of vertices whose functions do not push them are zeros.
+    /// Outputs of vertices whose functions do not push them are zeros, and of a static batch those behind the last vertex.
     ///
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn clear_outputs(&self) -> Result<(), Error> {
         let widths = &self.net.net.declaration().pushes;
         for (output, (to, width)) in self.inputs.pushes.iter().zip(widths).enumerate() {
-            if !to.is_null() && self.is_missing(output) {
-                let bytes = self.batch.vertices() * width * self.element();
+            if !to.is_null() && (self.net.is_static || self.is_missing(output)) {
+                let bytes = self.sizes.vertices * width * self.element();
                 // SAFETY: the caller's promise.
                 unsafe { self.net.library.fill_zeros(self.stream, *to, bytes) }?;
             }
@@ -186,8 +191,8 @@ impl<'a> Run<'a> {
 
     /// Some vertex of the batch does not make this result.
     fn is_missing(&self, result: usize) -> bool {
-        let kinds = self.its.results.iter().enumerate();
-        kinds.into_iter().any(|(kind, bits)| self.batch.of_kind(kind).0 > 0 && bits & 1 << result == 0)
+        let mut kinds = self.its.results.iter().zip(&self.extents);
+        kinds.any(|(bits, extent)| extent.rows > 0 && bits & 1 << result == 0)
     }
 
     /// # Safety
@@ -201,7 +206,7 @@ impl<'a> Run<'a> {
             library.fill_zeros(stream, self.workspace(self.layout.given[0]), self.layout.given_bytes)?;
             for (input, width) in declaration.pulls.iter().enumerate() {
                 if self.wanted.pulls & 1 << input != 0 && self.is_missing(input) {
-                    let bytes = self.batch.vertices() * width * size_of::<f32>();
+                    let bytes = self.sizes.vertices * width * size_of::<f32>();
                     library.fill_zeros(stream, self.workspace(self.layout.pull_gradients[input]), bytes)?;
                 }
             }
@@ -240,15 +245,16 @@ impl<'a> Run<'a> {
         }
         for (input, width) in declaration.pulls.iter().enumerate() {
             let to = self.gradients.pulls.get(input).copied().unwrap_or_default();
-            if to.is_null() || *width == 0 || self.batch.pulled_rows() == 0 {
+            if to.is_null() || *width == 0 || self.sizes.pulled_rows == 0 {
                 continue;
             }
             let sums = ReadersSums {
                 from: self.workspace(self.layout.pull_gradients[input]).cast_const().cast(),
                 to,
-                readers: self.arrays.array(MoreArrays::Readers as usize),
-                readers_end: self.arrays.array(MoreArrays::ReadersEnd as usize),
-                count: self.batch.pulled_rows() as i32,
+                readers: self.arrays.array(GraphArray::Readers),
+                readers_end: self.arrays.array(GraphArray::ReadersEnd),
+                script: self.arrays.inputs_in_script(),
+                count: self.sizes.pulled_rows as i32,
                 columns: *width as i32,
             };
             // SAFETY: the caller's promise.
@@ -257,56 +263,80 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// All stages, one behind the other.
+    /// All stages, one behind the other. Only the path goes level by level: the others need nothing of other vertices, or
+    /// all of it is there.
     ///
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn stages(&mut self) -> Result<(), Error> {
-        let batch = self.batch;
         for stage in Stage::ALL {
-            for kind in 0..self.its.passes.len().min(MOST_FUNCTIONS) {
-                if stage != Stage::Path && !self.its.passes[kind].hands_on[stage as usize] {
-                    // SAFETY: the caller's promise.
-                    unsafe { self.range(stage, kind, self.all_of(kind)) }?;
-                }
+            if stage == Stage::Path {
+                // SAFETY: the caller's promise.
+                unsafe { if self.net.is_static { self.all_levels() } else { self.blocks() } }?;
+                continue;
             }
-            let count = batch.blocks().len();
-            for place in 0..count {
-                let block = &batch.blocks()[if self.way == Way::Forward { place } else { count - 1 - place }];
-                if stage == Stage::Path || self.its.passes[block.kind].hands_on[stage as usize] {
-                    // SAFETY: the caller's promise.
-                    unsafe { self.range(stage, block.kind, of_block(block)) }?;
-                }
+            for kind in 0..self.its.passes.len() {
+                // SAFETY: the caller's promise.
+                unsafe { self.range(stage, kind, self.all_of(kind)) }?;
             }
         }
         Ok(())
     }
 
+    /// The path, block by block.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn blocks(&mut self) -> Result<(), Error> {
+        let batch = self.batch;
+        let count = batch.blocks().len();
+        for place in 0..count {
+            let block = &batch.blocks()[if self.way == Way::Forward { place } else { count - 1 - place }];
+            let at = At { range: Range::of_block(block), script: std::ptr::null(), is_all: false };
+            // SAFETY: the caller's promise.
+            unsafe { self.range(Stage::Path, block.kind, at) }?;
+        }
+        Ok(())
+    }
+
+    /// The path, for all levels and kinds that a batch may have. A launch for one that it does not have does nothing.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn all_levels(&mut self) -> Result<(), Error> {
+        let (kinds, levels) = (self.its.passes.len(), self.batch.maxima().levels);
+        for place in 0..levels * kinds {
+            let place = if self.way == Way::Forward { place } else { levels * kinds - 1 - place };
+            let (level, kind) = (place / kinds, place % kinds);
+            if level > 0 && self.net.net.declaration().functions[kind].children == Arity::Exactly(0) {
+                continue;
+            }
+            let Extent { rows_of_block, edges_of_block, .. } = self.extents[kind];
+            let range = Range::first(rows_of_block, edges_of_block);
+            let at = At { range, script: self.arrays.level_in_script(level, kind), is_all: false };
+            // SAFETY: the caller's promise.
+            unsafe { self.range(Stage::Path, kind, at) }?;
+        }
+        Ok(())
+    }
+
     /// All rows of a kind.
-    fn all_of(&self, kind: usize) -> Range {
-        if let [block] = self.batch.blocks_of(kind) {
-            return of_block(block);
-        }
-        let (rows, edges) = self.batch.of_kind(kind);
-        let [row_list, edge_list] = self.arrays.lists(kind);
-        Range {
-            rows: row_list,
-            edges: edge_list,
-            row_of_kind: 0,
-            row_count: rows as i32,
-            row: 0,
-            edge_of_kind: 0,
-            edge_count: edges as i32,
-            edge: 0,
-        }
+    fn all_of(&self, kind: usize) -> At {
+        let Extent { rows, edges, .. } = self.extents[kind];
+        let range = match self.batch.blocks_of(kind) {
+            _ if self.net.is_static => Range::first(rows, edges),
+            [block] => Range::of_block(block),
+            _ => self.arrays.all_of(self.batch, kind),
+        };
+        At { range, script: self.arrays.kind_in_script(kind), is_all: true }
     }
 
     /// The passes of a stage over rows of a kind.
     ///
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn range(&mut self, stage: Stage, kind: usize, range: Range) -> Result<(), Error> {
-        if range.row_count == 0 {
+    unsafe fn range(&mut self, stage: Stage, kind: usize, at: At) -> Result<(), Error> {
+        if at.range.row_count == 0 {
             return Ok(());
         }
         let its = self.its;
@@ -324,24 +354,33 @@ impl<'a> Run<'a> {
                 continue;
             }
             let fused = kernels.fused.iter().find_map(|(kernel, function)| {
-                let shape = kernel.fused.filter(|shape| range.row_count as usize <= shape.most_rows)?;
+                let shape = kernel.fused.filter(|shape| self.is_for(shape, kind, at))?;
                 let wants_all = wanted.get(place..place + shape.passes)?.iter().all(|wanted| *wanted);
                 (wants_all && self.is_aligned(&shape)).then_some((kernel, function, shape.passes))
             });
             // SAFETY: the caller's promise.
             unsafe {
                 if let Some((kernel, function, passes)) = fused {
-                    self.launch(kind, kernel, function, range)?;
+                    self.launch(kind, kernel, function, at)?;
                     rest = passes - 1;
                     continue;
                 }
                 match &kernels.own {
-                    Some((kernel, function)) => self.launch(kind, kernel, function, range)?,
-                    None => self.product(kind, pass, range)?,
+                    Some((kernel, function)) => self.launch(kind, kernel, function, at)?,
+                    None => self.product(kind, pass, at)?,
                 }
             }
         }
         Ok(())
+    }
+
+    /// A fused kernel is worth while for the rows of a launch. In a level of a static batch, that is: for as many as a
+    /// level has on average. Nothing else but its parts can take rows that the script counts.
+    fn is_for(&self, shape: &Shape, kind: usize, at: At) -> bool {
+        if at.script.is_null() || at.is_all {
+            return at.range.row_count as usize <= shape.most_rows;
+        }
+        !shape.is_behind_parents || self.extents[kind].rows / self.batch.maxima().levels <= shape.most_rows
     }
 
     /// The matrix of a fused kernel is aligned for quads.
@@ -352,27 +391,29 @@ impl<'a> Run<'a> {
 
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn launch(&self, kind: usize, kernel: &Kernel, function: &Function, range: Range) -> Result<(), Error> {
+    unsafe fn launch(&self, kind: usize, kernel: &Kernel, function: &Function, at: At) -> Result<(), Error> {
+        let At { range, script, is_all } = at;
         let count = if kernel.is_of_children { range.edge_count } else { range.row_count } as usize;
         if count == 0 {
             return Ok(());
         }
+        // Most levels of a static batch have far fewer rows than they may.
+        let most_blocks = self.net.library.most_blocks / if script.is_null() || is_all { 1 } else { 4 };
         let (grid, shared_bytes) = match kernel.fused {
             Some(shape) => {
-                ([shape.units.div_ceil(THREADS as usize / 32), count.div_ceil(ROWS)], shape.shared_bytes as u32)
+                let across = shape.units.div_ceil(THREADS as usize / 32);
+                ([across, count.div_ceil(TILE_ROWS).min((most_blocks / across).max(1))], shape.shared_bytes as u32)
             }
-            None => {
-                let blocks = (count * kernel.threads_of_row).div_ceil(THREADS as usize);
-                ([blocks.min(self.net.library.most_blocks), 1], 0)
-            }
+            None => ([(count * kernel.threads_of_row).div_ceil(THREADS as usize).min(most_blocks), 1], 0),
         };
-        let mut parameters = Parameters { at: range, pointers: [std::ptr::null(); MOST_POINTERS] };
+        let mut parameters = Parameters { range, script, pointers: [std::ptr::null(); MOST_POINTERS] };
         for (to, pointer) in parameters.pointers.iter_mut().zip(&kernel.pointers) {
             *to = self.pointer(kind, *pointer);
         }
         let grid = [grid[0] as u32, grid[1] as u32, 1];
         let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
-        // SAFETY: the kernel's parameters are a range and then its pointers; the caller promises the memory there.
+        // SAFETY: the kernel's parameters are a range, a script and then its pointers; the caller promises the memory
+        // there.
         unsafe { function.launch(self.stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 
@@ -392,7 +433,7 @@ impl<'a> Run<'a> {
             }
             Pointer::Given(state) => self.workspace(self.layout.given[state]),
             Pointer::Frame(place) => self.place(kind, place, 0),
-            Pointer::Graph(array) => self.arrays.array(array as usize),
+            Pointer::Graph(array) => self.arrays.array(array),
         }
     }
 
@@ -412,12 +453,6 @@ impl<'a> Run<'a> {
         (self.place(kind, place, first), count as usize)
     }
 
-    /// So many rows are all of a kind.
-    fn is_all(&self, kind: usize, place: Place, count: usize) -> bool {
-        let (rows, edges) = self.batch.of_kind(kind);
-        count == if place.is_of_children { edges } else { rows }
-    }
-
     /// The place for the gradient of a parameter, a sum over `count` rows. `None` if there is nothing to add.
     fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
         let gradient = self.gradients.parameters[parameter];
@@ -432,7 +467,8 @@ impl<'a> Run<'a> {
 
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn product(&mut self, kind: usize, pass: &Pass, range: Range) -> Result<(), Error> {
+    unsafe fn product(&mut self, kind: usize, pass: &Pass, at: At) -> Result<(), Error> {
+        let At { range, script, is_all } = at;
         let (net, stream) = (self.net, self.stream);
         let library = &net.library;
         let sizes = &net.net.declaration().parameters;
@@ -446,8 +482,24 @@ impl<'a> Run<'a> {
                     true => self.workspace(self.layout.transposed[parameter]).cast_const(),
                     false => self.inputs.parameters[parameter],
                 };
+                let [columns, depth] = [y.width as i32, x.width as i32];
+                if !script.is_null() && !is_all {
+                    let level = LevelProduct {
+                        x: from,
+                        weights,
+                        products: to.cast(),
+                        script,
+                        columns,
+                        depth,
+                        has_all_x: x.is_whole().into(),
+                        has_all_products: y.is_whole().into(),
+                        is_of_children: x.is_of_children.into(),
+                    };
+                    // SAFETY: the caller's promise.
+                    return unsafe { library.multiply_level(stream, level, count) };
+                }
                 // Rows behind the last one mean nothing, in a frame of one block or of all rows.
-                let is_last = !y.is_whole() || self.is_all(kind, y, count);
+                let is_last = !y.is_whole() || is_all;
                 let rows =
                     if is_last && count > ROWS_OF_PRODUCTS { count.next_multiple_of(ROWS_OF_PRODUCTS) } else { count };
                 let products = Products {
@@ -455,8 +507,8 @@ impl<'a> Run<'a> {
                     weights,
                     products: to.cast(),
                     rows: rows as i32,
-                    columns: y.width as i32,
-                    depth: x.width as i32,
+                    columns,
+                    depth,
                 };
                 // SAFETY: the caller's promise.
                 unsafe { library.multiply(stream, &products, net.tf32) }
@@ -464,24 +516,35 @@ impl<'a> Run<'a> {
             Work::Accumulate { parameter, dy, x } => {
                 let ((of_dy, count), (of_x, _)) = (self.rows(kind, dy, &range), self.rows(kind, x, &range));
                 let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
-                let (left, right) = ((of_dy.cast_const(), dy.width), (of_x.cast_const(), x.width));
                 // SAFETY: the caller's promise.
-                unsafe { library.accumulate(stream, count, left, right, sum, net.tf32) }
+                unsafe {
+                    if !script.is_null() {
+                        let matrices = [(of_dy, dy.width), (of_x, x.width)];
+                        library.clear_tails(stream, matrices, count, script, dy.is_of_children)?;
+                    }
+                    let (left, right) = ((of_dy.cast_const(), dy.width), (of_x.cast_const(), x.width));
+                    library.accumulate(stream, count, left, right, sum, net.tf32)
+                }
             }
             Work::AccumulateBias { parameter, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
                 let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
                 // SAFETY: the caller's promise.
-                unsafe { library.sum_rows(stream, rows, count, dy.width, sum) }
+                unsafe {
+                    if !script.is_null() {
+                        library.clear_tails(stream, [(rows, dy.width); 2], count, script, dy.is_of_children)?;
+                    }
+                    library.sum_rows(stream, rows, count, dy.width, sum)
+                }
             }
             Work::AccumulateRow { parameter, input, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
                 let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
-                let [rows_of_kind, _] = self.arrays.lists(kind);
                 let added = AddedRows {
                     rows,
-                    rows_of_kind: rows_of_kind.cast::<i32>().wrapping_add(range.row_of_kind as usize).cast(),
-                    pulled: self.arrays.array(GraphArray::Pulled as usize),
+                    rows_of_kind: self.arrays.all_of(self.batch, kind).rows,
+                    script,
+                    pulled: self.arrays.array(GraphArray::Pulled),
                     indices: self.inputs.pulls[input],
                     sums: sum.to,
                     count: count as i32,
@@ -498,18 +561,5 @@ impl<'a> Run<'a> {
             }
             Work::Rows { .. } | Work::Reduce { .. } | Work::MaxGradient { .. } => unreachable!("they have kernels"),
         }
-    }
-}
-
-fn of_block(block: &Block) -> Range {
-    Range {
-        rows: std::ptr::null(),
-        edges: std::ptr::null(),
-        row_of_kind: block.row_of_kind as i32,
-        row_count: block.rows as i32,
-        row: block.row as i32,
-        edge_of_kind: block.edge_of_kind as i32,
-        edge_count: block.edges as i32,
-        edge: block.edge as i32,
     }
 }

@@ -1,9 +1,9 @@
 //! A level of few rows in one kernel: a pass over rows, the product of its result, and the pass over rows that takes the
 //! product (Cavs has four launches: a gather, a product, element-wise operations, a scatter). Or the last two.
 //!
-//! A block has a tile of rows, whose first pass it computes into shared memory; blocks of other columns do the same. A
-//! warp then has a unit, an element of the second pass: the products of all columns that the unit needs, for all rows of
-//! the tile. At the end a lane computes the unit of one row.
+//! A block has a tile of rows, and then the next one that no other block has. It computes the first pass of the tile into
+//! shared memory; blocks of other columns do the same. A warp then has a unit, an element of the second pass: the products
+//! of all columns that the unit needs, for all rows of the tile. At the end a lane computes the unit of one row.
 
 use std::fmt::Write;
 
@@ -13,8 +13,8 @@ use vertex::passes::{Pass, Passes, Place, Step, Work};
 use super::rows::{Line, Spans, cut_to, pieces};
 use super::{Pointer, THREADS, Text, in_float};
 
-/// The rows of a tile.
-pub const ROWS: usize = 8;
+/// The rows of a tile. Twin of the number in `kernels/dynamic/level.cuh`.
+pub const TILE_ROWS: usize = 8;
 /// The most products of a unit: each has a register for each row.
 const MOST_PRODUCTS: usize = 8;
 /// The most bytes of shared memory.
@@ -23,7 +23,7 @@ const MOST_SHARED: usize = 96 << 10;
 /// The most rows for which a fused kernel takes less time than its parts: the weights are read for each tile. A first
 /// pass that follows edges to parents waits for memory several times over, so that blocks had better not repeat it.
 const MOST_ROWS: usize = 32;
-const MOST_ROWS_BEHIND_PARENTS: usize = ROWS;
+const MOST_ROWS_BEHIND_PARENTS: usize = TILE_ROWS;
 
 /// How a fused kernel is launched.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub struct Shape {
     pub passes: usize,
     /// The most rows for which it is worth while.
     pub most_rows: usize,
+    /// Its first pass follows edges to parents.
+    pub is_behind_parents: bool,
     /// The units, a warp each.
     pub units: usize,
     /// The bytes of shared memory.
@@ -58,16 +60,14 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     };
     let (parameter, is_transposed, x, y) = (*parameter, *is_transposed, *x, *y);
     let makes_x = |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Store { to, .. } if *to == x));
-    let shared_bytes = ROWS * x.width * size_of::<f32>();
+    let shared_bytes = TILE_ROWS * x.width * size_of::<f32>();
     let is_fit = before.is_none_or(makes_x) && x.width % 4 == 0 && shared_bytes <= MOST_SHARED && !x.is_of_children;
     if !is_fit || readers(all, y) != 1 {
         return None;
     }
     let follows_parents = |step: &Step| matches!(step, Step::Read { op: Op::Take, .. });
-    let most_rows = match before.is_some_and(|steps| steps.iter().any(follows_parents)) {
-        true => MOST_ROWS_BEHIND_PARENTS,
-        false => MOST_ROWS,
-    };
+    let is_behind_parents = before.is_some_and(|steps| steps.iter().any(follows_parents));
+    let most_rows = if is_behind_parents { MOST_ROWS_BEHIND_PARENTS } else { MOST_ROWS };
 
     // The units: elements of the last pass, in the narrowest pieces.
     let spans = Spans::new(behind);
@@ -77,7 +77,7 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     let mut unit = Text { pointers: std::mem::take(&mut text.pointers), ..Text::new(text.sizes) };
     let mut line = Line::new(&spans, false);
     line.products = Some(y);
-    unit.line("const unsigned in_range = first_row + LANE; const int e = unit;");
+    unit.line("const unsigned in_range = first_row + LANE_ROW; const int e = unit;");
     unit.numbers(false);
     for piece in &its {
         line.write(&mut unit, piece);
@@ -88,31 +88,36 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
         return None;
     }
 
-    text.line("SHARED(float, x);");
-    text.line(&format!("const int first_row = blockIdx.y * {ROWS}, rows = min({ROWS}, at.row_count - first_row);"));
-    match before {
-        Some(steps) => compute_tile(text, steps, x),
-        None => load_tile(text, x),
-    }
-    text.line("barrier();");
     let (warps, depth, count) = (THREADS / 32, x.width, shifts.len());
-    text.line(&format!("const int unit = blockIdx.x * {warps} + WARP;"));
-    text.line(&format!("if (unit >= {units}) return;"));
     let matrix = text.pointer(Pointer::Matrix(parameter, is_transposed));
     let columns = shifts.iter().fold(String::new(), |mut columns, shift| {
         let _ = write!(columns, "{shift}, ");
         columns
     });
+    text.line("SHARED(float, x);");
+    text.line(&format!("const int unit = blockIdx.x * {warps} + WARP;"));
     text.line(&format!("const int columns[{count}] = {{{columns}}};"));
-    text.line(&format!("float sums[{ROWS}][{count}];"));
-    text.line(&format!("multiply_tile<{depth}>(sums, x, rows, {matrix}, columns, unit);"));
-    text.line("if (int(LANE) >= rows) return;");
+    text.line("for (int first_row = blockIdx.y * TILE_ROWS; first_row < at.row_count; first_row += gridDim.y * TILE_ROWS) {");
+    text.line("const int rows = min(TILE_ROWS, at.row_count - first_row);");
+    match before {
+        Some(steps) => compute_tile(text, steps, x),
+        None => load_tile(text, x),
+    }
+    text.line("barrier();");
+    text.line(&format!("if (unit < {units}) {{"));
+    text.line(&format!("float products[{count}];"));
+    text.line(&format!("multiply_tile<{depth}>(products, x, rows, {matrix}, columns, unit);"));
+    text.line("if (IS_FIRST_OF_ROW && int(LANE_ROW) < rows) {");
     for product in 0..count {
-        text.line(&format!("const float product_{product} = of_lane<{count}>(sums, {product});"));
+        text.line(&format!("const float product_{product} = products[{product}];"));
     }
     text.body.push_str(&unit.body);
+    text.line("}");
+    text.line("}");
+    text.line("barrier();");
+    text.line("}");
     let passes = if before.is_some() { 3 } else { 2 };
-    Some(Shape { passes, most_rows, units, shared_bytes, parameter, is_transposed })
+    Some(Shape { passes, most_rows, is_behind_parents, units, shared_bytes, parameter, is_transposed })
 }
 
 /// Loads the rows of the tile.

@@ -5,7 +5,7 @@ mod fused;
 mod reductions;
 mod rows;
 
-pub use fused::{ROWS, Shape};
+pub use fused::{Shape, TILE_ROWS};
 
 use std::fmt::Write;
 
@@ -47,7 +47,7 @@ pub enum Pointer {
     Graph(GraphArray),
 }
 
-/// The arrays that describe a batch to kernels. Rows are sorted by blocks, edges likewise.
+/// The arrays that describe a batch. Rows are sorted by blocks, edges likewise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GraphArray {
     /// The first edge of each row, and behind the last one the number of edges.
@@ -70,6 +70,14 @@ pub enum GraphArray {
     PlaceOfRow,
     /// The place of each edge among those of its kind.
     PlaceOfEdge,
+    /// The end of each input row's part of `Readers`.
+    ReadersEnd,
+    /// Rows that pull.
+    Readers,
+    /// The rows of each kind.
+    RowsByKind,
+    /// The edges of each kind.
+    EdgesByKind,
 }
 
 impl Pointer {
@@ -247,8 +255,9 @@ fn add(to: &mut String, name: &str, text: &Text) {
     });
     let _ = write!(
         to,
-        "\nstruct {name}_parameters {{ Range at;{members} }};\nKERNEL({name}, {name}_parameters) {{\n    \
-         const {name}_parameters &it = parameters;\n    const Range &at = it.at;\n{}}}\n",
+        "\nstruct {name}_parameters {{ Range range; const Range *script;{members} }};\n\
+         KERNEL({name}, {name}_parameters) {{\n    const {name}_parameters &it = parameters;\n    \
+         const Range at = it.script ? *it.script : it.range;\n{}}}\n",
         text.body
     );
 }

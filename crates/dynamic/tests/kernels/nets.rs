@@ -10,9 +10,10 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_dynamic::{DeviceBatch, Gradients, Inputs, Net};
-use vertex::batch::Policy;
+use ucudnn_dynamic::{DeviceBatch, Gradients, Inputs, Net, Options};
+use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{self, Declaration};
+use vertex::graphs::Graphs;
 use vertex::oracle;
 
 use super::case::{Case, Numbers, arrays, cases, graphs};
@@ -32,8 +33,10 @@ fn random_nets_emulated_as_the_oracle() {
     for number in 0..NETS {
         let case = cases().new_tree(&mut runner).unwrap().current();
         let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
-        if check(&case, element, number).is_none() {
-            return;
+        for is_static in [false, true] {
+            if check(&case, element, number, is_static).is_none() {
+                return;
+            }
         }
     }
 }
@@ -55,13 +58,19 @@ fn tree_lstms_emulated_as_the_oracle() {
         let case = Case { declaration, graphs, ids, seed: number as u64 };
         let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
         let net = function::Net::new(case.declaration.clone()).unwrap();
-        let made = Net::new(&net, Device::Host, element, true, false).map_err(|why| why.to_string());
+        let made = Net::new(&net, Device::Host, options(element, false)).map_err(|why| why.to_string());
         let Some(made) = emulated::compiled(made) else { return };
         // The leaves, and the nodes each way, with the pass before the product and without, where rows are of quads.
         let fused = if hidden % 4 == 0 { 7 } else { 2 };
         assert_eq!(made.configuration(), format!("batched, {fused} fused"));
-        check(&case, element, number);
+        for is_static in [false, true] {
+            check(&case, element, number, is_static);
+        }
     }
+}
+
+fn options(element: Element, is_static: bool) -> Options {
+    Options { element, is_training: true, tf32: false, is_static }
 }
 
 /// Memory that holds NaN at first.
@@ -80,10 +89,31 @@ fn read(memory: &[u64], element: Element, count: usize) -> Vec<f64> {
     numbers(element, &bytes)
 }
 
+/// The batch of a case, which may be larger by `more`, and one of its first graph alone.
+fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize) -> [Batch; 2] {
+    let its = case.batch(net, policy);
+    let maxima = Maxima {
+        graphs: its.graphs(),
+        vertices: its.vertices() + more,
+        children: its.edges() + more,
+        levels: its.levels() + more,
+    };
+    let graphs = Graphs::new(&case.graphs.description()).unwrap();
+    [&case.ids[..], &case.ids[..1]].map(|ids| {
+        let mut batch = Batch::new(maxima, net, policy).unwrap();
+        batch.set(net, &graphs, ids).unwrap();
+        batch
+    })
+}
+
 /// Compares a run with the oracle. `None` where there is no compiler.
-fn check(case: &Case, element: Element, number: usize) -> Option<()> {
+fn check(case: &Case, element: Element, number: usize, is_static: bool) -> Option<()> {
     let net = function::Net::new(case.declaration.clone()).unwrap();
-    let batch = case.batch(&net, if number.is_multiple_of(2) { Policy::Height } else { Policy::Ratio });
+    let policy = if is_static || number.is_multiple_of(2) { Policy::Height } else { Policy::Ratio };
+    let more = if is_static { (case.seed % 3) as usize } else { 0 };
+    let [batch, other] = batches(case, &net, policy, more);
+    // A static net launches the same whatever the batch has, and the kernels find the batch that was copied last.
+    let of_launches = if is_static { &other } else { &batch };
     let mut its: Numbers = case.numbers(&batch);
     its.parameters.iter_mut().chain(&mut its.push_gradients).for_each(|numbers| rounded(element, numbers));
     for pull in &mut its.pulls {
@@ -93,13 +123,23 @@ fn check(case: &Case, element: Element, number: usize) -> Option<()> {
     }
     let inputs = oracle::Inputs { parameters: &its.parameters, pulls: &its.pulls, push_gradients: &its.push_gradients };
     let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
-    let expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);
+    let mut expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);
+    if is_static {
+        // Zeros behind the last row.
+        let [outputs, inputs] = [&case.declaration.pushes, &case.declaration.pulls];
+        for (results, widths) in [(&mut expected.pushes, outputs), (&mut expected.pull_gradients, inputs)] {
+            for (result, width) in results.iter_mut().zip(widths) {
+                result.resize((batch.vertices() + more) * width, 0.0);
+            }
+        }
+    }
 
-    let made = Net::new(&net, Device::Host, element, true, false).map_err(|why| why.to_string());
+    let made = Net::new(&net, Device::Host, options(element, is_static)).map_err(|why| why.to_string());
     let made = emulated::compiled(made)?;
-    let mut arrays = DeviceBatch::new(Device::Host, &batch.maxima()).unwrap();
-    assert!(arrays.set(&batch, case.declaration.functions.len(), ptr::null_mut()));
-    let memory = made.memory(&batch);
+    let kinds = case.declaration.functions.len();
+    let mut arrays = DeviceBatch::new(Device::Host, &batch.maxima(), kinds, is_static).unwrap();
+    assert!(arrays.set(&batch, kinds, ptr::null_mut()));
+    let memory = made.memory(of_launches);
     let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
     let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();
     let pulls: Vec<_> = its
@@ -123,8 +163,8 @@ fn check(case: &Case, element: Element, number: usize) -> Option<()> {
         reserve: aligned(&mut reserve),
     };
     // SAFETY: all arrays are as long as the net and the batch say.
-    unsafe { made.forward(&batch, &arrays, inputs, ptr::null_mut()) }.unwrap();
-    let what = format!("{number}, {element:?}: {case:?}");
+    unsafe { made.forward(of_launches, &arrays, inputs, ptr::null_mut()) }.unwrap();
+    let what = format!("{number}, {element:?}, static: {is_static}: {case:?}");
     for (push, expected) in pushes.iter().zip(&expected.pushes) {
         compare(&read(push, element, expected.len()), expected, element, &format!("outputs of {what}"));
     }
@@ -161,7 +201,7 @@ fn check(case: &Case, element: Element, number: usize) -> Option<()> {
     };
     let inputs = Inputs { workspace: aligned(&mut workspace), ..inputs };
     // SAFETY: all arrays are as long as the net and the batch say.
-    unsafe { made.backward(&batch, &arrays, inputs, gradients, ptr::null_mut()) }.unwrap();
+    unsafe { made.backward(of_launches, &arrays, inputs, gradients, ptr::null_mut()) }.unwrap();
     let all = expected.parameter_gradients.iter().map(|gradient| (gradient, accumulates));
     let all = all.chain(expected.pull_gradients.iter().map(|gradient| (gradient, false)));
     for (place, (memory, (expected, adds))) in results.iter().zip(all).enumerate() {

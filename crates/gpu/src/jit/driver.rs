@@ -152,6 +152,11 @@ impl Function {
         })
     }
 
+    /// Keeps the kernel's module loaded for good, as a launch does that is captured.
+    pub fn keep_loaded(&self) {
+        self.module.0.is_captured.store(true, Ordering::Relaxed);
+    }
+
     /// The resources that the compiled kernel needs.
     pub fn resources(&self) -> Result<Resources, Error> {
         let get = |attribute| {

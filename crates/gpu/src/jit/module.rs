@@ -94,4 +94,11 @@ impl Function {
             OnDevice::Cuda(function) => function.allow_large_clusters(),
         }
     }
+
+    /// Keeps the kernel's module loaded for good, as a launch does that is captured.
+    pub fn keep_loaded(&self) {
+        if let OnDevice::Cuda(function) = &self.0 {
+            function.keep_loaded();
+        }
+    }
 }

@@ -120,7 +120,7 @@ impl Executor {
 
     /// Likewise of any batch within these maxima.
     fn memory_of_maxima(&self, maxima: &Maxima) -> Memory {
-        self.memory_of(&Extent::most(maxima), maxima.vertices, maxima.children)
+        self.memory_of(&Extent::most(maxima, &self.net), maxima.vertices, maxima.children)
     }
 
     fn memory_of(&self, extents: &[Extent; MOST_FUNCTIONS], vertices: usize, edges: usize) -> Memory {
