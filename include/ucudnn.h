@@ -316,6 +316,13 @@ typedef struct ucudnnVertexNetDescription_t {
    */
   int hostThreads;
   /*
+   Not 0, on a device: runs may be captured into a CUDA graph, whose replays run whatever batch is set when they
+   run. All runs of the net, captured or not, then launch what the largest batch needs, so that maxima should be
+   close to what batches have; inputs and outputs have maxVertices rows, results those behind the batch's as zeros;
+   and maxLevels is at most 1,024.
+   */
+  int isStatic;
+  /*
    The number of states, at most 8.
    */
   int stateCount;
@@ -423,12 +430,7 @@ typedef struct ucudnnGraphsDescription_t {
 } ucudnnGraphsDescription_t;
 
 /*
- A batch from ucudnnCreateGraphBatch, valid until ucudnnDestroyGraphBatch.
- */
-typedef struct ucudnnGraphBatchStruct *ucudnnGraphBatch_t;
-
-/*
- What a batch has.
+ What a batch has, or a set of graphs.
  */
 typedef struct ucudnnGraphBatchSizes_t {
   /*
@@ -452,6 +454,11 @@ typedef struct ucudnnGraphBatchSizes_t {
    */
   long long rows;
 } ucudnnGraphBatchSizes_t;
+
+/*
+ A batch from ucudnnCreateGraphBatch, valid until ucudnnDestroyGraphBatch.
+ */
+typedef struct ucudnnGraphBatchStruct *ucudnnGraphBatch_t;
 
 /*
  The arguments of a run. Unused fields are 0. Results must not overlap anything.
@@ -1060,6 +1067,13 @@ cudnnStatus_t ucudnnCreateGraphs(ucudnnGraphs_t *graphs,
                                  const struct ucudnnGraphsDescription_t *description);
 
 /*
+ Gets what a set of graphs has: graphs, vertices, slots, the levels of the highest graph, and rows of inputs.
+
+ CUDNN_STATUS_BAD_PARAM: graphs is none, or was destroyed.
+ */
+cudnnStatus_t ucudnnGetGraphsSizes(ucudnnGraphs_t graphs, struct ucudnnGraphBatchSizes_t *sizes);
+
+/*
  Destroys graphs. Batches that were set from them stay as they are.
 
  CUDNN_STATUS_BAD_PARAM: graphs is none, or was destroyed before.
@@ -1118,8 +1132,9 @@ cudnnStatus_t ucudnnGetVertexNetMemorySize(ucudnnVertexNet_t net,
  net on the host.
 
  On a device, the run is launched on the stream, allocates nothing and waits for nothing. The memory of parameters,
- inputs and results is the device's. An index that is out of range reads zeros, and adds to nothing. A stream that is
- being captured is refused (CUDNN_STATUS_NOT_SUPPORTED).
+ inputs and results is the device's. An index that is out of range reads zeros, and adds to nothing. On a stream that
+ is being captured, the net is one with isStatic (else CUDNN_STATUS_NOT_SUPPORTED) that ran before in the same way.
+ Replays read the batch where ucudnnSetGraphBatch copied it, in their stream's order.
 
  CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
  made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the

@@ -37,8 +37,8 @@ class Function(ctypes.Structure):
 
 class NetDescription(ctypes.Structure):
     _fields_ = [
-        *((name, c_int) for name in ("dataType", "allowTf32", "isTraining", "isOnHost", "hostThreads", "stateCount",
-                                     "parameterCount", "pullCount", "pushCount", "functionCount")),
+        *((name, c_int) for name in ("dataType", "allowTf32", "isTraining", "isOnHost", "hostThreads", "isStatic",
+                                     "stateCount", "parameterCount", "pullCount", "pushCount", "functionCount")),
         *((name, POINTER(c_int)) for name in ("stateWidths", "pullWidths", "pushWidths")),
         ("parameterSizes", POINTER(c_int * 2)),
         ("functions", POINTER(Function)),
@@ -88,6 +88,7 @@ _FUNCTIONS = {
     "CreateGraphBatch": [POINTER(c_void_p), c_void_p],
     "DestroyGraphBatch": [c_void_p],
     "SetGraphBatch": [c_void_p, c_void_p, c_void_p, c_longlong, c_void_p],
+    "GetGraphsSizes": [c_void_p, POINTER(BatchSizes)],
     "GetGraphBatchSizes": [c_void_p, POINTER(BatchSizes)],
     "GetVertexNetMemorySize": [c_void_p, c_void_p, POINTER(c_size_t), POINTER(c_size_t)],
     "RunVertexNetForward": [c_void_p, c_void_p, POINTER(Arguments), c_void_p],

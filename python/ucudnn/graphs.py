@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
+import math
 import os
 import weakref
 from collections.abc import Sequence
@@ -199,13 +200,35 @@ class Graphs:
         """The number of rows of an input that has those of all graphs."""
         return int(self._first_row[-1])
 
-    def batch(self, ids: Sequence[int] | torch.Tensor) -> Batch:
+    def batch(self, ids: Sequence[int] | torch.Tensor, static: bool | int = False) -> Batch:
         """The batch of these graphs, in this order; one may be there several times.
 
-        ids: an array [graphs of the batch] of their numbers, of any type of integers. Raises :class:`ucudnn.Refused`
-        for none, or one that is out of range.
+        ids: an array [graphs of the batch] of their numbers, of any type of integers.
+
+        static: whether to make a :class:`StaticBatch`, which can be set to others, of at most as many graphs; a number
+        is the most vertices that they have together. It is made for the largest graphs by default.
+
+        Raises :class:`ucudnn.Refused` for no ids, one that is out of range, and too few vertices.
         """
-        return Batch(self, ids)
+        if static is False:
+            return Batch(self, ids)
+        return StaticBatch(self, ids, None if static is True else static)
+
+    def _most(self, count, vertices):
+        """Graphs, vertices, slots and levels that `count` graphs have at most."""
+        slots = self._first_child[self._first_vertex[1:]] - self._first_child[self._first_vertex[:-1]]
+        counts = self._first_vertex.diff()
+        most_of = lambda numbers: int(numbers.sort(descending=True).values[:count].sum()) * -(-count // len(numbers))
+        most, children = most_of(counts), most_of(slots)
+        if vertices is not None:
+            if not isinstance(vertices, int) or not 0 < vertices <= _MOST_VERTICES:
+                raise Refused(f"static: True or a number of vertices, 1 to {_MOST_VERTICES}, is accepted, not {vertices!r}")
+            # Of no graph a vertex has more slots on average than this.
+            children = min(children, math.floor(vertices * (slots / counts).max().item()))
+            most = min(most, vertices)
+        sizes = _library.BatchSizes()
+        _library.call("GetGraphsSizes", self._handle, ctypes.byref(sizes))
+        return count, most, children, sizes.levels
 
     def select(self, ids: Sequence[int] | torch.Tensor) -> Graphs:
         """These graphs alone, in this order. Raises :class:`ucudnn.Refused` for a number out of range."""
@@ -293,6 +316,9 @@ class Batch:
     """
 
     def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor):
+        self._choose(graphs, ids)
+
+    def _choose(self, graphs, ids):
         chosen = graphs._checked(ids).clone()  # the caller's tensor may change, and nets read the numbers later
         if len(chosen) == 0:
             raise Refused("ids: a batch has at least one graph")
@@ -306,6 +332,7 @@ class Batch:
         self._set(graphs, chosen, vertices, rows, _starts(end - first), children)
 
     def _set(self, graphs, ids, vertices, rows, offsets, children):
+        self._prepare(graphs, ids, (len(ids), len(vertices), children, int(offsets.diff().max())))
         #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
         self.vertices: torch.Tensor = vertices
         #: [rows of the batch] The number of each input row among those of all graphs: `words[batch.rows]`.
@@ -313,8 +340,19 @@ class Batch:
         #: [graphs + 1] The first vertex of each graph in the batch, and the number of all.
         self.offsets: torch.Tensor = offsets
         self._graphs, self._ids = graphs, ids
-        sizes = (len(ids), len(vertices), children, int(offsets.diff().max()))
+
+    def _prepare(self, graphs, ids, sizes):
         self._number = BATCHES.keep(Prepared(graphs, ids, sizes))
+
+    # Tensors as long as inputs and outputs have rows.
+
+    @property
+    def _input_rows(self):
+        return self.rows
+
+    @property
+    def _output_rows(self):
+        return self.vertices
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -349,14 +387,64 @@ def _batch_again(graphs, vertices, rows):
     return made
 
 
+class StaticBatch(Batch):
+    """A batch that can be set to other graphs, from ``Graphs.batch(ids, static=True)``: a CUDA graph that captured runs
+    of it then runs those when it is replayed.
+
+    Inputs and outputs have `most_vertices` rows. Those that the batch has come first; what is behind them is not read,
+    and zero in results. All runs launch what the largest batch needs: the closer that is to those that come, the better.
+    """
+
+    def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor, vertices: int | None):
+        self._most = graphs._most(len(torch.as_tensor(ids)), vertices)
+        #: The number of rows of inputs and outputs.
+        self.most_vertices: int = self._most[1]
+        self._all_rows = torch.empty(self.most_vertices, dtype=torch.int64)
+        self._number = None
+        self._choose(graphs, ids)
+
+    @property
+    def _input_rows(self):
+        return self._all_rows
+
+    @property
+    def _output_rows(self):
+        return self._all_rows
+
+    def set(self, ids: Sequence[int] | torch.Tensor) -> None:
+        """Makes it the batch of these graphs. On a device, it is copied in the order of the current stream.
+
+        A run backward is of the batch that its run forward had: it comes before the next `set`. Raises
+        :class:`ucudnn.Refused`, and changes nothing, for what :meth:`Graphs.batch` refuses and for more than the batch
+        was made for.
+        """
+        self._choose(self._graphs, ids)
+
+    def _prepare(self, graphs, ids, sizes):
+        names = ("graphs", "vertices", "children")
+        for name, size, most in zip(names, sizes, self._most):  # no graph has more levels
+            if size > most:
+                raise Refused(f"the batch has {size} {name}; it was made for at most {most}")
+        if self._number is None:
+            self._number = BATCHES.keep(Prepared(graphs, ids, self._most, is_static=True))
+        else:
+            BATCHES.find(self._number).set(ids)
+
+
 class Prepared:
     """A batch, and what nets made of it."""
 
-    def __init__(self, graphs, ids, sizes):
-        self.graphs, self.ids = graphs, ids
-        #: Graphs, vertices, slots, and no fewer levels than there are.
+    def __init__(self, graphs, ids, sizes, is_static=False):
+        self.graphs, self.ids, self.is_static = graphs, ids, is_static
+        #: Graphs, vertices, slots, and no fewer levels than there are. Of a static batch, the most.
         self.sizes = sizes
         self.of = {}
+
+    def set(self, ids):
+        """Other graphs."""
+        for native, batch in self.of.items():
+            native.set_batch(batch, self.graphs, ids)
+        self.ids = ids
 
     def __del__(self):
         for native, batch in self.of.items():

@@ -46,11 +46,14 @@ class VertexNet(torch.nn.Module):
 
         y = net(batch, x=x).h       # x [rows of the batch, width], y [vertices of the batch, width]
 
+    With a :class:`ucudnn.StaticBatch` both have as many rows as the largest batch has vertices.
+
     Tensors are of torch.float32, float64, float16 or bfloat16, one type in a call, and all on the CPU or on one CUDA
     device, where they are not of float64. float16 and bfloat16 are summed in float. On a device a call launches on the
-    current stream, which is not being captured, and waits for nothing; torch.backends.cuda.matmul.allow_tf32 counts as
-    elsewhere; and an index that is out of range reads zeros. A net without tensors is of float32, on the CPU. Gradients flow to parameters and inputs; second derivatives are
-    refused. Under autocast, tensors of float32 are cast to its type.
+    current stream and waits for nothing; torch.backends.cuda.matmul.allow_tf32 counts as elsewhere; and an index that is
+    out of range reads zeros. A stream that is being captured is refused but for static batches. A net without tensors is
+    of float32, on the CPU. Gradients flow to parameters and inputs; second derivatives are refused. Under autocast,
+    tensors of float32 are cast to its type.
 
     Raises :class:`ucudnn.Refused` for what is not accepted: the text names the function and what is.
     """
@@ -95,11 +98,11 @@ class VertexNet(torch.nn.Module):
         tensors = (*parameters, *pulls)
         is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if not is_training:
-            found = _forward_operator(batch._number, batch.vertices, parameters, pulls, self._core.number,
+            found = _forward_operator(batch._number, batch._output_rows, parameters, pulls, self._core.number,
                                       self._core.widths, False)  # fmt: skip
             return self._outputs(*found)
         core = self._core
-        found = _Run.apply(core.number, core.widths, len(parameters), batch._number, batch.vertices, *tensors)
+        found = _Run.apply(core.number, core.widths, len(parameters), batch._number, batch._output_rows, *tensors)
         return self._outputs(*found)
 
     @torch.no_grad()
@@ -160,7 +163,7 @@ class VertexNet(torch.nn.Module):
         for name, (height, columns) in declaration.parameters.items():
             shape = (height, columns) if columns else (height,)
             dtype = _check(name, _named(self._owner[0], name), shape, dtype, cast, device, parameters)
-        rows = batch.rows.shape[0]
+        rows = batch._input_rows.shape[0]
         for name, width in declaration.pulls.items():
             if width:
                 dtype = _check(name, inputs[name], (rows, width), dtype, cast, device, pulls)
@@ -310,18 +313,21 @@ class _Native:
     def fits(self, sizes):
         return all(size <= most for size, most in zip(sizes, self.maxima, strict=True))
 
-    def set_batch(self, prepared):
+    def take_batch(self, prepared):
         """A batch of the library's, for the graphs of a batch."""
         batch = self._batches.pop() if self._batches else _NativeBatch(self)
-        ids = prepared.ids
+        self.set_batch(batch, prepared.graphs, prepared.ids)
+        return batch
+
+    def set_batch(self, batch, graphs, ids):
+        """Sets a batch of the library's to these graphs."""
         with self.place.entered():
-            _library.call("SetGraphBatch", batch.handle, prepared.graphs._handle, ids.data_ptr(), len(ids),
+            _library.call("SetGraphBatch", batch.handle, graphs._handle, ids.data_ptr(), len(ids),
                           self.place.stream())  # fmt: skip
         workspace, reserve = ctypes.c_size_t(), ctypes.c_size_t()
         sizes = (ctypes.byref(workspace), ctypes.byref(reserve))
         _library.call("GetVertexNetMemorySize", self.handle, batch.handle, *sizes)
         batch.workspace, batch.reserve = workspace.value, reserve.value
-        return batch
 
     def give_batch(self, batch):
         self._batches.append(batch)
@@ -372,9 +378,11 @@ class _Core:
         self.ALL[self.number] = self
         self.native(torch.float32, False, (1, 1, 0, 1))  # the library checks the declaration
 
-    def native(self, dtype, is_training, sizes, device=torch.device("cpu")):
-        """The library's net that runs a batch of these sizes."""
+    def native(self, dtype, is_training, sizes, device=torch.device("cpu"), is_static=False):
+        """The library's net that runs a batch of these sizes; on a device, a static batch has a net of its own."""
         place = _Place(device)
+        if is_static and place.device:
+            return self._static(dtype, is_training, sizes, place)
         key = dtype, is_training, place.key
         with self._lock:
             native = self._natives.get(key)
@@ -384,12 +392,20 @@ class _Core:
                 native = self._natives[key] = _Native(self._declaration, dtype, is_training, place, maxima)
         return native
 
+    def _static(self, dtype, is_training, sizes, place):
+        place.fields["isStatic"] = 1
+        key = dtype, is_training, place.key, sizes
+        with self._lock:
+            if key not in self._natives:
+                self._natives[key] = _Native(self._declaration, dtype, is_training, place, sizes)
+        return self._natives[key]
+
     def prepared(self, batch, dtype, is_training, device):
         """The library's net, and its batch."""
-        native = self.native(dtype, is_training, batch.sizes, device)
+        native = self.native(dtype, is_training, batch.sizes, device, batch.is_static)
         with self._lock:
             if native not in batch.of:
-                batch.of[native] = native.set_batch(batch)
+                batch.of[native] = native.take_batch(batch)
         return native, batch.of[native]
 
 
@@ -422,7 +438,8 @@ def _forward(batch, vertices, parameters, pulls, net, widths, is_training):
     dtype, device = _type_and_device(parameters, pulls)
     native, its = core.prepared(prepared, dtype, is_training, device)
     reserve = _Reserve(native, its, prepared) if is_training else None
-    pushes = [torch.empty((len(vertices), width), dtype=dtype, device=device) for width in widths]
+    make = torch.zeros if prepared.is_static and device.type == "cpu" else torch.empty  # devices fill up with zeros
+    pushes = [make((len(vertices), width), dtype=dtype, device=device) for width in widths]
     memory = reserve.memory if is_training else None
     parameters, pulls = _contiguous(parameters), _contiguous(pulls)
     native.run("Forward", its, memory, parameters=parameters, pulls=pulls, pushes=pushes)
@@ -432,7 +449,8 @@ def _forward(batch, vertices, parameters, pulls, net, widths, is_training):
 def _backward(reserve, parameters, pulls, gradients, wanted):
     kept = _RESERVES.find(reserve)
     tensors = [*parameters, *pulls]
-    results = [torch.empty_like(tensor, memory_format=torch.contiguous_format) if want else None
+    make = torch.zeros_like if kept.batch.is_static and tensors[0].device.type == "cpu" else torch.empty_like
+    results = [make(tensor, memory_format=torch.contiguous_format) if want else None
                for tensor, want in zip(tensors, wanted, strict=True)]  # fmt: skip
     parameters, pulls = _contiguous(parameters), _contiguous(pulls)
     gradients = [None if gradient is None else gradient.contiguous() for gradient in gradients]

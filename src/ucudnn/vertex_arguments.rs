@@ -150,6 +150,9 @@ pub(super) struct Pointers<'a> {
 pub(super) struct Sizes {
     /// The bytes of a tensor's element.
     pub element: usize,
+    /// The rows of inputs, and of outputs.
+    pub rows: usize,
+    pub vertices: usize,
     /// The bytes of workspace and reserve that the run takes, and their alignment.
     pub workspace: usize,
     pub reserve: usize,
@@ -317,7 +320,7 @@ pub(super) unsafe fn checked<'a>(
             )?,
         }
     };
-    let (rows, vertices, element) = (batch.pulled_rows(), batch.vertices(), sizes.element);
+    let Sizes { rows, vertices, element, .. } = sizes;
     let parameter_size = |number: usize| declaration.parameters[number].elements() * element;
     let pull_size = |number: usize| declaration.pulls[number] * rows * element;
     let push_size = |number: usize| declaration.pushes[number] * vertices * element;
@@ -383,6 +386,8 @@ unsafe fn run_as<E: Element>(
     let bytes = |numbers: usize| numbers.saturating_mul(size_of::<E::Real>());
     let of_run = Sizes {
         element: size_of::<E>(),
+        rows: batch.pulled_rows(),
+        vertices: batch.vertices(),
         workspace: bytes(memory.workspace),
         reserve: bytes(memory.reserve),
         alignment: 8,
@@ -397,14 +402,6 @@ unsafe fn run_as<E: Element>(
         sizes::<MOST_PULLS_AND_PUSHES>(declaration.pushes.iter().map(|width| width * batch.vertices()));
     let is_index = |pull: usize| declaration.pulls[pull] == 0;
     let is_backward = matches!(call, Call::Backward);
-    let Pointers {
-        parameters: of_parameters,
-        pulls: of_pulls,
-        pushes: of_pushes,
-        push_gradients,
-        pull_gradients,
-        parameter_gradients,
-    } = its;
 
     // SAFETY: the arrays are neither null nor misaligned, and no result lies in another array. The caller promises the
     // rest.
@@ -412,7 +409,7 @@ unsafe fn run_as<E: Element>(
         let workspace = write(given.workspace.cast::<E::Real>(), memory.workspace);
         let reserve = write(given.reserve.cast::<E::Real>(), memory.reserve);
         let mut read_pulls: [Pull<E>; MOST_PULLS_AND_PUSHES] = [Pull::Rows(&[]); MOST_PULLS_AND_PUSHES];
-        for (number, pointer) in of_pulls.iter().enumerate() {
+        for (number, pointer) in its.pulls.iter().enumerate() {
             read_pulls[number] = match is_index(number) {
                 true => Pull::Indices(read(pointer.cast(), batch.pulled_rows())),
                 false => Pull::Rows(read(pointer.cast(), pull_sizes[number])),
@@ -423,7 +420,7 @@ unsafe fn run_as<E: Element>(
         let mut read_parameters: [&[E]; MOST_PARAMETERS] = [&[]; MOST_PARAMETERS];
         if let Call::Step(push) = call {
             let mut written: [&mut [E]; MOST_PARAMETERS] = std::array::from_fn(|_| [].as_mut_slice());
-            for (number, pointer) in of_parameters.iter().enumerate() {
+            for (number, pointer) in its.parameters.iter().enumerate() {
                 written[number] = write(pointer.cast_mut().cast(), parameter_sizes[number]);
             }
             let step = Step {
@@ -439,21 +436,21 @@ unsafe fn run_as<E: Element>(
             }
             return Ok(());
         }
-        for (number, pointer) in of_parameters.iter().enumerate() {
+        for (number, pointer) in its.parameters.iter().enumerate() {
             read_parameters[number] = read(pointer.cast(), parameter_sizes[number]);
         }
         let inputs = Inputs { parameters: &read_parameters[..parameters], pulls: read_pulls };
         let mut results = [const { None }; MOST_PULLS_AND_PUSHES];
         if !is_backward {
-            wanted_slices::<E>(of_pushes, &push_sizes, &mut results);
+            wanted_slices::<E>(its.pushes, &push_sizes, &mut results);
             return executor.forward(batch, inputs, &mut results[..pushes], (workspace, reserve)).map_err(bad);
         }
         let mut read_gradients: [&[E]; MOST_PULLS_AND_PUSHES] = [&[]; MOST_PULLS_AND_PUSHES];
-        for (number, pointer) in push_gradients.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
+        for (number, pointer) in its.push_gradients.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {
             read_gradients[number] = read(pointer.cast(), push_sizes[number]);
         }
-        wanted_slices::<E>(pull_gradients, &pull_sizes, &mut results);
-        wanted_slices::<E>(parameter_gradients, &parameter_sizes, &mut parts);
+        wanted_slices::<E>(its.pull_gradients, &pull_sizes, &mut results);
+        wanted_slices::<E>(its.parameter_gradients, &parameter_sizes, &mut parts);
         let gradients = Gradients {
             pushes: &read_gradients[..pushes],
             pulls: &mut results[..pulls],

@@ -13,7 +13,7 @@ use super::descriptions::write_text;
 use super::handles::Handles;
 use super::refusals::{Refusals, check, null};
 use super::vertex_arguments::{self, Call, Kind, Sizes, ucudnnVertexNetArguments_t};
-use dynamic::{DeviceBatch, Gradients, Inputs};
+use dynamic::{DeviceBatch, Gradients, Inputs, Options};
 use gpu::{Element, Entered};
 use guest::refusal::Refusal;
 use vertex::batch::{Batch, Maxima, Policy};
@@ -131,6 +131,11 @@ pub struct ucudnnVertexNetDescription_t {
     pub isOnHost: c_int,
     /// The threads of a run on the host; 0 for one a core.
     pub hostThreads: c_int,
+    /// Not 0, on a device: runs may be captured into a CUDA graph, whose replays run whatever batch is set when they
+    /// run. All runs of the net, captured or not, then launch what the largest batch needs, so that maxima should be
+    /// close to what batches have; inputs and outputs have maxVertices rows, results those behind the batch's as zeros;
+    /// and maxLevels is at most 1,024.
+    pub isStatic: c_int,
     /// The number of states, at most 8.
     pub stateCount: c_int,
     /// The number of parameters, at most 64.
@@ -187,7 +192,7 @@ pub struct ucudnnGraphsDescription_t {
     pub rows: *const c_int,
 }
 
-/// What a batch has.
+/// What a batch has, or a set of graphs.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ucudnnGraphBatchSizes_t {
@@ -225,6 +230,9 @@ static REFUSALS: Refusals = Refusals::new(&WHY);
 static NETS: Handles<VertexNet> = Handles::new();
 static GRAPHS: Handles<Graphs> = Handles::new();
 static BATCHES: Handles<GraphBatch> = Handles::new();
+
+/// The most levels of a static net: each has its launches.
+const MOST_STATIC_LEVELS: usize = 1024;
 
 /// A net, and what its batches may have.
 struct VertexNet {
@@ -265,6 +273,11 @@ impl VertexNet {
             Runs::OnHost(executor, _) => executor.is_training(),
             Runs::OnDevice(net) => net.is_training(),
         }
+    }
+
+    /// Its runs may be captured.
+    fn is_static(&self) -> bool {
+        matches!(&self.runs, Runs::OnDevice(net) if net.is_static())
     }
 
     /// The bytes of workspace and reserve that all runs of a batch take, or of any batch within the maxima.
@@ -420,15 +433,14 @@ fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
 }
 
 /// Makes a net on the calling thread's device.
-fn on_device(net: &Net, element: Element, is_training: bool, tf32: bool) -> Result<dynamic::Net, Refusal> {
+fn on_device(net: &Net, options: Options) -> Result<dynamic::Net, Refusal> {
     let device = cudnn::device();
     let none = || {
         let why = "the calling thread has no CUDA device: CUDA's driver is missing, or knows of none";
         Refusal::new(CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING, why)
     };
     let _entered = device.enter(device.ordinal()).ok_or_else(none)?;
-    dynamic::Net::new(net, device, element, is_training, tf32)
-        .map_err(|why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why))
+    dynamic::Net::new(net, device, options).map_err(|why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why))
 }
 
 /// Makes a net. With isOnHost 0 it is made for the calling thread's current device, where compiling its kernels takes a
@@ -482,7 +494,14 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
         for warning in checked.warnings() {
             log::warn!("vertex net: {warning}");
         }
-        let is_training = given.isTraining != 0;
+        let (is_training, is_static) = (given.isTraining != 0, given.isStatic != 0);
+        if is_static && given.isOnHost != 0 {
+            return Err(bad("isStatic and isOnHost are not 0; only runs on a device are captured"));
+        }
+        if is_static && maxima.levels > MOST_STATIC_LEVELS {
+            let most = maxima.levels;
+            return Err(bad(format!("maxLevels is {most}; a static net has at most {MOST_STATIC_LEVELS}")));
+        }
         let runs = if given.isOnHost != 0 {
             Runs::OnHost(Box::new(Executor::new(&checked, is_training, threads)), kind)
         } else {
@@ -492,7 +511,8 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
             let element = Element::of(given.dataType);
             let element =
                 element.ok_or_else(|| unsupported("dataType is double; on a device, nets are of other types"))?;
-            Runs::OnDevice(Box::new(on_device(&checked, element, is_training, given.allowTf32 != 0)?))
+            let options = Options { element, is_training, tf32: given.allowTf32 != 0, is_static };
+            Runs::OnDevice(Box::new(on_device(&checked, options)?))
         };
         let made = NETS.keep(VertexNet { runs, maxima, loss_push });
         // SAFETY: not null, and the caller promises a place for the net.
@@ -551,6 +571,27 @@ pub unsafe extern "C" fn ucudnnCreateGraphs(
     })
 }
 
+/// Gets what a set of graphs has: graphs, vertices, slots, the levels of the highest graph, and rows of inputs.
+///
+/// CUDNN_STATUS_BAD_PARAM: graphs is none, or was destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnGetGraphsSizes(
+    graphs: ucudnnGraphs_t,
+    sizes: *mut ucudnnGraphBatchSizes_t,
+) -> cudnnStatus_t {
+    REFUSALS.answered(|| {
+        let graphs = find(&GRAPHS, graphs.addr(), "graphs", "set of graphs")?;
+        check(sizes, "sizes")?;
+        let sum = |of: fn(&Graphs, usize) -> usize| (0..graphs.count()).map(|graph| of(&graphs, graph)).sum::<usize>();
+        let (vertices, children, rows) = (sum(Graphs::vertices), sum(Graphs::slots), sum(Graphs::rows));
+        let [graphs, vertices, children, levels, rows] =
+            [graphs.count(), vertices, children, graphs.levels(), rows].map(|size| size as c_longlong);
+        // SAFETY: not null, and the caller promises a place for the sizes.
+        unsafe { sizes.write(ucudnnGraphBatchSizes_t { graphs, vertices, children, levels, rows }) };
+        Ok(())
+    })
+}
+
 /// Destroys graphs. Batches that were set from them stay as they are.
 ///
 /// CUDNN_STATUS_BAD_PARAM: graphs is none, or was destroyed before.
@@ -572,15 +613,18 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
         check(batch, "batch")?;
         let net = find(&NETS, net.addr(), "net", "net")?;
         let refused = |why| Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, why);
-        let policy = Policy::of(net.net());
+        // A static net's launches are those of levels.
+        let policy = if net.is_static() { Policy::Height } else { Policy::of(net.net()) };
         let made = Batch::new(net.maxima, net.net(), policy).map_err(refused)?;
         let _entered = net.enter()?;
         let on_device = match &net.runs {
             Runs::OnHost(..) => None,
-            Runs::OnDevice(its) => Some(DeviceBatch::new(its.device(), &net.maxima).ok_or_else(|| {
-                let why = "no memory on the device for the arrays of a batch";
-                Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, why)
-            })?),
+            Runs::OnDevice(its) => {
+                Some(DeviceBatch::new(its.device(), &net.maxima, its.kinds(), its.is_static()).ok_or_else(|| {
+                    let why = "no memory on the device for the arrays of a batch";
+                    Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, why)
+                })?)
+            }
         };
         let made = GraphBatch { batch: Mutex::new(Batches { batch: made, on_device }), net };
         // SAFETY: not null, and the caller promises a place for the batch.
@@ -754,16 +798,21 @@ unsafe fn run_on_device(
 ) -> Result<(), Refusal> {
     let bytes = net.memory(batch);
     let (element, workspace, reserve) = (net.element().bytes(), bytes.workspace, bytes.reserve);
-    let sizes = Sizes { element, workspace, reserve, alignment: 256 };
+    let (rows, vertices) = match net.is_static() {
+        true => (batch.maxima().vertices, batch.maxima().vertices),
+        false => (batch.pulled_rows(), batch.vertices()),
+    };
+    let sizes = Sizes { element, rows, vertices, workspace, reserve, alignment: 256 };
     // SAFETY: the caller promises the arrays of pointers.
     let its = unsafe { vertex_arguments::checked(net.net().declaration(), batch, given, sizes, call) }?;
-    if net.device().is_capturing(stream) {
-        let why =
-            "the stream is being captured; a captured run would have one batch's structure, and nets do not run so yet";
+    let is_captured = net.device().is_capturing(stream);
+    if is_captured && !net.is_static() {
+        let why = "the stream is being captured, and the net was made without isStatic: the run would have this batch's \
+                   structure at each replay";
         return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why));
     }
     let failed = |why: String| Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, why);
-    if !arrays.is_there_on(stream) {
+    if !is_captured && !arrays.is_there_on(stream) {
         return Err(failed("the batch was not copied to the device".into()));
     }
     let inputs = Inputs {
@@ -795,8 +844,9 @@ unsafe fn run_on_device(
 /// net on the host.
 ///
 /// On a device, the run is launched on the stream, allocates nothing and waits for nothing. The memory of parameters,
-/// inputs and results is the device's. An index that is out of range reads zeros, and adds to nothing. A stream that is
-/// being captured is refused (CUDNN_STATUS_NOT_SUPPORTED).
+/// inputs and results is the device's. An index that is out of range reads zeros, and adds to nothing. On a stream that
+/// is being captured, the net is one with isStatic (else CUDNN_STATUS_NOT_SUPPORTED) that ran before in the same way.
+/// Replays read the batch where ucudnnSetGraphBatch copied it, in their stream's order.
 ///
 /// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
 /// made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the

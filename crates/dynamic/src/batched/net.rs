@@ -160,6 +160,11 @@ impl Net {
         &self.net
     }
 
+    /// The number of kinds of vertices.
+    pub fn kinds(&self) -> usize {
+        self.up.passes.len()
+    }
+
     /// Where it runs.
     pub fn device(&self) -> Device {
         self.device
@@ -209,8 +214,7 @@ impl Net {
         if self.is_static {
             return self.most(&batch.maxima());
         }
-        let sizes =
-            BatchSizes { vertices: batch.vertices(), edges: batch.edges(), pulled_rows: batch.pulled_rows() };
+        let sizes = BatchSizes { vertices: batch.vertices(), edges: batch.edges(), pulled_rows: batch.pulled_rows() };
         (Extent::of(batch, self.up.passes.len()), sizes)
     }
 

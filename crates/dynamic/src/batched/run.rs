@@ -502,14 +502,7 @@ impl<'a> Run<'a> {
                 let is_last = !y.is_whole() || is_all;
                 let rows =
                     if is_last && count > ROWS_OF_PRODUCTS { count.next_multiple_of(ROWS_OF_PRODUCTS) } else { count };
-                let products = Products {
-                    x: from,
-                    weights,
-                    products: to.cast(),
-                    rows: rows as i32,
-                    columns,
-                    depth,
-                };
+                let products = Products { x: from, weights, products: to.cast(), rows: rows as i32, columns, depth };
                 // SAFETY: the caller's promise.
                 unsafe { library.multiply(stream, &products, net.tf32) }
             }

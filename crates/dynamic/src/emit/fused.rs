@@ -97,7 +97,9 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     text.line("SHARED(float, x);");
     text.line(&format!("const int unit = blockIdx.x * {warps} + WARP;"));
     text.line(&format!("const int columns[{count}] = {{{columns}}};"));
-    text.line("for (int first_row = blockIdx.y * TILE_ROWS; first_row < at.row_count; first_row += gridDim.y * TILE_ROWS) {");
+    text.line(
+        "for (int first_row = blockIdx.y * TILE_ROWS; first_row < at.row_count; first_row += gridDim.y * TILE_ROWS) {",
+    );
     text.line("const int rows = min(TILE_ROWS, at.row_count - first_row);");
     match before {
         Some(steps) => compute_tile(text, steps, x),
