@@ -1,19 +1,17 @@
-"""Random binary trees as large as the parses of a treebank, and a task on them; `python trees.py` prints what they are.
+"""Random binary trees as large as a treebank's parses, and a task on them; `python trees.py` prints what they are.
 
-The Stanford Sentiment Treebank has 8,544 training sentences; the numbers of leaves are spread as its sentences' lengths
-are, and the shapes lean to the right as parses do. Nothing is read from a file: a seed decides all.
+The numbers of leaves are spread as the lengths of its sentences are, and the shapes lean to the right as parses do.
+Nothing is read from a file: a seed decides all.
 """
 
 import itertools
 import random
-from typing import NamedTuple
 
 import torch
 
-# With SEED, trees have on average 37.3 vertices and height 10.3.
-TREES, SEED = 8544, 4
-LEAVES_SHAPE, LEAVES_MEAN, LEAVES_LEAST, LEAVES_MOST = 4.25, 19.14, 2, 52
-# How often a span splits off its first word.
+from structures import SEED, SENTENCES, sentence_length, structures
+
+# How often a span splits off its first word. With it and SEED, trees have on average 37.3 vertices and height 10.3.
 FIRST_ALONE = 0.6
 # Each vertex has a bit. A leaf's is its word's. A span's is computed of its two parts by the operation that its first
 # word names, so neither the words without the shape tell it nor the shape without the order of the words.
@@ -22,45 +20,24 @@ SYNONYMS = 4
 WORDS = 2 * len(OPERATIONS) * SYNONYMS
 
 
-class Trees(NamedTuple):
-    """Trees one behind the other. Vertices are numbered within their tree in post-order: first all of the left child's
-    subtree, then all of the right one's, then the vertex. So the root is the last, and leaves have the words' order."""
-
-    first: torch.Tensor  # [trees + 1] int64: each tree's first vertex among all, and the number of all
-    children: torch.Tensor  # [vertices, 2] int32: the children's numbers in the tree, left and right; -1, -1 at a leaf
-
-    @property
-    def counts(self):
-        """[trees] The number of vertices of each tree."""
-        return self.first.diff()
-
-    def heights(self):
-        """[vertices] The longest way down to a leaf, in edges: 0 at a leaf."""
-        found = []
-        for first, end in itertools.pairwise(self.first.tolist()):
-            for left, right in self.children[first:end].tolist():
-                found.append(0 if left < 0 else 1 + max(found[first + left], found[first + right]))
-        return torch.tensor(found)
-
-
-def random_trees(count=TREES, seed=SEED):
+def random_trees(count=SENTENCES, seed=SEED):
+    """Binary trees in post-order: first all of the left child's subtree, then all of the right one's, then the vertex.
+    So the root is the last, and leaves have the words' order."""
     source = random.Random(seed)
-    first, children = [0], []
 
-    def grow(leaves):
-        """Appends a span's vertices, and returns the number of the last one in its tree."""
+    def grow(tree, leaves):
+        """Appends a span's vertices, and returns the number of the last one."""
         if leaves == 1:
-            children.append((-1, -1))
+            tree.append((-1, -1))
         else:
             left = 1 if source.random() < FIRST_ALONE else source.randint(1, leaves - 1)
-            children.append((grow(left), grow(leaves - left)))
-        return len(children) - 1 - first[-1]
+            tree.append((grow(tree, left), grow(tree, leaves - left)))
+        return len(tree) - 1
 
-    for _ in range(count):
-        leaves = round(source.gammavariate(LEAVES_SHAPE, LEAVES_MEAN / LEAVES_SHAPE))
-        grow(min(max(leaves, LEAVES_LEAST), LEAVES_MOST))
-        first.append(len(children))
-    return Trees(torch.tensor(first), torch.tensor(children, dtype=torch.int32))
+    trees = [[] for _ in range(count)]
+    for tree in trees:
+        grow(tree, sentence_length(source))
+    return structures(trees)
 
 
 def random_words(trees, seed=SEED):
