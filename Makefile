@@ -40,7 +40,7 @@ demo-dynamic: build ## train a Tree-LSTM on the CPU, beside PyTorch if it is the
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 		export PYTHONPATH=python; \
 		$(PYTHON) -B -W ignore examples/pytorch/tree_lstm.py --train && \
-		$(PYTHON) -B -W ignore examples/pytorch/tree_lstm.py --methods ucudnn,E,B --batches 1,8,32 $(ARGS); \
+		$(PYTHON) -B -W ignore examples/pytorch/dynamic_nets.py --methods ucudnn,E,B --batches 1,8,32 $(ARGS); \
 	else \
 		echo "PyTorch is not there ($(PYTHON) cannot import torch): the net trains beside double precision."; \
 		$(CARGO) run --release --locked -p ucudnn-vertex --example beside_the_oracle; \

@@ -10,6 +10,8 @@ fi
 python=$UCUDNN_TEST_PYTORCH
 PYTHONPATH=python "$python" -B -W ignore -m unittest discover -s python/tests -t python/tests
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/tree_baselines.py --check
+PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --methods ucudnn,E,B --hidden 64 \
+    --batches 1,3 --rounds 3
 if [[ $# -gt 0 ]]; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT

@@ -1,7 +1,7 @@
 """The binary Tree-LSTM in plain PyTorch, as fast as we could write it: what vertex nets are compared with.
 
-    python tree_baselines.py --check                      against a recursion in float64, and float's error
-    python tree_baselines.py --measure --threads 2        forward and backward, in turns
+    python tree_baselines.py --check                         against a recursion in float64, and float's error
+    python dynamic_nets.py --methods chunked,growing,B       forward and backward, in turns
 
 All compute the N-ary Tree-LSTM (Tai et al., ACL 2015, equations 9 to 14) for two children, with words at the leaves
 alone, and return h of all vertices in the caller's order. Vertices of one level of all trees are computed together.
@@ -33,20 +33,18 @@ we know of in PyTorch.
 import argparse
 import functools
 import itertools
-import random
-import statistics
 import sys
-import time
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
+from structures import recursion
+from timing import Method, furthest, sampled
 from trees import random_trees
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
-BATCHES = (1, 8, 32, 128, 256)
 
 
 class TreeLSTM(nn.Module):
@@ -161,6 +159,42 @@ def prepare_padded(trees, heights, id_lists, device="cpu", step=2):
     return [prepare(trees, heights, ids, device, largest[bucket(one)]) for ids, one in zip(id_lists, widths)]
 
 
+def compiled(function):
+    """torch.compile of the function, at its first call: to import the compiler takes seconds."""
+    made = functools.cache(lambda: torch.compile(function, dynamic=True))
+    return lambda *arguments: made()(*arguments)
+
+
+def joined(parts):
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def chunked(batch, x, leaf, level):
+    """leaf(x) returns the states of leaves, and level(*states, gather) those of a level. `gather` are the places of its
+    children in the states, left and right in turns."""
+    states = leaf(x.index_select(0, batch.leaf_order))
+    done = [states[0]]
+    waiting = [[] for _ in range(len(batch.chunks) + 1)]
+    for number, (chunks, gather) in enumerate(zip(batch.chunks, batch.gathers), 1):
+        rows = list(chunks.values())
+        for parent, *parts in zip(chunks, *(state.split(rows) for state in states)):
+            waiting[parent].append(parts)
+        states = level(*map(joined, zip(*waiting[number])), gather)
+        done.append(states[0])
+    return torch.cat(done).index_select(0, batch.chunked_row)
+
+
+def growing(batch, x, leaf, level):
+    states = leaf(x)
+    for *_, children in batch.levels:
+        states = list(map(torch.cat, zip(states, level(*states, children))))
+    return states[0].index_select(0, batch.row)
+
+
+def by_level(batch, x, leaf, level):
+    return (growing if x.is_cuda else chunked)(batch, x, leaf, level)
+
+
 def leaf(x, weight, bias):
     i, o, u = torch.addmm(bias, x, weight.t()).chunk(3, 1)
     c = i.sigmoid() * u.tanh()
@@ -168,7 +202,6 @@ def leaf(x, weight, bias):
 
 
 def level_function(h, c, gather, weight, bias):
-    """h and c of a level. `gather` are the places of its children in h and c, left and right in turns."""
     hidden = h.shape[1]
     both_h, both_c = (state.index_select(0, gather).view(-1, 2 * hidden) for state in (h, c))
     i, o, u, f = torch.addmm(bias, both_h, weight.t()).split([hidden, hidden, hidden, 2 * hidden], 1)
@@ -177,35 +210,9 @@ def level_function(h, c, gather, weight, bias):
     return o.sigmoid() * c.tanh(), c
 
 
-def chunked(model, batch, x, level=level_function):
-    h, c = leaf(x.index_select(0, batch.leaf_order), model.W.weight, model.W.bias)
-    done = [h]
-    waiting = [([], []) for _ in range(len(batch.chunks) + 1)]
-    for number, (chunks, gather) in enumerate(zip(batch.chunks, batch.gathers), 1):
-        rows = list(chunks.values())
-        for parent, part_h, part_c in zip(chunks, h.split(rows), c.split(rows)):
-            waiting[parent][0].append(part_h)
-            waiting[parent][1].append(part_c)
-        h, c = level(*map(torch.cat, waiting[number]), gather, model.U.weight, model.U.bias)
-        done.append(h)
-    return torch.cat(done).index_select(0, batch.chunked_row)
-
-
-def growing(model, batch, x, level=level_function):
-    h, c = leaf(x, model.W.weight, model.W.bias)
-    for *_, children in batch.levels:
-        own_h, own_c = level(h, c, children, model.U.weight, model.U.bias)
-        h, c = torch.cat([h, own_h]), torch.cat([c, own_c])
-    return h.index_select(0, batch.row)
-
-
-def eager(model, batch, x, level=level_function):
-    return (growing if x.is_cuda else chunked)(model, batch, x, level)
-
-
-def compiled():
-    """E with the function of a level compiled."""
-    return functools.partial(eager, level=torch.compile(level_function, dynamic=True))
+def eager(model, batch, x, level=level_function, form=by_level):
+    return form(batch, x, lambda x: leaf(x, model.W.weight, model.W.bias),
+                lambda h, c, gather: level(h, c, gather, model.U.weight, model.U.bias))  # fmt: skip
 
 
 def activate(gates, children_c, c, tanh_c, h):
@@ -390,130 +397,73 @@ class Graphs:
         return Differentiable.apply(x, *model.parameters(), self.bucket(model, batch, x))
 
 
-def recursion(model, trees, ids, x):
-    """h of all vertices, one vertex at a time."""
-    hidden, words, found = model.hidden, iter(x), []
-
-    def vertex(children, number):
-        if children[number][0] < 0:
-            (i, o, u), kept = model.W(next(words)).chunk(3), 0.0
-        else:
-            (left, c_left), (right, c_right) = (states[child] for child in children[number])
-            i, o, u, f, g = model.U(torch.cat([left, right])).chunk(5)
-            kept = f.sigmoid() * c_left + g.sigmoid() * c_right
-        c = i.sigmoid() * u.tanh() + kept
-        return o.sigmoid() * c.tanh(), c
-
-    for tree in ids:
-        states = []
-        children = trees.children[trees.first[tree] : trees.first[tree + 1]].tolist()
-        for number in range(len(children)):
-            states.append(vertex(children, number))
-        found += [h for h, _ in states]
-    return torch.stack(found).view(-1, hidden)
+def vertex(model, rows, children):
+    """h and c of a vertex, for `recursion`."""
+    if not children:
+        (i, o, u), kept = model.W(next(rows)).chunk(3), 0.0
+    else:
+        (left, c_left), (right, c_right) = children
+        i, o, u, f, g = model.U(torch.cat([left, right])).chunk(5)
+        kept = f.sigmoid() * c_left + g.sigmoid() * c_right
+    c = i.sigmoid() * u.tanh() + kept
+    return o.sigmoid() * c.tanh(), c
 
 
-def step(rival, model, batch, x, dh):
-    """Forward and backward: h, and the gradients of x and all parameters."""
-    model.zero_grad()
-    x.grad = None
-    h = rival(model, batch, x)
-    h.backward(dh)
-    return [h, x.grad, *(parameter.grad for parameter in model.parameters())]
+class Padded(Method):
+    """G. A bucket's first batch is its capture, so each batch runs once untimed."""
+
+    def batches(self, id_lists):
+        return self.prepare(id_lists)
+
+    def warm(self, *batch):
+        self.run(*batch)
 
 
-def rivals(names, is_captured):
-    """The rivals, and whether they take padded batches."""
-    fused = lambda: ByHand(*(torch.compile(one, dynamic=True) for one in (activate, differentiate)))  # noqa: E731
-    make = {"E": lambda: eager, "chunked": lambda: chunked, "growing": lambda: growing, "C": compiled, "B": ByHand,
-            "G": lambda: Graphs(is_captured=is_captured), "GC": lambda: Graphs(fused(), is_captured)}  # fmt: skip
-    return {name: (make[name](), name in ("G", "GC")) for name in names}
+def rivals(trees, device):
+    heights, is_captured = trees.heights(), device != "cpu"
+    plain = functools.partial(prepare, trees, heights, device=device)
+    padded = functools.partial(prepare_padded, trees, heights, device=device)
+    fused = ByHand(*map(compiled, (activate, differentiate)))
+    return [
+        Method("E", plain, eager),
+        Method("C", plain, functools.partial(eager, level=compiled(level_function))),
+        Method("B", plain, ByHand()),
+        Padded("G", padded, Graphs(is_captured=is_captured)),
+        Padded("GC", padded, Graphs(fused, is_captured)),
+        Method("chunked", plain, functools.partial(eager, form=chunked)),
+        Method("growing", plain, functools.partial(eager, form=growing)),
+    ]
 
 
-def prepared(trees, count, batches, device):
-    """Some random batches of `count` trees: ids, the batches, and padded."""
-    source, heights = random.Random(count), trees.heights()
-    ids = [source.sample(range(len(trees.counts)), count) for _ in range(batches)]
-    plain = [prepare(trees, heights, one, device) for one in ids]
-    return ids, plain, prepare_padded(trees, heights, ids, device)
-
-
-def check(options):
+def check(device):
     """Several batches of each size one after the other, so that each of a bucket finds what the last has left."""
     trees, wrong = random_trees(), 0
     for dtype, allowed in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
         torch.manual_seed(1)
-        model = TreeLSTM(24, 40).to(options.device, dtype)
+        model = TreeLSTM(24, 40).to(device, dtype)
         exact = TreeLSTM(24, 40).double()
         exact.load_state_dict(model.state_dict())
-        for name, (rival, is_padded) in rivals(options.rivals, options.device != "cpu").items():
+        plain = Method("exact", None, lambda model, ids, x: recursion(trees, ids, x, functools.partial(vertex, model)))
+        for method in rivals(trees, device):
             for count in (1, 8, 32):
-                errors = []
-                for ids, *batches in zip(*prepared(trees, count, 5, options.device)):
-                    batch = batches[is_padded]
-                    x = torch.randn(batch.leaves, 24, dtype=dtype)
-                    dh = torch.randn(batch.vertices, 40, dtype=dtype)
-                    expected = step(lambda model, ids, x: recursion(model, trees, ids, x), exact, ids,
-                                    x.detach().double().requires_grad_(), dh.double())  # fmt: skip
-                    found = step(rival, model, batch, x.to(options.device).detach().requires_grad_(),
-                                 dh.to(options.device))  # fmt: skip
-                    for one, other in zip(found, expected):
-                        errors.append((one.cpu().double() - other).norm() / other.norm())
-                worst = torch.stack(errors).max()  # A NaN if one is.
+                errors, id_lists = [], sampled(count, 5, trees.counts)
+                for ids, batch in zip(id_lists, method.batches(id_lists)):
+                    x, dh = torch.randn(batch.leaves, 24, dtype=dtype), torch.randn(batch.vertices, 40, dtype=dtype)
+                    expected = plain.run(exact, ids, x.double().requires_grad_(), dh.double())
+                    found = method.run(model, batch, x.to(device).requires_grad_(), dh.to(device))
+                    errors.append(furthest(found, expected))
+                worst = torch.tensor(errors).max()  # A NaN if one is.
                 wrong += not worst <= allowed
                 verdict = "" if worst <= allowed else "WRONG"
-                print(f"{name:7} {dtype} batch {count:2}: {worst:.1e} {verdict}", flush=True)
+                print(f"{method.name:7} {dtype} batch {count:2}: {worst:.1e} {verdict}", flush=True)
     return 1 if wrong else 0
-
-
-def measure(options):
-    """Prints median milliseconds of forward and backward, in turns over the same batches. Two batches warm up."""
-    trees = random_trees()
-    wait = (lambda: None) if options.device == "cpu" else torch.cuda.synchronize
-    torch.manual_seed(1)
-    model = TreeLSTM(options.hidden, options.hidden).to(options.device)
-    everyone = rivals(options.rivals, options.device != "cpu")
-    print("batch", *(f"{name:>9}" for name in everyone), " ms")
-    for count in options.batches:
-        _, *both = prepared(trees, count, options.steps + 2, options.device)
-        times = {name: [] for name in everyone}
-        for number, batches in enumerate(zip(*both)):
-            x = torch.randn(batches[0].leaves, options.hidden, device=options.device, requires_grad=True)
-            dh = torch.randn(batches[0].vertices, options.hidden, device=options.device)
-            for name, (rival, is_padded) in everyone.items():
-                if is_padded:
-                    step(rival, model, batches[1], x, dh)  # A bucket's first batch is its capture.
-                wait()
-                begin = time.perf_counter()
-                step(rival, model, batches[is_padded], x, dh)
-                wait()
-                if number >= 2:
-                    times[name].append(time.perf_counter() - begin)
-        print(f"{count:5}", *(f"{1e3 * statistics.median(found):9.3f}" for found in times.values()), flush=True)
-    return 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--check", action="store_true")
-    what.add_argument("--measure", action="store_true")
+    parser.add_argument("--check", action="store_true", required=True)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--rivals", type=lambda text: text.split(","), help="some of E,chunked,growing,C,B,G,GC")
-    parser.add_argument("--threads", type=int, help="of the CPU")
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
-    parser.add_argument("--steps", type=int, default=20, help="batches that are timed [20]")
-    options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    # G's padding is checked on the CPU too, but there are no CUDA graphs to time.
-    if options.check:
-        everyone = ["chunked", "growing", "C", "B", "G", "GC"]
-    else:
-        everyone = ["E", "C", "B"] if options.device == "cpu" else ["E", "C", "B", "G", "GC"]
-    options.rivals = options.rivals or everyone
-    return check(options) if options.check else measure(options)
+    return check(parser.parse_args().device)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,162 @@
+"""Nets over graphs, beside the same in plain PyTorch: forward and backward, in turns.
+
+    python dynamic_nets.py --net tree-lstm --device cpu --threads 2
+
+The net is the Tree-LSTM of tree_lstm.py, on random trees as large as the parses of a treebank. tree_baselines.py
+describes the others. Before anything is timed, each method's results are held against double precision.
+"""
+
+import argparse
+import functools
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import ucudnn
+
+import timing
+import tree_baselines
+from structures import SEED, Structures, recursion
+from timing import OURS, Method
+from tree_lstm import TreeLSTM
+from trees import random_trees
+
+
+@dataclass
+class Net:
+    """What is timed: our module, made for a width, over graphs; `vertex` is its formula, for `recursion`."""
+
+    structures: Structures
+    rows: str | None
+    model: Callable
+    vertex: Callable
+    rivals: Callable
+    counts: tuple  # of graphs in a batch
+
+    def __post_init__(self):
+        self.graphs = ucudnn.Graphs(self.structures.children, counts=self.structures.counts, rows=self.rows)
+
+    def exact(self, model, ids, x):
+        """h of all vertices, one vertex at a time."""
+        return recursion(self.structures, ids, x, functools.partial(self.vertex, model))
+
+    def methods(self, device):
+        """All that there are, ours first."""
+        ours = Method(OURS, self.graphs.batch, lambda model, batch, x: model(batch, x))
+        return [ours, *self.rivals(self.structures, device)]
+
+
+def square(model):
+    return lambda hidden: model(hidden, hidden)
+
+
+NETS = {
+    "tree-lstm": lambda: Net(random_trees(), "leaves", square(TreeLSTM), tree_baselines.vertex, tree_baselines.rivals,
+                             (1, 8, 32, 128, 256)),
+}  # fmt: skip
+
+
+def chosen(methods, names, device):
+    """The methods of these names, or those that are timed if none is named."""
+    if names:
+        return [method for method in methods if method.name in names]
+    # E is the faster one of these two. Without CUDA there are no graphs, and there torch.compile needs a compiler.
+    left_out = {"chunked", "growing"} | ({"G", "GC"} if device == "cpu" else set())
+    if device == "cpu" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        left_out.add("C")
+    return [method for method in methods if method.name not in left_out]
+
+
+def is_supported(net, model, options):
+    """Whether our net runs on the device. If not, says why."""
+    try:
+        x, _ = timing.random_numbers(net.graphs, [0], options.hidden, options.device)
+        model(net.graphs.batch([0]), x)
+    except ucudnn.NotSupported as refused:
+        print(f"{OURS}: {refused}", flush=True)
+        return False
+    return True
+
+
+def compare(net, methods, options):
+    torch.manual_seed(SEED)
+    model = net.model(options.hidden).to(options.device)
+    everyone = chosen(methods, options.methods, options.device)
+    ours = [method for method in everyone if method.name.startswith(OURS)]
+    if ours and not is_supported(net, model, options):
+        everyone = [method for method in everyone if method not in ours]
+    if not everyone:
+        return 1
+    print(f"{options.net}, PyTorch {torch.__version__} on {options.device}, {torch.get_num_threads()} threads; H = "
+          f"{options.hidden}, float; forward and backward, median (quartiles) of {options.rounds} batches")  # fmt: skip
+    say("checking results")
+    eager = next(method for method in methods if method.name == "E")
+    if not timing.check(everyone, eager, net, model, options):
+        print("some results are wrong; nothing is timed")
+        return 1
+    rows = []
+    for count in options.batches or net.counts:
+        say(f"timing batches of {count}")
+        timing.measure(everyone, count, net, model, options)
+        rows.append(timing.row(count, everyone))
+        timing.show(rows[-1])
+    if options.json:
+        facts = {"net": options.net, "torch": torch.__version__, "device": options.device}
+        facts |= {"threads": torch.get_num_threads(), "hidden": options.hidden, "rounds": options.rounds}
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({**facts, "rows": rows}, file, indent=1)
+    return 0
+
+
+def say(text):
+    """Progress, apart from results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def at_least(least):
+    def number(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{least} or more are accepted, not {text!r}")
+        return int(text)
+
+    return number
+
+
+def several(one):
+    return lambda text: [one(part) for part in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--net", default="tree-lstm", choices=NETS, help="[tree-lstm]")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="[cpu]")
+    parser.add_argument("--threads", type=at_least(1), help="of the CPU")
+    parser.add_argument("--hidden", type=at_least(1), default=256, help="the width of inputs and states [256]")
+    parser.add_argument("--batches", type=several(at_least(1)), help="numbers of graphs, such as 1,8,32")
+    parser.add_argument("--rounds", type=at_least(3), default=20, help="batches that are timed [20]")
+    parser.add_argument("--methods", type=several(str), help=f"such as {OURS},E,C [all that run]")
+    parser.add_argument("--json", help="a file for all figures")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("PyTorch sees no GPU; --device cpu tries the script without one")
+    net = NETS[options.net]()
+    methods = net.methods(options.device)
+    names = [method.name for method in methods]
+    for name in options.methods or []:
+        if name not in names:
+            parser.error(f"--methods: {name} is none of {options.net}'s: {','.join(names)}")
+    most = len(net.graphs)
+    if max(options.batches or net.counts) > most:
+        parser.error(f"--batches: {options.net} has {most} graphs; 1 to {most} are accepted")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    # cuDNN computes in TF32 by default, where products do not.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32
+    return compare(net, methods, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

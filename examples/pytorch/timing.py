@@ -1,0 +1,140 @@
+"""Times ways to compute a net over graphs in turns, and first holds their results against double precision.
+
+A net is what dynamic_nets.py makes: it has `graphs`, and `exact(model, ids, x)`, h of all vertices in double precision.
+"""
+
+import copy
+import random
+import statistics
+import sys
+import time
+
+import torch
+
+OURS = "ucudnn"
+
+
+class Method:
+    """One way to compute a net: prepare(ids) makes a batch of these graphs in the method's own form, and
+    forward(model, batch, x) returns h of all its vertices in the caller's order. Subclasses may do otherwise. No error
+    may be more than `allowed` times eager PyTorch's."""
+
+    def __init__(self, name, prepare, forward, allowed=2.0):
+        self.name, self.prepare, self.forward, self.allowed = name, prepare, forward, allowed
+        self.times, self.preparing = [], []
+
+    def batches(self, id_lists):
+        """The batches of these lists of graphs. Takes the time of each."""
+        self.preparing, made = [], []
+        for ids in id_lists:
+            begin = time.perf_counter()
+            made.append(self.prepare(ids))
+            self.preparing.append(time.perf_counter() - begin)
+        return made
+
+    def warm(self, model, batch, x, dh):
+        """Comes before each timed run, untimed: for what a training does once for many batches."""
+
+    def run(self, model, batch, x, dh):
+        """Forward and backward: h, and the gradients of x and of all parameters."""
+        model.zero_grad()
+        x.grad = None
+        h = self.forward(model, batch, x)
+        h.backward(dh)
+        return [h, x.grad, *(parameter.grad for parameter in model.parameters())]
+
+
+def sampled(count, batches, graphs):
+    """The numbers of the graphs of some batches."""
+    source = random.Random(count)
+    return [source.sample(range(len(graphs)), count) for _ in range(batches)]
+
+
+def random_numbers(graphs, ids, hidden, device):
+    """Inputs, and the gradient of h, of a batch."""
+    batch = graphs.batch(ids)
+    x = torch.randn(len(batch.rows), hidden, device=device, requires_grad=True)
+    return x, torch.randn(len(batch.vertices), hidden, device=device)
+
+
+def furthest(found, expected):
+    """The largest error of a tensor, as a part of the tensor's norm. A NaN stays."""
+    errors = [(one.detach().cpu().double() - other).norm() / other.norm()
+              for one, other in zip(found, expected, strict=True)]  # fmt: skip
+    return torch.stack(errors).max().item()
+
+
+def errors(everyone, net, model, options):
+    """The largest error of each method against double precision, over some batches."""
+    exact, worst = copy.deepcopy(model).cpu().double(), [[] for _ in everyone]
+    id_lists = sampled(3, 3, net.graphs)
+    of_methods = zip(*(method.batches(id_lists) for method in everyone), strict=True)
+    for ids, batches in zip(id_lists, of_methods, strict=True):
+        torch.manual_seed(ids[0])
+        x, dh = random_numbers(net.graphs, ids, options.hidden, options.device)
+        plain = Method("exact", None, lambda model, ids, x: net.exact(model, ids, x))
+        expected = plain.run(exact, ids, x.detach().cpu().double().requires_grad_(), dh.cpu().double())
+        for method, batch, found in zip(everyone, batches, worst, strict=True):
+            method.warm(model, batch, x, dh)
+            found.append(furthest(method.run(model, batch, x, dh), expected))
+    return torch.tensor(worst).amax(1).tolist()
+
+
+def check(everyone, eager, net, model, options):
+    """Whether no method is further from double precision than it may be."""
+    bound, *found = errors([eager, *everyone], net, model, options)
+    print(f"errors, relative to double precision: eager {bound:.1e}", end="")
+    is_right = bound <= 1e-5
+    for method, error in zip(everyone, found, strict=True):
+        if method is not eager:
+            is_exact = error <= method.allowed * bound
+            is_right &= is_exact
+            print(f", {method.name} {error:.1e}{'' if is_exact else ' WRONG'}", end="")
+    print(flush=True)
+    return is_right
+
+
+def measure(everyone, count, net, model, options):
+    """Times forward and backward of all methods in turns: each takes the same batch, and another begins each round."""
+    wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
+    warm_ups = 2
+    id_lists = sampled(count, options.rounds + warm_ups, net.graphs)
+    batches = {method: method.batches(id_lists) for method in everyone}
+    for method in everyone:
+        method.times = []
+    for number, ids in enumerate(id_lists):
+        x, dh = random_numbers(net.graphs, ids, options.hidden, options.device)
+        first = number % len(everyone)
+        for method in everyone[first:] + everyone[:first]:
+            batch = batches[method][number]
+            method.warm(model, batch, x, dh)
+            wait()
+            begin = time.perf_counter()
+            method.run(model, batch, x, dh)
+            wait()
+            if number >= warm_ups:
+                method.times.append(time.perf_counter() - begin)
+
+
+def row(count, everyone):
+    """The figures of a batch size: of each method the quartiles in ms, and the ms of making a batch; and the ratios."""
+    found = {"batch": count, "ms": {}, "prepare": {}, "ratio": {}}
+    for method in everyone:
+        found["ms"][method.name] = [1e3 * time for time in statistics.quantiles(method.times, n=4)]
+        if method.preparing:
+            found["prepare"][method.name] = 1e3 * statistics.median(method.preparing)
+    ours = found["ms"].get(OURS)
+    for name, quartiles in found["ms"].items():
+        if ours and name != OURS:
+            found["ratio"][name] = quartiles[1] / ours[1]
+    return found
+
+
+def show(found):
+    """Prints the figures of a batch size."""
+    cells = [f"{name} {middle:9.3f} ({low:.2f} to {high:.2f})" for name, (low, middle, high) in found["ms"].items()]
+    print(f"batch {found['batch']:3}, ms: " + ", ".join(cells))
+    if found["ratio"]:
+        print("   times as fast as " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in found["ratio"].items()))
+    print("   making a batch, ms: " + ", ".join(f"{name} {time:.3f}" for name, time in found["prepare"].items()))
+    sys.stdout.flush()
