@@ -10,8 +10,10 @@ fi
 python=$UCUDNN_TEST_PYTORCH
 PYTHONPATH=python "$python" -B -W ignore -m unittest discover -s python/tests -t python/tests
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/tree_baselines.py --check
-PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --methods ucudnn,E,B --hidden 64 \
-    --batches 1,3 --rounds 3
+for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete dag-gru:ucudnn,E; do
+    PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net "${net%%:*}" \
+        --methods "${net#*:}" --hidden 64 --batches 1,3 --rounds 3
+done
 if [[ $# -gt 0 ]]; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT

@@ -1,9 +1,16 @@
 """Nets over graphs, beside the same in plain PyTorch: forward and backward, in turns.
 
-    python dynamic_nets.py --net tree-lstm --device cpu --threads 2
+    python dynamic_nets.py --net lstm --device cpu --threads 2
 
-The net is the Tree-LSTM of tree_lstm.py, on random trees as large as the parses of a treebank. tree_baselines.py
-describes the others. Before anything is timed, each method's results are held against double precision.
+The nets are those of Cavs (Xu et al., USENIX ATC 2018), and one over graphs that are no trees:
+
+    tree-lstm   the Tree-LSTM of tree_lstm.py, on random trees as large as the parses of a treebank
+    lstm        a variable-length LSTM, on chains as long as a treebank's sentences
+    tree-fc     a fully connected layer at each inner vertex of complete trees of 256 leaves
+    dag-gru     ucudnn.nn.DagGRU, on random circuits of 40 to 200 gates
+
+tree_baselines.py and dynamic_rivals.py describe the others. Before anything is timed, each method's results are held
+against double precision.
 """
 
 import argparse
@@ -17,12 +24,68 @@ from dataclasses import dataclass
 import torch
 import ucudnn
 
+import dynamic_rivals
 import timing
 import tree_baselines
-from structures import SEED, Structures, recursion
+from structures import SEED, Structures, complete_trees, random_chains, random_circuits, recursion
 from timing import OURS, Method
 from tree_lstm import TreeLSTM
 from trees import random_trees
+
+
+class LSTM(torch.nn.Module):
+    """torch.nn.LSTM's parameters. x [rows of the batch, width]; returns h [vertices of the batch, hidden]."""
+
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(width, hidden)
+
+        def of_x(v):
+            return v.bias("lstm.bias_ih_l0", v.matmul("lstm.weight_ih_l0", v.pull("x", width)))
+
+        def finish(v, gates, before=None):
+            i, f, g, o = v.bias("lstm.bias_hh_l0", gates).chunk(4)
+            c = i.sigmoid() * g.tanh()
+            if before:
+                c = c + f.sigmoid() * before.c
+            h = o.sigmoid() * c.tanh()
+            v.scatter(h=h, c=c)
+            v.push(h=h)
+
+        def first(v):
+            finish(v, of_x(v))
+
+        def word(v):
+            before = v.gather(0)
+            finish(v, of_x(v) + v.matmul("lstm.weight_hh_l0", before.h), before)
+
+        self.net = ucudnn.VertexNet({"h": hidden, "c": hidden}, {0: first, 1: word}, self)
+
+    def forward(self, batch, x):
+        return self.net(batch, x=x).h
+
+
+class TreeFC(torch.nn.Module):
+    """x [leaves of the batch, hidden]; returns h [vertices of the batch, hidden], at the leaves x."""
+
+    def __init__(self, hidden):
+        super().__init__()
+        self.W = torch.nn.Linear(2 * hidden, hidden)
+
+        def finish(v, h):
+            v.scatter(h=h)
+            v.push(h=h)
+
+        def leaf(v):
+            finish(v, v.pull("x", hidden))
+
+        def node(v):
+            finish(v, v.linear("W", v.concat([v.gather(0).h, v.gather(1).h])).tanh())
+
+        self.net = ucudnn.VertexNet({"h": hidden}, {0: leaf, 2: node}, self)
+
+    def forward(self, batch, x):
+        return self.net(batch, x=x).h
 
 
 @dataclass
@@ -56,6 +119,12 @@ def square(model):
 NETS = {
     "tree-lstm": lambda: Net(random_trees(), "leaves", square(TreeLSTM), tree_baselines.vertex, tree_baselines.rivals,
                              (1, 8, 32, 128, 256)),
+    "lstm": lambda: Net(random_chains(), None, square(LSTM), dynamic_rivals.lstm_vertex, dynamic_rivals.lstm_rivals,
+                        (1, 8, 32, 128, 256)),
+    "tree-fc": lambda: Net(complete_trees(), "leaves", TreeFC, dynamic_rivals.tree_fc_vertex,
+                           dynamic_rivals.tree_fc_rivals, (1, 8, 32, 64)),
+    "dag-gru": lambda: Net(random_circuits(), None, square(ucudnn.nn.DagGRU), dynamic_rivals.dag_gru_vertex,
+                           dynamic_rivals.dag_gru_rivals, (1, 8, 32, 128)),
 }  # fmt: skip
 
 
