@@ -190,30 +190,35 @@ struct RowSums {
     int adds;
 };
 
+// The rows that a lane adds up before it adds their sum, and the columns of a block.
 #define GROUP 16
+#define SUM_COLUMNS 8
 
-// A block sums 32 columns: each warp some rows, then the first warp the warps' sums. The order is always the same.
+// A block sums some columns: groups of lanes some rows each, then the first group the sums of all. The order is always the
+// same.
 KERNEL(sum_rows, RowSums) {
-    STATIC_SHARED(float, parts, [WARPS][32]);
+    const int groups = THREADS / SUM_COLUMNS;
+    STATIC_SHARED(float, parts, [groups][SUM_COLUMNS]);
     const RowSums &it = parameters;
-    const int column = int(blockIdx.x) * 32 + LANE;
+    const int group = threadIdx.x / SUM_COLUMNS, in_block = threadIdx.x % SUM_COLUMNS;
+    const int column = int(blockIdx.x) * SUM_COLUMNS + in_block;
     float sum = 0;
     if (column < it.columns) {
         // Sums of sums: a long sum of single numbers would round each to the size of the whole.
-        for (int first = WARP; first < it.count; first += WARPS * GROUP) {
-            float group = 0;
+        for (int first = group; first < it.count; first += groups * GROUP) {
+            float its = 0;
 #pragma unroll
             for (int i = 0; i < GROUP; ++i) {
-                const int row = first + i * WARPS;
-                if (row < it.count) group += to_float(it.rows[size_t(row) * it.columns + column]);
+                const int row = first + i * groups;
+                if (row < it.count) its += to_float(it.rows[size_t(row) * it.columns + column]);
             }
-            sum += group;
+            sum += its;
         }
     }
-    parts[WARP][LANE] = sum;
+    parts[group][in_block] = sum;
     barrier();
-    if (WARP == 0 && column < it.columns) {
-        for (int warp = 1; warp < WARPS; ++warp) sum += parts[warp][LANE];
+    if (group == 0 && column < it.columns) {
+        for (int other = 1; other < groups; ++other) sum += parts[other][in_block];
         it.sums[column] = it.adds ? it.sums[column] + sum : sum;
     }
 }

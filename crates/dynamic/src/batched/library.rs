@@ -18,6 +18,8 @@ const ROWS: usize = 8;
 const COLUMNS: usize = 2;
 /// The side of a tile of the other kernels.
 const TILE: usize = 32;
+/// The columns that a block of `sum_rows` sums.
+const SUM_COLUMNS: usize = 8;
 
 /// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows.
 const FEW: usize = 64;
@@ -244,7 +246,7 @@ impl Library {
         let parameters =
             RowSums { rows, sums: sum.to, count: count as i32, columns: columns as i32, adds: sum.adds.into() };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.sum_rows, stream, [columns.div_ceil(32), 1], parameters) }
+        unsafe { Self::launch(&self.sum_rows, stream, [columns.div_ceil(SUM_COLUMNS), 1], parameters) }
     }
 
     /// Adds rows to those of a table that indices name.

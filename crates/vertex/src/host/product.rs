@@ -173,11 +173,20 @@ pub(super) fn sum_rows<C: Real>(threads: usize, rows: Rows<C>, first: usize, to:
         rayon::join(|| sum_rows(half, rows, first, left, adds), || sum_rows(threads - half, rows, middle, right, adds));
         return;
     }
+    // Sums of sums: a long sum of single numbers would round each to the size of the whole.
+    const GROUP: usize = 16;
     if !adds {
         to.fill(C::ZERO);
     }
-    for row in 0..rows.count {
-        to.iter_mut().zip(&rows.row(row)[first..]).for_each(|(to, number)| *to += *number);
+    for (part, to) in to.chunks_mut(LEAST).enumerate() {
+        let first = first + part * LEAST;
+        for group in (0..rows.count).step_by(GROUP) {
+            let mut sums = [C::ZERO; LEAST];
+            for row in group..rows.count.min(group + GROUP) {
+                sums.iter_mut().zip(&rows.row(row)[first..][..to.len()]).for_each(|(sum, number)| *sum += *number);
+            }
+            to.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
+        }
     }
 }
 
