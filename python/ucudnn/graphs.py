@@ -322,27 +322,17 @@ class Batch:
         chosen = graphs._checked(ids).clone()  # the caller's tensor may change, and nets read the numbers later
         if len(chosen) == 0:
             raise Refused("ids: a batch has at least one graph")
-        first, end = graphs._first_vertex[chosen], graphs._first_vertex[chosen + 1]
-        vertices = _ranges(first, end - first)
-        rows = vertices
-        if graphs._rows is not None:
-            first_row = graphs._first_row[chosen]
-            rows = _ranges(first_row, graphs._first_row[chosen + 1] - first_row)
-        children = int((graphs._first_child[end] - graphs._first_child[first]).sum())
-        self._set(graphs, chosen, vertices, rows, _starts(end - first), children)
+        self._set(graphs, chosen)
 
-    def _set(self, graphs, ids, vertices, rows, offsets, children):
-        self._prepare(graphs, ids, (len(ids), len(vertices), children, int(offsets.diff().max())))
-        #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
-        self.vertices: torch.Tensor = vertices
-        #: [rows of the batch] The number of each input row among those of all graphs: `words[batch.rows]`.
-        self.rows: torch.Tensor = rows
-        #: [graphs + 1] The first vertex of each graph in the batch, and the number of all.
-        self.offsets: torch.Tensor = offsets
+    def _set(self, graphs, ids):
+        self._number = BATCHES.keep(Prepared(graphs, ids, _sizes(graphs, ids)))
         self._graphs, self._ids = graphs, ids
-
-    def _prepare(self, graphs, ids, sizes):
-        self._number = BATCHES.keep(Prepared(graphs, ids, sizes))
+        #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
+        self.vertices: torch.Tensor = _of_graphs(graphs._first_vertex, ids)
+        #: [rows of the batch] The number of each input row among those of all graphs: `words[batch.rows]`.
+        self.rows: torch.Tensor = self.vertices if graphs._rows is None else _of_graphs(graphs._first_row, ids)
+        #: [graphs + 1] The first vertex of each graph in the batch, and the number of all.
+        self.offsets: torch.Tensor = _offsets(graphs, ids)
 
     # Tensors as long as inputs and outputs have rows.
 
@@ -380,11 +370,28 @@ class Batch:
 
 def _batch_again(graphs, vertices, rows):
     made = Batch.__new__(Batch)
-    vertices = _tensor(vertices, torch.int64)
-    rows = vertices if rows is None else _tensor(rows, torch.int64)
-    ids = torch.arange(len(graphs))
-    made._set(graphs, ids, vertices, rows, graphs._first_vertex.clone(), len(graphs._children))
+    made._set(graphs, torch.arange(len(graphs)))
+    # The numbers among those of all graphs that there were.
+    made.vertices = _tensor(vertices, torch.int64)
+    made.rows = made.vertices if rows is None else _tensor(rows, torch.int64)
     return made
+
+
+def _of_graphs(starts, ids):
+    """The numbers of the vertices of graphs, or of their rows."""
+    return _ranges(starts[ids], starts[ids + 1] - starts[ids])
+
+
+def _offsets(graphs, ids):
+    return _starts(graphs._first_vertex[ids + 1] - graphs._first_vertex[ids])
+
+
+def _sizes(graphs, ids):
+    """Graphs, vertices, slots, and no fewer levels than there are."""
+    first, end = graphs._first_vertex[ids], graphs._first_vertex[ids + 1]
+    counts = end - first
+    children = int((graphs._first_child[end] - graphs._first_child[first]).sum())
+    return len(ids), int(counts.sum()), children, int(counts.max())
 
 
 class StaticBatch(Batch):
@@ -400,7 +407,7 @@ class StaticBatch(Batch):
         #: The number of rows of inputs and outputs.
         self.most_vertices: int = self._most[1]
         self._all_rows = torch.empty(self.most_vertices, dtype=torch.int64)
-        self._number = None
+        self._prepared = None
         self._choose(graphs, ids)
 
     @property
@@ -420,15 +427,31 @@ class StaticBatch(Batch):
         """
         self._choose(self._graphs, ids)
 
-    def _prepare(self, graphs, ids, sizes):
-        names = ("graphs", "vertices", "children")
-        for name, size, most in zip(names, sizes, self._most):  # no graph has more levels
-            if size > most:
-                raise Refused(f"the batch has {size} {name}; it was made for at most {most}")
-        if self._number is None:
-            self._number = BATCHES.keep(Prepared(graphs, ids, self._most, is_static=True))
+    def _set(self, graphs, ids):
+        if self._prepared is None or not self._prepared.is_checked():
+            for name, size, most in zip(("graphs", "vertices", "children"), _sizes(graphs, ids), self._most):
+                if size > most:
+                    raise Refused(f"the batch has {size} {name}; it was made for at most {most}")
+        if self._prepared is None:
+            self._prepared = Prepared(graphs, ids, self._most, is_static=True)
+            self._number = BATCHES.keep(self._prepared)
         else:
-            BATCHES.find(self._number).set(ids)
+            self._prepared.set(ids)
+        self._graphs, self._ids = graphs, ids
+
+    # As those of other batches. They are seldom wanted each time.
+
+    @property
+    def vertices(self) -> torch.Tensor:
+        return _of_graphs(self._graphs._first_vertex, self._ids)
+
+    @property
+    def rows(self) -> torch.Tensor:
+        return self.vertices if self._graphs._rows is None else _of_graphs(self._graphs._first_row, self._ids)
+
+    @property
+    def offsets(self) -> torch.Tensor:
+        return _offsets(self._graphs, self._ids)
 
 
 class Prepared:
@@ -439,6 +462,10 @@ class Prepared:
         #: Graphs, vertices, slots, and no fewer levels than there are. Of a static batch, the most.
         self.sizes = sizes
         self.of = {}
+
+    def is_checked(self):
+        """Whether the library refuses more than the sizes: a net that is not static may take more."""
+        return any(native.is_static for native in self.of)
 
     def set(self, ids):
         """Other graphs."""

@@ -303,7 +303,7 @@ class _Native:
     """A net of the library's: of one type of tensors, on one device, for batches up to some sizes."""
 
     def __init__(self, declaration, dtype, is_training, place, maxima):
-        self.maxima, self.place = maxima, place
+        self.maxima, self.place, self.is_static = maxima, place, "isStatic" in place.fields
         with place.entered():
             self.handle = declaration.made(dtype, is_training, place, maxima)
         weakref.finalize(self, _library.call, "DestroyVertexNet", self.handle).atexit = False
@@ -324,6 +324,8 @@ class _Native:
         with self.place.entered():
             _library.call("SetGraphBatch", batch.handle, graphs._handle, ids.data_ptr(), len(ids),
                           self.place.stream())  # fmt: skip
+        if self.is_static and batch.workspace:
+            return  # always the same
         workspace, reserve = ctypes.c_size_t(), ctypes.c_size_t()
         sizes = (ctypes.byref(workspace), ctypes.byref(reserve))
         _library.call("GetVertexNetMemorySize", self.handle, batch.handle, *sizes)
