@@ -214,6 +214,7 @@ fn bad_values_are_one_warning_each() {
         ("UCUDNN_TUNE_BYTES", "1XiB"),
         ("UCUDNN_NUMERICS", "exact"),
         ("UCUDNN_CHECK", "yes"),
+        ("UCUDNN_DYNAMIC", "eager"),
         ("UCUDNN_FAULT", "panic"),
     ];
     for (name, value) in bad {

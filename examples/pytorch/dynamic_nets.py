@@ -202,7 +202,7 @@ def compare(net, methods, options):
     torch.manual_seed(SEED)
     model = net.model(options.hidden).to(options.device)
     everyone = chosen(methods, options.methods, options.device)
-    ours = [method for method in everyone if method.name.startswith(OURS)]
+    ours = [method for method in everyone if timing.is_ours(method.name)]
     if ours and not is_supported(net, model, options):
         everyone = [method for method in everyone if method not in ours]
     if not everyone:

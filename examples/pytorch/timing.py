@@ -123,18 +123,22 @@ def row(count, everyone):
         found["ms"][method.name] = [1e3 * time for time in statistics.quantiles(method.times, n=4)]
         if method.preparing:
             found["prepare"][method.name] = 1e3 * statistics.median(method.preparing)
-    ours = found["ms"].get(OURS)
-    for name, quartiles in found["ms"].items():
-        if ours and name != OURS:
-            found["ratio"][name] = quartiles[1] / ours[1]
+    for ours in filter(is_ours, found["ms"]):
+        others = {name: quartiles[1] for name, quartiles in found["ms"].items() if not is_ours(name)}
+        found["ratio"][ours] = {name: other / found["ms"][ours][1] for name, other in others.items()}
     return found
+
+
+def is_ours(name):
+    return name.startswith(OURS)
 
 
 def show(found):
     """Prints the figures of a batch size."""
     cells = [f"{name} {middle:9.3f} ({low:.2f} to {high:.2f})" for name, (low, middle, high) in found["ms"].items()]
     print(f"batch {found['batch']:3}, ms: " + ", ".join(cells))
-    if found["ratio"]:
-        print("   times as fast as " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in found["ratio"].items()))
+    for ours, ratios in found["ratio"].items():
+        if ratios:
+            print(f"   {ours}: times as fast as " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
     print("   making a batch, ms: " + ", ".join(f"{name} {time:.3f}" for name, time in found["prepare"].items()))
     sys.stdout.flush()

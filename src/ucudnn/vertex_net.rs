@@ -13,9 +13,10 @@ use super::descriptions::write_text;
 use super::handles::Handles;
 use super::refusals::{Refusals, check, null};
 use super::vertex_arguments::{self, Call, Kind, Sizes, ucudnnVertexNetArguments_t};
-use dynamic::{DeviceBatch, Gradients, Inputs, Options};
+use dynamic::{DeviceBatch, Gradients, Inputs, Options, Without};
 use gpu::{Element, Entered};
 use guest::refusal::Refusal;
+use guest::settings::Dynamic;
 use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{
     Arity, Declaration, Function, MOST_FUNCTIONS, MOST_OPERATIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES,
@@ -511,7 +512,12 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
             let element = Element::of(given.dataType);
             let element =
                 element.ok_or_else(|| unsupported("dataType is double; on a device, nets are of other types"))?;
-            let options = Options { element, is_training, tf32: given.allowTf32 != 0, is_static };
+            let without = match guest::settings::get().dynamic {
+                Dynamic::Auto | Dynamic::Batched => Without::Nothing,
+                Dynamic::Unfused => Without::Fusion,
+                Dynamic::Unbatched => Without::Batching,
+            };
+            let options = Options { element, is_training, tf32: given.allowTf32 != 0, is_static, without };
             Runs::OnDevice(Box::new(on_device(&checked, options)?))
         };
         let made = NETS.keep(VertexNet { runs, maxima, loss_push });

@@ -99,6 +99,8 @@ static void fields_of_nets(void) {
     NET_REFUSED(description.maxLevels, 0, BAD_PARAM, "a maximum of 0 levels; 1 to 16777216 are accepted");
     NET_REFUSED(description.hostThreads, -1, BAD_PARAM, "hostThreads is -1; 0 to 4096 are accepted");
     NET_REFUSED(description.hostThreads, 4097, BAD_PARAM, "hostThreads is 4097; 0 to 4096 are accepted");
+    NET_REFUSED(description.isStatic, 1, BAD_PARAM,
+                "isStatic and isOnHost are not 0; only runs on a device are captured");
 }
 
 /* Function 1 begins with a pull, two pairs of gather and concat, a product, and slice and sigmoid. */
@@ -246,6 +248,18 @@ static void batches(void) {
     /* The batch is as it was. */
     DYNAMIC_OK(ucudnnGetGraphBatchSizes(run.batch, sizes));
     REQUIRE(memcmp(sizes, &run.sizes, sizeof *sizes) == 0, "the batch has changed");
+    REFUSED(ucudnnGetGraphsSizes(NULL, sizes), BAD_PARAM_NULL_POINTER, "graphs is null");
+    REFUSED(ucudnnGetGraphsSizes(run.graphs, NULL), BAD_PARAM_NULL_POINTER, "sizes is null");
+    REFUSED(ucudnnGetGraphsSizes((ucudnnGraphs_t)(void *)run.handle, sizes), BAD_PARAM,
+            "graphs is no set of graphs, or was destroyed");
+    REQUIRE(memcmp(sizes, &run.sizes, sizeof *sizes) == 0, "sizes were written");
+    /* A batch of all graphs, each once, has what they have. */
+    long long both[2] = {0, 1};
+    DYNAMIC_OK(ucudnnSetGraphBatch(run.batch, run.graphs, both, 2, NULL));
+    DYNAMIC_OK(ucudnnGetGraphBatchSizes(run.batch, sizes));
+    DYNAMIC_OK(ucudnnGetGraphsSizes(run.graphs, sizes + 1));
+    REQUIRE(memcmp(sizes, sizes + 1, sizeof *sizes) == 0, "graphs have other sizes than a batch of them");
+    DYNAMIC_OK(ucudnnSetGraphBatch(run.batch, run.graphs, run.ids, run.count, NULL));
 }
 
 /* Graphs that are sound, and that the net does not take. */

@@ -1,6 +1,7 @@
 //! Results against double precision.
 
 use super::program;
+use crate::command::Installed;
 use crate::hostdnn::has_emulator;
 
 /// The most that an error may be, in roundings of the type and of each number on the way to it.
@@ -34,6 +35,29 @@ fn random_nets_are_exact_on_a_device() {
         let (_, errors) = line.split_once('|').unwrap();
         let errors: Vec<f64> = errors.split(' ').map(|error| error.parse().unwrap()).collect();
         assert!(errors.len() == 4 && errors.iter().all(|error| *error <= MOST_ROUNDINGS_ON_A_DEVICE), "{line}");
+    }
+}
+
+/// Each net on a device is a line of the report, which the command shows.
+#[test]
+fn nets_on_a_device_are_reported() {
+    if !has_emulator() {
+        return;
+    }
+    let command = Installed::new("dynamic-report");
+    let report = command.path("nets.jsonl");
+    let file = report.to_str().unwrap();
+    program("dynamic_random").plain(&["5", "2", "device"], &[("UCUDNN_REPORT", file), ("UCUDNN_DYNAMIC", "unfused")]);
+    let text = std::fs::read_to_string(&report).unwrap();
+    let events: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let nets: Vec<_> = events.iter().filter(|event| event["event"] == "dynamic").collect();
+    assert_eq!(nets.len(), 2, "{text}");
+    let shown = command.run(&["report", file]);
+    for net in nets {
+        assert_eq!(net["chosen"], "batched, 0 fused, without fusion");
+        assert!(net["text"].as_str().unwrap().contains("function"), "{net}");
+        let line = format!("{}: {}", net["net"].as_str().unwrap(), net["chosen"].as_str().unwrap());
+        assert!(shown.contains(&line), "{shown}");
     }
 }
 

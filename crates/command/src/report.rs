@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
-            "exploring": report.exploring.len(), "unknown": report.unknown,
+            "nets": report.nets, "exploring": report.exploring.len(), "unknown": report.unknown,
         });
         return output::print(&format!("{whole:#}\n"));
     }
@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref(), width)).collect();
     if !report.networks.is_empty() {
         parts.push(recurrent::text_of(&report.networks, width));
-    } else if decisions.is_empty() {
+    } else if decisions.is_empty() && report.nets.is_empty() {
         let what = "no convolution that can be divided and no recurrent network that ours can run";
         parts.push(format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// A report's other results.
 fn also(report: &lines::Report) -> String {
-    let mut said = String::new();
+    let mut said: String = report.nets.iter().map(|net| format!("{net}\n")).collect();
     if !report.timed.is_empty() {
         said += &format!("{} micro-configurations were measured.\n", report.timed.len());
     }

@@ -9,6 +9,7 @@
 mod batched;
 pub mod emit;
 mod memory;
+mod report;
 
-pub use batched::{DeviceBatch, Gradients, Inputs, Net, Options, Unsupported};
+pub use batched::{DeviceBatch, Gradients, Inputs, Net, Options, Unsupported, Without};
 pub use memory::Bytes;

@@ -84,6 +84,19 @@ pub enum Rnn {
     Force,
 }
 
+/// What runs nets of vertex functions on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dynamic {
+    /// What is fastest.
+    Auto,
+    /// The batched executor, level by level.
+    Batched,
+    /// The same with a kernel for each operation, to measure what fusion is worth.
+    Unfused,
+    /// The same with eager and lazy products level by level too, to measure what products of whole batches are worth.
+    Unbatched,
+}
+
 /// One row of the table. docs/settings.md documents each row, and a test compares the two.
 pub struct Variable {
     /// The variable's name.
@@ -109,6 +122,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
+    Variable { name: DYNAMIC, values: "`auto`, `batched`, `unfused`, `unbatched`" },
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
@@ -129,6 +143,7 @@ const NUMERICS: &str = "UCUDNN_NUMERICS";
 const CHECK: &str = "UCUDNN_CHECK";
 const RNN: &str = "UCUDNN_RNN";
 const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
+const DYNAMIC: &str = "UCUDNN_DYNAMIC";
 /// Where the real cuDNN is; read by `cudnn::library`, which may run before settings do.
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 /// The log's filter, which a command sets for itself.
@@ -171,6 +186,8 @@ pub struct Settings {
     pub rnn: Rnn,
     /// How many of the configurations that the performance model ranks best are compiled and timed; 1 or more.
     pub rnn_top_k: usize,
+    /// What runs nets of vertex functions on a device.
+    pub dynamic: Dynamic,
     /// The log filter, in env_logger's syntax.
     pub log: String,
     /// The path of the report of decisions, one JSON object a line.
@@ -212,6 +229,7 @@ impl Default for Settings {
             check: false,
             rnn: Rnn::Auto,
             rnn_top_k: 5,
+            dynamic: Dynamic::Auto,
             log: "warn".into(),
             report: None,
             fault: None,
@@ -291,6 +309,17 @@ impl Settings {
             rnn_top_k: reader.parse(RNN_TOP_K, default.rnn_top_k, "a number, 1 or more", |text| {
                 text.parse().ok().filter(|&k| k > 0)
             }),
+            dynamic: reader.parse(
+                DYNAMIC,
+                default.dynamic,
+                "auto, batched, unfused or unbatched",
+                one_of(&[
+                    ("auto", Dynamic::Auto),
+                    ("batched", Dynamic::Batched),
+                    ("unfused", Dynamic::Unfused),
+                    ("unbatched", Dynamic::Unbatched),
+                ]),
+            ),
             log: reader.parse(LOG, default.log, "an env_logger filter, such as info or off", |text| {
                 env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
             }),

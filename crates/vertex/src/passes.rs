@@ -19,6 +19,8 @@ pub enum Grain {
     /// An element of a row. What needs a row's other elements has a pass of its own, and results leave where they are
     /// made.
     Element,
+    /// Likewise, by a single operation: each has a pass of its own. This shows what fusion is worth.
+    Operation,
 }
 
 /// The frames of a kind. Products and reductions read one frame and write another, so that one can be borrowed for
@@ -369,7 +371,7 @@ impl Grain {
         use Op::*;
         matches!(op, Matmul | MatmulTransposed | SumChildren | MeanChildren | MaxChildren | SoftmaxChildren)
             || matches!(op, MaxGradient | Accumulate | AccumulateBias | AccumulateRow)
-            || (self == Self::Element && matches!(op, Softmax | Sum))
+            || (self != Self::Row && matches!(op, Softmax | Sum))
     }
 }
 
@@ -513,6 +515,9 @@ impl Builder<'_> {
                 |input: &Value| self.is_done[*input] || self.operations[*input].op.is_load() || members.contains(input);
             if is_of_domain && !self.grain.has_own_pass(operation.op) && operation.inputs().iter().all(is_there) {
                 members.push(place);
+                if self.grain == Grain::Operation {
+                    break;
+                }
             }
         }
         if members.is_empty() && to_copy.is_empty() {

@@ -32,6 +32,8 @@ pub struct Report {
     pub kept: (usize, usize),
     /// Recurrent networks, in the order of their first lines.
     pub networks: Vec<recurrent::Decision>,
+    /// Nets of vertex functions, and what runs each.
+    pub nets: Vec<String>,
     /// How often each problem, by text and limit, was being explored when the report was written.
     pub exploring: HashMap<(String, Option<usize>), usize>,
     /// The number of lines with events unknown to this version.
@@ -167,6 +169,9 @@ impl Report {
             }
             "rnn" => {
                 put(&mut self.networks, recurrent::Decision::from_fields(&fields)?, |decision| &decision.spec);
+            }
+            "dynamic" => {
+                put(&mut self.nets, format!("{}: {}", fields.text("net")?, fields.text("chosen")?), |net| net);
             }
             // These lines say that nothing could be compared.
             "checked" | "kept" => {}

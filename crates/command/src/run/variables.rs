@@ -50,6 +50,10 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
              [default: auto]",
         ),
         "UCUDNN_RNN_TOP_K" => ("NUMBER", "How many of their configurations are compiled and timed [default: 5]"),
+        "UCUDNN_DYNAMIC" => (
+            "auto|batched|unfused|unbatched",
+            "What runs nets of vertex functions on a GPU; the last two leave a part out, to measure it [default: auto]",
+        ),
         "UCUDNN_CUDNN_LIBRARY" => ("FILE", "The real cuDNN, where it is not found by itself"),
         "UCUDNN_LOG" => ("FILTER", "What is logged: warn, info, debug or any env_logger filter [default: warn]"),
         "UCUDNN_REPORT" => ("FILE", "Write what is chosen to this file, for `ucudnn report` and `ucudnn plot`"),

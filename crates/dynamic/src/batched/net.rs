@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
+use std::time::Instant;
 
 use gpu::jit::Function;
 use gpu::{Device, Element, Recorder};
@@ -15,6 +16,7 @@ use vertex::stages::Way;
 use super::library::Library;
 use crate::emit::{Kernel, Kernels, MOST_POINTERS, emit};
 use crate::memory::{Bytes, Layout, Sizes};
+use crate::report::{self, Made};
 
 /// A net that cannot run on this device: why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub struct Net {
     pub(super) tf32: bool,
     /// Each run launches what the largest batch needs, so that a captured one serves any batch.
     pub(super) is_static: bool,
+    pub(super) without: Without,
     up: OneWay,
     /// The way down; `None` without training.
     down: Option<OneWay>,
@@ -65,6 +68,19 @@ pub struct Options {
     /// Runs may be captured into a CUDA graph, whose replays run whatever the batch then holds. All runs then launch what
     /// the largest batch needs.
     pub is_static: bool,
+    /// What is left out.
+    pub without: Without,
+}
+
+/// A part of the executor that is left out, to measure what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Without {
+    /// All is there.
+    Nothing,
+    /// Each operation has a kernel (Cavs, section 3.5).
+    Fusion,
+    /// Eager and lazy products are computed level by level (Cavs, section 3.4). A static net has them for whole batches.
+    Batching,
 }
 
 /// The kernels of a pass.
@@ -88,11 +104,13 @@ impl Net {
     /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
     /// time.
     pub fn new(net: &function::Net, device: Device, options: Options) -> Result<Self, Unsupported> {
-        let Options { element, is_training, tf32, is_static } = options;
+        let begin = Instant::now();
+        let Options { element, is_training, tf32, is_static, without } = options;
+        let grain = if without == Without::Fusion { Grain::Operation } else { Grain::Element };
         let (mut forward, mut backward) = (vec![], vec![]);
         let (mut pushed, mut pulled) = (vec![], vec![]);
         for (kind, function) in net.declaration().functions.iter().enumerate() {
-            let plan = |operations: &[Operation], way| passes(net, kind, operations, way, Grain::Element);
+            let plan = |operations: &[Operation], way| passes(net, kind, operations, way, grain);
             pushed.push(results(&function.operations, Op::Push));
             if !is_training {
                 forward.push(plan(&function.operations, Way::Forward));
@@ -130,7 +148,7 @@ impl Net {
         };
         let load_both = |Kernels { own, fused }: Kernels| {
             // A device with less shared memory does without.
-            let fused = fused.and_then(|fused| load(fused).ok());
+            let fused = fused.filter(|_| without != Without::Fusion).and_then(|fused| load(fused).ok());
             own.map(&load).transpose().map(|own| Launched { own, fused })
         };
         let mut ways = emitted.kernels.into_iter().map(|kinds| {
@@ -141,18 +159,27 @@ impl Net {
         let mut next = || ways.next().expect("two ways").map_err(failed);
         let (of_forward, of_backward) = (next()?, next()?);
         let library = Library::of_device(device, element).map_err(failed)?;
-        Ok(Self {
+        let made = Self {
             net: net.clone(),
             device,
             ordinal: device.ordinal(),
             element,
             tf32,
             is_static,
+            without,
             up: OneWay { passes: forward, kernels: of_forward, results: pushed },
             down: is_training.then_some(OneWay { passes: backward, kernels: of_backward, results: pulled }),
             library,
             recorder: Recorder::new(device),
-        })
+        };
+        report::made(&Made {
+            declaration: net.declaration(),
+            is_training,
+            device: made.ordinal,
+            chosen: made.configuration(),
+            time: begin.elapsed(),
+        });
+        Ok(made)
     }
 
     /// The net.
@@ -174,7 +201,14 @@ impl Net {
     pub fn configuration(&self) -> String {
         let ways = [Some(&self.up), self.down.as_ref()];
         let kernels = ways.into_iter().flatten().flat_map(|way| way.kernels.iter().flatten().flatten());
-        format!("batched, {} fused", kernels.filter(|kernels| kernels.fused.is_some()).count())
+        let fused = kernels.filter(|kernels| kernels.fused.is_some()).count();
+        let is_static = if self.is_static { ", static" } else { "" };
+        let without = match self.without {
+            Without::Nothing => "",
+            Without::Fusion => ", without fusion",
+            Without::Batching => ", without products of whole batches",
+        };
+        format!("batched, {fused} fused{is_static}{without}")
     }
 
     /// The number of the device.

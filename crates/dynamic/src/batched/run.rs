@@ -12,7 +12,7 @@ use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, Range};
 use super::library::{AddedRows, LevelProduct, ReadersSums, Sum};
-use super::net::{BatchSizes, Net, OneWay, transposed};
+use super::net::{BatchSizes, Net, OneWay, Without, transposed};
 use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::{Layout, ROWS_OF_PRODUCTS};
 
@@ -269,10 +269,14 @@ impl<'a> Run<'a> {
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn stages(&mut self) -> Result<(), Error> {
+        if self.net.without == Without::Batching && !self.net.is_static {
+            // SAFETY: the caller's promise.
+            return unsafe { self.blocks(&Stage::ALL) };
+        }
         for stage in Stage::ALL {
             if stage == Stage::Path {
                 // SAFETY: the caller's promise.
-                unsafe { if self.net.is_static { self.all_levels() } else { self.blocks() } }?;
+                unsafe { if self.net.is_static { self.all_levels() } else { self.blocks(&[stage]) } }?;
                 continue;
             }
             for kind in 0..self.its.passes.len() {
@@ -283,18 +287,20 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The path, block by block.
+    /// Some stages, block by block.
     ///
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn blocks(&mut self) -> Result<(), Error> {
+    unsafe fn blocks(&mut self, stages: &[Stage]) -> Result<(), Error> {
         let batch = self.batch;
         let count = batch.blocks().len();
         for place in 0..count {
             let block = &batch.blocks()[if self.way == Way::Forward { place } else { count - 1 - place }];
             let at = At { range: Range::of_block(block), script: std::ptr::null(), is_all: false };
-            // SAFETY: the caller's promise.
-            unsafe { self.range(Stage::Path, block.kind, at) }?;
+            for stage in stages {
+                // SAFETY: the caller's promise.
+                unsafe { self.range(*stage, block.kind, at) }?;
+            }
         }
         Ok(())
     }
@@ -533,9 +539,10 @@ impl<'a> Run<'a> {
             Work::AccumulateRow { parameter, input, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
                 let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                let rows_of_kind = self.arrays.all_of(self.batch, kind).rows.cast::<i32>();
                 let added = AddedRows {
                     rows,
-                    rows_of_kind: self.arrays.all_of(self.batch, kind).rows,
+                    rows_of_kind: rows_of_kind.wrapping_add(range.row_of_kind as usize).cast(),
                     script,
                     pulled: self.arrays.array(GraphArray::Pulled),
                     indices: self.inputs.pulls[input],

@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_dynamic::{DeviceBatch, Gradients, Inputs, Net, Options};
+use ucudnn_dynamic::{DeviceBatch, Gradients, Inputs, Net, Options, Without};
 use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{self, Declaration};
 use vertex::graphs::Graphs;
@@ -33,8 +33,10 @@ fn random_nets_emulated_as_the_oracle() {
     for number in 0..NETS {
         let case = cases().new_tree(&mut runner).unwrap().current();
         let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
-        for is_static in [false, true] {
-            if check(&case, element, number, is_static).is_none() {
+        let with_all = [false, true].map(|is_static| options(element, is_static));
+        let part = [Without::Fusion, Without::Batching][number / 3 % 2];
+        for options in [with_all[0], with_all[1], Options { without: part, ..with_all[0] }] {
+            if check(&case, number, options).is_none() {
                 return;
             }
         }
@@ -64,13 +66,13 @@ fn tree_lstms_emulated_as_the_oracle() {
         let fused = if hidden % 4 == 0 { 7 } else { 2 };
         assert_eq!(made.configuration(), format!("batched, {fused} fused"));
         for is_static in [false, true] {
-            check(&case, element, number, is_static);
+            check(&case, number, options(element, is_static));
         }
     }
 }
 
 fn options(element: Element, is_static: bool) -> Options {
-    Options { element, is_training: true, tf32: false, is_static }
+    Options { element, is_training: true, tf32: false, is_static, without: Without::Nothing }
 }
 
 /// Memory that holds NaN at first.
@@ -107,7 +109,8 @@ fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize) -> [Ba
 }
 
 /// Compares a run with the oracle. `None` where there is no compiler.
-fn check(case: &Case, element: Element, number: usize, is_static: bool) -> Option<()> {
+fn check(case: &Case, number: usize, options: Options) -> Option<()> {
+    let Options { element, is_static, .. } = options;
     let net = function::Net::new(case.declaration.clone()).unwrap();
     let policy = if is_static || number.is_multiple_of(2) { Policy::Height } else { Policy::Ratio };
     let more = if is_static { (case.seed % 3) as usize } else { 0 };
@@ -134,7 +137,7 @@ fn check(case: &Case, element: Element, number: usize, is_static: bool) -> Optio
         }
     }
 
-    let made = Net::new(&net, Device::Host, options(element, is_static)).map_err(|why| why.to_string());
+    let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
     let made = emulated::compiled(made)?;
     let kinds = case.declaration.functions.len();
     let mut arrays = DeviceBatch::new(Device::Host, &batch.maxima(), kinds, is_static).unwrap();
@@ -164,7 +167,7 @@ fn check(case: &Case, element: Element, number: usize, is_static: bool) -> Optio
     };
     // SAFETY: all arrays are as long as the net and the batch say.
     unsafe { made.forward(of_launches, &arrays, inputs, ptr::null_mut()) }.unwrap();
-    let what = format!("{number}, {element:?}, static: {is_static}: {case:?}");
+    let what = format!("{number}, {options:?}: {case:?}");
     for (push, expected) in pushes.iter().zip(&expected.pushes) {
         compare(&read(push, element, expected.len()), expected, element, &format!("outputs of {what}"));
     }

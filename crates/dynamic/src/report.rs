@@ -1,0 +1,33 @@
+//! What runs a net: a line of the log, and one of the report (`UCUDNN_REPORT`).
+
+use std::time::Duration;
+
+use serde_json::json;
+use vertex::function::Declaration;
+
+/// A net that was made.
+pub struct Made<'a> {
+    pub declaration: &'a Declaration,
+    pub is_training: bool,
+    /// The number of the device.
+    pub device: i32,
+    /// What runs it.
+    pub chosen: String,
+    /// How long that took.
+    pub time: Duration,
+}
+
+/// Reports a net.
+pub fn made(net: &Made) {
+    let Made { declaration, is_training, device, chosen, time } = net;
+    let numbers: usize = declaration.parameters.iter().map(|size| size.elements()).sum();
+    let name = format!("a net of {} vertex functions and {numbers} parameters", declaration.functions.len());
+    let seconds = time.as_secs_f64();
+    log::info!("{name}: {chosen}, made in {seconds:.2} s");
+    guest::report::write(|| {
+        json!({
+            "event": "dynamic", "net": name, "training": is_training, "device": device, "chosen": chosen,
+            "seconds": seconds, "text": declaration.to_string(),
+        })
+    });
+}

@@ -1,0 +1,123 @@
+"""Nets over graphs: exactness, bits, compute-sanitizer, times beside PyTorch's, and what parts of the executor are worth.
+
+In OUT, checks.txt has the checks, table.txt the times and worths, dynamic.svg their picture.
+"""
+
+import json
+import subprocess
+
+from gpu import dynamic_picture, machine
+from gpu.session import Session, ended
+from harness.cudnn import ROOT
+
+NETS = ("tree-lstm", "lstm", "tree-fc", "dag-gru")
+SCRIPT = ROOT / "examples/pytorch/dynamic_nets.py"
+TOOLS = ("memcheck", "synccheck", "racecheck")
+
+
+def add_arguments(parser):
+    machine.add_arguments(parser, "library", out="build/gpu-dynamic", seconds=540)
+    machine.add_arguments(parser, "runs", "python", "host")
+    parser.add_argument("--rounds", type=int, help="batches that are timed of each size [20; with --host 3]")
+
+
+def main(options):
+    session = Session(options, reserve=20)
+    python = machine.required_torch(options)
+    options.device = "cpu" if options.host else "cuda"
+    variables = machine.torch_environment(LD_PRELOAD=options.library, UCUDNN_POLICY="off", UCUDNN_RNN="off",
+                                          PYTHONPATH=ROOT / "python", PYTHONUNBUFFERED=1)  # fmt: skip
+    session.say(f"{options.gpu}; {python}")
+    runs = options.runs or (5 if options.host else 10000)
+    for what, *numbers in (("errors",), ("captured", max(runs // 10, 2)), ("bits", runs)):
+        check(session, options, variables, python, what, numbers)
+    lines = [options.gpu]
+    lines += worths(session, options, variables, python)
+    found = {net: times(session, options, variables, python, net) for net in NETS}
+    for net, (table, text) in found.items():
+        lines += ["", text]
+    (options.out / "table.txt").write_text("\n".join(lines) + "\n")
+    tables = [table for table, _ in found.values() if table]
+    (options.out / "dynamic.svg").write_text(dynamic_picture.draw(tables, options.gpu))
+    if not options.host:
+        for tool in TOOLS:
+            sanitize(session, options, variables, python, tool)
+    print("\n".join([*lines, "", session.checks.read_text()]), end="")
+    session.say(f"everything is in {options.out}")
+    return 1 if session.is_wrong else 0
+
+
+def check(session, options, variables, python, what, numbers):
+    """A check of programs/dynamic_nets.py."""
+    if session.is_over:
+        return session.verdict("skipped", what, "no time left")
+    session.say(what)
+    log = options.out / f"{what}.log"
+    command = machine.program("dynamic_nets", what, options.device, *map(str, numbers), python=python)
+    status = session.run(command, 200, variables, log, subprocess.STDOUT)
+    for line in log.read_text().splitlines():
+        verdict, _, words = line.partition(" ")
+        if verdict in ("right", "WRONG"):
+            session.verdict("ok" if verdict == "right" else verdict, what, words)
+    if status != 0:
+        session.verdict("WRONG", what, ended(status, log))
+
+
+def table(session, options, variables, python, name, *words):
+    """A run of the timing script: its figures, and its text. The figures are None if it did not end."""
+    file, log = options.out / f"{name}.json", options.out / f"{name}.log"
+    file.unlink(missing_ok=True)
+    rounds = options.rounds or (3 if options.host else 20)
+    small = ["--batches", "1,2", "--hidden", "32"] if options.host else []
+    command = [python, "-B", "-W", "ignore", SCRIPT, "--device", options.device, "--rounds", rounds, "--json", file,
+               *words, *small]  # fmt: skip
+    status = session.run(command, 200, variables, log, subprocess.DEVNULL)
+    if status != 0:
+        session.verdict("WRONG", name, ended(status, log))
+        return None, log.read_text()
+    return json.loads(file.read_text()), log.read_text()
+
+
+def times(session, options, variables, python, net):
+    if session.is_over:
+        session.verdict("skipped", net, "no time left")
+        return None, f"{net}: no time left"
+    session.say(f"times of {net}")
+    return table(session, options, variables, python, net, "--net", net)
+
+
+def worths(session, options, variables, python):
+    """What fusion, and products of whole batches, make faster: each is left out in a process of its own, and the times
+    are ratios to eager PyTorch's there."""
+    ratios = {}
+    for dynamic in ("batched", "unfused", "unbatched"):
+        if session.is_over:
+            return ["the worth of parts: no time left"]
+        session.say(f"times of {dynamic}")
+        found, _ = table(session, options, variables | {"UCUDNN_DYNAMIC": dynamic}, python, dynamic,
+                         "--methods", "ucudnn,E", "--batches", "64")  # fmt: skip
+        if not found:
+            return [f"the worth of parts: {dynamic} failed"]
+        ratios[dynamic] = found["rows"][-1]["ratio"]["ucudnn"]["E"]
+    worth = {name: ratios["batched"] / ratio for name, ratio in ratios.items()}
+    return [f"Tree-LSTM, 64 trees: fusion makes it {worth['unfused']:.2f} times as fast, products of whole batches "
+            f"{worth['unbatched']:.2f} times (Cavs: 1.2 each)"]  # fmt: skip
+
+
+def sanitize(session, options, variables, python, tool):
+    """Our kernels under a tool of compute-sanitizer, without PyTorch's."""
+    if session.is_over:
+        return session.verdict("skipped", tool, "no time left")
+    session.say(tool)
+    log = options.out / f"{tool}.log"
+    own = ["--kernel-name", "regex:^(forward_|backward_|few_rows|level_product|clear_tails|any_form|transpose|"
+                            "sum_rows|add_rows|sum_readers|narrow|fill_zeros|input_products)"]  # fmt: skip
+    command = ["compute-sanitizer", "--tool", tool, *own, *machine.program("dynamic_nets", "small", "cuda", python=python)]
+    try:
+        session.run(command, 150, variables, log, subprocess.STDOUT)
+    except OSError as error:
+        return session.verdict("skipped", tool, f"{error.filename}: {error.strerror}")
+    said = log.read_text()
+    is_clean = ("ERROR SUMMARY: 0 errors" in said or "0 hazards" in said) and "right ran" in said
+    summary = [line for line in said.splitlines() if "SUMMARY" in line] or ["no summary"]
+    return session.verdict("ok" if is_clean else "WRONG", tool, summary[-1].strip("= "))
