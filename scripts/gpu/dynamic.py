@@ -112,11 +112,11 @@ def sanitize(session, options, variables, python, tool):
     log = options.out / f"{tool}.log"
     own = ["--kernel-name", "regex:^(forward_|backward_|few_rows|level_product|clear_tails|any_form|transpose|"
                             "sum_rows|add_rows|sum_readers|narrow|fill_zeros|input_products)"]  # fmt: skip
-    command = ["compute-sanitizer", "--tool", tool, *own, *machine.program("dynamic_nets", "small", "cuda", python=python)]
-    try:
-        session.run(command, 150, variables, log, subprocess.STDOUT)
-    except OSError as error:
-        return session.verdict("skipped", tool, f"{error.filename}: {error.strerror}")
+    sanitizer = machine.sanitizer()
+    if not sanitizer:
+        return session.verdict("skipped", tool, "there is no compute-sanitizer")
+    command = [sanitizer, "--tool", tool, *own, *machine.program("dynamic_nets", "small", "cuda", python=python)]
+    session.run(command, 150, variables, log, subprocess.STDOUT)
     said = log.read_text()
     is_clean = ("ERROR SUMMARY: 0 errors" in said or "0 hazards" in said) and "right ran" in said
     summary = [line for line in said.splitlines() if "SUMMARY" in line] or ["no summary"]

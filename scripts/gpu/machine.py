@@ -1,5 +1,6 @@
 """This machine's GPU, cuDNN and Python with PyTorch, and the files to check."""
 
+import glob
 import os
 import pathlib
 import shutil
@@ -84,6 +85,12 @@ def torch_environment(**variables):
     given = environment(**variables)
     given.pop("LD_LIBRARY_PATH", None)
     return given
+
+
+def sanitizer():
+    """compute-sanitizer: on the PATH, or the newest toolkit's; None if there is none."""
+    installed = sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"))
+    return shutil.which("compute-sanitizer") or next(reversed(installed), None)
 
 
 def program(name, *words, python=sys.executable):

@@ -10,9 +10,7 @@ ends with 1 if anything is wrong. OUT then holds
   repeat.jsonl, sanitizer-*.log   the repeated runs; memcheck, synccheck, racecheck
 """
 
-import glob
 import json
-import shutil
 import sys
 
 from gpu import machine
@@ -67,8 +65,7 @@ class Checks(Session):
         # The networks that have floors, then PyTorch's, then the rest.
         self.table(self.seconds * 2 / 5, *FIRST)
         self.pytorch(self.seconds / 4)
-        installed = sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"))
-        if sanitizer := shutil.which("compute-sanitizer") or next(reversed(installed), None):
+        if sanitizer := machine.sanitizer():
             for network in SANITIZED:
                 for tool in TOOLS:
                     self.sanitized(sanitizer, tool, network)
