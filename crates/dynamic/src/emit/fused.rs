@@ -59,9 +59,16 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
         return None;
     };
     let (parameter, is_transposed, x, y) = (*parameter, *is_transposed, *x, *y);
-    let makes_x = |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Store { to, .. } if *to == x));
     let shared_bytes = TILE_ROWS * x.width * size_of::<f32>();
-    let is_fit = before.is_none_or(makes_x) && x.width % 4 == 0 && shared_bytes <= MOST_SHARED && !x.is_of_children;
+    // Blocks do not wait for each other: what one stores, others cannot read.
+    let is_stored = |place: Place| before.is_some_and(|steps| stores(steps, place));
+    let reads_stored =
+        behind.iter().any(|step| matches!(step, Step::Load { from, .. } if *from != y && is_stored(*from)));
+    let is_fit = !reads_stored
+        && before.is_none_or(|steps| stores(steps, x))
+        && x.width % 4 == 0
+        && shared_bytes <= MOST_SHARED
+        && !x.is_of_children;
     if !is_fit || readers(all, y) != 1 {
         return None;
     }
@@ -120,6 +127,11 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     text.line("}");
     let passes = if before.is_some() { 3 } else { 2 };
     Some(Shape { passes, most_rows, is_behind_parents, units, shared_bytes, parameter, is_transposed })
+}
+
+/// A pass stores this place.
+fn stores(steps: &[Step], place: Place) -> bool {
+    steps.iter().any(|step| matches!(step, Step::Store { to, .. } if *to == place))
 }
 
 /// Loads the rows of the tile.

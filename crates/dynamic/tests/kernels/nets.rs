@@ -16,7 +16,7 @@ use vertex::function::{self, Declaration};
 use vertex::graphs::Graphs;
 use vertex::oracle;
 
-use super::case::{Case, Numbers, arrays, cases, graphs};
+use super::case::{Arrays, Case, Numbers, arrays, cases, graphs};
 use super::element::{bytes, epsilon, numbers, rounded};
 use super::tree_lstm;
 
@@ -228,3 +228,46 @@ fn compare(found: &[f64], expected: &[f64], element: Element, what: &str) {
 
 /// Sums are in float, and each value that another kernel reads is rounded: a few of them lie on a way through a net.
 const ROUNDINGS: f64 = 60.0;
+
+/// An LSTM over chains of words, whose rows of a level are few and whose levels are many.
+#[test]
+fn chains_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::chains_emulated_as_the_oracle") {
+        return;
+    }
+    for (number, lengths) in [&[3_usize, 1][..], &[30, 41, 25], &[70; 3]].into_iter().enumerate() {
+        let mut graphs = Arrays { first_vertex: vec![0], first_child: vec![0], ..Arrays::default() };
+        for length in lengths {
+            for vertex in 0..*length as i32 {
+                graphs.children.extend((vertex > 0).then_some(vertex - 1));
+                graphs.first_child.push(graphs.children.len() as i64);
+            }
+            graphs.first_vertex.push(graphs.first_child.len() as i64 - 1);
+        }
+        let ids = (0..lengths.len() as i64).collect();
+        let case = Case { declaration: lstm(12).parse().unwrap(), graphs, ids, seed: number as u64 };
+        for is_static in [false, true] {
+            check(&case, number, options(Element::Float, is_static));
+        }
+    }
+}
+
+/// The canonical text of an LSTM: x and h with h numbers.
+fn lstm(h: usize) -> String {
+    let gates = |sums: usize| {
+        let gate = |number: usize| format!("%{} = slice %{sums}, {}, {h}\n", sums + 1 + number, number * h);
+        (0..4).map(gate).collect::<String>()
+    };
+    format!(
+        "states {h} {h}\nparameters {0}x{h} {0} {0} {0}x{h}\npulls {h}\npushes {h}\nfunction 0:\n%0 = pull 0\n\
+         %1 = matmul P0, %0\n%2 = bias P1, %1\n%3 = bias P2, %2\n{1}%8 = sigmoid %4\n%9 = tanh %6\n%10 = mul %8, %9\n\
+         %11 = sigmoid %7\n%12 = tanh %10\n%13 = mul %11, %12\nscatter 0, %13\nscatter 1, %10\npush 0, %13\n\
+         function 1:\n%0 = pull 0\n%1 = matmul P0, %0\n%2 = bias P1, %1\n%3 = gather 0, 0\n%4 = matmul P3, %3\n\
+         %5 = add %2, %4\n%6 = bias P2, %5\n{2}%11 = sigmoid %7\n%12 = tanh %9\n%13 = mul %11, %12\n\
+         %14 = sigmoid %8\n%15 = gather 0, 1\n%16 = mul %14, %15\n%17 = add %13, %16\n%18 = sigmoid %10\n\
+         %19 = tanh %17\n%20 = mul %18, %19\nscatter 0, %20\nscatter 1, %17\npush 0, %20\n",
+        4 * h,
+        gates(3),
+        gates(6)
+    )
+}
