@@ -2,7 +2,7 @@
 //! cuDNN has no such functions.
 
 use super::boundary::{create_of, destroy, read_array, refer, write};
-use crate::emulator::{Kernel, Launch, Module, Source, seed_of_process};
+use crate::emulator::{Kernel, Launch, Module, Source, next_seed};
 use crate::error::{Error, Result, require};
 use cudnn_abi::*;
 use std::ffi::{CStr, c_char, c_uint, c_void};
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn hostdnnLaunchKernel(
             let cluster = if cluster.is_null() { [1; 3] } else { three(cluster)? };
             let parameters = read_array(arguments, 1)?[0];
             require(!parameters.is_null(), "a kernel's parameters are not null")?;
-            let (grid, block, seed) = (three(grid)?, three(block)?, seed_of_process());
+            let (grid, block, seed) = (three(grid)?, three(block)?, next_seed());
             let launch = Launch { grid, block, cluster, shared_bytes, seed };
             kernel.launch(&launch, parameters)
         }

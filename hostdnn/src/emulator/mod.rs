@@ -17,6 +17,7 @@ mod stacks;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudnn_abi::*;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -173,8 +174,15 @@ impl Kernel {
     }
 }
 
-/// `HOSTDNN_SCHEDULE_SEED`.
-pub fn seed_of_process() -> Option<u64> {
+/// The seed of the process's next launch, from `HOSTDNN_SCHEDULE_SEED`: kernels that are launched many times have another
+/// order each time.
+pub fn next_seed() -> Option<u64> {
+    static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+    let seed = seed_of_process()?;
+    Some(seed.wrapping_add(LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32))
+}
+
+fn seed_of_process() -> Option<u64> {
     static SEED: LazyLock<Option<u64>> = LazyLock::new(|| {
         let text = std::env::var("HOSTDNN_SCHEDULE_SEED").ok()?;
         let seed = text.trim().parse().ok();
