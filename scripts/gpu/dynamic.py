@@ -110,7 +110,7 @@ def sanitize(session, options, variables, python, tool):
         return session.verdict("skipped", tool, "no time left")
     session.say(tool)
     log = options.out / f"{tool}.log"
-    own = ["--kernel-name", "kernel_regex=^(forward_|backward_|few_rows|level_product|clear_tails|any_form|"
+    own = ["--kernel-name", "regex=^(forward_|backward_|few_rows|level_product|clear_tails|any_form|"
                             "transpose|sum_rows|add_rows|sum_readers|narrow|fill_zeros|input_products)"]  # fmt: skip
     sanitizer = machine.sanitizer()
     if not sanitizer:
