@@ -126,13 +126,19 @@ impl Library {
         }
     }
 
-    /// Likewise for the rows that a script counts, at most `rows`.
+    /// Likewise for the rows that a script counts, at most `rows`, by at most so many blocks.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
-    pub unsafe fn multiply_level(&self, stream: Stream, product: LevelProduct, rows: usize) -> Result<(), Error> {
+    pub unsafe fn multiply_level(
+        &self,
+        stream: Stream,
+        product: LevelProduct,
+        rows: usize,
+        most_blocks: usize,
+    ) -> Result<(), Error> {
         let across = (product.columns as usize).div_ceil(WARPS * COLUMNS);
-        let down = rows.div_ceil(ROWS).min((self.most_blocks / 4 / across).max(1));
+        let down = rows.div_ceil(ROWS).min((most_blocks / across).max(1));
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { Self::launch(&self.level_product, stream, [across, down], product) }
     }

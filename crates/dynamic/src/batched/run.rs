@@ -55,6 +55,9 @@ struct At {
     is_all: bool,
 }
 
+/// The rows from which on a level of a static batch is wide.
+const WIDE: usize = 32;
+
 /// The most passes of a stage that a run may leave out.
 const MOST_PASSES: usize = 64;
 
@@ -386,7 +389,19 @@ impl<'a> Run<'a> {
         if at.script.is_null() || at.is_all {
             return at.range.row_count as usize <= shape.most_rows;
         }
-        !shape.is_behind_parents || self.extents[kind].rows / self.batch.maxima().levels <= shape.most_rows
+        !shape.is_behind_parents || self.rows_of_level(kind) <= shape.most_rows
+    }
+
+    /// The rows of a kind that a level of a static batch has on average.
+    fn rows_of_level(&self, kind: usize) -> usize {
+        self.extents[kind].rows / self.batch.maxima().levels
+    }
+
+    /// The blocks of a launch, at most. Most levels of a static batch have far fewer rows than they may: there, blocks
+    /// without rows cost more than ones with several tiles, unless levels are wide.
+    fn most_blocks(&self, kind: usize, at: At) -> usize {
+        let is_narrow = !at.script.is_null() && !at.is_all && self.rows_of_level(kind) < WIDE;
+        self.net.library.most_blocks / if is_narrow { 4 } else { 1 }
     }
 
     /// The matrix of a fused kernel is aligned for quads.
@@ -398,13 +413,12 @@ impl<'a> Run<'a> {
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn launch(&self, kind: usize, kernel: &Kernel, function: &Function, at: At) -> Result<(), Error> {
-        let At { range, script, is_all } = at;
+        let At { range, script, .. } = at;
         let count = if kernel.is_of_children { range.edge_count } else { range.row_count } as usize;
         if count == 0 {
             return Ok(());
         }
-        // Most levels of a static batch have far fewer rows than they may.
-        let most_blocks = self.net.library.most_blocks / if script.is_null() || is_all { 1 } else { 4 };
+        let most_blocks = self.most_blocks(kind, at);
         let (grid, shared_bytes) = match kernel.fused {
             Some(shape) => {
                 let across = shape.units.div_ceil(THREADS as usize / 32);
@@ -502,7 +516,7 @@ impl<'a> Run<'a> {
                         is_of_children: x.is_of_children.into(),
                     };
                     // SAFETY: the caller's promise.
-                    return unsafe { library.multiply_level(stream, level, count) };
+                    return unsafe { library.multiply_level(stream, level, count, self.most_blocks(kind, at)) };
                 }
                 // Rows behind the last one mean nothing, in a frame of one block or of all rows.
                 let is_last = !y.is_whole() || is_all;
