@@ -52,7 +52,6 @@ COMMANDS = {
     "ucudnn plot totals examples/networks/alexnet.csv --batch 128 -o totals.svg": CLONE,
     "ucudnn plot desirable examples/networks/alexnet.csv --batch 128 --layers conv4 --directions BF -o conv4.svg": CLONE,
     "make uninstall PREFIX=$HOME/.local": CLONE,
-    "python examples/pytorch/dynamic_nets.py --device cuda --rounds 20": "needs a GPU",
     "ucudnn plot graphs trees.json -o trees.svg": "needs a file that PyTorch makes; command::plot draws one",
     "make test": LONG,
     "make wheel": "has made the wheel that is installed here",
