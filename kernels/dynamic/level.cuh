@@ -6,6 +6,7 @@
 #include "common/activations.cuh"
 #include "common/device.cuh"
 #include "common/ops.cuh"
+#include "common/quads.cuh"
 
 // The rows of a kind that a launch computes, and their edges. Rows and edges of the batch follow each other from `row`
 // and `edge` on, unless `rows` and `edges` list them. A launch that serves many batches finds its range in the script of
@@ -32,15 +33,7 @@ template <typename Each> __device__ __forceinline__ void for_all_by_warps(unsign
     for (unsigned number = blockIdx.x * warps + WARP; number < count; number += gridDim.x * warps) each(number);
 }
 
-struct alignas(4 * sizeof(Element)) Quad {
-    Element element[4];
-};
-
-__device__ __forceinline__ float4 quad_at(const Element *from) {
-    const Quad quad = *reinterpret_cast<const Quad *>(from);
-    return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
-                       to_float(quad.element[3]));
-}
+__device__ __forceinline__ float4 quad_at(const Element *from) { return in_float(*reinterpret_cast<const Quad *>(from)); }
 
 __device__ __forceinline__ float add_products(float4 x, float4 y, float sum) {
     return fmaf(x.w, y.w, fmaf(x.z, y.z, fmaf(x.y, y.y, fmaf(x.x, y.x, sum))));

@@ -2,24 +2,17 @@
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of tensors. Sums are float.
 #define THREADS 256
+#include "common/tile_products.cuh"
 #include "dynamic/level.cuh"
 
 #define WARPS (THREADS / 32)
-
-// products[row][column] = Σ x[row][k] · weights[column][k]; all are row-major and packed.
-struct FewRows {
-    const Element *x;
-    const Element *weights;
-    float *products;
-    int rows, columns, depth;
-};
 
 // The rows and the columns of which a warp computes products at once.
 #define ROWS 8
 #define COLUMNS 2
 
 // A tile of products. The part of a row that a lane multiplies: quads where all rows are aligned, and else single elements.
-template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const FewRows &it, int first_row) {
+template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const Products &it, int first_row) {
     const int first_column = (blockIdx.x * WARPS + WARP) * COLUMNS;
     float sums[ROWS][COLUMNS] = {};
     const int access = by_quads ? 4 : 1;
@@ -62,7 +55,7 @@ template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const
     }
 }
 
-__device__ __forceinline__ void multiply_tile_of(const FewRows &it, int first_row) {
+__device__ __forceinline__ void multiply_tile_of(const Products &it, int first_row) {
     if (int((blockIdx.x * WARPS + WARP) * COLUMNS) >= it.columns) return;
     const size_t places = size_t(it.x) | size_t(it.weights);
     if (it.depth % 4 == 0 && places % (4 * sizeof(Element)) == 0) {
@@ -72,7 +65,7 @@ __device__ __forceinline__ void multiply_tile_of(const FewRows &it, int first_ro
     }
 }
 
-KERNEL(few_rows, FewRows) { multiply_tile_of(parameters, blockIdx.y * ROWS); }
+KERNEL(few_rows, Products) { multiply_tile_of(parameters, blockIdx.y * ROWS); }
 
 // Likewise for the rows of a level that a script counts. x and the products have all rows of the kind, or the level's.
 struct LevelProduct {
@@ -83,14 +76,37 @@ struct LevelProduct {
     int has_all_x, has_all_products, is_of_children;
 };
 
-KERNEL(level_product, LevelProduct) {
-    const LevelProduct &it = parameters;
+__device__ __forceinline__ Products products_of(const LevelProduct &it) {
     const Range at = *it.script;
     const size_t first = it.is_of_children ? at.edge_of_kind : at.row_of_kind;
-    const FewRows rows = {it.x + (it.has_all_x ? first * it.depth : 0), it.weights,
-                          it.products + (it.has_all_products ? first * it.columns : 0),
-                          it.is_of_children ? at.edge_count : at.row_count, it.columns, it.depth};
-    for (int row = blockIdx.y * ROWS; row < rows.rows; row += gridDim.y * ROWS) multiply_tile_of(rows, row);
+    return {it.x + (it.has_all_x ? first * it.depth : 0), it.weights,
+            it.products + (it.has_all_products ? first * it.columns : 0),
+            it.is_of_children ? at.edge_count : at.row_count, it.columns, it.depth};
+}
+
+KERNEL(level_few_rows, LevelProduct) {
+    const Products all = products_of(parameters);
+    for (int row = blockIdx.y * ROWS; row < all.rows; row += gridDim.y * ROWS) multiply_tile_of(all, row);
+}
+
+// By tiles, for many rows.
+template <typename Multiply> __device__ __forceinline__ void for_tiles(const Products &all, Multiply multiply) {
+    for (int row = blockIdx.y * TILE; row < all.rows; row += gridDim.y * TILE) {
+        multiply(row);
+        barrier(); // nobody reads the shared memory of the last tile any more
+    }
+}
+
+KERNEL(level_square_tiles, LevelProduct) {
+    SHARED(Element, stages);
+    const Products all = products_of(parameters);
+    for_tiles(all, [&](int row) { multiply_square_tile(all, row, blockIdx.x * TILE, stages); });
+}
+
+KERNEL(level_tensor_tiles, LevelProduct) {
+    SHARED(Element, stages);
+    const Products all = products_of(parameters);
+    for_tiles(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
 }
 
 // Zeros behind the last row of two matrices, which a script counts, up to `rows`.
@@ -120,8 +136,6 @@ struct AnyForm {
     int left_row, left_depth, right_depth, right_column;
     int adds;
 };
-
-#define TILE 32
 
 // A block computes a tile; each thread has four products of a column. This is for machines without cublasLt.
 KERNEL(any_form, AnyForm) {

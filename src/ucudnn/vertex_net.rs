@@ -135,7 +135,8 @@ pub struct ucudnnVertexNetDescription_t {
     /// Not 0, on a device: runs may be captured into a CUDA graph, whose replays run whatever batch is set when they
     /// run. All runs of the net, captured or not, then launch what the largest batch needs, so that maxima should be
     /// close to what batches have; inputs and outputs have maxVertices rows, results those behind the batch's as zeros;
-    /// and maxLevels is at most 1,024.
+    /// and maxLevels is at most 1,024. The graphs that a batch is set to first decide which kernels its levels run on:
+    /// any others run too, and those of like size run fastest.
     pub isStatic: c_int,
     /// The number of states, at most 8.
     pub stateCount: c_int,

@@ -13,16 +13,8 @@
 
 #include "common/device.cuh"
 #include "common/ops.cuh"
+#include "common/quads.cuh"
 #include "common/sizes.cuh"
-
-struct alignas(4 * sizeof(Element)) Quad {
-    Element element[4];
-};
-
-__device__ __forceinline__ float4 in_float(const Quad &quad) {
-    return make_float4(to_float(quad.element[0]), to_float(quad.element[1]), to_float(quad.element[2]),
-                       to_float(quad.element[3]));
-}
 
 // The thread's number among those that divide a matrix.
 #ifdef KINDS_OF_WARPS

@@ -93,6 +93,8 @@ pub struct DeviceBatch {
     places: [usize; ARRAYS],
     /// A static batch has each array where it always is, behind a script.
     script: Option<Script>,
+    /// Of a static batch: the rows and edges of each level and kind when it was set first.
+    expected: Vec<[usize; 2]>,
     /// The first row and edge of each kind in `RowsByKind` and `EdgesByKind`.
     of_kinds: [(usize, usize); MOST_FUNCTIONS],
     /// The stream of the last copy.
@@ -117,6 +119,7 @@ impl DeviceBatch {
             copied: Fence::default(),
             places,
             script,
+            expected: vec![],
             of_kinds: [(0, 0); MOST_FUNCTIONS],
             stream: 0,
         })
@@ -164,6 +167,12 @@ impl DeviceBatch {
             (*of_kind, first) = (first, (first.0 + rows, first.1 + edges));
         }
         if let Some(script) = self.script {
+            if self.expected.is_empty() {
+                self.expected.resize(script.levels * script.kinds, [0; 2]);
+                for block in batch.blocks() {
+                    self.expected[block.level * script.kinds + block.kind] = [block.rows, block.edges];
+                }
+            }
             self.write(script, batch);
         }
         self.stream = stream.addr();
@@ -223,6 +232,13 @@ impl DeviceBatch {
     /// Likewise of all rows of a kind.
     pub fn kind_in_script(&self, kind: usize) -> *const c_void {
         self.script.map_or(std::ptr::null(), |script| self.number(script.of_kind(kind) * OF_RANGE))
+    }
+
+    /// The rows and edges of a kind in a level that launches of a static batch are made for: those of the batch that was
+    /// set first. All runs then launch the same, so that a replay has the bits of any other run.
+    pub fn expected(&self, level: usize, kind: usize) -> [usize; 2] {
+        let place = |script: Script| self.expected.get(level * script.kinds + kind);
+        self.script.and_then(place).copied().unwrap_or_default()
     }
 
     /// Likewise of the rows of a kind in a level.

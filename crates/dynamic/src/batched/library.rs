@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpu::cublaslt::{CublasLt, Factor, Product};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
-use gpu::products::{self, Multiplier, Products};
+use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE};
 use gpu::{Device, Element, Stream};
 
 use crate::emit::THREADS;
@@ -16,13 +16,14 @@ use crate::emit::THREADS;
 const WARPS: usize = THREADS as usize / 32;
 const ROWS: usize = 8;
 const COLUMNS: usize = 2;
-/// The side of a tile of the other kernels.
-const TILE: usize = 32;
 /// The columns that a block of `sum_rows` sums.
 const SUM_COLUMNS: usize = 8;
 
 /// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows.
 const FEW: usize = 64;
+
+/// The rows from which on a level of a static batch is wide, so that its product is computed by tiles.
+pub const WIDE: usize = 33;
 
 /// The most rows that one product adds up. The error of a longer sum grows with its root: on an H200, a batch of 256
 /// trees was 3.4 times as far from float64 as eager PyTorch, which adds a product a level. cublasLt also prepares one
@@ -33,7 +34,9 @@ const MOST_SUMMED: usize = 512;
 pub struct Library {
     element: Element,
     few_rows: Function,
-    level_product: Function,
+    level_few_rows: Function,
+    level_square_tiles: Function,
+    level_tensor_tiles: Function,
     clear_tails: Function,
     any_form: Function,
     transpose: Function,
@@ -64,15 +67,21 @@ impl Library {
 
     fn load(device: Device, element: Element) -> Result<Self, Error> {
         let module = device.load(&Source::new(&kernels::dynamic::PRODUCTS, vec![element.option().into()]))?;
-        let products = device.load(&products::source(element))?;
+        let multiplying = device.load(&products::source(element))?;
         let cublaslt = match device {
             Device::Host => None,
             Device::Cuda => CublasLt::new().inspect_err(|why| log::warn!("{why}; kernels of ours multiply")).ok(),
         };
+        let (square_tiles, tensor_tiles) =
+            (module.function(c"level_square_tiles")?, module.function(c"level_tensor_tiles")?);
+        square_tiles.allow_shared(products::shared_bytes(element))?;
+        tensor_tiles.allow_shared(products::tensor_shared_bytes(element))?;
         Ok(Self {
             element,
             few_rows: module.function(c"few_rows")?,
-            level_product: module.function(c"level_product")?,
+            level_few_rows: module.function(c"level_few_rows")?,
+            level_square_tiles: square_tiles,
+            level_tensor_tiles: tensor_tiles,
             clear_tails: module.function(c"clear_tails")?,
             any_form: module.function(c"any_form")?,
             transpose: module.function(c"transpose")?,
@@ -81,7 +90,7 @@ impl Library {
             sum_readers: module.function(c"sum_readers")?,
             narrow: module.function(c"narrow")?,
             fill_zeros: module.function(c"fill_zeros")?,
-            multiplier: Multiplier::new(&products, element, cublaslt)?,
+            multiplier: Multiplier::new(&multiplying, element, cublaslt)?,
             has_said: AtomicBool::new(false),
             most_blocks: 8 * device.multiprocessors(device.ordinal()).unwrap_or(64),
         })
@@ -126,7 +135,7 @@ impl Library {
         }
     }
 
-    /// Likewise for the rows that a script counts, at most `rows`, by at most so many blocks.
+    /// Likewise for the rows that a script counts, by blocks for so many rows: for a wide level by tiles.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
@@ -135,12 +144,23 @@ impl Library {
         stream: Stream,
         product: LevelProduct,
         rows: usize,
-        most_blocks: usize,
+        is_wide: bool,
+        tf32: bool,
     ) -> Result<(), Error> {
-        let across = (product.columns as usize).div_ceil(WARPS * COLUMNS);
-        let down = rows.div_ceil(ROWS).min((most_blocks / across).max(1));
+        let (function, tile_rows, tile_columns, shared_bytes) = if !is_wide {
+            (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0)
+        } else if self.element == Element::Float && !tf32 {
+            (&self.level_square_tiles, TILE, TILE, products::shared_bytes(self.element))
+        } else {
+            (&self.level_tensor_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element))
+        };
+        let across = (product.columns as usize).div_ceil(tile_columns);
+        let down = rows.div_ceil(tile_rows).clamp(1, (self.most_blocks / across).max(1));
+        let grid = [across as u32, down as u32, 1];
+        let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
+        let mut parameters = product;
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.level_product, stream, [across, down], product) }
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 
     /// Writes zeros behind the last row of two matrices, up to `rows`. A script counts their rows.

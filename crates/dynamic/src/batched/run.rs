@@ -11,7 +11,7 @@ use vertex::passes::{Extent, Frame, Pass, Place, Purpose, Work};
 use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, Range};
-use super::library::{AddedRows, LevelProduct, ReadersSums, Sum};
+use super::library::{AddedRows, LevelProduct, ReadersSums, Sum, WIDE};
 use super::net::{BatchSizes, Net, OneWay, Without, transposed};
 use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::{Layout, ROWS_OF_PRODUCTS};
@@ -53,10 +53,24 @@ struct At {
     script: *const c_void,
     /// They are all rows of the kind.
     is_all: bool,
+    /// The rows and edges that the launch is made for.
+    expected: [usize; 2],
 }
 
-/// The rows from which on a level of a static batch is wide.
-const WIDE: usize = 32;
+impl At {
+    /// A level of a static batch. Only its script counts its rows.
+    fn is_counted_by_script(&self) -> bool {
+        !self.script.is_null() && !self.is_all
+    }
+
+    /// The rows, or edges, for which a launch has blocks. Blocks take turns where there are more; those without rows cost
+    /// more than that.
+    fn launched(&self, is_of_children: bool) -> usize {
+        let most = if is_of_children { self.range.edge_count } else { self.range.row_count } as usize;
+        let expected = self.expected[usize::from(is_of_children)];
+        if self.is_counted_by_script() { most.min(2 * expected + TILE_ROWS) } else { most }
+    }
+}
 
 /// The most passes of a stage that a run may leave out.
 const MOST_PASSES: usize = 64;
@@ -299,7 +313,8 @@ impl<'a> Run<'a> {
         let count = batch.blocks().len();
         for place in 0..count {
             let block = &batch.blocks()[if self.way == Way::Forward { place } else { count - 1 - place }];
-            let at = At { range: Range::of_block(block), script: std::ptr::null(), is_all: false };
+            let expected = [block.rows, block.edges];
+            let at = At { range: Range::of_block(block), script: std::ptr::null(), is_all: false, expected };
             for stage in stages {
                 // SAFETY: the caller's promise.
                 unsafe { self.range(*stage, block.kind, at) }?;
@@ -321,8 +336,8 @@ impl<'a> Run<'a> {
                 continue;
             }
             let Extent { rows_of_block, edges_of_block, .. } = self.extents[kind];
-            let range = Range::first(rows_of_block, edges_of_block);
-            let at = At { range, script: self.arrays.level_in_script(level, kind), is_all: false };
+            let (range, expected) = (Range::first(rows_of_block, edges_of_block), self.arrays.expected(level, kind));
+            let at = At { range, script: self.arrays.level_in_script(level, kind), is_all: false, expected };
             // SAFETY: the caller's promise.
             unsafe { self.range(Stage::Path, kind, at) }?;
         }
@@ -337,7 +352,7 @@ impl<'a> Run<'a> {
             [block] => Range::of_block(block),
             _ => self.arrays.all_of(self.batch, kind),
         };
-        At { range, script: self.arrays.kind_in_script(kind), is_all: true }
+        At { range, script: self.arrays.kind_in_script(kind), is_all: true, expected: [rows, edges] }
     }
 
     /// The passes of a stage over rows of a kind.
@@ -363,7 +378,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             let fused = kernels.fused.iter().find_map(|(kernel, function)| {
-                let shape = kernel.fused.filter(|shape| self.is_for(shape, kind, at))?;
+                let shape = kernel.fused.filter(|shape| at.expected[0] <= shape.most_rows)?;
                 let wants_all = wanted.get(place..place + shape.passes)?.iter().all(|wanted| *wanted);
                 (wants_all && self.is_aligned(&shape)).then_some((kernel, function, shape.passes))
             });
@@ -383,27 +398,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A fused kernel is worth while for the rows of a launch. In a level of a static batch, that is: for as many as a
-    /// level has on average. Nothing else but its parts can take rows that the script counts.
-    fn is_for(&self, shape: &Shape, kind: usize, at: At) -> bool {
-        if at.script.is_null() || at.is_all {
-            return at.range.row_count as usize <= shape.most_rows;
-        }
-        !shape.is_behind_parents || self.rows_of_level(kind) <= shape.most_rows
-    }
-
-    /// The rows of a kind that a level of a static batch has on average.
-    fn rows_of_level(&self, kind: usize) -> usize {
-        self.extents[kind].rows / self.batch.maxima().levels
-    }
-
-    /// The blocks of a launch, at most. Most levels of a static batch have far fewer rows than they may: there, blocks
-    /// without rows cost more than ones with several tiles, unless levels are wide.
-    fn most_blocks(&self, kind: usize, at: At) -> usize {
-        let is_narrow = !at.script.is_null() && !at.is_all && self.rows_of_level(kind) < WIDE;
-        self.net.library.most_blocks / if is_narrow { 4 } else { 1 }
-    }
-
     /// The matrix of a fused kernel is aligned for quads.
     fn is_aligned(&self, shape: &Shape) -> bool {
         let matrix = self.pointer(0, Pointer::Matrix(shape.parameter, shape.is_transposed));
@@ -414,11 +408,10 @@ impl<'a> Run<'a> {
     /// As for [`Net::forward`].
     unsafe fn launch(&self, kind: usize, kernel: &Kernel, function: &Function, at: At) -> Result<(), Error> {
         let At { range, script, .. } = at;
-        let count = if kernel.is_of_children { range.edge_count } else { range.row_count } as usize;
+        let (count, most_blocks) = (at.launched(kernel.is_of_children), self.net.library.most_blocks);
         if count == 0 {
             return Ok(());
         }
-        let most_blocks = self.most_blocks(kind, at);
         let (grid, shared_bytes) = match kernel.fused {
             Some(shape) => {
                 let across = shape.units.div_ceil(THREADS as usize / 32);
@@ -488,7 +481,7 @@ impl<'a> Run<'a> {
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn product(&mut self, kind: usize, pass: &Pass, at: At) -> Result<(), Error> {
-        let At { range, script, is_all } = at;
+        let At { range, script, is_all, .. } = at;
         let (net, stream) = (self.net, self.stream);
         let library = &net.library;
         let sizes = &net.net.declaration().parameters;
@@ -503,7 +496,7 @@ impl<'a> Run<'a> {
                     false => self.inputs.parameters[parameter],
                 };
                 let [columns, depth] = [y.width as i32, x.width as i32];
-                if !script.is_null() && !is_all {
+                if at.is_counted_by_script() {
                     let level = LevelProduct {
                         x: from,
                         weights,
@@ -515,8 +508,10 @@ impl<'a> Run<'a> {
                         has_all_products: y.is_whole().into(),
                         is_of_children: x.is_of_children.into(),
                     };
+                    let launched = at.launched(x.is_of_children);
+                    let is_wide = at.expected[usize::from(x.is_of_children)] >= WIDE;
                     // SAFETY: the caller's promise.
-                    return unsafe { library.multiply_level(stream, level, count, self.most_blocks(kind, at)) };
+                    return unsafe { library.multiply_level(stream, level, launched, is_wide, net.tf32) };
                 }
                 // Rows behind the last one mean nothing, in a frame of one block or of all rows.
                 let is_last = !y.is_whole() || is_all;

@@ -150,7 +150,7 @@ pub struct Numbers {
 impl Case {
     pub fn batch(&self, net: &Net, policy: Policy) -> Batch {
         let graphs = Graphs::new(&self.graphs.description()).unwrap();
-        let maxima = Maxima { graphs: 64, vertices: 1000, children: 4000, levels: 1000 };
+        let maxima = Maxima { graphs: 1000, vertices: 5000, children: 20_000, levels: 1000 };
         let mut batch = Batch::new(maxima, net, policy).unwrap();
         batch.set(net, &graphs, &self.ids).unwrap();
         batch

@@ -1,0 +1,181 @@
+// Tiles of a product of two matrices whose rows are multiplied with each other.
+//
+// A source defines THREADS, 256, before it includes this.
+#pragma once
+
+#include "common/async_copy.cuh"
+#include "common/device.cuh"
+#include "common/ops.cuh"
+#include "common/quads.cuh"
+
+// products[row][column] = Σ x[row][k] · weights[column][k], all of them row-major and packed.
+struct Products {
+    const Element *x;
+    const Element *weights;
+    float *products;
+    int rows, columns, depth;
+};
+
+// A block computes a tile of products. Tiles are small, so that few rows keep all multiprocessors busy. The sums run
+// along k in strips; STAGES strips are in shared memory, all but one still being copied.
+#define TILE 32
+#define STRIP 64
+#define STAGES 3
+
+// Elements from one row of a strip to the next: threads read quads of neighbouring rows from different banks.
+constexpr int PITCH = STRIP + 16 / sizeof(Element);
+constexpr int STRIP_ELEMENTS = TILE * PITCH;
+
+// A thread's copies of Rows rows of a matrix, Access elements at once. Elements outside of the matrix become zero.
+template <int Access, int Rows> class Copies {
+    static constexpr int across = STRIP / Access, rows_at_once = THREADS / across;
+    const Element *const matrix;
+    const long long first;       // element, of the thread's first row
+    const int row, at;           // in a strip
+    const long long rows, depth; // the matrix' rows from the tile's first on, and their length
+
+  public:
+    __device__ __forceinline__ Copies(const Element *matrix, long long tile, int rows, int depth)
+        : matrix(matrix), first((tile + threadIdx.x / across) * depth + threadIdx.x % across * Access),
+          row(threadIdx.x / across), at(threadIdx.x % across * Access), rows(rows - tile), depth(depth) {}
+
+    // Begins the copies of the strip at k.
+    __device__ __forceinline__ void begin(Element *strip, int k) const {
+#pragma unroll
+        for (int more = 0; more < Rows; more += rows_at_once) {
+            const bool is_there = row + more < rows && k + at < depth;
+            copy_async<Access * sizeof(Element)>(strip + (row + more) * PITCH + at,
+                                                 matrix + (is_there ? first + more * depth + k : 0), is_there);
+        }
+    }
+};
+
+// Calls multiply(strip) for each strip of the depth: TILE rows of x from `row` on, and Columns rows of the weights.
+template <int Access, int Columns, typename Multiply>
+__device__ __forceinline__ void for_strips_by(const Products &p, long long row, long long column, Element *stages,
+                                              Multiply multiply) {
+    const Copies<Access, TILE> of_x(p.x, row, p.rows, p.depth);
+    const Copies<Access, Columns> of_weights(p.weights, column, p.columns, p.depth);
+    const auto copy = [&](Element *stage, int k) {
+        if (k < p.depth) of_x.begin(stage, k), of_weights.begin(stage + STRIP_ELEMENTS, k);
+        end_group();
+    };
+    constexpr int stage = (TILE + Columns) * PITCH;
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ahead++) copy(stages + ahead * stage, ahead * STRIP);
+    int at_hand = 0, ahead = STAGES - 1;
+#pragma unroll 1
+    for (int k = 0; k < p.depth; k += STRIP) {
+        wait_for_groups<STAGES - 2>();
+        barrier(); // the strip is there, and nobody reads the one before any more
+        copy(stages + ahead * stage, k + (STAGES - 1) * STRIP);
+        multiply(stages + at_hand * stage);
+        at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
+        ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
+    }
+}
+
+template <int Columns, typename Multiply>
+__device__ __forceinline__ void for_strips(const Products &p, long long row, long long column, Element *stages,
+                                           Multiply multiply) {
+    constexpr int access = 16 / sizeof(Element);
+    const size_t places = reinterpret_cast<size_t>(p.x) | reinterpret_cast<size_t>(p.weights);
+    if (p.depth % access == 0 && places % 16 == 0)
+        for_strips_by<access, Columns>(p, row, column, stages, multiply);
+    else
+        for_strips_by<1, Columns>(p, row, column, stages, multiply);
+}
+
+// By multiply-adds: SHARERS threads divide the strips of SQUARE × SQUARE products, which are ACROSS apart, and add up
+// their sums in the end.
+#define SQUARE 4
+#define ACROSS (TILE / SQUARE)
+#define SQUARES (ACROSS * ACROSS)
+#define SHARERS (THREADS / SQUARES)
+static_assert(STRIP % (4 * SHARERS) == 0 && SHARERS == SQUARE, "whole quads of a strip, and a row of each square");
+
+// Computes the tile of TILE × TILE products from these on. `stages` is shared: Element[STAGES][2][TILE][PITCH], and then
+// float[SHARERS][SQUARE][SQUARE][SQUARES].
+__device__ __forceinline__ void multiply_square_tile(const Products &p, long long row, long long column, Element *stages) {
+    const int square = threadIdx.x % SQUARES, sharer = threadIdx.x / SQUARES;
+    const int left_at = square / ACROSS * PITCH + 4 * sharer;
+    const int above_at = STRIP_ELEMENTS + square % ACROSS * PITCH + 4 * sharer;
+    float sums[SQUARE][SQUARE] = {};
+    for_strips<TILE>(p, row, column, stages, [&](const Element *strip) {
+#pragma unroll
+        for (int at = 0; at < STRIP; at += 4 * SHARERS) {
+            float4 left[SQUARE], above[SQUARE];
+#pragma unroll
+            for (int i = 0; i < SQUARE; i++) {
+                left[i] = in_float(*reinterpret_cast<const Quad *>(strip + left_at + i * ACROSS * PITCH + at));
+                above[i] = in_float(*reinterpret_cast<const Quad *>(strip + above_at + i * ACROSS * PITCH + at));
+            }
+#pragma unroll
+            for (int i = 0; i < SQUARE; i++) {
+#pragma unroll
+                for (int j = 0; j < SQUARE; j++) {
+                    sums[i][j] = fmaf(left[i].x, above[j].x, sums[i][j]);
+                    sums[i][j] = fmaf(left[i].y, above[j].y, sums[i][j]);
+                    sums[i][j] = fmaf(left[i].z, above[j].z, sums[i][j]);
+                    sums[i][j] = fmaf(left[i].w, above[j].w, sums[i][j]);
+                }
+            }
+        }
+    });
+    barrier(); // nobody reads the strips any more
+    float *const parts = reinterpret_cast<float *>(stages);
+#pragma unroll
+    for (int i = 0; i < SQUARE * SQUARE; i++)
+        parts[(sharer * SQUARE * SQUARE + i) * SQUARES + square] = sums[i / SQUARE][i % SQUARE];
+    barrier();
+    // Each sharer writes a row of the square.
+    const long long r = row + square / ACROSS + sharer * ACROSS;
+#pragma unroll
+    for (int j = 0; j < SQUARE; j++) {
+        float sum = 0;
+#pragma unroll
+        for (int i = 0; i < SHARERS; i++) sum += parts[((i * SQUARE + sharer) * SQUARE + j) * SQUARES + square];
+        const long long c = column + square % ACROSS + j * ACROSS;
+        if (r < p.rows && c < p.columns) p.products[r * p.columns + c] = sum;
+    }
+}
+
+// By tensor cores: a warp has 16 rows and 16 columns of TILE × TENSOR_COLUMNS products. Floats are rounded to TF32.
+#define TENSOR_COLUMNS 64
+#define TENSOR_WARPS (TENSOR_COLUMNS / 16)
+static_assert(TILE / 16 * TENSOR_WARPS == THREADS / 32, "each warp has a part of the tile");
+
+__device__ __forceinline__ unsigned tensor_word(const Element *strip, int row, int word) {
+    const unsigned bits = reinterpret_cast<const unsigned *>(strip + row * PITCH)[word];
+    return sizeof(Element) == 4 ? __float_as_uint(float_to_tf32(__uint_as_float(bits))) : bits;
+}
+
+// Computes the tile of TILE × TENSOR_COLUMNS products from these on. `stages` is shared: Element[STAGES][TILE +
+// TENSOR_COLUMNS][PITCH].
+__device__ __forceinline__ void multiply_tensor_tile(const Products &p, long long row, long long column, Element *stages) {
+    const int first_row = WARP / TENSOR_WARPS * 16 + LANE / 4, first_column = WARP % TENSOR_WARPS * 16;
+    float sums[2][4] = {};
+    for_strips<TENSOR_COLUMNS>(p, row, column, stages, [&](const Element *strip) {
+#pragma unroll
+        for (int word = LANE % 4; word < int(STRIP * sizeof(Element) / 4); word += 8) {
+            unsigned a[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) a[i] = tensor_word(strip, first_row + i % 2 * 8, word + i / 2 * 4);
+#pragma unroll
+            for (int tile = 0; tile < 2; tile++) {
+                const int of_weights = TILE + first_column + tile * 8 + LANE / 4;
+                const unsigned b[2] = {tensor_word(strip, of_weights, word), tensor_word(strip, of_weights, word + 4)};
+                warp_mma(sums[tile], a, b);
+            }
+        }
+    });
+#pragma unroll
+    for (int tile = 0; tile < 2; tile++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const long long r = row + first_row + i / 2 * 8;
+            const long long c = column + first_column + tile * 8 + LANE % 4 * 2 + i % 2;
+            if (r < p.rows && c < p.columns) p.products[r * p.columns + c] = sums[tile][i];
+        }
+    }
+}
