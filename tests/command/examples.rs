@@ -76,7 +76,7 @@ const SMALLER: [(&str, &str); 2] =
     [("hidden=256 layers=2 batch=1,10 steps=100", "hidden=8 layers=2 batch=1,2 steps=2"), ("--top-k 20", "--top-k 1")];
 
 fn run(ucudnn: &Installed, line: &str) {
-    if line.contains("--rnn") && !has_emulator() {
+    if (line.contains("--rnn") || line.contains("--dynamic")) && !has_emulator() {
         return;
     }
     let line = SMALLER.iter().fold(line.to_owned(), |line, (large, small)| line.replace(large, small));
@@ -108,7 +108,7 @@ fn every_example_runs() {
     lines.sort_by_key(order);
     let (runs, others) = lines.split_at(lines.partition_point(|line| order(line) == 0));
     runs.iter().for_each(|line| run(&ucudnn, line));
-    // Two more reports and a recurrent network, whose origins no example shows.
+    // Two more reports, a recurrent network and a dynamic net, whose origins no example shows.
     run(&ucudnn, "ucudnn run --workspace-limit 64MiB --report wr.jsonl ./program");
     run(&ucudnn, "ucudnn run --total-workspace-size 512MiB --report wd.jsonl ./program");
     let network = Inference::from_spec(
@@ -117,7 +117,8 @@ fn every_example_runs() {
     );
     let line = json!({ "event": "rnn", "spec": network.unwrap().spec() });
     let report = ucudnn.path("run.jsonl");
-    std::fs::write(&report, format!("{}{line}\n", std::fs::read_to_string(&report).unwrap())).unwrap();
+    let before = std::fs::read_to_string(&report).unwrap();
+    std::fs::write(&report, format!("{before}{line}\n{}\n", super::tune::vertex_net("float"))).unwrap();
     run(&ucudnn, "ucudnn tune alexnet.csv && ucudnn tune examples/networks/resnet50.csv");
     others.iter().for_each(|line| run(&ucudnn, line));
     for picture in ["layers.svg", "division.svg", "totals.svg", "conv2.svg"] {

@@ -12,7 +12,7 @@ mod rnn;
 mod run;
 mod shell;
 mod times;
-mod tune;
+pub mod tune;
 mod unfit;
 mod width;
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::database::convnet;
-use crate::hostdnn::report;
+use crate::hostdnn::{has_emulator, report};
 use guest::testing::skip;
 
 use super::{Ended, Installed, NETWORK, Row, csv};
@@ -156,4 +156,45 @@ fn a_network_file_s_kernels_are_a_program_s() {
         assert_eq!(read, ran, "{options:?}");
         assert_eq!(read.len(), 9);
     }
+}
+
+/// A report's line of a net of vertex functions.
+pub fn vertex_net(data_type: &str) -> serde_json::Value {
+    serde_json::json!({
+        "event": "dynamic", "net": "a net of 2 vertex functions and 48 parameters", "type": data_type, "tf32": false,
+        "training": true, "static": false, "device": 0, "chosen": "batched, 0 fused", "seconds": 0.1,
+        "text": "states 4\nparameters 4x8 4x4\npulls 4\npushes 4\nfunction 0:\n%0 = pull 0\n%1 = matmul P1, %0\nscatter 0, %1\n\
+                 push 0, %1\nfunction 2:\n%0 = gather 0, 0\n%1 = gather 1, 0\n%2 = concat %0, %1\n%3 = matmul P0, %2\n\
+                 %4 = tanh %3\nscatter 0, %4\npush 0, %4\n",
+    })
+}
+
+#[test]
+fn dynamic_nets_of_a_report_are_made() {
+    if !has_emulator() {
+        return;
+    }
+    let ucudnn = Installed::new("tune-dynamic");
+    let [float, half] = ["float", "half"].map(vertex_net);
+    let mut wrong = vertex_net("bfloat16");
+    wrong["text"] = "function 0:\nscatter 0, %7\n".into();
+    ucudnn.file("run.jsonl", &format!("{float}\n{half}\n{float}\n"));
+    ucudnn.file("other.jsonl", &format!("{wrong}\n{half}\n"));
+    ucudnn.file("none.jsonl", "{\"event\": \"began\"}\n");
+    let made = tune(&ucudnn, &["--dynamic", "run.jsonl", "--database", "t.sqlite"]);
+    assert_eq!(made.code, Some(0), "{}\n{}", made.stdout, made.stderr);
+    for line in ["48 parameters, float  batched, ", "48 parameters, half   batched, ", "2 nets made in "] {
+        assert!(made.stdout.contains(line), "{line}: {}", made.stdout);
+    }
+    assert!(
+        made.stderr.contains("1/2 a net of 2 vertex functions and 48 parameters, float: made in "),
+        "{}",
+        made.stderr
+    );
+    let failed = tune(&ucudnn, &["--dynamic", "other.jsonl", "--dynamic", "run.jsonl", "--database", "t.sqlite"]);
+    assert_eq!(failed.code, Some(1), "{}", failed.stdout);
+    assert!(failed.stdout.contains("2 nets made in ") && failed.stderr.contains("1 of 3 nets could not be made"));
+    assert!(failed.stderr.contains("bfloat16: a net has 1 to 64 outputs, not 0"), "{}", failed.stderr);
+    let error = ucudnn.fails(1, &["tune", "--dynamic", "none.jsonl"]);
+    assert!(error.contains("none.jsonl: the run made no dynamic net on a device"), "{error}");
 }

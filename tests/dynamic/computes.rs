@@ -56,7 +56,8 @@ fn nets_on_a_device_are_reported() {
     for net in nets {
         assert_eq!(net["chosen"], "batched, 0 fused, without fusion");
         assert!(net["text"].as_str().unwrap().contains("function"), "{net}");
-        let line = format!("{}: {}", net["net"].as_str().unwrap(), net["chosen"].as_str().unwrap());
+        let [name, data_type, chosen] = ["net", "type", "chosen"].map(|key| net[key].as_str().unwrap());
+        let line = format!("{name}, {data_type}: {chosen}");
         assert!(shown.contains(&line), "{shown}");
     }
 }

@@ -12,6 +12,7 @@
 //! | `naming` | their names, for the kernels of reports and plans |
 //! | `decisions` | the common part of plans and reports: how each convolution problem is run, and its cost |
 //! | `recurrent` | recurrent networks: their descriptions and their results |
+//! | `vertex_net` | dynamic nets, as reports have them |
 //! | `division_text` | the text of a configuration, taken apart |
 //! | `sets` | the choices for each problem, and Workspace Reuse and Division over them |
 //! | `times` | the kinds of times in a plan |
@@ -46,6 +47,7 @@ mod table;
 mod text;
 mod times;
 mod tune;
+mod vertex_net;
 mod width;
 mod workload;
 

@@ -15,6 +15,7 @@ use crate::quantity::{self, ratio};
 use crate::recurrent;
 use crate::table::{Side, Table};
 use crate::text;
+use crate::vertex_net::VertexNet;
 use crate::width::Width;
 use lines::Divided;
 
@@ -58,7 +59,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
-            "nets": report.nets, "exploring": report.exploring.len(), "unknown": report.unknown,
+            "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(), "exploring": report.exploring.len(), "unknown": report.unknown,
         });
         return output::print(&format!("{whole:#}\n"));
     }
@@ -80,7 +81,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 /// A report's other results.
 fn also(report: &lines::Report) -> String {
-    let mut said: String = report.nets.iter().map(|net| format!("{net}\n")).collect();
+    let mut said: String = report.nets.iter().map(|net| format!("{net}: {}\n", net.chosen)).collect();
     if !report.timed.is_empty() {
         said += &format!("{} micro-configurations were measured.\n", report.timed.len());
     }

@@ -2,6 +2,7 @@
 
 mod networks;
 mod progress;
+mod vertex_nets;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -43,10 +44,12 @@ use progress::Bar;
     ucudnn tune net.csv --type half --math tensor-op --devices all\n  \
     # recurrent networks: one in words, and those that a run ran\n  \
     ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
-    ucudnn tune --rnn run.jsonl --top-k 20")]
+    ucudnn tune --rnn run.jsonl --top-k 20\n  \
+    # the kernels of the dynamic nets that a run made\n  \
+    ucudnn tune --dynamic run.jsonl")]
 pub struct Options {
     /// A network's CSV file, as in examples/networks, or a run's report
-    #[arg(required_unless_present = "rnn")]
+    #[arg(required_unless_present_any = ["rnn", "dynamic"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     shapes: Shapes,
@@ -65,6 +68,12 @@ pub struct Options {
     /// The number of configurations to time per recurrent network [default: UCUDNN_RNN_TOP_K, or 5]
     #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
+
+    /// Make the kernels of dynamic nets instead: those of a run's report
+    ///
+    /// A program finds them on disk, where it would compile them for a second or two at a net's first call.
+    #[arg(long, value_name = "REPORT", conflicts_with_all = ["file", "rnn"])]
+    dynamic: Vec<PathBuf>,
 
     /// Measure only the kernels' micro-batches that programs use under these limits
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = quantity::read_bytes)]
@@ -128,7 +137,9 @@ struct Found {
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let Some(file) = options.file.clone() else { return networks::run(options) };
+    let Some(file) = options.file.clone() else {
+        return if options.rnn.is_empty() { vertex_nets::run(options) } else { networks::run(options) };
+    };
     if options.top_k.is_some() {
         return Err(Failure::Usage("--top-k says how much of recurrent networks is timed: it goes with --rnn".into()));
     }

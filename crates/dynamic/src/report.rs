@@ -5,10 +5,12 @@ use std::time::Duration;
 use serde_json::json;
 use vertex::function::Declaration;
 
+use crate::Options;
+
 /// A net that was made.
 pub struct Made<'a> {
     pub declaration: &'a Declaration,
-    pub is_training: bool,
+    pub options: Options,
     /// The number of the device.
     pub device: i32,
     /// What runs it.
@@ -19,14 +21,15 @@ pub struct Made<'a> {
 
 /// Reports a net.
 pub fn made(net: &Made) {
-    let Made { declaration, is_training, device, chosen, time } = net;
+    let Made { declaration, options, device, chosen, time } = net;
     let numbers: usize = declaration.parameters.iter().map(|size| size.elements()).sum();
     let name = format!("a net of {} vertex functions and {numbers} parameters", declaration.functions.len());
     let seconds = time.as_secs_f64();
     log::info!("{name}: {chosen}, made in {seconds:.2} s");
     guest::report::write(|| {
         json!({
-            "event": "dynamic", "net": name, "training": is_training, "device": device, "chosen": chosen,
+            "event": "dynamic", "net": name, "type": options.element.name(), "tf32": options.tf32,
+            "training": options.is_training, "static": options.is_static, "device": device, "chosen": chosen,
             "seconds": seconds, "text": declaration.to_string(),
         })
     });

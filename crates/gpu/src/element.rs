@@ -23,6 +23,18 @@ impl Element {
         }
     }
 
+    /// All types.
+    pub const ALL: [Self; 3] = [Self::Float, Self::Half, Self::Bfloat16];
+
+    /// The name of the type in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float => "float",
+            Self::Half => "half",
+            Self::Bfloat16 => "bfloat16",
+        }
+    }
+
     /// The size in bytes.
     pub fn bytes(self) -> usize {
         if self == Self::Float { 4 } else { 2 }

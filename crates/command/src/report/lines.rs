@@ -12,6 +12,7 @@ use crate::output;
 use crate::recurrent;
 use crate::sets::{Group, front, within};
 use crate::times::Kind;
+use crate::vertex_net::VertexNet;
 
 /// The contents of a report, with the last decision on each convolution problem.
 #[derive(Debug, Default)]
@@ -32,8 +33,8 @@ pub struct Report {
     pub kept: (usize, usize),
     /// Recurrent networks, in the order of their first lines.
     pub networks: Vec<recurrent::Decision>,
-    /// Nets of vertex functions, and what runs each.
-    pub nets: Vec<String>,
+    /// Nets of vertex functions on a device.
+    pub nets: Vec<VertexNet>,
     /// How often each problem, by text and limit, was being explored when the report was written.
     pub exploring: HashMap<(String, Option<usize>), usize>,
     /// The number of lines with events unknown to this version.
@@ -171,7 +172,7 @@ impl Report {
                 put(&mut self.networks, recurrent::Decision::from_fields(&fields)?, |decision| &decision.spec);
             }
             "dynamic" => {
-                put(&mut self.nets, format!("{}: {}", fields.text("net")?, fields.text("chosen")?), |net| net);
+                put(&mut self.nets, VertexNet::from_fields(&fields)?, |net| &net.spec);
             }
             // These lines say that nothing could be compared.
             "checked" | "kept" => {}

@@ -80,14 +80,19 @@ impl Problem<'_> {
 
     /// Ends the problem and returns its number of measured micro-configurations.
     pub fn finish(self) -> usize {
-        let done = self.bar.done.fetch_add(1, Ordering::Relaxed) + 1;
         let measured = self.measured.load(Ordering::Relaxed);
+        self.end(&format!("{measured} measured"));
+        measured
+    }
+
+    /// Ends the problem; what became of it.
+    pub fn end(self, what: &str) {
+        let done = self.bar.done.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.bar.terminal {
             let took = self.begin.elapsed().as_secs_f64();
             let (problems, name) = (self.bar.problems, &self.name);
-            let _ = writeln!(stderr(), "{done}/{problems} {name}: {measured} measured in {took:.1} s");
+            let _ = writeln!(stderr(), "{done}/{problems} {name}: {what} in {took:.1} s");
         }
-        measured
     }
 }
 

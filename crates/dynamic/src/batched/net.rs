@@ -174,7 +174,7 @@ impl Net {
         };
         report::made(&Made {
             declaration: net.declaration(),
-            is_training,
+            options,
             device: made.ordinal,
             chosen: made.configuration(),
             time: begin.elapsed(),
