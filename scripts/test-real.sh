@@ -20,6 +20,7 @@ chosen hostdnn tests real_cudnn:: real_graph:: real_rnn::
 chosen crates/gpu lib jit:: cublaslt::
 chosen crates/recurrent lib tests::resources:: compiles_for_all_gpus
 chosen crates/convolution lib compiles_for_all_gpus
+chosen crates/dynamic kernels compiled::
 unset UCUDNN_TEST_REAL_CUDNN
 
 echo "the same program, built with the vendor's header and with ours, plain and preloaded:"

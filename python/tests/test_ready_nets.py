@@ -1,5 +1,6 @@
 """The nets of ucudnn.nn: gradients by differences, their formulas written plainly, pytorch-tree-lstm, and float."""
 
+import pathlib
 import unittest
 
 import torch
@@ -109,7 +110,17 @@ def cases():
     yield "DagGRU over single vertices", nn.DagGRU(3, 2), dag_gru, [Graph([[]], [0])]
 
 
+TEXTS = pathlib.Path(__file__).resolve().parents[2] / "crates/vertex/nets"
+
+
 class ReadyNets(unittest.TestCase):
+    def test_the_library_s_tests_have_their_texts(self):
+        for module, name in ((nn.ChildSumTreeLSTM, "child_sum_tree_lstm"), (nn.TreeGRU, "tree_gru"), (nn.DagGRU, "dag_gru")):
+            text = (TEXTS / f"{name}.txt").read_text()
+            for word, number in (("{x}", 7), ("{h}", 5), ("{2h}", 10), ("{3h}", 15)):
+                text = text.replace(word, str(number))
+            self.assertEqual(module(7, 5).net.text().split(), text.split(), name)
+
     def test_they_are_their_formulas(self):
         for name, model, formula, graphs in cases():
             with self.subTest(name):

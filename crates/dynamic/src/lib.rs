@@ -11,5 +11,5 @@ pub mod emit;
 mod memory;
 mod report;
 
-pub use batched::{DeviceBatch, Gradients, Inputs, Net, Options, Unsupported, Without};
+pub use batched::{DeviceBatch, Gradients, Inputs, Net, Options, Unsupported, Without, sources};
 pub use memory::Bytes;

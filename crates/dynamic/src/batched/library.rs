@@ -65,8 +65,13 @@ impl Library {
         LOADED.get(device, element, || Self::load(device, element))
     }
 
+    /// The kernels' source.
+    pub fn source(element: Element) -> Source {
+        Source::new(&kernels::dynamic::PRODUCTS, vec![element.option().into()])
+    }
+
     fn load(device: Device, element: Element) -> Result<Self, Error> {
-        let module = device.load(&Source::new(&kernels::dynamic::PRODUCTS, vec![element.option().into()]))?;
+        let module = device.load(&Self::source(element))?;
         let multiplying = device.load(&products::source(element))?;
         let cublaslt = match device {
             Device::Host => None,

@@ -6,5 +6,5 @@ mod net;
 mod run;
 
 pub use batch::DeviceBatch;
-pub use net::{Net, Options, Unsupported, Without};
+pub use net::{Net, Options, Unsupported, Without, sources};
 pub use run::{Gradients, Inputs};

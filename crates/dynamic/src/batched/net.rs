@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Instant;
 
-use gpu::jit::Function;
+use gpu::jit::{Function, Source};
 use gpu::{Device, Element, Recorder};
 use vertex::batch::{Batch, Maxima};
 use vertex::derivative::differentiate;
@@ -100,34 +100,55 @@ pub(super) struct OneWay {
     pub results: Vec<u64>,
 }
 
-impl Net {
-    /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
-    /// time.
-    pub fn new(net: &function::Net, device: Device, options: Options) -> Result<Self, Unsupported> {
-        let begin = Instant::now();
-        let Options { element, is_training, tf32, is_static, without } = options;
+/// The passes of all kinds both ways, and the results that each kind makes.
+struct Plans {
+    forward: Vec<Passes>,
+    backward: Vec<Passes>,
+    pushed: Vec<u64>,
+    pulled: Vec<u64>,
+}
+
+impl Plans {
+    fn new(net: &function::Net, is_training: bool, without: Without) -> Self {
         let grain = if without == Without::Fusion { Grain::Operation } else { Grain::Element };
-        let (mut forward, mut backward) = (vec![], vec![]);
-        let (mut pushed, mut pulled) = (vec![], vec![]);
+        let mut plans = Self { forward: vec![], backward: vec![], pushed: vec![], pulled: vec![] };
         for (kind, function) in net.declaration().functions.iter().enumerate() {
             let plan = |operations: &[Operation], way| passes(net, kind, operations, way, grain);
-            pushed.push(results(&function.operations, Op::Push));
+            plans.pushed.push(results(&function.operations, Op::Push));
             if !is_training {
-                forward.push(plan(&function.operations, Way::Forward));
+                plans.forward.push(plan(&function.operations, Way::Forward));
                 continue;
             }
             let derivative = differentiate(net, kind);
             for (to, operations, way) in [
-                (&mut forward, &derivative.forward, Way::Forward),
-                (&mut backward, &derivative.backward, Way::Backward),
+                (&mut plans.forward, &derivative.forward, Way::Forward),
+                (&mut plans.backward, &derivative.backward, Way::Backward),
             ] {
                 let mut its = plan(operations, way);
                 its.strides[Frame::Kept as usize] = derivative.kept;
                 its.strides[Frame::Kept as usize + FRAMES] = derivative.kept_of_children;
                 to.push(its);
             }
-            pulled.push(results(&derivative.backward, Op::PullGradient));
+            plans.pulled.push(results(&derivative.backward, Op::PullGradient));
         }
+        plans
+    }
+}
+
+/// The sources of a net's kernels: its own, and those that all nets share.
+pub fn sources(net: &function::Net, options: Options) -> [Source; 2] {
+    let plans = Plans::new(net, options.is_training, options.without);
+    let emitted = emit(&[&plans.forward, &plans.backward], &net.declaration().parameters, options.element);
+    [emitted.source, Library::source(options.element)]
+}
+
+impl Net {
+    /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
+    /// time.
+    pub fn new(net: &function::Net, device: Device, options: Options) -> Result<Self, Unsupported> {
+        let begin = Instant::now();
+        let Options { element, is_training, tf32, is_static, without } = options;
+        let Plans { forward, backward, pushed, pulled } = Plans::new(net, is_training, without);
         let failed = |error: gpu::jit::Error| Unsupported(format!("no kernels for the net: {error}"));
         let emitted = emit(&[&forward, &backward], &net.declaration().parameters, element);
         let kernels = emitted.kernels.iter().flatten().flatten().flatten();

@@ -17,6 +17,9 @@ use vertex::passes::{Frame, Pass, Passes, Place, Work};
 /// The threads of a block.
 pub const THREADS: u32 = 256;
 
+/// The blocks for which a multiprocessor has registers. The compiler would make room for more by spilling some.
+const MULTIPROCESSOR_BLOCKS: u32 = 2;
+
 /// The most pointers of a kernel: its parameters have 4 KiB.
 pub const MOST_POINTERS: usize = 480;
 
@@ -202,7 +205,9 @@ pub struct Emitted {
 
 /// Makes the kernels of the passes forward and backward of all kinds, for a net with parameters of these sizes.
 pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Emitted {
-    let mut text = format!("#define THREADS {THREADS}\n#include \"dynamic/level.cuh\"\n");
+    let mut text = format!(
+        "#define THREADS {THREADS}\n#define MULTIPROCESSOR_BLOCKS {MULTIPROCESSOR_BLOCKS}\n#include \"dynamic/level.cuh\"\n"
+    );
     let kernels = ways.iter().enumerate().map(|(way, kinds)| {
         let way = ["forward", "backward"][way];
         let kinds = kinds.iter().enumerate().map(|(kind, passes)| {

@@ -5,9 +5,12 @@ extern crate vertex as ucudnn_vertex; // as its own tests call it
 
 #[path = "../../../vertex/tests/vertex/case.rs"]
 mod case;
+mod compiled;
 mod element;
 #[path = "../../../vertex/tests/vertex/functions.rs"]
 mod functions;
 mod nets;
+#[path = "../../../vertex/nets/ready.rs"]
+mod ready;
 #[path = "../../../vertex/nets/tree_lstm.rs"]
 mod tree_lstm;

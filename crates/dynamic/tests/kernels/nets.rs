@@ -77,7 +77,7 @@ fn tree_lstms_emulated_as_the_oracle() {
 /// The width and the number of trees, at most. Some have wide levels.
 const TREES: [(usize, usize); 8] = [(8, 1), (12, 3), (4, 3), (20, 60), (6, 3), (12, 600), (20, 60), (36, 600)];
 
-fn options(element: Element, is_static: bool) -> Options {
+pub fn options(element: Element, is_static: bool) -> Options {
     Options { element, is_training: true, tf32: false, is_static, without: Without::Nothing }
 }
 

@@ -1,0 +1,60 @@
+//! The kernels of the ready nets, compiled for GPUs. These tests run where `UCUDNN_TEST_REAL_CUDNN` names the folder of
+//! the real cuDNN, which has NVRTC beside it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use gpu::Element;
+use gpu::jit::Source;
+use gpu::testing::resources::{LDL, STL, compile, nvrtc};
+use ucudnn_dynamic::sources;
+use vertex::function::Net;
+
+use super::nets::options;
+use super::ready::ready;
+use super::tree_lstm;
+
+/// No register is spilt to memory, and no array lies there.
+#[test]
+fn ready_nets_compile_for_all_gpus_without_spills() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let widths = |h: usize| {
+        let lstm = ("N-ary Tree-LSTM", tree_lstm::tree_lstm(h, h, None));
+        [lstm].into_iter().chain(ready(h, h)).map(move |(name, text)| (name, h, text))
+    };
+    let mut all: Vec<(String, Source, u32)> = vec![];
+    for (name, h, text) in [64, 256, 300, 512, 1024].into_iter().flat_map(widths) {
+        let net = Net::new(text.parse().unwrap()).unwrap();
+        for element in Element::ALL {
+            let [own, shared] = sources(&net, options(element, false));
+            // One width for each of the other architectures.
+            let capabilities: &[u32] = if h == 300 { &[80, 89, 90, 100] } else { &[90] };
+            for capability in capabilities {
+                all.push((format!("{name}, {h}, {element:?}, sm_{capability}"), own.clone(), *capability));
+            }
+            if h == 300 && name == "TreeGRU" {
+                let each = capabilities
+                    .iter()
+                    .map(|capability| (format!("products, {element:?}"), shared.clone(), *capability));
+                all.extend(each);
+            }
+        }
+    }
+    let (next, faults) = (AtomicUsize::new(0), Mutex::new(vec![]));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((what, source, capability)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let compiled = compile(nvrtc, source, *capability);
+                    let spills = compiled.count(STL) + compiled.count(LDL);
+                    if spills > 0 || compiled.frame > 0 {
+                        faults.lock().unwrap().push(format!("{what}: {spills} spills, {} bytes", compiled.frame));
+                    }
+                }
+            });
+        }
+    });
+    let faults = faults.into_inner().unwrap();
+    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
+}
