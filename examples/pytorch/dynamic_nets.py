@@ -200,7 +200,7 @@ def chosen(methods, names, device):
 def is_supported(net, model, options):
     """Whether our net runs on the device. If not, says why."""
     try:
-        x, _ = timing.random_numbers(net.graphs, [0], options.hidden, options.device)
+        x, _ = timing.random_numbers(net.graphs, [0], options)
         model(net.graphs.batch([0]), x)
     except ucudnn.NotSupported as refused:
         print(f"{OURS}: {refused}", flush=True)
@@ -210,7 +210,11 @@ def is_supported(net, model, options):
 
 def compare(net, methods, options):
     torch.manual_seed(SEED)
-    model = net.model(options.hidden).to(options.device)
+    dtype, allows_tf32, _ = timing.TYPES[options.type]
+    torch.backends.cuda.matmul.allow_tf32 = allows_tf32
+    # cuDNN computes in TF32 by default, where products do not.
+    torch.backends.cudnn.allow_tf32 = allows_tf32
+    model = net.model(options.hidden).to(options.device, dtype)
     everyone = chosen(methods, options.methods, options.device)
     ours = [method for method in everyone if timing.is_ours(method.name)]
     if ours and not is_supported(net, model, options):
@@ -218,7 +222,7 @@ def compare(net, methods, options):
     if not everyone:
         return 1
     print(f"{options.net}, PyTorch {torch.__version__} on {options.device}, {torch.get_num_threads()} threads; H = "
-          f"{options.hidden}, float; forward and backward, median (quartiles) of {options.rounds} batches")  # fmt: skip
+          f"{options.hidden}, {options.type}; forward and backward, median (quartiles) of {options.rounds} batches")  # fmt: skip
     say("checking results")
     eager = next(method for method in methods if method.name == "E")
     if not timing.check(everyone, eager, net, model, options):
@@ -232,7 +236,7 @@ def compare(net, methods, options):
         timing.show(rows[-1])
     if options.json:
         facts = {"net": options.net, "torch": torch.__version__, "device": options.device}
-        facts |= {"threads": torch.get_num_threads(), "hidden": options.hidden, "rounds": options.rounds}
+        facts |= {"threads": torch.get_num_threads(), "hidden": options.hidden, "type": options.type, "rounds": options.rounds}
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({**facts, "rows": rows}, file, indent=1)
     return 0
@@ -261,6 +265,7 @@ def main():
     parser.add_argument("--net", default="tree-lstm", choices=NETS, help="[tree-lstm]")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="[cpu]")
     parser.add_argument("--threads", type=at_least(1), help="of the CPU")
+    parser.add_argument("--type", default="float", choices=timing.TYPES, help="of numbers [float]")
     parser.add_argument("--hidden", type=at_least(1), default=256, help="the width of inputs and states [256]")
     parser.add_argument("--batches", type=several(at_least(1)), help="numbers of graphs, such as 1,8,32")
     parser.add_argument("--rounds", type=at_least(3), default=20, help="batches that are timed [20]")
@@ -280,8 +285,6 @@ def main():
         parser.error(f"--batches: {options.net} has {most} graphs; 1 to {most} are accepted")
     if options.threads:
         torch.set_num_threads(options.threads)
-    # cuDNN computes in TF32 by default, where products do not.
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32
     return compare(net, methods, options)
 
 

@@ -50,11 +50,18 @@ def sampled(count, batches, graphs):
     return [source.sample(range(len(graphs)), count) for _ in range(batches)]
 
 
-def random_numbers(graphs, ids, hidden, device):
+# Types of numbers: torch's, whether products may be in TF32, and the most that eager PyTorch's error may be.
+TYPES = {"float": (torch.float32, False, 1e-5), "TF32": (torch.float32, True, 1e-2),
+         "half": (torch.float16, False, 3e-2), "bfloat16": (torch.bfloat16, False, 3e-1)}  # fmt: skip
+
+
+def random_numbers(graphs, ids, options):
     """Inputs, and the gradient of h, of a batch."""
     batch = graphs.batch(ids)
-    x = torch.randn(len(batch.rows), hidden, device=device, requires_grad=True)
-    return x, torch.randn(len(batch.vertices), hidden, device=device)
+    dtype, _, _ = TYPES[options.type]
+    x, dh = (torch.randn(len(rows), options.hidden, device=options.device, dtype=dtype)
+             for rows in (batch.rows, batch.vertices))  # fmt: skip
+    return x.requires_grad_(), dh
 
 
 def furthest(found, expected):
@@ -71,7 +78,7 @@ def errors(everyone, net, model, options):
     of_methods = zip(*(method.batches(id_lists) for method in everyone), strict=True)
     for ids, batches in zip(id_lists, of_methods, strict=True):
         torch.manual_seed(ids[0])
-        x, dh = random_numbers(net.graphs, ids, options.hidden, options.device)
+        x, dh = random_numbers(net.graphs, ids, options)
         plain = Method("exact", None, lambda model, ids, x: net.exact(model, ids, x))
         expected = plain.run(exact, ids, x.detach().cpu().double().requires_grad_(), dh.cpu().double())
         for method, batch, found in zip(everyone, batches, worst, strict=True):
@@ -84,7 +91,7 @@ def check(everyone, eager, net, model, options):
     """Whether no method is further from double precision than it may be."""
     bound, *found = errors([eager, *everyone], net, model, options)
     print(f"errors, relative to double precision: eager {bound:.1e}", end="")
-    is_right = bound <= 1e-5
+    is_right = bound <= TYPES[options.type][2]
     for method, error in zip(everyone, found, strict=True):
         if method is not eager:
             is_exact = error <= method.allowed * bound
@@ -103,7 +110,7 @@ def measure(everyone, count, net, model, options):
     for method in everyone:
         method.times = []
     for number, ids in enumerate(id_lists):
-        x, dh = random_numbers(net.graphs, ids, options.hidden, options.device)
+        x, dh = random_numbers(net.graphs, ids, options)
         first = number % len(everyone)
         for method in everyone[first:] + everyone[:first]:
             batch = batches[method][number]

@@ -10,7 +10,9 @@ from gpu import dynamic_picture, machine
 from gpu.session import Session, ended
 from harness.cudnn import ROOT
 
-NETS = ("tree-lstm", "lstm", "tree-fc", "dag-gru")
+# The nets and types that are timed. The picture has those in float.
+TIMED = (("tree-lstm", "float"), ("lstm", "float"), ("tree-fc", "float"), ("dag-gru", "float"), ("tree-lstm", "TF32"),
+         ("tree-lstm", "bfloat16"))  # fmt: skip
 SCRIPT = ROOT / "examples/pytorch/dynamic_nets.py"
 TOOLS = ("memcheck", "synccheck", "racecheck")
 
@@ -33,11 +35,11 @@ def main(options):
         check(session, options, variables, python, what, numbers)
     lines = [options.gpu]
     lines += worths(session, options, variables, python)
-    found = {net: times(session, options, variables, python, net) for net in NETS}
-    for net, (table, text) in found.items():
+    timed = [times(session, options, variables, python, *net_and_type) for net_and_type in TIMED]
+    for _, text in timed:
         lines += ["", text]
     (options.out / "table.txt").write_text("\n".join(lines) + "\n")
-    tables = [table for table, _ in found.values() if table]
+    tables = [figures for figures, _ in timed if figures and figures["type"] == "float"]
     (options.out / "dynamic.svg").write_text(dynamic_picture.draw(tables, options.gpu))
     if not options.host:
         for tool in TOOLS:
@@ -78,12 +80,13 @@ def table(session, options, variables, python, name, *words):
     return json.loads(file.read_text()), log.read_text()
 
 
-def times(session, options, variables, python, net):
+def times(session, options, variables, python, net, of_type):
+    name = f"{net}-{of_type}"
     if session.is_over:
-        session.verdict("skipped", net, "no time left")
-        return None, f"{net}: no time left"
-    session.say(f"times of {net}")
-    return table(session, options, variables, python, net, "--net", net)
+        session.verdict("skipped", name, "no time left")
+        return None, f"{name}: no time left"
+    session.say(f"times of {net} in {of_type}")
+    return table(session, options, variables, python, name, "--net", net, "--type", of_type)
 
 
 def worths(session, options, variables, python):

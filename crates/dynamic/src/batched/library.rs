@@ -62,7 +62,7 @@ impl Library {
     /// Finds the kernels of the calling thread's device, or loads them.
     pub fn of_device(device: Device, element: Element) -> Result<Arc<Self>, Error> {
         static LOADED: Loaded<Element, Library> = Loaded::kept();
-        LOADED.get(device, element, || Self::load(device, element))
+        LOADED.get(device, element, || Self::load(device, element, &|source| source))
     }
 
     /// The kernels' source.
@@ -70,8 +70,9 @@ impl Library {
         Source::new(&kernels::dynamic::PRODUCTS, vec![element.option().into()])
     }
 
-    fn load(device: Device, element: Element) -> Result<Self, Error> {
-        let module = device.load(&Self::source(element))?;
+    /// Loads the kernels; `change` takes their source.
+    pub fn load(device: Device, element: Element, change: &dyn Fn(Source) -> Source) -> Result<Self, Error> {
+        let module = device.load(&change(Self::source(element)))?;
         let multiplying = device.load(&products::source(element))?;
         let cublaslt = match device {
             Device::Host => None,

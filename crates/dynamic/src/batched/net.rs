@@ -146,6 +146,30 @@ impl Net {
     /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
     /// time.
     pub fn new(net: &function::Net, device: Device, options: Options) -> Result<Self, Unsupported> {
+        let library = |element| Library::of_device(device, element);
+        Self::with(net, device, options, library, |source| source)
+    }
+
+    /// Makes the net with other kernels: `change` takes the source of its own, and of those that all nets share. Tests
+    /// leave parts out, which they must notice.
+    #[doc(hidden)]
+    pub fn changed(
+        net: &function::Net,
+        device: Device,
+        options: Options,
+        change: &dyn Fn(Source) -> Source,
+    ) -> Result<Self, Unsupported> {
+        let library = |element| Library::load(device, element, change).map(Arc::new);
+        Self::with(net, device, options, library, change)
+    }
+
+    fn with(
+        net: &function::Net,
+        device: Device,
+        options: Options,
+        library: impl Fn(Element) -> Result<Arc<Library>, gpu::jit::Error>,
+        change: impl Fn(Source) -> Source,
+    ) -> Result<Self, Unsupported> {
         let begin = Instant::now();
         let Options { element, is_training, tf32, is_static, without } = options;
         let Plans { forward, backward, pushed, pulled } = Plans::new(net, is_training, without);
@@ -158,7 +182,7 @@ impl Net {
                 format!("a kernel of the net reads or writes {most} arrays; at most {MOST_POINTERS} are accepted");
             return Err(Unsupported(why));
         }
-        let module = device.load(&emitted.source).map_err(failed)?;
+        let module = device.load(&change(emitted.source)).map_err(failed)?;
         let load = |kernel: Kernel| {
             let name = CString::new(kernel.name.as_str()).expect("names have no zeros");
             let function = module.function(&name)?;
@@ -179,7 +203,7 @@ impl Net {
         });
         let mut next = || ways.next().expect("two ways").map_err(failed);
         let (of_forward, of_backward) = (next()?, next()?);
-        let library = Library::of_device(device, element).map_err(failed)?;
+        let library = library(element).map_err(failed)?;
         let made = Self {
             net: net.clone(),
             device,

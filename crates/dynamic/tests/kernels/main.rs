@@ -9,6 +9,7 @@ mod compiled;
 mod element;
 #[path = "../../../vertex/tests/vertex/functions.rs"]
 mod functions;
+mod mutations;
 mod nets;
 #[path = "../../../vertex/nets/ready.rs"]
 mod ready;

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use gpu::jit::Source;
 use gpu::testing::emulated;
 use gpu::{Device, Element};
 use proptest::prelude::*;
@@ -52,12 +53,7 @@ fn tree_lstms_emulated_as_the_oracle() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[8; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     for (number, (hidden, most)) in TREES.into_iter().enumerate() {
-        let declaration: Declaration = tree_lstm::tree_lstm(hidden, hidden, None).parse().unwrap();
-        let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
-        let trees = graphs(most, 1..9).new_tree(&mut runner).unwrap().current();
-        let graphs = arrays(&trees, &arities);
-        let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
-        let case = Case { declaration, graphs, ids, seed: number as u64 };
+        let case = tree_lstm_case(&mut runner, number, hidden, most);
         let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
         let net = function::Net::new(case.declaration.clone()).unwrap();
         let made = Net::new(&net, Device::Host, options(element, false)).map_err(|why| why.to_string());
@@ -72,6 +68,16 @@ fn tree_lstms_emulated_as_the_oracle() {
             check(&case, number, Options { tf32: true, ..options(element, true) });
         }
     }
+}
+
+/// A Tree-LSTM of this width on so many random trees, at most.
+pub fn tree_lstm_case(runner: &mut TestRunner, number: usize, hidden: usize, most: usize) -> Case {
+    let declaration: Declaration = tree_lstm::tree_lstm(hidden, hidden, None).parse().unwrap();
+    let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
+    let trees = graphs(most, 1..9).new_tree(runner).unwrap().current();
+    let graphs = arrays(&trees, &arities);
+    let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
+    Case { declaration, graphs, ids, seed: number as u64 }
 }
 
 /// The width and the number of trees, at most. Some have wide levels.
@@ -116,6 +122,11 @@ fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize) -> [Ba
 
 /// Compares a run with the oracle. `None` where there is no compiler.
 fn check(case: &Case, number: usize, options: Options) -> Option<()> {
+    check_changed(case, number, options, &|source| source)
+}
+
+/// Likewise by other kernels.
+pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn Fn(Source) -> Source) -> Option<()> {
     let Options { element, is_static, tf32, .. } = options;
     // TF32 has the digits of half.
     let epsilon = epsilon(if tf32 { Element::Half } else { element });
@@ -145,7 +156,7 @@ fn check(case: &Case, number: usize, options: Options) -> Option<()> {
         }
     }
 
-    let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
+    let made = Net::changed(&net, Device::Host, options, change).map_err(|why| why.to_string());
     let made = emulated::compiled(made)?;
     let kinds = case.declaration.functions.len();
     let mut arrays = DeviceBatch::new(Device::Host, &batch.maxima(), kinds, is_static).unwrap();
