@@ -46,6 +46,28 @@ __device__ __forceinline__ float add_products(float4 x, float4 y, float sum) {
 #define LANE_ROW (LANE / 4)
 #define IS_FIRST_OF_ROW (LANE % 4 == 0)
 
+// Adds up a warp's sums of the rows of a tile: a lane gets those of LANE_ROW.
+template <int count>
+__device__ __forceinline__ void share_out_rows(float (&of_row)[count], float (&sums)[TILE_ROWS][count]) {
+    // Lanes far apart share out the rows, half of those left at a time: a lane adds up those that it keeps alone.
+#pragma unroll
+    for (int half = TILE_ROWS / 2; half > 0; half /= 2) {
+        const int apart = 4 * half;
+        const bool keeps_upper = LANE & apart;
+#pragma unroll
+        for (int row = 0; row < half; ++row) {
+#pragma unroll
+            for (int i = 0; i < count; ++i) {
+                const float lower = sums[row][i], upper = sums[row + half][i];
+                sums[row][i] =
+                    (keeps_upper ? upper : lower) + warp_shuffle(keeps_upper ? lower : upper, LANE ^ apart);
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < count; ++i) of_row[i] = warp_sum(sums[0][i], 4);
+}
+
 // products[i] = Σ x[LANE_ROW][k] · matrix[columns[i] + unit][k], by a warp. x is in shared memory, and `depth` a multiple
 // of 4.
 template <int depth, int count>
@@ -65,21 +87,5 @@ __device__ __forceinline__ void multiply_tile(float (&products)[count], const fl
             }
         }
     }
-    // Lanes far apart share out the rows, half of those left at a time: a lane adds up those that it keeps alone.
-#pragma unroll
-    for (int half = TILE_ROWS / 2; half > 0; half /= 2) {
-        const int apart = 4 * half;
-        const bool keeps_upper = LANE & apart;
-#pragma unroll
-        for (int row = 0; row < half; ++row) {
-#pragma unroll
-            for (int i = 0; i < count; ++i) {
-                const float lower = sums[row][i], upper = sums[row + half][i];
-                sums[row][i] =
-                    (keeps_upper ? upper : lower) + warp_shuffle(keeps_upper ? lower : upper, LANE ^ apart);
-            }
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < count; ++i) products[i] = warp_sum(sums[0][i], 4);
+    share_out_rows(products, sums);
 }

@@ -13,7 +13,7 @@ use super::descriptions::write_text;
 use super::handles::Handles;
 use super::refusals::{Refusals, check, null};
 use super::vertex_arguments::{self, Call, Kind, Sizes, ucudnnVertexNetArguments_t};
-use dynamic::{DeviceBatch, Gradients, Inputs, Options, Without};
+use dynamic::{DeviceBatch, Executor, Gradients, Inputs, Options, Without};
 use gpu::{Element, Entered};
 use guest::refusal::Refusal;
 use guest::settings::Dynamic;
@@ -514,11 +514,16 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
             let element =
                 element.ok_or_else(|| unsupported("dataType is double; on a device, nets are of other types"))?;
             let without = match guest::settings::get().dynamic {
-                Dynamic::Auto | Dynamic::Batched => Without::Nothing,
+                Dynamic::Auto | Dynamic::Batched | Dynamic::Persistent => Without::Nothing,
                 Dynamic::Unfused => Without::Fusion,
                 Dynamic::Unbatched => Without::Batching,
             };
-            let options = Options { element, is_training, tf32: given.allowTf32 != 0, is_static, without };
+            let executor = match guest::settings::get().dynamic {
+                Dynamic::Persistent => Executor::Persistent,
+                _ => Executor::Batched,
+            };
+            let tf32 = given.allowTf32 != 0;
+            let options = Options { element, is_training, tf32, is_static, without, executor };
             Runs::OnDevice(Box::new(on_device(&checked, options)?))
         };
         let made = NETS.keep(VertexNet { runs, maxima, loss_push });
@@ -626,12 +631,10 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
         let _entered = net.enter()?;
         let on_device = match &net.runs {
             Runs::OnHost(..) => None,
-            Runs::OnDevice(its) => {
-                Some(DeviceBatch::new(its.device(), &net.maxima, its.kinds(), its.is_static()).ok_or_else(|| {
-                    let why = "no memory on the device for the arrays of a batch";
-                    Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, why)
-                })?)
-            }
+            Runs::OnDevice(its) => Some(DeviceBatch::new(its, &net.maxima).ok_or_else(|| {
+                let why = "no memory on the device for the arrays of a batch";
+                Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, why)
+            })?),
         };
         let made = GraphBatch { batch: Mutex::new(Batches { batch: made, on_device }), net };
         // SAFETY: not null, and the caller promises a place for the batch.

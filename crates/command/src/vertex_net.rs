@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use dynamic::{Options, Without};
+use dynamic::{Executor, Options, Without};
 use gpu::Element;
 use serde_json::{Value, json};
 use vertex::function::Net;
@@ -35,6 +35,7 @@ impl VertexNet {
             tf32: fields.flag("tf32"),
             is_static: fields.flag("static"),
             without: Without::Nothing,
+            executor: Executor::Batched,
         };
         let [name, text, chosen] = ["net", "text", "chosen"].map(|key| fields.text(key).map(str::to_owned));
         let mut net = Self { name: name?, text: text?, options, chosen: chosen?, spec: String::new() };

@@ -3,13 +3,17 @@
 //!
 //! [`emit`] makes CUDA C++ from a net's passes, which `vertex` plans. [`DeviceBatch`] holds a batch's arrays on the
 //! device. [`Net`] launches: for each level and kind the passes on the path, and for all vertices at once the eager
-//! products before the first level and the lazy ones behind the last.
+//! products before the first level and the lazy ones behind the last. Or the whole path is one launch each way, whose
+//! blocks keep the weights on chip, after Khorasani et al., "In-Register Parameter Caching for Dynamic Neural Nets with
+//! Virtual Persistent Processor Specialization" (MICRO 2018).
 #![warn(missing_docs)]
 
 mod batched;
 pub mod emit;
 mod memory;
+mod options;
 mod report;
 
-pub use batched::{DeviceBatch, Gradients, Inputs, Net, Options, Unsupported, Without, sources};
+pub use batched::{DeviceBatch, Gradients, Inputs, Net, Unsupported, sources};
 pub use memory::Bytes;
+pub use options::{Executor, Options, Without};

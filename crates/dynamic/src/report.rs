@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use vertex::function::Declaration;
 
-use crate::Options;
+use crate::options::Options;
 
 /// A net that was made.
 pub struct Made<'a> {

@@ -91,7 +91,9 @@ pub enum Dynamic {
     Auto,
     /// The batched executor, level by level.
     Batched,
-    /// The same with a kernel for each operation, to measure what fusion is worth.
+    /// The persistent executor, which runs all levels in one launch each way, where the net allows it.
+    Persistent,
+    /// The batched one with a kernel for each operation, to measure what fusion is worth.
     Unfused,
     /// The same with eager and lazy products level by level too, to measure what products of whole batches are worth.
     Unbatched,
@@ -122,7 +124,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
-    Variable { name: DYNAMIC, values: "`auto`, `batched`, `unfused`, `unbatched`" },
+    Variable { name: DYNAMIC, values: "`auto`, `batched`, `persistent`, `unfused`, `unbatched`" },
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
@@ -312,10 +314,11 @@ impl Settings {
             dynamic: reader.parse(
                 DYNAMIC,
                 default.dynamic,
-                "auto, batched, unfused or unbatched",
+                "auto, batched, persistent, unfused or unbatched",
                 one_of(&[
                     ("auto", Dynamic::Auto),
                     ("batched", Dynamic::Batched),
+                    ("persistent", Dynamic::Persistent),
                     ("unfused", Dynamic::Unfused),
                     ("unbatched", Dynamic::Unbatched),
                 ]),

@@ -6,6 +6,7 @@ use gpu::{Buffer, Device, Fence, Pinned, Stream};
 use vertex::batch::{Batch, Block, Maxima};
 use vertex::function::MOST_FUNCTIONS;
 
+use super::net::Net;
 use crate::emit::GraphArray;
 
 const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
@@ -32,6 +33,10 @@ pub struct Range {
 
 /// The numbers of 4 bytes of a range.
 const OF_RANGE: usize = size_of::<Range>() / 4;
+
+/// The numbers of a step of the path: a range, the kind, and one that is unused. Twin of the struct in
+/// `kernels/dynamic/persistent.cuh`.
+const OF_STEP: usize = OF_RANGE + 2;
 
 impl Range {
     /// So many rows and edges, from the first one on.
@@ -93,6 +98,12 @@ pub struct DeviceBatch {
     places: [usize; ARRAYS],
     /// A static batch has each array where it always is, behind a script.
     script: Option<Script>,
+    /// The first number of the steps of the path, if blocks run them in one launch.
+    steps: Option<usize>,
+    /// The memory of these blocks' packets.
+    exchange: Option<Buffer>,
+    /// The first number of the first array.
+    first: usize,
     /// Of a static batch: the rows and edges of each level and kind when it was set first.
     expected: Vec<[usize; 2]>,
     /// The first row and edge of each kind in `RowsByKind` and `EdgesByKind`.
@@ -102,11 +113,22 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    /// Allocates the memory on the calling thread's device, for batches of a net with `kinds` functions. `None` if there
-    /// is not so much. A captured run of a static batch runs whatever the batch holds when it is replayed.
-    pub fn new(device: Device, maxima: &Maxima, kinds: usize, is_static: bool) -> Option<Self> {
-        let script = is_static.then_some(Script { kinds, levels: maxima.levels });
+    /// Allocates the memory on the net's device, for batches within these maxima. `None` if there is not so much. A
+    /// captured run of a static batch runs whatever the batch holds when it is replayed.
+    pub fn new(net: &Net, maxima: &Maxima) -> Option<Self> {
+        let (device, kinds) = (net.device(), net.kinds());
+        let script = net.is_static().then_some(Script { kinds, levels: maxima.levels });
         let mut count = script.map_or(Some(0), |script| script.numbers())?;
+        let exchange = match net.exchange_bytes(maxima) {
+            0 => None,
+            bytes => Some(zeros(device, bytes)?),
+        };
+        let steps = exchange.is_some().then_some(count);
+        if steps.is_some() {
+            let most = maxima.levels.saturating_mul(kinds).min(maxima.vertices);
+            count = most.checked_mul(OF_STEP)?.checked_add(2)?.checked_add(count)?;
+        }
+        let first = count;
         let mut places = [0; ARRAYS];
         for (place, most) in places.iter_mut().zip(most(maxima)?) {
             *place = count;
@@ -119,6 +141,9 @@ impl DeviceBatch {
             copied: Fence::default(),
             places,
             script,
+            steps,
+            exchange,
+            first,
             expected: vec![],
             of_kinds: [(0, 0); MOST_FUNCTIONS],
             stream: 0,
@@ -133,7 +158,8 @@ impl DeviceBatch {
         }
         let arrays = batch.arrays();
         let is_fixed = self.script.is_some();
-        let mut writer = Writer { numbers: self.pinned.numbers(), places: &mut self.places, is_fixed, end: 0 };
+        let (numbers, end) = (self.pinned.numbers(), self.first);
+        let mut writer = Writer { numbers, places: &mut self.places, is_fixed, end };
         use GraphArray::*;
         writer.add(FirstEdge, arrays.first_edge.iter().map(|edge| *edge as i32));
         writer.add(Child, arrays.child.iter().copied());
@@ -174,6 +200,14 @@ impl DeviceBatch {
                 }
             }
             self.write(script, batch);
+        }
+        if let Some(first) = self.steps {
+            let numbers = &mut self.pinned.numbers()[first..];
+            numbers[0] = batch.blocks().len() as i32;
+            for (to, block) in numbers[2..].chunks_exact_mut(OF_STEP).zip(batch.blocks()) {
+                to[..OF_RANGE].copy_from_slice(&Range::of_block(block).numbers());
+                to[OF_RANGE..].copy_from_slice(&[block.kind as i32, 0]);
+            }
         }
         self.stream = stream.addr();
         // SAFETY: the memory has room for as many numbers as the pinned one, which is not written before the fence.
@@ -224,6 +258,11 @@ impl DeviceBatch {
         Range { rows: row_list, edges: edge_list, ..Range::first(rows, edges) }
     }
 
+    /// The steps of the path and the memory of its blocks' packets, if the batch was made for these.
+    pub fn path(&self) -> Option<(*const c_void, *mut c_void)> {
+        Some((self.number(self.steps?), self.exchange.as_ref()?.data()))
+    }
+
     /// The range in a static batch's script of the rows of the inputs; null for another batch.
     pub fn inputs_in_script(&self) -> *const c_void {
         self.script.map_or(std::ptr::null(), |_| self.number(0))
@@ -245,6 +284,20 @@ impl DeviceBatch {
     pub fn level_in_script(&self, level: usize, kind: usize) -> *const c_void {
         self.script.map_or(std::ptr::null(), |script| self.number(script.of_level(level, kind) * OF_RANGE))
     }
+}
+
+/// Memory of zeros.
+fn zeros(device: Device, bytes: usize) -> Option<Buffer> {
+    let (memory, stream) = (device.allocate(bytes)?, device.stream()?);
+    let zeros = vec![0; bytes.min(1 << 20)];
+    for first in (0..bytes).step_by(zeros.len()) {
+        let part = &zeros[..zeros.len().min(bytes - first)];
+        // SAFETY: the memory is as long, and nobody else knows it.
+        if !unsafe { device.write(memory.data().wrapping_byte_add(first), part, stream.raw()) } {
+            return None;
+        }
+    }
+    Some(memory)
 }
 
 struct Writer<'a> {

@@ -3,8 +3,9 @@
 mod batch;
 mod library;
 mod net;
+mod path;
 mod run;
 
 pub use batch::DeviceBatch;
-pub use net::{Net, Options, Unsupported, Without, sources};
+pub use net::{Net, Unsupported, sources};
 pub use run::{Gradients, Inputs};

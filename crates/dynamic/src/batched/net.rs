@@ -14,8 +14,10 @@ use vertex::passes::{Extent, FRAMES, Frame, Grain, Passes, Work, passes};
 use vertex::stages::Way;
 
 use super::library::Library;
-use crate::emit::{Kernel, Kernels, MOST_POINTERS, emit};
+use super::path::{Path, Place};
+use crate::emit::{Kernel, Kernels, MOST_POINTERS, emit, emit_path};
 use crate::memory::{Bytes, Layout, Sizes};
+use crate::options::{Executor, Options, Without};
 use crate::report::{self, Made};
 
 /// A net that cannot run on this device: why.
@@ -56,33 +58,6 @@ pub(super) struct BatchSizes {
     pub pulled_rows: usize,
 }
 
-/// How a net is made.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// The type of tensors.
-    pub element: Element,
-    /// Runs forward keep values for runs backward.
-    pub is_training: bool,
-    /// Products of floats may be rounded to TF32.
-    pub tf32: bool,
-    /// Runs may be captured into a CUDA graph, whose replays run whatever the batch then holds. All runs then launch what
-    /// the largest batch needs.
-    pub is_static: bool,
-    /// What is left out.
-    pub without: Without,
-}
-
-/// A part of the executor that is left out, to measure what it is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Without {
-    /// All is there.
-    Nothing,
-    /// Each operation has a kernel (Cavs, section 3.5).
-    Fusion,
-    /// Eager and lazy products are computed level by level (Cavs, section 3.4). A static net has them for whole batches.
-    Batching,
-}
-
 /// The kernels of a pass.
 pub(super) struct Launched {
     /// The kernel of the pass alone; `None` for a product.
@@ -98,6 +73,8 @@ pub(super) struct OneWay {
     pub kernels: Vec<[Vec<Launched>; 3]>,
     /// The outputs that each kind pushes, or the inputs whose gradients it makes: a bit each.
     pub results: Vec<u64>,
+    /// The path in one launch.
+    pub path: Option<Path>,
 }
 
 /// The passes of all kinds both ways, and the results that each kind makes.
@@ -171,7 +148,7 @@ impl Net {
         change: impl Fn(Source) -> Source,
     ) -> Result<Self, Unsupported> {
         let begin = Instant::now();
-        let Options { element, is_training, tf32, is_static, without } = options;
+        let Options { element, is_training, tf32, is_static, without, executor } = options;
         let Plans { forward, backward, pushed, pulled } = Plans::new(net, is_training, without);
         let failed = |error: gpu::jit::Error| Unsupported(format!("no kernels for the net: {error}"));
         let emitted = emit(&[&forward, &backward], &net.declaration().parameters, element);
@@ -204,6 +181,18 @@ impl Net {
         let mut next = || ways.next().expect("two ways").map_err(failed);
         let (of_forward, of_backward) = (next()?, next()?);
         let library = library(element).map_err(failed)?;
+        let path = |name, is_backward, kinds: &[Passes]| match executor {
+            Executor::Batched => None,
+            Executor::Persistent => {
+                let (ordinal, sizes) = (device.ordinal(), &net.declaration().parameters);
+                let limits = [device.multiprocessors(ordinal)?, device.shared_bytes(ordinal)?];
+                let mut emitted = emit_path(name, is_backward, kinds, sizes, element, limits)?;
+                emitted.source = change(emitted.source);
+                Path::load(device, emitted).inspect_err(|why| log::warn!("{name}: {why}; levels have launches")).ok()
+            }
+        };
+        let paths = [path("path_forward", false, &forward), path("path_backward", true, &backward)];
+        let [path_forward, path_backward] = paths;
         let made = Self {
             net: net.clone(),
             device,
@@ -212,8 +201,13 @@ impl Net {
             tf32,
             is_static,
             without,
-            up: OneWay { passes: forward, kernels: of_forward, results: pushed },
-            down: is_training.then_some(OneWay { passes: backward, kernels: of_backward, results: pulled }),
+            up: OneWay { passes: forward, kernels: of_forward, results: pushed, path: path_forward },
+            down: is_training.then_some(OneWay {
+                passes: backward,
+                kernels: of_backward,
+                results: pulled,
+                path: path_backward,
+            }),
             library,
             recorder: Recorder::new(device),
         };
@@ -253,7 +247,11 @@ impl Net {
             Without::Fusion => ", without fusion",
             Without::Batching => ", without products of whole batches",
         };
-        format!("batched, {fused} fused{is_static}{without}")
+        let paths = [Some(&self.up), self.down.as_ref()].into_iter().flatten().filter_map(|way| way.path.as_ref());
+        let blocks: Vec<_> = paths.map(|path| path.emitted.blocks.to_string()).collect();
+        let paths =
+            if blocks.is_empty() { String::new() } else { format!("persistent on {} blocks, ", blocks.join(" and ")) };
+        format!("{paths}batched, {fused} fused{is_static}{without}")
     }
 
     /// The number of the device.
@@ -286,6 +284,20 @@ impl Net {
     pub fn most_memory(&self, maxima: &Maxima) -> Bytes {
         let (extents, sizes) = self.most(maxima);
         self.bytes(&extents, sizes)
+    }
+
+    /// The bytes that blocks share while a path runs, for batches within these maxima.
+    pub(super) fn exchange_bytes(&self, maxima: &Maxima) -> usize {
+        self.exchange_of(Way::Backward, &Extent::most(maxima, &self.net)).end
+    }
+
+    /// The part of these that a way has.
+    pub(super) fn exchange_of(&self, way: Way, most: &[Extent]) -> Place {
+        let up = self.up.path.as_ref().map_or_else(Place::default, |path| path.place(0, most));
+        match (way, &self.down) {
+            (Way::Backward, Some(OneWay { path: Some(path), .. })) => path.place(up.end, most),
+            _ => up,
+        }
     }
 
     /// The sizes that a run of a batch has.
@@ -332,6 +344,8 @@ impl Net {
         let kernels = ways.into_iter().flatten().flat_map(|way| way.kernels.iter().flatten().flatten());
         let functions = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
         functions.for_each(|(_, function)| function.keep_loaded());
+        let paths = [Some(&self.up), self.down.as_ref()].into_iter().flatten().filter_map(|way| way.path.as_ref());
+        paths.for_each(|path| path.function.keep_loaded());
     }
 
     pub(super) fn way(&self, way: Way) -> &OneWay {

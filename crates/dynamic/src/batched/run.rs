@@ -12,9 +12,11 @@ use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, Range};
 use super::library::{AddedRows, LevelProduct, ReadersSums, Sum, WIDE};
-use super::net::{BatchSizes, Net, OneWay, Without, transposed};
+use super::net::{BatchSizes, Net, OneWay, transposed};
+use super::path::Path;
 use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::{Layout, ROWS_OF_PRODUCTS};
+use crate::options::Without;
 
 /// What a run reads and writes, all of it on the device, and its memory, aligned to 256 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -293,7 +295,13 @@ impl<'a> Run<'a> {
         for stage in Stage::ALL {
             if stage == Stage::Path {
                 // SAFETY: the caller's promise.
-                unsafe { if self.net.is_static { self.all_levels() } else { self.blocks(&[stage]) } }?;
+                unsafe {
+                    match (&self.its.path, self.arrays.path()) {
+                        (Some(path), Some((steps, exchange))) => self.path(path, steps, exchange)?,
+                        _ if self.net.is_static => self.all_levels()?,
+                        _ => self.blocks(&[stage])?,
+                    }
+                }
                 continue;
             }
             for kind in 0..self.its.passes.len() {
@@ -321,6 +329,26 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The path in one launch.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn path(&self, path: &Path, steps: *const c_void, exchange: *mut c_void) -> Result<(), Error> {
+        let most = Extent::most(&self.batch.maxima(), &self.net.net);
+        let place = self.net.exchange_of(self.way, &most);
+        let at = |bytes: usize| exchange.wrapping_byte_add(bytes).cast_const();
+        let mut pointers: [*const c_void; MOST_POINTERS] = [std::ptr::null(); MOST_POINTERS];
+        let of_kinds = path.emitted.pointers.iter().map(|(kind, pointer)| match pointer {
+            Pointer::Packets(product) => at(path.packets(place, *product, &most)),
+            pointer => self.pointer(*kind, *pointer),
+        });
+        for (to, pointer) in pointers.iter_mut().zip([steps, at(place.epochs)].into_iter().chain(of_kinds)) {
+            *to = pointer;
+        }
+        // SAFETY: the kernel's parameters are the path's pointers; the caller promises the memory there.
+        unsafe { path.function.launch(self.stream, &path.launch, &mut [(&raw mut pointers).cast()]) }
     }
 
     /// The path, for all levels and kinds that a batch may have. A launch for one that it does not have does nothing.
@@ -447,6 +475,7 @@ impl<'a> Run<'a> {
             Pointer::Given(state) => self.workspace(self.layout.given[state]),
             Pointer::Frame(place) => self.place(kind, place, 0),
             Pointer::Graph(array) => self.arrays.array(array),
+            Pointer::Packets(_) => unreachable!("they are the path's alone"),
         }
     }
 

@@ -2,10 +2,12 @@
 //! meet element by element are one straight line of code for each element (Cavs, section 3.5: fusion).
 
 mod fused;
+mod persistent;
 mod reductions;
 mod rows;
 
 pub use fused::{Shape, TILE_ROWS};
+pub use persistent::{PATH_THREADS, Path, Published, emit_path};
 
 use std::fmt::Write;
 
@@ -48,6 +50,8 @@ pub enum Pointer {
     Frame(Place),
     /// An array of the batch.
     Graph(GraphArray),
+    /// The packets of a product on the path.
+    Packets(usize),
 }
 
 /// The arrays that describe a batch. Rows are sorted by blocks, edges likewise.
@@ -94,6 +98,7 @@ impl Pointer {
             Self::Frame(place) if is_in_float(place.frame) => "float *",
             Self::Frame(_) => "Element *",
             Self::Graph(_) => "const int *",
+            Self::Packets(_) => "void *",
         }
     }
 }
@@ -133,11 +138,15 @@ struct Text<'a> {
     sizes: &'a [ParameterSize],
     pointers: Vec<Pointer>,
     body: String,
+    /// On a path whose blocks own units: how many units there are.
+    units: Option<usize>,
+    /// Such code takes, or makes, elements of units that are not its own.
+    is_foreign: bool,
 }
 
 impl<'a> Text<'a> {
     fn new(sizes: &'a [ParameterSize]) -> Self {
-        Self { sizes, pointers: vec![], body: String::new() }
+        Self { sizes, pointers: vec![], body: String::new(), units: None, is_foreign: false }
     }
 
     /// The name of a pointer in the kernel.
@@ -153,6 +162,32 @@ impl<'a> Text<'a> {
         self.body.push_str("        ");
         self.body.push_str(line);
         self.body.push('\n');
+    }
+
+    /// Opens the loop over the elements `e`, up to `width`, of each row or edge of the range. On a path, over those of the
+    /// block's own units.
+    fn open_elements(&mut self, is_of_children: bool, width: usize) {
+        let count = if is_of_children { "at.edge_count" } else { "at.row_count" };
+        match self.units {
+            None => {
+                self.line(&format!("for_all(unsigned({count}) * {width}, [&](unsigned number) {{"));
+                self.line(&format!("const unsigned in_range = number / {width}; const int e = int(number % {width});"));
+            }
+            Some(units) if units == width => {
+                self.line(&format!("for_own({count}, [&](unsigned in_range, int e) {{"));
+            }
+            Some(units) => {
+                self.line(&format!("for_own({count}, [&](unsigned in_range, int unit) {{"));
+                self.line(&format!("for (int e = unit; e < {width}; e += {units}) {{"));
+            }
+        }
+    }
+
+    fn close_elements(&mut self, width: usize) {
+        if self.units.is_some_and(|units| units != width) {
+            self.line("}");
+        }
+        self.line("});");
     }
 
     /// The beginning of the code for each row or edge: its numbers, from `number_of_range`.
@@ -254,10 +289,7 @@ fn fused(to: &mut String, name: String, sizes: &[ParameterSize], all: &Passes, p
 }
 
 fn add(to: &mut String, name: &str, text: &Text) {
-    let members = text.pointers.iter().enumerate().fold(String::new(), |mut members, (place, pointer)| {
-        let _ = write!(members, " {}p{place};", pointer.c_type());
-        members
-    });
+    let members = members(&text.pointers);
     let _ = write!(
         to,
         "\nstruct {name}_parameters {{ Range range; const Range *script;{members} }};\n\
@@ -265,4 +297,12 @@ fn add(to: &mut String, name: &str, text: &Text) {
          const Range at = it.script ? *it.script : it.range;\n{}}}\n",
         text.body
     );
+}
+
+/// The members of a struct of pointers.
+fn members(pointers: &[Pointer]) -> String {
+    pointers.iter().enumerate().fold(String::new(), |mut members, (place, pointer)| {
+        let _ = write!(members, " {}p{place};", pointer.c_type());
+        members
+    })
 }

@@ -34,7 +34,7 @@ pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
         let to = text.element(y, false, "e");
         text.line(&format!("{to} = {};", stored(y, "result")));
     }
-    text.line("});");
+    text.close_elements(x.width);
     (false, x.width)
 }
 
@@ -47,14 +47,13 @@ pub fn emit_max_gradient(text: &mut Text, x: Place, dy: Place, dx: Place) -> (bo
     each_child(text, &format!("const float x = {from}; if (best < 0 || x > result) {{ result = x; best = edge; }}"));
     let its = format!("edge == best ? {} : 0.0f", in_float(dy, &dy_element));
     text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {to} = {};", stored(dx, &its)));
-    text.line("});");
+    text.close_elements(x.width);
     (false, x.width)
 }
 
 /// Opens the loop over the elements of the vertices of a range.
 fn begin(text: &mut Text, width: usize) {
-    text.line(&format!("for_all(unsigned(at.row_count) * {width}, [&](unsigned number) {{"));
-    text.line(&format!("const unsigned in_range = number / {width}; const int e = int(number % {width});"));
+    text.open_elements(false, width);
     text.numbers(false);
     let edges = text.pointer(Pointer::Graph(GraphArray::FirstEdge));
     let of_edge = text.pointer(Pointer::Graph(GraphArray::PlaceOfEdge));

@@ -53,17 +53,22 @@ pub fn cut_to<'a>(pieces: &Pieces<'a>, width: usize) -> Option<Vec<Piece<'a>>> {
 /// Writes the code of a pass. Returns the elements of its widest loop.
 pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
     let spans = Spans::new(steps);
-    let pieces = pieces(steps, &spans);
+    let mut pieces = pieces(steps, &spans);
+    if let Some(units) = text.units {
+        match cut_to(&pieces, units) {
+            Some(cut) => pieces = Pieces::from([(units, cut)]),
+            None => text.is_foreign = true,
+        }
+    }
     for (width, pieces) in &pieces {
-        let count = if is_of_children { "at.edge_count" } else { "at.row_count" };
-        text.line(&format!("for_all(unsigned({count}) * {width}, [&](unsigned number) {{"));
-        text.line(&format!("const unsigned in_range = number / {width}; const int e = int(number % {width});"));
+        text.open_elements(is_of_children, *width);
         text.numbers(is_of_children);
+        text.line("(void)row; (void)of_kind;");
         let mut line = Line::new(&spans, is_of_children);
         for piece in pieces {
             line.write(text, piece);
         }
-        text.line("});");
+        text.close_elements(*width);
     }
     pieces.keys().next_back().copied().unwrap_or(1)
 }
@@ -192,6 +197,7 @@ impl<'a> Line<'a> {
     pub fn write(&mut self, text: &mut Text, piece: &Piece) {
         let from = written(piece.step).expect("it writes");
         let value = self.value(text, Number { place: from.first + piece.first, varies: true });
+        text.is_foreign |= text.units.is_some_and(|units| !piece.first.is_multiple_of(units));
         let (index, width) = (shifted(piece.first, true), from.width);
         match *piece.step {
             Step::Store { to, .. } if self.shared == Some(to) => {
@@ -250,6 +256,9 @@ impl<'a> Line<'a> {
         let (first, _, step) = self.spans.of(number.place);
         let local = number.place - first;
         let index = shifted(local, number.varies);
+        if is_of_the_path(step) {
+            text.is_foreign |= text.units.is_some_and(|units| !number.varies || !local.is_multiple_of(units));
+        }
         let input = |line: &mut Self, text: &mut Text, input: Span| {
             let is_only = part_of(input, step, local, 1).is_none();
             let place = if is_only { input.first } else { input.first + local };
@@ -410,6 +419,15 @@ fn binary(op: Op, x: &str, y: &str) -> String {
         Op::TanhGradient => format!("{y} * (1 - {x} * {x})"),
         Op::ReluGradient => format!("{x} > 0 ? {y} : 0.0f"),
         _ => unreachable!("{} is not element-wise", op.name()),
+    }
+}
+
+/// A step reads what the path makes.
+fn is_of_the_path(step: &Step) -> bool {
+    match step {
+        Step::Load { .. } => true,
+        Step::Read { op, .. } => !matches!(op, Op::Pull | Op::Lookup | Op::PushGradient | Op::Zeros),
+        _ => false,
     }
 }
 

@@ -11,7 +11,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_dynamic::{DeviceBatch, Gradients, Inputs, Net, Options, Without};
+use ucudnn_dynamic::{DeviceBatch, Executor, Gradients, Inputs, Net, Options, Without};
 use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{self, Declaration};
 use vertex::graphs::Graphs;
@@ -67,6 +67,13 @@ fn tree_lstms_emulated_as_the_oracle() {
         if element == Element::Float {
             check(&case, number, Options { tf32: true, ..options(element, true) });
         }
+        // Blocks of many threads take their time here.
+        for is_static in [false, true].into_iter().filter(|_| most <= 60) {
+            let options = persistent(element, is_static);
+            let made = Net::new(&net, Device::Host, options).unwrap();
+            assert!(made.configuration().starts_with("persistent on "), "{}", made.configuration());
+            check(&case, number, options);
+        }
     }
 }
 
@@ -84,7 +91,18 @@ pub fn tree_lstm_case(runner: &mut TestRunner, number: usize, hidden: usize, mos
 const TREES: [(usize, usize); 8] = [(8, 1), (12, 3), (4, 3), (20, 60), (6, 3), (12, 600), (20, 60), (36, 600)];
 
 pub fn options(element: Element, is_static: bool) -> Options {
-    Options { element, is_training: true, tf32: false, is_static, without: Without::Nothing }
+    Options {
+        element,
+        is_training: true,
+        tf32: false,
+        is_static,
+        without: Without::Nothing,
+        executor: Executor::Batched,
+    }
+}
+
+fn persistent(element: Element, is_static: bool) -> Options {
+    Options { executor: Executor::Persistent, ..options(element, is_static) }
 }
 
 /// Memory that holds NaN at first.
@@ -159,7 +177,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let made = Net::changed(&net, Device::Host, options, change).map_err(|why| why.to_string());
     let made = emulated::compiled(made)?;
     let kinds = case.declaration.functions.len();
-    let mut arrays = DeviceBatch::new(Device::Host, &batch.maxima(), kinds, is_static).unwrap();
+    let mut arrays = DeviceBatch::new(&made, &batch.maxima()).unwrap();
     if is_static && number % 2 == 1 {
         // The launches are made for the batch that was set first.
         assert!(arrays.set(&other, kinds, ptr::null_mut()));

@@ -1,0 +1,77 @@
+//! The path of a way in one launch: its kernel, and the memory in which its blocks publish.
+
+use std::ffi::CString;
+
+use gpu::Device;
+use gpu::jit::{Function, Launch};
+use vertex::passes::Extent;
+
+use crate::emit::{self, PATH_THREADS};
+
+/// Parts of the memory begin at multiples of this.
+const APART: usize = 256;
+
+/// A loaded kernel for the path of all kinds one way.
+pub struct Path {
+    /// The kernel's pointers and products.
+    pub emitted: emit::Path,
+    pub function: Function,
+    pub launch: Launch,
+}
+
+/// Where a way's part of the memory lies that blocks share, in bytes from its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The epochs of all blocks. Packets follow.
+    pub epochs: usize,
+    /// The end.
+    pub end: usize,
+}
+
+impl Path {
+    /// Loads the kernel. `Err` says why it cannot run.
+    pub fn load(device: Device, emitted: emit::Path) -> Result<Self, String> {
+        let text = |error: gpu::jit::Error| error.to_string();
+        let module = device.load(&emitted.source).map_err(text)?;
+        let function = module.function(&CString::new(emitted.name).expect("names have no zeros")).map_err(text)?;
+        let shared_bytes = emitted.shared_bytes as u32;
+        function.allow_shared(shared_bytes).map_err(text)?;
+        let multiprocessors = device.multiprocessors(device.ordinal()).unwrap_or(0);
+        let resident = function.resident_blocks(PATH_THREADS as u32, shared_bytes).map_err(text)? as usize;
+        if resident * multiprocessors < emitted.blocks {
+            return Err(format!("{} blocks, and the device holds {resident} on each multiprocessor", emitted.blocks));
+        }
+        let launch = Launch {
+            grid: [emitted.blocks as u32, 1, 1],
+            block: [PATH_THREADS as u32, 1, 1],
+            shared_bytes,
+            cooperative: true,
+            is_uncaptured: true,
+            ..Launch::default()
+        };
+        Ok(Self { emitted, function, launch })
+    }
+
+    /// The way's part of the memory, from `first` on, for batches of these extents.
+    pub fn place(&self, first: usize, extents: &[Extent]) -> Place {
+        let epochs = self.emitted.blocks * size_of::<u32>();
+        let packets = (0..self.emitted.published.len()).map(|product| self.bytes(product, extents));
+        let all = packets.fold(epochs.next_multiple_of(APART), |all, bytes| all.saturating_add(bytes));
+        Place { epochs: first, end: first.saturating_add(all) }
+    }
+
+    /// Where the packets of a product begin.
+    pub fn packets(&self, place: Place, product: usize, extents: &[Extent]) -> usize {
+        let epochs = (self.emitted.blocks * size_of::<u32>()).next_multiple_of(APART);
+        let before = (0..product).map(|product| self.bytes(product, extents)).sum::<usize>();
+        place.epochs + epochs + before
+    }
+
+    /// The bytes of all packets of a product.
+    fn bytes(&self, product: usize, extents: &[Extent]) -> usize {
+        let published = &self.emitted.published[product];
+        let extent = &extents[published.kind];
+        let rows = if published.is_of_children { extent.edges } else { extent.rows };
+        rows.saturating_mul(published.bytes_of_row).checked_next_multiple_of(APART).unwrap_or(usize::MAX)
+    }
+}

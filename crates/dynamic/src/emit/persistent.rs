@@ -1,0 +1,267 @@
+//! The path of all kinds in one kernel, whose blocks own units (Khorasani et al., MICRO 2018; see
+//! `kernels/dynamic/persistent.cuh`).
+
+use std::fmt::Write;
+
+use gpu::Element;
+use gpu::jit::Source;
+use vertex::function::{Op, ParameterSize};
+use vertex::passes::{Passes, Place, Work};
+use vertex::stages::Stage;
+
+use super::rows::{self, Spans, pieces};
+use super::{MOST_POINTERS, Pointer, TILE_ROWS, Text, is_in_float, reductions};
+
+/// The threads of a block.
+pub const PATH_THREADS: usize = 256;
+
+/// Parts of shared memory, and of the packets' memory, begin at multiples of these.
+const SHARED_APART: usize = 16;
+const PACKET_BYTES: usize = 16;
+/// The bytes of a packet that hold elements.
+const PACKET_ELEMENTS: usize = 12;
+
+/// The pointers in front of those of the kinds: the steps and the epochs.
+const OWN_POINTERS: usize = 2;
+
+/// A kernel for the path of all kinds one way.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// Its name in the source.
+    pub name: &'static str,
+    /// The blocks, all of which run at once.
+    pub blocks: usize,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: usize,
+    /// The pointers behind the steps and the epochs, each of a kind.
+    pub pointers: Vec<(usize, Pointer)>,
+    /// The products whose factors are published.
+    pub published: Vec<Published>,
+    /// The text.
+    pub source: Source,
+}
+
+/// The factor of a product, which blocks publish.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// The kind whose rows, or edges, it has.
+    pub kind: usize,
+    /// Rows are edges.
+    pub is_of_children: bool,
+    /// The bytes of all packets of a row.
+    pub bytes_of_row: usize,
+}
+
+/// The units of a way, and how blocks share them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Units {
+    /// All.
+    all: usize,
+    /// Those of a block.
+    own: usize,
+}
+
+impl Units {
+    fn blocks(self) -> usize {
+        self.all.div_ceil(self.own)
+    }
+}
+
+/// Writes the kernel of the path one way, for a device with so many multiprocessors and bytes of shared memory a block.
+/// `None` if units of some value depend on others without a product between, there is no product, or the weights do not
+/// fit.
+pub fn emit_path(
+    name: &'static str,
+    is_backward: bool,
+    kinds: &[Passes],
+    sizes: &[ParameterSize],
+    element: Element,
+    [multiprocessors, shared]: [usize; 2],
+) -> Option<Path> {
+    let all = units(kinds)?;
+    let units = Units { all, own: all.div_ceil(multiprocessors) };
+    let mut path = Path {
+        name,
+        blocks: units.blocks(),
+        shared_bytes: 0,
+        pointers: vec![],
+        published: vec![],
+        source: Source { name: "vertex_path.cu".into(), text: "".into(), headers: (&[]).into(), options: vec![] },
+    };
+    let (mut text, mut loads, mut weights, mut tiles) = (String::new(), String::new(), 0, 0);
+    let (mut products, mut on_path) = (vec![], vec![]);
+    for (kind, passes) in kinds.iter().enumerate() {
+        for pass in &passes.stages[Stage::Path as usize] {
+            if let Work::Product { parameter, is_transposed, x, y } = pass.work {
+                let product = Product { place: weights, height: y.width, depth: x.width };
+                weights = (weights + product.weight_bytes(units, element)).next_multiple_of(SHARED_APART);
+                tiles = tiles.max(product.tile_bytes(units));
+                products.push((kind, parameter, is_transposed, x, product));
+            }
+        }
+    }
+    path.shared_bytes = weights + tiles;
+    if products.is_empty() || path.shared_bytes > shared {
+        return None;
+    }
+    let mut rest = products.iter();
+    for (kind, passes) in kinds.iter().enumerate() {
+        let mut of_kind = Text { units: Some(units.all), ..Text::new(sizes) };
+        for pass in &passes.stages[Stage::Path as usize] {
+            match &pass.work {
+                Work::Rows { is_of_children, steps, .. } => {
+                    rows::emit(&mut of_kind, steps, *is_of_children);
+                }
+                Work::Reduce { op, x, y } => _ = reductions::emit(&mut of_kind, *op, *x, *y),
+                Work::MaxGradient { x, dy, dx } => _ = reductions::emit_max_gradient(&mut of_kind, *x, *dy, *dx),
+                Work::Product { y, .. } => {
+                    let (_, parameter, is_transposed, x, product) = rest.next()?;
+                    let matrix = of_kind.pointer(Pointer::Matrix(*parameter, *is_transposed));
+                    let _ = writeln!(
+                        loads,
+                        "    {}::load(memory_at<Element>(memory, {}), parameters.k{kind}.{});",
+                        product.class(),
+                        product.place,
+                        matrix.trim_start_matches("it.")
+                    );
+                    let number = path.published.len();
+                    emit_product(&mut of_kind, product, *x, *y, number, weights)?;
+                    path.published.push(Published {
+                        kind,
+                        is_of_children: x.is_of_children,
+                        bytes_of_row: product.packets(units, element) * PACKET_BYTES,
+                    });
+                }
+                _ => return None,
+            }
+        }
+        if of_kind.is_foreign {
+            return None;
+        }
+        if of_kind.pointers.is_empty() {
+            continue; // nothing of the kind is on the path
+        }
+        on_path.push(kind);
+        path.pointers.extend(of_kind.pointers.iter().map(|pointer| (kind, *pointer)));
+        let members = super::members(&of_kind.pointers);
+        let _ = write!(
+            text,
+            "\nstruct of_{kind} {{{members} }};\n\n__device__ __forceinline__ void run_{kind}(const of_{kind} &it, const Range &at, \
+             char *memory, unsigned epoch) {{\n{}}}\n",
+            of_kind.body
+        );
+    }
+    if path.pointers.len() + OWN_POINTERS > MOST_POINTERS {
+        return None;
+    }
+    let structs = on_path.iter().fold(String::new(), |structs, kind| format!("{structs} of_{kind} k{kind};"));
+    let runs = on_path.iter().fold(String::new(), |runs, kind| {
+        format!("{runs}        if (step.kind == {kind}) run_{kind}(parameters.k{kind}, step.range, memory, epoch);\n")
+    });
+    let number = if is_backward { "count - 1 - number" } else { "number" };
+    let head = format!(
+        "#define THREADS {PATH_THREADS}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define MULTIPROCESSOR_BLOCKS 1\n\
+         #include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
+         {{\n    return reinterpret_cast<T *>(memory + bytes);\n}}\n",
+        units.all,
+        units.own,
+        units.blocks()
+    );
+    let kernel = format!(
+        "\nstruct {name}_parameters {{ Path path;{structs} }};\n\nKERNEL({name}, {name}_parameters) {{\n    \
+         SHARED(char, memory);\n{loads}    const unsigned epoch = parameters.path.epochs[blockIdx.x] + 1;\n    barrier();\n    \
+         const int count = parameters.path.count();\n    for (int number = 0; number < count; ++number) {{\n        \
+         const Step step = parameters.path.step({number});\n{runs}    }}\n    barrier();\n    \
+         if (threadIdx.x == 0) parameters.path.epochs[blockIdx.x] = epoch;\n}}\n"
+    );
+    let headers = kernels::dynamic::PATH.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+    path.source = Source {
+        name: "vertex_path.cu".into(),
+        text: (head + &text + &kernel).into(),
+        headers,
+        options: vec![element.option().into()],
+    };
+    Some(path)
+}
+
+/// A product on the path.
+struct Product {
+    /// Where its weights lie in shared memory.
+    place: usize,
+    height: usize,
+    depth: usize,
+}
+
+impl Product {
+    fn class(&self) -> String {
+        format!("PathProduct<{}, {}>", self.height, self.depth)
+    }
+
+    fn columns(&self, units: Units) -> usize {
+        self.height / units.all * units.own
+    }
+
+    fn padded(&self) -> usize {
+        self.depth.next_multiple_of(4)
+    }
+
+    fn weight_bytes(&self, units: Units, element: Element) -> usize {
+        self.columns(units) * self.padded() * element.bytes()
+    }
+
+    fn tile_bytes(&self, units: Units) -> usize {
+        let warps = PATH_THREADS / 32;
+        let parts = warps.min(self.depth.div_ceil(128));
+        let parts = if parts.is_power_of_two() { parts } else { parts.next_power_of_two() / 2 };
+        TILE_ROWS * (self.padded() + parts * self.columns(units)) * size_of::<f32>()
+    }
+
+    /// The packets of all blocks for a row.
+    fn packets(&self, units: Units, element: Element) -> usize {
+        let own = self.depth / units.all * units.own;
+        units.blocks() * own.div_ceil(PACKET_ELEMENTS / element.bytes())
+    }
+}
+
+/// Writes the call of a product. `None` if its factor is no row of elements.
+fn emit_product(text: &mut Text, product: &Product, x: Place, y: Place, number: usize, tile: usize) -> Option<()> {
+    if is_in_float(x.frame) || !is_in_float(y.frame) {
+        return None;
+    }
+    let (count, of_kind) = match x.is_of_children {
+        true => ("at.edge_count", "at.edge_of_kind"),
+        false => ("at.row_count", "at.row_of_kind"),
+    };
+    let mut first = |place: Place| {
+        let pointer = text.pointer(Pointer::Frame(place));
+        let row = if place.is_whole() { of_kind } else { "0" };
+        format!("{pointer} + size_t({row}) * {}", place.width)
+    };
+    let (from, to) = (first(x), first(y));
+    let (packets, class) = (text.pointer(Pointer::Packets(number)), product.class());
+    text.line(&format!(
+        "{class}::multiply(memory_at<Element>(memory, {}), memory_at<float>(memory, {tile}), {from}, {to}, \
+         static_cast<Packet<Element> *>({packets}) + size_t({of_kind}) * {class}::PACKETS, {count}, epoch);",
+        product.place
+    ));
+    Some(())
+}
+
+/// The units of a way: the width of its narrowest values. `None` if that does not divide others, or is too little to be
+/// shared.
+fn units(kinds: &[Passes]) -> Option<usize> {
+    let path = || kinds.iter().flat_map(|passes| &passes.stages[Stage::Path as usize]);
+    let mut widths = vec![];
+    for pass in path() {
+        match &pass.work {
+            Work::Rows { steps, .. } => widths.extend(pieces(steps, &Spans::new(steps)).keys().copied()),
+            Work::Product { x, y, .. } => widths.extend([x.width, y.width]),
+            Work::Reduce { op: Op::Sum | Op::Softmax, .. } => return None,
+            Work::Reduce { x, .. } => widths.push(x.width),
+            Work::MaxGradient { x, .. } => widths.push(x.width),
+            _ => return None,
+        }
+    }
+    let units = *widths.iter().min()?;
+    (units > 1 && widths.iter().all(|width| width.is_multiple_of(units))).then_some(units)
+}

@@ -1,0 +1,41 @@
+//! How a net is made.
+
+use gpu::Element;
+
+/// How a net is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The type of tensors.
+    pub element: Element,
+    /// Runs forward keep values for runs backward.
+    pub is_training: bool,
+    /// Products of floats may be rounded to TF32.
+    pub tf32: bool,
+    /// Runs may be captured into a CUDA graph, whose replays run whatever the batch then holds. All runs then launch what
+    /// the largest batch needs.
+    pub is_static: bool,
+    /// What is left out.
+    pub without: Without,
+    /// What runs the path.
+    pub executor: Executor,
+}
+
+/// What runs the path, level by level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executor {
+    /// Launches for each level and kind.
+    Batched,
+    /// One launch each way, whose blocks keep weights on chip (VPPS); where a net does not allow it, the other.
+    Persistent,
+}
+
+/// A part of the executor that is left out, to measure what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Without {
+    /// All is there.
+    Nothing,
+    /// Each operation has a kernel (Cavs, section 3.5).
+    Fusion,
+    /// Eager and lazy products are computed level by level (Cavs, section 3.4). A static net has them for whole batches.
+    Batching,
+}

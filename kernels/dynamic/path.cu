@@ -1,0 +1,1 @@
+#include "dynamic/persistent.cuh"

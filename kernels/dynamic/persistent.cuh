@@ -1,0 +1,180 @@
+// A batch's path in one launch: blocks own units of all values, and keep the weights of their units in shared memory for
+// all levels, after Khorasani et al., "In-Register Parameter Caching for Dynamic Neural Nets with Virtual Persistent
+// Processor Specialization" (MICRO 2018).
+//
+// Values have whole multiples of UNITS elements, and element i belongs to unit i % UNITS. Block b owns the OWN units from
+// b * OWN on: it alone computes their elements, of all rows, so that what no product takes never leaves it. A product
+// needs all elements of its factor. Each block publishes its own in packets, with a place for each row of the batch: a
+// packet is written once in a launch and holds the launch's epoch, so there are no fences, no barriers over the grid, and
+// a block goes on as soon as the packets that it needs are there. The steps of a script are in an order in which rows
+// follow all that they depend on; all blocks take the same steps, so none waits for ever.
+//
+// A source defines THREADS, UNITS, OWN and BLOCKS before it includes this.
+#pragma once
+
+#include "common/exchange.cuh"
+#include "dynamic/level.cuh"
+
+// A step of the script: the rows of a kind in a level.
+struct Step {
+    Range range;
+    int kind, unused;
+};
+
+// What all steps share.
+struct Path {
+    const int *steps; // how many there are, and from the third number on the steps
+    unsigned *epochs; // of each block: that of its last launch
+
+    __device__ __forceinline__ int count() const { return steps[0]; }
+    __device__ __forceinline__ Step step(int number) const { return reinterpret_cast<const Step *>(steps + 2)[number]; }
+};
+
+#define WARPS (THREADS / 32)
+
+__device__ __forceinline__ int first_unit() { return int(blockIdx.x) * OWN; }
+
+// Calls `each` with the number in the range and the unit, for the block's own units of `count` rows or edges. All of the
+// block call this, and find all results behind it.
+template <typename Each> __device__ __forceinline__ void for_own(int count, Each each) {
+    for (int pair = threadIdx.x; pair < count * OWN; pair += THREADS) {
+        const int unit = first_unit() + pair % OWN;
+        if (UNITS % OWN == 0 || unit < UNITS) each(unsigned(pair / OWN), unit);
+    }
+    barrier();
+}
+
+constexpr int quotient_up(int number, int by) { return (number + by - 1) / by; }
+
+// The warps that share the depth of a product: no more than there are chunks of 128 elements, and a power of two.
+constexpr int parts_of(int depth) {
+    int parts = 1;
+    while (2 * parts <= WARPS && 2 * parts <= quotient_up(depth, 128)) parts *= 2;
+    return parts;
+}
+
+// A product of a matrix [HEIGHT][DEPTH] with rows of DEPTH elements, in tiles of rows.
+//
+// Shared memory: the weights of the block's columns, Element[COLUMNS][PADDED], of each product; and for all products
+// together the tile, float[TILE_ROWS][PADDED], and behind it the sums of the parts of the depth,
+// float[PARTS][TILE_ROWS][COLUMNS].
+template <int HEIGHT, int DEPTH> class PathProduct {
+  public:
+    static constexpr int COLUMNS = HEIGHT / UNITS * OWN, PADDED = quotient_up(DEPTH, 4) * 4;
+    // The block's own elements of a row, and the packets that they and those of all blocks take.
+    static constexpr int OWN_ELEMENTS = DEPTH / UNITS * OWN;
+    static constexpr int RUN = quotient_up(OWN_ELEMENTS, Packet<Element>::values), PACKETS = BLOCKS * RUN;
+    static constexpr int PARTS = parts_of(DEPTH), GROUPS = WARPS / PARTS;
+    // Of a warp.
+    static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, GROUPS);
+    // The packets that a thread asks for at once.
+    static constexpr int AT_ONCE = 4;
+
+    // Loads the weights of the block's columns.
+    __device__ static __forceinline__ void load(Element *weights, const Element *matrix) {
+        for (int number = threadIdx.x; number < COLUMNS * PADDED; number += THREADS) {
+            const int column = number / PADDED, k = number % PADDED, unit = first_unit() + column % OWN;
+            const bool is_there = k < DEPTH && unit < UNITS;
+            weights[number] = is_there ? matrix[size_t(column / OWN * UNITS + unit) * DEPTH + k] : to_element(0.0f);
+        }
+    }
+
+    // Computes the block's columns of the products of `rows` rows. x, y and the packets begin at the first of them.
+    __device__ static __forceinline__ void multiply(const Element *weights, float *tile, const Element *x, float *y,
+                                                    Packet<Element> *packets, int rows, unsigned epoch) {
+        for (int number = threadIdx.x; number < rows * RUN; number += THREADS) {
+            const int row = number / RUN, run = number % RUN;
+            publish(&packets[size_t(row) * PACKETS + blockIdx.x * RUN + run], own(x + size_t(row) * DEPTH, run, epoch));
+        }
+        for (int first = 0; first < rows; first += TILE_ROWS) {
+            const int count = min(TILE_ROWS, rows - first);
+            collect_tile(tile, packets + size_t(first) * PACKETS, count, epoch);
+            barrier(); // the tile is there
+            float *const parts = tile + TILE_ROWS * PADDED;
+            add_parts(weights, tile, parts, count);
+            barrier(); // all parts are there, and nobody reads the tile any more
+            for (int number = threadIdx.x; number < count * COLUMNS; number += THREADS) {
+                const int row = number / COLUMNS, column = number % COLUMNS, unit = first_unit() + column % OWN;
+                float sum = 0;
+#pragma unroll
+                for (int part = 0; part < PARTS; ++part) sum += parts[(part * TILE_ROWS + row) * COLUMNS + column];
+                if (unit < UNITS) y[size_t(first + row) * HEIGHT + column / OWN * UNITS + unit] = sum;
+            }
+        }
+        barrier(); // the products are there
+    }
+
+  private:
+    // The place of one of a block's own elements in a row; -1 if it is none.
+    __device__ static __forceinline__ int place(int block, int element) {
+        const int unit = block * OWN + element % OWN;
+        return element < OWN_ELEMENTS && unit < UNITS ? element / OWN * UNITS + unit : -1;
+    }
+
+    __device__ static __forceinline__ Packet<Element> own(const Element *row, int run, unsigned epoch) {
+        Packet<Element> packet;
+#pragma unroll
+        for (int i = 0; i < Packet<Element>::values; ++i) {
+            const int at = place(blockIdx.x, run * Packet<Element>::values + i);
+            packet.value[i] = at < 0 ? to_element(0.0f) : row[at];
+        }
+        packet.epoch = epoch;
+        return packet;
+    }
+
+    // Waits for the packets of some rows, and puts their elements in the tile. Zeros follow each row.
+    __device__ static __forceinline__ void collect_tile(float *tile, const Packet<Element> *packets, int count,
+                                                        unsigned epoch) {
+        for (int first = threadIdx.x; first < count * PACKETS; first += AT_ONCE * THREADS) {
+            PacketBits<Element> bits[AT_ONCE];
+            ask_for(bits, packets, first, THREADS, count * PACKETS, epoch);
+            collect(bits, packets, first, THREADS, epoch);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                const int number = first + i * THREADS;
+                if (number >= count * PACKETS) break;
+                float *const row = tile + number / PACKETS * PADDED;
+                const int block = number % PACKETS / RUN, run = number % RUN;
+#pragma unroll
+                for (int k = 0; k < Packet<Element>::values; ++k) {
+                    const int at = place(block, run * Packet<Element>::values + k);
+                    if (at >= 0) row[at] = to_float(bits[i].packet.value[k]);
+                }
+            }
+        }
+        if (PADDED > DEPTH) {
+            for (int number = threadIdx.x; number < count * (PADDED - DEPTH); number += THREADS) {
+                tile[number / (PADDED - DEPTH) * PADDED + DEPTH + number % (PADDED - DEPTH)] = 0;
+            }
+        }
+    }
+
+    // A warp's part of the depth, of its columns.
+    __device__ static __forceinline__ void add_parts(const Element *weights, const float *tile, float *parts, int count) {
+        const int part = WARP % PARTS, first_column = WARP / PARTS * WARP_COLUMNS;
+        float sums[TILE_ROWS][WARP_COLUMNS] = {};
+        for (int k = (part * 32 + LANE) * 4; k < PADDED; k += PARTS * 128) {
+            float4 its[WARP_COLUMNS];
+#pragma unroll
+            for (int i = 0; i < WARP_COLUMNS; ++i) {
+                its[i] = quad_at(weights + min(first_column + i, COLUMNS - 1) * PADDED + k);
+            }
+#pragma unroll
+            for (int row = 0; row < TILE_ROWS; ++row) {
+                if (row < count) {
+                    const float4 x = *reinterpret_cast<const float4 *>(tile + row * PADDED + k);
+#pragma unroll
+                    for (int i = 0; i < WARP_COLUMNS; ++i) sums[row][i] = add_products(x, its[i], sums[row][i]);
+                }
+            }
+        }
+        float of_row[WARP_COLUMNS];
+        share_out_rows(of_row, sums);
+        if (IS_FIRST_OF_ROW) {
+#pragma unroll
+            for (int i = 0; i < WARP_COLUMNS; ++i) {
+                if (first_column + i < COLUMNS) parts[(part * TILE_ROWS + LANE_ROW) * COLUMNS + first_column + i] = of_row[i];
+            }
+        }
+    }
+};
