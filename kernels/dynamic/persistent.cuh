@@ -34,6 +34,9 @@ struct Path {
 
 __device__ __forceinline__ int first_unit() { return int(blockIdx.x) * OWN; }
 
+// The rows whose products lie in shared memory at once.
+#define SPAN 64
+
 // Calls `each` with the number in the range and the unit, for the block's own units of `count` rows or edges. All of the
 // block call this, and find all results behind it.
 template <typename Each> __device__ __forceinline__ void for_own(int count, Each each) {
@@ -42,6 +45,11 @@ template <typename Each> __device__ __forceinline__ void for_own(int count, Each
         if (UNITS % OWN == 0 || unit < UNITS) each(unsigned(pair / OWN), unit);
     }
     barrier();
+}
+
+// Calls `each` with the number of each row. It computes all own units.
+template <typename Each> __device__ __forceinline__ void for_rows(int count, Each each) {
+    for (int row = threadIdx.x; row < count; row += THREADS) each(unsigned(row));
 }
 
 constexpr int quotient_up(int number, int by) { return (number + by - 1) / by; }
@@ -56,8 +64,8 @@ constexpr int parts_of(int depth) {
 // A product of a matrix [HEIGHT][DEPTH] with rows of DEPTH elements, in tiles of rows.
 //
 // Shared memory: the weights of the block's columns, Element[COLUMNS][PADDED], of each product; and for all products
-// together the tile, float[TILE_ROWS][PADDED], and behind it the sums of the parts of the depth,
-// float[PARTS][TILE_ROWS][COLUMNS].
+// together the tile, float[TILE_ROWS][PADDED], behind it the sums of the parts of the depth,
+// float[PARTS][TILE_ROWS][COLUMNS], and the products of a span, float[SPAN][COLUMNS].
 template <int HEIGHT, int DEPTH> class PathProduct {
   public:
     static constexpr int COLUMNS = HEIGHT / UNITS * OWN, PADDED = quotient_up(DEPTH, 4) * 4;
@@ -65,10 +73,11 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     static constexpr int OWN_ELEMENTS = DEPTH / UNITS * OWN;
     static constexpr int RUN = quotient_up(OWN_ELEMENTS, Packet<Element>::values), PACKETS = BLOCKS * RUN;
     static constexpr int PARTS = parts_of(DEPTH), GROUPS = WARPS / PARTS;
-    // Of a warp.
+    // Of a warp, and those of them that it multiplies at once: more would need more registers than there are.
     static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, GROUPS);
+    static constexpr int AT_A_TIME = WARP_COLUMNS <= 5 ? WARP_COLUMNS : 4;
     // The packets that a thread asks for at once.
-    static constexpr int AT_ONCE = 4;
+    static constexpr int AT_ONCE = 8;
 
     // Loads the weights of the block's columns.
     __device__ static __forceinline__ void load(Element *weights, const Element *matrix) {
@@ -79,29 +88,78 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         }
     }
 
-    // Computes the block's columns of the products of `rows` rows. x, y and the packets begin at the first of them.
-    __device__ static __forceinline__ void multiply(const Element *weights, float *tile, const Element *x, float *y,
-                                                    Packet<Element> *packets, int rows, unsigned epoch) {
+    // Publishes the block's own elements of `rows` rows of x.
+    __device__ static __forceinline__ void publish_rows(const Element *x, Packet<Element> *packets, int rows,
+                                                        unsigned epoch) {
         for (int number = threadIdx.x; number < rows * RUN; number += THREADS) {
             const int row = number / RUN, run = number % RUN;
-            publish(&packets[size_t(row) * PACKETS + blockIdx.x * RUN + run], own(x + size_t(row) * DEPTH, run, epoch));
+            Packet<Element> packet;
+#pragma unroll
+            for (int i = 0; i < Packet<Element>::values; ++i) {
+                const int at = place(blockIdx.x, run * Packet<Element>::values + i);
+                packet.value[i] = at < 0 ? to_element(0.0f) : x[size_t(row) * DEPTH + at];
+            }
+            packet.epoch = epoch;
+            publish(&packets[size_t(row) * PACKETS + blockIdx.x * RUN + run], packet);
         }
+    }
+
+    // Publishes the block's own elements of a row, by one thread.
+    __device__ static __forceinline__ void publish_own(const Element (&own)[OWN_ELEMENTS], Packet<Element> *of_row,
+                                                       unsigned epoch) {
+#pragma unroll
+        for (int run = 0; run < RUN; ++run) {
+            Packet<Element> packet;
+#pragma unroll
+            for (int i = 0; i < Packet<Element>::values; ++i) {
+                const int element = run * Packet<Element>::values + i;
+                packet.value[i] = element < OWN_ELEMENTS ? own[element < OWN_ELEMENTS ? element : 0] : to_element(0.0f);
+            }
+            packet.epoch = epoch;
+            publish(&of_row[blockIdx.x * RUN + run], packet);
+        }
+    }
+
+    // The products of a span.
+    __device__ static __forceinline__ float *products(float *tile) {
+        return tile + TILE_ROWS * PADDED + PARTS * TILE_ROWS * COLUMNS;
+    }
+
+    // Computes the block's columns of the products of a span, whose packets these are.
+    __device__ static __forceinline__ void multiply_span(const Element *weights, float *tile,
+                                                         const Packet<Element> *packets, int rows, unsigned epoch) {
+        float *const parts = tile + TILE_ROWS * PADDED, *const to = products(tile);
         for (int first = 0; first < rows; first += TILE_ROWS) {
             const int count = min(TILE_ROWS, rows - first);
             collect_tile(tile, packets + size_t(first) * PACKETS, count, epoch);
             barrier(); // the tile is there
-            float *const parts = tile + TILE_ROWS * PADDED;
             add_parts(weights, tile, parts, count);
             barrier(); // all parts are there, and nobody reads the tile any more
             for (int number = threadIdx.x; number < count * COLUMNS; number += THREADS) {
-                const int row = number / COLUMNS, column = number % COLUMNS, unit = first_unit() + column % OWN;
                 float sum = 0;
 #pragma unroll
-                for (int part = 0; part < PARTS; ++part) sum += parts[(part * TILE_ROWS + row) * COLUMNS + column];
-                if (unit < UNITS) y[size_t(first + row) * HEIGHT + column / OWN * UNITS + unit] = sum;
+                for (int part = 0; part < PARTS; ++part) sum += parts[part * TILE_ROWS * COLUMNS + number];
+                to[first * COLUMNS + number] = sum;
             }
         }
         barrier(); // the products are there
+    }
+
+    // Likewise of all rows. x, y and the packets begin at the first of them.
+    __device__ static __forceinline__ void multiply(const Element *weights, float *tile, const Element *x, float *y,
+                                                    Packet<Element> *packets, int rows, unsigned epoch) {
+        publish_rows(x, packets, rows, epoch);
+        for (int first = 0; first < rows; first += SPAN) {
+            const int count = min(SPAN, rows - first);
+            multiply_span(weights, tile, packets + size_t(first) * PACKETS, count, epoch);
+            for (int number = threadIdx.x; number < count * COLUMNS; number += THREADS) {
+                const int row = number / COLUMNS, column = number % COLUMNS, unit = first_unit() + column % OWN;
+                if (unit < UNITS) {
+                    y[size_t(first + row) * HEIGHT + column / OWN * UNITS + unit] = products(tile)[number];
+                }
+            }
+            barrier(); // y is there, and nobody reads the products any more
+        }
     }
 
   private:
@@ -109,17 +167,6 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     __device__ static __forceinline__ int place(int block, int element) {
         const int unit = block * OWN + element % OWN;
         return element < OWN_ELEMENTS && unit < UNITS ? element / OWN * UNITS + unit : -1;
-    }
-
-    __device__ static __forceinline__ Packet<Element> own(const Element *row, int run, unsigned epoch) {
-        Packet<Element> packet;
-#pragma unroll
-        for (int i = 0; i < Packet<Element>::values; ++i) {
-            const int at = place(blockIdx.x, run * Packet<Element>::values + i);
-            packet.value[i] = at < 0 ? to_element(0.0f) : row[at];
-        }
-        packet.epoch = epoch;
-        return packet;
     }
 
     // Waits for the packets of some rows, and puts their elements in the tile. Zeros follow each row.
@@ -152,28 +199,31 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // A warp's part of the depth, of its columns.
     __device__ static __forceinline__ void add_parts(const Element *weights, const float *tile, float *parts, int count) {
         const int part = WARP % PARTS, first_column = WARP / PARTS * WARP_COLUMNS;
-        float sums[TILE_ROWS][WARP_COLUMNS] = {};
-        for (int k = (part * 32 + LANE) * 4; k < PADDED; k += PARTS * 128) {
-            float4 its[WARP_COLUMNS];
+        const int end = min(first_column + WARP_COLUMNS, COLUMNS);
+#pragma unroll 1
+        for (int column = first_column; column < end; column += AT_A_TIME) {
+            float sums[TILE_ROWS][AT_A_TIME] = {};
+#pragma unroll 1
+            for (int k = (part * 32 + LANE) * 4; k < PADDED; k += PARTS * 128) {
+                float4 its[AT_A_TIME];
 #pragma unroll
-            for (int i = 0; i < WARP_COLUMNS; ++i) {
-                its[i] = quad_at(weights + min(first_column + i, COLUMNS - 1) * PADDED + k);
-            }
+                for (int i = 0; i < AT_A_TIME; ++i) its[i] = quad_at(weights + min(column + i, COLUMNS - 1) * PADDED + k);
 #pragma unroll
-            for (int row = 0; row < TILE_ROWS; ++row) {
-                if (row < count) {
-                    const float4 x = *reinterpret_cast<const float4 *>(tile + row * PADDED + k);
+                for (int row = 0; row < TILE_ROWS; ++row) {
+                    if (row < count) {
+                        const float4 x = *reinterpret_cast<const float4 *>(tile + row * PADDED + k);
 #pragma unroll
-                    for (int i = 0; i < WARP_COLUMNS; ++i) sums[row][i] = add_products(x, its[i], sums[row][i]);
+                        for (int i = 0; i < AT_A_TIME; ++i) sums[row][i] = add_products(x, its[i], sums[row][i]);
+                    }
                 }
             }
-        }
-        float of_row[WARP_COLUMNS];
-        share_out_rows(of_row, sums);
-        if (IS_FIRST_OF_ROW) {
+            float of_row[AT_A_TIME];
+            share_out_rows(of_row, sums);
+            if (IS_FIRST_OF_ROW) {
 #pragma unroll
-            for (int i = 0; i < WARP_COLUMNS; ++i) {
-                if (first_column + i < COLUMNS) parts[(part * TILE_ROWS + LANE_ROW) * COLUMNS + first_column + i] = of_row[i];
+                for (int i = 0; i < AT_A_TIME; ++i) {
+                    if (column + i < end) parts[(part * TILE_ROWS + LANE_ROW) * COLUMNS + column + i] = of_row[i];
+                }
             }
         }
     }

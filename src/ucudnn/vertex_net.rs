@@ -13,7 +13,7 @@ use super::descriptions::write_text;
 use super::handles::Handles;
 use super::refusals::{Refusals, check, null};
 use super::vertex_arguments::{self, Call, Kind, Sizes, ucudnnVertexNetArguments_t};
-use dynamic::{DeviceBatch, Executor, Gradients, Inputs, Options, Without};
+use dynamic::{DeviceBatch, Gradients, Inputs, Options, Without};
 use gpu::{Element, Entered};
 use guest::refusal::Refusal;
 use guest::settings::Dynamic;
@@ -513,14 +513,15 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
             let element = Element::of(given.dataType);
             let element =
                 element.ok_or_else(|| unsupported("dataType is double; on a device, nets are of other types"))?;
-            let without = match guest::settings::get().dynamic {
+            let chosen = guest::settings::get().dynamic;
+            let without = match chosen {
                 Dynamic::Auto | Dynamic::Batched | Dynamic::Persistent => Without::Nothing,
                 Dynamic::Unfused => Without::Fusion,
                 Dynamic::Unbatched => Without::Batching,
             };
-            let executor = match guest::settings::get().dynamic {
-                Dynamic::Persistent => Executor::Persistent,
-                _ => Executor::Batched,
+            let executor = match chosen {
+                Dynamic::Persistent => dynamic::Executor::Persistent,
+                _ => dynamic::Executor::Batched,
             };
             let tf32 = given.allowTf32 != 0;
             let options = Options { element, is_training, tf32, is_static, without, executor };

@@ -112,11 +112,17 @@ impl Plans {
     }
 }
 
-/// The sources of a net's kernels: its own, and those that all nets share.
-pub fn sources(net: &function::Net, options: Options) -> [Source; 2] {
+/// The sources of a net's kernels on a device with so many multiprocessors and bytes of shared memory a block: its own,
+/// those that all nets share, and those of the path each way, if one launch may run it.
+pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec<Source> {
     let plans = Plans::new(net, options.is_training, options.without);
-    let emitted = emit(&[&plans.forward, &plans.backward], &net.declaration().parameters, options.element);
-    [emitted.source, Library::source(options.element)]
+    let (element, sizes) = (options.element, &net.declaration().parameters);
+    let emitted = emit(&[&plans.forward, &plans.backward], sizes, element);
+    let ways = [("path_forward", false, &plans.forward), ("path_backward", true, &plans.backward)];
+    let paths = ways.into_iter().filter_map(|(name, is_backward, kinds)| {
+        emit_path(name, is_backward, kinds, sizes, element, limits).map(|path| path.source)
+    });
+    [emitted.source, Library::source(element)].into_iter().chain(paths).collect()
 }
 
 impl Net {

@@ -130,7 +130,7 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
 }
 
 /// A pass stores this place.
-fn stores(steps: &[Step], place: Place) -> bool {
+pub fn stores(steps: &[Step], place: Place) -> bool {
     steps.iter().any(|step| matches!(step, Step::Store { to, .. } if *to == place))
 }
 
@@ -164,7 +164,7 @@ fn compute_tile(text: &mut Text, steps: &[Step], x: Place) {
 }
 
 /// The number of passes that read a place.
-fn readers(all: &Passes, place: Place) -> usize {
+pub fn readers(all: &Passes, place: Place) -> usize {
     let reads = |pass: &&Pass| match &pass.work {
         Work::Rows { steps, .. } => steps.iter().any(|step| matches!(step, Step::Load { from, .. } if *from == place)),
         Work::Product { x, .. } | Work::Reduce { x, .. } => *x == place,

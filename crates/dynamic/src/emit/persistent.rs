@@ -6,16 +6,20 @@ use std::fmt::Write;
 use gpu::Element;
 use gpu::jit::Source;
 use vertex::function::{Op, ParameterSize};
-use vertex::passes::{Passes, Place, Work};
+use vertex::passes::{Pass, Passes, Place, Step, Work};
 use vertex::stages::Stage;
 
-use super::rows::{self, Spans, pieces};
+use super::fused::{readers, stores};
+use super::rows::{self, Line, Spans, cut_to, pieces};
 use super::{MOST_POINTERS, Pointer, TILE_ROWS, Text, is_in_float, reductions};
 
 /// The threads of a block.
 pub const PATH_THREADS: usize = 256;
 
-/// Parts of shared memory, and of the packets' memory, begin at multiples of these.
+/// The rows whose products lie in shared memory at once. Twin of the number in `kernels/dynamic/persistent.cuh`.
+const SPAN: usize = 64;
+
+/// Parts of shared memory begin at multiples of this.
 const SHARED_APART: usize = 16;
 const PACKET_BYTES: usize = 16;
 /// The bytes of a packet that hold elements.
@@ -107,33 +111,56 @@ pub fn emit_path(
     let mut rest = products.iter();
     for (kind, passes) in kinds.iter().enumerate() {
         let mut of_kind = Text { units: Some(units.all), ..Text::new(sizes) };
-        for pass in &passes.stages[Stage::Path as usize] {
-            match &pass.work {
+        let mut passes_left = &passes.stages[Stage::Path as usize][..];
+        while let [pass, others @ ..] = passes_left {
+            passes_left = others;
+            let product_of = |pass: &Pass| match pass.work {
+                Work::Product { x, y, .. } => Some((x, y)),
+                _ => None,
+            };
+            let together = others.get(..2).and_then(|next| Around::of(passes, pass, product_of(&next[0])?, &next[1]));
+            if together.is_some() {
+                passes_left = &others[2..];
+            }
+            let (x, y) = match &pass.work {
+                _ if together.is_some() => product_of(&others[0])?,
+                Work::Product { x, y, .. } => (*x, *y),
                 Work::Rows { is_of_children, steps, .. } => {
                     rows::emit(&mut of_kind, steps, *is_of_children);
+                    continue;
                 }
-                Work::Reduce { op, x, y } => _ = reductions::emit(&mut of_kind, *op, *x, *y),
-                Work::MaxGradient { x, dy, dx } => _ = reductions::emit_max_gradient(&mut of_kind, *x, *dy, *dx),
-                Work::Product { y, .. } => {
-                    let (_, parameter, is_transposed, x, product) = rest.next()?;
-                    let matrix = of_kind.pointer(Pointer::Matrix(*parameter, *is_transposed));
-                    let _ = writeln!(
-                        loads,
-                        "    {}::load(memory_at<Element>(memory, {}), parameters.k{kind}.{});",
-                        product.class(),
-                        product.place,
-                        matrix.trim_start_matches("it.")
-                    );
-                    let number = path.published.len();
-                    emit_product(&mut of_kind, product, *x, *y, number, weights)?;
-                    path.published.push(Published {
-                        kind,
-                        is_of_children: x.is_of_children,
-                        bytes_of_row: product.packets(units, element) * PACKET_BYTES,
-                    });
+                Work::Reduce { op, x, y } => {
+                    reductions::emit(&mut of_kind, *op, *x, *y);
+                    continue;
+                }
+                Work::MaxGradient { x, dy, dx } => {
+                    reductions::emit_max_gradient(&mut of_kind, *x, *dy, *dx);
+                    continue;
                 }
                 _ => return None,
+            };
+            let (_, parameter, is_transposed, _, product) = rest.next()?;
+            let matrix = of_kind.pointer(Pointer::Matrix(*parameter, *is_transposed));
+            let _ = writeln!(
+                loads,
+                "    {}::load(memory_at<Element>(memory, {}), parameters.k{kind}.{});",
+                product.class(),
+                product.place,
+                matrix.trim_start_matches("it.")
+            );
+            let number = path.published.len();
+            if is_in_float(x.frame) || !is_in_float(y.frame) {
+                return None;
             }
+            match together {
+                Some(around) => around.emit(&mut of_kind, product, number, weights, units),
+                None => emit_product(&mut of_kind, product, x, y, number, weights),
+            }
+            path.published.push(Published {
+                kind,
+                is_of_children: x.is_of_children,
+                bytes_of_row: product.packets(units, element) * PACKET_BYTES,
+            });
         }
         if of_kind.is_foreign {
             return None;
@@ -213,7 +240,7 @@ impl Product {
         let warps = PATH_THREADS / 32;
         let parts = warps.min(self.depth.div_ceil(128));
         let parts = if parts.is_power_of_two() { parts } else { parts.next_power_of_two() / 2 };
-        TILE_ROWS * (self.padded() + parts * self.columns(units)) * size_of::<f32>()
+        (TILE_ROWS * (self.padded() + parts * self.columns(units)) + SPAN * self.columns(units)) * size_of::<f32>()
     }
 
     /// The packets of all blocks for a row.
@@ -223,11 +250,8 @@ impl Product {
     }
 }
 
-/// Writes the call of a product. `None` if its factor is no row of elements.
-fn emit_product(text: &mut Text, product: &Product, x: Place, y: Place, number: usize, tile: usize) -> Option<()> {
-    if is_in_float(x.frame) || !is_in_float(y.frame) {
-        return None;
-    }
+/// Writes a product of rows that lie in frames.
+fn emit_product(text: &mut Text, product: &Product, x: Place, y: Place, number: usize, tile: usize) {
     let (count, of_kind) = match x.is_of_children {
         true => ("at.edge_count", "at.edge_of_kind"),
         false => ("at.row_count", "at.row_of_kind"),
@@ -237,14 +261,99 @@ fn emit_product(text: &mut Text, product: &Product, x: Place, y: Place, number: 
         let row = if place.is_whole() { of_kind } else { "0" };
         format!("{pointer} + size_t({row}) * {}", place.width)
     };
-    let (from, to) = (first(x), first(y));
-    let (packets, class) = (text.pointer(Pointer::Packets(number)), product.class());
+    let (from, to, class) = (first(x), first(y), product.class());
+    let packets = packets(text, product, number, of_kind);
     text.line(&format!(
-        "{class}::multiply(memory_at<Element>(memory, {}), memory_at<float>(memory, {tile}), {from}, {to}, \
-         static_cast<Packet<Element> *>({packets}) + size_t({of_kind}) * {class}::PACKETS, {count}, epoch);",
+        "{class}::multiply(memory_at<Element>(memory, {}), memory_at<float>(memory, {tile}), {from}, {to}, {packets}, \
+         {count}, epoch);",
         product.place
     ));
-    Some(())
+}
+
+/// The packets of a product, from the range's first row on.
+fn packets(text: &mut Text, product: &Product, number: usize, of_kind: &str) -> String {
+    let (pointer, class) = (text.pointer(Pointer::Packets(number)), product.class());
+    format!("static_cast<Packet<Element> *>({pointer}) + size_t({of_kind}) * {class}::PACKETS")
+}
+
+/// The passes around a product of vertices' rows: the factor goes from the first one into packets, and the product from
+/// shared memory into the second one, without frames between.
+struct Around<'a> {
+    before: &'a [Step],
+    behind: &'a [Step],
+    x: Place,
+    y: Place,
+}
+
+impl<'a> Around<'a> {
+    fn of(all: &Passes, before: &'a Pass, (x, y): (Place, Place), behind: &'a Pass) -> Option<Self> {
+        let steps = |pass: &'a Pass| match &pass.work {
+            Work::Rows { is_of_children: false, steps, .. } => Some(&steps[..]),
+            _ => None,
+        };
+        let (before, behind) = (steps(before)?, steps(behind)?);
+        let is_fit = !x.is_of_children && stores(before, x) && readers(all, y) == 1;
+        is_fit.then_some(Self { before, behind, x, y })
+    }
+
+    fn emit(&self, text: &mut Text, product: &Product, number: usize, tile: usize, units: Units) {
+        let (class, packets) = (product.class(), packets(text, product, number, "at.row_of_kind"));
+        text.line(&format!("Packet<Element> *const packets_{number} = {packets};"));
+        text.line("for_rows(at.row_count, [&](unsigned in_range) {");
+        text.numbers(false);
+        text.line(&format!("Element own[{class}::OWN_ELEMENTS] = {{}};"));
+        text.line("#pragma unroll");
+        text.line("for (int u = 0; u < OWN; ++u) {");
+        text.line("const int e = first_unit() + u;");
+        text.line("if (UNITS % OWN && e >= UNITS) break;");
+        self.write(text, self.before, units, |line| line.published = Some(self.x));
+        text.line("}");
+        text.line(&format!(
+            "{class}::publish_own(own, packets_{number} + size_t(in_range) * {class}::PACKETS, epoch);"
+        ));
+        text.line("});");
+        text.line("for (int first = 0; first < at.row_count; first += SPAN) {");
+        text.line("const int count = min(SPAN, at.row_count - first);");
+        let tile = format!("memory_at<float>(memory, {tile})");
+        text.line(&format!(
+            "{class}::multiply_span(memory_at<Element>(memory, {}), {tile}, packets_{number} + size_t(first) * \
+             {class}::PACKETS, count, epoch);",
+            product.place
+        ));
+        text.line(&format!("const float *const products = {class}::products({tile});"));
+        text.line("for_own(count, [&](unsigned in_span, int e) {");
+        text.line("const unsigned in_range = first + in_span;");
+        text.numbers(false);
+        // The products that the code takes are known behind it.
+        let mut code =
+            Text { pointers: std::mem::take(&mut text.pointers), units: text.units, ..Text::new(text.sizes) };
+        let shifts = self.write(&mut code, self.behind, units, |line| line.products = Some(self.y));
+        text.pointers = code.pointers;
+        text.is_foreign |= code.is_foreign;
+        for (place, shift) in shifts.iter().enumerate() {
+            let column = shift / units.all * units.own;
+            text.line(&format!(
+                "const float product_{place} = products[in_span * {class}::COLUMNS + {column} + e - first_unit()];"
+            ));
+        }
+        text.body.push_str(&code.body);
+        text.line("});");
+        text.line("}");
+    }
+
+    /// Writes the steps for unit `e`. Returns the first elements of the products that they take.
+    fn write(&self, text: &mut Text, steps: &[Step], units: Units, set: impl Fn(&mut Line)) -> Vec<usize> {
+        text.line("(void)row; (void)of_kind;");
+        let spans = Spans::new(steps);
+        let Some(cut) = cut_to(&pieces(steps, &spans), units.all) else {
+            text.is_foreign = true;
+            return vec![];
+        };
+        let mut line = Line::new(&spans, false);
+        set(&mut line);
+        cut.iter().for_each(|piece| line.write(text, piece));
+        line.shifts
+    }
 }
 
 /// The units of a way: the width of its narrowest values. `None` if that does not divide others, or is too little to be

@@ -170,6 +170,8 @@ pub struct Line<'a> {
     pub needs_others: bool,
     /// A place that the block has in shared memory too.
     pub shared: Option<Place>,
+    /// A place whose elements of own units the thread keeps in `own`, to publish them.
+    pub published: Option<Place>,
     /// The variables that hold numbers.
     known: HashMap<Number, String>,
     /// The variables that were declared, besides those of numbers.
@@ -187,6 +189,7 @@ impl<'a> Line<'a> {
             shifts: vec![],
             needs_others: false,
             shared: None,
+            published: None,
             known: HashMap::new(),
             said: HashSet::new(),
             values: 0,
@@ -206,6 +209,11 @@ impl<'a> Line<'a> {
                 text.line(&format!("x[in_tile * {width} + {index}] = to_float(s{});", self.values));
                 text.line(&format!("if (blockIdx.x == 0) {element} = s{};", self.values));
                 self.values += 1;
+            }
+            Step::Store { to, .. } if self.published == Some(to) => {
+                let element = text.element(to, self.is_of_children, &index);
+                let place = piece.first / text.units.unwrap_or(1);
+                text.line(&format!("own[{place} * OWN + u] = {element} = {};", stored(to, &value)));
             }
             Step::Store { to, .. } => {
                 let element = text.element(to, self.is_of_children, &index);

@@ -19,6 +19,7 @@ use vertex::oracle;
 
 use super::case::{Arrays, Case, Numbers, arrays, cases, graphs};
 use super::element::{bytes, epsilon, numbers, rounded};
+use super::ready::ready;
 use super::tree_lstm;
 
 /// Compiling a net takes the machine's C++ compiler a second.
@@ -206,6 +207,13 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
         workspace: aligned(&mut workspace),
         reserve: aligned(&mut reserve),
     };
+    if options.executor == Executor::Persistent {
+        // What blocks handed each other in an earlier run, with other numbers, must not be taken for this one's.
+        let zeros: Vec<_> = pulls.iter().map(|pull| vec![0_u64; pull.len() / 8 + 1]).collect();
+        let pulls: Vec<_> = zeros.iter().map(|zeros| zeros.as_ptr().cast()).collect();
+        // SAFETY: as below.
+        unsafe { made.forward(of_launches, &arrays, Inputs { pulls: &pulls, ..inputs }, ptr::null_mut()) }.unwrap();
+    }
     // SAFETY: all arrays are as long as the net and the batch say.
     unsafe { made.forward(of_launches, &arrays, inputs, ptr::null_mut()) }.unwrap();
     let what = format!("{number}, {options:?}: {case:?}");
@@ -216,7 +224,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let mut rng = StdRng::seed_from_u64(case.seed ^ 1);
     workspace.fill(u64::MAX);
     let accumulates = rng.random();
-    let before = vec![if accumulates { 1.0 } else { f64::NAN }; 1 << 14];
+    let before = vec![if accumulates { 1.0 } else { f64::NAN }; 1 << 17];
     let mut results: Vec<Option<Vec<u64>>> = vec![];
     for (gradient, is_pull) in (expected.parameter_gradients.iter().map(|gradient| (gradient, false)))
         .chain(expected.pull_gradients.iter().map(|gradient| (gradient, true)))
@@ -244,6 +252,18 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
         accumulates,
     };
     let inputs = Inputs { workspace: aligned(&mut workspace), ..inputs };
+    if options.executor == Executor::Persistent {
+        let none = [vec![ptr::null(); 64], vec![]];
+        let no_gradients = vec![ptr::null_mut(); 64];
+        let gradients = Gradients {
+            pushes: &none[0][..of_gradients.len()],
+            parameters: &no_gradients[..parameters.len()],
+            pulls: &no_gradients[..of_pulls.len()],
+            accumulates: false,
+        };
+        // SAFETY: as below.
+        unsafe { made.backward(of_launches, &arrays, inputs, gradients, ptr::null_mut()) }.unwrap();
+    }
     // SAFETY: all arrays are as long as the net and the batch say.
     unsafe { made.backward(of_launches, &arrays, inputs, gradients, ptr::null_mut()) }.unwrap();
     let all = expected.parameter_gradients.iter().map(|gradient| (gradient, accumulates));
@@ -289,7 +309,34 @@ fn chains_emulated_as_the_oracle() {
         let case = Case { declaration: lstm(12).parse().unwrap(), graphs, ids, seed: number as u64 };
         for is_static in [false, true] {
             check(&case, number, options(Element::Float, is_static));
+            check(&case, number, persistent(Element::Float, is_static));
         }
+    }
+}
+
+/// Nets of all shapes of paths in one launch: products of edges, reductions, several products in a row; and units that
+/// blocks share unevenly.
+#[test]
+fn paths_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::paths_emulated_as_the_oracle") {
+        return;
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[10; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let texts = ready(6, 8).into_iter().chain(ready(5, 6)).map(|(_, text)| (text, 12));
+    let wide = [(tree_lstm::tree_lstm(65, 65, None), 4), (ready(3, 130)[1].1.clone(), 3)];
+    for (number, (text, most)) in texts.chain(wide).enumerate() {
+        let declaration: Declaration = text.parse().unwrap();
+        let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
+        let graphs = arrays(&graphs(most, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
+        let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
+        let case = Case { declaration, graphs, ids, seed: number as u64 };
+        let options = persistent(Element::ALL[number % 3], number % 2 == 0);
+        let net = function::Net::new(case.declaration.clone()).unwrap();
+        let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
+        let Some(made) = emulated::compiled(made) else { return };
+        assert!(made.configuration().starts_with("persistent on "), "{text}: {}", made.configuration());
+        check(&case, number, options);
     }
 }
 
