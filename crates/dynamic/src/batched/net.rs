@@ -116,11 +116,11 @@ impl Plans {
 /// those that all nets share, and those of the path each way, if one launch may run it.
 pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec<Source> {
     let plans = Plans::new(net, options.is_training, options.without);
-    let (element, sizes) = (options.element, &net.declaration().parameters);
-    let emitted = emit(&[&plans.forward, &plans.backward], sizes, element);
+    let element = options.element;
+    let emitted = emit(&[&plans.forward, &plans.backward], &net.declaration().parameters, element);
     let ways = [("path_forward", false, &plans.forward), ("path_backward", true, &plans.backward)];
     let paths = ways.into_iter().filter_map(|(name, is_backward, kinds)| {
-        emit_path(name, is_backward, kinds, sizes, element, limits).map(|path| path.source)
+        emit_path(name, is_backward, kinds, net.declaration(), element, limits).map(|path| path.source)
     });
     [emitted.source, Library::source(element)].into_iter().chain(paths).collect()
 }
@@ -190,9 +190,9 @@ impl Net {
         let path = |name, is_backward, kinds: &[Passes]| match executor {
             Executor::Batched => None,
             Executor::Persistent => {
-                let (ordinal, sizes) = (device.ordinal(), &net.declaration().parameters);
+                let ordinal = device.ordinal();
                 let limits = [device.multiprocessors(ordinal)?, device.shared_bytes(ordinal)?];
-                let mut emitted = emit_path(name, is_backward, kinds, sizes, element, limits)?;
+                let mut emitted = emit_path(name, is_backward, kinds, net.declaration(), element, limits)?;
                 emitted.source = change(emitted.source);
                 Path::load(device, emitted).inspect_err(|why| log::warn!("{name}: {why}; levels have launches")).ok()
             }

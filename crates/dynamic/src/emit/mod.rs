@@ -140,13 +140,15 @@ struct Text<'a> {
     body: String,
     /// On a path whose blocks own units: how many units there are.
     units: Option<usize>,
+    /// Likewise: the slots of each vertex of the kind, if that is one number. Its rows and edges then follow each other.
+    slots: Option<usize>,
     /// Such code takes, or makes, elements of units that are not its own.
     is_foreign: bool,
 }
 
 impl<'a> Text<'a> {
     fn new(sizes: &'a [ParameterSize]) -> Self {
-        Self { sizes, pointers: vec![], body: String::new(), units: None, is_foreign: false }
+        Self { sizes, pointers: vec![], body: String::new(), units: None, slots: None, is_foreign: false }
     }
 
     /// The name of a pointer in the kernel.
@@ -200,6 +202,14 @@ impl<'a> Text<'a> {
         } else {
             self.line("const int row = at.rows ? at.rows[in_range] : at.row + int(in_range);");
             self.line("const int of_kind = at.row_of_kind + int(in_range);");
+        }
+    }
+
+    /// The first edge of a row.
+    fn first_edge(&mut self) -> String {
+        match self.slots {
+            Some(slots) => format!("(at.edge + int(in_range) * {slots})"),
+            None => format!("{}[row]", self.pointer(Pointer::Graph(GraphArray::FirstEdge))),
         }
     }
 

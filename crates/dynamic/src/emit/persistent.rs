@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use gpu::Element;
 use gpu::jit::Source;
-use vertex::function::{Op, ParameterSize};
+use vertex::function::{Arity, Declaration, Op};
 use vertex::passes::{Pass, Passes, Place, Step, Work};
 use vertex::stages::Stage;
 
@@ -78,11 +78,11 @@ pub fn emit_path(
     name: &'static str,
     is_backward: bool,
     kinds: &[Passes],
-    sizes: &[ParameterSize],
+    declaration: &Declaration,
     element: Element,
     [multiprocessors, shared]: [usize; 2],
 ) -> Option<Path> {
-    let all = units(kinds)?;
+    let (all, sizes) = (units(kinds)?, &declaration.parameters);
     let units = Units { all, own: all.div_ceil(multiprocessors) };
     let mut path = Path {
         name,
@@ -110,7 +110,11 @@ pub fn emit_path(
     }
     let mut rest = products.iter();
     for (kind, passes) in kinds.iter().enumerate() {
-        let mut of_kind = Text { units: Some(units.all), ..Text::new(sizes) };
+        let slots = match declaration.functions[kind].children {
+            Arity::Exactly(slots) => Some(slots),
+            Arity::Any => None,
+        };
+        let mut of_kind = Text { units: Some(units.all), slots, ..Text::new(sizes) };
         let mut passes_left = &passes.stages[Stage::Path as usize][..];
         while let [pass, others @ ..] = passes_left {
             passes_left = others;
@@ -185,7 +189,8 @@ pub fn emit_path(
     let runs = on_path.iter().fold(String::new(), |runs, kind| {
         format!("{runs}        if (step.kind == {kind}) run_{kind}(parameters.k{kind}, step.range, memory, epoch);\n")
     });
-    let number = if is_backward { "count - 1 - number" } else { "number" };
+    // The next step is on its way while one runs.
+    let (first, number) = if is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
     let head = format!(
         "#define THREADS {PATH_THREADS}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define MULTIPROCESSOR_BLOCKS 1\n\
          #include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
@@ -197,8 +202,9 @@ pub fn emit_path(
     let kernel = format!(
         "\nstruct {name}_parameters {{ Path path;{structs} }};\n\nKERNEL({name}, {name}_parameters) {{\n    \
          SHARED(char, memory);\n{loads}    const unsigned epoch = parameters.path.epochs[blockIdx.x] + 1;\n    barrier();\n    \
-         const int count = parameters.path.count();\n    for (int number = 0; number < count; ++number) {{\n        \
-         const Step step = parameters.path.step({number});\n{runs}    }}\n    barrier();\n    \
+         const int count = parameters.path.count();\n    Step next = parameters.path.step({first});\n    \
+         for (int number = 0; number < count; ++number) {{\n        const Step step = next;\n        \
+         if (number + 1 < count) next = parameters.path.step({number});\n{runs}    }}\n    barrier();\n    \
          if (threadIdx.x == 0) parameters.path.epochs[blockIdx.x] = epoch;\n}}\n"
     );
     let headers = kernels::dynamic::PATH.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
@@ -325,8 +331,12 @@ impl<'a> Around<'a> {
         text.line("const unsigned in_range = first + in_span;");
         text.numbers(false);
         // The products that the code takes are known behind it.
-        let mut code =
-            Text { pointers: std::mem::take(&mut text.pointers), units: text.units, ..Text::new(text.sizes) };
+        let mut code = Text {
+            pointers: std::mem::take(&mut text.pointers),
+            units: text.units,
+            slots: text.slots,
+            ..Text::new(text.sizes)
+        };
         let shifts = self.write(&mut code, self.behind, units, |line| line.products = Some(self.y));
         text.pointers = code.pointers;
         text.is_foreign |= code.is_foreign;

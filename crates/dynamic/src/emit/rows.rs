@@ -228,10 +228,7 @@ impl<'a> Line<'a> {
                         (Pointer::Push(first), format!("{vertices}[row]"), false)
                     }
                     Op::PullGradient => (Pointer::PullGradient(first), "row".to_owned(), false),
-                    Op::Give => {
-                        let edges = text.pointer(Pointer::Graph(GraphArray::FirstEdge));
-                        (Pointer::Given(second), format!("({edges}[row] + {first})"), true)
-                    }
+                    Op::Give => (Pointer::Given(second), format!("({} + {first})", text.first_edge()), true),
                     Op::GiveChildren => (Pointer::Given(first), "edge".to_owned(), true),
                     _ => unreachable!("{} hands nothing on", op.name()),
                 };
@@ -325,10 +322,7 @@ impl<'a> Line<'a> {
     }
 
     fn first_edge(&mut self, text: &mut Text) {
-        self.say(text, "first_edge", |text| {
-            let edges = text.pointer(Pointer::Graph(GraphArray::FirstEdge));
-            format!("const int first_edge = {edges}[row];")
-        });
+        self.say(text, "first_edge", |text| format!("const int first_edge = {};", text.first_edge()));
     }
 
     fn child(&mut self, text: &mut Text) {

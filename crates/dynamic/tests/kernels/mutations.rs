@@ -6,10 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gpu::Element;
 use gpu::jit::Source;
 use gpu::testing::emulated;
+use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use ucudnn_dynamic::{Executor, Options};
+use vertex::function::Declaration;
 
-use super::case::Case;
+use super::case::{Case, arrays, graphs};
 use super::nets::{check_changed, options, tree_lstm_case};
+use super::ready::ready;
 
 /// What is left out or put in its place, and how the text is called that it stands in.
 struct Mutation {
@@ -93,6 +97,36 @@ impl Mutation {
     }
 }
 
+/// The text of the kernels for a path in one launch.
+const PATH: &str = "vertex_path.cu";
+const SHARED: &str = "dynamic/persistent.cuh";
+
+/// Of these kernels.
+const OF_PATHS: [Mutation; 12] = [
+    // A packet of any launch is taken; launches do not count on; a packet is not waited for.
+    Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].epoch() == epoch", first: 0, each: 1, to: "" },
+    Mutation { file: PATH, from: "epochs[blockIdx.x] = epoch", first: 0, each: 1, to: "epochs[blockIdx.x] += 0" },
+    Mutation { file: SHARED, from: "collect(bits, packets, first, THREADS, epoch);", first: 0, each: 1, to: "" },
+    // Barriers: around the tile, behind the parts, behind products, behind what threads do with own units.
+    Mutation { file: SHARED, from: "barrier(); // the tile is there", first: 0, each: 1, to: "//" },
+    Mutation { file: SHARED, from: "barrier(); // all parts are there", first: 0, each: 1, to: "//" },
+    Mutation { file: SHARED, from: "barrier(); // the products are there", first: 0, each: 1, to: "//" },
+    Mutation { file: SHARED, from: "barrier(); // y is there", first: 0, each: 1, to: "//" },
+    Mutation { file: SHARED, from: "    barrier();\n}", first: 0, each: 1, to: "}" },
+    // Packets that are published before all own numbers are there.
+    Mutation {
+        file: SHARED,
+        from: "element < OWN_ELEMENTS ? own[",
+        first: 0,
+        each: 1,
+        to: "element + 1 < OWN_ELEMENTS ? own[",
+    },
+    // Parents before children; a level less; a unit less.
+    Mutation { file: PATH, from: "path.step(number + 1)", first: 0, each: 1, to: "path.step(number)" },
+    Mutation { file: PATH, from: "path.step(count - 2 - number)", first: 0, each: 1, to: "path.step(number)" },
+    Mutation { file: SHARED, from: "return steps[0]", first: 0, each: 1, to: "return steps[0] - 1" },
+];
+
 /// Runs in which a mutation must show.
 const RUNS: usize = 12;
 
@@ -107,8 +141,34 @@ fn mutations_are_found() {
     }
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[9; 32]));
     // Narrow and wide levels, with the passes of each in kernels of their own and together.
-    let cases: Vec<Case> =
-        [(0, 12, 6), (1, 12, 500)].map(|(number, h, most)| tree_lstm_case(&mut runner, number, h, most)).into();
+    let wide: Vec<Case> = [6, 500].map(|most| tree_lstm_case(&mut runner, 0, 12, most)).into();
+    let missed = missed(&MUTATIONS, &wide, Executor::Batched);
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+#[test]
+fn mutations_of_paths_are_found() {
+    if !emulated::is_child("mutations::mutations_of_paths_are_found") {
+        return;
+    }
+    if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
+        return;
+    }
+    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]));
+    // Levels of more than a tile of rows, and products of edges.
+    let tree = tree_lstm_case(&mut runner, 0, 6, 30);
+    let [(_, text), ..] = ready(5, 6);
+    let declaration: Declaration = text.parse().unwrap();
+    let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
+    let graphs = arrays(&graphs(12, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
+    let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
+    let sums = Case { declaration, graphs, ids, seed: 1 };
+    let missed = missed(&OF_PATHS, &[tree, sums], Executor::Persistent);
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+/// The mutations that no run shows.
+fn missed(mutations: &[Mutation], cases: &[Case], executor: Executor) -> Vec<String> {
     let is_wrong = |mutation: &Mutation| {
         let is_there = Cell::new(false);
         let change = |source: Source| {
@@ -119,7 +179,7 @@ fn mutations_are_found() {
         for _ in 0..RUNS {
             for (number, case) in cases.iter().enumerate() {
                 for is_static in [false, true] {
-                    let options = options(Element::Float, is_static);
+                    let options = Options { executor, ..options(Element::Float, is_static) };
                     let run = AssertUnwindSafe(|| check_changed(case, number, options, &change));
                     match catch_unwind(run) {
                         Ok(Some(())) => {}
@@ -131,8 +191,6 @@ fn mutations_are_found() {
         }
         false
     };
-    let all = MUTATIONS.iter().filter(|mutation| !is_wrong(mutation));
-    let missed: Vec<_> =
-        all.map(|mutation| format!("{}: {} -> {}", mutation.file, mutation.from, mutation.to)).collect();
-    assert!(missed.is_empty(), "not found: {missed:#?}");
+    let missed = mutations.iter().filter(|mutation| !is_wrong(mutation));
+    missed.map(|mutation| format!("{}: {} -> {}", mutation.file, mutation.from, mutation.to)).collect()
 }
