@@ -1175,8 +1175,9 @@ cudnnStatus_t ucudnnGetVertexNetText(ucudnnVertexNet_t net,
                                      size_t *neededSizeInBytes);
 
 /*
- Gets the executor of a net as text: "host" and its threads; or "batched", and how many
- groups of passes are one kernel for few rows. For the buffer see ucudnnGetVertexNetText.
+ Gets the executor of a net as text: "host" and its threads; or "batched", and how many groups of passes are one kernel
+ for few rows; before that "persistent" and its blocks forward and backward, if one launch each way may run all levels.
+ For the buffer see ucudnnGetVertexNetText.
  */
 cudnnStatus_t ucudnnGetVertexNetConfiguration(ucudnnVertexNet_t net,
                                               char *text,

@@ -76,8 +76,12 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // Of a warp, and those of them that it multiplies at once: more would need more registers than there are.
     static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, GROUPS);
     static constexpr int AT_A_TIME = WARP_COLUMNS <= 5 ? WARP_COLUMNS : 4;
-    // The packets that a thread asks for at once.
-    static constexpr int AT_ONCE = 8;
+    // A thread collects the packets at the same positions of all rows, or of some: where a row has few packets, groups of
+    // threads share out the rows. And the packets that a thread asks for at once.
+    static constexpr int ROW_GROUPS = 2 * PACKETS <= THREADS ? THREADS / PACKETS : 1;
+    static constexpr int POSITIONS = quotient_up(PACKETS, THREADS), POSITIONS_AT_ONCE = POSITIONS < 4 ? POSITIONS : 4;
+    static constexpr int GROUP_ROWS = quotient_up(TILE_ROWS, ROW_GROUPS);
+    static constexpr int ROWS_AT_ONCE = GROUP_ROWS * POSITIONS_AT_ONCE <= 16 ? GROUP_ROWS : 16 / POSITIONS_AT_ONCE;
 
     // Loads the weights of the block's columns.
     __device__ static __forceinline__ void load(Element *weights, const Element *matrix) {
@@ -172,26 +176,52 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // Waits for the packets of some rows, and puts their elements in the tile. Zeros follow each row.
     __device__ static __forceinline__ void collect_tile(float *tile, const Packet<Element> *packets, int count,
                                                         unsigned epoch) {
-        for (int first = threadIdx.x; first < count * PACKETS; first += AT_ONCE * THREADS) {
-            PacketBits<Element> bits[AT_ONCE];
-            ask_for(bits, packets, first, THREADS, count * PACKETS, epoch);
-            collect(bits, packets, first, THREADS, epoch);
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; ++i) {
-                const int number = first + i * THREADS;
-                if (number >= count * PACKETS) break;
-                float *const row = tile + number / PACKETS * PADDED;
-                const int block = number % PACKETS / RUN, run = number % RUN;
-#pragma unroll
-                for (int k = 0; k < Packet<Element>::values; ++k) {
-                    const int at = place(block, run * Packet<Element>::values + k);
-                    if (at >= 0) row[at] = to_float(bits[i].packet.value[k]);
-                }
+        const int group = ROW_GROUPS > 1 ? threadIdx.x / PACKETS : 0;
+        const int of_thread = ROW_GROUPS > 1 ? threadIdx.x % PACKETS : threadIdx.x;
+        if (group < ROW_GROUPS) {
+            for (int position = of_thread; position < PACKETS; position += POSITIONS_AT_ONCE * THREADS) {
+                collect_positions(tile, packets, position, group, count, epoch);
             }
         }
         if (PADDED > DEPTH) {
             for (int number = threadIdx.x; number < count * (PADDED - DEPTH); number += THREADS) {
                 tile[number / (PADDED - DEPTH) * PADDED + DEPTH + number % (PADDED - DEPTH)] = 0;
+            }
+        }
+    }
+
+    // Likewise the packets at some positions of a group's rows. The places of their elements are the same in each row.
+    __device__ static __forceinline__ void collect_positions(float *tile, const Packet<Element> *packets, int position,
+                                                             int group, int count, unsigned epoch) {
+        constexpr int values = Packet<Element>::values, stride = ROW_GROUPS * PACKETS;
+        int places[POSITIONS_AT_ONCE][values];
+#pragma unroll
+        for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
+            const int block = (position + j * THREADS) / RUN, run = (position + j * THREADS) % RUN;
+#pragma unroll
+            for (int k = 0; k < values; ++k) places[j][k] = place(block, run * values + k);
+        }
+        for (int first = group; first < count; first += ROWS_AT_ONCE * ROW_GROUPS) {
+            PacketBits<Element> bits[POSITIONS_AT_ONCE][ROWS_AT_ONCE];
+#pragma unroll
+            for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
+                if (position + j * THREADS < PACKETS) {
+                    ask_for(bits[j], packets + position + j * THREADS, first * PACKETS, stride, count * PACKETS, epoch);
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
+                if (position + j * THREADS >= PACKETS) break;
+                collect(bits[j], packets + position + j * THREADS, first * PACKETS, stride, epoch);
+#pragma unroll
+                for (int i = 0; i < ROWS_AT_ONCE; ++i) {
+                    const int row = first + i * ROW_GROUPS;
+                    if (row >= count) break;
+#pragma unroll
+                    for (int k = 0; k < values; ++k) {
+                        if (places[j][k] >= 0) tile[row * PADDED + places[j][k]] = to_float(bits[j][i].packet.value[k]);
+                    }
+                }
             }
         }
     }

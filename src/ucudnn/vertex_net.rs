@@ -520,8 +520,9 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
                 Dynamic::Unbatched => Without::Batching,
             };
             let executor = match chosen {
+                Dynamic::Auto => dynamic::Executor::Auto,
                 Dynamic::Persistent => dynamic::Executor::Persistent,
-                _ => dynamic::Executor::Batched,
+                Dynamic::Batched | Dynamic::Unfused | Dynamic::Unbatched => dynamic::Executor::Batched,
             };
             let tf32 = given.allowTf32 != 0;
             let options = Options { element, is_training, tf32, is_static, without, executor };
@@ -917,8 +918,9 @@ pub unsafe extern "C" fn ucudnnGetVertexNetText(
     })
 }
 
-/// Gets the executor of a net as text: "host" and its threads; or "batched", and how many
-/// groups of passes are one kernel for few rows. For the buffer see ucudnnGetVertexNetText.
+/// Gets the executor of a net as text: "host" and its threads; or "batched", and how many groups of passes are one kernel
+/// for few rows; before that "persistent" and its blocks forward and backward, if one launch each way may run all levels.
+/// For the buffer see ucudnnGetVertexNetText.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnGetVertexNetConfiguration(
     net: ucudnnVertexNet_t,

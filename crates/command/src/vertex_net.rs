@@ -35,7 +35,7 @@ impl VertexNet {
             tf32: fields.flag("tf32"),
             is_static: fields.flag("static"),
             without: Without::Nothing,
-            executor: Executor::Batched,
+            executor: Executor::Auto,
         };
         let [name, text, chosen] = ["net", "text", "chosen"].map(|key| fields.text(key).map(str::to_owned));
         let mut net = Self { name: name?, text: text?, options, chosen: chosen?, spec: String::new() };

@@ -23,6 +23,8 @@ pub struct Options {
 /// What runs the path, level by level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
+    /// The persistent one for batches of narrow levels, and the batched one for others.
+    Auto,
     /// Launches for each level and kind.
     Batched,
     /// One launch each way, whose blocks keep weights on chip (VPPS); where a net does not allow it, the other.

@@ -8,6 +8,7 @@ use vertex::function::MOST_FUNCTIONS;
 
 use super::net::Net;
 use crate::emit::GraphArray;
+use crate::options::Executor;
 
 const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
 
@@ -102,6 +103,9 @@ pub struct DeviceBatch {
     steps: Option<usize>,
     /// The memory of these blocks' packets.
     exchange: Option<Buffer>,
+    /// The path of this batch runs in one launch. All batches that a static one is set to run as the first one does.
+    is_persistent: bool,
+    executor: Executor,
     /// The first number of the first array.
     first: usize,
     /// Of a static batch: the rows and edges of each level and kind when it was set first.
@@ -143,6 +147,8 @@ impl DeviceBatch {
             script,
             steps,
             exchange,
+            is_persistent: false,
+            executor: net.executor(),
             first,
             expected: vec![],
             of_kinds: [(0, 0); MOST_FUNCTIONS],
@@ -191,6 +197,13 @@ impl DeviceBatch {
         for (kind, of_kind) in self.of_kinds[..kinds].iter_mut().enumerate() {
             let (rows, edges) = batch.of_kind(kind);
             (*of_kind, first) = (first, (first.0 + rows, first.1 + edges));
+        }
+        if self.script.is_none() || self.expected.is_empty() {
+            self.is_persistent = match self.executor {
+                Executor::Auto => is_narrow(batch),
+                Executor::Batched => false,
+                Executor::Persistent => true,
+            };
         }
         if let Some(script) = self.script {
             if self.expected.is_empty() {
@@ -258,9 +271,10 @@ impl DeviceBatch {
         Range { rows: row_list, edges: edge_list, ..Range::first(rows, edges) }
     }
 
-    /// The steps of the path and the memory of its blocks' packets, if the batch was made for these.
+    /// The steps of the path and the memory of its blocks' packets, if the path runs in one launch.
     pub fn path(&self) -> Option<(*const c_void, *mut c_void)> {
-        Some((self.number(self.steps?), self.exchange.as_ref()?.data()))
+        let exchange = self.exchange.as_ref().filter(|_| self.is_persistent)?;
+        Some((self.number(self.steps?), exchange.data()))
     }
 
     /// The range in a static batch's script of the rows of the inputs; null for another batch.
@@ -284,6 +298,16 @@ impl DeviceBatch {
     pub fn level_in_script(&self, level: usize, kind: usize) -> *const c_void {
         self.script.map_or(std::ptr::null(), |script| self.number(script.of_level(level, kind) * OF_RANGE))
     }
+}
+
+/// The most rows of a level, on average, for which one launch for all levels is faster than launches for each: on an
+/// H100, Tree-LSTMs (H = 256) with 9 rows a level took 0.68 to 0.81 times as long by it, and with 29 rows 1.16 to 1.28.
+const MOST_ROWS_OF_PATH: usize = 16;
+
+/// The levels behind the first one are narrow.
+fn is_narrow(batch: &Batch) -> bool {
+    let behind = || batch.blocks().iter().filter(|block| block.level > 0);
+    behind().map(|block| block.rows).sum::<usize>() <= MOST_ROWS_OF_PATH * behind().count()
 }
 
 /// Memory of zeros.

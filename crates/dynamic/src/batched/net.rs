@@ -20,6 +20,9 @@ use crate::memory::{Bytes, Layout, Sizes};
 use crate::options::{Executor, Options, Without};
 use crate::report::{self, Made};
 
+/// The most bytes of a batch's memory in which blocks publish, where it is not asked for.
+const MOST_EXCHANGED: usize = 64 << 20;
+
 /// A net that cannot run on this device: why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported(pub String);
@@ -46,6 +49,7 @@ pub struct Net {
     /// The way down; `None` without training.
     down: Option<OneWay>,
     pub(super) library: Arc<Library>,
+    executor: Executor,
     /// `None` on the host.
     pub(super) recorder: Option<Recorder>,
 }
@@ -189,7 +193,7 @@ impl Net {
         let library = library(element).map_err(failed)?;
         let path = |name, is_backward, kinds: &[Passes]| match executor {
             Executor::Batched => None,
-            Executor::Persistent => {
+            Executor::Auto | Executor::Persistent => {
                 let ordinal = device.ordinal();
                 let limits = [device.multiprocessors(ordinal)?, device.shared_bytes(ordinal)?];
                 let mut emitted = emit_path(name, is_backward, kinds, net.declaration(), element, limits)?;
@@ -215,6 +219,7 @@ impl Net {
                 path: path_backward,
             }),
             library,
+            executor,
             recorder: Recorder::new(device),
         };
         report::made(&Made {
@@ -292,9 +297,16 @@ impl Net {
         self.bytes(&extents, sizes)
     }
 
-    /// The bytes that blocks share while a path runs, for batches within these maxima.
+    /// What runs the path.
+    pub(super) fn executor(&self) -> Executor {
+        self.executor
+    }
+
+    /// The bytes that blocks share while a path runs, for batches within these maxima. 0 if none does.
     pub(super) fn exchange_bytes(&self, maxima: &Maxima) -> usize {
-        self.exchange_of(Way::Backward, &Extent::most(maxima, &self.net)).end
+        let bytes = self.exchange_of(Way::Backward, &Extent::most(maxima, &self.net)).end;
+        // Large batches have wide levels.
+        if self.executor == Executor::Auto && bytes > MOST_EXCHANGED { 0 } else { bytes }
     }
 
     /// The part of these that a way has.

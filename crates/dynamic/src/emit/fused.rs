@@ -81,7 +81,7 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     let its = pieces(behind, &spans);
     let units = *its.keys().next()?;
     let its = cut_to(&its, units)?;
-    let mut unit = Text { pointers: std::mem::take(&mut text.pointers), ..Text::new(text.sizes) };
+    let mut unit = text.inner();
     let mut line = Line::new(&spans, false);
     line.products = Some(y);
     unit.line("const unsigned in_range = first_row + LANE_ROW; const int e = unit;");
@@ -89,6 +89,7 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     for piece in &its {
         line.write(&mut unit, piece);
     }
+    line.finish(&mut unit);
     let (shifts, needs_others) = (std::mem::take(&mut line.shifts), line.needs_others);
     text.pointers = unit.pointers;
     if needs_others || shifts.is_empty() || shifts.len() > MOST_PRODUCTS {
@@ -159,6 +160,7 @@ fn compute_tile(text: &mut Text, steps: &[Step], x: Place) {
         for piece in pieces {
             line.write(text, piece);
         }
+        line.finish(text);
         text.line("}");
     }
 }

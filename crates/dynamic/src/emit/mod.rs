@@ -13,8 +13,8 @@ use std::fmt::Write;
 
 use gpu::Element;
 use gpu::jit::Source;
-use vertex::function::ParameterSize;
-use vertex::passes::{Frame, Pass, Passes, Place, Work};
+use vertex::function::{Op, ParameterSize};
+use vertex::passes::{Frame, Pass, Passes, Place, Step, Work};
 
 /// The threads of a block.
 pub const THREADS: u32 = 256;
@@ -138,6 +138,8 @@ struct Text<'a> {
     sizes: &'a [ParameterSize],
     pointers: Vec<Pointer>,
     body: String,
+    /// The states, a bit each, of which vertices give their children gradients in two ways, which add up.
+    given_twice: u64,
     /// On a path whose blocks own units: how many units there are.
     units: Option<usize>,
     /// Likewise: the slots of each vertex of the kind, if that is one number. Its rows and edges then follow each other.
@@ -147,8 +149,16 @@ struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn new(sizes: &'a [ParameterSize]) -> Self {
-        Self { sizes, pointers: vec![], body: String::new(), units: None, slots: None, is_foreign: false }
+    /// Begins a kernel for a kind with these passes.
+    fn new(sizes: &'a [ParameterSize], passes: &Passes) -> Self {
+        let given_twice = given_twice(passes);
+        Self { sizes, pointers: vec![], body: String::new(), given_twice, units: None, slots: None, is_foreign: false }
+    }
+
+    /// Begins a part of the kernel, which takes over its pointers.
+    fn inner(&mut self) -> Self {
+        let pointers = std::mem::take(&mut self.pointers);
+        Self { pointers, body: String::new(), is_foreign: false, ..*self }
     }
 
     /// The name of a pointer in the kernel.
@@ -264,7 +274,7 @@ pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Em
                     let rest = &stage[place..];
                     Kernels {
                         fused: fused(&mut text, format!("{name}_fused"), sizes, passes, rest),
-                        own: kernel(&mut text, name, sizes, pass),
+                        own: kernel(&mut text, name, sizes, passes, pass),
                     }
                 });
                 kernels.collect()
@@ -279,8 +289,8 @@ pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Em
     Emitted { kernels, source }
 }
 
-fn kernel(to: &mut String, name: String, sizes: &[ParameterSize], pass: &Pass) -> Option<Kernel> {
-    let mut text = Text::new(sizes);
+fn kernel(to: &mut String, name: String, sizes: &[ParameterSize], all: &Passes, pass: &Pass) -> Option<Kernel> {
+    let mut text = Text::new(sizes, all);
     let (is_of_children, threads_of_row) = match &pass.work {
         Work::Rows { is_of_children, steps, .. } => (*is_of_children, rows::emit(&mut text, steps, *is_of_children)),
         Work::Reduce { op, x, y } => reductions::emit(&mut text, *op, *x, *y),
@@ -292,7 +302,7 @@ fn kernel(to: &mut String, name: String, sizes: &[ParameterSize], pass: &Pass) -
 }
 
 fn fused(to: &mut String, name: String, sizes: &[ParameterSize], all: &Passes, passes: &[Pass]) -> Option<Kernel> {
-    let mut text = Text::new(sizes);
+    let mut text = Text::new(sizes, all);
     let shape = fused::emit(&mut text, all, passes)?;
     add(to, &name, &text);
     Some(Kernel { name, pointers: text.pointers, is_of_children: false, threads_of_row: 1, fused: Some(shape) })
@@ -315,4 +325,21 @@ fn members(pointers: &[Pointer]) -> String {
         let _ = write!(members, " {}p{place};", pointer.c_type());
         members
     })
+}
+
+/// The states of which both single children and all children are given gradients.
+fn given_twice(passes: &Passes) -> u64 {
+    let steps = passes.stages.iter().flatten().flat_map(|pass| match &pass.work {
+        Work::Rows { steps, .. } => &steps[..],
+        _ => &[],
+    });
+    let (mut single, mut all) = (0, 0);
+    for step in steps {
+        match step {
+            Step::Hand { op: Op::Give, arguments: [_, state], .. } => single |= 1 << state,
+            Step::Hand { op: Op::GiveChildren, arguments: [state, _], .. } => all |= 1 << state,
+            _ => {}
+        }
+    }
+    single & all
 }

@@ -114,7 +114,7 @@ pub fn emit_path(
             Arity::Exactly(slots) => Some(slots),
             Arity::Any => None,
         };
-        let mut of_kind = Text { units: Some(units.all), slots, ..Text::new(sizes) };
+        let mut of_kind = Text { units: Some(units.all), slots, ..Text::new(sizes, passes) };
         let mut passes_left = &passes.stages[Stage::Path as usize][..];
         while let [pass, others @ ..] = passes_left {
             passes_left = others;
@@ -331,12 +331,7 @@ impl<'a> Around<'a> {
         text.line("const unsigned in_range = first + in_span;");
         text.numbers(false);
         // The products that the code takes are known behind it.
-        let mut code = Text {
-            pointers: std::mem::take(&mut text.pointers),
-            units: text.units,
-            slots: text.slots,
-            ..Text::new(text.sizes)
-        };
+        let mut code = text.inner();
         let shifts = self.write(&mut code, self.behind, units, |line| line.products = Some(self.y));
         text.pointers = code.pointers;
         text.is_foreign |= code.is_foreign;
@@ -362,6 +357,7 @@ impl<'a> Around<'a> {
         let mut line = Line::new(&spans, false);
         set(&mut line);
         cut.iter().for_each(|piece| line.write(text, piece));
+        line.finish(text);
         line.shifts
     }
 }

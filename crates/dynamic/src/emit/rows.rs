@@ -68,6 +68,7 @@ pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
         for piece in pieces {
             line.write(text, piece);
         }
+        line.finish(text);
         text.close_elements(*width);
     }
     pieces.keys().next_back().copied().unwrap_or(1)
@@ -172,6 +173,8 @@ pub struct Line<'a> {
     pub shared: Option<Place>,
     /// A place whose elements of own units the thread keeps in `own`, to publish them.
     pub published: Option<Place>,
+    /// What is stored, behind all reads: reads do not wait for stores that may be to the same memory.
+    stores: Vec<String>,
     /// The variables that hold numbers.
     known: HashMap<Number, String>,
     /// The variables that were declared, besides those of numbers.
@@ -190,6 +193,7 @@ impl<'a> Line<'a> {
             needs_others: false,
             shared: None,
             published: None,
+            stores: vec![],
             known: HashMap::new(),
             said: HashSet::new(),
             values: 0,
@@ -205,20 +209,21 @@ impl<'a> Line<'a> {
         match *piece.step {
             Step::Store { to, .. } if self.shared == Some(to) => {
                 let element = text.element(to, self.is_of_children, &index);
-                text.line(&format!("const Element s{} = to_element({value});", self.values));
-                text.line(&format!("x[in_tile * {width} + {index}] = to_float(s{});", self.values));
-                text.line(&format!("if (blockIdx.x == 0) {element} = s{};", self.values));
+                let name = format!("s{}", self.values);
                 self.values += 1;
+                self.stores.push(format!("const Element {name} = to_element({value});"));
+                self.stores.push(format!("x[in_tile * {width} + {index}] = to_float({name});"));
+                self.stores.push(format!("if (blockIdx.x == 0) {element} = {name};"));
             }
             Step::Store { to, .. } if self.published == Some(to) => {
                 let element = text.element(to, self.is_of_children, &index);
                 let place = piece.first / text.units.unwrap_or(1);
-                text.line(&format!("own[{place} * OWN + u] = {element} = {};", stored(to, &value)));
+                self.stores.push(format!("own[{place} * OWN + u] = {element} = {};", stored(to, &value)));
             }
             Step::Store { to, .. } => {
                 let element = text.element(to, self.is_of_children, &index);
                 let is_mine = self.if_mine();
-                text.line(&format!("{is_mine}{element} = {};", stored(to, &value)));
+                self.stores.push(format!("{is_mine}{element} = {};", stored(to, &value)));
             }
             Step::Hand { op, arguments: [first, second], .. } => {
                 let (pointer, row, is_sum) = match op {
@@ -228,8 +233,11 @@ impl<'a> Line<'a> {
                         (Pointer::Push(first), format!("{vertices}[row]"), false)
                     }
                     Op::PullGradient => (Pointer::PullGradient(first), "row".to_owned(), false),
-                    Op::Give => (Pointer::Given(second), format!("({} + {first})", text.first_edge()), true),
-                    Op::GiveChildren => (Pointer::Given(first), "edge".to_owned(), true),
+                    Op::Give => {
+                        let edge = format!("({} + {first})", text.first_edge());
+                        (Pointer::Given(second), edge, text.given_twice & 1 << second != 0)
+                    }
+                    Op::GiveChildren => (Pointer::Given(first), "edge".to_owned(), text.given_twice & 1 << first != 0),
                     _ => unreachable!("{} hands nothing on", op.name()),
                 };
                 let name = text.pointer(pointer);
@@ -242,10 +250,16 @@ impl<'a> Line<'a> {
                     _ => String::new(),
                 };
                 let (is_mine, assigns) = (self.if_mine(), if is_sum { "+=" } else { "=" });
-                text.line(&format!("{is_mine}{is_wanted}{name}[{row} * {width} + {index}] {assigns} {value};"));
+                let code = format!("{is_mine}{is_wanted}{name}[{row} * {width} + {index}] {assigns} {value};");
+                self.stores.push(code);
             }
             _ => unreachable!("other steps write to the scratch memory"),
         }
+    }
+
+    /// Ends the code of all pieces.
+    pub fn finish(&mut self, text: &mut Text) {
+        self.stores.drain(..).for_each(|store| text.line(&store));
     }
 
     /// Several blocks compute the rows of a pass that fills shared memory; one of them writes.
@@ -373,20 +387,40 @@ impl<'a> Line<'a> {
                 let pointer = text.pointer(Pointer::PushGradient(first));
                 format!("!{pointer} ? 0.0f : {}", of_row(pointer.clone(), &format!("{vertices}[row]")))
             }
-            Op::Take => {
-                let name = format!("t{}", self.values);
-                let parents_of = text.pointer(Pointer::Graph(GraphArray::ParentsOf));
-                let parents = text.pointer(Pointer::Graph(GraphArray::Parents));
-                let given = text.pointer(Pointer::Given(first));
-                text.line(&format!("float {name} = 0;"));
-                text.line(&format!(
-                    "for (int parent = {parents_of}[2 * row]; parent < {parents_of}[2 * row + 1]; ++parent) {name} += \
-                     {given}[{parents}[parent] * {width} + {index}];"
-                ));
-                name
-            }
+            Op::Take => self.take(text, first, width, index),
             _ => "0.0f".to_owned(),
         }
+    }
+
+    /// The sum of what a vertex's parents gave, in their order. Of all states that the pass takes, the first parent's part
+    /// is read before anything waits for one of them.
+    fn take(&mut self, text: &mut Text, state: usize, width: usize, index: &str) -> String {
+        let (parents_of, parents) =
+            (text.pointer(Pointer::Graph(GraphArray::ParentsOf)), text.pointer(Pointer::Graph(GraphArray::Parents)));
+        self.say(text, "parents", |_| {
+            format!("const int first_parent = {parents_of}[2 * row], parents_end = {parents_of}[2 * row + 1];")
+        });
+        self.say(text, "parent_edge", |_| {
+            format!("const int parent_edge = first_parent < parents_end ? {parents}[first_parent] : -1;")
+        });
+        let variable = |state: usize| format!("t{state}_{}", index.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
+        let taken = self.spans.made.values().filter_map(|(_, step)| match step {
+            Step::Read { op: Op::Take, arguments: [state, _], to } => Some((*state, to.width)),
+            _ => None,
+        });
+        for (state, its) in taken.filter(|(_, its)| *its == width) {
+            let given = text.pointer(Pointer::Given(state));
+            self.say(text, &variable(state), |_| {
+                let read = format!("{given}[parent_edge * {its} + {index}]");
+                format!("float {} = parent_edge < 0 ? 0.0f : {read};", variable(state))
+            });
+        }
+        let (name, given) = (variable(state), text.pointer(Pointer::Given(state)));
+        text.line(&format!(
+            "for (int parent = first_parent + 1; parent < parents_end; ++parent) {name} += {given}[{parents}[parent] * \
+             {width} + {index}];"
+        ));
+        name
     }
 
     fn unary(&mut self, text: &mut Text, op: Op, x: &str, constant: f64) -> String {

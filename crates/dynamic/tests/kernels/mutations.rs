@@ -106,7 +106,13 @@ const OF_PATHS: [Mutation; 12] = [
     // A packet of any launch is taken; launches do not count on; a packet is not waited for.
     Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].epoch() == epoch", first: 0, each: 1, to: "" },
     Mutation { file: PATH, from: "epochs[blockIdx.x] = epoch", first: 0, each: 1, to: "epochs[blockIdx.x] += 0" },
-    Mutation { file: SHARED, from: "collect(bits, packets, first, THREADS, epoch);", first: 0, each: 1, to: "" },
+    Mutation {
+        file: SHARED,
+        from: "collect(bits[j], packets + position + j * THREADS, first * PACKETS, stride, epoch);",
+        first: 0,
+        each: 1,
+        to: "",
+    },
     // Barriers: around the tile, behind the parts, behind products, behind what threads do with own units.
     Mutation { file: SHARED, from: "barrier(); // the tile is there", first: 0, each: 1, to: "//" },
     Mutation { file: SHARED, from: "barrier(); // all parts are there", first: 0, each: 1, to: "//" },
