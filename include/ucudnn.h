@@ -495,7 +495,8 @@ typedef struct ucudnnVertexNetArguments_t {
    */
   int accumulatesGradients;
   /*
-   Step: [vertices] the class of each vertex; -1 for one that is not in the loss.
+   Step: [vertices] the class of each vertex; -1 for one that is not in the loss. Like inputs and results, on a device
+   it is the device's, and a static net's has maxVertices rows; so is the place for the loss.
    */
   const int *labels;
   /*
@@ -1044,7 +1045,7 @@ void ucudnnGetRnnErrorString(char *text, size_t textSizeInBytes);
  calling thread must not be capturing a stream.
 
  CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: configuration is not null; or,
- on a device, the type is double, there is a loss, or the kernels do not compile.
+ on a device, the type is double, or the kernels do not compile.
  CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. An error makes no net, and
  ucudnnGetVertexNetErrorString gives the details: the function, the operation, and the values that are accepted.
  */
@@ -1157,7 +1158,8 @@ cudnnStatus_t ucudnnRunVertexNetBackward(ucudnnVertexNet_t net,
 
 /*
  Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters. The net was
- made with a loss. For the rest see ucudnnRunVertexNetForward.
+ made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
+ are not in the loss. For the rest see ucudnnRunVertexNetForward.
  */
 cudnnStatus_t ucudnnRunVertexNetStep(ucudnnVertexNet_t net,
                                      ucudnnGraphBatch_t batch,

@@ -108,7 +108,7 @@ class VertexNet(torch.nn.Module):
     @torch.no_grad()
     def step(
         self, batch: Batch, *, labels: torch.Tensor, lr: float, weight_decay: float = 0.0, **inputs: torch.Tensor
-    ) -> float:
+    ) -> float | torch.Tensor:
         """A step of training in one call: forward, the loss, backward, and gradient descent, which writes the parameters.
 
         The loss is the mean, over the vertices with a label, of the cross-entropy of softmax(scores) and label.
@@ -116,36 +116,43 @@ class VertexNet(torch.nn.Module):
         becomes p - lr (gradient + weight_decay p); both numbers are rounded to float32, in a net of doubles too.
         labels are of a type of integers, int8 to int64 or uint8. Returns the loss.
 
+        On a GPU, the loss is a tensor [] of float32 there, since nothing waits for it. Labels may be there too: nobody
+        looks whether each is a class, and those that are none are not in the loss. Those of a static batch are as many
+        as its outputs have rows.
+
         Raises :class:`ucudnn.Refused`, and writes nothing, for a label that is no class, a number that float32 does not
         hold, a parameter that is not contiguous, and what a call refuses.
         """
         if self._declaration.loss is None:
             raise Refused("step: the net was made without loss=, the name of the output with the scores")
         parameters, pulls, dtype, device = self._tensors(batch, inputs, may_cast=False)
-        if device.type != "cpu":
-            raise NotSupported(f"step: the tensors are on {device}; steps run on the CPU alone yet")
         for name, parameter in zip(self._declaration.parameters, parameters, strict=True):
             if not parameter.is_contiguous():
                 raise Refused(f"step: parameter {name!r} is not contiguous")
         if not isinstance(labels, torch.Tensor):
             raise Refused(f"labels: a tensor is accepted, not {type(labels).__name__}")
-        if labels.dtype not in _LABEL_TYPES or tuple(labels.shape) != tuple(batch.vertices.shape):
-            raise Refused(f"labels: integers [{len(batch.vertices)}] are accepted, not {labels.dtype} "
-                          f"{list(labels.shape)}")  # fmt: skip
-        given, loss = labels.cpu(), ctypes.c_float()
-        labels = given.to(torch.int32).contiguous()
-        cut = torch.nonzero(labels != given)
-        if len(cut):
-            most = self._declaration.pushes[self._declaration.loss] - 1
-            raise Refused(f"vertex {int(cut[0])} has the label {int(given[cut[0]])}; -1 to {most} are accepted")
+        rows = batch._output_rows if device.type == "cuda" else batch.vertices
+        if labels.dtype not in _LABEL_TYPES or labels.shape != rows.shape:
+            raise Refused(f"labels: integers [{len(rows)}] are accepted, not {labels.dtype} {list(labels.shape)}")
+        if labels.device.type == "cpu":
+            self._check_labels(labels)
+        loss = torch.empty((), dtype=torch.float32, device=device)
+        given = labels.to(device, torch.int32).contiguous()
         native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True, device)
-        more = {"labels": labels.data_ptr(), "loss": ctypes.pointer(loss), "learningRate": _rate("lr", lr),
-                "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
+        more = {"labels": given.data_ptr(), "loss": ctypes.cast(loss.data_ptr(), ctypes.POINTER(ctypes.c_float)),
+                "learningRate": _rate("lr", lr), "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
         reserve = native.memory.take(prepared.reserve)
         native.run("Step", prepared, reserve, parameters=parameters, pulls=[pull.contiguous() for pull in pulls], **more)
         native.memory.give(reserve)
         torch.autograd.graph.increment_version(parameters)
-        return loss.value
+        return loss.item() if device.type == "cpu" else loss
+
+    def _check_labels(self, labels):
+        """Refuses labels that are no classes."""
+        most = self._declaration.pushes[self._declaration.loss] - 1
+        wrong = torch.nonzero((labels < -1) | (labels > most))
+        if len(wrong):
+            raise Refused(f"vertex {int(wrong[0])} has the label {int(labels[wrong[0]])}; -1 to {most} are accepted")
 
     def _tensors(self, batch, inputs, may_cast=True):
         """The parameters and inputs of a call, checked, and their type and device."""
@@ -274,7 +281,7 @@ class _Declaration:
             pullWidths=integers(self.pulls.values()), pushWidths=integers(self.pushes.values()),
             parameterSizes=_library.array(ctypes.c_int * 2, sizes),
             functions=_library.array(_library.Function, functions),
-            loss=1 if self.loss is not None and is_training and place.device is None else 0,
+            loss=1 if self.loss is not None and is_training else 0,
             lossPush=list(self.pushes).index(self.loss) if self.loss is not None else 0,
             **dict(zip(("maxGraphs", "maxVertices", "maxChildren", "maxLevels"), maxima, strict=True)),
         )  # fmt: skip

@@ -31,7 +31,8 @@ pub struct ucudnnVertexNetArguments_t {
     pub parameterGradients: *const *mut c_void,
     /// Not 0: the parameters' gradients are added to the numbers there.
     pub accumulatesGradients: c_int,
-    /// Step: [vertices] the class of each vertex; -1 for one that is not in the loss.
+    /// Step: [vertices] the class of each vertex; -1 for one that is not in the loss. Like inputs and results, on a device
+    /// it is the device's, and a static net's has maxVertices rows; so is the place for the loss.
     pub labels: *const c_int,
     /// Step: the place for the loss, or null.
     pub loss: *mut f32,

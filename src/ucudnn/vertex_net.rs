@@ -13,7 +13,7 @@ use super::descriptions::write_text;
 use super::handles::Handles;
 use super::refusals::{Refusals, check, null};
 use super::vertex_arguments::{self, Call, Kind, Sizes, ucudnnVertexNetArguments_t};
-use dynamic::{DeviceBatch, Gradients, Inputs, Options, Without};
+use dynamic::{Bytes, DeviceBatch, Gradients, Inputs, Options, Without};
 use gpu::{Element, Entered};
 use guest::refusal::Refusal;
 use guest::settings::Dynamic;
@@ -290,7 +290,7 @@ impl VertexNet {
                 [memory.workspace, memory.reserve].map(|numbers| numbers.saturating_mul(kind.bytes()))
             }
             Runs::OnDevice(net) => {
-                let bytes = batch.map_or_else(|| net.most_memory(&self.maxima), |batch| net.memory(batch));
+                let bytes = self.memory_on_device(net, batch, self.loss_push);
                 [bytes.workspace, bytes.reserve]
             }
         }
@@ -300,6 +300,12 @@ impl VertexNet {
         let vertices = batch.map_or(self.maxima.vertices, Batch::vertices);
         let memory = kind.memory(executor, batch, &self.maxima);
         step.map_or(memory, |push| executor.with_step(memory, push, vertices))
+    }
+
+    fn memory_on_device(&self, net: &dynamic::Net, batch: Option<&Batch>, step: Option<usize>) -> Bytes {
+        let bytes = batch.map_or_else(|| net.most_memory(&self.maxima), |batch| net.memory(batch));
+        let vertices = batch.filter(|_| !net.is_static()).map_or(self.maxima.vertices, Batch::vertices);
+        step.map_or(bytes, |push| net.with_step(bytes, push, vertices))
     }
 
     /// Makes the net's device the calling thread's while the result lives. `None` on the host.
@@ -450,7 +456,7 @@ fn on_device(net: &Net, options: Options) -> Result<dynamic::Net, Refusal> {
 /// calling thread must not be capturing a stream.
 ///
 /// CUDNN_STATUS_BAD_PARAM: the description is not accepted. CUDNN_STATUS_NOT_SUPPORTED: configuration is not null; or,
-/// on a device, the type is double, there is a loss, or the kernels do not compile.
+/// on a device, the type is double, or the kernels do not compile.
 /// CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING: there is no device. An error makes no net, and
 /// ucudnnGetVertexNetErrorString gives the details: the function, the operation, and the values that are accepted.
 #[unsafe(no_mangle)]
@@ -507,9 +513,6 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
         let runs = if given.isOnHost != 0 {
             Runs::OnHost(Box::new(Executor::new(&checked, is_training, threads)), kind)
         } else {
-            if loss_push.is_some() {
-                return Err(unsupported("loss is not 0 and isOnHost is 0; steps run on the host alone yet"));
-            }
             let element = Element::of(given.dataType);
             let element =
                 element.ok_or_else(|| unsupported("dataType is double; on a device, nets are of other types"))?;
@@ -782,8 +785,10 @@ unsafe fn run(
         match (&net.runs, on_device) {
             (Runs::OnDevice(its), Some(arrays)) => {
                 let _entered = net.enter()?;
+                let step = if let Call::Step(push) = call { Some(push) } else { None };
+                let bytes = net.memory_on_device(its, Some(batch), step);
                 // SAFETY: the caller promises the memory that the arguments name.
-                unsafe { run_on_device(its, batch, arrays, given, call, stream) }
+                unsafe { run_on_device(its, batch, arrays, given, bytes, call, stream) }
             }
             (Runs::OnHost(executor, kind), _) => {
                 let step = if let Call::Step(push) = call { Some(push) } else { None };
@@ -805,10 +810,10 @@ unsafe fn run_on_device(
     batch: &Batch,
     arrays: &DeviceBatch,
     given: &ucudnnVertexNetArguments_t,
+    bytes: Bytes,
     call: Call,
     stream: *mut c_void,
 ) -> Result<(), Refusal> {
-    let bytes = net.memory(batch);
     let (element, workspace, reserve) = (net.element().bytes(), bytes.workspace, bytes.reserve);
     let (rows, vertices) = match net.is_static() {
         true => (batch.maxima().vertices, batch.maxima().vertices),
@@ -817,6 +822,9 @@ unsafe fn run_on_device(
     let sizes = Sizes { element, rows, vertices, workspace, reserve, alignment: 256 };
     // SAFETY: the caller promises the arrays of pointers.
     let its = unsafe { vertex_arguments::checked(net.net().declaration(), batch, given, sizes, call) }?;
+    if matches!(call, Call::Step(_)) {
+        vertex::host::check_rates(given.learningRate.into(), given.weightDecay.into()).map_err(bad)?;
+    }
     let is_captured = net.device().is_capturing(stream);
     if is_captured && !net.is_static() {
         let why = "the stream is being captured, and the net was made without isStatic: the run would have this batch's \
@@ -839,12 +847,19 @@ unsafe fn run_on_device(
         pulls: its.pull_gradients,
         parameters: its.parameter_gradients,
         accumulates: given.accumulatesGradients != 0,
+        are_in_float: false,
     };
     // SAFETY: the caller's promise.
     let launched = unsafe {
         match call {
             Call::Forward => net.forward(batch, arrays, inputs, stream),
-            _ => net.backward(batch, arrays, inputs, gradients, stream),
+            Call::Backward => net.backward(batch, arrays, inputs, gradients, stream),
+            Call::Step(push) => {
+                let (labels, loss) = (given.labels, given.loss);
+                let (learning_rate, weight_decay) = (given.learningRate, given.weightDecay);
+                let step = dynamic::Step { push, labels, loss, learning_rate, weight_decay };
+                net.step(batch, arrays, inputs, step, stream)
+            }
         }
     };
     launched.map_err(|why| failed(why.to_string()))
@@ -888,7 +903,8 @@ pub unsafe extern "C" fn ucudnnRunVertexNetBackward(
 }
 
 /// Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters. The net was
-/// made with a loss. For the rest see ucudnnRunVertexNetForward.
+/// made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
+/// are not in the loss. For the rest see ucudnnRunVertexNetForward.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunVertexNetStep(
     net: ucudnnVertexNet_t,

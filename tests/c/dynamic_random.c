@@ -62,7 +62,7 @@ int main(int count, char **arguments) {
         long long ids[GRAPHS];
         net_random(&net, TYPES[type], &random);
         net.description.hostThreads = atoi(arguments[3]);
-        if (is_on_device) net.description.isOnHost = net.description.loss = 0;
+        if (is_on_device) net.description.isOnHost = 0;
         trees_random(&trees, &net, &random);
         int graphs = 1 + random_below(&random, GRAPHS);
         for (int i = 0; i < graphs; i++) ids[i] = random_below(&random, (int)trees.description.graphs);

@@ -49,8 +49,6 @@ static void fields_of_nets(void) {
     net_refused(NULL, CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "description is null", __LINE__);
     net_refused(MISALIGNED(&net.description), CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
                 "description is not aligned to 8 bytes", __LINE__);
-    NET_REFUSED(description.isOnHost, 0, NOT_SUPPORTED,
-                "loss is not 0 and isOnHost is 0; steps run on the host alone yet");
     NET_REFUSED(description.configuration, "", NOT_SUPPORTED, "configuration is not null; nets have none yet");
     NET_REFUSED(description.dataType, 3, BAD_PARAM, "dataType is 3; float, double, half and bfloat16 are accepted");
     NET_REFUSED(description.stateCount, 9, BAD_PARAM, "stateCount is 9; 0 to 8 are accepted");

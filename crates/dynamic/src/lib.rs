@@ -14,6 +14,6 @@ mod memory;
 mod options;
 mod report;
 
-pub use batched::{DeviceBatch, Gradients, Inputs, Net, Unsupported, sources};
+pub use batched::{DeviceBatch, Gradients, Inputs, Net, Step, Unsupported, sources};
 pub use memory::Bytes;
 pub use options::{Executor, Options, Without};

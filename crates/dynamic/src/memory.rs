@@ -16,7 +16,7 @@ pub struct Bytes {
 }
 
 /// Parts of a memory begin at multiples of this.
-const APART: usize = 256;
+pub const APART: usize = 256;
 
 /// The rows of a frame are a multiple of this, so that each value in it is aligned for quads.
 const ROWS: usize = 8;

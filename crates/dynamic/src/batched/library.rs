@@ -45,6 +45,9 @@ pub struct Library {
     sum_readers: Function,
     narrow: Function,
     fill_zeros: Function,
+    cross_entropy: Function,
+    sum_losses: Function,
+    descend: Function,
     multiplier: Multiplier,
     has_said: AtomicBool,
     /// The blocks that fill the device.
@@ -96,6 +99,9 @@ impl Library {
             sum_readers: module.function(c"sum_readers")?,
             narrow: module.function(c"narrow")?,
             fill_zeros: module.function(c"fill_zeros")?,
+            cross_entropy: module.function(c"cross_entropy")?,
+            sum_losses: module.function(c"sum_losses")?,
+            descend: module.function(c"descend")?,
             multiplier: Multiplier::new(&multiplying, element, cublaslt)?,
             has_said: AtomicBool::new(false),
             most_blocks: 8 * device.multiprocessors(device.ordinal()).unwrap_or(64),
@@ -318,6 +324,43 @@ impl Library {
         unsafe { Self::launch(&self.narrow, stream, [self.blocks(count), 1], parameters) }
     }
 
+    /// Turns scores into the gradient of the sum of all vertices' cross-entropies, and computes these.
+    ///
+    /// # Safety
+    /// The struct's arrays are on the stream's device, as long as it says.
+    pub unsafe fn cross_entropy(&self, stream: Stream, parameters: Scores) -> Result<(), Error> {
+        let blocks = self.blocks(32 * parameters.rows as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.cross_entropy, stream, [blocks, 1], parameters) }
+    }
+
+    /// Computes the mean of the labelled vertices' losses, and the share that each has in it.
+    ///
+    /// # Safety
+    /// The struct's arrays are on the stream's device, as long as it says.
+    pub unsafe fn sum_losses(&self, stream: Stream, parameters: Losses) -> Result<(), Error> {
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.sum_losses, stream, [1, 1], parameters) }
+    }
+
+    /// Takes a step of gradient descent: each p becomes p - rate (share gradient + decay p).
+    ///
+    /// # Safety
+    /// Both arrays have `count` numbers on the stream's device, and the share is there.
+    pub unsafe fn descend(
+        &self,
+        stream: Stream,
+        to: *mut c_void,
+        gradient: *const f32,
+        share: *const f32,
+        [rate, decay]: [f32; 2],
+        count: usize,
+    ) -> Result<(), Error> {
+        let parameters = Descent { to, gradient, share, rate, decay, count: count as u32 };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.descend, stream, [self.blocks(count), 1], parameters) }
+    }
+
     /// Writes zeros.
     ///
     /// # Safety
@@ -438,4 +481,45 @@ struct Narrowed {
 struct Zeros {
     to: *mut c_void,
     bytes: usize,
+}
+
+/// The scores of vertices, which become their gradients.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Scores {
+    pub scores: *mut c_void,
+    pub labels: *const i32,
+    pub losses: *mut f32,
+    /// Where a static batch's rows of each kind are; null for `rows`.
+    pub kinds: *const c_void,
+    pub kind_count: i32,
+    pub rows: i32,
+    pub columns: i32,
+}
+
+/// The losses of vertices.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Losses {
+    pub losses: *const f32,
+    pub labels: *const i32,
+    pub kinds: *const c_void,
+    /// The place for the mean, or null.
+    pub loss: *mut f32,
+    /// The place for 1 over the number of labelled vertices.
+    pub share: *mut f32,
+    pub kind_count: i32,
+    pub rows: i32,
+    pub columns: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Descent {
+    to: *mut c_void,
+    gradient: *const f32,
+    share: *const f32,
+    rate: f32,
+    decay: f32,
+    count: u32,
 }

@@ -5,7 +5,9 @@ mod library;
 mod net;
 mod path;
 mod run;
+mod step;
 
 pub use batch::DeviceBatch;
 pub use net::{Net, Unsupported, sources};
 pub use run::{Gradients, Inputs};
+pub use step::Step;

@@ -285,6 +285,11 @@ impl Net {
         self.is_static
     }
 
+    /// The rows of a run's outputs: of a static net, the most that there may be.
+    pub(super) fn vertices(&self, batch: &Batch) -> usize {
+        if self.is_static { batch.maxima().vertices } else { batch.vertices() }
+    }
+
     /// The memory that runs of a batch take.
     pub fn memory(&self, batch: &Batch) -> Bytes {
         let (extents, sizes) = self.sizes(batch);

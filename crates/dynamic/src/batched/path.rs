@@ -7,9 +7,7 @@ use gpu::jit::{Function, Launch};
 use vertex::passes::Extent;
 
 use crate::emit::{self, PATH_THREADS};
-
-/// Parts of the memory begin at multiples of this.
-const APART: usize = 256;
+use crate::memory::APART;
 
 /// A loaded kernel for the path of all kinds one way.
 pub struct Path {

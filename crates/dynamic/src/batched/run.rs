@@ -44,6 +44,8 @@ pub struct Gradients<'a> {
     pub parameters: &'a [*mut c_void],
     /// Adds to the parameters' gradients, in place of writing them.
     pub accumulates: bool,
+    /// The parameters' gradients are floats, whatever the type of tensors is.
+    pub are_in_float: bool,
 }
 
 /// The rows of a launch.
@@ -116,15 +118,28 @@ impl Net {
         inputs: Inputs,
         stream: Stream,
     ) -> Result<(), Error> {
-        let none = Gradients { pushes: &[], pulls: &[], parameters: &[], accumulates: false };
-        self.launch(stream, |stream| {
-            let mut run = Run::new(self, Way::Forward, batch, arrays, inputs, none, stream);
-            // SAFETY: the caller's promise.
-            unsafe {
-                run.clear_outputs()?;
-                run.stages()
-            }
-        })
+        // SAFETY: the caller's promise.
+        self.launch(stream, |stream| unsafe { self.run_forward(batch, arrays, inputs, stream) })
+    }
+
+    /// The launches of a run forward.
+    ///
+    /// # Safety
+    /// As for [`Self::forward`].
+    pub(super) unsafe fn run_forward(
+        &self,
+        batch: &Batch,
+        arrays: &DeviceBatch,
+        inputs: Inputs,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let none = Gradients { pushes: &[], pulls: &[], parameters: &[], accumulates: false, are_in_float: false };
+        let mut run = Run::new(self, Way::Forward, batch, arrays, inputs, none, stream);
+        // SAFETY: the caller's promise.
+        unsafe {
+            run.clear_outputs()?;
+            run.stages()
+        }
     }
 
     /// Launches a run backward on a stream of the net's device, behind the run forward of the same batch.
@@ -139,19 +154,33 @@ impl Net {
         gradients: Gradients,
         stream: Stream,
     ) -> Result<(), Error> {
-        self.launch(stream, |stream| {
-            let mut run = Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream);
-            // SAFETY: the caller's promise.
-            unsafe {
-                run.begin_backward()?;
-                run.stages()?;
-                run.finish_backward()
-            }
-        })
+        // SAFETY: the caller's promise.
+        self.launch(stream, |stream| unsafe { self.run_backward(batch, arrays, inputs, gradients, stream) })
+    }
+
+    /// The launches of a run backward.
+    ///
+    /// # Safety
+    /// As for [`Self::backward`].
+    pub(super) unsafe fn run_backward(
+        &self,
+        batch: &Batch,
+        arrays: &DeviceBatch,
+        inputs: Inputs,
+        gradients: Gradients,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let mut run = Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream);
+        // SAFETY: the caller's promise.
+        unsafe {
+            run.begin_backward()?;
+            run.stages()?;
+            run.finish_backward()
+        }
     }
 
     /// Launches all of a run, together where it can be recorded, else one by one.
-    fn launch(&self, stream: Stream, launches: impl Fn(Stream) -> Result<(), Error>) -> Result<(), Error> {
+    pub(super) fn launch(&self, stream: Stream, launches: impl Fn(Stream) -> Result<(), Error>) -> Result<(), Error> {
         if self.is_static && self.device.is_capturing(stream) {
             self.keep_loaded();
             return launches(stream);
@@ -180,7 +209,8 @@ impl<'a> Run<'a> {
         let wanted = Purpose { is_always: true, parameters: bits(gradients.parameters), pulls: bits(gradients.pulls) };
         let (extents, sizes) = net.sizes(batch);
         let layout = net.layout(&extents, sizes, way);
-        let is_there = [gradients.accumulates && net.element.bytes() == size_of::<f32>(); MOST_PARAMETERS];
+        let are_sums = gradients.are_in_float || net.element.bytes() == size_of::<f32>();
+        let is_there = [gradients.accumulates && are_sums; MOST_PARAMETERS];
         Self { net, way, its, batch, arrays, inputs, gradients, wanted, extents, sizes, layout, stream, is_there }
     }
 
@@ -190,6 +220,11 @@ impl<'a> Run<'a> {
 
     fn element(&self) -> usize {
         self.net.element.bytes()
+    }
+
+    /// The bytes of a number of a parameter's gradient.
+    fn gradient_bytes(&self) -> usize {
+        if self.gradients.are_in_float { size_of::<f32>() } else { self.element() }
     }
 
     /// Outputs of vertices whose functions do not push them are zeros, and of a static batch those behind the last vertex.
@@ -252,9 +287,9 @@ impl<'a> Run<'a> {
             let is_there = self.is_there[parameter];
             // SAFETY: the caller's promise.
             unsafe {
-                if self.element() == size_of::<f32>() || !is_there {
+                if self.gradient_bytes() == size_of::<f32>() || !is_there {
                     if !is_there && !self.gradients.accumulates {
-                        library.fill_zeros(stream, to, size.elements() * self.element())?;
+                        library.fill_zeros(stream, to, size.elements() * self.gradient_bytes())?;
                     }
                     continue;
                 }
@@ -502,7 +537,7 @@ impl<'a> Run<'a> {
             return None;
         }
         let adds = std::mem::replace(&mut self.is_there[parameter], true);
-        let is_float = self.element() == size_of::<f32>();
+        let is_float = self.gradient_bytes() == size_of::<f32>();
         let to = if is_float { gradient } else { self.workspace(self.layout.sums[parameter]) };
         Some(Sum { to: to.cast(), adds })
     }

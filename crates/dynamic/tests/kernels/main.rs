@@ -13,5 +13,6 @@ mod mutations;
 mod nets;
 #[path = "../../../vertex/nets/ready.rs"]
 mod ready;
+mod steps;
 #[path = "../../../vertex/nets/tree_lstm.rs"]
 mod tree_lstm;

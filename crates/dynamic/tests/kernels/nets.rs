@@ -107,23 +107,23 @@ fn persistent(element: Element, is_static: bool) -> Options {
 }
 
 /// Memory that holds NaN at first.
-fn poisoned(count: usize) -> Vec<u64> {
+pub fn poisoned(count: usize) -> Vec<u64> {
     vec![u64::MAX; count.div_ceil(8) + 32]
 }
 
 /// The first byte that is aligned to 256.
-fn aligned(memory: &mut [u64]) -> *mut c_void {
+pub fn aligned(memory: &mut [u64]) -> *mut c_void {
     let first: *mut c_void = memory.as_mut_ptr().cast();
     first.wrapping_byte_add(first.align_offset(256))
 }
 
-fn read(memory: &[u64], element: Element, count: usize) -> Vec<f64> {
+pub fn read(memory: &[u64], element: Element, count: usize) -> Vec<f64> {
     let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).take(count * element.bytes()).collect();
     numbers(element, &bytes)
 }
 
 /// The batch of a case, which may be larger by `more`, and one of its first few graphs.
-fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize) -> [Batch; 2] {
+pub fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize) -> [Batch; 2] {
     let its = case.batch(net, policy);
     let maxima = Maxima {
         graphs: its.graphs(),
@@ -250,6 +250,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
         parameters: &pointers[..parameters.len()],
         pulls: &pointers[parameters.len()..],
         accumulates,
+        are_in_float: false,
     };
     let inputs = Inputs { workspace: aligned(&mut workspace), ..inputs };
     if options.executor == Executor::Persistent {
@@ -260,6 +261,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
             parameters: &no_gradients[..parameters.len()],
             pulls: &no_gradients[..of_pulls.len()],
             accumulates: false,
+            are_in_float: false,
         };
         // SAFETY: as below.
         unsafe { made.backward(of_launches, &arrays, inputs, gradients, ptr::null_mut()) }.unwrap();
@@ -278,7 +280,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
 }
 
 /// Numbers differ by at most some roundings of the largest one.
-fn compare(found: &[f64], expected: &[f64], epsilon: f64, what: &str) {
+pub fn compare(found: &[f64], expected: &[f64], epsilon: f64, what: &str) {
     let most = expected.iter().fold(1.0_f64, |most, number| most.max(number.abs()));
     let error = found.iter().zip(expected).map(|(found, expected)| (found - expected).abs());
     // NaN is no number that is at most anything.
@@ -288,7 +290,7 @@ fn compare(found: &[f64], expected: &[f64], epsilon: f64, what: &str) {
 }
 
 /// Sums are in float, and each value that another kernel reads is rounded: a few of them lie on a way through a net.
-const ROUNDINGS: f64 = 60.0;
+pub const ROUNDINGS: f64 = 60.0;
 
 /// An LSTM over chains of words, whose rows of a level are few and whose levels are many.
 #[test]

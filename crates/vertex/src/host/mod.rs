@@ -17,7 +17,7 @@ pub use elements::Element;
 pub use memory::Memory;
 pub use real::Real;
 pub use rows::Pull;
-pub use step::Step;
+pub use step::{Step, check_rates};
 pub use threads::Threads;
 
 use crate::batch::{Batch, Maxima};

@@ -55,11 +55,7 @@ impl Executor {
             let why = format!("vertex {place} has the label {}; -1 to {} are accepted", step.labels[place], width - 1);
             return Err(Refused(why));
         }
-        for (what, number) in [("learning rate", step.learning_rate), ("weight decay", step.weight_decay)] {
-            if !number.is_finite() {
-                return Err(Refused(format!("the {what} is {number}; a finite number is accepted")));
-            }
-        }
+        check_rates(step.learning_rate, step.weight_decay)?;
         let mut space = Space(workspace);
         let scores = space.take(width * batch.vertices())?;
         let mut gradients: [Option<&mut [E::Real]>; MOST_PARAMETERS] = [const { None }; MOST_PARAMETERS];
@@ -98,6 +94,16 @@ impl Executor {
         }
         Ok(loss)
     }
+}
+
+/// Refuses rates of a step that are no numbers.
+pub fn check_rates(learning_rate: f64, weight_decay: f64) -> Result<(), Refused> {
+    for (what, number) in [("learning rate", learning_rate), ("weight decay", weight_decay)] {
+        if !number.is_finite() {
+            return Err(Refused(format!("the {what} is {number}; a finite number is accepted")));
+        }
+    }
+    Ok(())
 }
 
 /// Turns scores into the gradient of the mean cross-entropy, and computes it.

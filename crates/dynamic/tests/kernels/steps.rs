@@ -1,0 +1,144 @@
+//! Steps of training, emulated, against the oracle.
+
+use std::ptr;
+
+use gpu::testing::emulated;
+use gpu::{Device, Element};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use ucudnn_dynamic::{DeviceBatch, Executor, Inputs, Net, Options, Step};
+use vertex::batch::Policy;
+use vertex::function::{self, Declaration};
+use vertex::oracle;
+
+use super::case::{Case, arrays, graphs};
+use super::element::{bytes, epsilon, numbers, rounded};
+use super::nets::{ROUNDINGS, aligned, batches, compare, options, poisoned, read};
+use super::tree_lstm;
+
+/// The scores of the Tree-LSTM.
+const SCORES: usize = 1;
+const RATES: [f32; 2] = [0.5, 0.25];
+
+#[test]
+fn steps_emulated_as_the_oracle() {
+    if !emulated::is_child("steps::steps_emulated_as_the_oracle") {
+        return;
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[12; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    for (number, (hidden, classes, most)) in [(8, 3, 4), (12, 5, 30), (4, 40, 2), (6, 3, 1)].into_iter().enumerate() {
+        let declaration: Declaration = tree_lstm::tree_lstm(hidden, hidden, Some(classes)).parse().unwrap();
+        let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
+        let graphs = arrays(&graphs(most, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
+        let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
+        let case = Case { declaration, graphs, ids, seed: number as u64 };
+        for (place, executor) in [Executor::Batched, Executor::Auto].into_iter().enumerate() {
+            for is_static in [false, true] {
+                let element = Element::ALL[(number + place) % 3];
+                let options = Options { executor, ..options(element, is_static) };
+                if check(&case, classes, options, number == 3).is_none() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Compares a step with one by the oracle. `None` where there is no compiler.
+fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool) -> Option<()> {
+    let Options { element, is_static, .. } = options;
+    let net = function::Net::new(case.declaration.clone()).unwrap();
+    let more = if is_static { 2 } else { 0 };
+    let [batch, _] = batches(case, &net, Policy::Height, more);
+    let mut its = case.numbers(&batch);
+    its.parameters.iter_mut().for_each(|numbers| rounded(element, numbers));
+    for pull in &mut its.pulls {
+        if let oracle::Pull::Rows(rows) = pull {
+            rounded(element, rows);
+        }
+    }
+    let mut rng = StdRng::seed_from_u64(case.seed);
+    let vertices = batch.vertices();
+    // Some are no classes, and none of those behind the last vertex counts.
+    let label = |rng: &mut StdRng| rng.random_range(-1..=classes as i32);
+    let mut labels: Vec<i32> = (0..vertices).map(|_| if has_no_labels { -1 } else { label(&mut rng) }).collect();
+    labels.extend(std::iter::repeat_n(0, more));
+
+    // By the oracle: forward for the scores, backward by the loss's gradient, and the update.
+    let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
+    let mut of_scores = its.push_gradients.clone();
+    of_scores.iter_mut().for_each(|gradient| gradient.fill(0.0));
+    let run = |gradients: &[Vec<f64>]| {
+        let inputs = oracle::Inputs { parameters: &its.parameters, pulls: &its.pulls, push_gradients: gradients };
+        oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs)
+    };
+    let scores = run(&of_scores).pushes.swap_remove(SCORES);
+    let is_class = |label: &&i32| (0..classes as i32).contains(*label);
+    let count = labels[..vertices].iter().filter(is_class).count().max(1) as f64;
+    let mut loss = 0.0;
+    let rows = scores.chunks_exact(classes).zip(of_scores[SCORES].chunks_exact_mut(classes));
+    for ((scores, gradient), label) in rows.zip(&labels).filter(|(_, label)| is_class(label)) {
+        let sum: f64 = scores.iter().map(|score| score.exp()).sum();
+        loss += (sum.ln() - scores[*label as usize]) / count;
+        gradient.iter_mut().zip(scores).for_each(|(gradient, score)| *gradient = score.exp() / sum / count);
+        gradient[*label as usize] -= 1.0 / count;
+    }
+    let gradients = run(&of_scores).parameter_gradients;
+    let [rate, decay] = RATES.map(f64::from);
+
+    let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
+    let made = emulated::compiled(made)?;
+    let mut arrays = DeviceBatch::new(&made, &batch.maxima()).unwrap();
+    assert!(arrays.set(&batch, made.kinds(), ptr::null_mut()));
+    let memory = made.with_step(made.memory(&batch), SCORES, labels.len());
+    let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
+    let mut parameters: Vec<Vec<u64>> = its
+        .parameters
+        .iter()
+        .map(|numbers| {
+            let mut words = vec![0_u64; numbers.len() * element.bytes() / 8 + 1];
+            let bytes = bytes(element, numbers);
+            // SAFETY: the words have room for the bytes.
+            unsafe { words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            words
+        })
+        .collect();
+    let pulls: Vec<_> = its
+        .pulls
+        .iter()
+        .map(|pull| match pull {
+            oracle::Pull::Rows(rows) => bytes(element, rows),
+            oracle::Pull::Indices(_) => unreachable!("the net has none"),
+        })
+        .collect();
+    let of_parameters: Vec<_> = parameters.iter_mut().map(|words| words.as_mut_ptr().cast_const().cast()).collect();
+    let of_pulls: Vec<_> = pulls.iter().map(|bytes| bytes.as_ptr().cast()).collect();
+    let inputs = Inputs {
+        parameters: &of_parameters,
+        pulls: &of_pulls,
+        pushes: &[],
+        workspace: aligned(&mut workspace),
+        reserve: aligned(&mut reserve),
+    };
+    let mut found = f32::NAN;
+    let [learning_rate, weight_decay] = RATES;
+    let step = Step { push: SCORES, labels: labels.as_ptr(), loss: &mut found, learning_rate, weight_decay };
+    // SAFETY: all arrays are as long as the net and the batch say.
+    unsafe { made.step(&batch, &arrays, inputs, step, ptr::null_mut()) }.unwrap();
+    let what = format!("{options:?}: {case:?}");
+    let bound = ROUNDINGS * epsilon(element) * loss.max(1.0);
+    assert!((f64::from(found) - loss).abs() <= bound, "a loss of {found} in place of {loss}: {what}");
+    for (number, (words, (before, gradient))) in
+        parameters.iter().zip(its.parameters.iter().zip(&gradients)).enumerate()
+    {
+        let expected: Vec<_> =
+            before.iter().zip(gradient).map(|(before, gradient)| before - rate * (gradient + decay * before)).collect();
+        let found = read(words, element, expected.len());
+        assert!(found != numbers(element, &bytes(element, before)), "parameter {number} is as before: {what}");
+        compare(&found, &expected, epsilon(element), &format!("parameter {number} of {what}"));
+    }
+    Some(())
+}
