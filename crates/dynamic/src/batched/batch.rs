@@ -97,6 +97,8 @@ pub struct DeviceBatch {
     copied: Fence,
     /// The first number of each array.
     places: [usize; ARRAYS],
+    /// Those that the net's kernels read, a bit each.
+    arrays: u32,
     /// A static batch has each array where it always is, behind a script.
     script: Option<Script>,
     /// The first number of the steps of the path, if blocks run them in one launch.
@@ -144,6 +146,7 @@ impl DeviceBatch {
             memory: device.allocate(count.checked_mul(4)?)?,
             copied: Fence::default(),
             places,
+            arrays: net.arrays(),
             script,
             steps,
             exchange,
@@ -165,33 +168,54 @@ impl DeviceBatch {
         let arrays = batch.arrays();
         let is_fixed = self.script.is_some();
         let (numbers, end) = (self.pinned.numbers(), self.first);
-        let mut writer = Writer { numbers, places: &mut self.places, is_fixed, end };
+        let mut writer = Writer { numbers, places: &mut self.places, arrays: self.arrays, is_fixed, end };
         use GraphArray::*;
-        writer.add(FirstEdge, arrays.first_edge.iter().map(|edge| *edge as i32));
-        writer.add(Child, arrays.child.iter().copied());
-        let children_of = |edges: &[u32]| {
-            let children = &arrays.child[edges[0] as usize..edges[1] as usize];
-            children.iter().map(|child| i32::from(*child >= 0)).sum()
-        };
-        writer.add(Children, arrays.first_edge.windows(2).map(children_of));
-        writer.add(ParentsOf, arrays.parents_of.iter().flat_map(|(first, end)| [*first as i32, *end as i32]));
-        writer.add(Parents, arrays.parents.iter().map(|edge| *edge as i32));
-        writer.add(Vertex, arrays.vertex.iter().map(|vertex| *vertex as i32));
-        writer.add(Pulled, arrays.pulled.iter().copied());
-        let slots = arrays.first_edge.windows(2).map(|edges| (edges[1] - edges[0]) as usize);
-        writer.add(RowOfEdge, slots.enumerate().flat_map(|(row, slots)| std::iter::repeat_n(row as i32, slots)));
+        let [first_edge, parents, vertex, readers_end, readers] =
+            [arrays.first_edge, arrays.parents, arrays.vertex, arrays.readers_end, arrays.readers];
+        for (array, numbers) in [(FirstEdge, first_edge), (Parents, parents), (Vertex, vertex)] {
+            writer.add(array, numbers.len(), |to| copy(to, numbers));
+        }
+        for (array, numbers) in [(ReadersEnd, readers_end), (Readers, readers)] {
+            writer.add(array, numbers.len(), |to| copy(to, numbers));
+        }
+        for (array, numbers) in [(Child, arrays.child), (Pulled, arrays.pulled)] {
+            writer.add(array, numbers.len(), |to| to.copy_from_slice(numbers));
+        }
+        writer.add(Children, batch.vertices(), |to| {
+            for (to, edges) in to.iter_mut().zip(first_edge.windows(2)) {
+                let children = &arrays.child[edges[0] as usize..edges[1] as usize];
+                *to = children.iter().map(|child| i32::from(*child >= 0)).sum();
+            }
+        });
+        writer.add(ParentsOf, 2 * batch.vertices(), |to| {
+            for (to, (first, end)) in to.chunks_exact_mut(2).zip(arrays.parents_of) {
+                to.copy_from_slice(&[*first as i32, *end as i32]);
+            }
+        });
+        writer.add(RowOfEdge, batch.edges(), |to| {
+            for (row, edges) in first_edge.windows(2).enumerate() {
+                to[edges[0] as usize..edges[1] as usize].fill(row as i32);
+            }
+        });
         // Blocks follow each other by rows and by edges.
         let (rows, edges) = (|block: &Block| (block.row, block.rows), |block: &Block| (block.edge, block.edges));
-        let numbers = |(first, count)| (first..first + count).map(|number| number as i32);
-        let of_kind = |block: &Block| numbers((block.row_of_kind, block.rows));
-        writer.add(PlaceOfRow, batch.blocks().iter().flat_map(of_kind));
-        let of_kind = |block: &Block| numbers((block.edge_of_kind, block.edges));
-        writer.add(PlaceOfEdge, batch.blocks().iter().flat_map(of_kind));
-        writer.add(ReadersEnd, arrays.readers_end.iter().map(|end| *end as i32));
-        writer.add(Readers, arrays.readers.iter().map(|row| *row as i32));
-        let by_kind = || (0..kinds).flat_map(|kind| batch.blocks_of(kind));
-        writer.add(RowsByKind, by_kind().flat_map(|block| numbers(rows(block))));
-        writer.add(EdgesByKind, by_kind().flat_map(|block| numbers(edges(block))));
+        writer.add(PlaceOfRow, batch.vertices(), |to| {
+            batch.blocks().iter().for_each(|block| count_from(&mut to[block.row..], (block.row_of_kind, block.rows)));
+        });
+        writer.add(PlaceOfEdge, batch.edges(), |to| {
+            batch
+                .blocks()
+                .iter()
+                .for_each(|block| count_from(&mut to[block.edge..], (block.edge_of_kind, block.edges)));
+        });
+        let by_kind = |mut to: &mut [i32], numbers: fn(&Block) -> (usize, usize)| {
+            for block in (0..kinds).flat_map(|kind| batch.blocks_of(kind)) {
+                count_from(to, numbers(block));
+                to = &mut to[numbers(block).1..];
+            }
+        };
+        writer.add(RowsByKind, batch.vertices(), |to| by_kind(to, rows));
+        writer.add(EdgesByKind, batch.edges(), |to| by_kind(to, edges));
         let count = writer.end;
         let mut first = (0, 0);
         for (kind, of_kind) in self.of_kinds[..kinds].iter_mut().enumerate() {
@@ -327,21 +351,32 @@ fn zeros(device: Device, bytes: usize) -> Option<Buffer> {
 struct Writer<'a> {
     numbers: &'a mut [i32],
     places: &'a mut [usize; ARRAYS],
+    /// Those that kernels read, a bit each.
+    arrays: u32,
     /// The places stay as they are; else each array begins where the last one ends.
     is_fixed: bool,
     end: usize,
 }
 
 impl Writer<'_> {
-    fn add(&mut self, array: GraphArray, numbers: impl Iterator<Item = i32>) {
+    /// Writes an array of so many numbers, unless no kernel reads it.
+    fn add(&mut self, array: GraphArray, count: usize, write: impl FnOnce(&mut [i32])) {
         let place = &mut self.places[array as usize];
         if !self.is_fixed {
             *place = self.end;
         }
-        self.end = *place;
-        for (to, number) in self.numbers[*place..].iter_mut().zip(numbers) {
-            *to = number;
-            self.end += 1;
+        if self.arrays & 1 << array as u32 != 0 {
+            self.end = *place + count;
+            write(&mut self.numbers[*place..self.end]);
         }
     }
+}
+
+fn copy(to: &mut [i32], numbers: &[u32]) {
+    to.iter_mut().zip(numbers).for_each(|(to, number)| *to = *number as i32);
+}
+
+/// Writes so many numbers, counted from the first one on.
+fn count_from(to: &mut [i32], (first, count): (usize, usize)) {
+    to[..count].iter_mut().zip(first as i32..).for_each(|(to, number)| *to = number);
 }

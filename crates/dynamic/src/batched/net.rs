@@ -15,7 +15,7 @@ use vertex::stages::Way;
 
 use super::library::Library;
 use super::path::{Path, Place};
-use crate::emit::{Kernel, Kernels, MOST_POINTERS, emit, emit_path};
+use crate::emit::{GraphArray, Kernel, Kernels, MOST_POINTERS, Pointer, emit, emit_path};
 use crate::memory::{Bytes, Layout, Sizes};
 use crate::options::{Executor, Options, Without};
 use crate::report::{self, Made};
@@ -263,6 +263,24 @@ impl Net {
         let paths =
             if blocks.is_empty() { String::new() } else { format!("persistent on {} blocks, ", blocks.join(" and ")) };
         format!("{paths}batched, {fused} fused{is_static}{without}")
+    }
+
+    /// The arrays of a batch that kernels read, a bit each.
+    pub(super) fn arrays(&self) -> u32 {
+        use GraphArray::*;
+        let shared = [RowsByKind, EdgesByKind, Pulled, ReadersEnd, Readers];
+        let mut arrays = shared.into_iter().fold(0, |arrays, array| arrays | 1 << array as u32);
+        for way in [Some(&self.up), self.down.as_ref()].into_iter().flatten() {
+            let kernels = way.kernels.iter().flatten().flatten();
+            let kernels = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
+            let of_paths = way.path.iter().flat_map(|path| path.emitted.pointers.iter().map(|(_, pointer)| *pointer));
+            for pointer in kernels.flat_map(|(kernel, _)| kernel.pointers.iter().copied()).chain(of_paths) {
+                if let Pointer::Graph(array) = pointer {
+                    arrays |= 1 << array as u32;
+                }
+            }
+        }
+        arrays
     }
 
     /// The number of the device.
