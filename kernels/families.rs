@@ -114,7 +114,7 @@ mod tests {
             ("../crates/dynamic/src/emit/rows.rs", [false, true, false]),
             ("recurrent/grid.cu", [false, false, true]),
             ("recurrent/cells/lstm.cuh", [false, false, true]),
-            ("common/exchange.cuh", [false, false, true]),
+            ("common/exchange.cuh", [false, true, true]),
             ("../crates/recurrent/src/kernels.rs", [false, false, true]),
             ("../crates/recurrent/src/configuration/mod.rs", [false, false, true]),
             ("common/device.cuh", [true, true, true]),
