@@ -9,13 +9,16 @@
 // a block goes on as soon as the packets that it needs are there. The steps of a script are in an order in which rows
 // follow all that they depend on; all blocks take the same steps, so none waits for ever.
 //
+// A group of blocks keeps all weights, and runs the steps of its own graphs: blockIdx.x is a block of a group, and
+// blockIdx.y the group.
+//
 // A source defines THREADS, UNITS, OWN and BLOCKS before it includes this.
 #pragma once
 
 #include "common/exchange.cuh"
 #include "dynamic/level.cuh"
 
-// A step of the script: the rows of a kind in a level.
+// A step of the script: the rows of a kind in a level, or those of a group.
 struct Step {
     Range range;
     int kind, unused;
@@ -23,11 +26,14 @@ struct Step {
 
 // What all steps share.
 struct Path {
-    const int *steps; // how many there are, and from the third number on the steps
+    const int *steps; // of each group: how many there are, and from the third number on the steps
     unsigned *epochs; // of each block: that of its last launch
+    size_t of_group;  // the numbers of a group's steps
 
-    __device__ __forceinline__ int count() const { return steps[0]; }
-    __device__ __forceinline__ Step step(int number) const { return reinterpret_cast<const Step *>(steps + 2)[number]; }
+    __device__ __forceinline__ const int *own() const { return steps + blockIdx.y * of_group; }
+    __device__ __forceinline__ int count() const { return own()[0]; }
+    __device__ __forceinline__ Step step(int number) const { return reinterpret_cast<const Step *>(own() + 2)[number]; }
+    __device__ __forceinline__ unsigned *epoch() const { return &epochs[blockIdx.y * BLOCKS + blockIdx.x]; }
 };
 
 #define WARPS (THREADS / 32)
@@ -65,7 +71,8 @@ constexpr int parts_of(int depth) {
 //
 // Shared memory: the weights of the block's columns, Element[COLUMNS][PADDED], of each product; and for all products
 // together the tile, float[TILE_ROWS][PADDED], behind it the sums of the parts of the depth,
-// float[PARTS][TILE_ROWS][COLUMNS], and the products of a span, float[SPAN][COLUMNS].
+// float[PARTS][TILE_ROWS][COLUMNS], the products of a span, float[SPAN][COLUMNS], and where threads share a row's own
+// units, their elements, Element[SPAN][OWN_ELEMENTS].
 template <int HEIGHT, int DEPTH> class PathProduct {
   public:
     static constexpr int COLUMNS = HEIGHT / UNITS * OWN, PADDED = quotient_up(DEPTH, 4) * 4;
@@ -122,6 +129,28 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             packet.epoch = epoch;
             publish(&of_row[blockIdx.x * RUN + run], packet);
         }
+    }
+
+    // Publishes the block's own elements of some rows, which are in shared memory.
+    __device__ static __forceinline__ void publish_staged(const Element *staged, Packet<Element> *packets, int rows,
+                                                          unsigned epoch) {
+        for (int number = threadIdx.x; number < rows * RUN; number += THREADS) {
+            const int row = number / RUN, run = number % RUN;
+            Packet<Element> packet;
+#pragma unroll
+            for (int i = 0; i < Packet<Element>::values; ++i) {
+                const int element = run * Packet<Element>::values + i;
+                packet.value[i] = element < OWN_ELEMENTS ? staged[row * OWN_ELEMENTS + element] : to_element(0.0f);
+            }
+            packet.epoch = epoch;
+            publish(&packets[size_t(row) * PACKETS + blockIdx.x * RUN + run], packet);
+        }
+        barrier(); // nobody reads the elements any more
+    }
+
+    // The own elements of a span.
+    __device__ static __forceinline__ Element *staged(float *tile) {
+        return reinterpret_cast<Element *>(products(tile) + SPAN * COLUMNS);
     }
 
     // The products of a span.

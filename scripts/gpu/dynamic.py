@@ -14,6 +14,8 @@ from harness.cudnn import ROOT
 TIMED = (("tree-lstm", "float"), ("lstm", "float"), ("tree-fc", "float"), ("dag-gru", "float"), ("tree-lstm", "TF32"),
          ("tree-lstm", "bfloat16"))  # fmt: skip
 SCRIPT = ROOT / "examples/pytorch/dynamic_nets.py"
+# The values of UCUDNN_DYNAMIC whose times are compared.
+EXECUTORS = ("batched", "persistent", "persistent:2", "persistent:4", "persistent:8")
 TOOLS = ("memcheck", "synccheck", "racecheck")
 
 
@@ -34,7 +36,9 @@ def main(options):
     for what, *numbers in (("errors",), ("captured", max(runs // 10, 2)), ("bits", runs)):
         check(session, options, variables, python, what, numbers)
     lines = [options.gpu]
+    check(session, options, variables | {"UCUDNN_DYNAMIC": "persistent:4"}, python, "captured", (max(runs // 100, 2),), "in groups")
     lines += worths(session, options, variables, python)
+    lines += executors(session, options, variables, python)
     timed = [times(session, options, variables, python, *net_and_type) for net_and_type in TIMED]
     for _, text in timed:
         lines += ["", text]
@@ -49,20 +53,21 @@ def main(options):
     return 1 if session.is_wrong else 0
 
 
-def check(session, options, variables, python, what, numbers):
+def check(session, options, variables, python, what, numbers, how=""):
     """A check of programs/dynamic_nets.py."""
+    name = f"{what} {how}".strip()
     if session.is_over:
-        return session.verdict("skipped", what, "no time left")
-    session.say(what)
-    log = options.out / f"{what}.log"
+        return session.verdict("skipped", name, "no time left")
+    session.say(name)
+    log = options.out / f"{name.replace(' ', '-')}.log"
     command = machine.program("dynamic_nets", what, options.device, *map(str, numbers), python=python)
     status = session.run(command, 200, variables, log, subprocess.STDOUT)
     for line in log.read_text().splitlines():
         verdict, _, words = line.partition(" ")
         if verdict in ("right", "WRONG"):
-            session.verdict("ok" if verdict == "right" else verdict, what, words)
+            session.verdict("ok" if verdict == "right" else verdict, name, words)
     if status != 0:
-        session.verdict("WRONG", what, ended(status, log))
+        session.verdict("WRONG", name, ended(status, log))
 
 
 def table(session, options, variables, python, name, *words):
@@ -105,6 +110,23 @@ def worths(session, options, variables, python):
     worth = {name: ratios["batched"] / ratio for name, ratio in ratios.items()}
     return [f"Tree-LSTM, 64 trees: fusion makes it {worth['unfused']:.2f} times as fast, products of whole batches "
             f"{worth['unbatched']:.2f} times (Cavs: 1.2 each)"]  # fmt: skip
+
+
+def executors(session, options, variables, python):
+    """How many times as fast as eager PyTorch captured Tree-LSTMs are by each executor."""
+    lines = []
+    for executor in EXECUTORS:
+        if session.is_over:
+            return [*lines, f"{executor}: no time left"]
+        session.say(f"times of {executor}")
+        found, _ = table(session, options, variables | {"UCUDNN_DYNAMIC": executor}, python,
+                         f"executor-{executor.replace(':', '-')}", "--methods", "ucudnn captured,E")  # fmt: skip
+        if not found:
+            return [*lines, f"{executor}: failed"]
+        cells = [f"{row['batch']} trees {row['ms']['ucudnn captured'][1]:.3f} ms ({row['ratio']['ucudnn captured']['E']:.1f})"
+                 for row in found["rows"]]  # fmt: skip
+        lines.append(f"{executor}: " + ", ".join(cells))
+    return ["", "Tree-LSTM, captured (times as fast as eager PyTorch)", *lines]
 
 
 def sanitize(session, options, variables, python, tool):

@@ -518,13 +518,13 @@ pub unsafe extern "C" fn ucudnnCreateVertexNet(
                 element.ok_or_else(|| unsupported("dataType is double; on a device, nets are of other types"))?;
             let chosen = guest::settings::get().dynamic;
             let without = match chosen {
-                Dynamic::Auto | Dynamic::Batched | Dynamic::Persistent => Without::Nothing,
+                Dynamic::Auto | Dynamic::Batched | Dynamic::Persistent(_) => Without::Nothing,
                 Dynamic::Unfused => Without::Fusion,
                 Dynamic::Unbatched => Without::Batching,
             };
             let executor = match chosen {
                 Dynamic::Auto => dynamic::Executor::Auto,
-                Dynamic::Persistent => dynamic::Executor::Persistent,
+                Dynamic::Persistent(groups) => dynamic::Executor::Persistent { groups },
                 Dynamic::Batched | Dynamic::Unfused | Dynamic::Unbatched => dynamic::Executor::Batched,
             };
             let tf32 = given.allowTf32 != 0;
@@ -632,7 +632,10 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
         let refused = |why| Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, why);
         // A static net's launches are those of levels.
         let policy = if net.is_static() { Policy::Height } else { Policy::of(net.net()) };
-        let made = Batch::new(net.maxima, net.net(), policy).map_err(refused)?;
+        let mut made = Batch::new(net.maxima, net.net(), policy).map_err(refused)?;
+        if let Runs::OnDevice(its) = &net.runs {
+            made.deal_to(its.groups()).map_err(refused)?;
+        }
         let _entered = net.enter()?;
         let on_device = match &net.runs {
             Runs::OnHost(..) => None,

@@ -27,8 +27,12 @@ pub enum Executor {
     Auto,
     /// Launches for each level and kind.
     Batched,
-    /// One launch each way, whose blocks keep weights on chip (VPPS); where a net does not allow it, the other.
-    Persistent,
+    /// One launch each way, whose blocks keep weights on chip (VPPS); where a net does not allow it, the other. Each group
+    /// of blocks keeps all weights, and runs a part of the batch's graphs.
+    Persistent {
+        /// The number of groups.
+        groups: usize,
+    },
 }
 
 /// A part of the executor that is left out, to measure what it is worth.
@@ -40,4 +44,11 @@ pub enum Without {
     Fusion,
     /// Eager and lazy products are computed level by level (Cavs, section 3.4). A static net has them for whole batches.
     Batching,
+}
+
+impl Executor {
+    /// The groups of blocks of a path in one launch.
+    pub(crate) fn groups(self) -> usize {
+        if let Self::Persistent { groups } = self { groups } else { 1 }
+    }
 }

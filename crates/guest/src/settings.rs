@@ -91,8 +91,9 @@ pub enum Dynamic {
     Auto,
     /// The batched executor, level by level.
     Batched,
-    /// The persistent executor, which runs all levels in one launch each way, where the net allows it.
-    Persistent,
+    /// The persistent executor, which runs all levels in one launch each way, where the net allows it, by so many groups of
+    /// blocks.
+    Persistent(usize),
     /// The batched one with a kernel for each operation, to measure what fusion is worth.
     Unfused,
     /// The same with eager and lazy products level by level too, to measure what products of whole batches are worth.
@@ -124,7 +125,10 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
-    Variable { name: DYNAMIC, values: "`auto`, `batched`, `persistent`, `unfused`, `unbatched`" },
+    Variable {
+        name: DYNAMIC,
+        values: "`auto`, `batched`, `persistent`, `persistent:2`, `persistent:4`, `persistent:8`, `unfused`, `unbatched`",
+    },
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
@@ -314,11 +318,14 @@ impl Settings {
             dynamic: reader.parse(
                 DYNAMIC,
                 default.dynamic,
-                "auto, batched, persistent, unfused or unbatched",
+                "auto, batched, persistent (:2, :4 or :8), unfused or unbatched",
                 one_of(&[
                     ("auto", Dynamic::Auto),
                     ("batched", Dynamic::Batched),
-                    ("persistent", Dynamic::Persistent),
+                    ("persistent", Dynamic::Persistent(1)),
+                    ("persistent:2", Dynamic::Persistent(2)),
+                    ("persistent:4", Dynamic::Persistent(4)),
+                    ("persistent:8", Dynamic::Persistent(8)),
                     ("unfused", Dynamic::Unfused),
                     ("unbatched", Dynamic::Unbatched),
                 ]),

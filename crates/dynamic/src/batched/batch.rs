@@ -101,8 +101,8 @@ pub struct DeviceBatch {
     arrays: u32,
     /// A static batch has each array where it always is, behind a script.
     script: Option<Script>,
-    /// The first number of the steps of the path, if blocks run them in one launch.
-    steps: Option<usize>,
+    /// The first number of the steps of the path, if blocks run them in one launch, and the numbers of each group's.
+    steps: Option<(usize, usize)>,
     /// The memory of these blocks' packets.
     exchange: Option<Buffer>,
     /// The path of this batch runs in one launch. All batches that a static one is set to run as the first one does.
@@ -129,10 +129,12 @@ impl DeviceBatch {
             0 => None,
             bytes => Some(zeros(device, bytes)?),
         };
-        let steps = exchange.is_some().then_some(count);
-        if steps.is_some() {
+        let mut steps = None;
+        if exchange.is_some() {
             let most = maxima.levels.saturating_mul(kinds).min(maxima.vertices);
-            count = most.checked_mul(OF_STEP)?.checked_add(2)?.checked_add(count)?;
+            let of_group = most.checked_mul(OF_STEP)?.checked_add(2)?;
+            steps = Some((count, of_group));
+            count = of_group.checked_mul(net.groups())?.checked_add(count)?;
         }
         let first = count;
         let mut places = [0; ARRAYS];
@@ -226,7 +228,7 @@ impl DeviceBatch {
             self.is_persistent = match self.executor {
                 Executor::Auto => is_narrow(batch),
                 Executor::Batched => false,
-                Executor::Persistent => true,
+                Executor::Persistent { .. } => true,
             };
         }
         if let Some(script) = self.script {
@@ -238,12 +240,16 @@ impl DeviceBatch {
             }
             self.write(script, batch);
         }
-        if let Some(first) = self.steps {
-            let numbers = &mut self.pinned.numbers()[first..];
-            numbers[0] = batch.blocks().len() as i32;
-            for (to, block) in numbers[2..].chunks_exact_mut(OF_STEP).zip(batch.blocks()) {
-                to[..OF_RANGE].copy_from_slice(&Range::of_block(block).numbers());
-                to[OF_RANGE..].copy_from_slice(&[block.kind as i32, 0]);
+        if let Some((first, of_group)) = self.steps {
+            let groups = self.pinned.numbers()[first..].chunks_exact_mut(of_group).take(batch.groups());
+            for (group, numbers) in groups.enumerate() {
+                let (head, steps) = numbers.split_at_mut(2);
+                head[0] = 0;
+                for (to, block) in steps.chunks_exact_mut(OF_STEP).zip(batch.blocks_of_group(group)) {
+                    to[..OF_RANGE].copy_from_slice(&Range::of_block(&block).numbers());
+                    to[OF_RANGE..].copy_from_slice(&[block.kind as i32, 0]);
+                    head[0] += 1;
+                }
             }
         }
         self.stream = stream.addr();
@@ -295,10 +301,12 @@ impl DeviceBatch {
         Range { rows: row_list, edges: edge_list, ..Range::first(rows, edges) }
     }
 
-    /// The steps of the path and the memory of its blocks' packets, if the path runs in one launch.
-    pub fn path(&self) -> Option<(*const c_void, *mut c_void)> {
+    /// The steps of the path, the numbers of each group's, and the memory of its blocks' packets, if the path runs in one
+    /// launch.
+    pub fn path(&self) -> Option<(*const c_void, usize, *mut c_void)> {
         let exchange = self.exchange.as_ref().filter(|_| self.is_persistent)?;
-        Some((self.number(self.steps?), exchange.data()))
+        let (first, of_group) = self.steps?;
+        Some((self.number(first), of_group, exchange.data()))
     }
 
     /// The range in a static batch's script of the rows of the inputs; null for another batch.

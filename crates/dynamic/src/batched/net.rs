@@ -124,7 +124,8 @@ pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec
     let emitted = emit(&[&plans.forward, &plans.backward], &net.declaration().parameters, element);
     let ways = [("path_forward", false, &plans.forward), ("path_backward", true, &plans.backward)];
     let paths = ways.into_iter().filter_map(|(name, is_backward, kinds)| {
-        emit_path(name, is_backward, kinds, net.declaration(), element, limits).map(|path| path.source)
+        emit_path(name, (is_backward, options.executor.groups()), kinds, net.declaration(), element, limits)
+            .map(|path| path.source)
     });
     [emitted.source, Library::source(element)].into_iter().chain(paths).collect()
 }
@@ -193,10 +194,11 @@ impl Net {
         let library = library(element).map_err(failed)?;
         let path = |name, is_backward, kinds: &[Passes]| match executor {
             Executor::Batched => None,
-            Executor::Auto | Executor::Persistent => {
+            Executor::Auto | Executor::Persistent { .. } => {
                 let ordinal = device.ordinal();
                 let limits = [device.multiprocessors(ordinal)?, device.shared_bytes(ordinal)?];
-                let mut emitted = emit_path(name, is_backward, kinds, net.declaration(), element, limits)?;
+                let ways = (is_backward, executor.groups());
+                let mut emitted = emit_path(name, ways, kinds, net.declaration(), element, limits)?;
                 emitted.source = change(emitted.source);
                 Path::load(device, emitted).inspect_err(|why| log::warn!("{name}: {why}; levels have launches")).ok()
             }
@@ -259,7 +261,7 @@ impl Net {
             Without::Batching => ", without products of whole batches",
         };
         let paths = [Some(&self.up), self.down.as_ref()].into_iter().flatten().filter_map(|way| way.path.as_ref());
-        let blocks: Vec<_> = paths.map(|path| path.emitted.blocks.to_string()).collect();
+        let blocks: Vec<_> = paths.map(|path| (path.emitted.groups * path.emitted.blocks).to_string()).collect();
         let paths =
             if blocks.is_empty() { String::new() } else { format!("persistent on {} blocks, ", blocks.join(" and ")) };
         format!("{paths}batched, {fused} fused{is_static}{without}")
@@ -320,6 +322,11 @@ impl Net {
         self.bytes(&extents, sizes)
     }
 
+    /// The groups that graphs of a batch are dealt to: see [`Batch::deal_to`].
+    pub fn groups(&self) -> usize {
+        self.executor.groups()
+    }
+
     /// What runs the path.
     pub(super) fn executor(&self) -> Executor {
         self.executor
@@ -366,6 +373,15 @@ impl Net {
 
     pub(super) fn layout(&self, extents: &[Extent], sizes: BatchSizes, way: Way) -> Layout {
         let its = self.way(way);
+        let mut grouped = [Extent::default(); MOST_FUNCTIONS];
+        let mut extents = extents;
+        if self.groups() > 1 {
+            // Groups are at different blocks at a time.
+            for (to, extent) in grouped.iter_mut().zip(extents) {
+                *to = Extent { rows_of_block: extent.rows, edges_of_block: extent.edges, ..*extent };
+            }
+            extents = &grouped[..extents.len()];
+        }
         let sizes = Sizes {
             declaration: self.net.declaration(),
             element: self.element.bytes(),

@@ -36,11 +36,12 @@ impl Path {
         function.allow_shared(shared_bytes).map_err(text)?;
         let multiprocessors = device.multiprocessors(device.ordinal()).unwrap_or(0);
         let resident = function.resident_blocks(PATH_THREADS as u32, shared_bytes).map_err(text)? as usize;
-        if resident * multiprocessors < emitted.blocks {
-            return Err(format!("{} blocks, and the device holds {resident} on each multiprocessor", emitted.blocks));
+        let blocks = emitted.blocks * emitted.groups;
+        if resident * multiprocessors < blocks {
+            return Err(format!("{blocks} blocks, and the device holds {resident} on each multiprocessor"));
         }
         let launch = Launch {
-            grid: [emitted.blocks as u32, 1, 1],
+            grid: [emitted.blocks as u32, emitted.groups as u32, 1],
             block: [PATH_THREADS as u32, 1, 1],
             shared_bytes,
             cooperative: true,
@@ -52,17 +53,19 @@ impl Path {
 
     /// The way's part of the memory, from `first` on, for batches of these extents.
     pub fn place(&self, first: usize, extents: &[Extent]) -> Place {
-        let epochs = self.emitted.blocks * size_of::<u32>();
         let packets = (0..self.emitted.published.len()).map(|product| self.bytes(product, extents));
-        let all = packets.fold(epochs.next_multiple_of(APART), |all, bytes| all.saturating_add(bytes));
+        let all = packets.fold(self.epoch_bytes(), |all, bytes| all.saturating_add(bytes));
         Place { epochs: first, end: first.saturating_add(all) }
     }
 
     /// Where the packets of a product begin.
     pub fn packets(&self, place: Place, product: usize, extents: &[Extent]) -> usize {
-        let epochs = (self.emitted.blocks * size_of::<u32>()).next_multiple_of(APART);
         let before = (0..product).map(|product| self.bytes(product, extents)).sum::<usize>();
-        place.epochs + epochs + before
+        place.epochs + self.epoch_bytes() + before
+    }
+
+    fn epoch_bytes(&self) -> usize {
+        (self.emitted.groups * self.emitted.blocks * size_of::<u32>()).next_multiple_of(APART)
     }
 
     /// The bytes of all packets of a product.

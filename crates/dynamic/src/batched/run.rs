@@ -332,7 +332,7 @@ impl<'a> Run<'a> {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (&self.its.path, self.arrays.path()) {
-                        (Some(path), Some((steps, exchange))) => self.path(path, steps, exchange)?,
+                        (Some(path), Some(memory)) => self.path(path, memory)?,
                         _ if self.net.is_static => self.all_levels()?,
                         _ => self.blocks(&[stage])?,
                     }
@@ -370,7 +370,11 @@ impl<'a> Run<'a> {
     ///
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn path(&self, path: &Path, steps: *const c_void, exchange: *mut c_void) -> Result<(), Error> {
+    unsafe fn path(
+        &self,
+        path: &Path,
+        (steps, of_group, exchange): (*const c_void, usize, *mut c_void),
+    ) -> Result<(), Error> {
         let most = Extent::most(&self.batch.maxima(), &self.net.net);
         let place = self.net.exchange_of(self.way, &most);
         let at = |bytes: usize| exchange.wrapping_byte_add(bytes).cast_const();
@@ -379,7 +383,8 @@ impl<'a> Run<'a> {
             Pointer::Packets(product) => at(path.packets(place, *product, &most)),
             pointer => self.pointer(*kind, *pointer),
         });
-        for (to, pointer) in pointers.iter_mut().zip([steps, at(place.epochs)].into_iter().chain(of_kinds)) {
+        let own = [steps, at(place.epochs), std::ptr::without_provenance(of_group)];
+        for (to, pointer) in pointers.iter_mut().zip(own.into_iter().chain(of_kinds)) {
             *to = pointer;
         }
         // SAFETY: the kernel's parameters are the path's pointers; the caller promises the memory there.

@@ -142,6 +142,8 @@ struct Text<'a> {
     given_twice: u64,
     /// On a path whose blocks own units: how many units there are.
     units: Option<usize>,
+    /// Likewise: groups of blocks run parts of the batch.
+    is_grouped: bool,
     /// Likewise: the slots of each vertex of the kind, if that is one number. Its rows and edges then follow each other.
     slots: Option<usize>,
     /// Such code takes, or makes, elements of units that are not its own.
@@ -152,7 +154,16 @@ impl<'a> Text<'a> {
     /// Begins a kernel for a kind with these passes.
     fn new(sizes: &'a [ParameterSize], passes: &Passes) -> Self {
         let given_twice = given_twice(passes);
-        Self { sizes, pointers: vec![], body: String::new(), given_twice, units: None, slots: None, is_foreign: false }
+        Self {
+            sizes,
+            pointers: vec![],
+            body: String::new(),
+            given_twice,
+            units: None,
+            is_grouped: false,
+            slots: None,
+            is_foreign: false,
+        }
     }
 
     /// Begins a part of the kernel, which takes over its pointers.
@@ -227,10 +238,22 @@ impl<'a> Text<'a> {
     fn frame_row(&mut self, place: Place, is_of_children: bool) -> String {
         if is_of_children && !place.is_of_children {
             let of_row = self.pointer(Pointer::Graph(GraphArray::PlaceOfRow));
-            let first = if place.is_whole() { "" } else { " - at.row_of_kind" };
+            let first = if place.is_whole() { String::new() } else { format!(" - {}", self.first_of_block(false)) };
             return format!("({of_row}[row]{first})");
         }
-        (if place.is_whole() { "of_kind" } else { "int(in_range)" }).to_owned()
+        let first =
+            if place.is_whole() { String::new() } else { format!(" - {}", self.first_of_block(is_of_children)) };
+        format!("(of_kind{first})")
+    }
+
+    /// The first row, or edge, of the kind whose values lie in the frames of one block. Groups are at different blocks at a
+    /// time: there, these frames have all rows.
+    fn first_of_block(&self, is_of_children: bool) -> &'static str {
+        match (self.is_grouped, is_of_children) {
+            (true, _) => "0",
+            (false, false) => "at.row_of_kind",
+            (false, true) => "at.edge_of_kind",
+        }
     }
 
     /// An element of a place, in the code of a row or an edge.

@@ -25,15 +25,20 @@ const PACKET_BYTES: usize = 16;
 /// The bytes of a packet that hold elements.
 const PACKET_ELEMENTS: usize = 12;
 
-/// The pointers in front of those of the kinds: the steps and the epochs.
-const OWN_POINTERS: usize = 2;
+/// The pointers in front of those of the kinds: the steps, the epochs, and the numbers of a group's steps.
+const OWN_POINTERS: usize = 3;
+
+/// The most own units of which a thread computes all of a row. It computes them one after the other.
+const MOST_OF_THREAD: usize = 2;
 
 /// A kernel for the path of all kinds one way.
 #[derive(Clone, Debug)]
 pub struct Path {
     /// Its name in the source.
     pub name: &'static str,
-    /// The blocks, all of which run at once.
+    /// The groups of blocks.
+    pub groups: usize,
+    /// The blocks of a group. Those of all groups run at once.
     pub blocks: usize,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: usize,
@@ -76,16 +81,17 @@ impl Units {
 /// fit.
 pub fn emit_path(
     name: &'static str,
-    is_backward: bool,
+    (is_backward, groups): (bool, usize),
     kinds: &[Passes],
     declaration: &Declaration,
     element: Element,
     [multiprocessors, shared]: [usize; 2],
 ) -> Option<Path> {
     let (all, sizes) = (units(kinds)?, &declaration.parameters);
-    let units = Units { all, own: all.div_ceil(multiprocessors) };
+    let units = Units { all, own: all.div_ceil((multiprocessors / groups.max(1)).max(1)) };
     let mut path = Path {
         name,
+        groups,
         blocks: units.blocks(),
         shared_bytes: 0,
         pointers: vec![],
@@ -99,7 +105,7 @@ pub fn emit_path(
             if let Work::Product { parameter, is_transposed, x, y } = pass.work {
                 let product = Product { place: weights, height: y.width, depth: x.width };
                 weights = (weights + product.weight_bytes(units, element)).next_multiple_of(SHARED_APART);
-                tiles = tiles.max(product.tile_bytes(units));
+                tiles = tiles.max(product.tile_bytes(units, element));
                 products.push((kind, parameter, is_transposed, x, product));
             }
         }
@@ -114,7 +120,7 @@ pub fn emit_path(
             Arity::Exactly(slots) => Some(slots),
             Arity::Any => None,
         };
-        let mut of_kind = Text { units: Some(units.all), slots, ..Text::new(sizes, passes) };
+        let mut of_kind = Text { units: Some(units.all), is_grouped: groups > 1, slots, ..Text::new(sizes, passes) };
         let mut passes_left = &passes.stages[Stage::Path as usize][..];
         while let [pass, others @ ..] = passes_left {
             passes_left = others;
@@ -201,11 +207,11 @@ pub fn emit_path(
     );
     let kernel = format!(
         "\nstruct {name}_parameters {{ Path path;{structs} }};\n\nKERNEL({name}, {name}_parameters) {{\n    \
-         SHARED(char, memory);\n{loads}    const unsigned epoch = parameters.path.epochs[blockIdx.x] + 1;\n    barrier();\n    \
+         SHARED(char, memory);\n{loads}    const unsigned epoch = *parameters.path.epoch() + 1;\n    barrier();\n    \
          const int count = parameters.path.count();\n    Step next = parameters.path.step({first});\n    \
          for (int number = 0; number < count; ++number) {{\n        const Step step = next;\n        \
          if (number + 1 < count) next = parameters.path.step({number});\n{runs}    }}\n    barrier();\n    \
-         if (threadIdx.x == 0) parameters.path.epochs[blockIdx.x] = epoch;\n}}\n"
+         if (threadIdx.x == 0) *parameters.path.epoch() = epoch;\n}}\n"
     );
     let headers = kernels::dynamic::PATH.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
     path.source = Source {
@@ -242,11 +248,13 @@ impl Product {
         self.columns(units) * self.padded() * element.bytes()
     }
 
-    fn tile_bytes(&self, units: Units) -> usize {
+    /// The tile, the parts, the products of a span, and where threads share a row's units its own elements.
+    fn tile_bytes(&self, units: Units, element: Element) -> usize {
         let warps = PATH_THREADS / 32;
         let parts = warps.min(self.depth.div_ceil(128));
         let parts = if parts.is_power_of_two() { parts } else { parts.next_power_of_two() / 2 };
-        (TILE_ROWS * (self.padded() + parts * self.columns(units)) + SPAN * self.columns(units)) * size_of::<f32>()
+        let floats = TILE_ROWS * (self.padded() + parts * self.columns(units)) + SPAN * self.columns(units);
+        floats * size_of::<f32>() + SPAN * self.depth / units.all * units.own * element.bytes()
     }
 
     /// The packets of all blocks for a row.
@@ -264,7 +272,8 @@ fn emit_product(text: &mut Text, product: &Product, x: Place, y: Place, number: 
     };
     let mut first = |place: Place| {
         let pointer = text.pointer(Pointer::Frame(place));
-        let row = if place.is_whole() { of_kind } else { "0" };
+        let first = text.first_of_block(x.is_of_children);
+        let row = if place.is_whole() { of_kind.to_owned() } else { format!("{of_kind} - {first}") };
         format!("{pointer} + size_t({row}) * {}", place.width)
     };
     let (from, to, class) = (first(x), first(y), product.class());
@@ -305,22 +314,38 @@ impl<'a> Around<'a> {
     fn emit(&self, text: &mut Text, product: &Product, number: usize, tile: usize, units: Units) {
         let (class, packets) = (product.class(), packets(text, product, number, "at.row_of_kind"));
         text.line(&format!("Packet<Element> *const packets_{number} = {packets};"));
-        text.line("for_rows(at.row_count, [&](unsigned in_range) {");
-        text.numbers(false);
-        text.line(&format!("Element own[{class}::OWN_ELEMENTS] = {{}};"));
-        text.line("#pragma unroll");
-        text.line("for (int u = 0; u < OWN; ++u) {");
-        text.line("const int e = first_unit() + u;");
-        text.line("if (UNITS % OWN && e >= UNITS) break;");
-        self.write(text, self.before, units, |line| line.published = Some(self.x));
-        text.line("}");
-        text.line(&format!(
-            "{class}::publish_own(own, packets_{number} + size_t(in_range) * {class}::PACKETS, epoch);"
-        ));
-        text.line("});");
+        let tile = format!("memory_at<float>(memory, {tile})");
+        if units.own <= MOST_OF_THREAD {
+            text.line("for_rows(at.row_count, [&](unsigned in_range) {");
+            text.numbers(false);
+            text.line(&format!("Element own[{class}::OWN_ELEMENTS] = {{}};"));
+            text.line("#pragma unroll");
+            text.line("for (int u = 0; u < OWN; ++u) {");
+            text.line("const int e = first_unit() + u;");
+            text.line("if (UNITS % OWN && e >= UNITS) break;");
+            self.write(text, self.before, units, |line| line.published = Some(self.x));
+            text.line("}");
+            text.line(&format!(
+                "{class}::publish_own(own, packets_{number} + size_t(in_range) * {class}::PACKETS, epoch);"
+            ));
+            text.line("});");
+        } else {
+            text.line(&format!("Element *const staged = {class}::staged({tile});"));
+            text.line("for (int first = 0; first < at.row_count; first += SPAN) {");
+            text.line("const int count = min(SPAN, at.row_count - first);");
+            text.line("for_own(count, [&](unsigned in_span, int e) {");
+            text.line("const unsigned in_range = first + in_span; const int u = e - first_unit();");
+            text.line(&format!("Element *const own = staged + in_span * {class}::OWN_ELEMENTS;"));
+            text.numbers(false);
+            self.write(text, self.before, units, |line| line.published = Some(self.x));
+            text.line("});");
+            text.line(&format!(
+                "{class}::publish_staged(staged, packets_{number} + size_t(first) * {class}::PACKETS, count, epoch);"
+            ));
+            text.line("}");
+        }
         text.line("for (int first = 0; first < at.row_count; first += SPAN) {");
         text.line("const int count = min(SPAN, at.row_count - first);");
-        let tile = format!("memory_at<float>(memory, {tile})");
         text.line(&format!(
             "{class}::multiply_span(memory_at<Element>(memory, {}), {tile}, packets_{number} + size_t(first) * \
              {class}::PACKETS, count, epoch);",

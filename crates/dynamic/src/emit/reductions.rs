@@ -67,7 +67,7 @@ fn begin(text: &mut Text, width: usize) {
 /// An element of a place by edges, in a loop over the edges of a vertex.
 fn of_child(text: &mut Text, place: Place) -> String {
     let pointer = text.pointer(Pointer::Frame(place));
-    let first = if place.is_whole() { "" } else { " - at.edge_of_kind" };
+    let first = if place.is_whole() { String::new() } else { format!(" - {}", text.first_of_block(true)) };
     format!("{pointer}[(first_of_kind + edge - first_edge{first}) * {} + e]", place.width)
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use gpu::Element;
 use gpu::jit::Source;
 use gpu::testing::resources::{LDL, STL, compile, nvrtc};
-use ucudnn_dynamic::sources;
+use ucudnn_dynamic::{Executor, Options, sources};
 use vertex::function::Net;
 
 use super::nets::options;
@@ -34,10 +34,17 @@ fn ready_nets_compile_for_all_gpus_without_spills() {
             // One width for each of the other architectures, and one net for the kernels that all share.
             let architectures: &[(u32, usize)] = if h == 300 { &GPUS } else { &GPUS[2..3] };
             for (capability, kibibytes) in architectures {
-                let sources = sources(&net, options(element, false), [MULTIPROCESSORS, kibibytes << 10]);
+                let its = sources(&net, options(element, false), [MULTIPROCESSORS, kibibytes << 10]);
                 let is_new = |place: usize| place != 1 || (h == 300 && name == "TreeGRU");
-                for (place, source) in sources.into_iter().enumerate().filter(|(place, _)| is_new(*place)) {
+                for (place, source) in its.into_iter().enumerate().filter(|(place, _)| is_new(*place)) {
                     all.push((format!("{name}, {h}, {element:?}, sm_{capability}, {place}"), source, *capability));
+                }
+                if h == 256 {
+                    let in_groups = Options { executor: Executor::Persistent { groups: 4 }, ..options(element, false) };
+                    let paths = sources(&net, in_groups, [MULTIPROCESSORS, kibibytes << 10]).split_off(2);
+                    all.extend(
+                        paths.into_iter().map(|path| (format!("{name}, {element:?}, in groups"), path, *capability)),
+                    );
                 }
             }
         }

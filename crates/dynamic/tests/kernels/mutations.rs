@@ -105,7 +105,7 @@ const SHARED: &str = "dynamic/persistent.cuh";
 const OF_PATHS: [Mutation; 12] = [
     // A packet of any launch is taken; launches do not count on; a packet is not waited for.
     Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].epoch() == epoch", first: 0, each: 1, to: "" },
-    Mutation { file: PATH, from: "epochs[blockIdx.x] = epoch", first: 0, each: 1, to: "epochs[blockIdx.x] += 0" },
+    Mutation { file: PATH, from: "path.epoch() = epoch", first: 0, each: 1, to: "path.epoch() += 0" },
     Mutation {
         file: SHARED,
         from: "collect(bits[j], packets + position + j * THREADS, first * PACKETS, stride, epoch);",
@@ -130,7 +130,7 @@ const OF_PATHS: [Mutation; 12] = [
     // Parents before children; a level less; a unit less.
     Mutation { file: PATH, from: "path.step(number + 1)", first: 0, each: 1, to: "path.step(number)" },
     Mutation { file: PATH, from: "path.step(count - 2 - number)", first: 0, each: 1, to: "path.step(number)" },
-    Mutation { file: SHARED, from: "return steps[0]", first: 0, each: 1, to: "return steps[0] - 1" },
+    Mutation { file: SHARED, from: "return own()[0]", first: 0, each: 1, to: "return own()[0] - 1" },
 ];
 
 /// Runs in which a mutation must show.
@@ -169,7 +169,7 @@ fn mutations_of_paths_are_found() {
     let graphs = arrays(&graphs(12, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
     let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
     let sums = Case { declaration, graphs, ids, seed: 1 };
-    let missed = missed(&OF_PATHS, &[tree, sums], Executor::Persistent);
+    let missed = missed(&OF_PATHS, &[tree, sums], Executor::Persistent { groups: 1 });
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 

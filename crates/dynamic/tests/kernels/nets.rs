@@ -102,8 +102,10 @@ pub fn options(element: Element, is_static: bool) -> Options {
     }
 }
 
+/// Blocks of one or two groups.
 fn persistent(element: Element, is_static: bool) -> Options {
-    Options { executor: Executor::Persistent, ..options(element, is_static) }
+    let groups = 1 + usize::from(is_static);
+    Options { executor: Executor::Persistent { groups }, ..options(element, is_static) }
 }
 
 /// Memory that holds NaN at first.
@@ -123,7 +125,7 @@ pub fn read(memory: &[u64], element: Element, count: usize) -> Vec<f64> {
 }
 
 /// The batch of a case, which may be larger by `more`, and one of its first few graphs.
-pub fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize) -> [Batch; 2] {
+pub fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize, groups: usize) -> [Batch; 2] {
     let its = case.batch(net, policy);
     let maxima = Maxima {
         graphs: its.graphs(),
@@ -134,6 +136,7 @@ pub fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize) ->
     let graphs = Graphs::new(&case.graphs.description()).unwrap();
     [&case.ids[..], &case.ids[..case.ids.len().div_ceil(4)]].map(|ids| {
         let mut batch = Batch::new(maxima, net, policy).unwrap();
+        batch.deal_to(groups).unwrap();
         batch.set(net, &graphs, ids).unwrap();
         batch
     })
@@ -152,7 +155,8 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let net = function::Net::new(case.declaration.clone()).unwrap();
     let policy = if is_static || number.is_multiple_of(2) { Policy::Height } else { Policy::Ratio };
     let more = if is_static { (case.seed % 3) as usize } else { 0 };
-    let [batch, other] = batches(case, &net, policy, more);
+    let groups = if let Executor::Persistent { groups } = options.executor { groups } else { 1 };
+    let [batch, other] = batches(case, &net, policy, more, groups);
     // A static net launches the same whatever the batch has, and the kernels find the batch that was copied last.
     let of_launches = if is_static { &other } else { &batch };
     let mut its: Numbers = case.numbers(&batch);
@@ -207,7 +211,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
         workspace: aligned(&mut workspace),
         reserve: aligned(&mut reserve),
     };
-    if options.executor == Executor::Persistent {
+    if matches!(options.executor, Executor::Persistent { .. }) {
         // What blocks handed each other in an earlier run, with other numbers, must not be taken for this one's.
         let zeros: Vec<_> = pulls.iter().map(|pull| vec![0_u64; pull.len() / 8 + 1]).collect();
         let pulls: Vec<_> = zeros.iter().map(|zeros| zeros.as_ptr().cast()).collect();
@@ -253,7 +257,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
         are_in_float: false,
     };
     let inputs = Inputs { workspace: aligned(&mut workspace), ..inputs };
-    if options.executor == Executor::Persistent {
+    if matches!(options.executor, Executor::Persistent { .. }) {
         let none = [vec![ptr::null(); 64], vec![]];
         let no_gradients = vec![ptr::null_mut(); 64];
         let gradients = Gradients {
@@ -326,7 +330,7 @@ fn paths_emulated_as_the_oracle() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[10; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let texts = ready(6, 8).into_iter().chain(ready(5, 6)).map(|(_, text)| (text, 12));
-    let wide = [(tree_lstm::tree_lstm(65, 65, None), 4), (ready(3, 130)[1].1.clone(), 3)];
+    let wide = [(tree_lstm::tree_lstm(65, 65, None), 4), (ready(3, 130)[1].1.clone(), 3), (lstm(66), 9)];
     for (number, (text, most)) in texts.chain(wide).enumerate() {
         let declaration: Declaration = text.parse().unwrap();
         let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();

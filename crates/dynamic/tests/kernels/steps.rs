@@ -52,7 +52,7 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool) -> 
     let Options { element, is_static, .. } = options;
     let net = function::Net::new(case.declaration.clone()).unwrap();
     let more = if is_static { 2 } else { 0 };
-    let [batch, _] = batches(case, &net, Policy::Height, more);
+    let [batch, _] = batches(case, &net, Policy::Height, more, 1);
     let mut its = case.numbers(&batch);
     its.parameters.iter_mut().for_each(|numbers| rounded(element, numbers));
     for pull in &mut its.pulls {

@@ -134,6 +134,10 @@ pub struct Batch {
     kind_of_label: Vec<u32>,
     /// The next free row and edge of each level and kind, or of each step; at first, how many there are.
     cursors: Vec<Cursor>,
+    /// The groups that the graphs are dealt to, and where each one's rows and edges end: in the cursors of all groups but
+    /// the last.
+    groups: usize,
+    group_ends: Vec<Cursor>,
     /// By ratio.
     steps: Option<Steps>,
     /// This batch runs by them: they are fewer.
@@ -225,6 +229,8 @@ impl Batch {
             readers: memory(vertices)?,
             kind_of_label: vec![],
             cursors: memory(cursors)?,
+            groups: 1,
+            group_ends: vec![],
             steps: match policy {
                 Policy::Height => None,
                 Policy::Ratio => Some(Steps::new(vertices, children, kinds).map_err(|_| no_memory(vertices))?),
@@ -233,6 +239,16 @@ impl Batch {
             rows: memory(vertices + 1)?,
             edges: memory(children)?,
         })
+    }
+
+    /// Deals the graphs of each batch that is set from here on to so many groups: graphs that follow each other, with about
+    /// as many vertices in each group. In each block, the rows of a group then follow each other.
+    pub fn deal_to(&mut self, groups: usize) -> Result<(), Refused> {
+        let count = self.cursors.capacity().saturating_mul(groups.saturating_sub(1));
+        self.group_ends.clear();
+        self.group_ends.try_reserve_exact(count).map_err(|_| no_memory(count))?;
+        self.groups = groups.max(1);
+        Ok(())
     }
 
     /// Makes the batch of these graphs, in this order; a graph may be there several times. After a refusal the batch is
@@ -254,7 +270,13 @@ impl Batch {
         self.readers.clear();
         self.readers_end.clear();
         let (mut vertex, mut pulled_row) = (0, 0);
+        self.group_ends.clear();
         for id in ids {
+            // A group ends once it and those before it have their share of all vertices.
+            let ended = self.group_ends.len() / self.cursors.len().max(1);
+            if ended + 1 < self.groups && vertex as usize * self.groups >= vertices * (ended + 1) {
+                self.group_ends.extend_from_slice(&self.cursors);
+            }
             if self.is_by_ratio {
                 self.deal_by_steps(graphs, *id as usize, vertex as usize);
             } else {
@@ -263,6 +285,10 @@ impl Batch {
             self.add(graphs, *id as usize, vertex, pulled_row);
             vertex += graphs.vertices(*id as usize) as u32;
             pulled_row += graphs.rows(*id as usize) as i32;
+        }
+        // There may be fewer graphs than groups.
+        while self.group_ends.len() < (self.groups - 1) * self.cursors.len() {
+            self.group_ends.extend_from_slice(&self.cursors);
         }
         (self.graphs, self.levels, self.vertices, self.pulled_rows) =
             (ids.len(), levels, vertices, pulled_row as usize);
@@ -489,6 +515,30 @@ impl Batch {
     /// The blocks, from the lowest level up.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
+    }
+
+    /// The number of groups.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The parts of the blocks that are a group's, those without rows left out.
+    pub fn blocks_of_group(&self, group: usize) -> impl Iterator<Item = Block> {
+        let (count, kinds) = (self.cursors.len(), self.kinds.len());
+        let end = move |group: usize, place: usize, block: &Block| match self.group_ends.get(group * count + place) {
+            Some(cursor) if group + 1 < self.groups => (cursor.row as usize, cursor.edge as usize),
+            _ => (block.row + block.rows, block.edge + block.edges),
+        };
+        let part = move |(number, block): (usize, &Block)| {
+            let place = if self.is_by_ratio { number } else { block.level * kinds + block.kind };
+            let (row, edge) = if group == 0 { (block.row, block.edge) } else { end(group - 1, place, block) };
+            let (row_end, edge_end) = end(group, place, block);
+            let (rows, edges) = (row_end - row, edge_end - edge);
+            let (row_of_kind, edge_of_kind) =
+                (block.row_of_kind + row - block.row, block.edge_of_kind + edge - block.edge);
+            Block { row, rows, edge, edges, row_of_kind, edge_of_kind, ..*block }
+        };
+        self.blocks.iter().enumerate().map(part).filter(|part| part.rows > 0)
     }
 
     /// The blocks of a kind, from the lowest level up.

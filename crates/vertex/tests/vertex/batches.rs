@@ -191,3 +191,45 @@ fn random_cases_have_all_operations() {
     }
     assert!(found.iter().all(|count| *count >= 20), "{found:?}");
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Each block is dealt to the groups whole, and each graph to one group.
+    #[test]
+    fn groups_share_out_blocks_by_graphs(case in cases(), groups in 1..6_usize) {
+        let net = Net::new(case.declaration.clone()).unwrap();
+        let graphs = Graphs::new(&case.graphs.description()).unwrap();
+        let maxima = Maxima { graphs: 1000, vertices: 5000, children: 20_000, levels: 1000 };
+        for policy in [Policy::Height, Policy::Ratio] {
+            let mut batch = Batch::new(maxima, &net, policy).unwrap();
+            batch.deal_to(groups).unwrap();
+            batch.set(&net, &graphs, &case.ids).unwrap();
+            prop_assert_eq!(batch.groups(), groups);
+            let dealt: Vec<Vec<Block>> = (0..groups).map(|group| batch.blocks_of_group(group).collect()).collect();
+            for block in batch.blocks() {
+                let parts = dealt.iter().flatten().filter(|part| (part.level, part.kind) == (block.level, block.kind));
+                let mut next = Block { rows: 0, edges: 0, ..*block };
+                for part in parts {
+                    let first = |block: &Block| (block.row, block.edge, block.row_of_kind, block.edge_of_kind);
+                    prop_assert_eq!(first(part), first(&next));
+                    (next.row, next.edge) = (next.row + part.rows, next.edge + part.edges);
+                    (next.row_of_kind, next.edge_of_kind) = (next.row_of_kind + part.rows, next.edge_of_kind + part.edges);
+                }
+                prop_assert_eq!((next.row, next.edge), (block.row + block.rows, block.edge + block.edges));
+            }
+            let mut first = 0;
+            for id in &case.ids {
+                let vertices = first..first + graphs.vertices(*id as usize);
+                first = vertices.end;
+                let group_of = |vertex: usize| {
+                    let row = batch.row(vertex);
+                    let has = |blocks: &Vec<Block>| blocks.iter().any(|its| (its.row..its.row + its.rows).contains(&row));
+                    dealt.iter().position(has).unwrap()
+                };
+                let of_first = group_of(vertices.start);
+                prop_assert!(vertices.map(group_of).all(|group| group == of_first));
+            }
+        }
+    }
+}
