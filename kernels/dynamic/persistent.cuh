@@ -103,15 +103,11 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     __device__ static __forceinline__ void publish_rows(const Element *x, Packet<Element> *packets, int rows,
                                                         unsigned epoch) {
         for (int number = threadIdx.x; number < rows * RUN; number += THREADS) {
-            const int row = number / RUN, run = number % RUN;
-            Packet<Element> packet;
-#pragma unroll
-            for (int i = 0; i < Packet<Element>::values; ++i) {
-                const int at = place(blockIdx.x, run * Packet<Element>::values + i);
-                packet.value[i] = at < 0 ? to_element(0.0f) : x[size_t(row) * DEPTH + at];
-            }
-            packet.epoch = epoch;
-            publish(&packets[size_t(row) * PACKETS + blockIdx.x * RUN + run], packet);
+            const int row = number / RUN;
+            publish_run(packets + size_t(row) * PACKETS, number % RUN, epoch, [&](int element) {
+                const int at = place(blockIdx.x, element);
+                return at < 0 ? to_element(0.0f) : x[size_t(row) * DEPTH + at];
+            });
         }
     }
 
@@ -119,31 +115,16 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     __device__ static __forceinline__ void publish_own(const Element (&own)[OWN_ELEMENTS], Packet<Element> *of_row,
                                                        unsigned epoch) {
 #pragma unroll
-        for (int run = 0; run < RUN; ++run) {
-            Packet<Element> packet;
-#pragma unroll
-            for (int i = 0; i < Packet<Element>::values; ++i) {
-                const int element = run * Packet<Element>::values + i;
-                packet.value[i] = element < OWN_ELEMENTS ? own[element < OWN_ELEMENTS ? element : 0] : to_element(0.0f);
-            }
-            packet.epoch = epoch;
-            publish(&of_row[blockIdx.x * RUN + run], packet);
-        }
+        for (int run = 0; run < RUN; ++run) publish_run(of_row, run, epoch, [&](int element) { return own[element]; });
     }
 
     // Publishes the block's own elements of some rows, which are in shared memory.
     __device__ static __forceinline__ void publish_staged(const Element *staged, Packet<Element> *packets, int rows,
                                                           unsigned epoch) {
         for (int number = threadIdx.x; number < rows * RUN; number += THREADS) {
-            const int row = number / RUN, run = number % RUN;
-            Packet<Element> packet;
-#pragma unroll
-            for (int i = 0; i < Packet<Element>::values; ++i) {
-                const int element = run * Packet<Element>::values + i;
-                packet.value[i] = element < OWN_ELEMENTS ? staged[row * OWN_ELEMENTS + element] : to_element(0.0f);
-            }
-            packet.epoch = epoch;
-            publish(&packets[size_t(row) * PACKETS + blockIdx.x * RUN + run], packet);
+            const int row = number / RUN;
+            publish_run(packets + size_t(row) * PACKETS, number % RUN, epoch,
+                        [&](int element) { return staged[row * OWN_ELEMENTS + element]; });
         }
         barrier(); // nobody reads the elements any more
     }
@@ -196,6 +177,19 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     }
 
   private:
+    // Publishes a packet of a row. `own` returns one of the block's elements.
+    template <typename Own>
+    __device__ static __forceinline__ void publish_run(Packet<Element> *of_row, int run, unsigned epoch, Own own) {
+        Packet<Element> packet;
+#pragma unroll
+        for (int i = 0; i < Packet<Element>::values; ++i) {
+            const int element = run * Packet<Element>::values + i;
+            packet.value[i] = element < OWN_ELEMENTS ? own(element < OWN_ELEMENTS ? element : 0) : to_element(0.0f);
+        }
+        packet.epoch = epoch;
+        publish(&of_row[blockIdx.x * RUN + run], packet);
+    }
+
     // The place of one of a block's own elements in a row; -1 if it is none.
     __device__ static __forceinline__ int place(int block, int element) {
         const int unit = block * OWN + element % OWN;

@@ -18,7 +18,7 @@ pub struct VertexNet {
     text: String,
     /// How it was made.
     pub options: Options,
-    /// What runs it.
+    /// The executor.
     pub chosen: String,
     /// The text that identifies the net and how it was made.
     pub spec: String,

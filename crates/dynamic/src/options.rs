@@ -16,11 +16,11 @@ pub struct Options {
     pub is_static: bool,
     /// What is left out.
     pub without: Without,
-    /// What runs the path.
+    /// The executor of the path.
     pub executor: Executor,
 }
 
-/// What runs the path, level by level.
+/// The executor of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
     /// The persistent one for batches of narrow levels, and the batched one for others.

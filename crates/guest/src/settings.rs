@@ -91,8 +91,8 @@ pub enum Dynamic {
     Auto,
     /// The batched executor, level by level.
     Batched,
-    /// The persistent executor, which runs all levels in one launch each way, where the net allows it, by so many groups of
-    /// blocks.
+    /// The persistent executor: one launch each way runs all levels, where the net allows it. The number is that of the
+    /// groups of blocks.
     Persistent(usize),
     /// The batched one with a kernel for each operation, to measure what fusion is worth.
     Unfused,

@@ -384,7 +384,7 @@ fn copy(to: &mut [i32], numbers: &[u32]) {
     to.iter_mut().zip(numbers).for_each(|(to, number)| *to = *number as i32);
 }
 
-/// Writes so many numbers, counted from the first one on.
+/// Writes `count` numbers: `first` and those that follow it.
 fn count_from(to: &mut [i32], (first, count): (usize, usize)) {
     to[..count].iter_mut().zip(first as i32..).for_each(|(to, number)| *to = number);
 }

@@ -116,8 +116,8 @@ impl Plans {
     }
 }
 
-/// The sources of a net's kernels on a device with so many multiprocessors and bytes of shared memory a block: its own,
-/// those that all nets share, and those of the path each way, if one launch may run it.
+/// The sources of a net's kernels: its own, those that all nets share, and those of the path each way, if one launch may
+/// run it. `limits` are the device's multiprocessors, and the bytes of shared memory of a block.
 pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec<Source> {
     let plans = Plans::new(net, options.is_training, options.without);
     let element = options.element;

@@ -58,7 +58,7 @@ impl Net {
         Parts { scores, losses, gradients, end }
     }
 
-    /// The memory of a step of a batch with so many vertices, where a run takes `bytes`.
+    /// The memory of a step of a batch of `vertices`, if a run takes `bytes`.
     pub fn with_step(&self, bytes: Bytes, push: usize, vertices: usize) -> Bytes {
         Bytes { workspace: self.parts(bytes.workspace, push, vertices).end, ..bytes }
     }

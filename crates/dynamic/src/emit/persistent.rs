@@ -76,8 +76,8 @@ impl Units {
     }
 }
 
-/// Writes the kernel of the path one way, for a device with so many multiprocessors and bytes of shared memory a block.
-/// `None` if units of some value depend on others without a product between, there is no product, or the weights do not
+/// Writes the kernel of the path one way. The limits are the device's multiprocessors, and the bytes of shared memory of a
+/// block. `None` if units of some value depend on others without a product between, there is no product, or the weights do not
 /// fit.
 pub fn emit_path(
     name: &'static str,

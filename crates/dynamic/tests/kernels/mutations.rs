@@ -15,7 +15,7 @@ use super::case::{Case, arrays, graphs};
 use super::nets::{check_changed, options, tree_lstm_case};
 use super::ready::ready;
 
-/// What is left out or put in its place, and how the text is called that it stands in.
+/// A change of a kernel's text.
 struct Mutation {
     file: &'static str,
     from: &'static str,
@@ -45,7 +45,7 @@ const MUTATIONS: [Mutation; 10] = [
     Mutation { file: NET, from: "parent < ", first: 0, each: 1, to: "parent + 1 < " },
     // The last level's children.
     Mutation { file: NET, from: "[first_edge + 1]", first: 0, each: 1, to: "[first_edge]" },
-    // Lazy products of a static batch take what lies behind its rows; and those of a level, of the level before.
+    // Lazy products of a static batch read memory behind its rows; those of a level read the rows of another level.
     Mutation {
         file: "dynamic/products.cu",
         from: "KERNEL(clear_tails, Tails) {",
@@ -122,10 +122,10 @@ const OF_PATHS: [Mutation; 12] = [
     // Packets that are published before all own numbers are there.
     Mutation {
         file: SHARED,
-        from: "element < OWN_ELEMENTS ? own[",
+        from: "element < OWN_ELEMENTS ? own(",
         first: 0,
         each: 1,
-        to: "element + 1 < OWN_ELEMENTS ? own[",
+        to: "element + 1 < OWN_ELEMENTS ? own(",
     },
     // Parents before children; a level less; a unit less.
     Mutation { file: PATH, from: "path.step(number + 1)", first: 0, each: 1, to: "path.step(number)" },
