@@ -402,7 +402,7 @@ impl Net {
         let functions = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
         functions.for_each(|(_, function)| function.keep_loaded());
         let paths = [Some(&self.up), self.down.as_ref()].into_iter().flatten().filter_map(|way| way.path.as_ref());
-        paths.for_each(|path| path.function.keep_loaded());
+        paths.for_each(Path::keep_loaded);
     }
 
     pub(super) fn way(&self, way: Way) -> &OneWay {

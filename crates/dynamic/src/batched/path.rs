@@ -1,20 +1,23 @@
 //! The path of a way in one launch: its kernel, and the memory in which its blocks publish.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use gpu::Device;
 use gpu::jit::{Function, Launch};
+use gpu::{Device, Stream};
 use vertex::passes::Extent;
 
-use crate::emit::{self, PATH_THREADS};
+use crate::emit::{self, MOST_POINTERS, PATH_THREADS};
 use crate::memory::APART;
 
 /// A loaded kernel for the path of all kinds one way.
 pub struct Path {
     /// The kernel's pointers and products.
     pub emitted: emit::Path,
-    pub function: Function,
-    pub launch: Launch,
+    function: Function,
+    launch: Launch,
+    /// The device did not take a launch: it may hold fewer blocks at once than it says, as beside other programs.
+    has_failed: AtomicBool,
 }
 
 /// Where a way's part of the memory lies that blocks share, in bytes from its beginning.
@@ -48,7 +51,29 @@ impl Path {
             is_uncaptured: true,
             ..Launch::default()
         };
-        Ok(Self { emitted, function, launch })
+        Ok(Self { emitted, function, launch, has_failed: AtomicBool::new(false) })
+    }
+
+    /// Keeps the kernel loaded for good.
+    pub fn keep_loaded(&self) {
+        self.function.keep_loaded();
+    }
+
+    /// Launches the kernel. Returns false if it cannot be launched; from then on it is not tried again.
+    ///
+    /// # Safety
+    /// The pointers are the kernel's parameters, and lead to its memory.
+    pub unsafe fn launch(&self, stream: Stream, mut pointers: [*const c_void; MOST_POINTERS]) -> bool {
+        if self.has_failed.load(Ordering::Relaxed) {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let launched = unsafe { self.function.launch(stream, &self.launch, &mut [(&raw mut pointers).cast()]) };
+        if let Err(why) = &launched {
+            self.has_failed.store(true, Ordering::Relaxed);
+            log::warn!("{}: {why}; levels have launches", self.emitted.name);
+        }
+        launched.is_ok()
     }
 
     /// The way's part of the memory, from `first` on, for batches of these extents.

@@ -13,7 +13,6 @@ use vertex::stages::{Stage, Way};
 use super::batch::{DeviceBatch, Range};
 use super::library::{AddedRows, LevelProduct, ReadersSums, Sum, WIDE};
 use super::net::{BatchSizes, Net, OneWay, transposed};
-use super::path::Path;
 use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::{Layout, ROWS_OF_PRODUCTS};
 use crate::options::Without;
@@ -331,10 +330,10 @@ impl<'a> Run<'a> {
             if stage == Stage::Path {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match (&self.its.path, self.arrays.path()) {
-                        (Some(path), Some(memory)) => self.path(path, memory)?,
-                        _ if self.net.is_static => self.all_levels()?,
-                        _ => self.blocks(&[stage])?,
+                    match self.path() {
+                        true => {}
+                        false if self.net.is_static => self.all_levels()?,
+                        false => self.blocks(&[stage])?,
                     }
                 }
                 continue;
@@ -366,15 +365,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The path in one launch.
+    /// The path in one launch, if the net and the batch have one. Returns whether it was launched.
     ///
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn path(
-        &self,
-        path: &Path,
-        (steps, of_group, exchange): (*const c_void, usize, *mut c_void),
-    ) -> Result<(), Error> {
+    unsafe fn path(&self) -> bool {
+        let (Some(path), Some((steps, of_group, exchange))) = (&self.its.path, self.arrays.path()) else {
+            return false;
+        };
         let most = Extent::most(&self.batch.maxima(), &self.net.net);
         let place = self.net.exchange_of(self.way, &most);
         let at = |bytes: usize| exchange.wrapping_byte_add(bytes).cast_const();
@@ -387,8 +385,8 @@ impl<'a> Run<'a> {
         for (to, pointer) in pointers.iter_mut().zip(own.into_iter().chain(of_kinds)) {
             *to = pointer;
         }
-        // SAFETY: the kernel's parameters are the path's pointers; the caller promises the memory there.
-        unsafe { path.function.launch(self.stream, &path.launch, &mut [(&raw mut pointers).cast()]) }
+        // SAFETY: these are the kernel's parameters; the caller promises the memory.
+        unsafe { path.launch(self.stream, pointers) }
     }
 
     /// The path, for all levels and kinds that a batch may have. A launch for one that it does not have does nothing.

@@ -77,8 +77,8 @@ impl Units {
 }
 
 /// Writes the kernel of the path one way. The limits are the device's multiprocessors, and the bytes of shared memory of a
-/// block. `None` if units of some value depend on others without a product between, there is no product, or the weights do not
-/// fit.
+/// block. `None` if units of some value depend on others without a product between, there is no product, or the weights
+/// do not fit.
 pub fn emit_path(
     name: &'static str,
     (is_backward, groups): (bool, usize),
@@ -100,13 +100,13 @@ pub fn emit_path(
     };
     let (mut text, mut loads, mut weights, mut tiles) = (String::new(), String::new(), 0, 0);
     let (mut products, mut on_path) = (vec![], vec![]);
-    for (kind, passes) in kinds.iter().enumerate() {
+    for passes in kinds {
         for pass in &passes.stages[Stage::Path as usize] {
             if let Work::Product { parameter, is_transposed, x, y } = pass.work {
                 let product = Product { place: weights, height: y.width, depth: x.width };
                 weights = (weights + product.weight_bytes(units, element)).next_multiple_of(SHARED_APART);
                 tiles = tiles.max(product.tile_bytes(units, element));
-                products.push((kind, parameter, is_transposed, x, product));
+                products.push((parameter, is_transposed, product));
             }
         }
     }
@@ -149,7 +149,7 @@ pub fn emit_path(
                 }
                 _ => return None,
             };
-            let (_, parameter, is_transposed, _, product) = rest.next()?;
+            let (parameter, is_transposed, product) = rest.next()?;
             let matrix = of_kind.pointer(Pointer::Matrix(*parameter, *is_transposed));
             let _ = writeln!(
                 loads,
