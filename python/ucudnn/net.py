@@ -134,10 +134,12 @@ class VertexNet(torch.nn.Module):
         rows = batch._output_rows if device.type == "cuda" else batch.vertices
         if labels.dtype not in _LABEL_TYPES or labels.shape != rows.shape:
             raise Refused(f"labels: integers [{len(rows)}] are accepted, not {labels.dtype} {list(labels.shape)}")
-        if labels.device.type == "cpu":
+        if "cpu" in (device.type, labels.device.type):
             self._check_labels(labels)
         loss = torch.empty((), dtype=torch.float32, device=device)
-        given = labels.to(device, torch.int32).contiguous()
+        # Other labels that are no classes stay such in 32 bits.
+        classes = self._declaration.pushes[self._declaration.loss]
+        given = labels.to(device, torch.int64).clamp(-1, classes).to(torch.int32)
         native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True, device)
         more = {"labels": given.data_ptr(), "loss": ctypes.cast(loss.data_ptr(), ctypes.POINTER(ctypes.c_float)),
                 "learningRate": _rate("lr", lr), "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
