@@ -36,7 +36,8 @@ def main(options):
     for what, *numbers in (("errors",), ("captured", max(runs // 10, 2)), ("bits", runs)):
         check(session, options, variables, python, what, numbers)
     lines = [options.gpu]
-    check(session, options, variables | {"UCUDNN_DYNAMIC": "persistent:4"}, python, "captured", (max(runs // 100, 2),), "in groups")
+    in_groups = variables | {"UCUDNN_DYNAMIC": "persistent:4"}
+    check(session, options, in_groups, python, "captured", (max(runs // 100, 2),), "in groups")
     lines += worths(session, options, variables, python)
     lines += executors(session, options, variables, python)
     timed = [times(session, options, variables, python, *net_and_type) for net_and_type in TIMED]

@@ -368,7 +368,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes an array of so many numbers, unless no kernel reads it.
+    /// Writes an array of `count` numbers, unless no kernel reads it.
     fn add(&mut self, array: GraphArray, count: usize, write: impl FnOnce(&mut [i32])) {
         let place = &mut self.places[array as usize];
         if !self.is_fixed {

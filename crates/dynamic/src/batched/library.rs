@@ -114,10 +114,25 @@ impl Library {
         function: &Function,
         stream: Stream,
         grid: [usize; 2],
+        parameters: P,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::launch_sharing(function, stream, grid, 0, parameters) }
+    }
+
+    /// Likewise with so many bytes of dynamic shared memory.
+    ///
+    /// # Safety
+    /// As for [`Self::launch`].
+    unsafe fn launch_sharing<P: Copy>(
+        function: &Function,
+        stream: Stream,
+        grid: [usize; 2],
+        shared_bytes: u32,
         mut parameters: P,
     ) -> Result<(), Error> {
         let grid = [grid[0] as u32, grid[1] as u32, 1];
-        let launch = Launch { grid, block: [THREADS, 1, 1], is_uncaptured: true, ..Launch::default() };
+        let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
         // SAFETY: the caller's promise.
         unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
@@ -147,7 +162,7 @@ impl Library {
         }
     }
 
-    /// Likewise for the rows that a script counts, by blocks for so many rows: for a wide level by tiles.
+    /// Likewise for the rows that a script counts. There are blocks for `rows`, and those of a wide level compute tiles.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
@@ -168,11 +183,8 @@ impl Library {
         };
         let across = (product.columns as usize).div_ceil(tile_columns);
         let down = rows.div_ceil(tile_rows).clamp(1, (self.most_blocks / across).max(1));
-        let grid = [across as u32, down as u32, 1];
-        let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
-        let mut parameters = product;
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+        unsafe { Self::launch_sharing(function, stream, [across, down], shared_bytes, product) }
     }
 
     /// Writes zeros behind the last row of two matrices, up to `rows`. A script counts their rows.

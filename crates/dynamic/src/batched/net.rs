@@ -81,6 +81,13 @@ pub(super) struct OneWay {
     pub path: Option<Path>,
 }
 
+impl OneWay {
+    /// The kernels of all passes.
+    fn launched(&self) -> impl Iterator<Item = &Launched> {
+        self.kernels.iter().flatten().flatten()
+    }
+}
+
 /// The passes of all kinds both ways, and the results that each kind makes.
 struct Plans {
     forward: Vec<Passes>,
@@ -251,16 +258,14 @@ impl Net {
 
     /// The executor, and in how many places passes are fused.
     pub fn configuration(&self) -> String {
-        let ways = [Some(&self.up), self.down.as_ref()];
-        let kernels = ways.into_iter().flatten().flat_map(|way| way.kernels.iter().flatten().flatten());
-        let fused = kernels.filter(|kernels| kernels.fused.is_some()).count();
+        let fused = self.ways().flat_map(OneWay::launched).filter(|kernels| kernels.fused.is_some()).count();
         let is_static = if self.is_static { ", static" } else { "" };
         let without = match self.without {
             Without::Nothing => "",
             Without::Fusion => ", without fusion",
             Without::Batching => ", without products of whole batches",
         };
-        let paths = [Some(&self.up), self.down.as_ref()].into_iter().flatten().filter_map(|way| way.path.as_ref());
+        let paths = self.ways().filter_map(|way| way.path.as_ref());
         let blocks: Vec<_> = paths.map(|path| (path.emitted.groups * path.emitted.blocks).to_string()).collect();
         let paths =
             if blocks.is_empty() { String::new() } else { format!("persistent on {} blocks, ", blocks.join(" and ")) };
@@ -272,9 +277,8 @@ impl Net {
         use GraphArray::*;
         let shared = [RowsByKind, EdgesByKind, Pulled, ReadersEnd, Readers];
         let mut arrays = shared.into_iter().fold(0, |arrays, array| arrays | 1 << array as u32);
-        for way in [Some(&self.up), self.down.as_ref()].into_iter().flatten() {
-            let kernels = way.kernels.iter().flatten().flatten();
-            let kernels = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
+        for way in self.ways() {
+            let kernels = way.launched().flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
             let of_paths = way.path.iter().flat_map(|path| path.emitted.pointers.iter().map(|(_, pointer)| *pointer));
             for pointer in kernels.flat_map(|(kernel, _)| kernel.pointers.iter().copied()).chain(of_paths) {
                 if let Pointer::Graph(array) = pointer {
@@ -327,7 +331,7 @@ impl Net {
         self.executor.groups()
     }
 
-    /// What runs the path.
+    /// The executor of the path.
     pub(super) fn executor(&self) -> Executor {
         self.executor
     }
@@ -397,12 +401,15 @@ impl Net {
     /// Keeps all kernels loaded for good: a captured graph may be replayed at any time.
     pub(super) fn keep_loaded(&self) {
         self.library.keep_loaded();
-        let ways = [Some(&self.up), self.down.as_ref()];
-        let kernels = ways.into_iter().flatten().flat_map(|way| way.kernels.iter().flatten().flatten());
-        let functions = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
+        let functions =
+            self.ways().flat_map(OneWay::launched).flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
         functions.for_each(|(_, function)| function.keep_loaded());
-        let paths = [Some(&self.up), self.down.as_ref()].into_iter().flatten().filter_map(|way| way.path.as_ref());
-        paths.for_each(Path::keep_loaded);
+        self.ways().filter_map(|way| way.path.as_ref()).for_each(Path::keep_loaded);
+    }
+
+    /// The way up, and the way down if there is one.
+    fn ways(&self) -> impl Iterator<Item = &OneWay> {
+        [Some(&self.up), self.down.as_ref()].into_iter().flatten()
     }
 
     pub(super) fn way(&self, way: Way) -> &OneWay {

@@ -138,7 +138,7 @@ struct Text<'a> {
     sizes: &'a [ParameterSize],
     pointers: Vec<Pointer>,
     body: String,
-    /// The states, a bit each, of which vertices give their children gradients in two ways, which add up.
+    /// A bit for each state whose gradients vertices give to their children in two ways: both add up.
     given_twice: u64,
     /// On a path whose blocks own units: how many units there are.
     units: Option<usize>,
@@ -236,14 +236,11 @@ impl<'a> Text<'a> {
 
     /// The number of the row of a place's frame, in the code of a row or an edge.
     fn frame_row(&mut self, place: Place, is_of_children: bool) -> String {
-        if is_of_children && !place.is_of_children {
-            let of_row = self.pointer(Pointer::Graph(GraphArray::PlaceOfRow));
-            let first = if place.is_whole() { String::new() } else { format!(" - {}", self.first_of_block(false)) };
-            return format!("({of_row}[row]{first})");
-        }
-        let first =
-            if place.is_whole() { String::new() } else { format!(" - {}", self.first_of_block(is_of_children)) };
-        format!("(of_kind{first})")
+        let of_kind = match is_of_children && !place.is_of_children {
+            true => format!("{}[row]", self.pointer(Pointer::Graph(GraphArray::PlaceOfRow))),
+            false => "of_kind".to_owned(),
+        };
+        if place.is_whole() { of_kind } else { format!("({of_kind} - {})", self.first_of_block(place.is_of_children)) }
     }
 
     /// The first row, or edge, of the kind whose values lie in the frames of one block. Groups are at different blocks at a

@@ -173,7 +173,7 @@ pub struct Line<'a> {
     pub shared: Option<Place>,
     /// A place whose elements of own units the thread keeps in `own`, to publish them.
     pub published: Option<Place>,
-    /// What is stored, behind all reads: reads do not wait for stores that may be to the same memory.
+    /// The stores, which come behind all reads: a read would wait for a store that may be to the same memory.
     stores: Vec<String>,
     /// The variables that hold numbers.
     known: HashMap<Number, String>,

@@ -19,7 +19,7 @@ use super::ready::ready;
 struct Mutation {
     file: &'static str,
     from: &'static str,
-    /// The first one that is replaced, and from there on each so many.
+    /// The first occurrence that is replaced, and the step from each to the next.
     first: usize,
     each: usize,
     to: &'static str,
