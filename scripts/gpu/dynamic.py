@@ -3,6 +3,7 @@
 In OUT, checks.txt has the checks, table.txt the times and worths, dynamic.svg their picture.
 """
 
+import argparse
 import json
 import subprocess
 
@@ -17,12 +18,23 @@ SCRIPT = ROOT / "examples/pytorch/dynamic_nets.py"
 # The values of UCUDNN_DYNAMIC whose times are compared.
 EXECUTORS = ("batched", "persistent", "persistent:2", "persistent:4", "persistent:8")
 TOOLS = ("memcheck", "synccheck", "racecheck")
+PARTS = ("checks", "sanitizers", "worths", "executors", "times")
 
 
 def add_arguments(parser):
-    machine.add_arguments(parser, "library", out="build/gpu-dynamic", seconds=540)
+    machine.add_arguments(parser, "library", out="build/gpu-dynamic", seconds=1500)
     machine.add_arguments(parser, "runs", "python", "host")
     parser.add_argument("--rounds", type=int, help="batches that are timed of each size [20; with --host 3]")
+    parser.add_argument("--parts", type=parts, default=PARTS, help=f"those that run [{','.join(PARTS)}]")
+
+
+def parts(text):
+    """Some of PARTS."""
+    names = text.split(",")
+    for name in names:
+        if name not in PARTS:
+            raise argparse.ArgumentTypeError(f"{name!r} is no part; {', '.join(PARTS)} are accepted")
+    return names
 
 
 def main(options):
@@ -32,26 +44,33 @@ def main(options):
     variables = machine.torch_environment(LD_PRELOAD=options.library, UCUDNN_POLICY="off", UCUDNN_RNN="off",
                                           PYTHONPATH=ROOT / "python", PYTHONUNBUFFERED=1)  # fmt: skip
     session.say(f"{options.gpu}; {python}")
-    runs = options.runs or (5 if options.host else 10000)
-    for what, *numbers in (("errors",), ("captured", max(runs // 10, 2)), ("bits", runs)):
-        check(session, options, variables, python, what, numbers)
-    lines = [options.gpu]
-    in_groups = variables | {"UCUDNN_DYNAMIC": "persistent:4"}
-    check(session, options, in_groups, python, "captured", (max(runs // 100, 2),), "in groups")
-    lines += worths(session, options, variables, python)
-    lines += executors(session, options, variables, python)
-    timed = [times(session, options, variables, python, *net_and_type) for net_and_type in TIMED]
-    for _, text in timed:
-        lines += ["", text]
-    (options.out / "table.txt").write_text("\n".join(lines) + "\n")
-    tables = [figures for figures, _ in timed if figures and figures["type"] == "float"]
-    (options.out / "dynamic.svg").write_text(dynamic_picture.draw(tables, options.gpu))
-    if not options.host:
+    given, lines = (session, options, variables, python), [options.gpu]
+    if "checks" in options.parts:
+        checks(*given)
+    if "sanitizers" in options.parts and not options.host:
         for tool in TOOLS:
-            sanitize(session, options, variables, python, tool)
+            sanitize(*given, tool)
+    if "worths" in options.parts:
+        lines += worths(*given)
+    if "executors" in options.parts:
+        lines += executors(*given)
+    if "times" in options.parts:
+        timed = [times(*given, *net_and_type) for net_and_type in TIMED]
+        lines += [line for _, text in timed for line in ("", text)]
+        tables = [figures for figures, _ in timed if figures and figures["type"] == "float"]
+        (options.out / "dynamic.svg").write_text(dynamic_picture.draw(tables, options.gpu))
+    (options.out / "table.txt").write_text("\n".join(lines) + "\n")
     print("\n".join([*lines, "", session.checks.read_text()]), end="")
     session.say(f"everything is in {options.out}")
     return 1 if session.is_wrong else 0
+
+
+def checks(session, options, variables, python):
+    runs = options.runs or (5 if options.host else 10000)
+    for what, *numbers in (("errors",), ("captured", max(runs // 10, 2)), ("bits", runs)):
+        check(session, options, variables, python, what, numbers)
+    in_groups = variables | {"UCUDNN_DYNAMIC": "persistent:4"}
+    check(session, options, in_groups, python, "captured", (max(runs // 100, 2),), "in groups")
 
 
 def check(session, options, variables, python, what, numbers, how=""):
@@ -79,7 +98,7 @@ def table(session, options, variables, python, name, *words):
     small = ["--batches", "1,2", "--hidden", "32"] if options.host else []
     command = [python, "-B", "-W", "ignore", SCRIPT, "--device", options.device, "--rounds", rounds, "--json", file,
                *words, *small]  # fmt: skip
-    status = session.run(command, 200, variables, log, subprocess.DEVNULL)
+    status = session.run(command, 300, variables, log, subprocess.DEVNULL)
     if status != 0:
         session.verdict("WRONG", name, ended(status, log))
         return None, log.read_text()
