@@ -2,12 +2,22 @@
 
     python dynamic_nets.py --net lstm --device cpu --threads 2
 
-The nets are those of Cavs (Xu et al., USENIX ATC 2018), and one over graphs that are no trees:
+The nets are those of Cavs (Xu et al., USENIX ATC 2018) and of VPPS (Khorasani et al., MICRO 2018), and one over graphs
+that are no trees:
 
     tree-lstm   the Tree-LSTM of tree_lstm.py, on random trees as large as the parses of a treebank
+    rvnn        a recursive net, on the same trees
+    tree-fc     the same net, a fully connected layer at each inner vertex, on complete trees of 256 leaves
     lstm        a variable-length LSTM, on chains as long as a treebank's sentences
-    tree-fc     a fully connected layer at each inner vertex of complete trees of 256 leaves
+    bilstm      an LSTM from the left and one from the right, as in a tagger, on the same sentences
+    td-rnn      the recursive net as a time-delay net, on sequences of 5 to 20 words
+    td-lstm     the Tree-LSTM as a time-delay net, on the same sequences
     dag-gru     ucudnn.nn.DagGRU, on random circuits of 40 to 200 gates
+
+Time-delay nets are after VPPS's description. Vertex t of a level combines the vertices t and t + 1 of the level below,
+with the same weights in all levels, until one is left; words are level 0. So neighbours share a child. In td-rnn,
+h = tanh(W [h_t; h_t+1] + b), and a word's h is x. In td-lstm, h and c are those of a binary Tree-LSTM whose children
+are these two.
 
 tree_baselines.py and dynamic_rivals.py describe the others. Before anything is timed, each method's results are held
 against double precision.
@@ -27,24 +37,26 @@ import ucudnn
 import dynamic_rivals
 import timing
 import tree_baselines
-from structures import SEED, Structures, complete_trees, random_chains, random_circuits, recursion
+from structures import (
+    SEED, Structures, both_ways, complete_trees, random_chains, random_circuits, random_pyramids, recursion,
+)  # fmt: skip
 from timing import OURS, Method
 from tree_lstm import TreeLSTM
 from trees import random_trees
 
 
 class LSTM(torch.nn.Module):
-    """torch.nn.LSTM's parameters. x [rows of the batch, width]; returns h [vertices of the batch, hidden]."""
+    """torch.nn.LSTM's parameters. x [rows of the batch, width]; returns h [vertices of the batch, hidden].
 
-    def __init__(self, width, hidden):
+    Both ways, `both_ways` has two vertices for each word side by side: h.view(-1, 2 * hidden) is what torch.nn.LSTM
+    returns, the two directions of each word. Vertices from the right have functions and weights of their own."""
+
+    def __init__(self, width, hidden, bidirectional=False):
         super().__init__()
-        self.lstm = torch.nn.LSTM(width, hidden)
+        self.lstm = torch.nn.LSTM(width, hidden, bidirectional=bidirectional)
 
-        def of_x(v):
-            return v.bias("lstm.bias_ih_l0", v.matmul("lstm.weight_ih_l0", v.pull("x", width)))
-
-        def finish(v, gates, before=None):
-            i, f, g, o = v.bias("lstm.bias_hh_l0", gates).chunk(4)
+        def finish(v, gates, end, before=None):
+            i, f, g, o = v.bias(f"lstm.bias_hh_{end}", gates).chunk(4)
             c = i.sigmoid() * g.tanh()
             if before:
                 c = c + f.sigmoid() * before.c
@@ -52,21 +64,27 @@ class LSTM(torch.nn.Module):
             v.scatter(h=h, c=c)
             v.push(h=h)
 
-        def first(v):
-            finish(v, of_x(v))
+        def of_x(v, end):
+            return v.bias(f"lstm.bias_ih_{end}", v.matmul(f"lstm.weight_ih_{end}", v.pull("x", width)))
 
-        def word(v):
+        def first(v, end):
+            finish(v, of_x(v, end), end)
+
+        def word(v, end):
             before = v.gather(0)
-            finish(v, of_x(v) + v.matmul("lstm.weight_hh_l0", before.h), before)
+            finish(v, of_x(v, end) + v.matmul(f"lstm.weight_hh_{end}", before.h), end, before)
 
-        self.net = ucudnn.VertexNet({"h": hidden, "c": hidden}, {0: first, 1: word}, self)
+        functions = [(slots, functools.partial(function, end=end)) for end in ("l0", "l0_reverse")[: 1 + bidirectional]
+                     for slots, function in ((0, first), (1, word))]  # fmt: skip
+        self.net = ucudnn.VertexNet({"h": hidden, "c": hidden}, functions, self)
 
     def forward(self, batch, x):
         return self.net(batch, x=x).h
 
 
-class TreeFC(torch.nn.Module):
-    """x [leaves of the batch, hidden]; returns h [vertices of the batch, hidden], at the leaves x."""
+class RvNN(torch.nn.Module):
+    """A recursive net (Socher et al., ICML 2011): h = tanh(W [h_left; h_right] + b), and at the leaves x. On complete
+    trees it is Tree-FC. x [leaves of the batch, hidden]; returns h [vertices of the batch, hidden]."""
 
     def __init__(self, hidden):
         super().__init__()
@@ -91,8 +109,8 @@ class TreeFC(torch.nn.Module):
 class Ours(Method):
     """Our net. A run makes its batch, as a training does: the library then finds memory that the last one had."""
 
-    def __init__(self, graphs):
-        super().__init__(OURS, graphs.batch, lambda model, ids, x: model(graphs.batch(ids), x))
+    def __init__(self, graphs, allowed):
+        super().__init__(OURS, graphs.batch, lambda model, ids, x: model(graphs.batch(ids), x), allowed)
 
     def batches(self, id_lists):
         super().batches(id_lists)
@@ -103,8 +121,8 @@ class Captured(Method):
     """Our net in one CUDA graph, which serves all batches: a run sets the batch, copies its inputs and replays. Without
     CUDA there is no graph, and the net runs as it is."""
 
-    def __init__(self, graphs):
-        super().__init__(f"{OURS} captured", None, lambda model, batch, x: model(batch, x))
+    def __init__(self, graphs, allowed=2.0):
+        super().__init__(f"{OURS} captured", None, lambda model, batch, x: model(batch, x), allowed)
         self.graphs = graphs
 
     def batches(self, id_lists):
@@ -152,14 +170,15 @@ class Net:
     """What is timed: our module, made for a width, over graphs; `vertex` is its formula, for `recursion`."""
 
     structures: Structures
-    rows: str | None
     model: Callable
     vertex: Callable
     rivals: Callable
     counts: tuple  # of graphs in a batch
+    allowed: float = 2.0  # the most that our error may be, in multiples of eager PyTorch's
 
     def __post_init__(self):
-        self.graphs = ucudnn.Graphs(self.structures.children, counts=self.structures.counts, rows=self.rows)
+        made = self.structures
+        self.graphs = ucudnn.Graphs(made.children, counts=made.counts, rows=made.rows, kinds=made.kinds)
 
     def exact(self, model, ids, x):
         """h of all vertices, one vertex at a time."""
@@ -167,7 +186,11 @@ class Net:
 
     def methods(self, device):
         """All that there are, ours first."""
-        return [Ours(self.graphs), Captured(self.graphs), *self.rivals(self.structures, device)]
+        return [
+            Ours(self.graphs, self.allowed),
+            Captured(self.graphs, self.allowed),
+            *self.rivals(self.structures, device),
+        ]
 
 
 def square(model):
@@ -175,13 +198,22 @@ def square(model):
 
 
 NETS = {
-    "tree-lstm": lambda: Net(random_trees(), "leaves", square(TreeLSTM), tree_baselines.vertex, tree_baselines.rivals,
+    "tree-lstm": lambda: Net(random_trees(), square(TreeLSTM), tree_baselines.vertex, tree_baselines.rivals,
                              (1, 8, 32, 128, 256)),
-    "lstm": lambda: Net(random_chains(), None, square(LSTM), dynamic_rivals.lstm_vertex, dynamic_rivals.lstm_rivals,
+    "rvnn": lambda: Net(random_trees(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.rvnn_rivals, (1, 8, 32, 128)),
+    "tree-fc": lambda: Net(complete_trees(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.tree_fc_rivals,
+                           (1, 8, 32, 64)),
+    "lstm": lambda: Net(random_chains(), square(LSTM), dynamic_rivals.lstm_vertex, dynamic_rivals.lstm_rivals,
                         (1, 8, 32, 128, 256)),
-    "tree-fc": lambda: Net(complete_trees(), "leaves", TreeFC, dynamic_rivals.tree_fc_vertex,
-                           dynamic_rivals.tree_fc_rivals, (1, 8, 32, 64)),
-    "dag-gru": lambda: Net(random_circuits(), None, square(ucudnn.nn.DagGRU), dynamic_rivals.dag_gru_vertex,
+    "bilstm": lambda: Net(both_ways(random_chains()), square(functools.partial(LSTM, bidirectional=True)),
+                          dynamic_rivals.lstm_vertex, functools.partial(dynamic_rivals.lstm_rivals, directions=2),
+                          (1, 8, 32, 128)),
+    # The gradient of W is one sum over all vertices here, and a sum of the levels' in eager PyTorch.
+    "td-rnn": lambda: Net(random_pyramids(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.td_rnn_rivals,
+                          (1, 8, 32, 128), allowed=3.0),
+    "td-lstm": lambda: Net(random_pyramids(), square(TreeLSTM), tree_baselines.vertex, dynamic_rivals.td_lstm_rivals,
+                           (1, 8, 32, 128)),
+    "dag-gru": lambda: Net(random_circuits(), square(ucudnn.nn.DagGRU), dynamic_rivals.dag_gru_vertex,
                            dynamic_rivals.dag_gru_rivals, (1, 8, 32, 128)),
 }  # fmt: skip
 

@@ -1,13 +1,17 @@
-"""The variable-length LSTM, Tree-FC and DagGRU in plain PyTorch, as fast as we could write them: what vertex nets are
-compared with. tree_baselines.py has the Tree-LSTM's.
+"""The LSTM one way and both ways, recursive nets, time-delay nets and DagGRU in plain PyTorch, as fast as we could write
+them: what vertex nets are compared with. tree_baselines.py has the Tree-LSTM's.
 
 E, eager, computes the vertices of one level of all graphs together. C is E with the function of a level compiled by
 `torch.compile(dynamic=True)`. Indices are prepared, and what needs no child is one product before the first level.
 
 - The LSTM's sentences are sorted by length, so a level is a slice of the words, and its children are the first rows of
-  the level before. nn.LSTM is torch.nn.LSTM on the same packed rows, on a GPU cuDNN's.
-- Tree-FC's levels are kept as the Tree-LSTM's are. "complete" knows beforehand that all trees are complete, and reads
-  children as a view, without an index.
+  the level before. On a GPU, where launches are what counts, both directions of a level are one batched product; on a
+  CPU, one direction comes after the other. nn.LSTM is torch.nn.LSTM on the same packed rows, on a GPU cuDNN's.
+- Levels of recursive nets are kept as the Tree-LSTM's are. "complete" knows beforehand that all trees are complete, and
+  reads children as a view, without an index.
+- In a time-delay net, only the next level reads a level, so no state is copied for later (the Tree-LSTM's "chunked" form,
+  on a GPU too). "padded" has no index either: places of all sentences, the longest first, are a block [places,
+  sentences], whose children are two slices of the block below. It computes places behind the ends of sentences too.
 - A vertex of DagGRU hands on what its parents sum, mapper(h) behind gate(h): so both are computed for each vertex that
   has a parent, not for each edge. Each level's rows are appended to those of all below.
 """
@@ -18,88 +22,114 @@ from dataclasses import dataclass
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+import tree_baselines
 from timing import Method
-from tree_baselines import by_level, compiled, inverse, prepare, starts
+from tree_baselines import by_level, chunked, compiled, inverse, joined, prepare, starts
 
 # The variable-length LSTM
 
 
 @dataclass
 class Sequences:
-    """Sentences, the longest first. Rows are sorted by their place in the sentence."""
+    """Sentences, the longest first. Rows are sorted by their place in the sentence; both ways, those from the left come
+    first, then those from the right, whose places count from the end."""
 
     widths: torch.Tensor  # [length of the longest] the rows of each place, on the CPU
-    order: torch.Tensor  # [rows] the word of each row
-    row: torch.Tensor  # [words]
+    order: torch.Tensor  # [directions rows] the word of each row
+    row: torch.Tensor  # [directions words] the rows of each word
 
 
-def prepare_sequences(chains, ids, device):
-    counts = chains.counts[ids]
+def prepare_sequences(lengths, ids, device, directions=1):
+    counts = lengths[ids]
     lengths, longest = counts.sort(descending=True, stable=True)
-    places = torch.arange(int(lengths[0]))[:, None]
+    places, first = torch.arange(int(lengths[0]))[:, None], starts(counts)[longest]
     is_there = places < lengths
-    order = (starts(counts)[longest] + places)[is_there]
-    return Sequences(is_there.sum(1), order.to(device), inverse(order).to(device))
+    orders = [words[is_there] for words in (first + places, first + lengths - 1 - places)[:directions]]
+    row = torch.stack([inverse(order) + number * len(order) for number, order in enumerate(orders)], 1).view(-1)
+    return Sequences(is_there.sum(1), torch.cat(orders).to(device), row.to(device))
+
+
+def product(bias, x, weight):
+    """Of one direction, or [2, …] of both."""
+    return (torch.addmm if x.dim() == 2 else torch.baddbmm)(bias, x, weight.mT)
 
 
 def lstm_level(gates, h, c, weight):
-    hidden = h.shape[1]
-    both, g, o = torch.addmm(gates, h, weight.t()).split([2 * hidden, hidden, hidden], 1)
-    i, f = both.sigmoid().chunk(2, 1)
+    hidden = h.shape[-1]
+    both, g, o = product(gates, h, weight).split([2 * hidden, hidden, hidden], -1)
+    i, f = both.sigmoid().chunk(2, -1)
     c = torch.addcmul(f * c, i, g.tanh())
     return o.sigmoid() * c.tanh(), c
 
 
-def lstm(model, batch, x, level=lstm_level):
-    of_x, of_h, bias, other_bias = model.lstm.all_weights[0]
-    gates = torch.addmm(bias + other_bias, x.index_select(0, batch.order), of_x.t())
-    first, *others = gates.split(batch.widths.tolist())
-    i, _, g, o = first.chunk(4, 1)
+def lstm_levels(x, widths, level, of_x, of_h, bias):
+    """h [rows, hidden] of one direction, or [2, rows, hidden] of both."""
+    first, *others = product(bias, x, of_x).split(widths, -2)
+    i, _, g, o = first.chunk(4, -1)
     c = i.sigmoid() * g.tanh()
     h = o.sigmoid() * c.tanh()
     done = [h]
     for gates in others:
-        if len(gates) < len(h):
-            h, c = h[: len(gates)], c[: len(gates)]
+        width = gates.shape[-2]
+        if width < h.shape[-2]:
+            h, c = h[..., :width, :], c[..., :width, :]
         h, c = level(gates, h, c, of_h)
         done.append(h)
-    return torch.cat(done).index_select(0, batch.row)
+    return torch.cat(done, -2)
+
+
+def lstm(model, batch, x, level=lstm_level):
+    words, widths = x.index_select(0, batch.order), batch.widths.tolist()
+    directions = [(of_x, of_h, bias + other) for of_x, of_h, bias, other in model.lstm.all_weights]
+    if x.is_cuda and len(directions) == 2:
+        of_x, of_h, bias = map(torch.stack, zip(*directions))
+        h = lstm_levels(words.view(2, -1, x.shape[1]), widths, level, of_x, of_h, bias[:, None]).flatten(0, 1)
+    else:
+        parts = words.chunk(len(directions))
+        h = joined([lstm_levels(part, widths, level, *one) for part, one in zip(parts, directions)])
+    return h.index_select(0, batch.row)
 
 
 def nn_lstm(model, batch, x):
+    """`batch` is of one direction."""
     found, _ = model.lstm(PackedSequence(x.index_select(0, batch.order), batch.widths))
-    return found.data.index_select(0, batch.row)
+    return found.data.index_select(0, batch.row).view(-1, model.lstm.hidden_size)
 
 
-def lstm_rivals(chains, device):
-    plain = functools.partial(prepare_sequences, chains, device=device)
+def lstm_rivals(chains, device, directions=1):
+    lengths = chains.counts // directions
+    plain = functools.partial(prepare_sequences, lengths, device=device, directions=directions)
     return [
         Method("E", plain, lstm),
         Method("C", plain, functools.partial(lstm, level=compiled(lstm_level))),
         # cuDNN's persistent kernels are some 5e-6 from double precision.
-        Method("nn.LSTM", plain, nn_lstm, allowed=20.0),
+        Method("nn.LSTM", functools.partial(prepare_sequences, lengths, device=device), nn_lstm, allowed=20.0),
     ]
 
 
-def lstm_vertex(model, rows, children):
+def lstm_vertex(model, row, children, kind=0):
     """h and c of a vertex, for `recursion`."""
     states = children[0] if children else [torch.zeros(model.lstm.hidden_size, dtype=torch.float64)] * 2
-    found = torch.lstm_cell(next(rows)[None], [state[None] for state in states], *model.lstm.all_weights[0])
+    found = torch.lstm_cell(row[None], [state[None] for state in states], *model.lstm.all_weights[kind // 2])
     return [state[0] for state in found]
 
 
-# Tree-FC
+# Recursive nets
 
 
-def tree_fc_level(h, gather, weight, bias):
-    return (torch.addmm(bias, h.index_select(0, gather).view(-1, 2 * h.shape[1]), weight.t()).tanh(),)
+def rvnn_cell(both_h, weight, bias):
+    return (torch.addmm(bias, both_h, weight.t()).tanh(),)
 
 
-def tree_fc(model, batch, x, level=tree_fc_level):
-    return by_level(batch, x, lambda x: (x,), lambda h, gather: level(h, gather, model.W.weight, model.W.bias))
+def rvnn_level(h, gather, weight, bias):
+    return rvnn_cell(h.index_select(0, gather).view(-1, 2 * h.shape[1]), weight, bias)
 
 
-def tree_fc_complete(model, batch, x):
+def rvnn(model, batch, x, level=rvnn_level, form=by_level):
+    return form(batch, x, lambda x: (x,), lambda h, gather: level(h, gather, model.W.weight, model.W.bias))
+
+
+def rvnn_complete(model, batch, x):
     """`batch` is the number of trees."""
     hidden = x.shape[1]
     done = [x.view(batch, -1, hidden)]
@@ -108,20 +138,91 @@ def tree_fc_complete(model, batch, x):
     return torch.cat(done, 1).view(-1, hidden)
 
 
-def tree_fc_rivals(trees, device):
+def eager_and_compiled(trees, device, forward, level, **more):
+    """E and C of a net over binary trees, or over graphs where all parents of a vertex are in one level."""
     plain = functools.partial(prepare, trees, trees.heights(), device=device)
     return [
-        Method("E", plain, tree_fc),
-        Method("C", plain, functools.partial(tree_fc, level=compiled(tree_fc_level))),
-        Method("complete", len, tree_fc_complete),
+        Method("E", plain, functools.partial(forward, **more)),
+        Method("C", plain, functools.partial(forward, level=compiled(level), **more)),
     ]
 
 
-def tree_fc_vertex(model, rows, children):
+def rvnn_rivals(trees, device):
+    return eager_and_compiled(trees, device, rvnn, rvnn_level)
+
+
+def tree_fc_rivals(trees, device):
+    return [*rvnn_rivals(trees, device), Method("complete", len, rvnn_complete)]
+
+
+def rvnn_vertex(model, row, children):
     """h of a vertex, for `recursion`."""
     if not children:
-        return (next(rows),)
+        return (row,)
     return (model.W(torch.cat([h for (h,) in children])).tanh(),)
+
+
+# Time-delay nets
+
+
+@dataclass
+class Padded:
+    """Sentences, the longest first, as blocks [places, sentences] of rows, a block for each level."""
+
+    widths: list  # the sentences of each level
+    words: torch.Tensor  # [rows of level 0] the word of each row; padding reads word 0
+    row: torch.Tensor  # [vertices]
+
+
+def prepare_padded(lengths, ids, device):
+    counts = lengths[ids]
+    most = int(counts.max())
+    longest = counts.argsort(descending=True, stable=True)
+    column, levels = inverse(longest), torch.arange(most)
+    widths = (counts > levels[:, None]).sum(1)
+    first = starts(widths * (most - levels))
+    # [graphs, levels, places]
+    is_there = (levels[:, None] + levels) < counts[:, None, None]
+    row = (first[:, None] + widths[:, None] * levels + column[:, None, None])[is_there]
+    words = torch.where(levels[:, None] < counts[longest], starts(counts)[longest] + levels[:, None], 0)
+    return Padded(widths.tolist(), words.view(-1).to(device), row.to(device))
+
+
+def padded(batch, x, leaf, cell):
+    """leaf(x) returns the states of words, and cell(*states) those of vertices, from their two children's side by side."""
+    states = leaf(x.index_select(0, batch.words))
+    done, places = [states[0]], len(batch.widths)
+    for below, width in zip(batch.widths, batch.widths[1:]):
+        blocks = [state.view(places, below, -1)[:, :width] for state in states]
+        states = cell(*(block.unfold(0, 2, 1).mT.reshape(-1, 2 * block.shape[2]) for block in blocks))
+        done.append(states[0])
+        places -= 1
+    return torch.cat(done).index_select(0, batch.row)
+
+
+def td_rnn_padded(model, batch, x):
+    return padded(batch, x, lambda x: (x,), lambda h: rvnn_cell(h, model.W.weight, model.W.bias))
+
+
+def td_lstm_padded(model, batch, x):
+    return padded(batch, x, lambda x: tree_baselines.leaf(x, model.W.weight, model.W.bias),
+                  lambda h, c: tree_baselines.cell(h, c, model.U.weight, model.U.bias))  # fmt: skip
+
+
+def time_delay_rivals(pyramids, device, forward, level, forward_padded):
+    lengths = (2 * pyramids.counts).double().sqrt().long()  # n words have n (n + 1) / 2 vertices
+    return [
+        *eager_and_compiled(pyramids, device, forward, level, form=chunked),
+        Method("padded", functools.partial(prepare_padded, lengths, device=device), forward_padded),
+    ]
+
+
+def td_rnn_rivals(pyramids, device):
+    return time_delay_rivals(pyramids, device, rvnn, rvnn_level, td_rnn_padded)
+
+
+def td_lstm_rivals(pyramids, device):
+    return time_delay_rivals(pyramids, device, tree_baselines.eager, tree_baselines.level_function, td_lstm_padded)
 
 
 # DagGRU
@@ -200,8 +301,8 @@ def dag_gru_rivals(circuits, device):
     ]
 
 
-def dag_gru_vertex(model, rows, children):
+def dag_gru_vertex(model, row, children):
     """h of a vertex, for `recursion`."""
     zeros = torch.zeros(model.out_features, dtype=torch.float64)
     s = sum((model.gate(h).sigmoid() * model.mapper(h) for (h,) in children), zeros)
-    return (model.cell(next(rows)[None], s[None])[0],)
+    return (model.cell(row[None], s[None])[0],)

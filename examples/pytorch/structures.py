@@ -1,8 +1,10 @@
-"""Graphs that nets compute over, made from seeds: chains as long as sentences, complete trees, and random circuits.
+"""Graphs that nets compute over, made from seeds: chains as long as sentences, one way and both ways, pyramids over
+short sentences, complete trees, and random circuits.
 
 `python structures.py` prints what they are. trees.py has random trees.
 """
 
+import functools
 import itertools
 import random
 from typing import NamedTuple
@@ -16,13 +18,17 @@ LENGTH_SHAPE, LENGTH_MEAN, LENGTH_LEAST, LENGTH_MOST = 4.25, 19.14, 2, 52
 # The leaves of each tree of Tree-FC (Xu et al., "Cavs", USENIX ATC 2018, section 5).
 LEAVES, COMPLETE_TREES = 256, 256
 CIRCUITS, INPUTS, GATES = 2048, (8, 16), (40, 200)
+# A pyramid over n words has n (n + 1) / 2 vertices.
+PYRAMIDS, WORDS = 2048, (5, 20)
 
 
 class Structures(NamedTuple):
-    """Graphs one behind the other. Vertices are numbered within their graph, children before their parents."""
+    """Graphs one behind the other. Vertices are numbered within their graph. Rows and kinds are those of ucudnn.Graphs."""
 
     first: torch.Tensor  # [graphs + 1] int64: each graph's first vertex among all, and the number of all
     children: torch.Tensor  # [vertices, slots] int32: the children's numbers in the graph; -1 alone at a leaf
+    rows: str | torch.Tensor | None = None  # the row of x of each vertex in the graph; None: each its own; "leaves"
+    kinds: torch.Tensor | None = None  # [vertices] the number of each vertex's function; None: its slots decide
 
     @property
     def counts(self):
@@ -30,19 +36,32 @@ class Structures(NamedTuple):
         return self.first.diff()
 
     def heights(self):
-        """[vertices] The longest way down to a leaf, in edges: 0 at a leaf."""
+        """[vertices] The longest way down to a leaf, in edges: 0 at a leaf. Children come before their parents."""
         found = []
         for first, end in itertools.pairwise(self.first.tolist()):
             for children in self.children[first:end].tolist():
                 found.append(1 + max((found[first + child] for child in children if child >= 0), default=-1))
         return torch.tensor(found)
 
+    def graph(self, number):
+        """The children of each vertex of a graph, its row of x (-1 for none), and its kind."""
+        own = slice(*self.first[number : number + 2].tolist())
+        children = self.children[own].tolist()
+        if self.rows is None:
+            rows = range(len(children))
+        elif isinstance(self.rows, str):
+            leaves = itertools.count()
+            rows = [next(leaves) if max(row) < 0 else -1 for row in children]
+        else:
+            rows = self.rows[own].tolist()
+        return children, rows, [] if self.kinds is None else self.kinds[own].tolist()
 
-def structures(graphs):
+
+def structures(graphs, rows=None, kinds=None):
     """Of lists of vertices, each the list of its children."""
     first = [0, *itertools.accumulate(map(len, graphs))]
     children = [row for graph in graphs for row in graph]
-    return Structures(torch.tensor(first), torch.tensor(children, dtype=torch.int32))
+    return Structures(torch.tensor(first), torch.tensor(children, dtype=torch.int32), rows, kinds)
 
 
 def sentence_length(source):
@@ -56,10 +75,39 @@ def random_chains(count=SENTENCES, seed=SEED):
     return structures([[[before] for before in range(-1, sentence_length(source) - 1)] for _ in range(count)])
 
 
+def both_ways(chains):
+    """For each word two vertices: 2 t has the word before as its child, 2 t + 1 the word behind. Both pull row t. Kinds:
+    0 and 2 are the first vertices from the left and from the right, 1 and 3 the others."""
+    graphs = []
+    for count in chains.counts.tolist():
+        graph = [[vertex + step] for vertex in range(0, 2 * count, 2) for step in (-2, 3)]
+        graph[0] = graph[-1] = [-1]
+        graphs.append(graph)
+    made = structures(graphs)
+    rows = torch.cat([torch.arange(2 * count) // 2 for count in chains.counts.tolist()])
+    is_from_right = torch.arange(len(made.children)) % 2
+    return made._replace(rows=rows, kinds=2 * is_from_right + (made.children[:, 0] >= 0))
+
+
+def random_pyramids(count=PYRAMIDS, seed=SEED):
+    """Words, then level by level: vertex t of a level has the vertices t and t + 1 of the one below as its children,
+    until a level has one vertex."""
+    source = random.Random(seed)
+
+    def pyramid(words):
+        graph = [[-1, -1]] * words
+        for width in range(words - 1, 0, -1):
+            below = len(graph) - width - 1
+            graph += [[below + place, below + place + 1] for place in range(width)]
+        return graph
+
+    return structures([pyramid(source.randint(*WORDS)) for _ in range(count)], "leaves")
+
+
 def complete_trees(count=COMPLETE_TREES, leaves=LEAVES):
     """Complete binary trees, all the same: leaves first, then level by level. `leaves` is a power of two."""
     tree = [[-1, -1]] * leaves + [[2 * number, 2 * number + 1] for number in range(leaves - 1)]
-    return structures([tree] * count)
+    return structures([tree] * count, "leaves")
 
 
 def random_circuits(count=CIRCUITS, seed=SEED):
@@ -74,19 +122,27 @@ def random_circuits(count=CIRCUITS, seed=SEED):
 
 
 def recursion(structures, ids, x, vertex):
-    """The first state of all vertices of the graphs `ids`, one vertex at a time: vertex(rows, children) returns a
-    vertex's states. `children` are those of its children, and next(rows) is its row of x."""
-    rows, found = iter(x), []
-    for first, end in ((structures.first[graph], structures.first[graph + 1]) for graph in ids):
-        states = []
-        for children in structures.children[first:end].tolist():
-            states.append(vertex(rows, [states[child] for child in children if child >= 0]))
-        found += [state[0] for state in states]
+    """The first state of all vertices of the graphs `ids`, one vertex at a time: vertex(row, children) returns a
+    vertex's states. `children` are those of its children, and `row` is its row of x. Where vertices have kinds,
+    vertex(row, children, kind) does."""
+    found, base, x = [], 0, x.unbind()
+    for graph in ids:
+        children, rows, kinds = structures.graph(graph)
+
+        @functools.cache
+        def states(number):
+            row = x[base + rows[number]] if rows[number] >= 0 else None  # noqa: B023
+            of_children = [states(child) for child in children[number] if child >= 0]  # noqa: B023
+            return vertex(row, of_children, *kinds[number : number + 1])  # noqa: B023
+
+        found += [states(number)[0] for number in range(len(children))]
+        base += max(rows) + 1
     return torch.stack(found)
 
 
 def main():
-    for name, made in (("chains", random_chains()), ("trees", complete_trees()), ("circuits", random_circuits())):
+    for name, made in (("chains", random_chains()), ("pyramids", random_pyramids()), ("trees", complete_trees()),
+                       ("circuits", random_circuits())):  # fmt: skip
         counts = made.counts.tolist()
         heights = torch.tensor([float(heights.max()) for heights in made.heights().split(counts)])
         print(f"{len(counts)} {name}: {sum(counts) / len(counts):.1f} vertices ({min(counts)} to {max(counts)}), "

@@ -171,7 +171,7 @@ def joined(parts):
 
 def chunked(batch, x, leaf, level):
     """leaf(x) returns the states of leaves, and level(*states, gather) those of a level. `gather` are the places of its
-    children in the states, left and right in turns."""
+    children in the states, left and right in turns. Several parents of a vertex are in one level."""
     states = leaf(x.index_select(0, batch.leaf_order))
     done = [states[0]]
     waiting = [[] for _ in range(len(batch.chunks) + 1)]
@@ -202,8 +202,12 @@ def leaf(x, weight, bias):
 
 
 def level_function(h, c, gather, weight, bias):
-    hidden = h.shape[1]
-    both_h, both_c = (state.index_select(0, gather).view(-1, 2 * hidden) for state in (h, c))
+    return cell(*(state.index_select(0, gather).view(-1, 2 * h.shape[1]) for state in (h, c)), weight, bias)
+
+
+def cell(both_h, both_c, weight, bias):
+    """h and c of vertices, from those of their children side by side."""
+    hidden = both_h.shape[1] // 2
     i, o, u, f = torch.addmm(bias, both_h, weight.t()).split([hidden, hidden, hidden, 2 * hidden], 1)
     left, right = (f.sigmoid() * both_c).chunk(2, 1)
     c = i.sigmoid() * u.tanh() + left + right
@@ -397,10 +401,10 @@ class Graphs:
         return Differentiable.apply(x, *model.parameters(), self.bucket(model, batch, x))
 
 
-def vertex(model, rows, children):
+def vertex(model, row, children):
     """h and c of a vertex, for `recursion`."""
     if not children:
-        (i, o, u), kept = model.W(next(rows)).chunk(3), 0.0
+        (i, o, u), kept = model.W(row).chunk(3), 0.0
     else:
         (left, c_left), (right, c_right) = children
         i, o, u, f, g = model.U(torch.cat([left, right])).chunk(5)

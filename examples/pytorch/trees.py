@@ -37,7 +37,7 @@ def random_trees(count=SENTENCES, seed=SEED):
     trees = [[] for _ in range(count)]
     for tree in trees:
         grow(tree, sentence_length(source))
-    return structures(trees)
+    return structures(trees, "leaves")
 
 
 def random_words(trees, seed=SEED):

@@ -12,7 +12,8 @@
 // A group of blocks keeps all weights, and runs the steps of its own graphs: blockIdx.x is a block of a group, and
 // blockIdx.y the group.
 //
-// A source defines THREADS, UNITS, OWN and BLOCKS before it includes this.
+// A source defines before it includes this: THREADS, UNITS, OWN, BLOCKS, the rows of a tile, PATH_ROWS, a multiple of 8, and
+// BY_TENSOR_CORES, 1 or 0. Without tensor cores elements are floats.
 #pragma once
 
 #include "common/exchange.cuh"
@@ -60,42 +61,72 @@ template <typename Each> __device__ __forceinline__ void for_rows(int count, Eac
 
 constexpr int quotient_up(int number, int by) { return (number + by - 1) / by; }
 
-// The warps that share the depth of a product: no more than there are chunks of 128 elements, and a power of two.
-constexpr int parts_of(int depth) {
-    int parts = 1;
-    while (2 * parts <= WARPS && 2 * parts <= quotient_up(depth, 128)) parts *= 2;
-    return parts;
+// The largest power of two that is at most `most`, and at most WARPS.
+constexpr int warps_of(int most) {
+    int warps = 1;
+    while (2 * warps <= WARPS && 2 * warps <= most) warps *= 2;
+    return warps;
 }
+
+constexpr int lesser(int x, int y) { return x < y ? x : y; }
+
+// A factor of a product, as shared memory has it.
+__device__ __forceinline__ Element to_factor(Element element) { return BY_TENSOR_CORES ? to_tensor(element) : element; }
 
 // A product of a matrix [HEIGHT][DEPTH] with rows of DEPTH elements, in tiles of rows.
 //
-// Shared memory: the weights of the block's columns, Element[COLUMNS][PADDED], of each product; and for all products
-// together the tile, float[TILE_ROWS][PADDED], behind it the sums of the parts of the depth,
-// float[PARTS][TILE_ROWS][COLUMNS], the products of a span, float[SPAN][COLUMNS], and where threads share a row's own
+// Rows of the tile and of the weights have their elements in the order of the blocks that own them: all parts of the sums
+// are there in another order than in memory. Zeros follow.
+//
+// Shared memory: the weights of the block's columns, Element[COLUMNS][PITCH], of each product; and for all products
+// together the tile, Element[PATH_ROWS][PITCH], behind it the sums of the parts of the depth,
+// float[PARTS][PATH_ROWS][COLUMNS], the products of a span, float[SPAN][COLUMNS], and where threads share a row's own
 // units, their elements, Element[SPAN][OWN_ELEMENTS].
 template <int HEIGHT, int DEPTH> class PathProduct {
   public:
-    static constexpr int COLUMNS = HEIGHT / UNITS * OWN, PADDED = quotient_up(DEPTH, 4) * 4;
+    static constexpr int COLUMNS = HEIGHT / UNITS * OWN;
     // The block's own elements of a row, and the packets that they and those of all blocks take.
     static constexpr int OWN_ELEMENTS = DEPTH / UNITS * OWN;
     static constexpr int RUN = quotient_up(OWN_ELEMENTS, Packet<Element>::values), PACKETS = BLOCKS * RUN;
-    static constexpr int PARTS = parts_of(DEPTH), GROUPS = WARPS / PARTS;
-    // Of a warp, and those of them that it multiplies at once: more would need more registers than there are.
-    static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, GROUPS);
+    // What tensor cores multiply at once, the length of a row, and that from a row to the next: lanes read neighbouring
+    // rows from different banks.
+    static constexpr int CHUNK = 32 / sizeof(Element);
+    static constexpr int PADDED = quotient_up(BLOCKS * OWN_ELEMENTS, CHUNK) * CHUNK;
+    static constexpr int PITCH = PADDED + 16 / sizeof(Element);
+
+    // By tensor cores: 16 columns are a tile of the weights. Warps share out the chunks, and the tiles if there are more
+    // warps; a warp multiplies some tiles at once.
+    static constexpr int CHUNKS = PADDED / CHUNK, CHUNK_WARPS = warps_of(CHUNKS), TILE_WARPS = WARPS / CHUNK_WARPS;
+    static constexpr int TILES = quotient_up(COLUMNS, 16), TILES_AT_ONCE = lesser(quotient_up(TILES, TILE_WARPS), 4);
+    // By multiply-adds of 8 rows at most: lanes share out the depth, and warps it and the columns. A warp multiplies some
+    // columns at once: more would need more registers than there are.
+    static constexpr int FEW = 8, FEW_PARTS = warps_of(quotient_up(PADDED, 128)), COLUMN_WARPS = WARPS / FEW_PARTS;
+    static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, COLUMN_WARPS);
     static constexpr int AT_A_TIME = WARP_COLUMNS <= 5 ? WARP_COLUMNS : 4;
+    // Of more rows: a thread has a square of 8 rows and 4 columns, and threads with the same one share out the depth.
+    static constexpr int SQUARE_ROWS = PATH_ROWS / 8, SQUARE_COLUMNS = quotient_up(COLUMNS, 4);
+    static constexpr int SQUARES = SQUARE_ROWS * SQUARE_COLUMNS, SQUARE_THREADS = lesser(SQUARES, THREADS);
+    static constexpr int SHARERS = lesser(THREADS / SQUARE_THREADS, 32);
+    // The most parts of a sum.
+    static constexpr int PARTS = BY_TENSOR_CORES ? CHUNK_WARPS : FEW_PARTS > SHARERS ? FEW_PARTS : SHARERS;
+
     // A thread collects the packets at the same positions of all rows, or of some: where a row has few packets, groups of
     // threads share out the rows. And the packets that a thread asks for at once.
     static constexpr int ROW_GROUPS = 2 * PACKETS <= THREADS ? THREADS / PACKETS : 1;
-    static constexpr int POSITIONS = quotient_up(PACKETS, THREADS), POSITIONS_AT_ONCE = POSITIONS < 4 ? POSITIONS : 4;
-    static constexpr int GROUP_ROWS = quotient_up(TILE_ROWS, ROW_GROUPS);
-    static constexpr int ROWS_AT_ONCE = GROUP_ROWS * POSITIONS_AT_ONCE <= 16 ? GROUP_ROWS : 16 / POSITIONS_AT_ONCE;
+    static constexpr int POSITIONS = quotient_up(PACKETS, THREADS), POSITIONS_AT_ONCE = lesser(POSITIONS, 4);
+    static constexpr int GROUP_ROWS = quotient_up(PATH_ROWS, ROW_GROUPS);
+    static constexpr int ROWS_AT_ONCE = lesser(GROUP_ROWS, 16 / POSITIONS_AT_ONCE);
 
     // Loads the weights of the block's columns.
     __device__ static __forceinline__ void load(Element *weights, const Element *matrix) {
-        for (int number = threadIdx.x; number < COLUMNS * PADDED; number += THREADS) {
-            const int column = number / PADDED, k = number % PADDED, unit = first_unit() + column % OWN;
-            const bool is_there = k < DEPTH && unit < UNITS;
-            weights[number] = is_there ? matrix[size_t(column / OWN * UNITS + unit) * DEPTH + k] : to_element(0.0f);
+        for (int word = threadIdx.x; word < COLUMNS * PITCH * int(sizeof(Element)) / 4; word += THREADS) {
+            reinterpret_cast<unsigned *>(weights)[word] = 0;
+        }
+        barrier(); // nobody writes zeros any more
+        if (UNITS % 4 == 0 && reinterpret_cast<size_t>(matrix) % sizeof(Quad) == 0) {
+            load_by<4>(weights, matrix);
+        } else {
+            load_by<1>(weights, matrix);
         }
     }
 
@@ -105,8 +136,8 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         for (int number = threadIdx.x; number < rows * RUN; number += THREADS) {
             const int row = number / RUN;
             publish_run(packets + size_t(row) * PACKETS, number % RUN, epoch, [&](int element) {
-                const int at = place(blockIdx.x, element);
-                return at < 0 ? to_element(0.0f) : x[size_t(row) * DEPTH + at];
+                const int unit = first_unit() + element % OWN;
+                return is_there(element) ? x[size_t(row) * DEPTH + element / OWN * UNITS + unit] : to_element(0.0f);
             });
         }
     }
@@ -124,43 +155,47 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         for (int number = threadIdx.x; number < rows * RUN; number += THREADS) {
             const int row = number / RUN;
             publish_run(packets + size_t(row) * PACKETS, number % RUN, epoch,
-                        [&](int element) { return staged[row * OWN_ELEMENTS + element]; });
+                        [&](int element) {
+                            return is_there(element) ? staged[row * OWN_ELEMENTS + element] : to_element(0.0f);
+                        });
         }
         barrier(); // nobody reads the elements any more
     }
 
     // The own elements of a span.
-    __device__ static __forceinline__ Element *staged(float *tile) {
+    __device__ static __forceinline__ Element *staged(Element *tile) {
         return reinterpret_cast<Element *>(products(tile) + SPAN * COLUMNS);
     }
 
     // The products of a span.
-    __device__ static __forceinline__ float *products(float *tile) {
-        return tile + TILE_ROWS * PADDED + PARTS * TILE_ROWS * COLUMNS;
+    __device__ static __forceinline__ float *products(Element *tile) {
+        return parts(tile) + PARTS * PATH_ROWS * COLUMNS;
     }
 
     // Computes the block's columns of the products of a span, whose packets these are.
-    __device__ static __forceinline__ void multiply_span(const Element *weights, float *tile,
+    __device__ static __forceinline__ void multiply_span(const Element *weights, Element *tile,
                                                          const Packet<Element> *packets, int rows, unsigned epoch) {
-        float *const parts = tile + TILE_ROWS * PADDED, *const to = products(tile);
-        for (int first = 0; first < rows; first += TILE_ROWS) {
-            const int count = min(TILE_ROWS, rows - first);
+        for (int first = 0; first < rows; first += PATH_ROWS) {
+            const int count = min(PATH_ROWS, rows - first);
             collect_tile(tile, packets + size_t(first) * PACKETS, count, epoch);
             barrier(); // the tile is there
-            add_parts(weights, tile, parts, count);
-            barrier(); // all parts are there, and nobody reads the tile any more
-            for (int number = threadIdx.x; number < count * COLUMNS; number += THREADS) {
-                float sum = 0;
-#pragma unroll
-                for (int part = 0; part < PARTS; ++part) sum += parts[part * TILE_ROWS * COLUMNS + number];
-                to[first * COLUMNS + number] = sum;
+            float *const to = products(tile) + first * COLUMNS;
+            if constexpr (BY_TENSOR_CORES) {
+                add_by_tensor_cores(weights, tile);
+                add_up<CHUNK_WARPS>(to, parts(tile), count);
+            } else if (PATH_ROWS == FEW || count <= FEW) {
+                add_few(weights, tile, count);
+                add_up<FEW_PARTS>(to, parts(tile), count);
+            } else {
+                add_squares(weights, tile, count);
+                add_up<SHARERS>(to, parts(tile), count);
             }
         }
         barrier(); // the products are there
     }
 
     // Likewise of all rows. x, y and the packets begin at the first of them.
-    __device__ static __forceinline__ void multiply(const Element *weights, float *tile, const Element *x, float *y,
+    __device__ static __forceinline__ void multiply(const Element *weights, Element *tile, const Element *x, float *y,
                                                     Packet<Element> *packets, int rows, unsigned epoch) {
         publish_rows(x, packets, rows, epoch);
         for (int first = 0; first < rows; first += SPAN) {
@@ -177,6 +212,11 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     }
 
   private:
+    // The block has this one of its own elements: the last block may have fewer units.
+    __device__ static __forceinline__ bool is_there(int element) {
+        return UNITS % OWN == 0 || first_unit() + element % OWN < UNITS;
+    }
+
     // Publishes a packet of a row. `own` returns one of the block's elements.
     template <typename Own>
     __device__ static __forceinline__ void publish_run(Packet<Element> *of_row, int run, unsigned epoch, Own own) {
@@ -190,14 +230,43 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         publish(&of_row[blockIdx.x * RUN + run], packet);
     }
 
-    // The place of one of a block's own elements in a row; -1 if it is none.
-    __device__ static __forceinline__ int place(int block, int element) {
-        const int unit = block * OWN + element % OWN;
-        return element < OWN_ELEMENTS && unit < UNITS ? element / OWN * UNITS + unit : -1;
+    __device__ static __forceinline__ float *parts(Element *tile) {
+        return reinterpret_cast<float *>(tile + PATH_ROWS * PITCH);
+    }
+
+    // Loads the weights in accesses of some elements. A thread asks for several before it waits for one.
+    template <int access> __device__ static __forceinline__ void load_by(Element *weights, const Element *matrix) {
+        struct alignas(access * sizeof(Element)) Vector {
+            Element element[access];
+        };
+        constexpr int across = DEPTH / access, count = COLUMNS * across, at_once = 8;
+#pragma unroll 1
+        for (int first = threadIdx.x; first < count; first += at_once * THREADS) {
+            Vector loaded[at_once];
+#pragma unroll
+            for (int i = 0; i < at_once; ++i) {
+                const int number = first + i * THREADS, column = number / across, unit = first_unit() + column % OWN;
+                if (number < count && unit < UNITS) {
+                    const Element *const row = matrix + size_t(column / OWN * UNITS + unit) * DEPTH;
+                    loaded[i] = *reinterpret_cast<const Vector *>(row + number % across * access);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < at_once; ++i) {
+                const int number = first + i * THREADS, column = number / across;
+                if (number >= count || first_unit() + column % OWN >= UNITS) continue;
+#pragma unroll
+                for (int k = 0; k < access; ++k) {
+                    const int place = number % across * access + k, unit = place % UNITS;
+                    weights[column * PITCH + unit / OWN * OWN_ELEMENTS + place / UNITS * OWN + unit % OWN] =
+                        to_factor(loaded[i].element[k]);
+                }
+            }
+        }
     }
 
     // Waits for the packets of some rows, and puts their elements in the tile. Zeros follow each row.
-    __device__ static __forceinline__ void collect_tile(float *tile, const Packet<Element> *packets, int count,
+    __device__ static __forceinline__ void collect_tile(Element *tile, const Packet<Element> *packets, int count,
                                                         unsigned epoch) {
         const int group = ROW_GROUPS > 1 ? threadIdx.x / PACKETS : 0;
         const int of_thread = ROW_GROUPS > 1 ? threadIdx.x % PACKETS : threadIdx.x;
@@ -206,24 +275,18 @@ template <int HEIGHT, int DEPTH> class PathProduct {
                 collect_positions(tile, packets, position, group, count, epoch);
             }
         }
-        if (PADDED > DEPTH) {
-            for (int number = threadIdx.x; number < count * (PADDED - DEPTH); number += THREADS) {
-                tile[number / (PADDED - DEPTH) * PADDED + DEPTH + number % (PADDED - DEPTH)] = 0;
+        constexpr int length = BLOCKS * OWN_ELEMENTS, zeros = PADDED - length;
+        if (zeros > 0) {
+            for (int number = threadIdx.x; number < count * zeros; number += THREADS) {
+                tile[number / zeros * PITCH + length + number % zeros] = to_element(0.0f);
             }
         }
     }
 
-    // Likewise the packets at some positions of a group's rows. The places of their elements are the same in each row.
-    __device__ static __forceinline__ void collect_positions(float *tile, const Packet<Element> *packets, int position,
+    // Likewise the packets at some positions of a group's rows.
+    __device__ static __forceinline__ void collect_positions(Element *tile, const Packet<Element> *packets, int position,
                                                              int group, int count, unsigned epoch) {
-        constexpr int values = Packet<Element>::values, stride = ROW_GROUPS * PACKETS;
-        int places[POSITIONS_AT_ONCE][values];
-#pragma unroll
-        for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
-            const int block = (position + j * THREADS) / RUN, run = (position + j * THREADS) % RUN;
-#pragma unroll
-            for (int k = 0; k < values; ++k) places[j][k] = place(block, run * values + k);
-        }
+        constexpr int stride = ROW_GROUPS * PACKETS;
         for (int first = group; first < count; first += ROWS_AT_ONCE * ROW_GROUPS) {
             PacketBits<Element> bits[POSITIONS_AT_ONCE][ROWS_AT_ONCE];
 #pragma unroll
@@ -236,35 +299,104 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
                 if (position + j * THREADS >= PACKETS) break;
                 collect(bits[j], packets + position + j * THREADS, first * PACKETS, stride, epoch);
+                const int block = (position + j * THREADS) / RUN, run = (position + j * THREADS) % RUN;
 #pragma unroll
                 for (int i = 0; i < ROWS_AT_ONCE; ++i) {
                     const int row = first + i * ROW_GROUPS;
-                    if (row >= count) break;
+                    if (row < count) unpack(tile + row * PITCH + block * OWN_ELEMENTS, run, bits[j][i].packet);
+                }
+            }
+        }
+    }
+
+    // Puts a packet's elements among those of its block, two of 2 bytes at once.
+    __device__ static __forceinline__ void unpack(Element *of_block, int run, const Packet<Element> &packet) {
+        constexpr int values = Packet<Element>::values, access = OWN_ELEMENTS % 2 ? 1 : quotient_up(4, sizeof(Element));
+        struct alignas(access * sizeof(Element)) Vector {
+            Element element[access];
+        };
 #pragma unroll
-                    for (int k = 0; k < values; ++k) {
-                        if (places[j][k] >= 0) tile[row * PADDED + places[j][k]] = to_float(bits[j][i].packet.value[k]);
+        for (int k = 0; k < values; k += access) {
+            if (OWN_ELEMENTS % values && run * values + k >= OWN_ELEMENTS) break;
+            Vector vector;
+#pragma unroll
+            for (int i = 0; i < access; ++i) vector.element[i] = to_factor(packet.value[k + i]);
+            *reinterpret_cast<Vector *>(of_block + run * values + k) = vector;
+        }
+    }
+
+    // Adds up the parts of the sums of some rows.
+    template <int count> __device__ static __forceinline__ void add_up(float *to, const float *parts, int rows) {
+        barrier(); // all parts are there, and nobody reads the tile any more
+        for (int number = threadIdx.x; number < rows * COLUMNS; number += THREADS) {
+            float sum = 0;
+#pragma unroll
+            for (int part = 0; part < count; ++part) sum += parts[part * PATH_ROWS * COLUMNS + number];
+            to[number] = sum;
+        }
+    }
+
+    // 4 bytes of a row of the tile or of the weights.
+    __device__ static __forceinline__ unsigned word(const Element *rows, int row, int at) {
+        return reinterpret_cast<const unsigned *>(rows + row * PITCH)[at];
+    }
+
+    // A warp's chunks of the sums of its tiles.
+    __device__ static __forceinline__ void add_by_tensor_cores(const Element *weights, Element *tile) {
+        constexpr int row_tiles = PATH_ROWS / 8;
+        const int part = WARP % CHUNK_WARPS;
+#pragma unroll 1
+        for (int first = WARP / CHUNK_WARPS; first < TILES; first += TILE_WARPS * TILES_AT_ONCE) {
+            float sums[TILES_AT_ONCE][row_tiles][4] = {};
+#pragma unroll 2
+            for (int chunk = part; chunk < CHUNKS; chunk += CHUNK_WARPS) {
+                const int at = chunk * 8 + LANE % 4;
+                unsigned b[row_tiles][2];
+#pragma unroll
+                for (int j = 0; j < row_tiles; ++j) {
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) b[j][i] = word(tile, j * 8 + LANE / 4, at + i * 4);
+                }
+#pragma unroll
+                for (int number = 0; number < TILES_AT_ONCE; ++number) {
+                    const int column = (first + number * TILE_WARPS) * 16 + LANE / 4;
+                    unsigned a[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) a[i] = word(weights, min(column + i % 2 * 8, COLUMNS - 1), at + i / 2 * 4);
+#pragma unroll
+                    for (int j = 0; j < row_tiles; ++j) warp_mma(sums[number][j], a, b[j]);
+                }
+            }
+#pragma unroll
+            for (int number = 0; number < TILES_AT_ONCE; ++number) {
+#pragma unroll
+                for (int i = 0; i < row_tiles * 4; ++i) {
+                    const int column = (first + number * TILE_WARPS) * 16 + LANE / 4 + i / 2 % 2 * 8;
+                    const int row = i / 4 * 8 + LANE % 4 * 2 + i % 2;
+                    if (column < COLUMNS) {
+                        parts(tile)[(part * PATH_ROWS + row) * COLUMNS + column] = sums[number][i / 4][i % 4];
                     }
                 }
             }
         }
     }
 
-    // A warp's part of the depth, of its columns.
-    __device__ static __forceinline__ void add_parts(const Element *weights, const float *tile, float *parts, int count) {
-        const int part = WARP % PARTS, first_column = WARP / PARTS * WARP_COLUMNS;
+    // A warp's part of the depth, of its columns, for few rows.
+    __device__ static __forceinline__ void add_few(const Element *weights, Element *tile, int count) {
+        const int part = WARP % FEW_PARTS, first_column = WARP / FEW_PARTS * WARP_COLUMNS;
         const int end = min(first_column + WARP_COLUMNS, COLUMNS);
 #pragma unroll 1
         for (int column = first_column; column < end; column += AT_A_TIME) {
-            float sums[TILE_ROWS][AT_A_TIME] = {};
+            float sums[FEW][AT_A_TIME] = {};
 #pragma unroll 1
-            for (int k = (part * 32 + LANE) * 4; k < PADDED; k += PARTS * 128) {
+            for (int k = (part * 32 + LANE) * 4; k < PADDED; k += FEW_PARTS * 128) {
                 float4 its[AT_A_TIME];
 #pragma unroll
-                for (int i = 0; i < AT_A_TIME; ++i) its[i] = quad_at(weights + min(column + i, COLUMNS - 1) * PADDED + k);
+                for (int i = 0; i < AT_A_TIME; ++i) its[i] = quad_at(weights + min(column + i, COLUMNS - 1) * PITCH + k);
 #pragma unroll
-                for (int row = 0; row < TILE_ROWS; ++row) {
+                for (int row = 0; row < FEW; ++row) {
                     if (row < count) {
-                        const float4 x = *reinterpret_cast<const float4 *>(tile + row * PADDED + k);
+                        const float4 x = quad_at(tile + row * PITCH + k);
 #pragma unroll
                         for (int i = 0; i < AT_A_TIME; ++i) sums[row][i] = add_products(x, its[i], sums[row][i]);
                     }
@@ -275,7 +407,41 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             if (IS_FIRST_OF_ROW) {
 #pragma unroll
                 for (int i = 0; i < AT_A_TIME; ++i) {
-                    if (column + i < end) parts[(part * TILE_ROWS + LANE_ROW) * COLUMNS + column + i] = of_row[i];
+                    if (column + i < end) parts(tile)[(part * PATH_ROWS + LANE_ROW) * COLUMNS + column + i] = of_row[i];
+                }
+            }
+        }
+    }
+
+    // A thread's part of the depth, of its square. Its rows are SQUARE_ROWS apart, and its columns SQUARE_COLUMNS.
+    __device__ static __forceinline__ void add_squares(const Element *weights, Element *tile, int count) {
+        const int sharer = threadIdx.x / SQUARE_THREADS;
+        if (sharer >= SHARERS) return;
+#pragma unroll 1
+        for (int square = threadIdx.x % SQUARE_THREADS; square < SQUARES; square += SQUARE_THREADS) {
+            const int first_row = square % SQUARE_ROWS, first_column = square / SQUARE_ROWS;
+            float sums[8][4] = {};
+#pragma unroll 1
+            for (int k = sharer * 4; k < PADDED; k += SHARERS * 4) {
+                float4 its[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    its[i] = quad_at(weights + min(first_column + i * SQUARE_COLUMNS, COLUMNS - 1) * PITCH + k);
+                }
+#pragma unroll
+                for (int row = 0; row < 8; ++row) {
+                    if (row * SQUARE_ROWS < count) {
+                        const float4 x = quad_at(tile + (first_row + row * SQUARE_ROWS) * PITCH + k);
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) sums[row][i] = add_products(x, its[i], sums[row][i]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 32; ++i) {
+                const int row = first_row + i / 4 * SQUARE_ROWS, column = first_column + i % 4 * SQUARE_COLUMNS;
+                if (row < count && column < COLUMNS) {
+                    parts(tile)[(sharer * PATH_ROWS + row) * COLUMNS + column] = sums[i / 4][i % 4];
                 }
             }
         }

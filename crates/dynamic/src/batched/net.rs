@@ -15,7 +15,7 @@ use vertex::stages::Way;
 
 use super::library::Library;
 use super::path::{Path, Place};
-use crate::emit::{GraphArray, Kernel, Kernels, MOST_POINTERS, Pointer, emit, emit_path};
+use crate::emit::{GraphArray, Kernel, Kernels, MOST_POINTERS, PathShape, Pointer, emit, emit_path};
 use crate::memory::{Bytes, Layout, Sizes};
 use crate::options::{Executor, Options, Without};
 use crate::report::{self, Made};
@@ -131,10 +131,17 @@ pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec
     let emitted = emit(&[&plans.forward, &plans.backward], &net.declaration().parameters, element);
     let ways = [("path_forward", false, &plans.forward), ("path_backward", true, &plans.backward)];
     let paths = ways.into_iter().filter_map(|(name, is_backward, kinds)| {
-        emit_path(name, (is_backward, options.executor.groups()), kinds, net.declaration(), element, limits)
-            .map(|path| path.source)
+        let shape = shape(options, is_backward, options.executor.groups(), limits);
+        emit_path(name, &shape, kinds, net.declaration()).map(|path| path.source)
     });
     [emitted.source, Library::source(element)].into_iter().chain(paths).collect()
+}
+
+/// How the kernel of a path is made. `limits` are the device's multiprocessors, and the bytes of shared memory of a block.
+fn shape(options: Options, is_backward: bool, groups: usize, limits: [usize; 2]) -> PathShape {
+    let Options { element, tf32, .. } = options;
+    let [multiprocessors, shared_bytes] = limits;
+    PathShape { is_backward, groups, element, tf32, multiprocessors, shared_bytes }
 }
 
 impl Net {
@@ -204,8 +211,8 @@ impl Net {
             Executor::Auto | Executor::Persistent { .. } => {
                 let ordinal = device.ordinal();
                 let limits = [device.multiprocessors(ordinal)?, device.shared_bytes(ordinal)?];
-                let ways = (is_backward, executor.groups());
-                let mut emitted = emit_path(name, ways, kinds, net.declaration(), element, limits)?;
+                let shape = shape(options, is_backward, executor.groups(), limits);
+                let mut emitted = emit_path(name, &shape, kinds, net.declaration())?;
                 emitted.source = change(emitted.source);
                 Path::load(device, emitted).inspect_err(|why| log::warn!("{name}: {why}; levels have launches")).ok()
             }

@@ -11,10 +11,16 @@ use vertex::stages::Stage;
 
 use super::fused::{readers, stores};
 use super::rows::{self, Line, Spans, cut_to, pieces};
-use super::{MOST_POINTERS, Pointer, TILE_ROWS, Text, is_in_float, reductions};
+use super::{MOST_POINTERS, Pointer, Text, is_in_float, reductions};
 
 /// The threads of a block.
 pub const PATH_THREADS: usize = 256;
+
+/// The rows of a tile: the first number that fits.
+const TILES: [usize; 3] = [32, 16, 8];
+
+/// What tensor cores multiply at once. Twin of the number in `kernels/dynamic/persistent.cuh`.
+const CHUNK_BYTES: usize = 32;
 
 /// The rows whose products lie in shared memory at once. Twin of the number in `kernels/dynamic/persistent.cuh`.
 const SPAN: usize = 64;
@@ -76,19 +82,35 @@ impl Units {
     }
 }
 
-/// Writes the kernel of the path one way. The limits are the device's multiprocessors, and the bytes of shared memory of a
-/// block. `None` if units of some value depend on others without a product between, there is no product, or the weights
-/// do not fit.
-pub fn emit_path(
-    name: &'static str,
-    (is_backward, groups): (bool, usize),
-    kinds: &[Passes],
-    declaration: &Declaration,
-    element: Element,
-    [multiprocessors, shared]: [usize; 2],
-) -> Option<Path> {
+/// How a kernel of the path is made.
+#[derive(Clone, Copy, Debug)]
+pub struct PathShape {
+    /// It goes from parents to children.
+    pub is_backward: bool,
+    /// The groups of blocks.
+    pub groups: usize,
+    /// The type of tensors.
+    pub element: Element,
+    /// Floats may be rounded to TF32.
+    pub tf32: bool,
+    /// The device's multiprocessors.
+    pub multiprocessors: usize,
+    /// The bytes of shared memory that a block may have.
+    pub shared_bytes: usize,
+}
+
+impl PathShape {
+    fn has_tensor_cores(&self) -> bool {
+        self.element != Element::Float || self.tf32
+    }
+}
+
+/// Writes the kernel of the path one way. `None` if units of some value depend on others without a product between, there
+/// is no product, or the weights do not fit.
+pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declaration: &Declaration) -> Option<Path> {
+    let PathShape { is_backward, groups, element, .. } = *shape;
     let (all, sizes) = (units(kinds)?, &declaration.parameters);
-    let units = Units { all, own: all.div_ceil((multiprocessors / groups.max(1)).max(1)) };
+    let units = Units { all, own: all.div_ceil((shape.multiprocessors / groups.max(1)).max(1)) };
     let mut path = Path {
         name,
         groups,
@@ -98,22 +120,22 @@ pub fn emit_path(
         published: vec![],
         source: Source { name: "vertex_path.cu".into(), text: "".into(), headers: (&[]).into(), options: vec![] },
     };
-    let (mut text, mut loads, mut weights, mut tiles) = (String::new(), String::new(), 0, 0);
+    let (mut text, mut loads, mut weights) = (String::new(), String::new(), 0);
     let (mut products, mut on_path) = (vec![], vec![]);
     for passes in kinds {
         for pass in &passes.stages[Stage::Path as usize] {
             if let Work::Product { parameter, is_transposed, x, y } = pass.work {
                 let product = Product { place: weights, height: y.width, depth: x.width };
                 weights = (weights + product.weight_bytes(units, element)).next_multiple_of(SHARED_APART);
-                tiles = tiles.max(product.tile_bytes(units, element));
                 products.push((parameter, is_transposed, product));
             }
         }
     }
-    path.shared_bytes = weights + tiles;
-    if products.is_empty() || path.shared_bytes > shared {
-        return None;
-    }
+    let (tile_rows, shared_bytes) = TILES.into_iter().find_map(|rows| {
+        let tiles = products.iter().map(|(.., product)| product.tile_bytes(units, shape, rows)).max()?;
+        (weights + tiles <= shape.shared_bytes).then_some((rows, weights + tiles))
+    })?;
+    path.shared_bytes = shared_bytes;
     let mut rest = products.iter();
     for (kind, passes) in kinds.iter().enumerate() {
         let slots = match declaration.functions[kind].children {
@@ -198,12 +220,13 @@ pub fn emit_path(
     // The next step is on its way while one runs.
     let (first, number) = if is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
     let head = format!(
-        "#define THREADS {PATH_THREADS}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define MULTIPROCESSOR_BLOCKS 1\n\
-         #include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
+        "#define THREADS {PATH_THREADS}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
+         #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
          {{\n    return reinterpret_cast<T *>(memory + bytes);\n}}\n",
         units.all,
         units.own,
-        units.blocks()
+        units.blocks(),
+        u8::from(shape.has_tensor_cores())
     );
     let kernel = format!(
         "\nstruct {name}_parameters {{ Path path;{structs} }};\n\nKERNEL({name}, {name}_parameters) {{\n    \
@@ -240,27 +263,43 @@ impl Product {
         self.height / units.all * units.own
     }
 
-    fn padded(&self) -> usize {
-        self.depth.next_multiple_of(4)
+    fn own_elements(&self, units: Units) -> usize {
+        self.depth / units.all * units.own
+    }
+
+    /// The elements from a row of the weights or of the tile to the next.
+    fn pitch(&self, units: Units, element: Element) -> usize {
+        let chunk = CHUNK_BYTES / element.bytes();
+        (units.blocks() * self.own_elements(units)).next_multiple_of(chunk) + chunk / 2
     }
 
     fn weight_bytes(&self, units: Units, element: Element) -> usize {
-        self.columns(units) * self.padded() * element.bytes()
+        self.columns(units) * self.pitch(units, element) * element.bytes()
+    }
+
+    /// The most parts that sums are added up of.
+    fn parts(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
+        let (chunk, pitch) = (CHUNK_BYTES / shape.element.bytes(), self.pitch(units, shape.element));
+        let padded = pitch - chunk / 2;
+        let warps = |most: usize| 1 << most.min(PATH_THREADS / 32).ilog2();
+        if shape.has_tensor_cores() {
+            return warps(padded / chunk);
+        }
+        let squares = rows / 8 * self.columns(units).div_ceil(4);
+        warps(padded.div_ceil(128)).max((PATH_THREADS / squares.min(PATH_THREADS)).min(32))
     }
 
     /// The tile, the parts, the products of a span, and where threads share a row's units its own elements.
-    fn tile_bytes(&self, units: Units, element: Element) -> usize {
-        let warps = PATH_THREADS / 32;
-        let parts = warps.min(self.depth.div_ceil(128));
-        let parts = if parts.is_power_of_two() { parts } else { parts.next_power_of_two() / 2 };
-        let floats = TILE_ROWS * (self.padded() + parts * self.columns(units)) + SPAN * self.columns(units);
-        floats * size_of::<f32>() + SPAN * self.depth / units.all * units.own * element.bytes()
+    fn tile_bytes(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
+        let (bytes, columns) = (shape.element.bytes(), self.columns(units));
+        let elements = rows * self.pitch(units, shape.element) + SPAN * self.own_elements(units);
+        let floats = (rows * self.parts(units, shape, rows) + SPAN) * columns;
+        elements * bytes + floats * size_of::<f32>()
     }
 
     /// The packets of all blocks for a row.
     fn packets(&self, units: Units, element: Element) -> usize {
-        let own = self.depth / units.all * units.own;
-        units.blocks() * own.div_ceil(PACKET_ELEMENTS / element.bytes())
+        units.blocks() * self.own_elements(units).div_ceil(PACKET_ELEMENTS / element.bytes())
     }
 }
 
@@ -279,7 +318,7 @@ fn emit_product(text: &mut Text, product: &Product, x: Place, y: Place, number: 
     let (from, to, class) = (first(x), first(y), product.class());
     let packets = packets(text, product, number, of_kind);
     text.line(&format!(
-        "{class}::multiply(memory_at<Element>(memory, {}), memory_at<float>(memory, {tile}), {from}, {to}, {packets}, \
+        "{class}::multiply(memory_at<Element>(memory, {}), memory_at<Element>(memory, {tile}), {from}, {to}, {packets}, \
          {count}, epoch);",
         product.place
     ));
@@ -314,7 +353,7 @@ impl<'a> Around<'a> {
     fn emit(&self, text: &mut Text, product: &Product, number: usize, tile: usize, units: Units) {
         let (class, packets) = (product.class(), packets(text, product, number, "at.row_of_kind"));
         text.line(&format!("Packet<Element> *const packets_{number} = {packets};"));
-        let tile = format!("memory_at<float>(memory, {tile})");
+        let tile = format!("memory_at<Element>(memory, {tile})");
         if units.own <= MOST_OF_THREAD {
             text.line("for_rows(at.row_count, [&](unsigned in_range) {");
             text.numbers(false);

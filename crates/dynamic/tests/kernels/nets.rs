@@ -74,6 +74,9 @@ fn tree_lstms_emulated_as_the_oracle() {
             let made = Net::new(&net, Device::Host, options).unwrap();
             assert!(made.configuration().starts_with("persistent on "), "{}", made.configuration());
             check(&case, number, options);
+            if element == Element::Float {
+                check(&case, number, Options { tf32: true, ..options });
+            }
         }
     }
 }
