@@ -1,5 +1,5 @@
-"""The LSTM one way and both ways, recursive nets, time-delay nets and DagGRU in plain PyTorch, as fast as we could write
-them: what vertex nets are compared with. tree_baselines.py has the Tree-LSTM's.
+"""The LSTM one way and both ways, recursive nets, time-delay nets and DagGRU in plain PyTorch, as fast as we could
+write them: what vertex nets are compared with. tree_baselines.py has the Tree-LSTM's.
 
 E, eager, computes the vertices of one level of all graphs together. C is E with the function of a level compiled by
 `torch.compile(dynamic=True)`. Indices are prepared, and what needs no child is one product before the first level.
@@ -9,9 +9,9 @@ E, eager, computes the vertices of one level of all graphs together. C is E with
   CPU, one direction comes after the other. nn.LSTM is torch.nn.LSTM on the same packed rows, on a GPU cuDNN's.
 - Levels of recursive nets are kept as the Tree-LSTM's are. "complete" knows beforehand that all trees are complete, and
   reads children as a view, without an index.
-- In a time-delay net, only the next level reads a level, so no state is copied for later (the Tree-LSTM's "chunked" form,
-  on a GPU too). "padded" has no index either: places of all sentences, the longest first, are a block [places,
-  sentences], whose children are two slices of the block below. It computes places behind the ends of sentences too.
+- In a time-delay net, only the next level reads a level: the Tree-LSTM's "chunked" form then copies no state for later,
+  and serves a GPU too. In "padded", a level is a block [places, sentences], the longest sentence first: children are
+  neighbours in the block below, without an index, and places behind a sentence's end are computed too.
 - A vertex of DagGRU hands on what its parents sum, mapper(h) behind gate(h): so both are computed for each vertex that
   has a parent, not for each edge. Each level's rows are appended to those of all below.
 """
@@ -36,7 +36,7 @@ class Sequences:
 
     widths: torch.Tensor  # [length of the longest] the rows of each place, on the CPU
     order: torch.Tensor  # [directions rows] the word of each row
-    row: torch.Tensor  # [directions words] the rows of each word
+    row: torch.Tensor  # [directions words] the rows of each word, one for each direction
 
 
 def prepare_sequences(lengths, ids, device, directions=1):
@@ -82,11 +82,11 @@ def lstm(model, batch, x, level=lstm_level):
     words, widths = x.index_select(0, batch.order), batch.widths.tolist()
     directions = [(of_x, of_h, bias + other) for of_x, of_h, bias, other in model.lstm.all_weights]
     if x.is_cuda and len(directions) == 2:
-        of_x, of_h, bias = map(torch.stack, zip(*directions))
+        of_x, of_h, bias = map(torch.stack, zip(*directions, strict=True))
         h = lstm_levels(words.view(2, -1, x.shape[1]), widths, level, of_x, of_h, bias[:, None]).flatten(0, 1)
     else:
         parts = words.chunk(len(directions))
-        h = joined([lstm_levels(part, widths, level, *one) for part, one in zip(parts, directions)])
+        h = joined([lstm_levels(part, widths, level, *one) for part, one in zip(parts, directions, strict=True)])
     return h.index_select(0, batch.row)
 
 
@@ -166,30 +166,29 @@ def rvnn_vertex(model, row, children):
 
 
 @dataclass
-class Padded:
-    """Sentences, the longest first, as blocks [places, sentences] of rows, a block for each level."""
+class Blocks:
+    """Levels as blocks [places, sentences] of rows, the longest sentence first."""
 
     widths: list  # the sentences of each level
     words: torch.Tensor  # [rows of level 0] the word of each row; padding reads word 0
     row: torch.Tensor  # [vertices]
 
 
-def prepare_padded(lengths, ids, device):
+def prepare_blocks(lengths, ids, device):
     counts = lengths[ids]
     most = int(counts.max())
     longest = counts.argsort(descending=True, stable=True)
     column, levels = inverse(longest), torch.arange(most)
     widths = (counts > levels[:, None]).sum(1)
     first = starts(widths * (most - levels))
-    # [graphs, levels, places]
-    is_there = (levels[:, None] + levels) < counts[:, None, None]
+    is_there = (levels[:, None] + levels) < counts[:, None, None]  # [sentences, levels, places]
     row = (first[:, None] + widths[:, None] * levels + column[:, None, None])[is_there]
     words = torch.where(levels[:, None] < counts[longest], starts(counts)[longest] + levels[:, None], 0)
-    return Padded(widths.tolist(), words.view(-1).to(device), row.to(device))
+    return Blocks(widths.tolist(), words.view(-1).to(device), row.to(device))
 
 
 def padded(batch, x, leaf, cell):
-    """leaf(x) returns the states of words, and cell(*states) those of vertices, from their two children's side by side."""
+    """leaf(x) returns the states of words, and cell(*states) those of vertices, from both children's side by side."""
     states = leaf(x.index_select(0, batch.words))
     done, places = [states[0]], len(batch.widths)
     for below, width in zip(batch.widths, batch.widths[1:]):
@@ -213,7 +212,7 @@ def time_delay_rivals(pyramids, device, forward, level, forward_padded):
     lengths = (2 * pyramids.counts).double().sqrt().long()  # n words have n (n + 1) / 2 vertices
     return [
         *eager_and_compiled(pyramids, device, forward, level, form=chunked),
-        Method("padded", functools.partial(prepare_padded, lengths, device=device), forward_padded),
+        Method("padded", functools.partial(prepare_blocks, lengths, device=device), forward_padded),
     ]
 
 

@@ -23,7 +23,7 @@ PYRAMIDS, WORDS = 2048, (5, 20)
 
 
 class Structures(NamedTuple):
-    """Graphs one behind the other. Vertices are numbered within their graph. Rows and kinds are those of ucudnn.Graphs."""
+    """Graphs one behind the other. Vertices are numbered within their graph. Rows and kinds are ucudnn.Graphs's."""
 
     first: torch.Tensor  # [graphs + 1] int64: each graph's first vertex among all, and the number of all
     children: torch.Tensor  # [vertices, slots] int32: the children's numbers in the graph; -1 alone at a leaf
@@ -36,7 +36,7 @@ class Structures(NamedTuple):
         return self.first.diff()
 
     def heights(self):
-        """[vertices] The longest way down to a leaf, in edges: 0 at a leaf. Children come before their parents."""
+        """[vertices] The longest way down to a leaf, in edges: 0 at a leaf. Children's numbers are below parents'."""
         found = []
         for first, end in itertools.pairwise(self.first.tolist()):
             for children in self.children[first:end].tolist():
@@ -44,7 +44,7 @@ class Structures(NamedTuple):
         return torch.tensor(found)
 
     def graph(self, number):
-        """The children of each vertex of a graph, its row of x (-1 for none), and its kind."""
+        """The children of each vertex of a graph, its row of x (-1 for none), and its kind if vertices have kinds."""
         own = slice(*self.first[number : number + 2].tolist())
         children = self.children[own].tolist()
         if self.rows is None:
@@ -76,8 +76,8 @@ def random_chains(count=SENTENCES, seed=SEED):
 
 
 def both_ways(chains):
-    """For each word two vertices: 2 t has the word before as its child, 2 t + 1 the word behind. Both pull row t. Kinds:
-    0 and 2 are the first vertices from the left and from the right, 1 and 3 the others."""
+    """Two vertices for each word t, which pull row t. The child of 2 t is the word before's, 2 t - 2; the child of
+    2 t + 1 is the word behind's, 2 t + 3. Kinds: 0 begins from the left and 2 from the right; 1 and 3 go on."""
     graphs = []
     for count in chains.counts.tolist():
         graph = [[vertex + step] for vertex in range(0, 2 * count, 2) for step in (-2, 3)]
@@ -125,19 +125,24 @@ def recursion(structures, ids, x, vertex):
     """The first state of all vertices of the graphs `ids`, one vertex at a time: vertex(row, children) returns a
     vertex's states. `children` are those of its children, and `row` is its row of x. Where vertices have kinds,
     vertex(row, children, kind) does."""
-    found, base, x = [], 0, x.unbind()
+    found, base = [], 0
     for graph in ids:
         children, rows, kinds = structures.graph(graph)
-
-        @functools.cache
-        def states(number):
-            row = x[base + rows[number]] if rows[number] >= 0 else None  # noqa: B023
-            of_children = [states(child) for child in children[number] if child >= 0]  # noqa: B023
-            return vertex(row, of_children, *kinds[number : number + 1])  # noqa: B023
-
-        found += [states(number)[0] for number in range(len(children))]
-        base += max(rows) + 1
+        count = max(rows) + 1
+        found += first_states(children, rows, kinds, x[base : base + count].unbind(), vertex)
+        base += count
     return torch.stack(found)
+
+
+def first_states(children, rows, kinds, x, vertex):
+    """Of all vertices of a graph. Children may have greater numbers than their parents."""
+
+    @functools.cache
+    def states(number):
+        row = x[rows[number]] if rows[number] >= 0 else None
+        return vertex(row, [states(child) for child in children[number] if child >= 0], *kinds[number : number + 1])
+
+    return [states(number)[0] for number in range(len(children))]
 
 
 def main():

@@ -171,7 +171,7 @@ def joined(parts):
 
 def chunked(batch, x, leaf, level):
     """leaf(x) returns the states of leaves, and level(*states, gather) those of a level. `gather` are the places of its
-    children in the states, left and right in turns. Several parents of a vertex are in one level."""
+    children in the states, left and right in turns. A vertex may have several parents, all in one level."""
     states = leaf(x.index_select(0, batch.leaf_order))
     done = [states[0]]
     waiting = [[] for _ in range(len(batch.chunks) + 1)]

@@ -61,10 +61,13 @@ template <typename Each> __device__ __forceinline__ void for_rows(int count, Eac
 
 constexpr int quotient_up(int number, int by) { return (number + by - 1) / by; }
 
-// The largest power of two that is at most `most`, and at most WARPS.
+// The most warps among which the depth of a product is shared out: their sums take shared memory.
+#define MOST_PARTS 8
+
+// The largest power of two that is at most `most`, for so many warps.
 constexpr int warps_of(int most) {
     int warps = 1;
-    while (2 * warps <= WARPS && 2 * warps <= most) warps *= 2;
+    while (2 * warps <= WARPS && 2 * warps <= MOST_PARTS && 2 * warps <= most) warps *= 2;
     return warps;
 }
 
@@ -106,7 +109,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // Of more rows: a thread has a square of 8 rows and 4 columns, and threads with the same one share out the depth.
     static constexpr int SQUARE_ROWS = PATH_ROWS / 8, SQUARE_COLUMNS = quotient_up(COLUMNS, 4);
     static constexpr int SQUARES = SQUARE_ROWS * SQUARE_COLUMNS, SQUARE_THREADS = lesser(SQUARES, THREADS);
-    static constexpr int SHARERS = lesser(THREADS / SQUARE_THREADS, 32);
+    static constexpr int SHARERS = lesser(THREADS / SQUARE_THREADS, 256 / PATH_ROWS);
     // The most parts of a sum.
     static constexpr int PARTS = BY_TENSOR_CORES ? CHUNK_WARPS : FEW_PARTS > SHARERS ? FEW_PARTS : SHARERS;
 
@@ -181,7 +184,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             barrier(); // the tile is there
             float *const to = products(tile) + first * COLUMNS;
             if constexpr (BY_TENSOR_CORES) {
-                add_by_tensor_cores(weights, tile);
+                add_by_tensor_cores(weights, tile, count);
                 add_up<CHUNK_WARPS>(to, parts(tile), count);
             } else if (PATH_ROWS == FEW || count <= FEW) {
                 add_few(weights, tile, count);
@@ -342,7 +345,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     }
 
     // A warp's chunks of the sums of its tiles.
-    __device__ static __forceinline__ void add_by_tensor_cores(const Element *weights, Element *tile) {
+    __device__ static __forceinline__ void add_by_tensor_cores(const Element *weights, Element *tile, int count) {
         constexpr int row_tiles = PATH_ROWS / 8;
         const int part = WARP % CHUNK_WARPS;
 #pragma unroll 1
@@ -354,6 +357,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
                 unsigned b[row_tiles][2];
 #pragma unroll
                 for (int j = 0; j < row_tiles; ++j) {
+                    if (j * 8 >= count) break;
 #pragma unroll
                     for (int i = 0; i < 2; ++i) b[j][i] = word(tile, j * 8 + LANE / 4, at + i * 4);
                 }
@@ -364,7 +368,9 @@ template <int HEIGHT, int DEPTH> class PathProduct {
 #pragma unroll
                     for (int i = 0; i < 4; ++i) a[i] = word(weights, min(column + i % 2 * 8, COLUMNS - 1), at + i / 2 * 4);
 #pragma unroll
-                    for (int j = 0; j < row_tiles; ++j) warp_mma(sums[number][j], a, b[j]);
+                    for (int j = 0; j < row_tiles; ++j) {
+                        if (j * 8 < count) warp_mma(sums[number][j], a, b[j]);
+                    }
                 }
             }
 #pragma unroll
@@ -373,7 +379,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
                 for (int i = 0; i < row_tiles * 4; ++i) {
                     const int column = (first + number * TILE_WARPS) * 16 + LANE / 4 + i / 2 % 2 * 8;
                     const int row = i / 4 * 8 + LANE % 4 * 2 + i % 2;
-                    if (column < COLUMNS) {
+                    if (row < count && column < COLUMNS) {
                         parts(tile)[(part * PATH_ROWS + row) * COLUMNS + column] = sums[number][i / 4][i % 4];
                     }
                 }

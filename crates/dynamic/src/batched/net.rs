@@ -141,7 +141,9 @@ pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec
 fn shape(options: Options, is_backward: bool, groups: usize, limits: [usize; 2]) -> PathShape {
     let Options { element, tf32, .. } = options;
     let [multiprocessors, shared_bytes] = limits;
-    PathShape { is_backward, groups, element, tf32, multiprocessors, shared_bytes }
+    let knob = |name: &str, or: usize| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or);
+    let (threads, tile_rows) = (knob("KNOB_THREADS", 256), knob("KNOB_ROWS", 32));
+    PathShape { is_backward, groups, threads, tile_rows, element, tf32, multiprocessors, shared_bytes }
 }
 
 impl Net {

@@ -7,7 +7,7 @@ use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 use vertex::passes::Extent;
 
-use crate::emit::{self, MOST_POINTERS, PATH_THREADS};
+use crate::emit::{self, MOST_POINTERS};
 use crate::memory::APART;
 
 /// A loaded kernel for the path of all kinds one way.
@@ -35,17 +35,17 @@ impl Path {
         let text = |error: gpu::jit::Error| error.to_string();
         let module = device.load(&emitted.source).map_err(text)?;
         let function = module.function(&CString::new(emitted.name).expect("names have no zeros")).map_err(text)?;
-        let shared_bytes = emitted.shared_bytes as u32;
+        let (threads, shared_bytes) = (emitted.threads as u32, emitted.shared_bytes as u32);
         function.allow_shared(shared_bytes).map_err(text)?;
         let multiprocessors = device.multiprocessors(device.ordinal()).unwrap_or(0);
-        let resident = function.resident_blocks(PATH_THREADS as u32, shared_bytes).map_err(text)? as usize;
+        let resident = function.resident_blocks(threads, shared_bytes).map_err(text)? as usize;
         let blocks = emitted.blocks * emitted.groups;
         if resident * multiprocessors < blocks {
             return Err(format!("{blocks} blocks, and the device holds {resident} on each multiprocessor"));
         }
         let launch = Launch {
             grid: [emitted.blocks as u32, emitted.groups as u32, 1],
-            block: [PATH_THREADS as u32, 1, 1],
+            block: [threads, 1, 1],
             shared_bytes,
             cooperative: true,
             is_uncaptured: true,

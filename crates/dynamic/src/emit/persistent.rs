@@ -13,11 +13,11 @@ use super::fused::{readers, stores};
 use super::rows::{self, Line, Spans, cut_to, pieces};
 use super::{MOST_POINTERS, Pointer, Text, is_in_float, reductions};
 
-/// The threads of a block.
-pub const PATH_THREADS: usize = 256;
-
-/// The rows of a tile: the first number that fits.
+/// The rows that a tile may have.
 const TILES: [usize; 3] = [32, 16, 8];
+
+/// The most warps among which the depth of a product is shared out. Twin of the number in `kernels/dynamic/persistent.cuh`.
+const MOST_PARTS: usize = 8;
 
 /// What tensor cores multiply at once. Twin of the number in `kernels/dynamic/persistent.cuh`.
 const CHUNK_BYTES: usize = 32;
@@ -46,6 +46,8 @@ pub struct Path {
     pub groups: usize,
     /// The blocks of a group. Those of all groups run at once.
     pub blocks: usize,
+    /// The threads of a block.
+    pub threads: usize,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: usize,
     /// The pointers behind the steps and the epochs, each of a kind.
@@ -89,6 +91,10 @@ pub struct PathShape {
     pub is_backward: bool,
     /// The groups of blocks.
     pub groups: usize,
+    /// The threads of a block.
+    pub threads: usize,
+    /// The most rows of a tile.
+    pub tile_rows: usize,
     /// The type of tensors.
     pub element: Element,
     /// Floats may be rounded to TF32.
@@ -115,6 +121,7 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
         name,
         groups,
         blocks: units.blocks(),
+        threads: shape.threads,
         shared_bytes: 0,
         pointers: vec![],
         published: vec![],
@@ -131,7 +138,7 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
             }
         }
     }
-    let (tile_rows, shared_bytes) = TILES.into_iter().find_map(|rows| {
+    let (tile_rows, shared_bytes) = TILES.into_iter().filter(|rows| *rows <= shape.tile_rows).find_map(|rows| {
         let tiles = products.iter().map(|(.., product)| product.tile_bytes(units, shape, rows)).max()?;
         (weights + tiles <= shape.shared_bytes).then_some((rows, weights + tiles))
     })?;
@@ -220,9 +227,10 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
     // The next step is on its way while one runs.
     let (first, number) = if is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
     let head = format!(
-        "#define THREADS {PATH_THREADS}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
+        "#define THREADS {}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
          #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
          {{\n    return reinterpret_cast<T *>(memory + bytes);\n}}\n",
+        shape.threads,
         units.all,
         units.own,
         units.blocks(),
@@ -281,12 +289,12 @@ impl Product {
     fn parts(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
         let (chunk, pitch) = (CHUNK_BYTES / shape.element.bytes(), self.pitch(units, shape.element));
         let padded = pitch - chunk / 2;
-        let warps = |most: usize| 1 << most.min(PATH_THREADS / 32).ilog2();
+        let warps = |most: usize| 1 << most.min(MOST_PARTS).min(shape.threads / 32).ilog2();
         if shape.has_tensor_cores() {
             return warps(padded / chunk);
         }
         let squares = rows / 8 * self.columns(units).div_ceil(4);
-        warps(padded.div_ceil(128)).max((PATH_THREADS / squares.min(PATH_THREADS)).min(32))
+        warps(padded.div_ceil(128)).max((shape.threads / squares.min(shape.threads)).min(256 / rows))
     }
 
     /// The tile, the parts, the products of a span, and where threads share a row's units its own elements.

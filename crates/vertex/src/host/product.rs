@@ -81,6 +81,9 @@ impl<C: Real> Target<C> {
 /// Up to this number of rows the loops here are faster than the `gemm` crate, which first packs the whole matrix.
 const FEW: usize = 48;
 
+/// The most rows that one sum adds up: a longer one would round each product to the size of the whole.
+const MOST_SUMMED: usize = 128;
+
 /// Multiplications that are worth another thread: some 100 µs. Waking it takes a few, but where another library's
 /// threads spin, as OpenMP's do for milliseconds behind their own work, it may wait for the processor.
 const WORTH_A_THREAD: usize = 1 << 22;
@@ -150,15 +153,17 @@ pub(super) fn accumulate<C: Real>(threads: usize, y: Rows<C>, x: Rows<C>, matrix
         if x.count <= FEW {
             return Arch::new().dispatch(Outer { y, x, target, first, end, adds });
         }
-        // SAFETY: rows of P, within its borrow, that no other thread writes; y and x are read, and in range.
-        unsafe {
-            gemm(
-                [end - first, columns, x.count],
-                (target.row(first), [columns, 1]),
-                (y.numbers.as_ptr().add(first), [1, y.stride]),
-                (x.numbers.as_ptr(), [x.stride, 1]),
-                adds,
-            );
+        for part in (0..x.count).step_by(MOST_SUMMED) {
+            // SAFETY: rows of P, within its borrow, that no other thread writes; y and x are read, and in range.
+            unsafe {
+                gemm(
+                    [end - first, columns, MOST_SUMMED.min(x.count - part)],
+                    (target.row(first), [columns, 1]),
+                    (y.numbers.as_ptr().add(part * y.stride + first), [1, y.stride]),
+                    (x.numbers.as_ptr().add(part * x.stride), [x.stride, 1]),
+                    adds || part > 0,
+                );
+            }
         }
     };
     share(threads, 0, rows, least, &work);
