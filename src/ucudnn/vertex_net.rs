@@ -634,7 +634,7 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
         let policy = if net.is_static() { Policy::Height } else { Policy::of(net.net()) };
         let mut made = Batch::new(net.maxima, net.net(), policy).map_err(refused)?;
         if let Runs::OnDevice(its) = &net.runs {
-            made.deal_to(its.groups()).map_err(refused)?;
+            made.deal_to(its.most_groups()).map_err(refused)?;
         }
         let _entered = net.enter()?;
         let on_device = match &net.runs {
@@ -692,12 +692,13 @@ pub unsafe extern "C" fn ucudnnSetGraphBatch(
         let mut set = batch.batch.lock();
         let Batches { batch: on_host, on_device } = &mut *set;
         on_host.set(batch.net.net(), &graphs, ids).map_err(bad)?;
-        let kinds = batch.net.net().declaration().functions.len();
-        if on_device.as_mut().is_none_or(|on_device| on_device.set(on_host, kinds, stream)) {
-            Ok(())
-        } else {
-            Err(Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, "the batch was not copied to the device"))
+        let (Runs::OnDevice(net), Some(on_device)) = (&batch.net.runs, on_device) else { return Ok(()) };
+        let groups = on_device.choose(net, on_host);
+        if on_host.groups() != groups {
+            on_host.deal_to(groups).and_then(|()| on_host.set(net.net(), &graphs, ids)).map_err(bad)?;
         }
+        let not_copied = || Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, "the batch was not copied to the device");
+        on_device.set(net, on_host, stream).then_some(()).ok_or_else(not_copied)
     })
 }
 

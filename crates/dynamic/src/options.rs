@@ -23,7 +23,7 @@ pub struct Options {
 /// The executor of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
-    /// The persistent one for batches of narrow levels, and the batched one for others.
+    /// For each batch the one that takes the least time, by a model.
     Auto,
     /// Launches for each level and kind.
     Batched,
@@ -44,11 +44,4 @@ pub enum Without {
     Fusion,
     /// Eager and lazy products are computed level by level (Cavs, section 3.4). A static net has them for whole batches.
     Batching,
-}
-
-impl Executor {
-    /// The groups of blocks of a path in one launch.
-    pub(crate) fn groups(self) -> usize {
-        if let Self::Persistent { groups } = self { groups } else { 1 }
-    }
 }

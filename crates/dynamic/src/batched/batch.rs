@@ -8,7 +8,6 @@ use vertex::function::MOST_FUNCTIONS;
 
 use super::net::Net;
 use crate::emit::GraphArray;
-use crate::options::Executor;
 
 const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
 
@@ -88,6 +87,18 @@ impl Script {
     }
 }
 
+/// A path that runs in one launch.
+pub struct InOneLaunch {
+    /// The net's configuration of it.
+    pub configuration: usize,
+    /// The steps of all groups.
+    pub steps: *const c_void,
+    /// The numbers of each group's.
+    pub of_group: usize,
+    /// The memory of the blocks' packets.
+    pub exchange: *mut c_void,
+}
+
 /// The arrays of a batch on the device, with room for a net's maxima.
 pub struct DeviceBatch {
     device: Device,
@@ -105,9 +116,11 @@ pub struct DeviceBatch {
     steps: Option<(usize, usize)>,
     /// The memory of these blocks' packets.
     exchange: Option<Buffer>,
-    /// The path of this batch runs in one launch. All batches that a static one is set to run as the first one does.
-    is_persistent: bool,
-    executor: Executor,
+    /// The configuration of the path, if it runs in one launch. All batches that a static one is set to run as the first one
+    /// does.
+    chosen: Option<usize>,
+    /// The configuration whose packets lie in the exchange.
+    exchanged: Option<usize>,
     /// The first number of the first array.
     first: usize,
     /// Of a static batch: the rows and edges of each level and kind when it was set first.
@@ -135,7 +148,7 @@ impl DeviceBatch {
             let most = maxima.levels.saturating_mul(kinds).min(maxima.vertices);
             let of_group = most.checked_mul(OF_STEP)?.checked_add(2)?;
             steps = Some((count, of_group));
-            count = of_group.checked_mul(net.groups())?.checked_add(count)?;
+            count = of_group.checked_mul(net.most_groups())?.checked_add(count)?;
         }
         let first = count;
         let mut places = [0; ARRAYS];
@@ -153,8 +166,8 @@ impl DeviceBatch {
             script,
             steps,
             exchange,
-            is_persistent: false,
-            executor: net.executor(),
+            chosen: None,
+            exchanged: None,
             first,
             expected: vec![],
             of_kinds: [(0, 0); MOST_FUNCTIONS],
@@ -162,12 +175,22 @@ impl DeviceBatch {
         })
     }
 
-    /// Copies a batch of a net with `kinds` functions, in the stream's order. Waits for the last copy alone. Returns
-    /// whether the copy was queued.
-    pub fn set(&mut self, batch: &Batch, kinds: usize, stream: Stream) -> bool {
-        if !self.copied.wait() {
+    /// Chooses how the path of this batch runs, and loads what it needs. Returns the number of groups that the graphs must
+    /// be dealt to.
+    pub fn choose(&mut self, net: &Net, batch: &Batch) -> usize {
+        if self.expected.is_empty() {
+            self.chosen = self.exchange.as_ref().and_then(|_| net.choose(batch));
+        }
+        self.chosen.map_or(1, |number| net.configurations[number])
+    }
+
+    /// Copies a batch of the net, for which [`Self::choose`] was called, in the stream's order. Waits for the last copy
+    /// alone. Returns whether the copy was queued.
+    pub fn set(&mut self, net: &Net, batch: &Batch, stream: Stream) -> bool {
+        if !self.copied.wait() || !self.clear_exchange(net, &batch.maxima(), stream) {
             return false;
         }
+        let kinds = net.kinds();
         let arrays = batch.arrays();
         let is_fixed = self.script.is_some();
         let (numbers, end) = (self.pinned.numbers(), self.first);
@@ -225,13 +248,6 @@ impl DeviceBatch {
             let (rows, edges) = batch.of_kind(kind);
             (*of_kind, first) = (first, (first.0 + rows, first.1 + edges));
         }
-        if self.script.is_none() || self.expected.is_empty() {
-            self.is_persistent = match self.executor {
-                Executor::Auto => is_narrow(batch),
-                Executor::Batched => false,
-                Executor::Persistent { .. } => true,
-            };
-        }
         if let Some(script) = self.script {
             if self.expected.is_empty() {
                 self.expected.resize(script.levels * script.kinds, [0; 2]);
@@ -258,6 +274,16 @@ impl DeviceBatch {
         let is_sent = unsafe { self.pinned.send(self.memory.data(), count, stream) };
         self.copied.launched(self.device, stream);
         is_sent
+    }
+
+    /// Clears the exchange if another configuration's packets lie there: their epochs mean nothing to this one. Returns
+    /// false if that failed.
+    fn clear_exchange(&mut self, net: &Net, maxima: &Maxima, stream: Stream) -> bool {
+        let (Some(chosen), Some(exchange)) = (self.chosen, &self.exchange) else { return true };
+        let before = self.exchanged.replace(chosen);
+        // SAFETY: the memory is as long, and launches before this one on the stream have ended with it.
+        let clear = || unsafe { net.library.fill_zeros(stream, exchange.data(), net.exchange_bytes(maxima)) };
+        before.is_none_or(|before| before == chosen || clear().is_ok())
     }
 
     fn write(&mut self, script: Script, batch: &Batch) {
@@ -302,12 +328,11 @@ impl DeviceBatch {
         Range { rows: row_list, edges: edge_list, ..Range::first(rows, edges) }
     }
 
-    /// The steps of the path, the numbers of each group's, and the memory of its blocks' packets, if the path runs in one
-    /// launch.
-    pub fn path(&self) -> Option<(*const c_void, usize, *mut c_void)> {
-        let exchange = self.exchange.as_ref().filter(|_| self.is_persistent)?;
+    /// The path in one launch, if it runs so.
+    pub fn path(&self) -> Option<InOneLaunch> {
+        let (configuration, exchange) = (self.chosen?, self.exchange.as_ref()?.data());
         let (first, of_group) = self.steps?;
-        Some((self.number(first), of_group, exchange.data()))
+        Some(InOneLaunch { configuration, steps: self.number(first), of_group, exchange })
     }
 
     /// The range in a static batch's script of the rows of the inputs; null for another batch.
@@ -331,16 +356,6 @@ impl DeviceBatch {
     pub fn level_in_script(&self, level: usize, kind: usize) -> *const c_void {
         self.script.map_or(std::ptr::null(), |script| self.number(script.of_level(level, kind) * OF_RANGE))
     }
-}
-
-/// The most rows of a level, on average, for which one launch for all levels is faster than launches for each: on an
-/// H100, Tree-LSTMs (H = 256) with 9 rows a level took 0.68 to 0.81 times as long by it, and with 29 rows 1.16 to 1.28.
-const MOST_ROWS_OF_PATH: usize = 16;
-
-/// The levels behind the first one are narrow.
-fn is_narrow(batch: &Batch) -> bool {
-    let behind = || batch.blocks().iter().filter(|block| block.level > 0);
-    behind().map(|block| block.rows).sum::<usize>() <= MOST_ROWS_OF_PATH * behind().count()
 }
 
 /// Memory of zeros.

@@ -1,6 +1,7 @@
 //! The batched executor: launches for each level and kind.
 
 mod batch;
+mod choice;
 mod library;
 mod net;
 mod path;

@@ -15,7 +15,7 @@ use vertex::stages::Way;
 
 use super::library::Library;
 use super::path::{Path, Place};
-use crate::emit::{GraphArray, Kernel, Kernels, MOST_POINTERS, PathShape, Pointer, emit, emit_path};
+use crate::emit::{self, GraphArray, Kernel, Kernels, MOST_POINTERS, PathShape, Pointer, emit, emit_path};
 use crate::memory::{Bytes, Layout, Sizes};
 use crate::options::{Executor, Options, Without};
 use crate::report::{self, Made};
@@ -50,6 +50,8 @@ pub struct Net {
     down: Option<OneWay>,
     pub(super) library: Arc<Library>,
     executor: Executor,
+    /// The configurations of the path in one launch: the number of groups.
+    pub(super) configurations: Vec<usize>,
     /// `None` on the host.
     pub(super) recorder: Option<Recorder>,
 }
@@ -77,11 +79,17 @@ pub(super) struct OneWay {
     pub kernels: Vec<[Vec<Launched>; 3]>,
     /// The outputs that each kind pushes, or the inputs whose gradients it makes: a bit each.
     pub results: Vec<u64>,
-    /// The path in one launch.
-    pub path: Option<Path>,
+    /// The path in one launch, by each of the net's configurations; `None` where units depend on each other, or the
+    /// weights do not fit.
+    pub paths: Vec<Option<Path>>,
 }
 
 impl OneWay {
+    /// The path by a configuration.
+    pub fn path(&self, configuration: usize) -> Option<&Path> {
+        self.paths.get(configuration)?.as_ref()
+    }
+
     /// The kernels of all passes.
     fn launched(&self) -> impl Iterator<Item = &Launched> {
         self.kernels.iter().flatten().flatten()
@@ -129,21 +137,28 @@ pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec
     let plans = Plans::new(net, options.is_training, options.without);
     let element = options.element;
     let emitted = emit(&[&plans.forward, &plans.backward], &net.declaration().parameters, element);
-    let ways = [("path_forward", false, &plans.forward), ("path_backward", true, &plans.backward)];
-    let paths = ways.into_iter().filter_map(|(name, is_backward, kinds)| {
-        let shape = shape(options, is_backward, options.executor.groups(), limits);
-        emit_path(name, &shape, kinds, net.declaration()).map(|path| path.source)
-    });
+    let ways = [(Way::Forward, &plans.forward), (Way::Backward, &plans.backward)];
+    let configurations = options.executor.groups();
+    let all = ways.into_iter().flat_map(|way| configurations.iter().map(move |groups| (way, *groups)));
+    let paths =
+        all.filter_map(|((way, kinds), groups)| path(net, options, way, kinds, groups, limits).map(|path| path.source));
     [emitted.source, Library::source(element)].into_iter().chain(paths).collect()
 }
 
-/// How the kernel of a path is made. `limits` are the device's multiprocessors, and the bytes of shared memory of a block.
-fn shape(options: Options, is_backward: bool, groups: usize, limits: [usize; 2]) -> PathShape {
-    let Options { element, tf32, .. } = options;
-    let [multiprocessors, shared_bytes] = limits;
-    let knob = |name: &str, or: usize| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or);
-    let (threads, tile_rows) = (knob("KNOB_THREADS", 256), knob("KNOB_ROWS", 32));
-    PathShape { is_backward, groups, threads, tile_rows, element, tf32, multiprocessors, shared_bytes }
+/// The kernel of the path one way, in so many groups. `limits` are the device's multiprocessors, and the bytes of shared
+/// memory of a block.
+fn path(
+    net: &function::Net,
+    options: Options,
+    way: Way,
+    kinds: &[Passes],
+    groups: usize,
+    limits: [usize; 2],
+) -> Option<emit::Path> {
+    let (Options { element, tf32, .. }, [multiprocessors, shared_bytes]) = (options, limits);
+    let (name, is_backward) = if way == Way::Forward { ("path_forward", false) } else { ("path_backward", true) };
+    let shape = PathShape { is_backward, groups, element, tf32, multiprocessors, shared_bytes };
+    emit_path(name, &shape, kinds, net.declaration())
 }
 
 impl Net {
@@ -208,19 +223,18 @@ impl Net {
         let mut next = || ways.next().expect("two ways").map_err(failed);
         let (of_forward, of_backward) = (next()?, next()?);
         let library = library(element).map_err(failed)?;
-        let path = |name, is_backward, kinds: &[Passes]| match executor {
-            Executor::Batched => None,
-            Executor::Auto | Executor::Persistent { .. } => {
-                let ordinal = device.ordinal();
-                let limits = [device.multiprocessors(ordinal)?, device.shared_bytes(ordinal)?];
-                let shape = shape(options, is_backward, executor.groups(), limits);
-                let mut emitted = emit_path(name, &shape, kinds, net.declaration())?;
+        let ordinal = device.ordinal();
+        let limits = device.multiprocessors(ordinal).zip(device.shared_bytes(ordinal));
+        let paths = |way, kinds: &[Passes]| -> Vec<Option<Path>> {
+            let of_groups = |groups| {
+                let (multiprocessors, shared) = limits?;
+                let mut emitted = path(net, options, way, kinds, groups, [multiprocessors, shared])?;
                 emitted.source = change(emitted.source);
-                Path::load(device, emitted).inspect_err(|why| log::warn!("{name}: {why}; levels have launches")).ok()
-            }
+                Some(Path::new(emitted))
+            };
+            executor.groups().into_iter().map(of_groups).collect()
         };
-        let paths = [path("path_forward", false, &forward), path("path_backward", true, &backward)];
-        let [path_forward, path_backward] = paths;
+        let [path_forward, path_backward] = [paths(Way::Forward, &forward), paths(Way::Backward, &backward)];
         let made = Self {
             net: net.clone(),
             device,
@@ -229,17 +243,23 @@ impl Net {
             tf32,
             is_static,
             without,
-            up: OneWay { passes: forward, kernels: of_forward, results: pushed, path: path_forward },
+            up: OneWay { passes: forward, kernels: of_forward, results: pushed, paths: path_forward },
             down: is_training.then_some(OneWay {
                 passes: backward,
                 kernels: of_backward,
                 results: pulled,
-                path: path_backward,
+                paths: path_backward,
             }),
             library,
             executor,
+            configurations: executor.groups(),
             recorder: Recorder::new(device),
         };
+        if executor != Executor::Auto {
+            for number in 0..made.configurations.len() {
+                made.load(number);
+            }
+        }
         report::made(&Made {
             declaration: net.declaration(),
             options,
@@ -274,10 +294,20 @@ impl Net {
             Without::Fusion => ", without fusion",
             Without::Batching => ", without products of whole batches",
         };
-        let paths = self.ways().filter_map(|way| way.path.as_ref());
-        let blocks: Vec<_> = paths.map(|path| (path.emitted.groups * path.emitted.blocks).to_string()).collect();
-        let paths =
-            if blocks.is_empty() { String::new() } else { format!("persistent on {} blocks, ", blocks.join(" and ")) };
+        let mut groups = self.configurations.iter().enumerate().filter(|(number, _)| self.has_path(*number)).peekable();
+        let paths = match self.executor {
+            _ if groups.peek().is_none() => String::new(),
+            Executor::Auto => {
+                let groups: Vec<_> = groups.map(|(_, groups)| groups.to_string()).collect();
+                format!("persistent in groups ({}) or ", groups.join(", "))
+            }
+            Executor::Batched | Executor::Persistent { .. } => {
+                let blocks = self.ways().filter_map(|way| way.path(0));
+                let blocks: Vec<_> =
+                    blocks.map(|path| (path.emitted.groups * path.emitted.blocks).to_string()).collect();
+                format!("persistent on {} blocks, ", blocks.join(" and "))
+            }
+        };
         format!("{paths}batched, {fused} fused{is_static}{without}")
     }
 
@@ -288,7 +318,8 @@ impl Net {
         let mut arrays = shared.into_iter().fold(0, |arrays, array| arrays | 1 << array as u32);
         for way in self.ways() {
             let kernels = way.launched().flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
-            let of_paths = way.path.iter().flat_map(|path| path.emitted.pointers.iter().map(|(_, pointer)| *pointer));
+            let of_paths =
+                way.paths.iter().flatten().flat_map(|path| &path.emitted.pointers).map(|(_, pointer)| *pointer);
             for pointer in kernels.flat_map(|(kernel, _)| kernel.pointers.iter().copied()).chain(of_paths) {
                 if let Pointer::Graph(array) = pointer {
                     arrays |= 1 << array as u32;
@@ -335,9 +366,9 @@ impl Net {
         self.bytes(&extents, sizes)
     }
 
-    /// The groups that graphs of a batch are dealt to: see [`Batch::deal_to`].
-    pub fn groups(&self) -> usize {
-        self.executor.groups()
+    /// The most groups that graphs of a batch are dealt to: see [`Batch::deal_to`].
+    pub fn most_groups(&self) -> usize {
+        self.configurations.iter().copied().max().unwrap_or(1)
     }
 
     /// The executor of the path.
@@ -345,18 +376,31 @@ impl Net {
         self.executor
     }
 
+    /// Some way has a path by this configuration.
+    fn has_path(&self, configuration: usize) -> bool {
+        self.ways().any(|way| way.path(configuration).is_some())
+    }
+
+    /// Loads the kernels of a configuration. Returns whether there are some, and all of them can run.
+    pub(super) fn load(&self, configuration: usize) -> bool {
+        let mut paths = self.ways().filter_map(|way| way.path(configuration));
+        self.has_path(configuration) && paths.all(|path| path.load(self.device))
+    }
+
     /// The bytes that blocks share while a path runs, for batches within these maxima. 0 if none does.
     pub(super) fn exchange_bytes(&self, maxima: &Maxima) -> usize {
-        let bytes = self.exchange_of(Way::Backward, &Extent::most(maxima, &self.net)).end;
+        let most = Extent::most(maxima, &self.net);
+        let of_configuration = |number| self.exchange_of(number, Way::Backward, &most).end;
+        let bytes = (0..self.configurations.len()).map(of_configuration).max().unwrap_or(0);
         // Large batches have wide levels.
         if self.executor == Executor::Auto && bytes > MOST_EXCHANGED { 0 } else { bytes }
     }
 
     /// The part of these that a way has.
-    pub(super) fn exchange_of(&self, way: Way, most: &[Extent]) -> Place {
-        let up = self.up.path.as_ref().map_or_else(Place::default, |path| path.place(0, most));
-        match (way, &self.down) {
-            (Way::Backward, Some(OneWay { path: Some(path), .. })) => path.place(up.end, most),
+    pub(super) fn exchange_of(&self, configuration: usize, way: Way, most: &[Extent]) -> Place {
+        let up = self.up.path(configuration).map_or_else(Place::default, |path| path.place(0, most));
+        match (way, self.down.as_ref().and_then(|down| down.path(configuration))) {
+            (Way::Backward, Some(path)) => path.place(up.end, most),
             _ => up,
         }
     }
@@ -388,7 +432,7 @@ impl Net {
         let its = self.way(way);
         let mut grouped = [Extent::default(); MOST_FUNCTIONS];
         let mut extents = extents;
-        if self.groups() > 1 {
+        if self.most_groups() > 1 {
             // Groups are at different blocks at a time.
             for (to, extent) in grouped.iter_mut().zip(extents) {
                 *to = Extent { rows_of_block: extent.rows, edges_of_block: extent.edges, ..*extent };
@@ -413,11 +457,11 @@ impl Net {
         let functions =
             self.ways().flat_map(OneWay::launched).flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
         functions.for_each(|(_, function)| function.keep_loaded());
-        self.ways().filter_map(|way| way.path.as_ref()).for_each(Path::keep_loaded);
+        self.ways().flat_map(|way| way.paths.iter().flatten()).for_each(Path::keep_loaded);
     }
 
     /// The way up, and the way down if there is one.
-    fn ways(&self) -> impl Iterator<Item = &OneWay> {
+    pub(super) fn ways(&self) -> impl Iterator<Item = &OneWay> {
         [Some(&self.up), self.down.as_ref()].into_iter().flatten()
     }
 

@@ -1,7 +1,9 @@
 //! The path of a way in one launch: its kernel, and the memory in which its blocks publish.
 
 use std::ffi::{CString, c_void};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
@@ -10,12 +12,12 @@ use vertex::passes::Extent;
 use crate::emit::{self, MOST_POINTERS};
 use crate::memory::APART;
 
-/// A loaded kernel for the path of all kinds one way.
+/// A kernel for the path of all kinds one way.
 pub struct Path {
     /// The kernel's pointers and products.
     pub emitted: emit::Path,
-    function: Function,
-    launch: Launch,
+    /// `None` if it cannot run.
+    loaded: OnceLock<Option<(Function, Launch)>>,
     /// The device did not take a launch: it may hold fewer blocks at once than it says, as beside other programs.
     has_failed: AtomicBool,
 }
@@ -30,8 +32,29 @@ pub struct Place {
 }
 
 impl Path {
-    /// Loads the kernel. `Err` says why it cannot run.
-    pub fn load(device: Device, emitted: emit::Path) -> Result<Self, String> {
+    /// It is loaded when it is needed first.
+    pub fn new(emitted: emit::Path) -> Self {
+        Self { emitted, loaded: OnceLock::new(), has_failed: AtomicBool::new(false) }
+    }
+
+    /// Loads the kernel, where compiling it takes a second or two for the first time. Returns false if it cannot run.
+    pub fn load(&self, device: Device) -> bool {
+        let loaded = self.loaded.get_or_init(|| {
+            let begin = Instant::now();
+            let (name, groups, blocks) = (self.emitted.name, self.emitted.groups, self.emitted.blocks);
+            let loaded = self.try_load(device);
+            let seconds = begin.elapsed().as_secs_f64();
+            match &loaded {
+                Ok(_) => log::info!("{name}: {groups} groups of {blocks} blocks, loaded in {seconds:.2} s"),
+                Err(why) => log::warn!("{name}: {groups} groups of {blocks} blocks: {why}; they are not used"),
+            }
+            loaded.ok()
+        });
+        loaded.is_some() && !self.has_failed.load(Ordering::Relaxed)
+    }
+
+    fn try_load(&self, device: Device) -> Result<(Function, Launch), String> {
+        let emitted = &self.emitted;
         let text = |error: gpu::jit::Error| error.to_string();
         let module = device.load(&emitted.source).map_err(text)?;
         let function = module.function(&CString::new(emitted.name).expect("names have no zeros")).map_err(text)?;
@@ -39,9 +62,8 @@ impl Path {
         function.allow_shared(shared_bytes).map_err(text)?;
         let multiprocessors = device.multiprocessors(device.ordinal()).unwrap_or(0);
         let resident = function.resident_blocks(threads, shared_bytes).map_err(text)? as usize;
-        let blocks = emitted.blocks * emitted.groups;
-        if resident * multiprocessors < blocks {
-            return Err(format!("{blocks} blocks, and the device holds {resident} on each multiprocessor"));
+        if resident * multiprocessors < emitted.blocks * emitted.groups {
+            return Err(format!("the device holds {resident} on each of {multiprocessors} multiprocessors"));
         }
         let launch = Launch {
             grid: [emitted.blocks as u32, emitted.groups as u32, 1],
@@ -51,24 +73,31 @@ impl Path {
             is_uncaptured: true,
             ..Launch::default()
         };
-        Ok(Self { emitted, function, launch, has_failed: AtomicBool::new(false) })
+        Ok((function, launch))
+    }
+
+    /// The kernel, if it is loaded.
+    fn loaded(&self) -> Option<&(Function, Launch)> {
+        self.loaded.get()?.as_ref()
     }
 
     /// Keeps the kernel loaded for good.
     pub fn keep_loaded(&self) {
-        self.function.keep_loaded();
+        if let Some((function, _)) = self.loaded() {
+            function.keep_loaded();
+        }
     }
 
-    /// Launches the kernel. Returns false if it cannot be launched; from then on it is not tried again.
+    /// Launches the kernel, which was loaded. Returns false if it cannot be launched; from then on it is not tried again.
     ///
     /// # Safety
     /// The pointers are the kernel's parameters, and lead to its memory.
     pub unsafe fn launch(&self, stream: Stream, mut pointers: [*const c_void; MOST_POINTERS]) -> bool {
-        if self.has_failed.load(Ordering::Relaxed) {
+        let Some((function, launch)) = self.loaded().filter(|_| !self.has_failed.load(Ordering::Relaxed)) else {
             return false;
-        }
+        };
         // SAFETY: the caller's promise.
-        let launched = unsafe { self.function.launch(stream, &self.launch, &mut [(&raw mut pointers).cast()]) };
+        let launched = unsafe { function.launch(stream, launch, &mut [(&raw mut pointers).cast()]) };
         if let Err(why) = &launched {
             self.has_failed.store(true, Ordering::Relaxed);
             log::warn!("{}: {why}; levels have launches", self.emitted.name);

@@ -10,7 +10,7 @@ use vertex::function::{Arity, MOST_FUNCTIONS, MOST_PARAMETERS};
 use vertex::passes::{Extent, Frame, Pass, Place, Purpose, Work};
 use vertex::stages::{Stage, Way};
 
-use super::batch::{DeviceBatch, Range};
+use super::batch::{DeviceBatch, InOneLaunch, Range};
 use super::library::{AddedRows, LevelProduct, ReadersSums, Sum, WIDE};
 use super::net::{BatchSizes, Net, OneWay, transposed};
 use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
@@ -370,11 +370,10 @@ impl<'a> Run<'a> {
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn path(&self) -> bool {
-        let (Some(path), Some((steps, of_group, exchange))) = (&self.its.path, self.arrays.path()) else {
-            return false;
-        };
+        let Some(InOneLaunch { configuration, steps, of_group, exchange }) = self.arrays.path() else { return false };
+        let Some(path) = self.its.path(configuration) else { return false };
         let most = Extent::most(&self.batch.maxima(), &self.net.net);
-        let place = self.net.exchange_of(self.way, &most);
+        let place = self.net.exchange_of(configuration, self.way, &most);
         let at = |bytes: usize| exchange.wrapping_byte_add(bytes).cast_const();
         let mut pointers: [*const c_void; MOST_POINTERS] = [std::ptr::null(); MOST_POINTERS];
         let of_kinds = path.emitted.pointers.iter().map(|(kind, pointer)| match pointer {

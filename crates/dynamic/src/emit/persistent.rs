@@ -13,8 +13,14 @@ use super::fused::{readers, stores};
 use super::rows::{self, Line, Spans, cut_to, pieces};
 use super::{MOST_POINTERS, Pointer, Text, is_in_float, reductions};
 
-/// The rows that a tile may have.
-const TILES: [usize; 3] = [32, 16, 8];
+/// The threads of a block. With half as many, Tree-LSTMs took 2 to 20% longer on an H100: passes wait for memory.
+const THREADS: usize = 512;
+
+/// The rows of a tile: the first number that fits. With 32, Tree-LSTMs took up to 25% longer on an H100, and with 16
+/// those in one group, whose levels have few rows, up to 15%.
+fn tiles(groups: usize) -> &'static [usize] {
+    if groups == 1 { &[8] } else { &[16, 8] }
+}
 
 /// The most warps among which the depth of a product is shared out. Twin of the number in `kernels/dynamic/persistent.cuh`.
 const MOST_PARTS: usize = 8;
@@ -48,6 +54,8 @@ pub struct Path {
     pub blocks: usize,
     /// The threads of a block.
     pub threads: usize,
+    /// The units that a block owns.
+    pub own_units: usize,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: usize,
     /// The pointers behind the steps and the epochs, each of a kind.
@@ -91,10 +99,6 @@ pub struct PathShape {
     pub is_backward: bool,
     /// The groups of blocks.
     pub groups: usize,
-    /// The threads of a block.
-    pub threads: usize,
-    /// The most rows of a tile.
-    pub tile_rows: usize,
     /// The type of tensors.
     pub element: Element,
     /// Floats may be rounded to TF32.
@@ -121,7 +125,8 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
         name,
         groups,
         blocks: units.blocks(),
-        threads: shape.threads,
+        threads: THREADS,
+        own_units: units.own,
         shared_bytes: 0,
         pointers: vec![],
         published: vec![],
@@ -138,7 +143,7 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
             }
         }
     }
-    let (tile_rows, shared_bytes) = TILES.into_iter().filter(|rows| *rows <= shape.tile_rows).find_map(|rows| {
+    let (tile_rows, shared_bytes) = tiles(groups).iter().find_map(|&rows| {
         let tiles = products.iter().map(|(.., product)| product.tile_bytes(units, shape, rows)).max()?;
         (weights + tiles <= shape.shared_bytes).then_some((rows, weights + tiles))
     })?;
@@ -227,10 +232,9 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
     // The next step is on its way while one runs.
     let (first, number) = if is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
     let head = format!(
-        "#define THREADS {}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
+        "#define THREADS {THREADS}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
          #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
          {{\n    return reinterpret_cast<T *>(memory + bytes);\n}}\n",
-        shape.threads,
         units.all,
         units.own,
         units.blocks(),
@@ -289,12 +293,12 @@ impl Product {
     fn parts(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
         let (chunk, pitch) = (CHUNK_BYTES / shape.element.bytes(), self.pitch(units, shape.element));
         let padded = pitch - chunk / 2;
-        let warps = |most: usize| 1 << most.min(MOST_PARTS).min(shape.threads / 32).ilog2();
+        let warps = |most: usize| 1 << most.min(MOST_PARTS).min(THREADS / 32).ilog2();
         if shape.has_tensor_cores() {
             return warps(padded / chunk);
         }
         let squares = rows / 8 * self.columns(units).div_ceil(4);
-        warps(padded.div_ceil(128)).max((shape.threads / squares.min(shape.threads)).min(256 / rows))
+        warps(padded.div_ceil(128)).max((THREADS / squares.min(THREADS)).min(256 / rows))
     }
 
     /// The tile, the parts, the products of a span, and where threads share a row's units its own elements.

@@ -34,17 +34,18 @@ fn ready_nets_compile_for_all_gpus_without_spills() {
             // One width for each of the other architectures, and one net for the kernels that all share.
             let architectures: &[(u32, usize)] = if h == 300 { &GPUS } else { &GPUS[2..3] };
             for (capability, kibibytes) in architectures {
-                let its = sources(&net, options(element, false), [MULTIPROCESSORS, kibibytes << 10]);
+                let in_groups = |groups| {
+                    let executor = Executor::Persistent { groups };
+                    sources(&net, Options { executor, ..options(element, false) }, [MULTIPROCESSORS, kibibytes << 10])
+                };
+                let its = in_groups(1);
                 let is_new = |place: usize| place != 1 || (h == 300 && name == "TreeGRU");
                 for (place, source) in its.into_iter().enumerate().filter(|(place, _)| is_new(*place)) {
                     all.push((format!("{name}, {h}, {element:?}, sm_{capability}, {place}"), source, *capability));
                 }
-                if h == 256 {
-                    let in_groups = Options { executor: Executor::Persistent { groups: 4 }, ..options(element, false) };
-                    let paths = sources(&net, in_groups, [MULTIPROCESSORS, kibibytes << 10]).split_off(2);
-                    all.extend(
-                        paths.into_iter().map(|path| (format!("{name}, {element:?}, in groups"), path, *capability)),
-                    );
+                for groups in [2, 4, 8].into_iter().filter(|_| h == 256) {
+                    let what = format!("{name}, {element:?}, in {groups} groups");
+                    all.extend(in_groups(groups).drain(2..).map(|path| (what.clone(), path, *capability)));
                 }
             }
         }

@@ -5,6 +5,7 @@ extern crate vertex as ucudnn_vertex; // as its own tests call it
 
 #[path = "../../../vertex/tests/vertex/case.rs"]
 mod case;
+mod choices;
 mod compiled;
 mod element;
 #[path = "../../../vertex/tests/vertex/functions.rs"]

@@ -145,6 +145,16 @@ pub fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize, gr
     })
 }
 
+/// Sets the batch of these graphs, dealt to the groups of its path.
+pub fn set(arrays: &mut DeviceBatch, net: &Net, batch: &mut Batch, case: &Case, ids: &[i64]) {
+    let groups = arrays.choose(net, batch);
+    if batch.groups() != groups {
+        batch.deal_to(groups).unwrap();
+        batch.set(net.net(), &Graphs::new(&case.graphs.description()).unwrap(), ids).unwrap();
+    }
+    assert!(arrays.set(net, batch, ptr::null_mut()));
+}
+
 /// Compares a run with the oracle. `None` where there is no compiler.
 fn check(case: &Case, number: usize, options: Options) -> Option<()> {
     check_changed(case, number, options, &|source| source)
@@ -159,9 +169,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let policy = if is_static || number.is_multiple_of(2) { Policy::Height } else { Policy::Ratio };
     let more = if is_static { (case.seed % 3) as usize } else { 0 };
     let groups = if let Executor::Persistent { groups } = options.executor { groups } else { 1 };
-    let [batch, other] = batches(case, &net, policy, more, groups);
-    // A static net launches the same whatever the batch has, and the kernels find the batch that was copied last.
-    let of_launches = if is_static { &other } else { &batch };
+    let [mut batch, mut other] = batches(case, &net, policy, more, groups);
     let mut its: Numbers = case.numbers(&batch);
     its.parameters.iter_mut().chain(&mut its.push_gradients).for_each(|numbers| rounded(element, numbers));
     for pull in &mut its.pulls {
@@ -184,13 +192,14 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
 
     let made = Net::changed(&net, Device::Host, options, change).map_err(|why| why.to_string());
     let made = emulated::compiled(made)?;
-    let kinds = case.declaration.functions.len();
     let mut arrays = DeviceBatch::new(&made, &batch.maxima()).unwrap();
     if is_static && number % 2 == 1 {
         // The launches are made for the batch that was set first.
-        assert!(arrays.set(&other, kinds, ptr::null_mut()));
+        set(&mut arrays, &made, &mut other, case, &case.ids[..case.ids.len().div_ceil(4)]);
     }
-    assert!(arrays.set(&batch, kinds, ptr::null_mut()));
+    set(&mut arrays, &made, &mut batch, case, &case.ids);
+    // A static net launches the same whatever the batch has, and the kernels find the batch that was copied last.
+    let of_launches = if is_static { &other } else { &batch };
     let memory = made.memory(of_launches);
     let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
     let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();

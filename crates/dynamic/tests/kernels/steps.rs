@@ -15,7 +15,7 @@ use vertex::oracle;
 
 use super::case::{Case, arrays, graphs};
 use super::element::{bytes, epsilon, numbers, rounded};
-use super::nets::{ROUNDINGS, aligned, batches, compare, options, poisoned, read};
+use super::nets::{ROUNDINGS, aligned, batches, compare, options, poisoned, read, set};
 use super::tree_lstm;
 
 /// The scores of the Tree-LSTM.
@@ -52,7 +52,7 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool) -> 
     let Options { element, is_static, .. } = options;
     let net = function::Net::new(case.declaration.clone()).unwrap();
     let more = if is_static { 2 } else { 0 };
-    let [batch, _] = batches(case, &net, Policy::Height, more, 1);
+    let [mut batch, _] = batches(case, &net, Policy::Height, more, 1);
     let mut its = case.numbers(&batch);
     its.parameters.iter_mut().for_each(|numbers| rounded(element, numbers));
     for pull in &mut its.pulls {
@@ -92,7 +92,7 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool) -> 
     let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
     let made = emulated::compiled(made)?;
     let mut arrays = DeviceBatch::new(&made, &batch.maxima()).unwrap();
-    assert!(arrays.set(&batch, made.kinds(), ptr::null_mut()));
+    set(&mut arrays, &made, &mut batch, case, &case.ids);
     let memory = made.with_step(made.memory(&batch), SCORES, labels.len());
     let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
     let mut parameters: Vec<Vec<u64>> = its

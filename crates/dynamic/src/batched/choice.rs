@@ -1,0 +1,96 @@
+//! Which executor runs the path of a batch: the one that takes the least time by a model of an H100.
+//!
+//! The model's numbers are fitted to N-ary Tree-LSTMs of 256 units (forward and backward, float and bfloat16, batches of 1
+//! to 256 trees). There the choice takes at most 5% more than the fastest executor.
+
+use vertex::batch::Batch;
+use vertex::passes::{Passes, Work};
+use vertex::stages::Stage;
+
+use super::net::{Net, OneWay};
+use crate::emit;
+use crate::options::Executor;
+
+/// The numbers of groups that a path may have.
+const GROUPS: [usize; 4] = [1, 2, 4, 8];
+
+/// What the batched executor takes for a level one way, in µs: launches, and the last blocks of each.
+const LAUNCHES_OF_LEVEL: f64 = 10.0;
+
+/// The multiply-adds of its products in a µs, by tensor cores and without.
+const PRODUCTS: [f64; 2] = [13e6, 6.5e6];
+
+/// What the persistent executor takes for a level one way, in µs, where a block has one unit; and for each doubling of its
+/// units. A level has an exchange, and passes over its rows that wait for memory.
+const EXCHANGE: f64 = 1.1;
+const UNITS_DOUBLED: f64 = 1.0;
+
+/// What a group's blocks take for a byte of packets, in µs: to collect and multiply it, and for its part of the passes.
+const PACKETS: f64 = 85e-6;
+
+impl Executor {
+    /// The numbers of groups to choose from.
+    pub(super) fn groups(self) -> Vec<usize> {
+        match self {
+            Self::Batched => vec![],
+            Self::Auto => GROUPS.into(),
+            Self::Persistent { groups } => vec![groups],
+        }
+    }
+}
+
+/// The steps of a batch's path, and how many graphs share them out.
+struct Steps<'a> {
+    batch: &'a Batch,
+    count: f64,
+}
+
+impl Net {
+    /// The path's configuration for a batch, loaded; `None` for launches for each level.
+    pub(super) fn choose(&self, batch: &Batch) -> Option<usize> {
+        let blocks = batch.blocks().iter().filter(|block| block.level > 0).count();
+        let steps = Steps { batch, count: blocks as f64 };
+        let time = |number: usize| self.ways().map(|way| self.time(way, Some(number), &steps)).sum::<f64>();
+        let batched = match self.executor() {
+            Executor::Auto => self.ways().map(|way| self.time(way, None, &steps)).sum(),
+            Executor::Batched | Executor::Persistent { .. } => f64::INFINITY,
+        };
+        let times = (0..self.configurations.len()).map(|number| (number, time(number)));
+        let faster = times.filter(|(_, time)| *time < batched);
+        let mut numbers: Vec<_> = faster.collect();
+        numbers.sort_by(|left, right| left.1.total_cmp(&right.1));
+        numbers.into_iter().map(|(number, _)| number).find(|number| self.load(*number))
+    }
+
+    /// The time of a way's path by a configuration, or by the batched executor, in µs.
+    fn time(&self, way: &OneWay, configuration: Option<usize>, steps: &Steps) -> f64 {
+        if let Some(path) = configuration.and_then(|number| way.path(number)) {
+            return persistent_time(&path.emitted, steps);
+        }
+        let has_tensor_cores = self.tf32 || self.element.bytes() < size_of::<f32>();
+        let products: f64 =
+            way.passes.iter().enumerate().map(|(kind, passes)| products(passes, kind, steps.batch)).sum();
+        steps.count * LAUNCHES_OF_LEVEL + products / PRODUCTS[usize::from(!has_tensor_cores)]
+    }
+}
+
+/// In µs.
+fn persistent_time(path: &emit::Path, steps: &Steps) -> f64 {
+    let bytes = path.published.iter().map(|published| {
+        let (rows, edges) = steps.batch.of_kind(published.kind);
+        (if published.is_of_children { edges } else { rows } * published.bytes_of_row) as f64
+    });
+    let groups = path.groups.min(steps.batch.graphs()).max(1);
+    let of_level = EXCHANGE + UNITS_DOUBLED * (path.own_units as f64).log2();
+    steps.count * of_level + bytes.sum::<f64>() * PACKETS / groups as f64
+}
+
+/// The multiply-adds of a kind's products on the path.
+fn products(passes: &Passes, kind: usize, batch: &Batch) -> f64 {
+    let (rows, edges) = batch.of_kind(kind);
+    let of_pass = |work: &Work| match work {
+        Work::Product { x, y, .. } => (if x.is_of_children { edges } else { rows } * x.width * y.width) as f64,
+        _ => 0.0,
+    };
+    passes.stages[Stage::Path as usize].iter().map(|pass| of_pass(&pass.work)).sum()
+}

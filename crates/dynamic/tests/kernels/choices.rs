@@ -1,0 +1,79 @@
+//! The choice of a path's configuration, emulated.
+
+use std::ptr;
+
+use gpu::testing::emulated;
+use gpu::{Device, Element};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use ucudnn_dynamic::{DeviceBatch, Executor, Inputs, Net, Options};
+use vertex::batch::Policy;
+use vertex::function;
+use vertex::oracle;
+
+use super::element::{bytes, epsilon, rounded};
+use super::nets::{aligned, batches, compare, options, poisoned, read, set, tree_lstm_case};
+
+/// Batches of one tree and of many in turns, which run by other configurations in the same memory.
+#[test]
+fn batches_change_their_configuration() {
+    if !emulated::is_child("choices::batches_change_their_configuration") {
+        return;
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[14; 32]);
+    let many = tree_lstm_case(&mut TestRunner::new_with_rng(Config::default(), rng), 0, 100, 200);
+    let mut one = many.clone();
+    let vertices = |id: &i64| many.graphs.first_vertex[*id as usize + 1] - many.graphs.first_vertex[*id as usize];
+    one.ids = many.ids.iter().copied().max_by_key(vertices).into_iter().collect();
+    let element = Element::Float;
+    let net = function::Net::new(many.declaration.clone()).unwrap();
+    let made = Net::new(&net, Device::Host, Options { executor: Executor::Auto, ..options(element, false) });
+    let Some(made) = emulated::compiled(made.map_err(|why| why.to_string())) else { return };
+    let [mut of_many, _] = batches(&many, &net, Policy::Height, 0, 1);
+    let mut arrays = DeviceBatch::new(&made, &of_many.maxima()).unwrap();
+    let memory = made.most_memory(&of_many.maxima());
+    let mut groups = vec![];
+    for case in [&many, &one, &many, &one, &many] {
+        let [mut batch, _] = batches(case, &net, Policy::Height, 0, 1);
+        let batch = if case.ids.len() > 1 { &mut of_many } else { &mut batch };
+        set(&mut arrays, &made, batch, case, &case.ids);
+        groups.push(batch.groups());
+        let mut its = case.numbers(batch);
+        its.parameters.iter_mut().for_each(|numbers| rounded(element, numbers));
+        for pull in &mut its.pulls {
+            if let oracle::Pull::Rows(rows) = pull {
+                rounded(element, rows);
+            }
+        }
+        let given =
+            oracle::Inputs { parameters: &its.parameters, pulls: &its.pulls, push_gradients: &its.push_gradients };
+        let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
+        let expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, given);
+        let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();
+        let pulls = its.pulls.iter().map(|pull| match pull {
+            oracle::Pull::Rows(rows) => bytes(element, rows),
+            oracle::Pull::Indices(_) => unreachable!("the net has none"),
+        });
+        let pulls: Vec<_> = pulls.collect();
+        let mut pushes: Vec<_> = expected.pushes.iter().map(|push| poisoned(push.len() * element.bytes())).collect();
+        let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
+        let pointers = |all: &[Vec<u8>]| all.iter().map(|bytes| bytes.as_ptr().cast()).collect::<Vec<_>>();
+        let (of_parameters, of_pulls) = (pointers(&parameters), pointers(&pulls));
+        let of_pushes: Vec<_> = pushes.iter_mut().map(|push| push.as_mut_ptr().cast()).collect();
+        let inputs = Inputs {
+            parameters: &of_parameters,
+            pulls: &of_pulls,
+            pushes: &of_pushes,
+            workspace: aligned(&mut workspace),
+            reserve: aligned(&mut reserve),
+        };
+        // SAFETY: all arrays are as long as the net and the batch say.
+        unsafe { made.forward(batch, &arrays, inputs, ptr::null_mut()) }.unwrap();
+        for (push, expected) in pushes.iter().zip(&expected.pushes) {
+            let what = format!("outputs of {} graphs: {groups:?}", case.ids.len());
+            compare(&read(push, element, expected.len()), expected, epsilon(element), &what);
+        }
+    }
+    // A configuration whose launch failed would not be chosen again.
+    let [several, 1, ref rest @ ..] = groups[..] else { panic!("{groups:?}") };
+    assert!(several > 1 && *rest == [several, 1, several], "{groups:?}");
+}
