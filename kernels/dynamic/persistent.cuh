@@ -242,7 +242,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         struct alignas(access * sizeof(Element)) Vector {
             Element element[access];
         };
-        constexpr int across = DEPTH / access, count = COLUMNS * across, at_once = 8;
+        constexpr int across = DEPTH / access, count = COLUMNS * across, at_once = 4;
 #pragma unroll 1
         for (int first = threadIdx.x; first < count; first += at_once * THREADS) {
             Vector loaded[at_once];
@@ -351,7 +351,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
 #pragma unroll 1
         for (int first = WARP / CHUNK_WARPS; first < TILES; first += TILE_WARPS * TILES_AT_ONCE) {
             float sums[TILES_AT_ONCE][row_tiles][4] = {};
-#pragma unroll 2
+#pragma unroll 1
             for (int chunk = part; chunk < CHUNKS; chunk += CHUNK_WARPS) {
                 const int at = chunk * 8 + LANE % 4;
                 unsigned b[row_tiles][2];

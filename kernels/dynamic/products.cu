@@ -67,21 +67,22 @@ __device__ __forceinline__ void multiply_tile_of(const Products &it, int first_r
 
 KERNEL(few_rows, Products) { multiply_tile_of(parameters, blockIdx.y * ROWS); }
 
-// Likewise for the rows of a level that a script counts. x and the products have all rows of the kind, or the level's.
+// Likewise for the rows that a script counts, behind those that are skipped. x and the products have all rows of the kind, or
+// those of the level.
 struct LevelProduct {
     const Element *x, *weights;
     float *products;
     const Range *script;
     int columns, depth;
-    int has_all_x, has_all_products, is_of_children;
+    int has_all_x, has_all_products, is_of_children, skipped;
 };
 
 __device__ __forceinline__ Products products_of(const LevelProduct &it) {
     const Range at = *it.script;
-    const size_t first = it.is_of_children ? at.edge_of_kind : at.row_of_kind;
-    return {it.x + (it.has_all_x ? first * it.depth : 0), it.weights,
-            it.products + (it.has_all_products ? first * it.columns : 0),
-            it.is_of_children ? at.edge_count : at.row_count, it.columns, it.depth};
+    const size_t first = it.is_of_children ? at.edge_of_kind : at.row_of_kind, skipped = it.skipped;
+    return {it.x + ((it.has_all_x ? first : 0) + skipped) * it.depth, it.weights,
+            it.products + ((it.has_all_products ? first : 0) + skipped) * it.columns,
+            (it.is_of_children ? at.edge_count : at.row_count) - it.skipped, it.columns, it.depth};
 }
 
 KERNEL(level_few_rows, LevelProduct) {
@@ -119,7 +120,7 @@ struct Tails {
 
 KERNEL(clear_tails, Tails) {
     const Tails &it = parameters;
-    const int count = it.is_of_children ? it.script->edge_count : it.script->row_count;
+    const int count = min(it.is_of_children ? it.script->edge_count : it.script->row_count, it.rows);
     for (int which = 0; which < 2; ++which) {
         const int columns = it.columns[which];
         Element *const tail = it.matrices[which] + size_t(count) * columns;
@@ -135,6 +136,9 @@ struct AnyForm {
     int rows, columns, depth;
     int left_row, left_depth, right_depth, right_column;
     int adds;
+    // Counts the depth, behind what is skipped; null for `depth`.
+    const Range *script;
+    int skipped, is_of_children;
 };
 
 // A block computes a tile; each thread has four products of a column. This is for machines without cublasLt.
@@ -142,15 +146,17 @@ KERNEL(any_form, AnyForm) {
     STATIC_SHARED(float, left, [TILE][TILE + 1]);
     STATIC_SHARED(float, right, [TILE][TILE + 1]);
     const AnyForm &it = parameters;
+    const int depth = it.script ? (it.is_of_children ? it.script->edge_count : it.script->row_count) - it.skipped : it.depth;
+    if (it.script && depth <= 0) return;
     const int across = (it.columns + TILE - 1) / TILE;
     const int first_row = int(blockIdx.x) / across * TILE, first_column = int(blockIdx.x) % across * TILE;
     float sums[TILE / WARPS] = {};
-    for (int first = 0; first < it.depth; first += TILE) {
+    for (int first = 0; first < depth; first += TILE) {
         barrier();
         for (int at = WARP; at < TILE; at += WARPS) {
             const int row = first_row + at, column = first_column + LANE;
-            const bool has_left = row < it.rows && first + int(LANE) < it.depth;
-            const bool has_right = first + at < it.depth && column < it.columns;
+            const bool has_left = row < it.rows && first + int(LANE) < depth;
+            const bool has_right = first + at < depth && column < it.columns;
             left[at][LANE] = has_left ? to_float(it.left[size_t(row) * it.left_row + size_t(first + LANE) * it.left_depth]) : 0;
             right[at][LANE] =
                 has_right ? to_float(it.right[size_t(first + at) * it.right_depth + size_t(column) * it.right_column]) : 0;
@@ -200,8 +206,10 @@ KERNEL(transpose, Transposed) {
 struct RowSums {
     const Element *rows;
     float *sums;
+    // Where the number of rows is; null for `count`.
+    const Range *script;
     int count, columns;
-    int adds;
+    int adds, is_of_children;
 };
 
 // The rows that a lane adds up before it adds their sum, and the columns of a block.
@@ -214,17 +222,18 @@ KERNEL(sum_rows, RowSums) {
     const int groups = THREADS / SUM_COLUMNS;
     STATIC_SHARED(float, parts, [groups][SUM_COLUMNS]);
     const RowSums &it = parameters;
+    const int count = !it.script ? it.count : it.is_of_children ? it.script->edge_count : it.script->row_count;
     const int group = threadIdx.x / SUM_COLUMNS, in_block = threadIdx.x % SUM_COLUMNS;
     const int column = int(blockIdx.x) * SUM_COLUMNS + in_block;
     float sum = 0;
     if (column < it.columns) {
         // Sums of sums: a long sum of single numbers would round each to the size of the whole.
-        for (int first = group; first < it.count; first += groups * GROUP) {
+        for (int first = group; first < count; first += groups * GROUP) {
             float its = 0;
 #pragma unroll
             for (int i = 0; i < GROUP; ++i) {
                 const int row = first + i * groups;
-                if (row < it.count) its += to_float(it.rows[size_t(row) * it.columns + column]);
+                if (row < count) its += to_float(it.rows[size_t(row) * it.columns + column]);
             }
             sum += its;
         }

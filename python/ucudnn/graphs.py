@@ -21,6 +21,9 @@ _LARGEST = 2**31 - 1
 #: The most vertices of a graph.
 _MOST_VERTICES = 1 << 24
 
+#: Up to this number, ranges are made one by one.
+_FEW = 8
+
 #: The batches, for the operators.
 BATCHES = Kept()
 
@@ -41,9 +44,15 @@ def _integers(what, numbers, dimensions=None):
     tensor = tensor.to(torch.int64).contiguous()
     if is_unsigned and bool((tensor < 0).any()):  # 2**63 and more became negative
         raise Refused(f"{what}: -1 to {_LARGEST} are accepted, not 2**63 and more")
-    if tensor.numel() and not -1 <= int(tensor.min()) <= int(tensor.max()) <= _LARGEST:
-        raise Refused(f"{what}: -1 to {_LARGEST} are accepted, not {int(tensor.min())} to {int(tensor.max())}")
+    _check_range(what, tensor, -1, _LARGEST)
     return tensor
+
+
+def _check_range(what, integers, least, most):
+    if integers.numel():
+        low, high = map(int, torch.aminmax(integers))
+        if not least <= low <= high <= most:
+            raise Refused(f"{what}: {least} to {most} are accepted, not {low} to {high}")
 
 
 def _starts(counts):
@@ -54,6 +63,9 @@ def _starts(counts):
 def _ranges(starts, counts):
     """starts[0], starts[0] + 1, … of counts[0] numbers, then those of the next. (repeat_interleave would wake all of
     torch's threads, for whatever number.)"""
+    if len(counts) <= _FEW:
+        ranges = [torch.arange(start, start + count) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
+        return torch.cat(ranges) if ranges else starts
     some = counts > 0
     starts, counts = starts[some], counts[some]
     if len(counts) == 0:
@@ -136,8 +148,7 @@ class Graphs:
         if len(edges) != 2:
             raise Refused(f"edge_index is [2, edges], not {list(edges.shape)}")
         total = int(counts.sum())
-        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < total:
-            raise Refused(f"edge_index: 0 to {total - 1} are accepted, not {int(edges.min())} to {int(edges.max())}")
+        _check_range("edge_index", edges, 0, total - 1)
         graph = _repeated(torch.arange(len(counts)), counts)
         child, parent = edges[:, torch.argsort(edges[1], stable=True)]
         strange = torch.nonzero(graph[child] != graph[parent])
@@ -167,8 +178,8 @@ class Graphs:
         for what, array in (("rows", rows), ("kinds", kinds)):
             if array is not None and len(array) != total:
                 raise Refused(f"{what} has {len(array)} numbers, and there are {total} vertices")
-        if kinds is not None and kinds.numel() and not 0 <= int(kinds.min()) <= int(kinds.max()) < 256:
-            raise Refused(f"kinds: 0 to 255 are accepted, not {int(kinds.min())} to {int(kinds.max())}")
+        if kinds is not None:
+            _check_range("kinds", kinds, 0, 255)
         self._rows = None if rows is None else rows.to(torch.int32).contiguous()
         self._kinds = None if kinds is None else kinds.to(torch.uint8).contiguous()
         if rows is None:
@@ -253,8 +264,7 @@ class Graphs:
 
     def _checked(self, ids):
         ids = _integers("ids", ids, 1)
-        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self):
-            raise Refused(f"ids: 0 to {len(self) - 1} are accepted, not {int(ids.min())} to {int(ids.max())}")
+        _check_range("ids", ids, 0, len(self) - 1)
         return ids
 
     def __reduce__(self):
@@ -331,8 +341,11 @@ class Batch:
         self.vertices: torch.Tensor = _of_graphs(graphs._first_vertex, ids)
         #: [rows of the batch] The number of each input row among those of all graphs: `words[batch.rows]`.
         self.rows: torch.Tensor = self.vertices if graphs._rows is None else _of_graphs(graphs._first_row, ids)
-        #: [graphs + 1] The first vertex of each graph in the batch, and the number of all.
-        self.offsets: torch.Tensor = _offsets(graphs, ids)
+
+    @property
+    def offsets(self) -> torch.Tensor:
+        """[graphs + 1] The first vertex of each graph in the batch, and the number of all."""
+        return _starts(self._graphs._first_vertex[self._ids + 1] - self._graphs._first_vertex[self._ids])
 
     # Tensors as long as inputs and outputs have rows.
 
@@ -379,11 +392,8 @@ def _batch_again(graphs, vertices, rows):
 
 def _of_graphs(starts, ids):
     """The numbers of the vertices of graphs, or of their rows."""
-    return _ranges(starts[ids], starts[ids + 1] - starts[ids])
-
-
-def _offsets(graphs, ids):
-    return _starts(graphs._first_vertex[ids + 1] - graphs._first_vertex[ids])
+    first = starts[ids]
+    return _ranges(first, starts[ids + 1] - first)
 
 
 def _sizes(graphs, ids):
@@ -448,10 +458,6 @@ class StaticBatch(Batch):
     @property
     def rows(self) -> torch.Tensor:
         return self.vertices if self._graphs._rows is None else _of_graphs(self._graphs._first_row, self._ids)
-
-    @property
-    def offsets(self) -> torch.Tensor:
-        return _offsets(self._graphs, self._ids)
 
 
 class Prepared:

@@ -352,6 +352,13 @@ impl DeviceBatch {
         self.script.and_then(place).copied().unwrap_or_default()
     }
 
+    /// Likewise all rows and edges of a kind.
+    pub fn expected_of_kind(&self, kind: usize) -> [usize; 2] {
+        let kinds = self.script.map_or(1, |script| script.kinds);
+        let of_levels = self.expected.iter().skip(kind).step_by(kinds);
+        of_levels.fold([0; 2], |[rows, edges], its| [rows + its[0], edges + its[1]])
+    }
+
     /// Likewise of the rows of a kind in a level.
     pub fn level_in_script(&self, level: usize, kind: usize) -> *const c_void {
         self.script.map_or(std::ptr::null(), |script| self.number(script.of_level(level, kind) * OF_RANGE))

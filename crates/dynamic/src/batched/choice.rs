@@ -3,6 +3,7 @@
 //! The model's numbers are fitted to N-ary Tree-LSTMs of 256 units (forward and backward, float and bfloat16, batches of 1
 //! to 256 trees). There the choice takes at most 5% more than the fastest executor.
 
+use gpu::Element;
 use vertex::batch::Batch;
 use vertex::passes::{Passes, Work};
 use vertex::stages::Stage;
@@ -15,18 +16,20 @@ use crate::options::Executor;
 const GROUPS: [usize; 4] = [1, 2, 4, 8];
 
 /// What the batched executor takes for a level one way, in µs: launches, and the last blocks of each.
-const LAUNCHES_OF_LEVEL: f64 = 10.0;
+const LAUNCHES_OF_LEVEL: f64 = 12.0;
 
-/// The multiply-adds of its products in a µs, by tensor cores and without.
-const PRODUCTS: [f64; 2] = [13e6, 6.5e6];
+/// The multiply-adds of its products in a µs: of elements of 2 bytes, and of floats.
+const PRODUCTS: [f64; 2] = [20e6, 7.5e6];
 
 /// What the persistent executor takes for a level one way, in µs, where a block has one unit; and for each doubling of its
 /// units. A level has an exchange, and passes over its rows that wait for memory.
-const EXCHANGE: f64 = 1.1;
-const UNITS_DOUBLED: f64 = 1.0;
+const EXCHANGE: f64 = 1.0;
+const UNITS_DOUBLED: f64 = 1.08;
 
-/// What a group's blocks take for a byte of packets, in µs: to collect and multiply it, and for its part of the passes.
+/// What a group's blocks take for a byte of packets, in µs: to collect and multiply it, and for its part of the passes. And
+/// for floats that are rounded to TF32, which are as many bytes as others.
 const PACKETS: f64 = 85e-6;
+const PACKETS_OF_TF32: f64 = 63e-6;
 
 impl Executor {
     /// The numbers of groups to choose from.
@@ -65,24 +68,24 @@ impl Net {
     /// The time of a way's path by a configuration, or by the batched executor, in µs.
     fn time(&self, way: &OneWay, configuration: Option<usize>, steps: &Steps) -> f64 {
         if let Some(path) = configuration.and_then(|number| way.path(number)) {
-            return persistent_time(&path.emitted, steps);
+            let is_tf32 = self.tf32 && self.element == Element::Float;
+            return persistent_time(&path.emitted, steps, if is_tf32 { PACKETS_OF_TF32 } else { PACKETS });
         }
-        let has_tensor_cores = self.tf32 || self.element.bytes() < size_of::<f32>();
         let products: f64 =
             way.passes.iter().enumerate().map(|(kind, passes)| products(passes, kind, steps.batch)).sum();
-        steps.count * LAUNCHES_OF_LEVEL + products / PRODUCTS[usize::from(!has_tensor_cores)]
+        steps.count * LAUNCHES_OF_LEVEL + products / PRODUCTS[usize::from(self.element == Element::Float)]
     }
 }
 
 /// In µs.
-fn persistent_time(path: &emit::Path, steps: &Steps) -> f64 {
+fn persistent_time(path: &emit::Path, steps: &Steps, of_byte: f64) -> f64 {
     let bytes = path.published.iter().map(|published| {
         let (rows, edges) = steps.batch.of_kind(published.kind);
         (if published.is_of_children { edges } else { rows } * published.bytes_of_row) as f64
     });
     let groups = path.groups.min(steps.batch.graphs()).max(1);
     let of_level = EXCHANGE + UNITS_DOUBLED * (path.own_units as f64).log2();
-    steps.count * of_level + bytes.sum::<f64>() * PACKETS / groups as f64
+    steps.count * of_level + bytes.sum::<f64>() * of_byte / groups as f64
 }
 
 /// The multiply-adds of a kind's products on the path.

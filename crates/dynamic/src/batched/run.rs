@@ -11,7 +11,7 @@ use vertex::passes::{Extent, Frame, Pass, Place, Purpose, Work};
 use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, InOneLaunch, Range};
-use super::library::{AddedRows, LevelProduct, ReadersSums, Sum, WIDE};
+use super::library::{AddedRows, LevelProduct, ReadersSums, Rest, Sum, WIDE};
 use super::net::{BatchSizes, Net, OneWay, transposed};
 use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::{Layout, ROWS_OF_PRODUCTS};
@@ -77,6 +77,9 @@ impl At {
 
 /// The most passes of a stage that a run may leave out.
 const MOST_PASSES: usize = 64;
+
+/// The fewest rows of a static batch that are worth kernels of their own, which seldom find any: the others multiply zeros.
+const LEAST_REST: usize = 1024;
 
 /// The parameters of a kernel that was made from a pass.
 #[repr(C)]
@@ -532,6 +535,14 @@ impl<'a> Run<'a> {
         (self.place(kind, place, first), count as usize)
     }
 
+    /// How many of all rows of a kind, or edges, one product computes. Of a static batch those are some more than the batch
+    /// had that was set first: other kernels compute the rest, if there is one when they run.
+    fn multiplied_whole(&self, kind: usize, is_of_children: bool, most: usize) -> usize {
+        let expected = self.arrays.expected_of_kind(kind)[usize::from(is_of_children)];
+        let whole = (expected + expected / 4).next_multiple_of(ROWS_OF_PRODUCTS);
+        if self.net.is_static && whole + LEAST_REST <= most { whole } else { most }
+    }
+
     /// The place for the gradient of a parameter, a sum over `count` rows. `None` if there is nothing to add.
     fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
         let gradient = self.gradients.parameters[parameter];
@@ -573,11 +584,30 @@ impl<'a> Run<'a> {
                         has_all_x: x.is_whole().into(),
                         has_all_products: y.is_whole().into(),
                         is_of_children: x.is_of_children.into(),
+                        skipped: 0,
                     };
                     let launched = at.launched(x.is_of_children);
                     let is_wide = at.expected[usize::from(x.is_of_children)] >= WIDE;
                     // SAFETY: the caller's promise.
                     return unsafe { library.multiply_level(stream, level, launched, is_wide, net.tf32) };
+                }
+                let most = count;
+                let count = self.multiplied_whole(kind, x.is_of_children, most);
+                if count < most {
+                    let rest = LevelProduct {
+                        x: from,
+                        weights,
+                        products: to.cast(),
+                        script,
+                        columns,
+                        depth,
+                        has_all_x: 1,
+                        has_all_products: 1,
+                        is_of_children: x.is_of_children.into(),
+                        skipped: count as i32,
+                    };
+                    // SAFETY: the caller's promise.
+                    unsafe { library.multiply_level(stream, rest, most - count, true, net.tf32) }?;
                 }
                 // Rows behind the last one mean nothing, in a frame of one block or of all rows.
                 let is_last = !y.is_whole() || is_all;
@@ -590,26 +620,32 @@ impl<'a> Run<'a> {
             Work::Accumulate { parameter, dy, x } => {
                 let ((of_dy, count), (of_x, _)) = (self.rows(kind, dy, &range), self.rows(kind, x, &range));
                 let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                let whole = self.multiplied_whole(kind, dy.is_of_children, count);
                 // SAFETY: the caller's promise.
                 unsafe {
                     if !script.is_null() {
                         let matrices = [(of_dy, dy.width), (of_x, x.width)];
-                        library.clear_tails(stream, matrices, count, script, dy.is_of_children)?;
+                        library.clear_tails(stream, matrices, whole, script, dy.is_of_children)?;
                     }
                     let (left, right) = ((of_dy.cast_const(), dy.width), (of_x.cast_const(), x.width));
-                    library.accumulate(stream, count, left, right, sum, net.tf32)
+                    library.accumulate(stream, whole, left, right, sum, net.tf32)?;
+                    if whole < count {
+                        let behind = |of: *mut c_void, columns: usize| {
+                            (of.wrapping_byte_add(whole * columns * self.element()).cast_const(), columns)
+                        };
+                        let is_of_children = dy.is_of_children.into();
+                        let rest = Rest { script, skipped: whole as i32, is_of_children };
+                        let (left, right) = (behind(of_dy, dy.width), behind(of_x, x.width));
+                        library.accumulate_rest(stream, left, right, sum.to, rest)?;
+                    }
                 }
+                Ok(())
             }
             Work::AccumulateBias { parameter, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
                 let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
                 // SAFETY: the caller's promise.
-                unsafe {
-                    if !script.is_null() {
-                        library.clear_tails(stream, [(rows, dy.width); 2], count, script, dy.is_of_children)?;
-                    }
-                    library.sum_rows(stream, rows, count, dy.width, sum)
-                }
+                unsafe { library.sum_rows(stream, (rows, count, dy.width), (script, dy.is_of_children), sum) }
             }
             Work::AccumulateRow { parameter, input, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
