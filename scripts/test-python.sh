@@ -10,7 +10,8 @@ fi
 python=$UCUDNN_TEST_PYTORCH
 PYTHONPATH=python "$python" -B -W ignore -m unittest discover -s python/tests -t python/tests
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/tree_baselines.py --check
-for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete dag-gru:ucudnn,E; do
+for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete dag-gru:ucudnn,E rvnn:ucudnn,E \
+    bilstm:ucudnn,E,nn.LSTM td-rnn:ucudnn,E,padded td-lstm:ucudnn,E,padded; do
     PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net "${net%%:*}" \
         --methods "${net#*:}" --hidden 64 --batches 1,3 --rounds 3
 done

@@ -19,10 +19,13 @@
 #include "common/exchange.cuh"
 #include "dynamic/level.cuh"
 
-// A step of the script: the rows of a kind in a level, or those of a group.
+// A step of the script: the rows of a kind in a level, or those of a group, and their edges. They follow each other.
 struct Step {
-    Range range;
-    int kind, unused;
+    int row_of_kind, row_count, row, edge_of_kind, edge_count, edge, kind;
+
+    __device__ __forceinline__ Range range() const {
+        return {nullptr, nullptr, row_of_kind, row_count, row, edge_of_kind, edge_count, edge};
+    }
 };
 
 // What all steps share.
@@ -351,7 +354,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
 #pragma unroll 1
         for (int first = WARP / CHUNK_WARPS; first < TILES; first += TILE_WARPS * TILES_AT_ONCE) {
             float sums[TILES_AT_ONCE][row_tiles][4] = {};
-#pragma unroll 1
+#pragma unroll 2
             for (int chunk = part; chunk < CHUNKS; chunk += CHUNK_WARPS) {
                 const int at = chunk * 8 + LANE % 4;
                 unsigned b[row_tiles][2];

@@ -13,10 +13,11 @@ from harness.cudnn import ROOT
 
 # The nets and types that are timed. The picture has those in float.
 TIMED = (("tree-lstm", "float"), ("lstm", "float"), ("tree-fc", "float"), ("dag-gru", "float"), ("tree-lstm", "TF32"),
-         ("tree-lstm", "bfloat16"))  # fmt: skip
+         ("tree-lstm", "bfloat16"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
+         ("td-lstm", "float"))  # fmt: skip
 SCRIPT = ROOT / "examples/pytorch/dynamic_nets.py"
 # The values of UCUDNN_DYNAMIC whose times are compared.
-EXECUTORS = ("batched", "persistent", "persistent:2", "persistent:4", "persistent:8")
+EXECUTORS = ("auto", "batched", "persistent", "persistent:2", "persistent:4", "persistent:8")
 TOOLS = ("memcheck", "synccheck", "racecheck")
 PARTS = ("checks", "sanitizers", "worths", "executors", "times")
 

@@ -34,9 +34,10 @@ pub struct Range {
 /// The numbers of 4 bytes of a range.
 const OF_RANGE: usize = size_of::<Range>() / 4;
 
-/// The numbers of a step of the path: a range, the kind, and one that is unused. Twin of the struct in
+/// The numbers of a step of the path: those of a range behind its pointers, and the kind. Twin of the struct in
 /// `kernels/dynamic/persistent.cuh`.
-const OF_STEP: usize = OF_RANGE + 2;
+const OF_STEP: usize = OF_RANGE - OF_POINTERS + 1;
+const OF_POINTERS: usize = 4;
 
 impl Range {
     /// So many rows and edges, from the first one on.
@@ -263,8 +264,8 @@ impl DeviceBatch {
                 let (head, steps) = numbers.split_at_mut(2);
                 head[0] = 0;
                 for (to, block) in steps.chunks_exact_mut(OF_STEP).zip(batch.blocks_of_group(group)) {
-                    to[..OF_RANGE].copy_from_slice(&Range::of_block(&block).numbers());
-                    to[OF_RANGE..].copy_from_slice(&[block.kind as i32, 0]);
+                    to[..OF_STEP - 1].copy_from_slice(&Range::of_block(&block).numbers()[OF_POINTERS..]);
+                    to[OF_STEP - 1] = block.kind as i32;
                     head[0] += 1;
                 }
             }

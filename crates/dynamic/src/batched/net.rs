@@ -15,7 +15,9 @@ use vertex::stages::Way;
 
 use super::library::Library;
 use super::path::{Path, Place};
-use crate::emit::{self, GraphArray, Kernel, Kernels, MOST_POINTERS, PathShape, Pointer, emit, emit_path};
+use crate::emit::{
+    self, GraphArray, Kernel, Kernels, MOST_POINTERS, PATH_THREADS, PathShape, Pointer, emit, emit_path,
+};
 use crate::memory::{Bytes, Layout, Sizes};
 use crate::options::{Executor, Options, Without};
 use crate::report::{self, Made};
@@ -132,33 +134,38 @@ impl Plans {
 }
 
 /// The sources of a net's kernels: its own, those that all nets share, and those of the path each way, if one launch may
-/// run it. `limits` are the device's multiprocessors, and the bytes of shared memory of a block.
-pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec<Source> {
+/// run it. Of a kernel with several the first one runs that spills no registers. `limits` are the device's
+/// multiprocessors, and the bytes of shared memory of a block.
+pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec<Vec<Source>> {
     let plans = Plans::new(net, options.is_training, options.without);
     let element = options.element;
     let emitted = emit(&[&plans.forward, &plans.backward], &net.declaration().parameters, element);
     let ways = [(Way::Forward, &plans.forward), (Way::Backward, &plans.backward)];
     let configurations = options.executor.groups();
     let all = ways.into_iter().flat_map(|way| configurations.iter().map(move |groups| (way, *groups)));
-    let paths =
-        all.filter_map(|((way, kinds), groups)| path(net, options, way, kinds, groups, limits).map(|path| path.source));
-    [emitted.source, Library::source(element)].into_iter().chain(paths).collect()
+    let paths = all.map(|((way, kinds), groups)| paths(net, options, way, kinds, groups, limits));
+    let paths = paths.map(|paths| paths.into_iter().map(|path| path.source).collect::<Vec<_>>());
+    let own = [emitted.source, Library::source(element)].map(|source| vec![source]);
+    own.into_iter().chain(paths.filter(|paths| !paths.is_empty())).collect()
 }
 
-/// The kernel of the path one way, in so many groups. `limits` are the device's multiprocessors, and the bytes of shared
+/// The kernels of the path one way, in so many groups, for each number of threads. `limits` are the device's multiprocessors, and the bytes of shared
 /// memory of a block.
-fn path(
+fn paths(
     net: &function::Net,
     options: Options,
     way: Way,
     kinds: &[Passes],
     groups: usize,
     limits: [usize; 2],
-) -> Option<emit::Path> {
+) -> Vec<emit::Path> {
     let (Options { element, tf32, .. }, [multiprocessors, shared_bytes]) = (options, limits);
     let (name, is_backward) = if way == Way::Forward { ("path_forward", false) } else { ("path_backward", true) };
-    let shape = PathShape { is_backward, groups, element, tf32, multiprocessors, shared_bytes };
-    emit_path(name, &shape, kinds, net.declaration())
+    let of_threads = |threads| {
+        let shape = PathShape { is_backward, groups, threads, element, tf32, multiprocessors, shared_bytes };
+        emit_path(name, &shape, kinds, net.declaration())
+    };
+    PATH_THREADS.into_iter().filter_map(of_threads).collect()
 }
 
 impl Net {
@@ -225,16 +232,16 @@ impl Net {
         let library = library(element).map_err(failed)?;
         let ordinal = device.ordinal();
         let limits = device.multiprocessors(ordinal).zip(device.shared_bytes(ordinal));
-        let paths = |way, kinds: &[Passes]| -> Vec<Option<Path>> {
+        let of_way = |way, kinds: &[Passes]| -> Vec<Option<Path>> {
             let of_groups = |groups| {
                 let (multiprocessors, shared) = limits?;
-                let mut emitted = path(net, options, way, kinds, groups, [multiprocessors, shared])?;
-                emitted.source = change(emitted.source);
-                Some(Path::new(emitted))
+                let mut paths = paths(net, options, way, kinds, groups, [multiprocessors, shared]);
+                paths.iter_mut().for_each(|path| path.source = change(path.source.clone()));
+                Path::new(paths)
             };
             executor.groups().into_iter().map(of_groups).collect()
         };
-        let [path_forward, path_backward] = [paths(Way::Forward, &forward), paths(Way::Backward, &backward)];
+        let [path_forward, path_backward] = [of_way(Way::Forward, &forward), of_way(Way::Backward, &backward)];
         let made = Self {
             net: net.clone(),
             device,

@@ -16,6 +16,8 @@ use crate::memory::APART;
 pub struct Path {
     /// The kernel's pointers and products.
     pub emitted: emit::Path,
+    /// The same for fewer threads, which have more registers.
+    others: Vec<emit::Path>,
     /// `None` if it cannot run.
     loaded: OnceLock<Option<(Function, Launch)>>,
     /// The device did not take a launch: it may hold fewer blocks at once than it says, as beside other programs.
@@ -32,9 +34,12 @@ pub struct Place {
 }
 
 impl Path {
-    /// It is loaded when it is needed first.
-    pub fn new(emitted: emit::Path) -> Self {
-        Self { emitted, loaded: OnceLock::new(), has_failed: AtomicBool::new(false) }
+    /// It is loaded when it is needed first: that for the most threads, of which registers hold all. `None` if there is none.
+    pub fn new(by_threads: Vec<emit::Path>) -> Option<Self> {
+        let mut by_threads = by_threads.into_iter();
+        let emitted = by_threads.next()?;
+        let others = by_threads.collect();
+        Some(Self { emitted, others, loaded: OnceLock::new(), has_failed: AtomicBool::new(false) })
     }
 
     /// Loads the kernel, where compiling it takes a second or two for the first time. Returns false if it cannot run.
@@ -42,7 +47,10 @@ impl Path {
         let loaded = self.loaded.get_or_init(|| {
             let begin = Instant::now();
             let (name, groups, blocks) = (self.emitted.name, self.emitted.groups, self.emitted.blocks);
-            let loaded = self.try_load(device);
+            let mut loaded = try_load(device, &self.emitted);
+            for other in &self.others {
+                loaded = loaded.or_else(|_| try_load(device, other));
+            }
             let seconds = begin.elapsed().as_secs_f64();
             match &loaded {
                 Ok(_) => log::info!("{name}: {groups} groups of {blocks} blocks, loaded in {seconds:.2} s"),
@@ -51,29 +59,6 @@ impl Path {
             loaded.ok()
         });
         loaded.is_some() && !self.has_failed.load(Ordering::Relaxed)
-    }
-
-    fn try_load(&self, device: Device) -> Result<(Function, Launch), String> {
-        let emitted = &self.emitted;
-        let text = |error: gpu::jit::Error| error.to_string();
-        let module = device.load(&emitted.source).map_err(text)?;
-        let function = module.function(&CString::new(emitted.name).expect("names have no zeros")).map_err(text)?;
-        let (threads, shared_bytes) = (emitted.threads as u32, emitted.shared_bytes as u32);
-        function.allow_shared(shared_bytes).map_err(text)?;
-        let multiprocessors = device.multiprocessors(device.ordinal()).unwrap_or(0);
-        let resident = function.resident_blocks(threads, shared_bytes).map_err(text)? as usize;
-        if resident * multiprocessors < emitted.blocks * emitted.groups {
-            return Err(format!("the device holds {resident} on each of {multiprocessors} multiprocessors"));
-        }
-        let launch = Launch {
-            grid: [emitted.blocks as u32, emitted.groups as u32, 1],
-            block: [threads, 1, 1],
-            shared_bytes,
-            cooperative: true,
-            is_uncaptured: true,
-            ..Launch::default()
-        };
-        Ok((function, launch))
     }
 
     /// The kernel, if it is loaded.
@@ -129,4 +114,31 @@ impl Path {
         let rows = if published.is_of_children { extent.edges } else { extent.rows };
         rows.saturating_mul(published.bytes_of_row).checked_next_multiple_of(APART).unwrap_or(usize::MAX)
     }
+}
+
+/// `Err` says why it cannot run.
+fn try_load(device: Device, emitted: &emit::Path) -> Result<(Function, Launch), String> {
+    let text = |error: gpu::jit::Error| error.to_string();
+    let module = device.load(&emitted.source).map_err(text)?;
+    let function = module.function(&CString::new(emitted.name).expect("names have no zeros")).map_err(text)?;
+    let spilled = function.resources().map_err(text)?.local_bytes;
+    if spilled > 0 {
+        return Err(format!("{spilled} bytes of each of {} threads do not fit into registers", emitted.threads));
+    }
+    let (threads, shared_bytes) = (emitted.threads as u32, emitted.shared_bytes as u32);
+    function.allow_shared(shared_bytes).map_err(text)?;
+    let multiprocessors = device.multiprocessors(device.ordinal()).unwrap_or(0);
+    let resident = function.resident_blocks(threads, shared_bytes).map_err(text)? as usize;
+    if resident * multiprocessors < emitted.blocks * emitted.groups {
+        return Err(format!("the device holds {resident} on each of {multiprocessors} multiprocessors"));
+    }
+    let launch = Launch {
+        grid: [emitted.blocks as u32, emitted.groups as u32, 1],
+        block: [threads, 1, 1],
+        shared_bytes,
+        cooperative: true,
+        is_uncaptured: true,
+        ..Launch::default()
+    };
+    Ok((function, launch))
 }

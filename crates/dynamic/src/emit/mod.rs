@@ -7,7 +7,7 @@ mod reductions;
 mod rows;
 
 pub use fused::{Shape, TILE_ROWS};
-pub use persistent::{Path, PathShape, Published, emit_path};
+pub use persistent::{PATH_THREADS, Path, PathShape, Published, emit_path};
 
 use std::fmt::Write;
 

@@ -13,8 +13,9 @@ use super::fused::{readers, stores};
 use super::rows::{self, Line, Spans, cut_to, pieces};
 use super::{MOST_POINTERS, Pointer, Text, is_in_float, reductions};
 
-/// The threads of a block. With half as many, Tree-LSTMs took 2 to 20% longer on an H100: passes wait for memory.
-const THREADS: usize = 512;
+/// The threads of a block, and those where registers do not suffice for so many. With half as many, Tree-LSTMs took 2 to
+/// 20% longer on an H100: passes wait for memory.
+pub const PATH_THREADS: [usize; 2] = [512, 256];
 
 /// The rows of a tile: the first number that fits. With 32, Tree-LSTMs took up to 25% longer on an H100, and with 16
 /// those in one group, whose levels have few rows, up to 15%.
@@ -99,6 +100,8 @@ pub struct PathShape {
     pub is_backward: bool,
     /// The groups of blocks.
     pub groups: usize,
+    /// The threads of a block.
+    pub threads: usize,
     /// The type of tensors.
     pub element: Element,
     /// Floats may be rounded to TF32.
@@ -125,7 +128,7 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
         name,
         groups,
         blocks: units.blocks(),
-        threads: THREADS,
+        threads: shape.threads,
         own_units: units.own,
         shared_bytes: 0,
         pointers: vec![],
@@ -227,14 +230,15 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
     }
     let structs = on_path.iter().fold(String::new(), |structs, kind| format!("{structs} of_{kind} k{kind};"));
     let runs = on_path.iter().fold(String::new(), |runs, kind| {
-        format!("{runs}        if (step.kind == {kind}) run_{kind}(parameters.k{kind}, step.range, memory, epoch);\n")
+        format!("{runs}        if (step.kind == {kind}) run_{kind}(parameters.k{kind}, step.range(), memory, epoch);\n")
     });
     // The next step is on its way while one runs.
     let (first, number) = if is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
     let head = format!(
-        "#define THREADS {THREADS}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
+        "#define THREADS {}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
          #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
          {{\n    return reinterpret_cast<T *>(memory + bytes);\n}}\n",
+        shape.threads,
         units.all,
         units.own,
         units.blocks(),
@@ -293,12 +297,12 @@ impl Product {
     fn parts(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
         let (chunk, pitch) = (CHUNK_BYTES / shape.element.bytes(), self.pitch(units, shape.element));
         let padded = pitch - chunk / 2;
-        let warps = |most: usize| 1 << most.min(MOST_PARTS).min(THREADS / 32).ilog2();
+        let warps = |most: usize| 1 << most.min(MOST_PARTS).min(shape.threads / 32).ilog2();
         if shape.has_tensor_cores() {
             return warps(padded / chunk);
         }
         let squares = rows / 8 * self.columns(units).div_ceil(4);
-        warps(padded.div_ceil(128)).max((THREADS / squares.min(THREADS)).min(256 / rows))
+        warps(padded.div_ceil(128)).max((shape.threads / squares.min(shape.threads)).min(256 / rows))
     }
 
     /// The tile, the parts, the products of a span, and where threads share a row's units its own elements.

@@ -28,7 +28,7 @@ struct Mutation {
 /// The text of a net's own kernels.
 const NET: &str = "vertex_net.cu";
 
-const MUTATIONS: [Mutation; 10] = [
+const MUTATIONS: [Mutation; 12] = [
     // The product begins before the tile is there; the next tile is made while the last one is read.
     Mutation { file: NET, from: "barrier();", first: 0, each: 2, to: "" },
     Mutation { file: NET, from: "barrier();", first: 1, each: 2, to: "" },
@@ -53,7 +53,16 @@ const MUTATIONS: [Mutation; 10] = [
         each: 1,
         to: "KERNEL(clear_tails, Tails) { return;",
     },
-    Mutation { file: "dynamic/products.cu", from: "it.has_all_x ? first * it.depth : 0", first: 0, each: 1, to: "0" },
+    Mutation { file: "dynamic/products.cu", from: "it.has_all_x ? first : 0", first: 0, each: 1, to: "0" },
+    // A static batch's rows behind those of the whole products: they are taken from the first one on, or one is left out.
+    Mutation { file: "dynamic/products.cu", from: "+ skipped) * it.depth", first: 0, each: 1, to: ") * it.depth" },
+    Mutation {
+        file: "dynamic/products.cu",
+        from: "- it.skipped : it.depth",
+        first: 0,
+        each: 1,
+        to: "- it.skipped - 1 : it.depth",
+    },
     // A tile's shared memory is written while others read it, or before it has arrived.
     Mutation {
         file: "dynamic/products.cu",
