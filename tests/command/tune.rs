@@ -183,7 +183,11 @@ fn dynamic_nets_of_a_report_are_made() {
     ucudnn.file("none.jsonl", "{\"event\": \"began\"}\n");
     let made = tune(&ucudnn, &["--dynamic", "run.jsonl", "--database", "t.sqlite"]);
     assert_eq!(made.code, Some(0), "{}\n{}", made.stdout, made.stderr);
-    for line in ["48 parameters, float  persistent on ", "48 parameters, half   persistent on ", "2 nets made in "] {
+    for line in [
+        "48 parameters, float  persistent in groups (",
+        "48 parameters, half   persistent in groups (",
+        "2 nets made in ",
+    ] {
         assert!(made.stdout.contains(line), "{line}: {}", made.stdout);
     }
     assert!(

@@ -263,9 +263,7 @@ impl Net {
             recorder: Recorder::new(device),
         };
         if executor != Executor::Auto {
-            for number in 0..made.configurations.len() {
-                made.load(number);
-            }
+            made.load_all();
         }
         report::made(&Made {
             declaration: net.declaration(),
@@ -275,6 +273,13 @@ impl Net {
             time: begin.elapsed(),
         });
         Ok(made)
+    }
+
+    /// Loads the kernels that a batch may need, which otherwise are loaded when one needs them first.
+    pub fn load_all(&self) {
+        for number in 0..self.configurations.len() {
+            self.load(number);
+        }
     }
 
     /// The net.
