@@ -661,7 +661,8 @@ pub unsafe extern "C" fn ucudnnDestroyGraphBatch(batch: ucudnnGraphBatch_t) -> c
 
 /// Makes a batch of these graphs, ids[0 ... count - 1], in this order; one may stand there several times. Allocates
 /// nothing once each of the graphs was in the batch. On a device, the batch is copied in the stream's order: runs on the
-/// stream before it still have the old batch. stream is unused for a net on the host.
+/// stream before it still have the old batch. The first batch of its size may compile the kernels that run it, for a second
+/// or two. stream is unused for a net on the host.
 ///
 /// CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
 /// exceeds the net's maxima. CUDNN_STATUS_NOT_SUPPORTED: the stream is being captured. The batch then is as it was.

@@ -282,7 +282,7 @@ impl DeviceBatch {
     fn clear_exchange(&mut self, net: &Net, maxima: &Maxima, stream: Stream) -> bool {
         let (Some(chosen), Some(exchange)) = (self.chosen, &self.exchange) else { return true };
         let before = self.exchanged.replace(chosen);
-        // SAFETY: the memory is as long, and launches before this one on the stream have ended with it.
+        // SAFETY: the memory is as long, and the stream has its users before this launch or behind it.
         let clear = || unsafe { net.library.fill_zeros(stream, exchange.data(), net.exchange_bytes(maxima)) };
         before.is_none_or(|before| before == chosen || clear().is_ok())
     }

@@ -539,7 +539,8 @@ impl<'a> Run<'a> {
     /// had that was set first: other kernels compute the rest, if there is one when they run.
     fn multiplied_whole(&self, kind: usize, is_of_children: bool, most: usize) -> usize {
         let expected = self.arrays.expected_of_kind(kind)[usize::from(is_of_children)];
-        let whole = (expected + expected / 4).next_multiple_of(ROWS_OF_PRODUCTS);
+        // At least some, since the first product of a sum writes it.
+        let whole = (expected + expected / 4).max(1).next_multiple_of(ROWS_OF_PRODUCTS);
         if self.net.is_static && whole + LEAST_REST <= most { whole } else { most }
     }
 
