@@ -67,10 +67,10 @@ constexpr int quotient_up(int number, int by) { return (number + by - 1) / by; }
 // The most warps among which the depth of a product is shared out: their sums take shared memory.
 #define MOST_PARTS 8
 
-// The largest power of two that is at most `most`, for so many warps.
-constexpr int warps_of(int most) {
+// The warps that share out so many parts: a power of two.
+constexpr int warps_of(int parts) {
     int warps = 1;
-    while (2 * warps <= WARPS && 2 * warps <= MOST_PARTS && 2 * warps <= most) warps *= 2;
+    while (2 * warps <= WARPS && 2 * warps <= MOST_PARTS && 2 * warps <= parts) warps *= 2;
     return warps;
 }
 
@@ -104,9 +104,9 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // warps; a warp multiplies some tiles at once.
     static constexpr int CHUNKS = PADDED / CHUNK, CHUNK_WARPS = warps_of(CHUNKS), TILE_WARPS = WARPS / CHUNK_WARPS;
     static constexpr int TILES = quotient_up(COLUMNS, 16), TILES_AT_ONCE = lesser(quotient_up(TILES, TILE_WARPS), 4);
-    // By multiply-adds of 8 rows at most: lanes share out the depth, and warps it and the columns. A warp multiplies some
+    // By multiply-adds of few rows: lanes share out the depth, and warps it and the columns. A warp multiplies some
     // columns at once: more would need more registers than there are.
-    static constexpr int FEW = 8, FEW_PARTS = warps_of(quotient_up(PADDED, 128)), COLUMN_WARPS = WARPS / FEW_PARTS;
+    static constexpr int FEW = TILE_ROWS, FEW_PARTS = warps_of(quotient_up(PADDED, 128)), COLUMN_WARPS = WARPS / FEW_PARTS;
     static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, COLUMN_WARPS);
     static constexpr int AT_A_TIME = WARP_COLUMNS <= 5 ? WARP_COLUMNS : 4;
     // Of more rows: a thread has a square of 8 rows and 4 columns, and threads with the same one share out the depth.

@@ -77,6 +77,11 @@ struct LevelProduct {
     int has_all_x, has_all_products, is_of_children, skipped;
 };
 
+// The rows, or edges, that a script counts.
+__device__ __forceinline__ int count_of(const Range *script, int is_of_children) {
+    return is_of_children ? script->edge_count : script->row_count;
+}
+
 __device__ __forceinline__ Products products_of(const LevelProduct &it) {
     const Range at = *it.script;
     const size_t first = it.is_of_children ? at.edge_of_kind : at.row_of_kind, skipped = it.skipped;
@@ -120,7 +125,7 @@ struct Tails {
 
 KERNEL(clear_tails, Tails) {
     const Tails &it = parameters;
-    const int count = min(it.is_of_children ? it.script->edge_count : it.script->row_count, it.rows);
+    const int count = min(count_of(it.script, it.is_of_children), it.rows);
     for (int which = 0; which < 2; ++which) {
         const int columns = it.columns[which];
         Element *const tail = it.matrices[which] + size_t(count) * columns;
@@ -136,7 +141,7 @@ struct AnyForm {
     int rows, columns, depth;
     int left_row, left_depth, right_depth, right_column;
     int adds;
-    // Counts the depth, behind what is skipped; null for `depth`.
+    // Has the number of rows that make the depth, with those that are skipped. Null: there are `depth` rows.
     const Range *script;
     int skipped, is_of_children;
 };
@@ -146,7 +151,7 @@ KERNEL(any_form, AnyForm) {
     STATIC_SHARED(float, left, [TILE][TILE + 1]);
     STATIC_SHARED(float, right, [TILE][TILE + 1]);
     const AnyForm &it = parameters;
-    const int depth = it.script ? (it.is_of_children ? it.script->edge_count : it.script->row_count) - it.skipped : it.depth;
+    const int depth = it.script ? count_of(it.script, it.is_of_children) - it.skipped : it.depth;
     if (it.script && depth <= 0) return;
     const int across = (it.columns + TILE - 1) / TILE;
     const int first_row = int(blockIdx.x) / across * TILE, first_column = int(blockIdx.x) % across * TILE;
@@ -222,7 +227,7 @@ KERNEL(sum_rows, RowSums) {
     const int groups = THREADS / SUM_COLUMNS;
     STATIC_SHARED(float, parts, [groups][SUM_COLUMNS]);
     const RowSums &it = parameters;
-    const int count = !it.script ? it.count : it.is_of_children ? it.script->edge_count : it.script->row_count;
+    const int count = it.script ? count_of(it.script, it.is_of_children) : it.count;
     const int group = threadIdx.x / SUM_COLUMNS, in_block = threadIdx.x % SUM_COLUMNS;
     const int column = int(blockIdx.x) * SUM_COLUMNS + in_block;
     float sum = 0;

@@ -176,8 +176,8 @@ impl DeviceBatch {
         })
     }
 
-    /// Chooses how the path of this batch runs, and loads what it needs. Returns the number of groups that the graphs must
-    /// be dealt to.
+    /// Chooses how the path of this batch runs, and loads its kernels. Returns a number of groups: the caller deals the
+    /// graphs to so many.
     pub fn choose(&mut self, net: &Net, batch: &Batch) -> usize {
         if self.expected.is_empty() {
             self.chosen = self.exchange.as_ref().and_then(|_| net.choose(batch));

@@ -149,8 +149,8 @@ pub fn sources(net: &function::Net, options: Options, limits: [usize; 2]) -> Vec
     own.into_iter().chain(paths.filter(|paths| !paths.is_empty())).collect()
 }
 
-/// The kernels of the path one way, in so many groups, for each number of threads. `limits` are the device's multiprocessors, and the bytes of shared
-/// memory of a block.
+/// The path's kernels one way, in so many groups: one for each number of threads. `limits` are the device's
+/// multiprocessors, and the bytes of shared memory of a block.
 fn paths(
     net: &function::Net,
     options: Options,

@@ -34,7 +34,8 @@ pub struct Place {
 }
 
 impl Path {
-    /// It is loaded when it is needed first: that for the most threads, of which registers hold all. `None` if there is none.
+    /// The kernels of a path, that for the most threads first. They are loaded when a batch needs them. `None` if there are
+    /// none.
     pub fn new(by_threads: Vec<emit::Path>) -> Option<Self> {
         let mut by_threads = by_threads.into_iter();
         let emitted = by_threads.next()?;

@@ -574,39 +574,28 @@ impl<'a> Run<'a> {
                     false => self.inputs.parameters[parameter],
                 };
                 let [columns, depth] = [y.width as i32, x.width as i32];
+                let counted = LevelProduct {
+                    x: from,
+                    weights,
+                    products: to.cast(),
+                    script,
+                    columns,
+                    depth,
+                    has_all_x: x.is_whole().into(),
+                    has_all_products: y.is_whole().into(),
+                    is_of_children: x.is_of_children.into(),
+                    skipped: 0,
+                };
                 if at.is_counted_by_script() {
-                    let level = LevelProduct {
-                        x: from,
-                        weights,
-                        products: to.cast(),
-                        script,
-                        columns,
-                        depth,
-                        has_all_x: x.is_whole().into(),
-                        has_all_products: y.is_whole().into(),
-                        is_of_children: x.is_of_children.into(),
-                        skipped: 0,
-                    };
                     let launched = at.launched(x.is_of_children);
                     let is_wide = at.expected[usize::from(x.is_of_children)] >= WIDE;
                     // SAFETY: the caller's promise.
-                    return unsafe { library.multiply_level(stream, level, launched, is_wide, net.tf32) };
+                    return unsafe { library.multiply_level(stream, counted, launched, is_wide, net.tf32) };
                 }
                 let most = count;
                 let count = self.multiplied_whole(kind, x.is_of_children, most);
                 if count < most {
-                    let rest = LevelProduct {
-                        x: from,
-                        weights,
-                        products: to.cast(),
-                        script,
-                        columns,
-                        depth,
-                        has_all_x: 1,
-                        has_all_products: 1,
-                        is_of_children: x.is_of_children.into(),
-                        skipped: count as i32,
-                    };
+                    let rest = LevelProduct { skipped: count as i32, ..counted };
                     // SAFETY: the caller's promise.
                     unsafe { library.multiply_level(stream, rest, most - count, true, net.tf32) }?;
                 }

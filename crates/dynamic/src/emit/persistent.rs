@@ -13,8 +13,8 @@ use super::fused::{readers, stores};
 use super::rows::{self, Line, Spans, cut_to, pieces};
 use super::{MOST_POINTERS, Pointer, Text, is_in_float, reductions};
 
-/// The threads of a block, and those where registers do not suffice for so many. With half as many, Tree-LSTMs took 2 to
-/// 20% longer on an H100: passes wait for memory.
+/// The threads of a block. The second number is for kernels that spill registers with the first one. Tree-LSTMs took 2 to
+/// 20% longer with it on an H100: passes wait for memory.
 pub const PATH_THREADS: [usize; 2] = [512, 256];
 
 /// The rows of a tile: the first number that fits. With 32, Tree-LSTMs took up to 25% longer on an H100, and with 16
@@ -236,7 +236,8 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
     let (first, number) = if is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
     let head = format!(
         "#define THREADS {}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
-         #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\ntemplate <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
+         #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\n\
+         template <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
          {{\n    return reinterpret_cast<T *>(memory + bytes);\n}}\n",
         shape.threads,
         units.all,
@@ -283,10 +284,14 @@ impl Product {
         self.depth / units.all * units.own
     }
 
-    /// The elements from a row of the weights or of the tile to the next.
+    /// The elements of a row of the weights or of the tile.
+    fn padded(&self, units: Units, element: Element) -> usize {
+        (units.blocks() * self.own_elements(units)).next_multiple_of(CHUNK_BYTES / element.bytes())
+    }
+
+    /// The elements from such a row to the next.
     fn pitch(&self, units: Units, element: Element) -> usize {
-        let chunk = CHUNK_BYTES / element.bytes();
-        (units.blocks() * self.own_elements(units)).next_multiple_of(chunk) + chunk / 2
+        self.padded(units, element) + CHUNK_BYTES / 2 / element.bytes()
     }
 
     fn weight_bytes(&self, units: Units, element: Element) -> usize {
@@ -295,11 +300,10 @@ impl Product {
 
     /// The most parts that sums are added up of.
     fn parts(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
-        let (chunk, pitch) = (CHUNK_BYTES / shape.element.bytes(), self.pitch(units, shape.element));
-        let padded = pitch - chunk / 2;
+        let padded = self.padded(units, shape.element);
         let warps = |most: usize| 1 << most.min(MOST_PARTS).min(shape.threads / 32).ilog2();
         if shape.has_tensor_cores() {
-            return warps(padded / chunk);
+            return warps(padded * shape.element.bytes() / CHUNK_BYTES);
         }
         let squares = rows / 8 * self.columns(units).div_ceil(4);
         warps(padded.div_ceil(128)).max((shape.threads / squares.min(shape.threads)).min(256 / rows))

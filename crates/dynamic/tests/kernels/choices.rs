@@ -10,8 +10,10 @@ use vertex::batch::Policy;
 use vertex::function;
 use vertex::oracle;
 
-use super::element::{bytes, epsilon, rounded};
-use super::nets::{aligned, batches, compare, options, poisoned, read, set, tree_lstm_case};
+use super::element::{bytes, epsilon};
+use super::nets::{
+    aligned, batches, compare, options, poisoned, pulled_bytes, read, rounded_numbers, set, tree_lstm_case,
+};
 
 /// Batches of one tree and of many in turns, which run by other configurations in the same memory.
 #[test]
@@ -28,32 +30,21 @@ fn batches_change_their_configuration() {
     let net = function::Net::new(many.declaration.clone()).unwrap();
     let made = Net::new(&net, Device::Host, Options { executor: Executor::Auto, ..options(element, false) });
     let Some(made) = emulated::compiled(made.map_err(|why| why.to_string())) else { return };
-    let [mut of_many, _] = batches(&many, &net, Policy::Height, 0, 1);
-    let mut arrays = DeviceBatch::new(&made, &of_many.maxima()).unwrap();
-    let memory = made.most_memory(&of_many.maxima());
+    let maxima = batches(&many, &net, Policy::Height, 0, 1)[0].maxima();
+    let mut arrays = DeviceBatch::new(&made, &maxima).unwrap();
+    let memory = made.most_memory(&maxima);
     let mut groups = vec![];
     for case in [&many, &one, &many, &one, &many] {
         let [mut batch, _] = batches(case, &net, Policy::Height, 0, 1);
-        let batch = if case.ids.len() > 1 { &mut of_many } else { &mut batch };
-        set(&mut arrays, &made, batch, case, &case.ids);
+        set(&mut arrays, &made, &mut batch, case, &case.ids);
         groups.push(batch.groups());
-        let mut its = case.numbers(batch);
-        its.parameters.iter_mut().for_each(|numbers| rounded(element, numbers));
-        for pull in &mut its.pulls {
-            if let oracle::Pull::Rows(rows) = pull {
-                rounded(element, rows);
-            }
-        }
+        let its = rounded_numbers(case, &batch, element);
         let given =
             oracle::Inputs { parameters: &its.parameters, pulls: &its.pulls, push_gradients: &its.push_gradients };
         let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
         let expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, given);
         let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();
-        let pulls = its.pulls.iter().map(|pull| match pull {
-            oracle::Pull::Rows(rows) => bytes(element, rows),
-            oracle::Pull::Indices(_) => unreachable!("the net has none"),
-        });
-        let pulls: Vec<_> = pulls.collect();
+        let pulls = pulled_bytes(element, &its.pulls);
         let mut pushes: Vec<_> = expected.pushes.iter().map(|push| poisoned(push.len() * element.bytes())).collect();
         let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
         let pointers = |all: &[Vec<u8>]| all.iter().map(|bytes| bytes.as_ptr().cast()).collect::<Vec<_>>();
@@ -67,7 +58,7 @@ fn batches_change_their_configuration() {
             reserve: aligned(&mut reserve),
         };
         // SAFETY: all arrays are as long as the net and the batch say.
-        unsafe { made.forward(batch, &arrays, inputs, ptr::null_mut()) }.unwrap();
+        unsafe { made.forward(&batch, &arrays, inputs, ptr::null_mut()) }.unwrap();
         for (push, expected) in pushes.iter().zip(&expected.pushes) {
             let what = format!("outputs of {} graphs: {groups:?}", case.ids.len());
             compare(&read(push, element, expected.len()), expected, epsilon(element), &what);

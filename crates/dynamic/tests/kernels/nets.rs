@@ -145,6 +145,27 @@ pub fn batches(case: &Case, net: &function::Net, policy: Policy, more: usize, gr
     })
 }
 
+/// A case's random numbers, the parameters and inputs as the type of tensors holds them.
+pub fn rounded_numbers(case: &Case, batch: &Batch, element: Element) -> Numbers {
+    let mut its = case.numbers(batch);
+    its.parameters.iter_mut().for_each(|numbers| rounded(element, numbers));
+    for pull in &mut its.pulls {
+        if let oracle::Pull::Rows(rows) = pull {
+            rounded(element, rows);
+        }
+    }
+    its
+}
+
+/// The memory of inputs.
+pub fn pulled_bytes(element: Element, pulls: &[oracle::Pull]) -> Vec<Vec<u8>> {
+    let of = |pull: &oracle::Pull| match pull {
+        oracle::Pull::Rows(rows) => bytes(element, rows),
+        oracle::Pull::Indices(indices) => indices.iter().flat_map(|index| index.to_le_bytes()).collect(),
+    };
+    pulls.iter().map(of).collect()
+}
+
 /// Sets the batch of these graphs, dealt to the groups of its path.
 pub fn set(arrays: &mut DeviceBatch, net: &Net, batch: &mut Batch, case: &Case, ids: &[i64]) {
     let groups = arrays.choose(net, batch);
@@ -170,13 +191,8 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let more = if is_static { (case.seed % 3) as usize } else { 0 };
     let groups = if let Executor::Persistent { groups } = options.executor { groups } else { 1 };
     let [mut batch, mut other] = batches(case, &net, policy, more, groups);
-    let mut its: Numbers = case.numbers(&batch);
-    its.parameters.iter_mut().chain(&mut its.push_gradients).for_each(|numbers| rounded(element, numbers));
-    for pull in &mut its.pulls {
-        if let oracle::Pull::Rows(rows) = pull {
-            rounded(element, rows);
-        }
-    }
+    let mut its = rounded_numbers(case, &batch, element);
+    its.push_gradients.iter_mut().for_each(|numbers| rounded(element, numbers));
     let inputs = oracle::Inputs { parameters: &its.parameters, pulls: &its.pulls, push_gradients: &its.push_gradients };
     let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
     let mut expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);
@@ -203,14 +219,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let memory = made.memory(of_launches);
     let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
     let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();
-    let pulls: Vec<_> = its
-        .pulls
-        .iter()
-        .map(|pull| match pull {
-            oracle::Pull::Rows(rows) => bytes(element, rows),
-            oracle::Pull::Indices(indices) => indices.iter().flat_map(|index| index.to_le_bytes()).collect(),
-        })
-        .collect();
+    let pulls = pulled_bytes(element, &its.pulls);
     let push_gradients: Vec<_> = its.push_gradients.iter().map(|numbers| bytes(element, numbers)).collect();
     let mut pushes: Vec<_> = expected.pushes.iter().map(|push| poisoned(push.len() * element.bytes())).collect();
     let constants = |all: &[Vec<u8>]| all.iter().map(|bytes| bytes.as_ptr().cast()).collect::<Vec<*const c_void>>();

@@ -14,8 +14,8 @@ use vertex::function::{self, Declaration};
 use vertex::oracle;
 
 use super::case::{Case, arrays, graphs};
-use super::element::{bytes, epsilon, numbers, rounded};
-use super::nets::{ROUNDINGS, aligned, batches, compare, options, poisoned, read, set};
+use super::element::{bytes, epsilon, numbers};
+use super::nets::{ROUNDINGS, aligned, batches, compare, options, poisoned, pulled_bytes, read, rounded_numbers, set};
 use super::tree_lstm;
 
 /// The scores of the Tree-LSTM.
@@ -53,13 +53,7 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool) -> 
     let net = function::Net::new(case.declaration.clone()).unwrap();
     let more = if is_static { 2 } else { 0 };
     let [mut batch, _] = batches(case, &net, Policy::Height, more, 1);
-    let mut its = case.numbers(&batch);
-    its.parameters.iter_mut().for_each(|numbers| rounded(element, numbers));
-    for pull in &mut its.pulls {
-        if let oracle::Pull::Rows(rows) = pull {
-            rounded(element, rows);
-        }
-    }
+    let its = rounded_numbers(case, &batch, element);
     let mut rng = StdRng::seed_from_u64(case.seed);
     let vertices = batch.vertices();
     // Some are no classes, and none of those behind the last vertex counts.
@@ -106,14 +100,7 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool) -> 
             words
         })
         .collect();
-    let pulls: Vec<_> = its
-        .pulls
-        .iter()
-        .map(|pull| match pull {
-            oracle::Pull::Rows(rows) => bytes(element, rows),
-            oracle::Pull::Indices(_) => unreachable!("the net has none"),
-        })
-        .collect();
+    let pulls = pulled_bytes(element, &its.pulls);
     let of_parameters: Vec<_> = parameters.iter_mut().map(|words| words.as_mut_ptr().cast_const().cast()).collect();
     let of_pulls: Vec<_> = pulls.iter().map(|bytes| bytes.as_ptr().cast()).collect();
     let inputs = Inputs {
