@@ -15,6 +15,8 @@ for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete 
     PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net "${net%%:*}" \
         --methods "${net#*:}" --hidden 64 --batches 1,3 --rounds 3
 done
+PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --methods "ucudnn step,ucudnn,E" \
+    --hidden 64 --words 100 --batches 1,3 --rounds 3
 if [[ $# -gt 0 ]]; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT

@@ -109,8 +109,8 @@ class RvNN(torch.nn.Module):
 class Ours(Method):
     """Our net. A run makes its batch, as a training does: the library then finds memory that the last one had."""
 
-    def __init__(self, graphs):
-        super().__init__(OURS, graphs.batch, lambda model, ids, x: model(graphs.batch(ids), x))
+    def __init__(self, graphs, name=OURS):
+        super().__init__(name, graphs.batch, lambda model, ids, x: model(graphs.batch(ids), x))
 
     def batches(self, id_lists):
         super().batches(id_lists)
@@ -121,8 +121,8 @@ class Captured(Method):
     """Our net in one CUDA graph, which serves all batches: a run sets the batch, copies its inputs and replays. Without
     CUDA there is no graph, and the net runs as it is."""
 
-    def __init__(self, graphs):
-        super().__init__(f"{OURS} captured", None, lambda model, batch, x: model(batch, x))
+    def __init__(self, graphs, name=f"{OURS} captured"):
+        super().__init__(name, None, lambda model, batch, x: model(batch, x))
         self.graphs = graphs
 
     def batches(self, id_lists):
@@ -130,38 +130,30 @@ class Captured(Method):
         self.static, self.inputs = self.graphs.batch(id_lists[0], static=most), None
         return id_lists
 
-    def warm(self, model, ids, x, dh):
+    def warm(self, model, ids, *inputs):
         """The first run captures."""
         if self.inputs:
             return
         rows = self.static.most_vertices
-        self.inputs = [tensor.new_zeros(rows, *tensor.shape[1:]) for tensor in (x, dh)]
-        self.inputs[0].requires_grad_()
-        self.load(ids, x, dh)
-        compute = functools.partial(super().run, model, self.static, *self.inputs)
-        if not x.is_cuda:
-            self.replay = compute
-            return
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                compute()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            found = compute()
-        self.replay = lambda: graph.replay() or found
+        self.inputs = [tensor.new_zeros(rows, *tensor.shape[1:]) for tensor in inputs]
+        self.inputs[0].requires_grad_(inputs[0].requires_grad)
+        self.load(ids, *inputs)
+        self.recorded = tree_baselines.Recorded(functools.partial(self.compute, model), inputs[0].is_cuda)
 
-    def load(self, ids, x, dh):
+    def compute(self, model):
+        """What is captured."""
+        return super().run(model, self.static, *self.inputs)
+
+    def load(self, ids, *inputs):
         self.static.set(ids)
         with torch.no_grad():
-            for to, tensor in zip(self.inputs, (x, dh), strict=True):
+            for to, tensor in zip(self.inputs, inputs, strict=True):
                 to[: len(tensor)] = tensor
 
     def run(self, model, ids, x, dh):
         self.load(ids, x, dh)
-        h, dx, *others = self.replay()
+        self.recorded.replay()
+        h, dx, *others = self.recorded.result
         return [h[: len(dh)], dx[: len(x)], *others]
 
 
@@ -174,14 +166,22 @@ class Net:
     vertex: Callable
     rivals: Callable
     counts: tuple  # of graphs in a batch
+    timed: str = "forward and backward"
 
     def __post_init__(self):
         made = self.structures
         self.graphs = ucudnn.Graphs(made.children, counts=made.counts, rows=made.rows, kinds=made.kinds)
 
+    def inputs(self, ids, options):
+        return timing.random_numbers(self.graphs, ids, options)
+
     def exact(self, model, ids, x):
         """h of all vertices, one vertex at a time."""
         return recursion(self.structures, ids, x, functools.partial(self.vertex, model))
+
+    def expected(self, model, ids, x, dh):
+        plain = Method("exact", None, self.exact)
+        return plain.run(model, ids, x.detach().cpu().double().requires_grad_(), dh.cpu().double())
 
     def methods(self, device):
         """All that there are, ours first."""
@@ -217,17 +217,19 @@ def chosen(methods, names, device):
     if names:
         return [method for method in methods if method.name in names]
     # E is the faster one of these two. Without CUDA there are no graphs, and there torch.compile needs a compiler.
-    left_out = {"chunked", "growing"} | ({f"{OURS} captured", "G", "GC"} if device == "cpu" else set())
+    left_out = {"chunked", "growing"}
+    if device == "cpu":
+        left_out |= {"G", "GC", *(method.name for method in methods if isinstance(method, Captured))}
     if device == "cpu" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
         left_out.add("C")
     return [method for method in methods if method.name not in left_out]
 
 
-def is_supported(net, model, options):
-    """Whether our net runs on the device. If not, says why."""
+def is_supported(method, net, model, options):
+    """Whether our method runs on the device. If not, says why."""
     try:
-        x, _ = timing.random_numbers(net.graphs, [0], options)
-        model(net.graphs.batch([0]), x)
+        (batch,) = method.batches([[0]])
+        method.results(model, batch, *net.inputs([0], options))
     except ucudnn.NotSupported as refused:
         print(f"{OURS}: {refused}", flush=True)
         return False
@@ -243,12 +245,12 @@ def compare(net, methods, options):
     model = net.model(options.hidden).to(options.device, dtype)
     everyone = chosen(methods, options.methods, options.device)
     ours = [method for method in everyone if timing.is_ours(method.name)]
-    if ours and not is_supported(net, model, options):
+    if ours and not is_supported(ours[0], net, model, options):
         everyone = [method for method in everyone if method not in ours]
     if not everyone:
         return 1
     print(f"{options.net}, PyTorch {torch.__version__} on {options.device}, {torch.get_num_threads()} threads; H = "
-          f"{options.hidden}, {options.type}; forward and backward, median (quartiles) of {options.rounds} batches")  # fmt: skip
+          f"{options.hidden}, {options.type}; {net.timed}, median (quartiles) of {options.rounds} batches")  # fmt: skip
     say("checking results")
     eager = next(method for method in methods if method.name == "E")
     if not timing.check(everyone, eager, net, model, options):
@@ -261,7 +263,7 @@ def compare(net, methods, options):
         rows.append(timing.row(count, everyone))
         timing.show(rows[-1])
     if options.json:
-        facts = {"net": options.net, "torch": torch.__version__, "device": options.device}
+        facts = {"net": options.net, "timed": net.timed, "torch": torch.__version__, "device": options.device}
         facts |= {"threads": torch.get_num_threads(), "hidden": options.hidden, "type": options.type, "rounds": options.rounds}
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({**facts, "rows": rows}, file, indent=1)
@@ -286,9 +288,9 @@ def several(one):
     return lambda text: [one(part) for part in text.split(",")]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--net", default="tree-lstm", choices=NETS, help="[tree-lstm]")
+def arguments(described):
+    """A parser of what all nets take."""
+    parser = argparse.ArgumentParser(description=described.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="[cpu]")
     parser.add_argument("--threads", type=at_least(1), help="of the CPU")
     parser.add_argument("--type", default="float", choices=timing.TYPES, help="of numbers [float]")
@@ -297,10 +299,14 @@ def main():
     parser.add_argument("--rounds", type=at_least(3), default=20, help="batches that are timed [20]")
     parser.add_argument("--methods", type=several(str), help=f"such as {OURS},E,C [all that run]")
     parser.add_argument("--json", help="a file for all figures")
-    options = parser.parse_args()
+    return parser
+
+
+def start(parser, options, made):
+    """Compares the ways to compute the net that made() returns."""
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no GPU; --device cpu tries the script without one")
-    net = NETS[options.net]()
+    net = made()
     methods = net.methods(options.device)
     names = [method.name for method in methods]
     for name in options.methods or []:
@@ -312,6 +318,13 @@ def main():
     if options.threads:
         torch.set_num_threads(options.threads)
     return compare(net, methods, options)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--net", default="tree-lstm", choices=NETS, help="[tree-lstm]")
+    options = parser.parse_args()
+    return start(parser, options, NETS[options.net])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Times ways to compute a net over graphs in turns, and first holds their results against double precision.
 
-A net is what dynamic_nets.py makes: it has `graphs`, and `exact(model, ids, x)`, h of all vertices in double precision.
+A net is what dynamic_nets.py makes: it has `graphs`; `inputs(ids, options)`, what runs of these graphs take beside the
+model and the batch; and `expected(model, ids, *inputs)`, a run's results, from a model in double precision.
 """
 
 import copy
@@ -32,7 +33,7 @@ class Method:
             self.preparing.append(time.perf_counter() - begin)
         return made
 
-    def warm(self, model, batch, x, dh):
+    def warm(self, model, batch, *inputs):
         """Comes before each timed run, untimed: for what a training does once for many batches."""
 
     def run(self, model, batch, x, dh):
@@ -42,6 +43,11 @@ class Method:
         h = self.forward(model, batch, x)
         h.backward(dh)
         return [h, x.grad, *(parameter.grad for parameter in model.parameters())]
+
+    def results(self, model, batch, *inputs):
+        """What is held against double precision: a list of tensors."""
+        self.warm(model, batch, *inputs)
+        return self.run(model, batch, *inputs)
 
 
 def sampled(count, batches, graphs):
@@ -78,12 +84,10 @@ def errors(everyone, net, model, options):
     of_methods = zip(*(method.batches(id_lists) for method in everyone), strict=True)
     for ids, batches in zip(id_lists, of_methods, strict=True):
         torch.manual_seed(ids[0])
-        x, dh = random_numbers(net.graphs, ids, options)
-        plain = Method("exact", None, lambda model, ids, x: net.exact(model, ids, x))
-        expected = plain.run(exact, ids, x.detach().cpu().double().requires_grad_(), dh.cpu().double())
+        inputs = net.inputs(ids, options)
+        expected = net.expected(exact, ids, *inputs)
         for method, batch, found in zip(everyone, batches, worst, strict=True):
-            method.warm(model, batch, x, dh)
-            found.append(furthest(method.run(model, batch, x, dh), expected))
+            found.append(furthest(method.results(model, batch, *inputs), expected))
     return torch.tensor(worst).amax(1).tolist()
 
 
@@ -102,7 +106,7 @@ def check(everyone, eager, net, model, options):
 
 
 def measure(everyone, count, net, model, options):
-    """Times forward and backward of all methods in turns: each takes the same batch, and another begins each round."""
+    """Times runs of all methods in turns: each takes the same batch, and another begins each round."""
     wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
     warm_ups = 2
     id_lists = sampled(count, options.rounds + warm_ups, net.graphs)
@@ -110,14 +114,14 @@ def measure(everyone, count, net, model, options):
     for method in everyone:
         method.times = []
     for number, ids in enumerate(id_lists):
-        x, dh = random_numbers(net.graphs, ids, options)
+        inputs = net.inputs(ids, options)
         first = number % len(everyone)
         for method in everyone[first:] + everyone[:first]:
             batch = batches[method][number]
-            method.warm(model, batch, x, dh)
+            method.warm(model, batch, *inputs)
             wait()
             begin = time.perf_counter()
-            method.run(model, batch, x, dh)
+            method.run(model, batch, *inputs)
             wait()
             if number >= warm_ups:
                 method.times.append(time.perf_counter() - begin)

@@ -25,14 +25,18 @@ class TreeLSTM(tree_baselines.TreeLSTM):
 
     def __init__(self, width, hidden):
         super().__init__(width, hidden)
+        self.net = self.vertex_net(lambda v: v.pull("x", width), lambda v, h: v.push(h=h))
+
+    def vertex_net(self, word, push, loss=None):
+        """The net: word(v) is x of a leaf, and push(v, h) hands on to the outside."""
 
         def finish(v, c, o):
             h = o.sigmoid() * c.tanh()
             v.scatter(h=h, c=c)
-            v.push(h=h)
+            push(v, h)
 
         def leaf(v):
-            i, o, u = v.linear("W", v.pull("x", width)).chunk(3)
+            i, o, u = v.linear("W", word(v)).chunk(3)
             finish(v, i.sigmoid() * u.tanh(), o)
 
         def node(v):
@@ -40,8 +44,8 @@ class TreeLSTM(tree_baselines.TreeLSTM):
             i, o, u, f, g = v.linear("U", v.concat([left.h, right.h])).chunk(5)
             finish(v, i.sigmoid() * u.tanh() + f.sigmoid() * left.c + g.sigmoid() * right.c, o)
 
-        states, functions = {"h": hidden, "c": hidden}, {0: leaf, 2: node}
-        self.net = ucudnn.VertexNet(states=states, functions=functions, parameters=self)
+        states, functions = {"h": self.hidden, "c": self.hidden}, {0: leaf, 2: node}
+        return ucudnn.VertexNet(states=states, functions=functions, parameters=self, loss=loss)
 
     def forward(self, batch, x):
         return self.net(batch, x=x).h

@@ -9,17 +9,18 @@ import subprocess
 
 from gpu import dynamic_picture, machine
 from gpu.session import Session, ended
+from harness import children
 from harness.cudnn import ROOT
 
 # The nets and types that are timed. The picture has those in float.
 TIMED = (("tree-lstm", "float"), ("tree-lstm", "bfloat16"), ("tree-lstm", "TF32"), ("lstm", "float"),
          ("tree-fc", "float"), ("dag-gru", "float"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
          ("td-lstm", "float"))  # fmt: skip
-SCRIPT = ROOT / "examples/pytorch/dynamic_nets.py"
+NETS, STEPS = (ROOT / "examples/pytorch" / name for name in ("dynamic_nets.py", "dynamic_steps.py"))
 # The values of UCUDNN_DYNAMIC whose times are compared.
 EXECUTORS = ("auto", "batched", "persistent", "persistent:2", "persistent:4", "persistent:8")
 TOOLS = ("memcheck", "synccheck", "racecheck")
-PARTS = ("checks", "sanitizers", "worths", "executors", "times")
+PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times")
 
 
 def add_arguments(parser):
@@ -55,6 +56,8 @@ def main(options):
         lines += worths(*given)
     if "executors" in options.parts:
         lines += executors(*given)
+    if "steps" in options.parts:
+        lines += steps(*given)
     if "times" in options.parts:
         timed = [times(*given, *net_and_type) for net_and_type in TIMED]
         lines += [line for _, text in timed for line in ("", text)]
@@ -70,6 +73,7 @@ def checks(session, options, variables, python):
     runs = options.runs or (5 if options.host else 10000)
     for what, *numbers in (("errors",), ("captured", max(runs // 10, 2)), ("bits", runs)):
         check(session, options, variables, python, what, numbers)
+    beside(session, options, variables, python, runs)
     in_groups = variables | {"UCUDNN_DYNAMIC": "persistent:4"}
     check(session, options, in_groups, python, "captured", (max(runs // 100, 2),), "in groups")
 
@@ -91,13 +95,25 @@ def check(session, options, variables, python, what, numbers, how=""):
         session.verdict("WRONG", name, ended(status, log))
 
 
-def table(session, options, variables, python, name, *words):
-    """A run of the timing script: its figures, and its text. The figures are None if it did not end."""
+def beside(session, options, variables, python, runs):
+    """Replays while another process runs its own persistent paths on the device."""
+    command = machine.program("dynamic_nets", "bits", options.device, str(runs), python=python)
+    other = subprocess.Popen([*map(str, command)], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                             preexec_fn=children.end_with_parent)  # fmt: skip
+    try:
+        check(session, options, variables, python, "captured", (max(runs // 100, 2),), "beside another program")
+    finally:
+        other.kill()
+        other.wait()
+
+
+def table(session, options, variables, python, name, *words, script=NETS):
+    """A run of a timing script: its figures, and its text. The figures are None if it did not end."""
     file, log = options.out / f"{name}.json", options.out / f"{name}.log"
     file.unlink(missing_ok=True)
     rounds = options.rounds or (3 if options.host else 20)
     small = ["--batches", "1,2", "--hidden", "32"] if options.host else []
-    command = [python, "-B", "-W", "ignore", SCRIPT, "--device", options.device, "--rounds", rounds, "--json", file,
+    command = [python, "-B", "-W", "ignore", script, "--device", options.device, "--rounds", rounds, "--json", file,
                *words, *small]  # fmt: skip
     status = session.run(command, 300, variables, log, subprocess.DEVNULL)
     if status != 0:
@@ -113,6 +129,15 @@ def times(session, options, variables, python, net, of_type):
         return None, f"{name}: no time left"
     session.say(f"times of {net} in {of_type}")
     return table(session, options, variables, python, name, "--net", net, "--type", of_type)
+
+
+def steps(session, options, variables, python):
+    """Whole steps of training."""
+    if session.is_over:
+        return ["", "steps: no time left"]
+    session.say("times of steps")
+    _, text = table(session, options, variables, python, "steps", script=STEPS)
+    return ["", text]
 
 
 def worths(session, options, variables, python):
