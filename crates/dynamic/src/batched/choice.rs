@@ -1,10 +1,10 @@
 //! Which executor runs the path of a batch: the one that takes the least time by a model of an H100.
 //!
-//! The model's numbers are fitted to N-ary Tree-LSTMs of 256 units (forward and backward, float and bfloat16, batches of 1
-//! to 256 trees). There the choice takes at most 4% more than the fastest executor, and up to 16% for 8 trees in float.
+//! The model's numbers are fitted to N-ary Tree-LSTMs of 256 units (forward and backward, float and bfloat16, batches of
+//! 1 to 256 trees). There the choice takes at most 4% more than the fastest executor, and up to 16% for 8 trees in float.
 //!
-//! Executors differ in the order of their sums. The choice depends on the net and the batch alone, so that a program has the
-//! same bits each time it runs. That is why it is not made by times, and why a program has to compile only what is chosen.
+//! Executors differ in the order of their sums. The choice depends on the net and the batch alone, so that a program has
+//! the same bits each time it runs. So it is not made by times, and a program compiles only what is chosen.
 
 use gpu::Element;
 use vertex::batch::Batch;
