@@ -21,4 +21,4 @@ mod kernel;
 mod select;
 
 pub use error::{Error, Result};
-pub use hostdnn_arithmetic::{convolution, rnn};
+pub use hostdnn_arithmetic::{convolution, norm, rnn};

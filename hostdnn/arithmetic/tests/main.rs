@@ -1,4 +1,5 @@
 //! The arithmetic against readable loops in double precision.
 
 mod convolution;
+mod norm;
 mod rnn;

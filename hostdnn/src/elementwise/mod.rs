@@ -3,11 +3,10 @@
 
 mod activation;
 pub mod chain;
-mod element;
 mod walk;
 
 pub use activation::{activate, activate_backward};
-pub use element::Element;
+pub use hostdnn_arithmetic::Element;
 pub use walk::Walk;
 
 use rayon::prelude::*;

@@ -1,4 +1,4 @@
-//! The types that tensors hold here.
+//! The stored types as double-precision numbers.
 
 use half::{bf16, f16};
 
