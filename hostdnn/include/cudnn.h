@@ -28,6 +28,11 @@ typedef struct CUgraph_st *cudaGraph_t;
 #define CUDNNWINAPI
 
 /*
+ The least epsilon of batch normalization.
+ */
+#define CUDNN_BN_MIN_EPSILON 0.0
+
+/*
  The most dimensions of a tensor descriptor.
  */
 #define CUDNN_DIM_MAX 8
@@ -88,7 +93,13 @@ typedef int cudnnStatus_t;
 
 typedef struct cudnnContext *cudnnHandle_t;
 
+typedef int cudnnBatchNormMode_t;
+
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+
+typedef int cudnnBatchNormOps_t;
+
+typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 
@@ -154,8 +165,6 @@ typedef struct cudnnConvolutionFwdAlgoPerfStruct {
 } cudnnConvolutionFwdAlgoPerfStruct;
 
 typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
-
-typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 
 /*
  A source in the vocabulary of `kernels/device.cuh`, as C strings, none of them null.
@@ -451,6 +460,18 @@ typedef int cudnnBackendTensorReordering_t;
 #define CUDNN_ACTIVATION_IDENTITY 5
 
 #define CUDNN_ACTIVATION_SWISH 6
+
+#define CUDNN_BATCHNORM_PER_ACTIVATION 0
+
+#define CUDNN_BATCHNORM_SPATIAL 1
+
+#define CUDNN_BATCHNORM_SPATIAL_PERSISTENT 2
+
+#define CUDNN_BATCHNORM_OPS_BN 0
+
+#define CUDNN_BATCHNORM_OPS_BN_ACTIVATION 1
+
+#define CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION 2
 
 #define CUDNN_OP_TENSOR_ADD 0
 
@@ -1185,6 +1206,210 @@ typedef int cudnnBackendTensorReordering_t;
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/*
+ The gradient of `cudnnBatchNormalizationForwardTraining`. `cudnnBatchNormalizationBackwardEx` with
+ CUDNN_BATCHNORM_OPS_BN has all rules.
+ */
+cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
+                                              cudnnBatchNormMode_t mode,
+                                              const void *alphaDataDiff,
+                                              const void *betaDataDiff,
+                                              const void *alphaParamDiff,
+                                              const void *betaParamDiff,
+                                              cudnnTensorDescriptor_t xDesc,
+                                              const void *x,
+                                              cudnnTensorDescriptor_t dyDesc,
+                                              const void *dy,
+                                              cudnnTensorDescriptor_t dxDesc,
+                                              void *dx,
+                                              cudnnTensorDescriptor_t dBnScaleBiasDesc,
+                                              const void *bnScale,
+                                              void *dBnScaleResult,
+                                              void *dBnBiasResult,
+                                              double epsilon,
+                                              const void *savedMean,
+                                              const void *savedInvVariance);
+
+/*
+ The gradients of `cudnnBatchNormalizationForwardTrainingEx`, whose rules for types, dimensions, parameters and
+ operations hold here.
+
+ Let g be dy where the ReLU let its input through, and 0 elsewhere; without a ReLU g is dy. Then
+
+ - `dx = alphaDataDiff·scale·invVariance·(g - (Σg + x̂·Σ(g·x̂))/m) + betaDataDiff·dx`, over the m elements of a
+   group;
+ - `dBnScale = alphaParamDiff·Σ(g·x̂) + betaParamDiff·dBnScale`, and `dBnBias` likewise by Σg;
+ - `dz = g`, without factors, for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION alone.
+
+ The sum's ReLU is known from the reserve of the forward call. Without a sum, the ReLU's input is computed again, and
+ `bnBiasData` is needed. y is not read. Without saved statistics, CUDNN_BATCHNORM_OPS_BN finds x's statistics again.
+ dx or dz may be dy itself, and dx may be x.
+ */
+cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
+                                                cudnnBatchNormMode_t mode,
+                                                cudnnBatchNormOps_t bnOps,
+                                                const void *alphaDataDiff,
+                                                const void *betaDataDiff,
+                                                const void *alphaParamDiff,
+                                                const void *betaParamDiff,
+                                                cudnnTensorDescriptor_t xDesc,
+                                                const void *xData,
+                                                cudnnTensorDescriptor_t yDesc,
+                                                const void *yData,
+                                                cudnnTensorDescriptor_t dyDesc,
+                                                const void *dyData,
+                                                cudnnTensorDescriptor_t dzDesc,
+                                                void *dzData,
+                                                cudnnTensorDescriptor_t dxDesc,
+                                                void *dxData,
+                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
+                                                const void *bnScaleData,
+                                                const void *bnBiasData,
+                                                void *dBnScaleData,
+                                                void *dBnBiasData,
+                                                double epsilon,
+                                                const void *savedMean,
+                                                const void *savedInvVariance,
+                                                cudnnActivationDescriptor_t activationDesc,
+                                                void *workSpace,
+                                                size_t workSpaceSizeInBytes,
+                                                void *reserveSpace,
+                                                size_t reserveSpaceSizeInBytes);
+
+/*
+ `y = alpha·(scale·x̂ + bias) + beta·y` by the statistics of x itself. `cudnnBatchNormalizationForwardTrainingEx`
+ with CUDNN_BATCHNORM_OPS_BN has all rules.
+ */
+cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
+                                                     cudnnBatchNormMode_t mode,
+                                                     const void *alpha,
+                                                     const void *beta,
+                                                     cudnnTensorDescriptor_t xDesc,
+                                                     const void *x,
+                                                     cudnnTensorDescriptor_t yDesc,
+                                                     void *y,
+                                                     cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                     const void *bnScale,
+                                                     const void *bnBias,
+                                                     double exponentialAverageFactor,
+                                                     void *resultRunningMean,
+                                                     void *resultRunningVariance,
+                                                     double epsilon,
+                                                     void *resultSaveMean,
+                                                     void *resultSaveInvVariance);
+
+/*
+ `y = alpha·f(scale·x̂ + bias [+ z]) + beta·y`, where f is the identity or a ReLU, by `bnOps`.
+
+ x, y and z have one type and the same four or five dimensions: n, c, h, w, with d before h. Types are half, bfloat16
+ and float, with alpha, beta and parameters in float, and double with all in double. Parameters are as
+ `cudnnDeriveBNTensorDescriptor` says. y may be x or z itself.
+
+ The running mean becomes `(1 - factor)·old + factor·mean`, and the running variance likewise by the unbiased
+ variance, which is NaN for a single element. Either may be null. The saved values are the mean and 1/√(variance +
+ epsilon) by the biased variance; both or neither are null.
+
+ Operations other than CUDNN_BATCHNORM_OPS_BN need CUDNN_BATCHNORM_SPATIAL_PERSISTENT, packed NHWC, no doubles,
+ CUDNN_ACTIVATION_RELU, a workspace and saved statistics; a sum also needs channels in fours, and the reserve. What
+ is missing is CUDNN_STATUS_NOT_SUPPORTED. Two things that cuDNN computes are not supported here: results whose
+ elements overlap, and CUDNN_ACTIVATION_SWISH. Other bad arguments are CUDNN_STATUS_BAD_PARAM.
+ */
+cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
+                                                       cudnnBatchNormMode_t mode,
+                                                       cudnnBatchNormOps_t bnOps,
+                                                       const void *alpha,
+                                                       const void *beta,
+                                                       cudnnTensorDescriptor_t xDesc,
+                                                       const void *xData,
+                                                       cudnnTensorDescriptor_t zDesc,
+                                                       const void *zData,
+                                                       cudnnTensorDescriptor_t yDesc,
+                                                       void *yData,
+                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                       const void *bnScale,
+                                                       const void *bnBias,
+                                                       double exponentialAverageFactor,
+                                                       void *resultRunningMean,
+                                                       void *resultRunningVariance,
+                                                       double epsilon,
+                                                       void *resultSaveMean,
+                                                       void *resultSaveInvVariance,
+                                                       cudnnActivationDescriptor_t activationDesc,
+                                                       void *workspace,
+                                                       size_t workSpaceSizeInBytes,
+                                                       void *reserveSpace,
+                                                       size_t reserveSpaceSizeInBytes);
+
+/*
+ `y = alpha·(scale·(x - estimatedMean)/√(estimatedVariance + epsilon) + bias) + beta·y`. Types, dimensions and
+ parameters are those of `cudnnBatchNormalizationForwardTrainingEx`. y may be x itself.
+ */
+cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
+                                                      cudnnBatchNormMode_t mode,
+                                                      const void *alpha,
+                                                      const void *beta,
+                                                      cudnnTensorDescriptor_t xDesc,
+                                                      const void *x,
+                                                      cudnnTensorDescriptor_t yDesc,
+                                                      void *y,
+                                                      cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                      const void *bnScale,
+                                                      const void *bnBias,
+                                                      const void *estimatedMean,
+                                                      const void *estimatedVariance,
+                                                      double epsilon);
+
+/*
+ Sets the descriptor of scale, bias, means and variances for `xDesc` of any rank: packed, [1, c, 1, 1] in spatial
+ modes and [1, c, h, w] per activation; of float for half and bfloat16, otherwise of x's type.
+ */
+cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derivedBnDesc,
+                                            cudnnTensorDescriptor_t xDesc,
+                                            cudnnBatchNormMode_t mode);
+
+/*
+ Bytes of workspace for training. `zDesc` is read for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION, `activationDesc` for
+ that and CUDNN_BATCHNORM_OPS_BN_ACTIVATION. As in cuDNN, other modes than CUDNN_BATCHNORM_SPATIAL_PERSISTENT get a
+ size of 0 for operations that they then refuse.
+ */
+cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHandle_t handle,
+                                                                       cudnnBatchNormMode_t mode,
+                                                                       cudnnBatchNormOps_t bnOps,
+                                                                       cudnnTensorDescriptor_t xDesc,
+                                                                       cudnnTensorDescriptor_t zDesc,
+                                                                       cudnnTensorDescriptor_t yDesc,
+                                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                                       cudnnActivationDescriptor_t activationDesc,
+                                                                       size_t *sizeInBytes);
+
+/*
+ Bytes of workspace for the gradient. `yDesc` is not read. `dzDesc` and `activationDesc` are read as `zDesc` and
+ `activationDesc` are by `cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize`.
+ */
+cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t handle,
+                                                                cudnnBatchNormMode_t mode,
+                                                                cudnnBatchNormOps_t bnOps,
+                                                                cudnnTensorDescriptor_t xDesc,
+                                                                cudnnTensorDescriptor_t yDesc,
+                                                                cudnnTensorDescriptor_t dyDesc,
+                                                                cudnnTensorDescriptor_t dzDesc,
+                                                                cudnnTensorDescriptor_t dxDesc,
+                                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
+                                                                cudnnActivationDescriptor_t activationDesc,
+                                                                size_t *sizeInBytes);
+
+/*
+ Bytes that keep the ReLU's choices, one bit for each element of x, from the forward to the backward function: 0
+ except for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION in CUDNN_BATCHNORM_SPATIAL_PERSISTENT mode, which takes packed NHWC
+ alone.
+ */
+cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t handle,
+                                                                   cudnnBatchNormMode_t mode,
+                                                                   cudnnBatchNormOps_t bnOps,
+                                                                   cudnnActivationDescriptor_t activationDesc,
+                                                                   cudnnTensorDescriptor_t xDesc,
+                                                                   size_t *sizeInBytes);
 
 /*
  `db = alpha·(sum of dy over all but the channels) + beta·db`.

@@ -11,6 +11,7 @@ mod libraries;
 mod operand;
 
 mod algorithms;
+mod batch_norm;
 mod convolutions;
 mod devices;
 mod graph;

@@ -85,24 +85,26 @@ macro_rules! each_null {
             let here = place == $skip;
             #[allow(unused_assignments)]
             { place += 1; }
-            Nullable::unless(argument, here)
+            $crate::null_and_hostile::Nullable::unless(argument, here)
         }),*)
     }};
     ($function:ident($($argument:expr),* $(,)?), null at $nulls:expr) => {
         // SAFETY: see above.
         unsafe {
-            let sound = each_null!(@call $function, usize::MAX, $($argument),*);
+            let sound = $crate::null_and_hostile::each_null!(@call $function, usize::MAX, $($argument),*);
             assert_eq!(sound, CUDNN_STATUS_SUCCESS, "{} with sound arguments", stringify!($function));
             for place in $nulls {
-                let status = each_null!(@call $function, place, $($argument),*);
+                let status = $crate::null_and_hostile::each_null!(@call $function, place, $($argument),*);
                 assert_eq!(status, CUDNN_STATUS_BAD_PARAM, "{} with null in place {place}", stringify!($function));
             }
         }
     };
 }
 
+pub(crate) use each_null;
+
 /// Arguments that can be null, and those that cannot.
-trait Nullable {
+pub trait Nullable {
     fn unless(self, null: bool) -> Self;
 }
 impl<T> Nullable for *mut T {

@@ -6,7 +6,7 @@
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 #![allow(missing_docs)] // the names are cuDNN's; its reference documents them
 
-use std::ffi::{c_float, c_int};
+use std::ffi::{c_double, c_float, c_int};
 
 mod graph;
 mod host;
@@ -148,6 +148,19 @@ pub const CUDNN_ACTIVATION_CLIPPED_RELU: cudnnActivationMode_t = 3;
 pub const CUDNN_ACTIVATION_ELU: cudnnActivationMode_t = 4;
 pub const CUDNN_ACTIVATION_IDENTITY: cudnnActivationMode_t = 5;
 pub const CUDNN_ACTIVATION_SWISH: cudnnActivationMode_t = 6;
+
+pub type cudnnBatchNormMode_t = c_int;
+pub const CUDNN_BATCHNORM_PER_ACTIVATION: cudnnBatchNormMode_t = 0;
+pub const CUDNN_BATCHNORM_SPATIAL: cudnnBatchNormMode_t = 1;
+pub const CUDNN_BATCHNORM_SPATIAL_PERSISTENT: cudnnBatchNormMode_t = 2;
+
+pub type cudnnBatchNormOps_t = c_int;
+pub const CUDNN_BATCHNORM_OPS_BN: cudnnBatchNormOps_t = 0;
+pub const CUDNN_BATCHNORM_OPS_BN_ACTIVATION: cudnnBatchNormOps_t = 1;
+pub const CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION: cudnnBatchNormOps_t = 2;
+
+/// The least epsilon of batch normalization.
+pub const CUDNN_BN_MIN_EPSILON: c_double = 0.0;
 
 pub type cudnnOpTensorOp_t = c_int;
 pub const CUDNN_OP_TENSOR_ADD: cudnnOpTensorOp_t = 0;

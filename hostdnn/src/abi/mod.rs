@@ -12,6 +12,10 @@
 #[macro_use]
 mod boundary;
 
+mod batch_norm;
+mod batch_norm_backward;
+mod batch_norm_forward;
+mod batch_norm_sizes;
 mod bias;
 mod convolution;
 mod convolution_backward;
@@ -31,6 +35,9 @@ mod rnn_dropout;
 mod rnn_weights;
 mod tensor_descriptor;
 
+pub use batch_norm_backward::*;
+pub use batch_norm_forward::*;
+pub use batch_norm_sizes::*;
 pub use bias::*;
 pub use convolution_backward::*;
 pub use convolution_descriptor::*;

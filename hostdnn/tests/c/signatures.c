@@ -123,6 +123,26 @@ int signatures(void)
     S (*set)(H, T, Out, In) = cudnnSetTensor;
     S (*scale)(H, T, Out, In) = cudnnScaleTensor;
 
+    S (*n_derive)(cudnnTensorDescriptor_t, T, cudnnBatchNormMode_t) = cudnnDeriveBNTensorDescriptor;
+    S (*n_size)(H, cudnnBatchNormMode_t, cudnnBatchNormOps_t, T, T, T, T, const cudnnActivationDescriptor_t, size_t *) =
+        cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize;
+    S (*n_size_back)(H, cudnnBatchNormMode_t, cudnnBatchNormOps_t, T, T, T, T, T, T, const cudnnActivationDescriptor_t,
+                     size_t *) = cudnnGetBatchNormalizationBackwardExWorkspaceSize;
+    S (*n_reserve)(H, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const cudnnActivationDescriptor_t, T, size_t *) =
+        cudnnGetBatchNormalizationTrainingExReserveSpaceSize;
+    S (*n_train)(H, cudnnBatchNormMode_t, In, In, T, In, T, Out, T, In, In, double, Out, Out, double, Out, Out) =
+        cudnnBatchNormalizationForwardTraining;
+    S (*n_train_ex)(H, cudnnBatchNormMode_t, cudnnBatchNormOps_t, In, In, T, In, T, In, T, Out, T, In, In, double, Out,
+                    Out, double, Out, Out, cudnnActivationDescriptor_t, void *, size_t, void *, size_t) =
+        cudnnBatchNormalizationForwardTrainingEx;
+    S (*n_infer)(H, cudnnBatchNormMode_t, In, In, T, In, T, Out, T, In, In, In, In, double) =
+        cudnnBatchNormalizationForwardInference;
+    S (*n_back)(H, cudnnBatchNormMode_t, In, In, In, In, T, In, T, In, T, Out, T, In, Out, Out, double, In, In) =
+        cudnnBatchNormalizationBackward;
+    S (*n_back_ex)(H, cudnnBatchNormMode_t, cudnnBatchNormOps_t, In, In, In, In, T, In, T, In, T, In, T, Out, T, Out, T,
+                   In, In, Out, Out, double, In, In, cudnnActivationDescriptor_t, void *, size_t, void *, size_t) =
+        cudnnBatchNormalizationBackwardEx;
+
     S (*b_create)(cudnnBackendDescriptorType_t, B *) = cudnnBackendCreateDescriptor;
     S (*b_destroy)(B) = cudnnBackendDestroyDescriptor;
     S (*b_finalize)(B) = cudnnBackendFinalize;
@@ -143,6 +163,9 @@ int signatures(void)
            find_bd && find_bf && ex_f && ex_bd && ex_bf && size_f && size_bd && size_bf && run_f && run_bd && run_bf &&
            fused && bias && a_create && a_destroy && a_set && a_get && a_set_swish && a_get_swish && a_forward &&
            a_backward && o_create && o_destroy && o_set && o_get && o_run && add && transform && set && scale &&
+           n_derive && n_size && n_size_back && n_reserve && n_train && n_train_ex && n_infer && n_back && n_back_ex &&
+           CUDNN_BN_MIN_EPSILON == 0.0 && CUDNN_BATCHNORM_SPATIAL_PERSISTENT == 2 &&
+           CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION == 2 &&
            b_create && b_destroy && b_finalize && b_set && b_get && b_run && b_populate && b_update &&
            property == CUDNN_STATUS_SUCCESS && major == CUDNN_MAJOR && CUDNN_VERSION > 90000;
 }
