@@ -52,4 +52,30 @@ api! { Api:
     cudnnGetOpTensorDescriptor(Desc, Out, Out, Out) -> c_int;
     cudnnGetConvolutionForwardAlgorithmMaxCount(Desc, Out) -> c_int;
     cudnnGetConvolutionForwardWorkspaceSize(Desc, Desc, Desc, Desc, Desc, c_int, *mut usize) -> c_int;
+    cudnnDeriveBNTensorDescriptor(Desc, Desc, c_int) -> c_int;
+    cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
+        Desc, c_int, c_int, Desc, Desc, Desc, Desc, Desc, *mut usize
+    ) -> c_int;
+    cudnnGetBatchNormalizationBackwardExWorkspaceSize(
+        Desc, c_int, c_int, Desc, Desc, Desc, Desc, Desc, Desc, Desc, *mut usize
+    ) -> c_int;
+    cudnnGetBatchNormalizationTrainingExReserveSpaceSize(Desc, c_int, c_int, Desc, Desc, *mut usize) -> c_int;
+    cudnnBatchNormalizationForwardTraining(
+        Desc, c_int, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, f64, Desc, Desc, f64, Desc, Desc
+    ) -> c_int;
+    cudnnBatchNormalizationForwardTrainingEx(
+        Desc, c_int, c_int, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, f64, Desc, Desc, f64,
+        Desc, Desc, Desc, Desc, usize, Desc, usize
+    ) -> c_int;
+    cudnnBatchNormalizationForwardInference(
+        Desc, c_int, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, f64
+    ) -> c_int;
+    cudnnBatchNormalizationBackward(
+        Desc, c_int, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, f64, Desc,
+        Desc
+    ) -> c_int;
+    cudnnBatchNormalizationBackwardEx(
+        Desc, c_int, c_int, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc, Desc,
+        Desc, Desc, Desc, Desc, f64, Desc, Desc, Desc, Desc, usize, Desc, usize
+    ) -> c_int;
 }

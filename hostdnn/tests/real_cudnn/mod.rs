@@ -6,6 +6,7 @@
 //! because hostdnn refuses it: CUDNN_TENSOR_NCHW_VECT_C with its vector types.
 
 mod api;
+mod batch_norm;
 mod calls;
 mod session;
 
