@@ -60,6 +60,8 @@ pub struct Problem {
     /// Whether calls pass running and saved statistics.
     pub runs: [bool; 2],
     pub saves: [bool; 2],
+    /// Whether dz and dx are one.
+    pub dz_is_dx: bool,
 }
 
 pub fn parameter_type(data_type: cudnnDataType_t) -> cudnnDataType_t {
@@ -120,6 +122,7 @@ impl Problem {
             reserve: vec![0xa5; 1 << 16],
             runs: [true; 2],
             saves: [true; 2],
+            dz_is_dx: false,
         }
     }
 
@@ -287,7 +290,7 @@ impl Problem {
                 self.dy.desc,
                 self.dy.pointer(),
                 self.dz.desc,
-                self.dz.pointer_mut(),
+                if self.dz_is_dx { self.dx.pointer_mut() } else { self.dz.pointer_mut() },
                 self.dx.desc,
                 self.dx.pointer_mut(),
                 self.scale.desc,
@@ -307,8 +310,8 @@ impl Problem {
         }
     }
 
-    /// The gradient into dy's memory, and then y into x's.
-    pub fn in_place(&mut self) -> [cudnnStatus_t; 2] {
+    /// The gradient into dy's memory, and then y into x's; the results are laid out as `result` says.
+    pub fn in_place(&mut self, result: cudnnTensorDescriptor_t) -> [cudnnStatus_t; 2] {
         let [one, zero, ..] = self.factors();
         let (one, zero) = (one.pointer(), zero.pointer());
         let (x, dy) = (self.x.pointer_mut(), self.dy.pointer_mut());
@@ -331,7 +334,7 @@ impl Problem {
                     x,
                     self.dy.desc,
                     dy,
-                    self.dy.desc,
+                    result,
                     dy,
                     parameters,
                     scale,
@@ -342,7 +345,7 @@ impl Problem {
                     nothing,
                 ),
                 cudnnBatchNormalizationForwardTraining(
-                    handle, mode, one, zero, desc, x, desc, x, parameters, scale, bias, 1.0, none, none, eps, none,
+                    handle, mode, one, zero, desc, x, result, x, parameters, scale, bias, 1.0, none, none, eps, none,
                     none,
                 ),
             ]

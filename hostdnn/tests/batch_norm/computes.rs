@@ -304,7 +304,7 @@ fn results_may_replace_their_operands() {
     let (y, dx, x) = (p.y.values(), p.dx.values(), p.x.values());
     std::mem::swap(&mut p.x, &mut p.y);
     p.x.fill(&x);
-    let status = p.in_place();
+    let status = p.in_place(p.x.desc);
     assert_eq!(status, [CUDNN_STATUS_SUCCESS; 2]);
     assert!(p.x.values() == y && p.dy.values() == dx, "the same results in place");
 }

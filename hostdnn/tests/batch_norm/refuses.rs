@@ -109,6 +109,12 @@ fn tensors_that_do_not_fit() {
         p.dx = operand(0, &DIMS, vec![8, 1, 2, 3]);
     };
     expect("results that overlap", plain, overlapping, [UNSUPPORTED; 5]);
+    // So is a result in place that is laid out in another way.
+    let mut p = plain();
+    let other = operand(0, &DIMS, channels_last(&DIMS));
+    let before = (p.x.values(), p.dy.values());
+    assert_eq!(p.in_place(other.desc), [BAD; 2], "in place");
+    assert!((p.x.values(), p.dy.values()) == before, "in place");
     let all_of = |dims: &'static [i32], strides: &'static [i32], ty| {
         move |p: &mut Problem| {
             for tensor in [&p.x, &p.y, &p.dy, &p.dx] {
@@ -163,6 +169,7 @@ fn fused_operations_that_cudnn_refuses() {
             p.dz = make();
         }
     };
+    expect("dz in dx", added, |p| p.dz_is_dx = true, [FINE, FINE, FINE, FINE, BAD]);
     expect("z of nine channels", added, sums(|| operand(2, &[2, 9, 3, 4], channels_last(&[2, 9, 3, 4]))), [BAD; 5]);
     expect("z in float", added, sums(|| operand(0, &DIMS, packed(&DIMS))), [BAD; 5]);
     expect("z in NCHW", added, sums(|| operand(2, &DIMS, packed(&DIMS))), all);

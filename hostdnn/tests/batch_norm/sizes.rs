@@ -1,10 +1,12 @@
 //! Sizes of temporary memory, and the derived descriptor.
 
 use super::call::*;
+use crate::operand::*;
 use cudnn_abi::*;
 use hostdnn::abi::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use std::ffi::c_int;
 
 /// The statuses and sizes of forward and backward workspace and of the reserve; -1 if nothing is written.
 pub fn sizes(p: &Problem) -> [(cudnnStatus_t, i64); 3] {
@@ -35,7 +37,6 @@ fn problem(
     dims: &[usize],
     last: bool,
 ) -> Problem {
-    use crate::operand::{channels_last, packed};
     let layout = |dims: &[usize], _: &mut StdRng| if last { channels_last(dims) } else { packed(dims) };
     Problem::new(ty, mode, ops, dims, layout, &mut StdRng::seed_from_u64(1))
 }
@@ -78,13 +79,17 @@ fn sizes_are_asked_for_where_cudnn_does() {
 /// A bit for each element in pieces of 256 bytes, and 1024 bytes: cuDNN 9's sizes.
 #[test]
 fn the_reserve_has_cudnns_size() {
+    let p = problem(CUDNN_DATA_HALF, CUDNN_BATCHNORM_SPATIAL_PERSISTENT, 2, &[2, 8, 3, 4], true);
     for (dims, bytes) in [
         (&[8, 64, 56, 56][..], 201_728),
         (&[2, 64, 4, 8, 8], 5120),
         (&[32, 256, 14, 14], 201_728),
         (&[1, 64, 1, 1], 1280),
     ] {
-        let p = problem(CUDNN_DATA_HALF, CUDNN_BATCHNORM_SPATIAL_PERSISTENT, 2, dims, true);
+        let (rank, ty) = (dims.len() as c_int, CUDNN_DATA_HALF);
+        // SAFETY: the descriptor is live, and the array is as long as the rank.
+        let set = unsafe { cudnnSetTensorNdDescriptorEx(p.x.desc, CUDNN_TENSOR_NHWC, ty, rank, dims.as_ptr()) };
+        assert_eq!(set, CUDNN_STATUS_SUCCESS);
         assert_eq!(sizes(&p)[2], (CUDNN_STATUS_SUCCESS, bytes), "{dims:?}");
     }
     // A single place is packed in both orders.
@@ -113,4 +118,35 @@ fn temporary_memory_is_checked() {
             assert_eq!(p.differentiate_ex(), want);
         }
     }
+}
+
+/// Arguments of no use have no size.
+#[test]
+fn sizes_of_bad_arguments_are_refused() {
+    let expect = |what: &str, change: &dyn Fn(&mut Problem), want: [cudnnStatus_t; 3]| {
+        let mut p = Problem::fused(CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION, &[2, 8, 3, 4], &mut StdRng::seed_from_u64(1));
+        change(&mut p);
+        let got = sizes(&p);
+        assert_eq!(got.map(|(status, _)| status), want, "{what}");
+        assert!(got.iter().all(|&(status, size)| status == CUDNN_STATUS_SUCCESS || size == -1), "{what}: {got:?}");
+    };
+    const FINE: cudnnStatus_t = CUDNN_STATUS_SUCCESS;
+    const BAD: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM;
+    const UNSUPPORTED: cudnnStatus_t = CUDNN_STATUS_NOT_SUPPORTED;
+    let operand = |dims: &[usize]| Operand::poisoned(CUDNN_DATA_HALF, dims, channels_last(dims));
+    expect("nothing", &|_| (), [FINE; 3]);
+    for bad in [-1, 3] {
+        expect("mode", &|p| p.mode = bad, [BAD; 3]);
+        expect("operations", &|p| p.ops = bad, [BAD; 3]);
+    }
+    expect(
+        "x of three dimensions",
+        &|p| [&mut p.x, &mut p.y].into_iter().for_each(|t| *t = operand(&[2, 8, 3])),
+        [BAD; 3],
+    );
+    expect("nine channels", &|p| p.scale = operand(&[1, 9, 1, 1]), [BAD, BAD, FINE]);
+    expect("z of nine channels", &|p| p.z = operand(&[2, 9, 3, 4]), [BAD, FINE, FINE]);
+    expect("dz of nine channels", &|p| p.dz = operand(&[2, 9, 3, 4]), [FINE, BAD, FINE]);
+    let sigmoid = |p: &mut Problem| p.activation = Activation::new(CUDNN_ACTIVATION_SIGMOID);
+    expect("sigmoid", &sigmoid, [UNSUPPORTED, UNSUPPORTED, FINE]);
 }
