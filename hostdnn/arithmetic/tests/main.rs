@@ -3,3 +3,4 @@
 mod convolution;
 mod norm;
 mod rnn;
+mod rnn_oracle;

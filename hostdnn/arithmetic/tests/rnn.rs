@@ -105,15 +105,10 @@ fn errors<S: Stored + Into<f64>>(case: &Case) -> Vec<f64> {
     };
     let reserved = training.then_some(&mut reserve[..reserve_count]);
     forward(network, sequences, operands, None, &mut workspace[..workspace_count], reserved);
-    let outcome = oracle::forward(
-        network,
-        sequences,
-        &doubles(&x),
-        &doubles(&weights),
-        hx.as_deref().map(doubles).as_deref(),
-        cx.as_deref().map(doubles).as_deref(),
-        wide(fill),
-    );
+    let [x, weights] = [&x, &weights].map(|values| doubles(values));
+    let [hx, cx] = [&hx, &cx].map(|states| states.as_deref().map(doubles));
+    let inputs = oracle::Inputs { x: &x, weights: &weights, hx: hx.as_deref(), cx: cx.as_deref(), masks: None };
+    let outcome = oracle::forward(network, sequences, inputs, wide(fill));
     let intact = |values: &[S]| doubles(&values[values.len() - CANARIES..]) == [CANARY; CANARIES];
     assert!([&y, &hy, &cy].into_iter().all(|values| intact(values)));
     for numbers in [&workspace, &reserve] {

@@ -89,8 +89,9 @@ fn check(seed: u64) {
     (call.workspace, call.reserve) = (workspace[odd[0]..].as_mut_ptr().cast(), reserve[odd[1]..].as_mut_ptr().cast());
 
     assert_eq!(call.run(), CUDNN_STATUS_SUCCESS, "seed {seed}: {shape:?}");
-    let at_first = |i: usize| given[i].then_some(&*initial[i]);
-    let want = oracle::forward(&network, &sequences, &x, &weights, at_first(0), at_first(1), fill);
+    let [hx, cx] = [0, 1].map(|i| given[i].then_some(&*initial[i]));
+    let inputs = oracle::Inputs { x: &x, weights: &weights, hx, cx, masks: None };
+    let want = oracle::forward(&network, &sequences, inputs, fill);
     for (name, got, want, there) in
         [("y", &y, &want.y, true), ("hy", &last[0], &want.hy, wanted[0]), ("cy", &last[1], &want.cy, wanted[1])]
     {
