@@ -225,6 +225,11 @@ typedef int cudnnForwardMode_t;
 typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
 
 /*
+ What becomes of the weights' gradients that are there already: they are added to, or overwritten.
+ */
+typedef int cudnnWgradMode_t;
+
+/*
  Unpacked: rows of equal length with padding, `[time, batch, vector]` or `[batch, time, vector]`. Packed: the longest
  sequence first, and each time step holds only the sequences that have not ended.
  */
@@ -1169,6 +1174,10 @@ typedef int cudnnBackendTensorReordering_t;
 
 #define CUDNN_FWD_MODE_TRAINING 1
 
+#define CUDNN_WGRAD_MODE_ADD 0
+
+#define CUDNN_WGRAD_MODE_SET 1
+
 #define CUDNN_RNN_RELU 0
 
 #define CUDNN_RNN_TANH 1
@@ -2016,7 +2025,8 @@ cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
                                          cudnnNanPropagation_t *opTensorNanOpt);
 
 /*
- Bytes for sequences of `xDesc`'s number and length. Null results are skipped. Inference needs no reserve.
+ Bytes for sequences of `xDesc`'s number and length. Null results are skipped. Inference needs no reserve; the
+ workspace for training is for forward and both backward calls.
  */
 cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         cudnnRNNDescriptor_t rnnDesc,
@@ -2027,8 +2037,9 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
 
 /*
  The lengths are the descriptors': `devSeqLengths` is ignored. A sequence of length 0 ends in its initial state.
- Training computes as inference does and writes a reserve. It also applies dropout between layers if the RNN's
- dropout descriptor says so, with the states from when the RNN descriptor was set.
+ Training computes as inference does and writes a reserve, for the backward calls. It also applies dropout between
+ layers if the RNN's dropout descriptor says so, with the states from when the RNN descriptor was set: each pseudo
+ layer above the first layer has a mask of its own, drawn as `cudnnDropoutForward` draws one for its input.
  */
 cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
                               cudnnRNNDescriptor_t rnnDesc,
@@ -2050,6 +2061,60 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
                               void *workSpace,
                               size_t reserveSpaceSize,
                               void *reserveSpace);
+
+/*
+ Computes `dx`, and `dhx` and `dcx` if they are not null. Null `dhy` and `dcy` are zeros, as null `hx` and `cx` are.
+ Padding of `dy` is not read. cuDNN's reference does not say what padding of `dx` becomes: here it is 0. The lengths
+ are the descriptors': `devSeqLengths` is ignored.
+
+ The call uses up the reserve: it leaves there what `cudnnRNNBackwardWeights_v8` reads, and cannot run again on it.
+ As in cuDNN, `hDesc` is not looked at if `dhy` and `dhx` are null, and `cDesc` if `dcy` and `dcx` are.
+ */
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      const int32_t *devSeqLengths,
+                                      cudnnRNNDataDescriptor_t yDesc,
+                                      const void *y,
+                                      const void *dy,
+                                      cudnnRNNDataDescriptor_t xDesc,
+                                      void *dx,
+                                      cudnnTensorDescriptor_t hDesc,
+                                      const void *hx,
+                                      const void *dhy,
+                                      void *dhx,
+                                      cudnnTensorDescriptor_t cDesc,
+                                      const void *cx,
+                                      const void *dcy,
+                                      void *dcx,
+                                      size_t weightSpaceSize,
+                                      const void *weightSpace,
+                                      size_t workSpaceSize,
+                                      void *workSpace,
+                                      size_t reserveSpaceSize,
+                                      void *reserveSpace);
+
+/*
+ Adds the weights' gradients to `dweightSpace`, in the weight space's layout. Reads what `cudnnRNNBackwardData_v8`
+ left in the reserve, which stays as it is. A null `hx` is zeros, and `hDesc` is not looked at then.
+
+ As in cuDNN 9.19, CUDNN_WGRAD_MODE_SET is CUDNN_STATUS_NOT_SUPPORTED, whatever the arguments but `xDesc`.
+ */
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t rnnDesc,
+                                         cudnnWgradMode_t addGrad,
+                                         const int32_t *devSeqLengths,
+                                         cudnnRNNDataDescriptor_t xDesc,
+                                         const void *x,
+                                         cudnnTensorDescriptor_t hDesc,
+                                         const void *hx,
+                                         cudnnRNNDataDescriptor_t yDesc,
+                                         const void *y,
+                                         size_t weightSpaceSize,
+                                         void *dweightSpace,
+                                         size_t workSpaceSize,
+                                         void *workSpace,
+                                         size_t reserveSpaceSize,
+                                         void *reserveSpace);
 
 cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
 

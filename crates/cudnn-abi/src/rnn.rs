@@ -24,6 +24,11 @@ pub type cudnnForwardMode_t = c_int;
 pub const CUDNN_FWD_MODE_INFERENCE: cudnnForwardMode_t = 0;
 pub const CUDNN_FWD_MODE_TRAINING: cudnnForwardMode_t = 1;
 
+/// What becomes of the weights' gradients that are there already: they are added to, or overwritten.
+pub type cudnnWgradMode_t = c_int;
+pub const CUDNN_WGRAD_MODE_ADD: cudnnWgradMode_t = 0;
+pub const CUDNN_WGRAD_MODE_SET: cudnnWgradMode_t = 1;
+
 /// The cell. W multiplies the input and R the previous hidden state; b and d are their biases, and σ is the logistic
 /// function. ReLU and tanh apply their function to Wx + b + Rh + d. The others have gates, in the order of their
 /// matrices: LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).

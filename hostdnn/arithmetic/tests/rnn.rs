@@ -90,7 +90,7 @@ fn errors<S: Stored + Into<f64>>(case: &Case) -> Vec<f64> {
         |count: usize| [vec![convert::<S::Number>(f64::NAN); count], vec![convert(CANARY); CANARIES]].concat();
     let (steps, batch) = (sequences.steps(), sequences.batch());
     let workspace_count = workspace_len(network, steps, batch, *training).unwrap();
-    let reserve_count = reserve_len(network, steps, batch).unwrap();
+    let reserve_count = reserve_len(network, steps, batch, false).unwrap();
     let (mut workspace, mut reserve) = (numbers(workspace_count), numbers(reserve_count));
     let fill = narrow(0.25);
     let operands = Operands {
@@ -166,7 +166,7 @@ fn dropout_drops_and_scales_between_layers_and_goes_on() {
     let run = |states: &mut [u8; STATES_BYTES], probability: f32| {
         let mut y = vec![f64::NAN; x.len()];
         let mut workspace = vec![f64::NAN; workspace_len(&network, steps, 3, true).unwrap()];
-        let mut reserve = vec![f64::NAN; reserve_len(&network, steps, 3).unwrap()];
+        let mut reserve = vec![f64::NAN; reserve_len(&network, steps, 3, true).unwrap()];
         let operands =
             Operands { x: &x, weights: &weights, hx: None, cx: None, y: &mut y, padding_fill: 0.0, hy: None, cy: None };
         let dropout = Dropout { probability, states };

@@ -1,8 +1,8 @@
-//! Dropout descriptors, whose states RNNs draw from. Dropout of a single tensor is not implemented.
+//! Dropout descriptors, whose states RNNs and the dropout of single tensors draw from.
 
 use super::boundary::{context, create, destroy, refer, refer_mut, write};
 use crate::descriptor::DropoutDescriptor;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, require};
 use crate::rnn::{STATES_BYTES, seed};
 use cudnn_abi::*;
 use std::ffi::{c_float, c_ulonglong, c_void};
@@ -78,6 +78,11 @@ pub unsafe extern "C" fn cudnnRestoreDropoutDescriptor(
         }
         Ok(())
     })
+}
+
+/// No probability is refused before it is used.
+pub(super) fn check_probability(probability: f32) -> Result {
+    require((0.0..=1.0).contains(&probability), "dropout has a probability")
 }
 
 fn check_size(states: *const c_void, size: usize) -> Result {

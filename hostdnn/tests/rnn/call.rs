@@ -1,4 +1,4 @@
-//! A network's descriptors and memory, and one call of `cudnnRNNForward` on them.
+//! A network's descriptors and memory, and the calls on them: forward, and backward for data and for weights.
 
 use cudnn_abi::*;
 use hostdnn::abi::*;
@@ -16,9 +16,11 @@ pub struct Shape {
     pub sizes: [i32; 4],
     pub layout: cudnnRNNDataLayout_t,
     pub steps: i32,
+    pub input_mode: cudnnRNNInputMode_t,
+    pub dropout: cudnnDropoutDescriptor_t,
 }
 
-/// The arguments of `cudnnRNNForward`, in its order.
+/// The arguments of `cudnnRNNForward`, in its order, and then those that only backward has.
 #[derive(Clone, Copy)]
 pub struct Call {
     pub handle: cudnnHandle_t,
@@ -40,6 +42,14 @@ pub struct Call {
     pub workspace: *mut c_void,
     pub reserve_bytes: usize,
     pub reserve: *mut c_void,
+    pub dy: *const c_void,
+    pub dx: *mut c_void,
+    pub dhy: *const c_void,
+    pub dhx: *mut c_void,
+    pub dcy: *const c_void,
+    pub dcx: *mut c_void,
+    pub add: cudnnWgradMode_t,
+    pub dweights: *mut c_void,
 }
 
 // SAFETY of all unsafe blocks below: descriptors are live, and each pointer is null or valid for its data.
@@ -74,6 +84,64 @@ impl Call {
     }
 }
 
+impl Call {
+    pub fn backward_data(&self) -> cudnnStatus_t {
+        let c = *self;
+        // SAFETY: see above.
+        unsafe {
+            cudnnRNNBackwardData_v8(
+                c.handle,
+                c.rnn,
+                null(),
+                c.y_data,
+                c.y,
+                c.dy,
+                c.x_data,
+                c.dx,
+                c.h,
+                c.hx,
+                c.dhy,
+                c.dhx,
+                c.c,
+                c.cx,
+                c.dcy,
+                c.dcx,
+                c.weight_bytes,
+                c.weights,
+                c.workspace_bytes,
+                c.workspace,
+                c.reserve_bytes,
+                c.reserve,
+            )
+        }
+    }
+
+    pub fn backward_weights(&self) -> cudnnStatus_t {
+        let c = *self;
+        // SAFETY: see above.
+        unsafe {
+            cudnnRNNBackwardWeights_v8(
+                c.handle,
+                c.rnn,
+                c.add,
+                null(),
+                c.x_data,
+                c.x,
+                c.h,
+                c.hx,
+                c.y_data,
+                c.y,
+                c.weight_bytes,
+                c.dweights,
+                c.workspace_bytes,
+                c.workspace,
+                c.reserve_bytes,
+                c.reserve,
+            )
+        }
+    }
+}
+
 pub fn sound(status: cudnnStatus_t) {
     assert_eq!(status, CUDNN_STATUS_SUCCESS);
 }
@@ -88,7 +156,8 @@ pub fn made<T>(create: unsafe extern "C" fn(*mut *mut T) -> cudnnStatus_t) -> *m
 /// A call with descriptors only: all memory is null, and sizes are the library's. Nothing is freed: a test's process is
 /// short.
 pub fn describe(shape: &Shape, lengths: &[c_int], mode: cudnnForwardMode_t, padding_fill: &mut f64) -> Call {
-    let Shape { cell, bias, direction, data_type, sizes: [input, hidden, projection, layers], layout, steps } = *shape;
+    let Shape { cell, bias, direction, data_type, sizes: [input, hidden, projection, layers], layout, steps, .. } =
+        *shape;
     let (directions, batch) = (direction + 1, lengths.len() as c_int);
     let precision = if data_type == CUDNN_DATA_DOUBLE { CUDNN_DATA_DOUBLE } else { CUDNN_DATA_FLOAT };
     let (handle, rnn) = (made(cudnnCreate), made(cudnnCreateRNNDescriptor));
@@ -104,7 +173,7 @@ pub fn describe(shape: &Shape, lengths: &[c_int], mode: cudnnForwardMode_t, padd
             cell,
             bias,
             direction,
-            0,
+            shape.input_mode,
             data_type,
             precision,
             0,
@@ -112,7 +181,7 @@ pub fn describe(shape: &Shape, lengths: &[c_int], mode: cudnnForwardMode_t, padd
             hidden,
             projection,
             layers,
-            null_mut(),
+            shape.dropout,
             1,
         ));
         for (data, vector) in [(x_data, input), (y_data, directions * projection)] {
@@ -145,5 +214,13 @@ pub fn describe(shape: &Shape, lengths: &[c_int], mode: cudnnForwardMode_t, padd
         workspace: null_mut(),
         reserve_bytes,
         reserve: null_mut(),
+        dy: null(),
+        dx: null_mut(),
+        dhy: null(),
+        dhx: null_mut(),
+        dcy: null(),
+        dcx: null_mut(),
+        add: CUDNN_WGRAD_MODE_ADD,
+        dweights: null_mut(),
     }
 }

@@ -6,11 +6,12 @@ use cudnn_abi::*;
 use hostdnn::rnn::{Cell, Layout, Network, Sequences, oracle};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use std::ptr::null_mut;
 
 /// The contents of temporary spaces at their ends, before and after.
 const CANARY: u8 = 0x5A;
 
-fn network(shape: &Shape) -> Network {
+pub fn network(shape: &Shape) -> Network {
     let [input, hidden, projection, layers] = shape.sizes.map(|size| size as usize);
     Network {
         cell: [Cell::Relu, Cell::Tanh, Cell::Lstm, Cell::Gru][shape.cell as usize],
@@ -21,14 +22,19 @@ fn network(shape: &Shape) -> Network {
         input,
         hidden,
         projection,
-        skip_input: false,
+        skip_input: shape.input_mode == CUDNN_SKIP_INPUT,
         clip: None,
     }
 }
 
-/// Makes a random call and checks its results.
-fn check(seed: u64) {
-    let mut rng = StdRng::seed_from_u64(seed);
+pub fn sequences(shape: &Shape, lengths: &[i32]) -> Sequences {
+    let layouts = [Layout::SequenceMajor, Layout::Packed, Layout::BatchMajor];
+    let lengths = lengths.iter().map(|&length| length as usize).collect();
+    Sequences::new(layouts[shape.layout as usize], shape.steps as usize, lengths)
+}
+
+/// A network of doubles without dropout, and the lengths of its sequences.
+pub fn random_shape(rng: &mut StdRng) -> (Shape, Vec<i32>) {
     let (cell, hidden) = (rng.random_range(0..4), rng.random_range(1..20));
     let projection = if cell == CUDNN_LSTM && rng.random_bool(0.3) { rng.random_range(1..=hidden) } else { hidden };
     let layout = rng.random_range(0..3);
@@ -37,22 +43,32 @@ fn check(seed: u64) {
     if packed {
         lengths.sort_unstable_by(|a, b| b.cmp(a));
     }
+    let input_mode = if rng.random_bool(0.2) { CUDNN_SKIP_INPUT } else { CUDNN_LINEAR_INPUT };
+    let input = if input_mode == CUDNN_SKIP_INPUT { hidden } else { rng.random_range(1..12) };
     let shape = Shape {
         cell,
         bias: rng.random_range(0..4),
         direction: rng.random_range(0..2),
         data_type: CUDNN_DATA_DOUBLE,
-        sizes: [rng.random_range(1..12), hidden, projection, rng.random_range(1..4)],
+        sizes: [input, hidden, projection, rng.random_range(1..4)],
         layout,
         steps: if packed { lengths[0] } else { 7 },
+        input_mode,
+        dropout: null_mut(),
     };
+    (shape, lengths)
+}
+
+/// Makes a random call and checks its results.
+fn check(seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let (shape, lengths) = random_shape(&mut rng);
+    let cell = shape.cell;
     let mode = rng.random_range(0..2);
     let mut fill = 0.25;
     let mut call = describe(&shape, &lengths, mode, &mut fill);
     let network = network(&shape);
-    let layouts = [Layout::SequenceMajor, Layout::Packed, Layout::BatchMajor];
-    let in_order = lengths.iter().map(|&length| length as usize).collect();
-    let sequences = Sequences::new(layouts[layout as usize], shape.steps as usize, in_order);
+    let sequences = sequences(&shape, &lengths);
 
     let mut random = |count: usize| -> Vec<f64> { (0..count).map(|_| rng.random_range(-0.5..0.5)).collect() };
     let (weights, x) = (random(call.weight_bytes / 8), random(sequences.memory_rows() * network.input));
@@ -69,9 +85,9 @@ fn check(seed: u64) {
         }
     }
     let place = |i: usize, first: &mut [Vec<f64>; 2], last: &mut [Vec<f64>; 2]| {
-        let to = if wanted[i] { last[i].as_mut_ptr() } else { std::ptr::null_mut() };
+        let to = if wanted[i] { last[i].as_mut_ptr() } else { null_mut() };
         let from = match (given[i], in_place[i] && wanted[i]) {
-            (false, _) => std::ptr::null_mut(),
+            (false, _) => null_mut(),
             (true, true) => to,
             (true, false) => first[i].as_mut_ptr(),
         };

@@ -20,13 +20,21 @@ pub fn seed(seed: u64) -> [u8; STATES_BYTES] {
 }
 
 impl Dropout<'_> {
-    /// Drops elements.
-    pub fn apply<N: Number>(&mut self, values: &mut [N]) {
-        let probability = f64::from(self.probability);
-        let scale = if probability < 1.0 { N::of(1.0 / (1.0 - probability)) } else { N::zero() };
-        for value in values {
-            *value = if self.uniform() < probability { N::zero() } else { *value * scale };
-        }
+    /// What a kept element is multiplied by.
+    pub fn scale<N: Number>(probability: f32) -> N {
+        let probability = f64::from(probability);
+        N::of(if probability < 1.0 { 1.0 / (1.0 - probability) } else { 0.0 })
+    }
+
+    /// Draws whether the next element is kept.
+    pub fn keeps(&mut self) -> bool {
+        self.uniform() >= f64::from(self.probability)
+    }
+
+    /// Draws the factors of elements: 0 or the scale.
+    pub fn draw<N: Number>(&mut self, factors: &mut [N]) {
+        let scale = Self::scale(self.probability);
+        factors.fill_with(|| if self.keeps() { scale } else { N::zero() });
     }
 
     /// A number from 0 up to 1, by SplitMix64 (Steele, Lea and Flood, 2014).

@@ -1,9 +1,9 @@
-//! The API's implementation. A layer's Wx of all time steps is one product; each time step is one more product, of the
+//! The network's results. A layer's Wx of all time steps is one product; each time step is one more product, of the
 //! remaining sequences' states, and element-wise work. Half types are computed in float; only results are rounded.
-//!
-//! Internally, rows are ordered by time step and then by rank (`sequences`), which is the packed layout.
 
 use super::element::{Number, Stored, product};
+use super::reserve::{Kept, Reserve};
+use super::rows::{Arena, add, load, load_rows, load_states, row, row_mut, scale, store_rows, store_states, total};
 use super::{Dropout, Network, Sequences, cell};
 
 /// The program's data. Rows of `x` and `y` lie as the sequences' layout says, vectors of `input` and D·P elements; states
@@ -29,35 +29,20 @@ pub struct Operands<'a, S> {
 }
 
 /// The numbers of workspace that [`forward`] needs for sequences of up to `steps` steps; `None` if their byte count
-/// could overflow. A training call keeps its gates in the reserve instead.
-pub fn workspace_len(network: &Network, steps: usize, batch: usize, training: bool) -> Option<usize> {
+/// could overflow. A training call keeps its gates in the reserve instead, and has room for a dropped input.
+pub fn forward_workspace_len(network: &Network, steps: usize, batch: usize, training: bool) -> Option<usize> {
     let rows = steps.checked_mul(batch)?;
-    let gates = if training { 0 } else { network.gate_rows() };
     let wide = network.input.max(network.output());
     let states = network.projection.checked_add(network.hidden.checked_mul(2)?)?.checked_add(network.gate_rows())?;
-    let weights = network.matrix_count(0).max(network.matrix_count(1)).checked_add(2 * network.gate_rows())?;
-    let per_row = wide.checked_mul(2)?.checked_add(gates)?;
-    total([rows.checked_mul(per_row)?, batch.checked_mul(states)?, weights])
+    let weights = network.matrix_count(0).max(network.matrix_count(1)).checked_add(2 * network.gate_rows());
+    let per_row = wide.checked_mul(2)?.checked_add(if training { network.output() } else { network.gate_rows() })?;
+    total([rows.checked_mul(per_row), batch.checked_mul(states), weights])
 }
 
-/// The numbers of the reserve, or `None` likewise: for each layer its input after dropout, `[rows, input]`, then for
-/// each direction the activated gates, `[rows, G·H]`, and LSTM's cell states, `[rows, H]`.
-pub fn reserve_len(network: &Network, steps: usize, batch: usize) -> Option<usize> {
-    let rows = steps.checked_mul(batch)?;
-    let cells = if network.has_cell_state() { network.hidden } else { 0 };
-    let inner = network.directions.checked_mul(network.gate_rows().checked_add(cells)?)?;
-    let first = network.input.checked_add(inner)?;
-    let later = network.output().checked_add(inner)?.checked_mul(network.layers - 1)?;
-    total([rows.checked_mul(first)?, rows.checked_mul(later)?, 0])
-}
-
-fn total(parts: [usize; 3]) -> Option<usize> {
-    let sum = parts.into_iter().try_fold(0usize, usize::checked_add)?;
-    (sum <= isize::MAX as usize / 16).then_some(sum)
-}
-
-/// Computes `y` and the last states. `workspace` and, in training, `reserve` have at least the lengths that the
-/// functions above return. `dropout`, which is for training, applies to the output of each layer but the last.
+/// Computes `y` and the last states. `workspace` and, in training, `reserve` have at least the lengths that
+/// [`forward_workspace_len`] and [`reserve_len`](super::reserve_len) return. `dropout`, which needs a reserve, applies
+/// to the input of each layer but the first: for each direction it draws `[rows, D·P]` factors anew, in the order of
+/// the packed layout.
 ///
 /// # Panics
 /// If a slice is too short.
@@ -75,6 +60,7 @@ pub fn forward<S: Stored>(
     let mut workspace = Arena(workspace);
     let (mut input, mut output) = (workspace.take(wide), workspace.take(wide));
     let shared_gates = workspace.take(if reserve.is_some() { 0 } else { rows * network.gate_rows() });
+    let dropped = workspace.take(if dropout.is_some() { rows * network.output() } else { 0 });
     let mut scratch = Scratch {
         matrices: workspace.take(network.matrix_count(0).max(network.matrix_count(1))),
         biases: [workspace.take(network.gate_rows()), workspace.take(network.gate_rows())],
@@ -83,55 +69,39 @@ pub fn forward<S: Stored>(
         h: workspace.take(batch * network.projection),
         c: workspace.take(if network.has_cell_state() { batch * network.hidden } else { 0 }),
     };
-    let mut reserve = reserve.map(Arena);
+    let mut reserve = reserve.map(|numbers| Reserve::new(network, rows, dropout.is_some(), numbers));
 
-    for step in 0..sequences.steps() {
-        let (active, start) = sequences.step(step);
-        for (rank, &sequence) in sequences.ranked()[..active].iter().enumerate() {
-            let from = row(x, sequences.memory_row(step, sequence), network.input);
-            load(row_mut(input, start + rank, network.input), from);
-        }
-    }
+    load_rows(sequences, input, x, network.input);
     for layer in 0..network.layers {
-        let layer_input = &mut input[..rows * network.layer_input(layer)];
-        if layer > 0
-            && let Some(dropout) = &mut dropout
-        {
-            dropout.apply(layer_input);
-        }
-        if let Some(reserve) = &mut reserve {
-            reserve.take(layer_input.len()).copy_from_slice(layer_input);
-        }
         for direction in 0..network.directions {
             let pseudo_layer = layer * network.directions + direction;
-            let gates = match &mut reserve {
-                Some(reserve) => reserve.take(rows * network.gate_rows()),
-                None => &mut *shared_gates,
+            let mut kept = reserve.as_mut().map(|reserve| &mut reserve.pseudo_layers[pseudo_layer]);
+            let mut layer_input = &input[..rows * network.layer_input(layer)];
+            if let (Some(dropout), Some(kept), 1..) = (&mut dropout, &mut kept, layer) {
+                dropout.draw(kept.mask);
+                dropped.copy_from_slice(layer_input);
+                scale(dropped, kept.mask);
+                layer_input = dropped;
+            }
+            let (gates, inner, unprojected) = match kept {
+                Some(Kept { gates, inner, unprojected, .. }) => (&mut **gates, &mut **inner, &mut **unprojected),
+                None => (&mut *shared_gates, Default::default(), Default::default()),
             };
-            let kept_cells = reserve.as_mut().map(|reserve| reserve.take(rows * scratch.c.len() / batch));
             scratch.load_weights(network, pseudo_layer, weights);
-            scratch.load_states(network, sequences, pseudo_layer, hx, cx);
+            load_states(sequences, pseudo_layer, scratch.h, hx, network.projection);
+            load_states(sequences, pseudo_layer, scratch.c, cx, network.hidden);
             scratch.inputs(network, layer, layer_input, gates);
-            scratch.steps(network, sequences, pseudo_layer, gates, kept_cells, output);
-            scratch.store_states(network, sequences, pseudo_layer, hy.as_deref_mut(), cy.as_deref_mut());
+            scratch.steps(network, sequences, pseudo_layer, gates, [inner, unprojected], output);
+            store_states(sequences, pseudo_layer, hy.as_deref_mut(), scratch.h, network.projection);
+            store_states(sequences, pseudo_layer, cy.as_deref_mut(), scratch.c, network.hidden);
+        }
+        if let Some(kept) = reserve.as_mut().and_then(|reserve| reserve.outputs.get_mut(layer)) {
+            kept.copy_from_slice(&output[..kept.len()]);
         }
         std::mem::swap(&mut input, &mut output);
     }
     // The layer's output is the next layer's input.
-    for step in 0..sequences.steps() {
-        let (active, start) = sequences.step(step);
-        for (rank, &sequence) in sequences.ranked()[..active].iter().enumerate() {
-            let to = row_mut(y, sequences.memory_row(step, sequence), network.output());
-            store(to, row(input, start + rank, network.output()));
-        }
-    }
-    if sequences.memory_rows() > rows {
-        for sequence in 0..batch {
-            for step in sequences.length(sequence)..sequences.steps() {
-                row_mut(y, sequences.memory_row(step, sequence), network.output()).fill(padding_fill);
-            }
-        }
-    }
+    store_rows(sequences, y, input, network.output(), padding_fill);
 }
 
 /// One pseudo layer's weights and states, the latter by rank.
@@ -151,50 +121,11 @@ impl<N: Number> Scratch<'_, N> {
     fn load_weights<S: Stored<Number = N>>(&mut self, network: &Network, pseudo_layer: usize, weights: &[S]) {
         let gates = network.cell.gates();
         let count = network.matrix_count(pseudo_layer / network.directions);
-        // R is always there, after W.
-        let columns = network.input_columns(pseudo_layer / network.directions);
-        let first = network.matrix(pseudo_layer, gates).map_or(0, |r| r.offset) - network.gate_rows() * columns;
-        load(&mut self.matrices[..count], &weights[first..][..count]);
+        load(&mut self.matrices[..count], &weights[network.matrices_before(pseudo_layer)..][..count]);
         for (id, bias) in [0, gates].into_iter().zip(&mut self.biases) {
             match network.bias(pseudo_layer, id) {
                 Some(region) => load(bias, &weights[region.offset..][..bias.len()]),
                 None => bias.fill(N::zero()),
-            }
-        }
-    }
-
-    fn load_states<S: Stored<Number = N>>(
-        &mut self,
-        network: &Network,
-        sequences: &Sequences,
-        pseudo_layer: usize,
-        hx: Option<&[S]>,
-        cx: Option<&[S]>,
-    ) {
-        let states = [(&mut *self.h, hx, network.projection), (&mut *self.c, cx, network.hidden)];
-        for (to, from, width) in states {
-            let Some(from) = from.filter(|_| !to.is_empty()) else {
-                to.fill(N::zero());
-                continue;
-            };
-            for (rank, &sequence) in sequences.ranked().iter().enumerate() {
-                load(row_mut(to, rank, width), row(from, pseudo_layer * sequences.batch() + sequence, width));
-            }
-        }
-    }
-
-    fn store_states<S: Stored<Number = N>>(
-        &self,
-        network: &Network,
-        sequences: &Sequences,
-        pseudo_layer: usize,
-        hy: Option<&mut [S]>,
-        cy: Option<&mut [S]>,
-    ) {
-        for (from, to, width) in [(&*self.h, hy, network.projection), (&*self.c, cy, network.hidden)] {
-            let Some(to) = to.filter(|_| !from.is_empty()) else { continue };
-            for (rank, &sequence) in sequences.ranked().iter().enumerate() {
-                store(row_mut(to, pseudo_layer * sequences.batch() + sequence, width), row(from, rank, width));
             }
         }
     }
@@ -213,14 +144,15 @@ impl<N: Number> Scratch<'_, N> {
         gates.chunks_exact_mut(gate_rows).for_each(|row| add(row, self.biases[0]));
     }
 
-    /// Runs all time steps, in the direction's order. `gates` holds Wx + b, and then the activated gates.
+    /// Runs all time steps, in the direction's order. `gates` holds Wx + b, and then the activated gates; beside
+    /// it are the reserve's inner and unprojected rows, which may be empty.
     fn steps(
         &mut self,
         network: &Network,
         sequences: &Sequences,
         pseudo_layer: usize,
         gates: &mut [N],
-        mut kept_cells: Option<&mut [N]>,
+        [inner, kept_unprojected]: [&mut [N]; 2],
         output: &mut [N],
     ) {
         let Network { hidden, projection, directions, .. } = *network;
@@ -238,12 +170,18 @@ impl<N: Number> Scratch<'_, N> {
             for rank in 0..active {
                 let gates = row_mut(gates, start + rank, gate_rows);
                 let c = if self.c.is_empty() { &mut [] } else { row_mut(self.c, rank, hidden) };
-                cell::step(network, gates, row(recurrent, rank, gate_rows), row_mut(h, rank, hidden), c);
-                if let Some(kept) = kept_cells.as_deref_mut().filter(|kept| !kept.is_empty()) {
-                    row_mut(kept, start + rank, hidden).copy_from_slice(c);
+                let recurrent = row(recurrent, rank, gate_rows);
+                cell::step(network, gates, recurrent, row_mut(h, rank, hidden), c);
+                if !inner.is_empty() {
+                    let kept = if c.is_empty() { &recurrent[2 * hidden..] } else { c };
+                    row_mut(inner, start + rank, hidden).copy_from_slice(kept);
                 }
             }
             if network.projects() {
+                if !kept_unprojected.is_empty() {
+                    let kept = &mut kept_unprojected[start * hidden..][..active * hidden];
+                    kept.copy_from_slice(&self.unprojected[..active * hidden]);
+                }
                 let (h, unprojected) = (&mut self.h[..active * projection], &self.unprojected[..active * hidden]);
                 product(h, unprojected, &matrices[..projection * hidden], [active, projection, hidden]);
             }
@@ -253,35 +191,4 @@ impl<N: Number> Scratch<'_, N> {
             }
         }
     }
-}
-
-/// Memory that is split off from its start.
-struct Arena<'a, N>(&'a mut [N]);
-
-impl<'a, N> Arena<'a, N> {
-    fn take(&mut self, count: usize) -> &'a mut [N] {
-        let (taken, rest) = std::mem::take(&mut self.0).split_at_mut(count);
-        self.0 = rest;
-        taken
-    }
-}
-
-fn row<T>(rows: &[T], index: usize, width: usize) -> &[T] {
-    &rows[index * width..][..width]
-}
-
-fn row_mut<T>(rows: &mut [T], index: usize, width: usize) -> &mut [T] {
-    &mut rows[index * width..][..width]
-}
-
-fn load<S: Stored>(to: &mut [S::Number], from: &[S]) {
-    to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load());
-}
-
-fn store<S: Stored>(to: &mut [S], from: &[S::Number]) {
-    to.iter_mut().zip(from).for_each(|(to, &from)| *to = S::store(from));
-}
-
-fn add<N: Number>(to: &mut [N], values: &[N]) {
-    to.iter_mut().zip(values).for_each(|(to, &value)| *to = *to + value);
 }

@@ -1,23 +1,32 @@
 //! Recurrent networks: cuDNN's four cells, in any number of layers, in one direction or both. Plain slices, no FFI.
 //!
 //! `weights` and `sequences` define the memory layout of matrices and rows; `oracle` computes by definition, in
-//! readable loops and double precision; `forward` is the API's implementation, on `gemm`'s products, with `dropout`
-//! between layers in training. The module may use `convolution`'s numbers and products, and of the rest only errors.
+//! readable loops and double precision. The API's implementation is on `gemm`'s products: `forward`, with `dropout`
+//! between layers in training; then `backward_data` and `backward_weights`, from what `forward` kept in the `reserve`.
+//! `cell` has their element-wise work, and `rows` moves their rows. The module may use `convolution`'s numbers and
+//! products, and of the rest only errors.
 //!
 //! In shapes T is the time steps, B the sequences, D the directions, G the cell's gates, H the hidden size and P the size
 //! of a projected hidden state (H without projection).
 
+mod backward_data;
+mod backward_weights;
 mod cell;
 mod dropout;
 mod element;
 mod forward;
 pub mod oracle;
+mod reserve;
+mod rows;
 mod sequences;
 mod weights;
 
+pub use backward_data::{DataOperands, backward_data, backward_data_workspace_len};
+pub use backward_weights::{WeightOperands, backward_weights, backward_weights_workspace_len};
 pub use dropout::{Dropout, STATES_BYTES, seed};
 pub use element::{Number, Stored};
-pub use forward::{Operands, forward, reserve_len, workspace_len};
+pub use forward::{Operands, forward, forward_workspace_len};
+pub use reserve::reserve_len;
 pub use sequences::{Layout, Sequences};
 pub use weights::Region;
 
@@ -111,4 +120,20 @@ impl Network {
     fn projects(&self) -> bool {
         self.projection != self.hidden
     }
+
+    /// Returns whether gradients need H more numbers of a step than its gates and h: c, or GRU's Rh + d.
+    fn keeps_inner(&self) -> bool {
+        matches!(self.cell, Cell::Lstm | Cell::Gru)
+    }
+}
+
+/// The numbers of workspace that any call needs for sequences of up to `steps` steps, in training those of all three;
+/// `None` if their byte count could overflow.
+pub fn workspace_len(network: &Network, steps: usize, batch: usize, training: bool) -> Option<usize> {
+    let forward = forward_workspace_len(network, steps, batch, training)?;
+    if !training {
+        return Some(forward);
+    }
+    let data = backward_data_workspace_len(network, steps, batch)?;
+    Some(forward.max(data).max(backward_weights_workspace_len(network, steps, batch)?))
 }

@@ -77,4 +77,10 @@ impl Sequences {
     pub fn step(&self, step: usize) -> (usize, usize) {
         (self.active[step], self.starts[step])
     }
+
+    /// The row of the step that comes before one in a direction's order, or `None` if the sequence begins there.
+    pub(super) fn row_before(&self, step: usize, rank: usize, backward: bool) -> Option<usize> {
+        let before = if backward { step + 1 } else { step.checked_sub(1)? };
+        (before < self.steps && rank < self.active[before]).then(|| self.starts[before] + rank)
+    }
 }

@@ -84,7 +84,8 @@ impl Network {
         self.gate_rows() * (self.input_columns(layer) + self.projection) + projection
     }
 
-    fn matrices_before(&self, pseudo_layer: usize) -> usize {
+    /// Elements before a pseudo layer's matrices.
+    pub(super) fn matrices_before(&self, pseudo_layer: usize) -> usize {
         let first = pseudo_layer.min(self.directions);
         let later = pseudo_layer - first;
         first * self.matrix_count(0) + if later > 0 { later * self.matrix_count(1) } else { 0 }
