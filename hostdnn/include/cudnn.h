@@ -166,6 +166,8 @@ typedef struct cudnnConvolutionFwdAlgoPerfStruct {
 
 typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
 
+typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+
 /*
  A source in the vocabulary of `kernels/device.cuh`, as C strings, none of them null.
  */
@@ -252,8 +254,6 @@ typedef int cudnnDirectionMode_t;
  The first layer's treatment of its input: multiplied by a matrix, or taken unchanged.
  */
 typedef int cudnnRNNInputMode_t;
-
-typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
 /*
  Clipping of LSTM's cell state.
@@ -1730,6 +1730,36 @@ cudnnStatus_t hostdnnGetDeviceProperties(int device,
  counted work by `HOSTDNN_CLOCK` (hostdnn/src/clock.rs).
  */
 cudnnStatus_t hostdnnGetTime(double *milliseconds);
+
+/*
+ Bytes of the reserve of a tensor's dropout: a bit for each element, in whole words of 4 bytes.
+ */
+cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t xdesc, size_t *sizeInBytes);
+
+/*
+ Drops elements of `x`, scales the others so that the mean stays, and notes in the reserve which were dropped. Draws
+ from the descriptor's states. `x` may be `y` if their descriptors lay them out alike.
+ */
+cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle,
+                                  cudnnDropoutDescriptor_t dropoutDesc,
+                                  cudnnTensorDescriptor_t xdesc,
+                                  const void *x,
+                                  cudnnTensorDescriptor_t ydesc,
+                                  void *y,
+                                  void *reserveSpace,
+                                  size_t reserveSpaceSizeInBytes);
+
+/*
+ Drops the elements of `dy` that `cudnnDropoutForward` noted in the reserve, and scales the others alike.
+ */
+cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
+                                   cudnnDropoutDescriptor_t dropoutDesc,
+                                   cudnnTensorDescriptor_t dydesc,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t dxdesc,
+                                   void *dx,
+                                   void *reserveSpace,
+                                   size_t reserveSpaceSizeInBytes);
 
 /*
  Compiles a source with this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds an earlier object (in

@@ -14,6 +14,7 @@ mod algorithms;
 mod batch_norm;
 mod convolutions;
 mod devices;
+mod dropout;
 mod graph;
 mod graph_faults;
 mod graph_fused;

@@ -58,6 +58,63 @@ fn rnn_calls_fail_as_they_are_told() {
             );
             assert_eq!(status, CUDNN_STATUS_EXECUTION_FAILED);
         }
+        let size = &raw mut size;
+        arm("cudnnRNNBackwardData_v8=4003,cudnnRNNBackwardWeights_v8=panic,cudnnDropoutForward:2,\
+             cudnnDropoutBackward:1+=3000,cudnnDropoutGetReserveSpaceSize");
+        let backward_data = || {
+            cudnnRNNBackwardData_v8(
+                handle,
+                rnn,
+                null(),
+                data,
+                nothing,
+                nothing,
+                data,
+                none,
+                null_mut(),
+                nothing,
+                nothing,
+                none,
+                null_mut(),
+                nothing,
+                nothing,
+                none,
+                0,
+                nothing,
+                0,
+                none,
+                0,
+                none,
+            )
+        };
+        assert_eq!([backward_data(), backward_data()], [CUDNN_STATUS_ALLOC_FAILED, CUDNN_STATUS_BAD_PARAM]);
+        let backward_weights = cudnnRNNBackwardWeights_v8(
+            handle,
+            rnn,
+            0,
+            null(),
+            data,
+            nothing,
+            null_mut(),
+            nothing,
+            data,
+            nothing,
+            0,
+            none,
+            0,
+            none,
+            0,
+            none,
+        );
+        assert_eq!(backward_weights, CUDNN_STATUS_INTERNAL_ERROR);
+        let no_tensor = null_mut();
+        for status in [CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_EXECUTION_FAILED] {
+            let forward = cudnnDropoutForward(handle, null_mut(), no_tensor, nothing, no_tensor, none, none, 0);
+            assert_eq!(forward, status);
+            let backward = cudnnDropoutBackward(handle, null_mut(), no_tensor, nothing, no_tensor, none, none, 0);
+            assert_eq!(backward, CUDNN_STATUS_NOT_SUPPORTED);
+        }
+        assert_eq!(cudnnDropoutGetReserveSpaceSize(no_tensor, size), CUDNN_STATUS_EXECUTION_FAILED);
         arm("");
         assert_eq!(cudnnDestroyRNNDescriptor(rnn), CUDNN_STATUS_SUCCESS);
         assert_eq!(cudnnDestroyRNNDataDescriptor(data), CUDNN_STATUS_SUCCESS);
