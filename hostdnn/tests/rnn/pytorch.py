@@ -76,32 +76,38 @@ class Network:
         library("cudnnSetRNNDescriptor_v8", rnn, 0, CELLS[self.cell], 2 if self.bias else 0, self.directions - 1, 0,
                 self.kind, self.kind, 3, self.input, self.hidden, self.projected, self.layers, None, int(padded))
         library("cudnnGetRNNWeightSpaceSize", library.handle, rnn, ctypes.byref(size))
-        item = torch.empty(0, dtype=self.dtype).element_size()
-        self.weights = torch.full((size.value // item,), float("nan"), dtype=self.dtype)
-        for layer in range(self.layers):
-            for direction in range(self.directions):
-                self.copy(rnn, layer, direction)
-        assert not self.weights.isnan().any(), "parts of the weight space that no parameter is copied to"
+        self.weight_bytes = size.value
+        self.weights = self.weight_space(rnn, lambda parameter: parameter)
         return rnn
 
-    def copy(self, rnn, layer, direction):
+    def weight_space(self, rnn, of):
+        """A weight space with what a function makes of the module's parameters."""
+        item = torch.empty(0, dtype=self.dtype).element_size()
+        space = torch.full((self.weight_bytes // item,), float("nan"), dtype=self.dtype)
+        for layer in range(self.layers):
+            for direction in range(self.directions):
+                self.copy(rnn, layer, direction, of, space)
+        assert not space.isnan().any(), "parts of the weight space that no parameter is copied to"
+        return space
+
+    def copy(self, rnn, layer, direction, of, space):
         suffix = f"_l{layer}" + ("_reverse" if direction else "")
         gates = GATES[self.cell]
         for source, first in (("ih", 0), ("hh", gates)):
-            matrices = getattr(self.module, f"weight_{source}{suffix}").chunk(gates)
-            biases = getattr(self.module, f"bias_{source}{suffix}").chunk(gates) if self.bias else [None] * gates
+            matrices = of(getattr(self.module, f"weight_{source}{suffix}")).chunk(gates)
+            biases = of(getattr(self.module, f"bias_{source}{suffix}")).chunk(gates) if self.bias else [None] * gates
             for gate in range(gates):
-                self.place(rnn, layer * self.directions + direction, first + gate, matrices[gate], biases[gate])
+                self.place(rnn, layer * self.directions + direction, first + gate, matrices[gate], biases[gate], space)
         if self.projected != self.hidden:
-            projection = getattr(self.module, f"weight_hr{suffix}")
-            self.place(rnn, layer * self.directions + direction, 2 * gates, projection, None)
+            projection = of(getattr(self.module, f"weight_hr{suffix}"))
+            self.place(rnn, layer * self.directions + direction, 2 * gates, projection, None, space)
 
-    def place(self, rnn, pseudo_layer, id, matrix, bias):
+    def place(self, rnn, pseudo_layer, id, matrix, bias, space):
         library = self.library
         places = [ctypes.c_void_p(), ctypes.c_void_p()]
         tensors = [library.make("cudnnCreateTensorDescriptor") for _ in places]
         library("cudnnGetRNNWeightParams", library.handle, rnn, pseudo_layer,
-                ctypes.c_size_t(self.weights.nbytes), address(self.weights), id,
+                ctypes.c_size_t(space.nbytes), address(space), id,
                 tensors[0], ctypes.byref(places[0]), tensors[1], ctypes.byref(places[1]))
         for place, tensor, values in zip(places, tensors, (matrix, bias)):
             assert (place.value is None) == (values is None), (pseudo_layer, id)
@@ -114,13 +120,51 @@ class Network:
             library("cudnnDestroyTensorDescriptor", tensor)
 
 
+def describe_data(network, layout, lengths):
+    """Descriptors of the input and the output."""
+    library, fill, data = network.library, torch.tensor(FILL, dtype=network.dtype), []
+    for vector in (network.input, network.directions * network.projected):
+        data.append(library.make("cudnnCreateRNNDataDescriptor"))
+        library("cudnnSetRNNDataDescriptor", data[-1], network.kind, layout, max(lengths), len(lengths), vector,
+                (ctypes.c_int * len(lengths))(*lengths), address(fill))
+    return data
+
+
+def state_shapes(network, batch):
+    """Shapes of h and c."""
+    return [(network.layers * network.directions, batch, size) for size in (network.projected, network.hidden)]
+
+
+def temporary_spaces(network, rnn, mode, x_data):
+    """Workspace and reserve, all of whose bits are set: numbers in them are NaN."""
+    library, sizes = network.library, [ctypes.c_size_t(), ctypes.c_size_t()]
+    library("cudnnGetRNNTempSpaceSizes", library.handle, rnn, mode, x_data, *map(ctypes.byref, sizes))
+    return [torch.full((size.value,), 0xFF, dtype=torch.uint8) for size in sizes]
+
+
+def sized(tensor):
+    """A size argument and the pointer after it."""
+    return ctypes.c_size_t(tensor.nbytes), address(tensor)
+
+
+def relative_error(got, want):
+    return ((got - want).norm() / want.norm().clamp(min=1e-3)).item()
+
+
+def random_lengths(rng, packed):
+    steps, batch = rng.randint(1, 9), rng.randint(1, 6)
+    lengths = [rng.randint(1, steps) for _ in range(batch)]
+    if packed or rng.random() < 0.3:
+        lengths.sort(reverse=True)
+    return [steps] * batch if rng.random() < 0.3 else lengths
+
+
 def run(network, rng, lengths, packed):
     """Errors of y, hy and cy relative to their norms."""
     library, module, dtype, kind = network.library, network.module, network.dtype, network.kind
     batch, steps = len(lengths), max(lengths)
     x = torch.randn(steps, batch, network.input, dtype=dtype)
-    states = [torch.randn(network.layers * network.directions, batch, size, dtype=dtype)
-              for size in (network.projected, network.hidden)]
+    states = [torch.randn(shape, dtype=dtype) for shape in state_shapes(network, batch)]
     given = rng.random() < 0.5
     if not given:
         states = [None, None]
@@ -146,26 +190,17 @@ def run(network, rng, lengths, packed):
         memory = (x.transpose(0, 1) if network.batch_first else x).contiguous()
         want = (want.transpose(0, 1) if network.batch_first else want).contiguous()
     rnn = network.describe(padded=not packed)
-    fill = torch.tensor(FILL, dtype=dtype)
-    data = []
-    for vector in (network.input, network.directions * network.projected):
-        data.append(library.make("cudnnCreateRNNDataDescriptor"))
-        library("cudnnSetRNNDataDescriptor", data[-1], kind, layout, steps, batch, vector,
-                (ctypes.c_int * batch)(*lengths), address(fill))
-    sizes = [ctypes.c_size_t(), ctypes.c_size_t()]
-    library("cudnnGetRNNTempSpaceSizes", library.handle, rnn, 0, data[0], *map(ctypes.byref, sizes))
-    workspace = torch.full((sizes[0].value,), 0xFF, dtype=torch.uint8)
+    data = describe_data(network, layout, lengths)
+    workspace, reserve = temporary_spaces(network, rnn, 0, data[0])
     y = torch.full_like(want, float("nan"))
     got_states = [None if tensor is None else torch.full_like(tensor, float("nan")) for tensor in want_states]
-    shapes = [(network.layers * network.directions, batch, size) for size in (network.projected, network.hidden)]
-    h, c = (strided(library, shape, kind) for shape in shapes)
+    h, c = (strided(library, shape, kind) for shape in state_shapes(network, batch))
     library("cudnnRNNForward", library.handle, rnn, 0, None, data[0], address(memory), data[1], address(y),
             h, address(states[0]), address(got_states[0]),
             c, address(states[1] if network.cell == "lstm" else None), address(got_states[1]),
-            ctypes.c_size_t(network.weights.nbytes), address(network.weights),
-            ctypes.c_size_t(workspace.nbytes), address(workspace), ctypes.c_size_t(0), None)
+            *sized(network.weights), *sized(workspace), *sized(reserve))
     pairs = [(y, want)] + [(got, want) for got, want in zip(got_states, want_states) if want is not None]
-    return [((got - want).norm() / want.norm().clamp(min=1e-3)).item() for got, want in pairs]
+    return [relative_error(got, want) for got, want in pairs]
 
 
 def main():
@@ -178,12 +213,7 @@ def main():
         for dtype, kind, bound in TYPES:
             network = Network(library, rng, dtype, kind)
             packed = rng.random() < 0.35
-            steps, batch = rng.randint(1, 9), rng.randint(1, 6)
-            lengths = [rng.randint(1, steps) for _ in range(batch)]
-            if packed or rng.random() < 0.3:
-                lengths.sort(reverse=True)
-            if rng.random() < 0.3:
-                lengths = [steps] * batch
+            lengths = random_lengths(rng, packed)
             errors = run(network, rng, lengths, packed)
             # Not `>`: NaN must not pass.
             if not all(error <= bound for error in errors):
@@ -196,4 +226,5 @@ def main():
     print(f"PyTorch {torch.__version__}: {2 * seeds} networks alike; worst errors {worst}")
 
 
-main()
+if __name__ == "__main__":
+    main()
