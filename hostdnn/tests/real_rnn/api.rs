@@ -27,6 +27,9 @@ api! { Functions:
     cudnnRestoreDropoutDescriptor(Desc, Desc, f32, Desc, usize, u64) -> Int;
     cudnnGetDropoutDescriptor(Desc, Desc, *mut f32, Place, *mut u64) -> Int;
     cudnnDropoutGetStatesSize(Desc, *mut usize) -> Int;
+    cudnnDropoutGetReserveSpaceSize(Desc, *mut usize) -> Int;
+    cudnnDropoutForward(Desc, Desc, Desc, Data, Desc, Desc, Desc, usize) -> Int;
+    cudnnDropoutBackward(Desc, Desc, Desc, Data, Desc, Desc, Desc, usize) -> Int;
     cudnnSetRNNDescriptor_v8(Desc, Int, Int, Int, Int, Int, Int, Int, Int, Int, Int, Int, Int, Desc, u32) -> Int;
     cudnnGetRNNDescriptor_v8(
         Desc, Out, Out, Out, Out, Out, Out, Out, Out, Out, Out, Out, Out, *mut Desc, *mut u32
@@ -43,6 +46,13 @@ api! { Functions:
     cudnnRNNForward(
         Desc, Desc, Int, Ints, Desc, Data, Desc, Desc, Desc, Data, Desc, Desc, Data, Desc, usize, Data, usize, Desc,
         usize, Desc
+    ) -> Int;
+    cudnnRNNBackwardData_v8(
+        Desc, Desc, Ints, Desc, Data, Data, Desc, Desc, Desc, Data, Data, Desc, Desc, Data, Data, Desc, usize, Data,
+        usize, Desc, usize, Desc
+    ) -> Int;
+    cudnnRNNBackwardWeights_v8(
+        Desc, Desc, Int, Ints, Desc, Data, Desc, Data, Desc, Data, usize, Desc, usize, Desc, usize, Desc
     ) -> Int;
 }
 

@@ -1,5 +1,5 @@
 //! The RNN API against the real cuDNN, without a GPU: the same calls on both libraries give the same statuses and read
-//! back the same values, and both refuse the same calls of `cudnnRNNForward`.
+//! back the same values, and both refuse the same calls that would compute: forward, backward and single dropout.
 //!
 //! Runs if `UCUDNN_TEST_REAL_CUDNN` names the folder of the real `libcudnn.so.9`. Omitted, because cuDNN crashes there:
 //! null descriptors and null results of `cudnnGetRNNWeightParams`. Omitted because hostdnn differs: weight spaces whose
@@ -7,11 +7,12 @@
 
 mod api;
 mod calls;
-mod forward;
+mod computing;
+mod dropout;
 mod session;
 
 use crate::libraries::both;
-use api::Api;
+use api::{Api, Desc};
 use calls::{Dice, call};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -47,9 +48,61 @@ fn null_is_refused_alike() {
         let session = Session::new(api);
         let (rnn, data, dropout, handle) = (session.rnn, session.data[0], session.dropout, api.handle);
         let (mut size, none) = (77, null_mut());
+        let data_gradients = |[handle, rnn, x, y]: [Desc; 4]| {
+            // SAFETY: cuDNN checks for null, and these calls have null spaces at least.
+            unsafe {
+                let (nothing, run) = (null(), api.cudnnRNNBackwardData_v8);
+                run(
+                    handle,
+                    rnn,
+                    null(),
+                    y,
+                    nothing,
+                    nothing,
+                    x,
+                    none,
+                    none,
+                    nothing,
+                    nothing,
+                    none,
+                    none,
+                    nothing,
+                    nothing,
+                    none,
+                    0,
+                    nothing,
+                    0,
+                    none,
+                    0,
+                    none,
+                )
+            }
+        };
+        let weight_gradients = |[handle, rnn, x, y]: [Desc; 4], add| {
+            let (nothing, run) = (null(), api.cudnnRNNBackwardWeights_v8);
+            // SAFETY: see above.
+            unsafe { run(handle, rnn, add, null(), x, nothing, none, nothing, y, nothing, 0, none, 0, none, 0, none) }
+        };
+        let all = [handle, rnn, data, data];
+        let without = |missing: usize| {
+            let mut some = all;
+            some[missing] = none;
+            some
+        };
+        let gradients = (0..4).flat_map(|missing| {
+            let weights = [0, 1, 2].map(|add| weight_gradients(without(missing), add));
+            [vec![data_gradients(without(missing))], weights.to_vec()].concat()
+        });
+        let mut statuses: Vec<_> = gradients.chain([data_gradients(all), weight_gradients(all, 0)]).collect();
+        let tensor = session.tensors[0];
         // SAFETY: cuDNN checks for the null that each of these calls passes.
-        unsafe {
+        statuses.extend(unsafe {
             vec![
+                (api.cudnnDropoutGetReserveSpaceSize)(none, &mut size),
+                (api.cudnnDropoutForward)(none, dropout, tensor, none, tensor, none, none, 0),
+                (api.cudnnDropoutForward)(handle, none, tensor, none, tensor, none, none, 0),
+                (api.cudnnDropoutBackward)(none, dropout, tensor, none, tensor, none, none, 0),
+                (api.cudnnDropoutBackward)(handle, none, tensor, none, tensor, none, none, 0),
                 (api.cudnnCreateRNNDescriptor)(null_mut()),
                 (api.cudnnCreateRNNDataDescriptor)(null_mut()),
                 (api.cudnnCreateDropoutDescriptor)(null_mut()),
@@ -77,7 +130,8 @@ fn null_is_refused_alike() {
                 (api.cudnnDropoutGetStatesSize)(none, &mut size),
                 size as i32,
             ]
-        }
+        });
+        statuses
     });
     assert_eq!(ours, real);
 }

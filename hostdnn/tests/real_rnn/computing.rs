@@ -1,5 +1,5 @@
-//! Refusals of `cudnnRNNForward` and `cudnnGetRNNTempSpaceSizes`. Without a GPU, cuDNN makes all its checks and then
-//! fails for lack of a device; at that point hostdnn computes.
+//! Refusals of forward, of both backward calls, and of `cudnnGetRNNTempSpaceSizes`. Without a GPU, cuDNN makes all its
+//! checks and then fails for lack of a device; at that point hostdnn computes.
 
 use super::api::{Api, Desc};
 use super::calls::Dice;
@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 /// CUDNN_STATUS_EXECUTION_FAILED_CUDART
 const NO_DEVICE: c_int = 5003;
 /// Recorded for both statuses.
-const SOUND: c_int = -1;
+pub const SOUND: c_int = -1;
 /// Bytes of each tensor and space; more than any call here reads or writes.
 const BYTES: usize = 1 << 20;
 
@@ -87,19 +87,19 @@ fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
         for (&desc, (rank, dims, strides, ty)) in session.tensors.iter().zip(&states) {
             statuses.push((api.cudnnSetTensorNdDescriptor)(desc, *ty, *rank, dims.as_ptr(), strides.as_ptr()));
         }
-        let memory = vec![0u64; 9 * BYTES / 8];
-        let mut at = (0..9).map(|i| memory.as_ptr().cast_mut().byte_add(i * BYTES).cast());
+        let memory = vec![0u64; 16 * BYTES / 8];
+        let mut at = (0..16).map(|i| memory.as_ptr().cast_mut().byte_add(i * BYTES).cast());
         let mut given = |dice: &mut Dice, rarely: u32| -> Desc {
             let memory = at.next().unwrap();
             if dice.one_in(rarely) { null_mut() } else { memory }
         };
-        let (x, y) = (given(dice, u32::MAX), given(dice, u32::MAX)); // cuDNN does not check these two
-        let [hx, hy, cx, cy] = [0; 4].map(|_| given(dice, 3));
-        let [weights, workspace, reserve] = [0; 3].map(|_| given(dice, 40));
+        let [x, y, dx, dy] = [0; 4].map(|_| given(dice, u32::MAX)); // cuDNN does not check these
+        let [hx, hy, cx, cy, dhx, dhy, dcx, dcy] = [0; 8].map(|_| given(dice, 3));
+        let [weights, workspace, reserve, dweights] = [0; 4].map(|_| given(dice, 40));
         let [h, c] = session.tensors.map(|desc| if dice.one_in(30) { null_mut() } else { desc });
         // cuDNN's own workspace is larger than this memory, but the call fails before it uses it.
         let [weight_size, workspace_size, reserve_size] = [0; 3].map(|_| if dice.one_in(40) { 3 } else { 1 << 32 });
-        let mode = dice.0.random_range(0..2);
+        let (mode, add) = (dice.0.random_range(0..2), if dice.one_in(8) { dice.pick([-1, 1, 2]) } else { 0 });
         let (mut sizes, handle) = ([77; 2], api.handle);
         let [size, reserve_out] = sizes.each_mut().map(|size| &raw mut *size);
         let [xs, ys] = session.data;
@@ -128,13 +128,73 @@ fn calls(api: &Api, dice: &mut Dice) -> (String, Vec<c_int>) {
                 reserve,
             )
         };
-        let forward = if api.computes { forward() } else { in_a_child(&mut forward) };
-        let sound = if api.computes { 0 } else { NO_DEVICE };
-        statuses.extend([temp, forward].map(|status| if status == sound { SOUND } else { status }));
+        let mut data = || {
+            (api.cudnnRNNBackwardData_v8)(
+                handle,
+                session.rnn,
+                null_mut(),
+                ys,
+                y,
+                dy,
+                xs,
+                dx,
+                h,
+                hx,
+                dhy,
+                dhx,
+                c,
+                cx,
+                dcy,
+                dcx,
+                weight_size,
+                weights,
+                workspace_size,
+                workspace,
+                reserve_size,
+                reserve,
+            )
+        };
+        let mut wgrad = || {
+            (api.cudnnRNNBackwardWeights_v8)(
+                handle,
+                session.rnn,
+                add,
+                null_mut(),
+                xs,
+                x,
+                h,
+                hx,
+                ys,
+                y,
+                weight_size,
+                dweights,
+                workspace_size,
+                workspace,
+                reserve_size,
+                reserve,
+            )
+        };
+        statuses.extend([sound_or(api, temp), status(api, &mut forward)]);
+        // A skipped input of another size than hiddenSize: cuDNN refuses it in forward alone.
+        let known_to_differ = input_mode == 1 && input != hidden;
+        let backward: [&mut dyn FnMut() -> c_int; 2] = [&mut data, &mut wgrad];
+        statuses.extend(backward.map(|call| if known_to_differ { 0 } else { status(api, call) }));
         statuses.push(c_int::from(sizes[1] == 0));
-        let rest = [hx, hy, cx, cy, weights, workspace, reserve].map(|given| !given.is_null());
-        (format!("{words} {rest:?} {:?} {mode}", [weight_size, workspace_size, reserve_size]), statuses)
+        let rest = [hx, hy, cx, cy, dhx, dhy, dcx, dcy, weights, workspace, reserve, dweights];
+        let rest = rest.map(|given| !given.is_null());
+        let sizes = [weight_size, workspace_size, reserve_size];
+        (format!("{words} {rest:?} {sizes:?} {mode} {add}"), statuses)
     }
+}
+
+/// The status of a call that would compute, or [`SOUND`].
+pub fn status(api: &Api, call: &mut dyn FnMut() -> c_int) -> c_int {
+    sound_or(api, if api.computes { call() } else { in_a_child(call) })
+}
+
+fn sound_or(api: &Api, status: c_int) -> c_int {
+    let sound = if api.computes { 0 } else { NO_DEVICE };
+    if status == sound { SOUND } else { status }
 }
 
 /// The status of a call that may end its process: after its checks, cuDNN divides by the number of processors of a
@@ -162,23 +222,28 @@ fn in_a_child(call: &mut dyn FnMut() -> c_int) -> c_int {
     }
 }
 
-#[test]
-fn forward_refuses_alike() {
-    let Some(libraries) = both(Api::open) else { return };
+/// Both libraries for calls in children; `None`, and a skipped test, where they cannot be compared. A process forks
+/// safely only if no other test is at work in it, so this is one of its own.
+pub fn both_in_a_child(test: &str) -> Option<[Api; 2]> {
+    let libraries = both(Api::open)?;
     if libraries[1].computes {
         built::skip("there is a GPU: cuDNN would compute what is only to be checked");
-        return;
+        return None;
     }
-    // A process forks safely only if no other test is at work in it.
-    if !is_child("real_rnn::forward::forward_refuses_alike", &[]) {
-        return;
-    }
-    let mut taken = 0;
+    is_child(test, &[]).then_some(libraries)
+}
+
+#[test]
+fn computing_calls_refuse_alike() {
+    let Some(libraries) = both_in_a_child("real_rnn::computing::computing_calls_refuse_alike") else { return };
+    let mut taken = [0; 3];
     for seed in 0..1500 {
         let [ours, real] = libraries.each_ref().map(|api| calls(api, &mut Dice(StdRng::seed_from_u64(seed))));
         assert_eq!(ours, real, "seed {seed}: hostdnn on the left");
-        taken += usize::from(ours.1[6] == SOUND);
+        for (taken, status) in taken.iter_mut().zip(&ours.1[6..9]) {
+            *taken += usize::from(*status == SOUND);
+        }
     }
-    eprintln!("1500 calls compared, of which {taken} were sound");
-    assert!((300..1350).contains(&taken), "calls are neither all sound nor all refused");
+    eprintln!("1500 calls each of forward, data and weights compared, of which {taken:?} were sound");
+    assert!(taken.iter().all(|taken| (300..1350).contains(taken)), "calls are neither all sound nor all refused");
 }
