@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 /// The families: the folder of each one's sources, by which its module is called, and host code that decides how they are
 /// cut and launched. Timings depend on this code as much as on the sources.
-pub const FAMILIES: [(&str, &[&str]); 3] = [
+pub const FAMILIES: [(&str, &[&str]); 4] = [
     ("convolution", &["../crates/convolution/src/engines"]),
     ("dynamic", &["../crates/dynamic/src/emit", "../crates/dynamic/src/batched"]),
+    ("norm", &["../crates/norm/src/shape.rs", "../crates/norm/src/kernels.rs"]),
     (
         "recurrent",
         &[

@@ -26,6 +26,7 @@ CRATES = {
     "ucudnn-vertex": "layers",
     "ucudnn-convolution": "convolutions",
     "ucudnn-recurrent": "networks",
+    "ucudnn-norm": "statistics",
     "ucudnn-dynamic": "shapes",
     "ucudnn-command": "tools",
     "ucudnn": "entry",

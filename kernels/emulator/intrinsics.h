@@ -30,6 +30,11 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     return result;
 }
 
+// The upper half of a product.
+inline unsigned __umulhi(unsigned x, unsigned y) { return (unsigned long long)x * y >> 32; }
+// The number of bits that are 1.
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
 inline int min(int x, int y) { return y < x ? y : x; }
 inline int max(int x, int y) { return x < y ? y : x; }
 

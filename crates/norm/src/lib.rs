@@ -1,0 +1,17 @@
+//! Batch normalization in training of tensors in NCHW or NCDHW, on kernels of our own: Ioffe and Szegedy, "Batch
+//! Normalization" (ICML 2015).
+//!
+//! Each channel's elements are read once from memory, by a cluster of blocks whose shared memory holds them until their
+//! mean and variance, or the sums of their gradient, are known.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
+//! | [`kernels`] | compiling, loading and launching the kernels |
+//!
+//! Nothing calls this crate yet: the library leaves batch normalization to cuDNN.
+
+pub mod kernels;
+pub mod shape;
+#[cfg(test)]
+mod tests;

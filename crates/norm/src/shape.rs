@@ -1,0 +1,172 @@
+//! How a tensor is cut into channels, rows and vectors, and shared out to blocks.
+
+use gpu::Element;
+
+/// The bytes that a thread reads at once.
+pub const VECTOR_BYTES: usize = 16;
+/// The most vectors of a channel. The kernels count them in an int, and add some to it.
+const MOST_VECTORS: usize = 1 << 30;
+/// The most channels: a launch has up to 16 blocks for each.
+const MOST_CHANNELS: usize = 1 << 26;
+
+/// A packed tensor in NCHW, or in NCDHW: a plane is a channel of an image, of height × width, or depth × height × width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Planes {
+    pub element: Element,
+    pub images: usize,
+    pub channels: usize,
+    /// The elements of a plane.
+    pub plane: usize,
+}
+
+impl Planes {
+    fn per_vector(&self) -> usize {
+        VECTOR_BYTES / self.element.bytes()
+    }
+
+    /// Returns whether each plane is whole vectors.
+    pub fn is_whole(&self) -> bool {
+        self.plane.is_multiple_of(self.per_vector())
+    }
+
+    /// The fewest vectors that hold a plane.
+    fn least_row(&self) -> usize {
+        self.plane.div_ceil(self.per_vector())
+    }
+
+    /// The most vectors that a plane touches.
+    fn most_row(&self) -> usize {
+        if self.is_whole() { self.least_row() } else { (self.plane + 2 * (self.per_vector() - 1)) / self.per_vector() }
+    }
+
+    /// The most vectors of a channel. `None` if our kernels do not take the tensor: an image must be whole vectors, and a
+    /// channel's vectors must be few enough to count.
+    pub fn vectors(&self) -> Option<usize> {
+        let Self { images, channels, plane, .. } = *self;
+        let is_empty = [images, channels, plane].contains(&0);
+        let image = channels.checked_mul(plane).filter(|elements| elements.is_multiple_of(self.per_vector()))?;
+        let vectors = images.checked_mul(self.most_row())?;
+        let is_counted = vectors <= MOST_VECTORS
+            && channels <= MOST_CHANNELS
+            && [images, plane, image].iter().all(|&n| i32::try_from(n).is_ok());
+        (is_counted && !is_empty).then_some(vectors)
+    }
+}
+
+/// What a device offers to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    pub multiprocessors: usize,
+    /// The most bytes of shared memory of a block.
+    pub shared_bytes: usize,
+    /// The most blocks of a cluster.
+    pub cluster_blocks: usize,
+}
+
+/// Twin of `Length` in `kernels/norm/planes.cuh`: the vectors of a row, and what divides by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct Length {
+    vectors: i32,
+    inverse: u32,
+    shift: i32,
+}
+
+impl Length {
+    /// For v < 2^31 and d > 1, with 2^l the least power of two that is not less than d, v / d is
+    /// v · ⌈2^(31 + l) / d⌉ / 2^(31 + l): Granlund and Montgomery, "Division by Invariant Integers using Multiplication"
+    /// (PLDI 1994), theorem 4.2.
+    fn new(vectors: usize) -> Self {
+        let (inverse, shift) = match vectors.next_power_of_two().ilog2() {
+            0 => (0, 0),
+            l => ((1_u64 << (31 + l)).div_ceil(vectors as u64) as u32, l as i32 - 1),
+        };
+        Self { vectors: vectors as i32, inverse, shift }
+    }
+
+    #[cfg(test)]
+    fn quotient(self, v: u32) -> u32 {
+        if self.inverse == 0 { v } else { ((u64::from(v) * u64::from(self.inverse)) >> 32) as u32 >> self.shift }
+    }
+}
+
+/// Twin of `Shape` in `kernels/norm/planes.cuh`: a tensor, and how the blocks of a cluster share out a channel of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Shape {
+    images: i32,
+    plane: i32,
+    image: i32,
+    lengths: [Length; 2],
+    share: i32,
+    resident: i32,
+    blocks: i32,
+}
+
+impl Shape {
+    /// A shape for clusters of so many blocks. `room` is the bytes of a block's shared memory for vectors of `tensors`
+    /// tensors. `None` if our kernels do not take the tensor.
+    pub fn new(planes: &Planes, blocks: usize, room: usize, tensors: usize) -> Option<Self> {
+        let share = planes.vectors()?.div_ceil(blocks);
+        let resident = share.min(room / (VECTOR_BYTES * tensors));
+        Some(Self {
+            images: planes.images as i32,
+            plane: planes.plane as i32,
+            image: (planes.channels * planes.plane / planes.per_vector()) as i32,
+            lengths: [planes.least_row(), planes.least_row() + 1].map(Length::new),
+            share: share as i32,
+            resident: resident as i32,
+            blocks: blocks as i32,
+        })
+    }
+
+    /// The blocks of a cluster.
+    pub fn blocks(&self) -> usize {
+        self.blocks as usize
+    }
+
+    /// A block's vectors of a tensor that stay in its shared memory.
+    pub fn resident(&self) -> usize {
+        self.resident as usize
+    }
+
+    /// Returns whether all of a block's vectors stay in its shared memory.
+    pub fn is_resident(&self) -> bool {
+        self.resident == self.share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn quotients_are_exact() {
+        let mut random = StdRng::seed_from_u64(3);
+        let mut below = |most: u32, count: usize| (0..count).map(|_| random.random_range(1..most)).collect::<Vec<_>>();
+        let large = below(1 << 30, 300);
+        for d in (1..=300).chain(large) {
+            let length = Length::new(d as usize);
+            let near = [0, 1, d - 1, d, (i32::MAX as u32 / d) * d, (i32::MAX as u32 / d) * d - 1, i32::MAX as u32];
+            for v in near.into_iter().chain(below(1 << 31, 100)) {
+                assert_eq!(length.quotient(v), v / d, "{v} / {d}");
+            }
+        }
+    }
+
+    #[test]
+    fn planes_that_are_taken() {
+        let half = |images, channels, plane| Planes { element: Element::Half, images, channels, plane };
+        assert_eq!(half(128, 64, 3136).vectors(), Some(128 * 392));
+        // 49 elements touch at most 7 vectors of 8: from any place in the first.
+        assert_eq!(half(2, 8, 49).vectors(), Some(14));
+        assert_eq!(half(2, 8, 2).vectors(), Some(4));
+        let others = [half(2, 3, 49), half(0, 8, 8), half(1, 0, 8), half(1, 8, 0), half(1 << 20, 8, 1 << 20)];
+        assert!(others.iter().all(|planes| planes.vectors().is_none()));
+        assert!(half(usize::MAX, 8, usize::MAX).vectors().is_none());
+        let float = Planes { element: Element::Float, ..half(2, 4, 49) };
+        assert_eq!((float.vectors(), float.is_whole()), (Some(2 * 13), false));
+    }
+}

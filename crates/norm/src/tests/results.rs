@@ -1,0 +1,286 @@
+//! Tests the kernels against loops in double precision: on a GPU where there is one, and emulated.
+
+use half::{bf16, f16};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::kernels::{Backward, Engine, Forward, Pass, likely, shapes};
+use crate::shape::{Planes, Room, Shape};
+use gpu::testing::buffers::{GUARD, between_nans, bits, bytes_of, read};
+use gpu::testing::emulated;
+use gpu::testing::on_gpu;
+use gpu::{Buffer, Device, Element, Stream};
+
+const EPSILON: f32 = 1e-5;
+const FACTOR: f32 = 0.3;
+
+/// A tensor's numbers, each exact in its type, in NCHW.
+struct Tensor {
+    planes: Planes,
+    numbers: Vec<f64>,
+}
+
+impl Tensor {
+    /// Random numbers, whose channels' means are up to `apart` deviations from 0.
+    fn random(planes: Planes, apart: f32, random: &mut StdRng) -> Self {
+        let mut numbers = Vec::new();
+        let means: Vec<f32> = (0..planes.channels).map(|_| apart * random.random_range(-1.0..=1.0)).collect();
+        for channel in (0..planes.images).flat_map(|_| 0..planes.channels) {
+            for _ in 0..planes.plane {
+                let sum: f32 = (0..4).map(|_| random.random_range(-1.0..1.0)).sum();
+                numbers.push(number(planes.element, &bits(planes.element, means[channel] + sum)));
+            }
+        }
+        Self { planes, numbers }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.numbers.iter().flat_map(|&value| bits(self.planes.element, value as f32)).collect()
+    }
+
+    fn channel(&self, channel: usize) -> impl Iterator<Item = f64> + Clone {
+        let Planes { images, channels, plane, .. } = self.planes;
+        (0..images).flat_map(move |n| &self.numbers[(n * channels + channel) * plane..][..plane]).copied()
+    }
+
+    /// The channel of the element at a place.
+    fn channel_of(&self, place: usize) -> usize {
+        place / self.planes.plane % self.planes.channels
+    }
+
+    /// The mean and the variance of a channel.
+    fn moments(&self, channel: usize) -> (f64, f64) {
+        let count = (self.planes.images * self.planes.plane) as f64;
+        let mean = self.channel(channel).sum::<f64>() / count;
+        (mean, self.channel(channel).map(|x| (x - mean).powi(2)).sum::<f64>() / count)
+    }
+}
+
+fn number(element: Element, bytes: &[u8]) -> f64 {
+    match element {
+        Element::Float => f32::from_ne_bytes(bytes.try_into().unwrap()).into(),
+        Element::Half => f16::from_ne_bytes(bytes.try_into().unwrap()).into(),
+        Element::Bfloat16 => bf16::from_ne_bytes(bytes.try_into().unwrap()).into(),
+    }
+}
+
+/// The largest distance, of numbers rounded to the type once and of float statistics before.
+fn rounding(element: Element) -> f64 {
+    match element {
+        Element::Float => 2e-6,
+        Element::Half => 6e-4,
+        Element::Bfloat16 => 5e-3,
+    }
+}
+
+/// Checks ||found - exact|| / ||exact||.
+fn assert_near(what: &str, found: &[f64], exact: &[f64], most: f64) {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+    let apart = norm(&mut found.iter().zip(exact).map(|(found, exact)| found - exact));
+    let error = apart / norm(&mut exact.iter().copied());
+    assert!(error <= most, "{what}: {error:.1e}, and {most:.1e} accepted");
+}
+
+/// Memory of a test on a device.
+struct Memory {
+    device: Device,
+    stream: Stream,
+}
+
+impl Memory {
+    fn of(&self, bytes: &[u8]) -> Buffer {
+        between_nans(self.device, bytes, self.stream)
+    }
+
+    fn floats(&self, values: &[f32]) -> Buffer {
+        self.of(&bytes_of(values))
+    }
+
+    /// The bytes between the guards, which are untouched.
+    fn read(&self, buffer: &Buffer, count: usize) -> Vec<u8> {
+        let all = read(self.device, buffer, count + 2 * GUARD, self.stream);
+        let guards = all[..GUARD].iter().chain(&all[GUARD + count..]);
+        assert!(guards.copied().all(|byte| byte == 0xff), "something was written outside a tensor");
+        all[GUARD..][..count].to_vec()
+    }
+
+    fn read_floats(&self, buffer: &Buffer, count: usize) -> Vec<f64> {
+        self.read(buffer, 4 * count).chunks_exact(4).map(|bytes| number(Element::Float, bytes)).collect()
+    }
+
+    fn read_tensor(&self, buffer: &Buffer, planes: &Planes) -> Vec<f64> {
+        let (size, count) = (planes.element.bytes(), planes.images * planes.channels * planes.plane);
+        self.read(buffer, size * count).chunks_exact(size).map(|bytes| number(planes.element, bytes)).collect()
+    }
+}
+
+fn start(buffer: &Buffer) -> *mut f32 {
+    buffer.data().wrapping_byte_add(GUARD).cast()
+}
+
+/// Normalizes and checks y and all statistics. The result goes to x itself if `in_place`.
+fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_place: bool, what: &str) {
+    let planes = x.planes;
+    let mut random = StdRng::seed_from_u64(planes.channels as u64);
+    let mut parameters = || (0..planes.channels).map(|_| random.random_range(0.5..2.0)).collect::<Vec<f32>>();
+    let [scale, bias, old_mean, old_variance] = [(); 4].map(|()| parameters());
+    let input = memory.of(&x.bytes());
+    let output = memory.of(&vec![0xff; x.bytes().len()]);
+    let of = |values: &[f32]| memory.floats(values);
+    let (scales, biases, means, variances) = (of(&scale), of(&bias), of(&old_mean), of(&old_variance));
+    let nans = vec![f32::NAN; planes.channels];
+    let (saved_mean, saved_inverse) = (of(&nans), of(&nans));
+    let y = if in_place { &input } else { &output };
+    let forward = Forward {
+        shape,
+        x: start(&input).cast(),
+        y: start(y).cast(),
+        scale: start(&scales),
+        bias: start(&biases),
+        running_mean: start(&means),
+        running_variance: start(&variances),
+        saved_mean: start(&saved_mean),
+        saved_inverse: start(&saved_inverse),
+        epsilon: EPSILON,
+        factor: FACTOR,
+    };
+    // SAFETY: the buffers have the sizes of the tensor and of its channels.
+    unsafe { engine.normalize(memory.stream, &planes, &forward) }.unwrap();
+    let moments: Vec<_> = (0..planes.channels).map(|channel| x.moments(channel)).collect();
+    let inverse: Vec<_> = moments.iter().map(|(_, variance)| 1.0 / (variance + f64::from(EPSILON)).sqrt()).collect();
+    let expected: Vec<_> = x
+        .numbers
+        .iter()
+        .enumerate()
+        .map(|(place, value)| {
+            let its = x.channel_of(place);
+            (value - moments[its].0) * inverse[its] * f64::from(scale[its]) + f64::from(bias[its])
+        })
+        .collect();
+    // A mean in float is that far from the true one, in deviations.
+    let mean_error =
+        moments.iter().zip(&inverse).map(|((mean, _), inverse)| mean.abs() * inverse * 6e-8).fold(0.0, f64::max);
+    let most = rounding(planes.element) + 2.0 * mean_error;
+    assert_near(&format!("{what}: y"), &memory.read_tensor(y, &planes), &expected, most);
+    let channels = |buffer| memory.read_floats(buffer, planes.channels);
+    let means_now: Vec<_> = moments.iter().map(|moments| moments.0).collect();
+    assert_near(&format!("{what}: saved mean"), &channels(&saved_mean), &means_now, 3e-7);
+    assert_near(&format!("{what}: saved inverse deviation"), &channels(&saved_inverse), &inverse, 1e-5);
+    let count = (planes.images * planes.plane) as f64;
+    let mixed = |old: &[f32], new: &dyn Fn(usize) -> f64| -> Vec<f64> {
+        let factor = f64::from(FACTOR);
+        old.iter().enumerate().map(|(its, &old)| f64::from(old) * (1.0 - factor) + new(its) * factor).collect()
+    };
+    let mean = mixed(&old_mean, &|its| moments[its].0);
+    assert_near(&format!("{what}: running mean"), &channels(&means), &mean, 1e-6);
+    let variance = mixed(&old_variance, &|its| moments[its].1 * count / (count - 1.0));
+    assert_near(&format!("{what}: running variance"), &channels(&variances), &variance, 1e-5);
+}
+
+/// Computes gradients and checks them. dx goes to dy itself if `in_place`.
+fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy: &Tensor, in_place: bool, what: &str) {
+    let planes = x.planes;
+    let scale: Vec<f32> = (0..planes.channels).map(|channel| 0.5 + channel as f32 / 8.0).collect();
+    let float = |value: f64| value as f32;
+    let moments: Vec<_> = (0..planes.channels).map(|channel| x.moments(channel)).collect();
+    let means: Vec<f32> = moments.iter().map(|moments| float(moments.0)).collect();
+    let inverse: Vec<f32> =
+        moments.iter().map(|moments| float(1.0 / (moments.1 + f64::from(EPSILON)).sqrt())).collect();
+    let (input, gradient) = (memory.of(&x.bytes()), memory.of(&dy.bytes()));
+    let output = memory.of(&vec![0xff; x.bytes().len()]);
+    let (scales, saved_mean, saved_inverse) = (memory.floats(&scale), memory.floats(&means), memory.floats(&inverse));
+    let nans = vec![f32::NAN; planes.channels];
+    let (dscale, dbias) = (memory.floats(&nans), memory.floats(&nans));
+    let dx = if in_place { &gradient } else { &output };
+    let backward = Backward {
+        shape,
+        x: start(&input).cast(),
+        dy: start(&gradient).cast(),
+        dx: start(dx).cast(),
+        scale: start(&scales),
+        saved_mean: start(&saved_mean),
+        saved_inverse: start(&saved_inverse),
+        dscale: start(&dscale),
+        dbias: start(&dbias),
+    };
+    // SAFETY: the buffers have the sizes of the tensor and of its channels.
+    unsafe { engine.differentiate(memory.stream, &planes, &backward) }.unwrap();
+    let normal = |channel: usize, x: f64| (x - f64::from(means[channel])) * f64::from(inverse[channel]);
+    let sums: Vec<(f64, f64)> = (0..planes.channels)
+        .map(|channel| {
+            let pairs = x.channel(channel).zip(dy.channel(channel));
+            pairs.fold((0.0, 0.0), |(bias, scale), (x, dy)| (bias + dy, scale + dy * normal(channel, x)))
+        })
+        .collect();
+    let count = (planes.images * planes.plane) as f64;
+    let expected: Vec<_> = x
+        .numbers
+        .iter()
+        .zip(&dy.numbers)
+        .enumerate()
+        .map(|(place, (&x, dy))| {
+            let its = place / planes.plane % planes.channels;
+            let (bias, of_scale) = sums[its];
+            f64::from(scale[its]) * f64::from(inverse[its]) * (dy - bias / count - normal(its, x) * of_scale / count)
+        })
+        .collect();
+    assert_near(&format!("{what}: dx"), &memory.read_tensor(dx, &planes), &expected, rounding(planes.element));
+    let channels = |buffer| memory.read_floats(buffer, planes.channels);
+    let (dbiases, dscales): (Vec<_>, Vec<_>) = sums.into_iter().unzip();
+    assert_near(&format!("{what}: dscale"), &channels(&dscale), &dscales, 1e-5);
+    assert_near(&format!("{what}: dbias"), &channels(&dbias), &dbiases, 1e-5);
+}
+
+/// Checks both passes of some planes in all types, by clusters of several sizes.
+fn check(device: Device, stream: Stream, sizes: &[[usize; 3]]) {
+    let room = Room::of(device, 0).expect("a device tells its properties");
+    // With little shared memory, most vectors are read again.
+    let little = Room { shared_bytes: 8 << 10, ..room };
+    let memory = Memory { device, stream };
+    for element in Element::ALL {
+        let load = |pass| emulated::compiled(Engine::load(device, pass, element));
+        let (Some(forward), Some(backward)) = (load(Pass::Forward), load(Pass::Backward)) else { return };
+        for &[images, channels, plane] in sizes {
+            let mut random = StdRng::seed_from_u64(plane as u64);
+            let planes = Planes { element, images, channels, plane };
+            let dy = Tensor::random(planes, 0.5, &mut random);
+            // In two bytes, numbers far from 0 have no deviation left.
+            let farthest = if element == Element::Float { 1e3 } else { 4.0 };
+            for (index, apart) in [0.5, farthest].into_iter().enumerate() {
+                let x = Tensor::random(planes, apart, &mut random);
+                for (room, in_place) in [(room, false), (little, index == 0)] {
+                    for pass in [Pass::Forward, Pass::Backward] {
+                        let all = shapes(pass, &planes, &room);
+                        let first = likely(&planes, &room, &all);
+                        for place in [0, all.len() / 2, first] {
+                            let shape = all[place];
+                            let what = format!("{element:?} {images} × {channels} × {plane}, {shape:?}");
+                            match pass {
+                                Pass::Forward => check_forward(&memory, &forward, shape, &x, in_place, &what),
+                                Pass::Backward => check_backward(&memory, &backward, shape, &x, &dy, in_place, &what),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn on_a_gpu_as_in_double() {
+    let Some(gpu) = on_gpu::first() else { return };
+    check(
+        Device::Cuda,
+        gpu.stream.raw(),
+        &[[3, 8, 49], [16, 16, 196], [2, 8, 3136], [32, 24, 289], [5, 8, 1], [1, 8, 3]],
+    );
+}
+
+#[test]
+fn emulated_as_in_double() {
+    if emulated::is_child("tests::results::emulated_as_in_double") {
+        let stream = Device::Host.stream().expect("a stream");
+        check(Device::Host, stream.raw(), &[[3, 8, 49], [2, 8, 64], [5, 8, 1], [2, 8, 3]]);
+    }
+}

@@ -1,0 +1,87 @@
+// Batch normalisation in training, backward (Ioffe and Szegedy, ICML 2015, section 3), of a tensor in NCHW: of each
+// channel, over its n elements, with x' = (x - mean) * inverse,
+//
+//     dbias = sum dy,  dscale = sum dy x',  dx = scale * inverse * (dy - dbias / n - x' * dscale / n).
+//
+// Compiled and launched as `forward.cu`; shared memory has `shape.resident` vectors of x, as many of dy, and an
+// Exchange<Sums>.
+#include "norm/totals.cuh"
+
+struct Backward {
+    Shape shape;
+    const uint4 *x, *dy;
+    uint4 *dx;
+    const float *scale, *saved_mean, *saved_inverse;
+    float *dscale, *dbias;
+};
+
+// Of dy, and of dy * (x - mean).
+struct alignas(8) Sums {
+    float dy, product;
+
+    __device__ __forceinline__ static Sums none() { return {0, 0}; }
+    __device__ __forceinline__ void add(float its, float difference) {
+        dy += its;
+        product = fmaf(its, difference, product);
+    }
+};
+
+__device__ __forceinline__ Sums joined_by_warp(const Sums &sums) { return {warp_sum(sums.dy), warp_sum(sums.product)}; }
+
+// What a channel's elements become: scale * (dy - of_dy - (x - mean) * of_difference).
+struct Channel {
+    float mean, scale, of_dy, of_difference;
+
+    __device__ __forceinline__ float dx(float x, float dy) const {
+        return scale * (fmaf(mean - x, of_difference, dy) - of_dy);
+    }
+};
+
+__device__ __forceinline__ Channel finished(const Backward &parameters, const Sums &sums) {
+    const Shape &shape = parameters.shape;
+    const int channel = shape.channel();
+    const float inverse = parameters.saved_inverse[channel], part = 1 / (float(shape.images) * float(shape.plane));
+    if (shape.block() == 0 && threadIdx.x == 0) {
+        parameters.dscale[channel] = sums.product * inverse;
+        parameters.dbias[channel] = sums.dy;
+    }
+    return {parameters.saved_mean[channel], parameters.scale[channel] * inverse, sums.dy * part,
+            sums.product * inverse * inverse * part};
+}
+
+template <bool IS_WHOLE> __device__ __forceinline__ void differentiate(const Backward &parameters, Vector *memory) {
+    const Shape &shape = parameters.shape;
+    const Sweep<2, IS_WHOLE> sweep(shape, memory, parameters.x, parameters.dy);
+    auto &exchange = *reinterpret_cast<Exchange<Sums> *>(memory + 2 * shape.resident);
+    exchange.begin(shape);
+    const float mean = parameters.saved_mean[shape.channel()];
+    Sums sums = Sums::none();
+    sweep.read_all([&](const Vectors<2> &pair, const Part &part) {
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) {
+            const float x = to_float(pair.of[0].each[i]), dy = to_float(pair.of[1].each[i]);
+            const bool is_its = part.has(i);
+            sums.add(is_its ? dy : 0, is_its ? x - mean : 0);
+        }
+    });
+    const Channel its = finished(parameters, exchange.channel_total(shape, sums));
+    sweep.write_all(parameters.dx, [&](const Vectors<2> &pair) {
+        Vector dx;
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++)
+            dx.each[i] = to_element(its.dx(to_float(pair.of[0].each[i]), to_float(pair.of[1].each[i])));
+        return dx;
+    });
+}
+
+// Planes of whole vectors.
+KERNEL(differentiate_whole, Backward) {
+    SHARED(Vector, memory);
+    differentiate<true>(parameters, memory);
+}
+
+// Planes that begin and end anywhere in a vector.
+KERNEL(differentiate_uneven, Backward) {
+    SHARED(Vector, memory);
+    differentiate<false>(parameters, memory);
+}

@@ -1,0 +1,190 @@
+// Tensors in NCHW (or NCDHW) whose channels are reduced, each by the blocks of a cluster. A plane is a channel of an
+// image. Memory is read in vectors of 16 bytes, and a row is the vectors that hold a plane: its first and its last may
+// hold elements of its neighbours too. An image is whole vectors, so a channel's rows are alike in all images.
+//
+// The blocks of a cluster share out the vectors of all rows. A block keeps the first `resident` of its vectors in its
+// shared memory, and reads the others again.
+#pragma once
+
+#include "common/async_copy.cuh"
+#include "common/cluster.cuh"
+#include "common/ops.cuh"
+
+#define WARPS (THREADS / 32)
+// The elements of a vector.
+#define VECTOR int(16 / sizeof(Element))
+#define MOST_BLOCKS 16
+
+union alignas(16) Vector {
+    uint4 all;
+    Element each[VECTOR];
+    __device__ __forceinline__ Vector() {}
+};
+
+// A vector of each of several tensors, from one place.
+template <int TENSORS> struct Vectors { Vector of[TENSORS]; };
+
+// The elements of a vector that belong to its row: a bit for each.
+struct Part {
+    unsigned bits;
+
+    static constexpr unsigned WHOLE = (1u << VECTOR) - 1;
+    __device__ __forceinline__ int elements() const { return __popc(bits); }
+    __device__ __forceinline__ bool is_whole() const { return bits == WHOLE; }
+    __device__ __forceinline__ bool has(int element) const { return bits >> element & 1; }
+};
+
+// The first element of a vector that belongs to its row.
+__device__ __forceinline__ Element first(const Vector &vector, const Part &part) {
+    Element its = vector.each[VECTOR - 1];
+#pragma unroll
+    for (int i = VECTOR - 2; i >= 0; i--)
+        if (part.has(i)) its = vector.each[i];
+    return its;
+}
+
+// The vectors of a row. For v < 2^31, v / vectors is the upper half of v * inverse, shifted; if `inverse` is 0, it is v.
+struct Length {
+    int vectors;
+    unsigned inverse;
+    int shift;
+};
+
+// Twin of `Shape` in `crates/norm/src/shape.rs`.
+struct Shape {
+    int images;
+    // The elements of a plane, and the vectors of an image.
+    int plane, image;
+    // Rows have the first length, or one vector more: the second length.
+    Length lengths[2];
+    // The vectors of a block, the last block may have fewer, and those that stay in its shared memory.
+    int share, resident;
+    // The blocks of a cluster.
+    int blocks;
+
+    __device__ __forceinline__ int channel() const { return int(blockIdx.x) / blocks; }
+    __device__ __forceinline__ int block() const { return int(blockIdx.x) % blocks; }
+};
+
+// The rows of a channel, and which of their vectors a block has: those from `begin` to `end`, of which those up to
+// `kept` stay in shared memory.
+struct Rows {
+    long long first;
+    Length length;
+    // The row's elements of its first and of its last vector.
+    Part head, tail;
+    int begin, end, kept;
+
+    __device__ __forceinline__ explicit Rows(const Shape &shape) {
+        const long long element = (long long)shape.channel() * shape.plane;
+        first = element / VECTOR;
+        const int before = int(element % VECTOR), elements = before + shape.plane;
+        length = shape.lengths[(elements - 1) / VECTOR + 1 - shape.lengths[0].vectors];
+        head = {Part::WHOLE << before & Part::WHOLE};
+        tail = {Part::WHOLE >> (length.vectors * VECTOR - elements)};
+        begin = shape.block() * shape.share;
+        end = min(begin + shape.share, shape.images * length.vectors);
+        kept = min(begin + shape.resident, end);
+    }
+
+    __device__ __forceinline__ int image(int vector) const {
+        return length.inverse == 0 ? vector : int(__umulhi(unsigned(vector), length.inverse) >> length.shift);
+    }
+    // Where a vector lies in a tensor.
+    __device__ __forceinline__ long long place(const Shape &shape, int vector) const {
+        const int its = image(vector);
+        return first + (long long)its * shape.image + (vector - its * length.vectors);
+    }
+    __device__ __forceinline__ Part part(int vector) const {
+        const int of_row = vector - image(vector) * length.vectors;
+        return {(of_row == 0 ? head.bits : Part::WHOLE) & (of_row == length.vectors - 1 ? tail.bits : Part::WHOLE)};
+    }
+};
+
+// A thread's vectors of several tensors, THREADS apart. IS_WHOLE: all planes are whole vectors.
+template <int TENSORS, bool IS_WHOLE> class Sweep {
+    const Shape &shape;
+    const uint4 *tensors[TENSORS];
+    Vector *const resident; // [TENSORS][shape.resident]
+    const Rows rows;
+    const int first;
+
+    __device__ __forceinline__ Vector &kept(int tensor, int vector) const {
+        return resident[tensor * shape.resident + vector - rows.begin];
+    }
+
+    __device__ __forceinline__ Part part(int vector) const {
+        return IS_WHOLE ? Part{Part::WHOLE} : rows.part(vector);
+    }
+
+    __device__ __forceinline__ Vectors<TENSORS> read_kept(int vector) const {
+        Vectors<TENSORS> vectors;
+#pragma unroll
+        for (int t = 0; t < TENSORS; t++) vectors.of[t] = kept(t, vector);
+        return vectors;
+    }
+
+    // The first of the thread's vectors that are not resident.
+    __device__ __forceinline__ int first_other() const {
+        return first < rows.kept ? first + ((rows.kept - first - 1) / THREADS + 1) * THREADS : first;
+    }
+
+    // Calls use(vectors, part, place) for those that are not resident, AHEAD of which are read at once.
+    template <typename Use> __device__ __forceinline__ void read_others(Use use) const {
+        for (int vector = first_other(); vector < rows.end; vector += AHEAD * THREADS) {
+            Vectors<TENSORS> ahead[AHEAD];
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                const int its = vector + i * THREADS;
+                if (its >= rows.end) break;
+                const long long place = rows.place(shape, its);
+#pragma unroll
+                for (int t = 0; t < TENSORS; t++) ahead[i].of[t].all = tensors[t][place];
+            }
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                const int its = vector + i * THREADS;
+                if (its >= rows.end) break;
+                use(ahead[i], part(its), rows.place(shape, its));
+            }
+        }
+    }
+
+    __device__ __forceinline__ static void write(uint4 *to, long long place, const Vector &vector, const Part &part) {
+        if (IS_WHOLE || part.is_whole())
+            to[place] = vector.all;
+        else
+#pragma unroll
+            for (int i = 0; i < VECTOR; i++)
+                if (part.has(i)) reinterpret_cast<Element *>(to + place)[i] = vector.each[i];
+    }
+
+  public:
+    // The resident vectors are on their way from here on.
+    template <typename... Tensors>
+    __device__ __forceinline__ Sweep(const Shape &shape, Vector *resident, Tensors... tensors)
+        : shape(shape), tensors{tensors...}, resident(resident), rows(shape), first(rows.begin + int(threadIdx.x)) {
+        for (int vector = first; vector < rows.kept; vector += THREADS) {
+            const long long place = rows.place(shape, vector);
+#pragma unroll
+            for (int t = 0; t < TENSORS; t++) copy_async<16>(&kept(t, vector), this->tensors[t] + place, true);
+        }
+        end_group();
+    }
+
+    // Calls use(vectors, part) for each of the thread's vectors.
+    template <typename Use> __device__ __forceinline__ void read_all(Use use) const {
+        wait_for_groups<0>();
+        for (int vector = first; vector < rows.kept; vector += THREADS) use(read_kept(vector), part(vector));
+        read_others([&](const Vectors<TENSORS> &vectors, const Part &part, long long) { use(vectors, part); });
+    }
+
+    // Writes change(vectors) to each place of a tensor, which may be one of those that are read. Comes after `read_all`.
+    template <typename Change> __device__ __forceinline__ void write_all(uint4 *to, Change change) const {
+        for (int vector = first; vector < rows.kept; vector += THREADS)
+            write(to, rows.place(shape, vector), change(read_kept(vector)), part(vector));
+        read_others([&](const Vectors<TENSORS> &vectors, const Part &part, long long place) {
+            write(to, place, change(vectors), part);
+        });
+    }
+};
