@@ -14,5 +14,6 @@ mod convolution;
 mod forward;
 mod graph;
 mod load;
+mod norm;
 mod rnn;
 pub mod ucudnn;

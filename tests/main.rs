@@ -16,6 +16,7 @@ mod hostdnn;
 mod programs;
 
 mod ahead;
+mod batch_norm;
 mod command;
 mod database;
 mod demo;

@@ -51,11 +51,11 @@ macro_rules! for_each_symbol {
         cudnnBackendPopulateCudaGraph: status, 9.5, overridden;
         cudnnBackendSetAttribute: status, 9.0, overridden;
         cudnnBackendUpdateCudaGraph: status, 9.5, overridden;
-        cudnnBatchNormalizationBackward: status, 9.0, forwarded;
-        cudnnBatchNormalizationBackwardEx: status, 9.0, forwarded;
+        cudnnBatchNormalizationBackward: status, 9.0, overridden;
+        cudnnBatchNormalizationBackwardEx: status, 9.0, overridden;
         cudnnBatchNormalizationForwardInference: status, 9.0, forwarded;
-        cudnnBatchNormalizationForwardTraining: status, 9.0, forwarded;
-        cudnnBatchNormalizationForwardTrainingEx: status, 9.0, forwarded;
+        cudnnBatchNormalizationForwardTraining: status, 9.0, overridden;
+        cudnnBatchNormalizationForwardTrainingEx: status, 9.0, overridden;
         cudnnBuildRNNDynamic: status, 9.0, forwarded;
         cudnnCTCLoss: status, 9.0, forwarded;
         cudnnCTCLoss_v8: status, 9.0, forwarded;

@@ -273,3 +273,46 @@ pub mod query {
         );
     }
 }
+
+/// Batch normalization.
+pub mod norm {
+    use super::*;
+
+    calls! {
+        fn cudnnBatchNormalizationForwardTraining(
+            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, alpha: *const c_void, beta: *const c_void,
+            x: cudnnTensorDescriptor_t, x_data: *const c_void, y: cudnnTensorDescriptor_t, y_data: *mut c_void,
+            parameters: cudnnTensorDescriptor_t, scale: *const c_void, bias: *const c_void, factor: f64,
+            running_mean: *mut c_void, running_variance: *mut c_void, epsilon: f64, saved_mean: *mut c_void,
+            saved_inverse: *mut c_void,
+        );
+        fn cudnnBatchNormalizationForwardTrainingEx(
+            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, ops: cudnnBatchNormOps_t, alpha: *const c_void,
+            beta: *const c_void, x: cudnnTensorDescriptor_t, x_data: *const c_void, z: cudnnTensorDescriptor_t,
+            z_data: *const c_void, y: cudnnTensorDescriptor_t, y_data: *mut c_void,
+            parameters: cudnnTensorDescriptor_t, scale: *const c_void, bias: *const c_void, factor: f64,
+            running_mean: *mut c_void, running_variance: *mut c_void, epsilon: f64, saved_mean: *mut c_void,
+            saved_inverse: *mut c_void, activation: cudnnActivationDescriptor_t, workspace: *mut c_void,
+            workspace_size: usize, reserve: *mut c_void, reserve_size: usize,
+        );
+        fn cudnnBatchNormalizationBackward(
+            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, alpha_data: *const c_void, beta_data: *const c_void,
+            alpha_parameters: *const c_void, beta_parameters: *const c_void, x: cudnnTensorDescriptor_t,
+            x_data: *const c_void, dy: cudnnTensorDescriptor_t, dy_data: *const c_void,
+            dx: cudnnTensorDescriptor_t, dx_data: *mut c_void, parameters: cudnnTensorDescriptor_t,
+            scale: *const c_void, dscale: *mut c_void, dbias: *mut c_void, epsilon: f64,
+            saved_mean: *const c_void, saved_inverse: *const c_void,
+        );
+        fn cudnnBatchNormalizationBackwardEx(
+            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, ops: cudnnBatchNormOps_t,
+            alpha_data: *const c_void, beta_data: *const c_void, alpha_parameters: *const c_void,
+            beta_parameters: *const c_void, x: cudnnTensorDescriptor_t, x_data: *const c_void,
+            y: cudnnTensorDescriptor_t, y_data: *const c_void, dy: cudnnTensorDescriptor_t,
+            dy_data: *const c_void, dz: cudnnTensorDescriptor_t, dz_data: *mut c_void,
+            dx: cudnnTensorDescriptor_t, dx_data: *mut c_void, parameters: cudnnTensorDescriptor_t,
+            scale: *const c_void, bias: *const c_void, dscale: *mut c_void, dbias: *mut c_void, epsilon: f64,
+            saved_mean: *const c_void, saved_inverse: *const c_void, activation: cudnnActivationDescriptor_t,
+            workspace: *mut c_void, workspace_size: usize, reserve: *mut c_void, reserve_size: usize,
+        );
+    }
+}

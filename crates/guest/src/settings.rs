@@ -84,6 +84,15 @@ pub enum Rnn {
     Force,
 }
 
+/// Which implementation runs batch normalization in training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// cuDNN.
+    Off,
+    /// Our kernels wherever they can run.
+    Force,
+}
+
 /// What runs nets of vertex functions on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dynamic {
@@ -125,6 +134,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
+    Variable { name: NORM, values: "`off`, `force`" },
     Variable {
         name: DYNAMIC,
         values: "`auto`, `batched`, `persistent`, `persistent:2`, `persistent:4`, `persistent:8`, `unfused`, `unbatched`",
@@ -149,6 +159,7 @@ const NUMERICS: &str = "UCUDNN_NUMERICS";
 const CHECK: &str = "UCUDNN_CHECK";
 const RNN: &str = "UCUDNN_RNN";
 const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
+const NORM: &str = "UCUDNN_NORM";
 const DYNAMIC: &str = "UCUDNN_DYNAMIC";
 /// Where the real cuDNN is; read by `cudnn::library`, which may run before settings do.
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
@@ -192,6 +203,8 @@ pub struct Settings {
     pub rnn: Rnn,
     /// How many of the configurations that the performance model ranks best are compiled and timed; 1 or more.
     pub rnn_top_k: usize,
+    /// Which implementation runs batch normalization in training.
+    pub norm: Norm,
     /// What runs nets of vertex functions on a device.
     pub dynamic: Dynamic,
     /// The log filter, in env_logger's syntax.
@@ -235,6 +248,7 @@ impl Default for Settings {
             check: false,
             rnn: Rnn::Auto,
             rnn_top_k: 5,
+            norm: Norm::Off,
             dynamic: Dynamic::Auto,
             log: "warn".into(),
             report: None,
@@ -315,6 +329,12 @@ impl Settings {
             rnn_top_k: reader.parse(RNN_TOP_K, default.rnn_top_k, "a number, 1 or more", |text| {
                 text.parse().ok().filter(|&k| k > 0)
             }),
+            norm: reader.parse(
+                NORM,
+                default.norm,
+                "off or force",
+                one_of(&[("off", Norm::Off), ("force", Norm::Force)]),
+            ),
             dynamic: reader.parse(
                 DYNAMIC,
                 default.dynamic,

@@ -1,5 +1,6 @@
 //! The kernels: compiling, loading and launching.
 
+use std::convert::Infallible;
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
@@ -132,13 +133,19 @@ pub struct Engine {
     uneven: Function,
 }
 
-/// Few kinds of kernels: they stay.
-static ENGINES: Loaded<(Pass, Element), Engine> = Loaded::kept();
+/// Few kinds of kernels: they stay, and so does the reason why one cannot run.
+static ENGINES: Loaded<(Pass, Element), Result<Engine, String>> = Loaded::kept();
 
 impl Engine {
     /// Finds or compiles and loads the kernels for the calling thread's device. `Err` says why they cannot run there.
-    pub fn load(device: Device, pass: Pass, element: Element) -> Result<Arc<Self>, String> {
-        ENGINES.get(device, (pass, element), || Self::new(device, pass, element))
+    pub fn load(device: Device, pass: Pass, element: Element) -> Arc<Result<Self, String>> {
+        let make = || Ok::<_, Infallible>(Self::new(device, pass, element));
+        ENGINES.get(device, (pass, element), make).unwrap_or_else(|never| match never {})
+    }
+
+    /// The same, if they were loaded before.
+    pub fn find(device: Device, pass: Pass, element: Element) -> Option<Arc<Result<Self, String>>> {
+        ENGINES.find(device, &(pass, element))
     }
 
     fn new(device: Device, pass: Pass, element: Element) -> Result<Self, String> {

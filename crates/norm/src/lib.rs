@@ -6,12 +6,16 @@
 //!
 //! | file | contents |
 //! | --- | --- |
+//! | [`call`] | the arguments of cuDNN's functions |
+//! | `eligible` | which calls our kernels can answer |
+//! | `run` | answering a call |
 //! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
 //! | [`kernels`] | compiling, loading and launching the kernels |
-//!
-//! Nothing calls this crate yet: the library leaves batch normalization to cuDNN.
 
+pub mod call;
+mod eligible;
 pub mod kernels;
+mod run;
 pub mod shape;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! How a tensor is cut into channels, rows and vectors, and shared out to blocks.
 
+use std::fmt;
+
 use gpu::Element;
 
 /// The bytes that a thread reads at once.
@@ -17,6 +19,13 @@ pub struct Planes {
     pub channels: usize,
     /// The elements of a plane.
     pub plane: usize,
+}
+
+impl fmt::Display for Planes {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        let Self { element, images, channels, plane } = *self;
+        write!(formatter, "{images} images of {channels} channels of {plane} elements in {}", element.name())
+    }
 }
 
 impl Planes {

@@ -50,6 +50,11 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
              [default: auto]",
         ),
         "UCUDNN_RNN_TOP_K" => ("NUMBER", "How many of their configurations are compiled and timed [default: 5]"),
+        "UCUDNN_NORM" => (
+            "off|force",
+            "Run batch normalization in training of channels-first tensors on our kernels: never, or wherever they can \
+             [default: off]",
+        ),
         "UCUDNN_DYNAMIC" => (
             "auto|batched|unfused|unbatched",
             "What runs nets of vertex functions on a GPU; the last two leave a part out, to measure it [default: auto]",

@@ -31,6 +31,14 @@ impl<K: Eq + Hash, T> Loaded<K, T> {
         Self { known: Mutex::new(None), is_kept: true }
     }
 
+    /// Finds the object of the calling thread's device.
+    pub fn find(&self, device: Device, key: &K) -> Option<Arc<T>>
+    where
+        K: Clone,
+    {
+        self.known.lock().as_ref()?.get(&(device.ordinal(), key.clone()))?.0.upgrade()
+    }
+
     /// Finds the object of the calling thread's device, or makes it. Making holds no lock; of two objects made at the
     /// same time, the first is kept. A failure is not remembered.
     pub fn get<E>(&self, device: Device, key: K, make: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {

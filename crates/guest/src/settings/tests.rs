@@ -15,6 +15,7 @@ fn values_are_read() {
         (CHECK, "1"),
         (RNN, "force"),
         (RNN_TOP_K, "2"),
+        (NORM, "force"),
         (FAULT, "panic:run"),
     ]);
     assert!(warnings.is_empty(), "{warnings:?}");
@@ -25,6 +26,7 @@ fn values_are_read() {
     assert_eq!(settings.numerics, Numerics::Deterministic);
     assert!(settings.check);
     assert_eq!((settings.rnn, settings.rnn_top_k), (Rnn::Force, 2));
+    assert_eq!(settings.norm, Norm::Force);
     assert_eq!(settings.fault, Some(Fault::Panic("run".into())));
 }
 

@@ -238,8 +238,12 @@ fn check(device: Device, stream: Stream, sizes: &[[usize; 3]]) {
     let little = Room { shared_bytes: 8 << 10, ..room };
     let memory = Memory { device, stream };
     for element in Element::ALL {
-        let load = |pass| emulated::compiled(Engine::load(device, pass, element));
+        let load = |pass| {
+            let engine = Engine::load(device, pass, element);
+            emulated::compiled(engine.as_ref().as_ref().map(|_| ()).map_err(Clone::clone)).map(|()| engine)
+        };
         let (Some(forward), Some(backward)) = (load(Pass::Forward), load(Pass::Backward)) else { return };
+        let (Ok(forward), Ok(backward)) = (&*forward, &*backward) else { unreachable!() };
         for &[images, channels, plane] in sizes {
             let mut random = StdRng::seed_from_u64(plane as u64);
             let planes = Planes { element, images, channels, plane };
@@ -256,8 +260,8 @@ fn check(device: Device, stream: Stream, sizes: &[[usize; 3]]) {
                             let shape = all[place];
                             let what = format!("{element:?} {images} × {channels} × {plane}, {shape:?}");
                             match pass {
-                                Pass::Forward => check_forward(&memory, &forward, shape, &x, in_place, &what),
-                                Pass::Backward => check_backward(&memory, &backward, shape, &x, &dy, in_place, &what),
+                                Pass::Forward => check_forward(&memory, forward, shape, &x, in_place, &what),
+                                Pass::Backward => check_backward(&memory, backward, shape, &x, &dy, in_place, &what),
                             }
                         }
                     }

@@ -1,0 +1,154 @@
+//! Decides which calls our kernels can answer. A call that cuDNN might refuse goes to cuDNN, which reports the error
+//! itself.
+
+use std::ffi::c_void;
+use std::ops::Range;
+
+use cudnn_abi::*;
+
+use super::call::{BackwardCall, Extra, ForwardCall};
+use super::shape::{Planes, VECTOR_BYTES};
+use cudnn::tensor::Tensor;
+use gpu::Element;
+
+/// Reads a call. `Err` gives the reason why cuDNN has to run it.
+///
+/// # Safety
+/// The fields are the arguments of a call, whose caller keeps cuDNN's rules.
+pub unsafe fn forward(call: &ForwardCall) -> Result<Planes, &'static str> {
+    is_plain(call.mode, call.extra.as_ref().map(|(extra, _)| extra), call.epsilon)?;
+    // SAFETY: the descriptors and the factors are arguments of the call (see `# Safety`).
+    let planes = unsafe {
+        is_replaced(call.alpha, call.beta)?;
+        planes(&[call.x_descriptor, call.y_descriptor], call.parameters)?
+    };
+    if call.saved_mean.is_null() != call.saved_inverse.is_null() {
+        return Err("only one of the saved statistics is asked for");
+    }
+    let [tensors, numbers] = sizes(&planes);
+    let read = [(call.x, tensors), (call.scale, numbers), (call.bias, numbers)];
+    let statistics = [call.running_mean, call.running_variance, call.saved_mean, call.saved_inverse];
+    let statistics = statistics.map(|place| (place.cast_const(), numbers));
+    let written: Vec<_> = [(call.y.cast_const(), tensors)].into_iter().chain(statistics).collect();
+    is_sound(&read, &written, &[call.y.cast_const()], &[call.x, call.y])?;
+    Ok(planes)
+}
+
+/// Likewise.
+///
+/// # Safety
+/// As for [`forward`].
+pub unsafe fn backward(call: &BackwardCall) -> Result<Planes, &'static str> {
+    is_plain(call.mode, call.extra.as_ref().map(|extra| &extra.extra), call.epsilon)?;
+    // SAFETY: the descriptors and the factors are arguments of the call (see `# Safety`).
+    let planes = unsafe {
+        is_replaced(call.alpha_data, call.beta_data)?;
+        is_replaced(call.alpha_parameters, call.beta_parameters)?;
+        planes(&[call.x_descriptor, call.dy_descriptor, call.dx_descriptor], call.parameters)?
+    };
+    let [tensors, numbers] = sizes(&planes);
+    let parameters = [call.scale, call.saved_mean, call.saved_inverse].map(|place| (place, numbers));
+    let read: Vec<_> = [(call.x, tensors), (call.dy, tensors)].into_iter().chain(parameters).collect();
+    let gradients = [call.dscale, call.dbias].map(|place| (place.cast_const(), numbers));
+    let written = [(call.dx.cast_const(), tensors), gradients[0], gradients[1]];
+    let needed = [call.dx.cast_const(), gradients[0].0, gradients[1].0];
+    is_sound(&read, &written, &needed, &[call.x, call.dy, call.dx])?;
+    Ok(planes)
+}
+
+/// Bytes of a tensor, and of a number for each channel.
+fn sizes(planes: &Planes) -> [usize; 2] {
+    let elements = planes.images.saturating_mul(planes.channels).saturating_mul(planes.plane);
+    [elements.saturating_mul(planes.element.bytes()), planes.channels * size_of::<f32>()]
+}
+
+/// Checks that a call only normalizes, over each channel.
+fn is_plain(mode: cudnnBatchNormMode_t, extra: Option<&Extra>, epsilon: f64) -> Result<(), &'static str> {
+    let is_spatial = mode == CUDNN_BATCHNORM_SPATIAL || mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
+    let refusals = [
+        (!is_spatial, "its mode is not a spatial one"),
+        (extra.is_some_and(|extra| extra.ops != CUDNN_BATCHNORM_OPS_BN), "it is fused with other operations"),
+        (epsilon.is_nan() || epsilon < 0.0, "its epsilon is not a positive number"),
+    ];
+    refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, why)| Err(why))
+}
+
+/// Checks that a result replaces what was there: result · 1 + old · 0.
+///
+/// # Safety
+/// The pointers are null or to floats, as they are for half, bfloat16 and float tensors, or to doubles.
+unsafe fn is_replaced(alpha: *const c_void, beta: *const c_void) -> Result<(), &'static str> {
+    if alpha.is_null() || beta.is_null() {
+        return Err("a factor is null");
+    }
+    // SAFETY: the pointers are to floats, or to something longer; any alignment is fine.
+    let factors = unsafe { [alpha, beta].map(|factor| factor.cast::<f32>().read_unaligned()) };
+    if factors == [1.0, 0.0] { Ok(()) } else { Err("it scales its result, or adds it to another") }
+}
+
+/// The planes of tensors that are alike.
+///
+/// # Safety
+/// The descriptors are null or alive.
+unsafe fn planes(
+    tensors: &[cudnnTensorDescriptor_t],
+    parameters: cudnnTensorDescriptor_t,
+) -> Result<Planes, &'static str> {
+    // SAFETY: the caller promises descriptors that are null or alive.
+    let read = |descriptor| unsafe { Tensor::read(descriptor) };
+    let first = read(tensors[0]).ok_or("a tensor's descriptor is not readable")?;
+    if tensors[1..].iter().any(|&other| read(other) != Some(first)) {
+        return Err("its tensors differ");
+    }
+    let (rank, Tensor { data_type, dims, strides }) = first;
+    let element = Element::of(data_type).ok_or("its type is not half, bfloat16 or float")?;
+    let mut stride = 1_i64;
+    for axis in (0..rank).rev() {
+        if i64::from(strides[axis]) != stride {
+            return Err("its tensors are not packed with the channels first");
+        }
+        stride = stride.saturating_mul(dims[axis].into());
+    }
+    let (parameter_rank, of_parameters) = read(parameters).ok_or("the parameters' descriptor is not readable")?;
+    let numbers = std::array::from_fn(|axis| if axis == 1 { dims[1] } else { i32::from(axis < rank) });
+    if (parameter_rank, of_parameters.data_type, of_parameters.dims) != (rank, CUDNN_DATA_FLOAT, numbers) {
+        return Err("the parameters' descriptor does not go with x's");
+    }
+    let dims = dims.map(|dim| dim as usize);
+    let plane =
+        dims[2..rank].iter().try_fold(1_usize, |plane, &dim| plane.checked_mul(dim)).ok_or("it is too large")?;
+    let planes = Planes { element, images: dims[0], channels: dims[1], plane };
+    planes.vectors().ok_or("an image is not whole vectors of 16 bytes, or a channel has too many").map(|_| planes)
+}
+
+/// Checks that memory is there and aligned, and that results overlap nothing: they may only replace a whole input
+/// tensor. A piece of memory is its first byte and its size. Optional results are null.
+fn is_sound(
+    read: &[(*const c_void, usize)],
+    written: &[(*const c_void, usize)],
+    needed: &[*const c_void],
+    vectors: &[*const c_void],
+) -> Result<(), &'static str> {
+    if read.iter().any(|piece| piece.0.is_null()) || needed.iter().any(|place| place.is_null()) {
+        return Err("something is null");
+    }
+    let is_aligned = |place: &*const c_void, to: usize| place.addr().is_multiple_of(to);
+    let all = || read.iter().chain(written);
+    if vectors.iter().any(|place| !is_aligned(place, VECTOR_BYTES)) || all().any(|piece| !is_aligned(&piece.0, 4)) {
+        return Err("its memory is not aligned");
+    }
+    let range = |piece: &(*const c_void, usize)| -> Range<usize> {
+        if piece.0.is_null() { 0..0 } else { piece.0.addr()..piece.0.addr().saturating_add(piece.1) }
+    };
+    let overlap = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+    for (index, result) in written.iter().enumerate() {
+        let its = range(result);
+        let is_replaced = |piece: &(*const c_void, usize)| index == 0 && piece == result;
+        let inputs = read.iter().filter(|piece| !is_replaced(piece)).map(range);
+        let results = written[index + 1..].iter().map(range);
+        if inputs.chain(results).any(|other| overlap(&its, &other)) {
+            return Err("a result overlaps other data");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Batch normalization in training, by a C program that knows only `cudnn.h`: plain on hostdnn, and with `libucudnn.so`
+//! preloaded, whose GPU kernels are emulated.
+
+use crate::hostdnn::{Build, Program, fault_points, has_emulator};
+
+/// Our GPU kernels wherever they can run.
+const FORCE: (&str, &str) = ("UCUDNN_NORM", "force");
+const ARGUMENTS: [&str; 2] = ["5", "60"];
+
+fn program() -> Program {
+    Program::build("batch_norm", Build { sources: &["batch_norm.c"], ..Build::default() })
+}
+
+/// The calls that our kernels have answered, forward and backward.
+fn on_ours(log: &str) -> [usize; 2] {
+    let count =
+        |begin: &str| log.lines().filter(|line| line.contains(begin) && line.ends_with("on our kernels")).count();
+    let backward = count("gradient of a batch normalization");
+    [count("batch normalization of") - backward, backward]
+}
+
+/// Requires the same lines, with numbers of float's exactness: sums have other orders, and y and dx are of the order of
+/// 1.
+fn assert_alike(plain: &str, ours: &str) {
+    let (plain, ours): (Vec<_>, Vec<_>) = (plain.lines().collect(), ours.lines().collect());
+    assert_eq!(plain.len(), ours.len());
+    for (number, (plain, ours)) in plain.iter().zip(&ours).enumerate() {
+        let split = |line: &str| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse::<f64>().unwrap())
+        };
+        let ((name, expected), (same, found)) = (split(plain), split(ours));
+        assert_eq!(name, same, "line {number}");
+        let is_near = (found - expected).abs() <= 2e-5 * expected.abs().max(1.0);
+        assert!(is_near || (found.is_nan() && expected.is_nan()), "line {number}: {plain}, and ours: {ours}");
+    }
+}
+
+#[test]
+fn results_are_cudnns() {
+    let program = program();
+    let plain = program.plain(&ARGUMENTS, &[]).stdout;
+    let ours = program.preloaded(&ARGUMENTS, &[FORCE, ("UCUDNN_LOG", "debug")]);
+    assert_alike(&plain, &ours.stdout);
+    let [forward, backward] = on_ours(&ours.stderr);
+    if has_emulator() {
+        // Some of the 60 are of layouts, channels, factors and places that our kernels leave to cuDNN.
+        assert!((10..50).contains(&forward) && (5..50).contains(&backward), "{forward} and {backward}");
+    }
+}
+
+#[test]
+fn cudnn_runs_everything_if_nothing_is_set() {
+    let program = program();
+    let plain = program.plain(&ARGUMENTS, &[]).stdout;
+    for variables in [&[("UCUDNN_LOG", "debug")][..], &[("UCUDNN_LOG", "debug"), FORCE, ("UCUDNN_POLICY", "off")]] {
+        let ours = program.preloaded(&ARGUMENTS, variables);
+        assert_eq!(plain, ours.stdout);
+        assert_eq!(on_ours(&ours.stderr), [0, 0]);
+    }
+}
+
+#[test]
+fn cudnn_answers_if_our_kernels_fail() {
+    let program = program();
+    let plain = program.plain(&ARGUMENTS, &[]).stdout;
+    let panics = fault_points("crates/norm/src", &[]).into_iter().map(|place| format!("panic:{place}"));
+    let faults: Vec<_> = panics.map(|fault| ("UCUDNN_FAULT", fault)).collect();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    let others = [
+        ("UCUDNN_FAULT", "compiler".to_owned()),
+        ("UCUDNN_FAULT", "compilation".to_owned()),
+        ("HOSTDNN_FAIL", "cudnnGetStream:1+".to_owned()),
+        ("HOSTDNN_FAIL", "cudnnGetTensorNdDescriptor:1+".to_owned()),
+    ];
+    for (variable, fault) in faults.into_iter().chain(others) {
+        let ours = program.preloaded(&ARGUMENTS, &[FORCE, ("UCUDNN_LOG", "debug"), (variable, &fault)]);
+        assert_alike(&plain, &ours.stdout);
+        let [forward, backward] = on_ours(&ours.stderr);
+        if variable == "HOSTDNN_FAIL" || fault.starts_with("panic") {
+            assert_eq!([forward, backward], [0, 0], "{fault}");
+        }
+    }
+}
