@@ -14,7 +14,8 @@ struct Forward {
     const float *scale, *bias;
     // Null, or a number for each channel.
     float *running_mean, *running_variance, *saved_mean, *saved_inverse;
-    float epsilon, factor;
+    // Running statistics become old * rest + new * factor.
+    float epsilon, factor, rest;
 };
 
 // What a channel's elements become: (x - mean) * scale + bias.
@@ -28,7 +29,7 @@ __device__ __forceinline__ Channel finished(const Forward &parameters, const Mom
     const int channel = parameters.shape.channel();
     const float inverse = 1 / sqrtf(moments.squares / moments.count + parameters.epsilon);
     if (parameters.shape.block() == 0 && threadIdx.x == 0) {
-        const float factor = parameters.factor, rest = 1 - factor;
+        const float factor = parameters.factor, rest = parameters.rest;
         if (parameters.saved_mean) parameters.saved_mean[channel] = moments.mean;
         if (parameters.saved_inverse) parameters.saved_inverse[channel] = inverse;
         // An old NaN stays even if the factor is 1, as cuDNN's does.

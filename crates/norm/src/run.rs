@@ -94,6 +94,7 @@ impl ForwardCall {
             saved_inverse: self.saved_inverse.cast(),
             epsilon: self.epsilon as f32,
             factor: self.factor as f32,
+            rest: (1.0 - self.factor) as f32,
         };
         // SAFETY: the tensors and the parameters are those of the planes (see `# Safety`).
         ready.launch(|engine| unsafe { engine.normalize(ready.stream, &ready.planes, &parameters) })?;

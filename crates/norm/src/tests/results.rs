@@ -143,6 +143,7 @@ fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_
         saved_inverse: start(&saved_inverse),
         epsilon: EPSILON,
         factor: FACTOR,
+        rest: 1.0 - FACTOR,
     };
     // SAFETY: the buffers have the sizes of the tensor and of its channels.
     unsafe { engine.normalize(memory.stream, &planes, &forward) }.unwrap();
