@@ -7,15 +7,16 @@ use cudnn_abi::*;
 
 use super::boundary::guarded;
 use norm::call::{BackwardCall, BackwardExtra, Extra, ForwardCall};
+use norm::run::answer;
 
 unsafe fn forward(call: ForwardCall) -> cudnnStatus_t {
     // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
-    guarded(|| unsafe { call.run() }, || unsafe { call.run_as_asked() })
+    guarded(|| unsafe { answer(&call) }, || unsafe { call.by_cudnn() })
 }
 
 unsafe fn backward(call: BackwardCall) -> cudnnStatus_t {
     // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
-    guarded(|| unsafe { call.run() }, || unsafe { call.run_as_asked() })
+    guarded(|| unsafe { answer(&call) }, || unsafe { call.by_cudnn() })
 }
 
 /// Overrides cuDNN's function.

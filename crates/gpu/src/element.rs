@@ -23,6 +23,15 @@ impl Element {
         }
     }
 
+    /// The type of cuDNN's.
+    pub fn cudnn_type(self) -> cudnnDataType_t {
+        match self {
+            Self::Float => CUDNN_DATA_FLOAT,
+            Self::Half => CUDNN_DATA_HALF,
+            Self::Bfloat16 => CUDNN_DATA_BFLOAT16,
+        }
+    }
+
     /// All types.
     pub const ALL: [Self; 3] = [Self::Float, Self::Half, Self::Bfloat16];
 

@@ -87,6 +87,8 @@ pub enum Rnn {
 /// Which implementation runs batch normalization in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
+    /// Whichever is faster.
+    Auto,
     /// cuDNN.
     Off,
     /// Our kernels wherever they can run.
@@ -134,7 +136,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
-    Variable { name: NORM, values: "`off`, `force`" },
+    Variable { name: NORM, values: "`auto`, `off`, `force`" },
     Variable {
         name: DYNAMIC,
         values: "`auto`, `batched`, `persistent`, `persistent:2`, `persistent:4`, `persistent:8`, `unfused`, `unbatched`",
@@ -248,7 +250,7 @@ impl Default for Settings {
             check: false,
             rnn: Rnn::Auto,
             rnn_top_k: 5,
-            norm: Norm::Off,
+            norm: Norm::Auto,
             dynamic: Dynamic::Auto,
             log: "warn".into(),
             report: None,
@@ -276,7 +278,7 @@ impl Settings {
 
     /// Everything goes to cuDNN, and no file is used: for a process with more rights than its user.
     fn off() -> Self {
-        Self { policy: Policy::Off, rnn: Rnn::Off, database: Database::Off, ..Self::default() }
+        Self { policy: Policy::Off, rnn: Rnn::Off, norm: Norm::Off, database: Database::Off, ..Self::default() }
     }
 
     /// Reads the variables through `lookup`; returns the settings and a warning for each bad value.
@@ -332,8 +334,8 @@ impl Settings {
             norm: reader.parse(
                 NORM,
                 default.norm,
-                "off or force",
-                one_of(&[("off", Norm::Off), ("force", Norm::Force)]),
+                "auto, off or force",
+                one_of(&[("auto", Norm::Auto), ("off", Norm::Off), ("force", Norm::Force)]),
             ),
             dynamic: reader.parse(
                 DYNAMIC,

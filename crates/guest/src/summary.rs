@@ -20,6 +20,10 @@ pub enum Counted {
     Network,
     /// A recurrent network that ran on our kernels.
     OnOurKernels,
+    /// A pass of batch normalization in training that the program calls.
+    Normalization,
+    /// A pass of batch normalization that ran on our kernels.
+    NormalizedByUs,
 }
 
 impl Counted {
@@ -29,7 +33,8 @@ impl Counted {
     }
 }
 
-static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+const KINDS: usize = 7;
+static COUNTS: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
 /// Returns the nanoseconds that exploring has cost so far, and those of the program's calls.
 pub type Account = fn() -> [u64; 2];
 
@@ -75,31 +80,33 @@ extern "C" fn at_exit() {
     });
 }
 
-fn text(is_called: bool, [convolutions, divided, replaced, networks, ours]: [u64; 5], explored: [u64; 2]) -> String {
+fn text(is_called: bool, counts: [u64; KINDS], explored: [u64; 2]) -> String {
+    let [convolutions, divided, replaced, networks, ours, normalizations, by_us] = counts;
     if !is_called {
         return "cuDNN was never called. If the program opens cuDNN by name, try `ucudnn run --dlopen`".into();
     }
     let unchanged = convolutions.saturating_sub(divided.saturating_add(replaced));
-    let by_cudnn = networks.saturating_sub(ours);
+    let [by_cudnn, not_by_us] = [networks.saturating_sub(ours), normalizations.saturating_sub(by_us)];
     let [cost, calls] = explored.map(|nanoseconds| nanoseconds as f64 / 1e9);
     format!(
         "{convolutions} convolutions: {divided} in micro-batches, {replaced} by another algorithm or engine, {unchanged} \
-         unchanged; {networks} recurrent networks: {ours} on our kernels, {by_cudnn} by cuDNN; exploring cost \
+         unchanged; {networks} recurrent networks: {ours} on our kernels, {by_cudnn} by cuDNN; \
+         {normalizations} passes of batch normalization: {by_us} on our kernels, {not_by_us} by cuDNN; exploring cost \
          {cost:.3} s beside {calls:.3} s of calls"
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::*;
 
     #[test]
     fn every_call_is_in_one_place() {
         assert_eq!(
-            text(true, [10, 5, 2, 4, 1], [250_000_000, 4_000_000_000]),
+            text(true, [10, 5, 2, 4, 1, 7, 5], [250_000_000, 4_000_000_000]),
             "10 convolutions: 5 in micro-batches, 2 by another algorithm or engine, 3 unchanged; 4 recurrent networks: \
-             1 on our kernels, 3 by cuDNN; exploring cost 0.250 s beside 4.000 s of calls"
+             1 on our kernels, 3 by cuDNN; 7 passes of batch normalization: 5 on our kernels, 2 by cuDNN; exploring cost 0.250 s beside 4.000 s of calls"
         );
-        assert!(text(false, [0; 5], [0; 2]).contains("--dlopen"));
+        assert!(text(false, [0; KINDS], [0; 2]).contains("--dlopen"));
     }
 }

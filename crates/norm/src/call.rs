@@ -82,7 +82,7 @@ impl ForwardCall {
     ///
     /// # Safety
     /// The fields are the arguments of a call, whose caller keeps cuDNN's rules.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    pub unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         let Self { handle, mode, alpha, beta, x, y, parameters, scale, bias, factor, epsilon, .. } = *self;
         let (x_of, y_of) = (self.x_descriptor, self.y_descriptor);
         let (mean, variance) = (self.running_mean, self.running_variance);
@@ -134,8 +134,8 @@ impl BackwardCall {
     /// Lets cuDNN answer the call.
     ///
     /// # Safety
-    /// As for [`ForwardCall::run_as_asked`].
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    /// As for [`ForwardCall::by_cudnn`].
+    pub unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         let Self { handle, mode, x, dy, dx, parameters, scale, dscale, dbias, epsilon, .. } = *self;
         let data = (self.alpha_data, self.beta_data);
         let of_parameters = (self.alpha_parameters, self.beta_parameters);

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
 use super::shape::{Planes, Room, Shape, VECTOR_BYTES};
+use super::subject::Pass;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 use gpu::{Device, Element, Stream};
@@ -23,29 +24,21 @@ const OTHER_BYTES: usize = 16 * (THREADS / 32) + 1024;
 /// The fewest vectors for each thread of a block, if there are more blocks than multiprocessors need.
 const LEAST_FOR_A_THREAD: usize = 2;
 
-/// Forward or backward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pass {
-    Forward,
-    Backward,
+/// The tensors that a pass reads: x, and dy.
+fn tensors(pass: Pass) -> usize {
+    match pass {
+        Pass::Forward => 1,
+        Pass::Backward => 2,
+    }
 }
 
-impl Pass {
-    /// The tensors that are read: x, and dy.
-    fn tensors(self) -> usize {
-        match self {
-            Self::Forward => 1,
-            Self::Backward => 2,
-        }
-    }
-
-    fn kernel(self, is_whole: bool) -> &'static CStr {
-        match (self, is_whole) {
-            (Self::Forward, true) => c"normalize_whole",
-            (Self::Forward, false) => c"normalize_uneven",
-            (Self::Backward, true) => c"differentiate_whole",
-            (Self::Backward, false) => c"differentiate_uneven",
-        }
+/// The name of a pass's kernel for planes that are whole vectors, or that are not.
+fn kernel(pass: Pass, is_whole: bool) -> &'static CStr {
+    match (pass, is_whole) {
+        (Pass::Forward, true) => c"normalize_whole",
+        (Pass::Forward, false) => c"normalize_uneven",
+        (Pass::Backward, true) => c"differentiate_whole",
+        (Pass::Backward, false) => c"differentiate_uneven",
     }
 }
 
@@ -113,7 +106,7 @@ fn block_bytes(room: &Room) -> usize {
 pub fn shapes(pass: Pass, planes: &Planes, room: &Room) -> Vec<Shape> {
     let bytes = block_bytes(room).saturating_sub(EXCHANGE_BYTES);
     let blocks = (0..).map(|power| 1 << power).take_while(|&blocks| blocks <= room.cluster_blocks);
-    blocks.filter_map(|blocks| Shape::new(planes, blocks, bytes, pass.tensors())).collect()
+    blocks.filter_map(|blocks| Shape::new(planes, blocks, bytes, tensors(pass))).collect()
 }
 
 /// The place in [`shapes`] that is likely the fastest. A channel should stay in shared memory, and all multiprocessors
@@ -136,30 +129,30 @@ pub struct Engine {
 }
 
 /// Few kinds of kernels: they stay, and so does the reason why one cannot run.
-static ENGINES: Loaded<(Pass, Element), Result<Engine, String>> = Loaded::kept();
+static ENGINES: Loaded<(Pass, Element), Result<Arc<Engine>, String>> = Loaded::kept();
 
 impl Engine {
     /// Finds or compiles and loads the kernels for the calling thread's device. `Err` says why they cannot run there.
-    pub fn load(device: Device, pass: Pass, element: Element) -> Arc<Result<Self, String>> {
-        let make = || Ok::<_, Infallible>(Self::new(device, pass, element));
-        ENGINES.get(device, (pass, element), make).unwrap_or_else(|never| match never {})
+    pub fn load(device: Device, pass: Pass, element: Element) -> Result<Arc<Self>, String> {
+        let make = || Ok::<_, Infallible>(Self::new(device, pass, element).map(Arc::new));
+        let Ok(loaded) = ENGINES.get(device, (pass, element), make);
+        Result::clone(&loaded)
     }
 
-    /// The same, if they were loaded before.
-    pub fn find(device: Device, pass: Pass, element: Element) -> Option<Arc<Result<Self, String>>> {
-        ENGINES.find(device, &(pass, element))
+    /// Returns true if [`Self::load`] only finds what it has loaded before, or why it could not.
+    pub fn is_loaded(device: Device, pass: Pass, element: Element) -> bool {
+        ENGINES.find(device, &(pass, element)).is_some()
     }
 
     fn new(device: Device, pass: Pass, element: Element) -> Result<Self, String> {
-        let ordinal = device.ordinal();
-        let room = Room::of(device, ordinal).ok_or("the device does not tell its properties")?;
+        let room = Room::of(device).ok_or("the device does not tell its properties")?;
         if room.cluster_blocks == 0 {
             return Err("the device has no clusters of blocks".into());
         }
         let text = |error: Error| error.to_string();
         let module = device.load(&source(pass, element)).map_err(text)?;
         let function = |is_whole| {
-            let function = module.function(pass.kernel(is_whole)).map_err(text)?;
+            let function = module.function(kernel(pass, is_whole)).map_err(text)?;
             function.allow_shared(block_bytes(&room) as u32).map_err(text)?;
             function.allow_large_clusters().map_err(text)?;
             match function.resources().map_err(text)?.local_bytes {
@@ -174,7 +167,7 @@ impl Engine {
     /// `parameters` is a [`Forward`] or a [`Backward`], by the engine's pass, with pointers as [`Self::normalize`] and
     /// [`Self::differentiate`] require.
     unsafe fn launch<T>(&self, stream: Stream, planes: &Planes, shape: &Shape, mut parameters: T) -> Result<(), Error> {
-        let vectors = shape.resident() * self.pass.tensors();
+        let vectors = shape.resident() * tensors(self.pass);
         let launch = Launch {
             grid: [(planes.channels * shape.blocks()) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],
@@ -210,8 +203,9 @@ impl Engine {
 }
 
 impl Room {
-    /// What a device offers. `None` if it does not tell.
-    pub fn of(device: Device, ordinal: i32) -> Option<Self> {
+    /// What the calling thread's device offers. `None` if it does not tell.
+    pub fn of(device: Device) -> Option<Self> {
+        let ordinal = device.ordinal();
         Some(Self {
             multiprocessors: device.multiprocessors(ordinal)?,
             shared_bytes: device.shared_bytes(ordinal)?,

@@ -8,14 +8,26 @@
 //! | --- | --- |
 //! | [`call`] | the arguments of cuDNN's functions |
 //! | `eligible` | which calls our kernels can answer |
-//! | `run` | answering a call |
+//! | [`run`] | answering a call |
+//! | `state` | the choice between cuDNN and our kernels |
+//! | [`ahead`] | timing both ahead of time |
+//! | [`record`] | the tuning database |
+//! | `report` | the report's lines |
+//! | [`subject`] | what is timed: a pass over a tensor |
+//! | `fitted` | our kernels for a pass, with the shape of its launches |
 //! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
 //! | [`kernels`] | compiling, loading and launching the kernels |
 
+pub mod ahead;
 pub mod call;
 mod eligible;
+mod fitted;
 pub mod kernels;
-mod run;
+pub mod record;
+mod report;
+pub mod run;
 pub mod shape;
+mod state;
+pub mod subject;
 #[cfg(test)]
 mod tests;

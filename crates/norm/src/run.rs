@@ -1,89 +1,157 @@
-//! Answers a call: by our kernels where the settings say so and they can, else by cuDNN.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Answers a call: by our kernels where these are faster, else by cuDNN.
 
 use cudnn_abi::*;
 
 use super::call::{BackwardCall, ForwardCall};
 use super::eligible;
-use super::kernels::{Backward, Engine, Forward, Pass, likely, shapes};
-use super::shape::{Planes, Room, Shape};
+use super::fitted::Fitted;
+use super::kernels::{Backward, Forward};
+use super::shape::Planes;
+use super::state::{Run, State};
+use super::subject::{Normalization, Pass};
 use cudnn::{calls, policies};
-use gpu::Stream;
-use gpu::background::compiling;
+use gpu::{Stream, jit};
 use guest::settings::{self, Norm, Policy};
+use guest::summary::{self, Counted};
+use tuning::turns::{Started, Timed};
 
-/// What a call runs on.
-struct Ready {
-    stream: Stream,
-    planes: Planes,
-    shape: Shape,
-    engine: Arc<Result<Engine, String>>,
-}
+/// A call of one of cuDNN's functions.
+///
+/// # Safety
+/// The methods require that the fields are the arguments of a call, whose caller keeps cuDNN's rules.
+pub trait Call {
+    const PASS: Pass;
 
-impl Ready {
-    fn new(handle: cudnnHandle_t, pass: Pass, planes: Planes) -> Result<Self, String> {
-        settings::fault_point("norm");
-        // SAFETY: the handle is an argument of the program's call, and cuDNN checks it.
-        let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
-        let device = cudnn::device();
-        let room = Room::of(device, device.ordinal()).ok_or("the device does not tell its properties")?;
-        let shapes = shapes(pass, &planes, &room);
-        let shape = *shapes.get(likely(&planes, &room, &shapes)).ok_or("the device has no clusters of blocks")?;
-        let engine = match device.is_capturing(stream) {
-            true => Engine::find(device, pass, planes.element).ok_or("the stream is captured before it was loaded")?,
-            false => compiling::now(|| Engine::load(device, pass, planes.element)),
-        };
-        Ok(Self { stream, planes, shape, engine })
-    }
+    fn handle(&self) -> cudnnHandle_t;
 
-    /// Runs the engine. After a failure the call's inputs are as they were, so that cuDNN can run it.
-    fn launch(&self, launch: impl FnOnce(&Engine) -> Result<(), gpu::jit::Error>) -> Result<(), String> {
-        settings::fault_point("norm-launch");
-        let engine = self.engine.as_ref().as_ref().map_err(Clone::clone)?;
-        launch(engine).map_err(|error| error.to_string())
-    }
-}
-
-fn is_off(handle: cudnnHandle_t) -> bool {
-    settings::get().norm == Norm::Off || policies::of(handle).policy == Policy::Off
-}
-
-/// Says why a call that our kernels could take is cuDNN's: once aloud.
-fn failed(planes: &Planes, why: &str) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    let level = if SAID.swap(true, Ordering::Relaxed) { log::Level::Debug } else { log::Level::Warn };
-    log::log!(level, "batch normalization of {planes}: cuDNN runs it: {why}");
-}
-
-impl ForwardCall {
-    /// Answers the call.
+    /// Reads the call. `Err` gives the reason why cuDNN has to answer it.
     ///
     /// # Safety
-    /// As for [`Self::run_as_asked`].
-    pub unsafe fn run(&self) -> cudnnStatus_t {
-        if !is_off(self.handle) {
-            // SAFETY: the caller's promise.
-            match unsafe { eligible::forward(self) } {
-                Err(why) => log::trace!("a batch normalization is cuDNN's: {why}"),
-                // SAFETY: the caller's promise, and `eligible` has checked what the kernels require.
-                Ok(planes) => match unsafe { self.run_on_ours(planes) } {
-                    Ok(()) => return CUDNN_STATUS_SUCCESS,
-                    Err(why) => failed(&planes, &why),
-                },
+    /// As for the trait.
+    unsafe fn planes(&self) -> Result<Planes, &'static str>;
+
+    /// Launches our kernels. After a failure the call's inputs are as they were, so that cuDNN can answer it.
+    ///
+    /// # Safety
+    /// As for the trait. The kernels are for the call's pass and planes, and on the stream's device.
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error>;
+
+    /// Lets cuDNN answer the call.
+    ///
+    /// # Safety
+    /// As for the trait.
+    unsafe fn run_as_asked(&self) -> cudnnStatus_t;
+}
+
+/// Answers a call.
+///
+/// # Safety
+/// As for [`Call`].
+pub unsafe fn answer(call: &impl Call) -> cudnnStatus_t {
+    summary::count(Counted::Normalization);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match chosen(call) {
+            Some((state, stream, run)) => run_by(call, &state, stream, run),
+            None => call.run_as_asked(),
+        }
+    }
+}
+
+/// Returns what to answer a call by, if it is one that our kernels could answer.
+///
+/// # Safety
+/// As for [`Call`].
+unsafe fn chosen<C: Call>(call: &C) -> Option<(std::sync::Arc<State>, Stream, Run)> {
+    if settings::get().norm == Norm::Off || policies::of(call.handle()).policy == Policy::Off {
+        return None;
+    }
+    // SAFETY: the caller's promise; cuDNN checks the handle.
+    let (planes, stream) = unsafe { (call.planes(), calls::stream_of(call.handle())) };
+    let planes = planes.inspect_err(|why| log::trace!("a batch normalization is cuDNN's: {why}")).ok()?;
+    let (stream, state) = (stream?, State::of(&Normalization { pass: C::PASS, planes }));
+    let run = state.decide(cudnn::device().is_capturing(stream));
+    Some((state, stream, run))
+}
+
+/// # Safety
+/// As for [`Call`]. The state is the call's, and the stream is its handle's.
+unsafe fn run_by(call: &impl Call, state: &State, stream: Stream, run: Run) -> cudnnStatus_t {
+    // SAFETY: the caller's promise; our kernels change nothing when they fail.
+    unsafe {
+        match run {
+            Run::Cudnn => call.run_as_asked(),
+            Run::Ours(ours) => match launch(call, &ours, stream) {
+                Ok(()) => CUDNN_STATUS_SUCCESS,
+                Err(why) => {
+                    state.give_up(&why);
+                    call.run_as_asked()
+                }
+            },
+            Run::Timed(index, ours) => {
+                let (ran, timed) = measure(call, ours.as_deref(), stream);
+                state.with_turns(|turns| match &ran {
+                    Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, 1, timed),
+                    // cuDNN refuses the call, which does not count against it.
+                    Ok(_) => turns.skipped(),
+                    Err(_) => turns.failed(index),
+                });
+                ran.unwrap_or_else(|why| {
+                    log::info!("a batch normalization on our kernels failed: {why}");
+                    call.run_as_asked()
+                })
             }
         }
-        // SAFETY: the caller's promise; our kernels have changed nothing.
-        unsafe { self.run_as_asked() }
+    }
+}
+
+/// Answers a call by our kernels, or by cuDNN if there are none, between time marks.
+///
+/// # Safety
+/// As for [`Call`]. The kernels are for the call, and the stream is its handle's.
+pub unsafe fn measure(
+    call: &impl Call,
+    ours: Option<&Fitted>,
+    stream: Stream,
+) -> (Result<cudnnStatus_t, String>, Option<Timed>) {
+    let device = cudnn::device();
+    let timing = Started::start(device, stream);
+    // SAFETY: the caller's promise.
+    let ran = unsafe {
+        match ours {
+            Some(ours) => launch(call, ours, stream).map(|()| CUDNN_STATUS_SUCCESS),
+            None => Ok(call.run_as_asked()),
+        }
+    };
+    (ran, timing.and_then(|timing| timing.end(device, stream)))
+}
+
+/// # Safety
+/// As for [`Call::launch`].
+unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(), String> {
+    settings::fault_point("norm-launch");
+    // SAFETY: the caller's promise.
+    unsafe { call.launch(ours, stream) }.map_err(|error| error.to_string())?;
+    summary::count(Counted::NormalizedByUs);
+    log::debug!("{}: on our kernels", Normalization { pass: C::PASS, planes: ours.planes });
+    Ok(())
+}
+
+impl Call for ForwardCall {
+    const PASS: Pass = Pass::Forward;
+
+    fn handle(&self) -> cudnnHandle_t {
+        self.handle
     }
 
-    /// # Safety
-    /// As for [`Self::run_as_asked`], and the planes are the call's.
-    unsafe fn run_on_ours(&self, planes: Planes) -> Result<(), String> {
-        let ready = Ready::new(self.handle, Pass::Forward, planes)?;
+    unsafe fn planes(&self) -> Result<Planes, &'static str> {
+        // SAFETY: the caller's promise.
+        unsafe { eligible::forward(self) }
+    }
+
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
         let parameters = Forward {
-            shape: ready.shape,
+            shape: ours.shape,
             x: self.x,
             y: self.y,
             scale: self.scale.cast(),
@@ -96,40 +164,31 @@ impl ForwardCall {
             factor: self.factor as f32,
             rest: (1.0 - self.factor) as f32,
         };
-        // SAFETY: the tensors and the parameters are those of the planes (see `# Safety`).
-        ready.launch(|engine| unsafe { engine.normalize(ready.stream, &ready.planes, &parameters) })?;
-        log::debug!("batch normalization of {planes}: on our kernels");
-        Ok(())
+        // SAFETY: `eligible` has checked the call's tensors and numbers; their memory is the caller's promise.
+        unsafe { ours.engine.normalize(stream, &ours.planes, &parameters) }
+    }
+
+    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        // SAFETY: the caller's promise.
+        unsafe { self.by_cudnn() }
     }
 }
 
-impl BackwardCall {
-    /// Answers the call.
-    ///
-    /// # Safety
-    /// As for [`Self::run_as_asked`].
-    pub unsafe fn run(&self) -> cudnnStatus_t {
-        if !is_off(self.handle) {
-            // SAFETY: the caller's promise.
-            match unsafe { eligible::backward(self) } {
-                Err(why) => log::trace!("a batch normalization's gradient is cuDNN's: {why}"),
-                // SAFETY: the caller's promise, and `eligible` has checked what the kernels require.
-                Ok(planes) => match unsafe { self.run_on_ours(planes) } {
-                    Ok(()) => return CUDNN_STATUS_SUCCESS,
-                    Err(why) => failed(&planes, &why),
-                },
-            }
-        }
-        // SAFETY: the caller's promise; our kernels have changed nothing.
-        unsafe { self.run_as_asked() }
+impl Call for BackwardCall {
+    const PASS: Pass = Pass::Backward;
+
+    fn handle(&self) -> cudnnHandle_t {
+        self.handle
     }
 
-    /// # Safety
-    /// As for [`Self::run_as_asked`], and the planes are the call's.
-    unsafe fn run_on_ours(&self, planes: Planes) -> Result<(), String> {
-        let ready = Ready::new(self.handle, Pass::Backward, planes)?;
+    unsafe fn planes(&self) -> Result<Planes, &'static str> {
+        // SAFETY: the caller's promise.
+        unsafe { eligible::backward(self) }
+    }
+
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
         let parameters = Backward {
-            shape: ready.shape,
+            shape: ours.shape,
             x: self.x,
             dy: self.dy,
             dx: self.dx,
@@ -139,9 +198,12 @@ impl BackwardCall {
             dscale: self.dscale.cast(),
             dbias: self.dbias.cast(),
         };
-        // SAFETY: the tensors and the parameters are those of the planes (see `# Safety`).
-        ready.launch(|engine| unsafe { engine.differentiate(ready.stream, &ready.planes, &parameters) })?;
-        log::debug!("gradient of a batch normalization of {planes}: on our kernels");
-        Ok(())
+        // SAFETY: as in the forward pass.
+        unsafe { ours.engine.differentiate(stream, &ours.planes, &parameters) }
+    }
+
+    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        // SAFETY: the caller's promise.
+        unsafe { self.by_cudnn() }
     }
 }

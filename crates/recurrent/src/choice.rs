@@ -5,11 +5,10 @@ use std::sync::Arc;
 use super::configuration::Configuration;
 use super::kernels::Engine;
 use super::record::StepTime;
+use tuning::turns::MARGIN;
 
 /// cuDNN's name in the database and in reports.
 pub const CUDNN: &str = "cuDNN";
-/// Our kernels win only if they take less than this fraction of cuDNN's time.
-const MARGIN: f64 = 0.98;
 
 /// Returns a configuration's name, or cuDNN's for `None`.
 pub fn name(configuration: Option<&Configuration>) -> String {

@@ -252,16 +252,12 @@ impl State {
         }
     }
 
-    /// Chooses the next step of the trial, within the promise about exploring.
+    /// Chooses the next step of the trial.
     fn step(&self, turns: &mut Turns) -> Step {
-        let account = allowance::of_process();
-        // The first executions tell what the others may cost: they need no permission.
-        let may_try = turns.times().iter().all(Option::is_none) || account.permits(turns.expected());
-        let step = turns.step(may_try && compiling::is_quiet());
-        if let Some(least) = turns.times().into_iter().flatten().min_by(f64::total_cmp) {
+        let step = turns.step_as_permitted();
+        if let Some(least) = turns.best() {
             self.usual.store(least.to_bits(), Ordering::Relaxed);
         }
-        account.explored(turns.take_cost());
         step
     }
 

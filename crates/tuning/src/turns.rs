@@ -1,8 +1,13 @@
 //! Times candidates in turns in the program's own executions, each of which has the right result. Times are read once
 //! they are available; nothing waits for them.
 
-use gpu::background::compiling::Quiet;
+use gpu::background::compiling::{self, Quiet};
 use gpu::{Device, Elapsed, Mark, Stream};
+
+use super::allowance;
+
+/// Our kernels win only if they take less than this fraction of cuDNN's time.
+pub const MARGIN: f64 = 0.98;
 
 /// Executions of each candidate that count; one before them warms it up.
 const SAMPLES: usize = 5;
@@ -19,7 +24,7 @@ pub struct Turns<M = Timed> {
     turn: usize,
     pending: Option<Pending<M>>,
     in_flight: bool,
-    /// The milliseconds that executions took beyond the best candidate's time, since the last question.
+    /// The milliseconds that executions took beyond the best candidate's time, since they were last accounted for.
     cost: f64,
     /// The milliseconds of the last execution that was read.
     last: f64,
@@ -134,6 +139,16 @@ impl<M: Measured> Turns<M> {
         self.pending = None;
     }
 
+    /// Chooses the next execution as [`Self::step`] does, within the promise about exploring.
+    pub fn step_as_permitted(&mut self) -> Step {
+        let account = allowance::of_process();
+        // The first executions tell what the others may cost: they need no permission.
+        let may_try = self.best().is_none() || account.permits(self.last);
+        let step = self.step(may_try && compiling::is_quiet());
+        account.explored(std::mem::take(&mut self.cost));
+        step
+    }
+
     /// Chooses the next execution. `is_quiet`: nothing is being compiled, which would disturb a time. The chosen
     /// candidate is in flight until [`Self::ran`], [`Self::skipped`] or [`Self::failed`]; other executions wait.
     pub fn step(&mut self, is_quiet: bool) -> Step {
@@ -182,23 +197,13 @@ impl<M: Measured> Turns<M> {
         self.candidates[candidate].has_failed = true;
     }
 
-    /// The milliseconds that the next execution may take.
-    pub fn expected(&self) -> f64 {
-        self.last
-    }
-
-    /// The cost of the executions read since the last call: the milliseconds beyond the best candidate's time.
-    pub fn take_cost(&mut self) -> f64 {
-        std::mem::take(&mut self.cost)
-    }
-
     /// The shortest times, in milliseconds a unit of work.
     pub fn times(&self) -> Vec<Option<f64>> {
         self.candidates.iter().map(|times| times.least.filter(|_| !times.has_failed)).collect()
     }
 
     /// The shortest time of all candidates, in milliseconds a unit of work.
-    fn best(&self) -> Option<f64> {
+    pub fn best(&self) -> Option<f64> {
         self.candidates.iter().filter_map(|times| times.least).min_by(f64::total_cmp)
     }
 
@@ -309,7 +314,7 @@ mod tests {
         let mut turns = Turns::new(2);
         run(&mut turns, 2, |candidate, _| Reading::Ready([2.0, 3.0][candidate]));
         // Of the second candidate's six executions, the first is read before a time counts.
-        assert_eq!((turns.take_cost(), turns.take_cost()), (5.0, 0.0));
+        assert_eq!(turns.cost, 5.0);
     }
 
     #[test]

@@ -190,8 +190,8 @@ impl OwnBuffers {
     }
 }
 
-/// Fills a buffer with numbers between −1 and 1; one random tile repeats.
-fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
+/// Fills a buffer with numbers between −1 and 1; one random tile repeats. Returns false if that fails.
+pub fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
     const TILE: usize = 1 << 20;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut random = || {

@@ -4,8 +4,9 @@ use half::{bf16, f16};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::kernels::{Backward, Engine, Forward, Pass, likely, shapes};
+use crate::kernels::{Backward, Engine, Forward, likely, shapes};
 use crate::shape::{Planes, Room, Shape};
+use crate::subject::Pass;
 use gpu::testing::buffers::{GUARD, between_nans, bits, bytes_of, read};
 use gpu::testing::emulated;
 use gpu::testing::on_gpu;
@@ -234,17 +235,13 @@ fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy
 
 /// Checks both passes of some planes in all types, by clusters of several sizes.
 fn check(device: Device, stream: Stream, sizes: &[[usize; 3]]) {
-    let room = Room::of(device, 0).expect("a device tells its properties");
+    let room = Room::of(device).expect("a device tells its properties");
     // With little shared memory, most vectors are read again.
     let little = Room { shared_bytes: 8 << 10, ..room };
     let memory = Memory { device, stream };
     for element in Element::ALL {
-        let load = |pass| {
-            let engine = Engine::load(device, pass, element);
-            emulated::compiled(engine.as_ref().as_ref().map(|_| ()).map_err(Clone::clone)).map(|()| engine)
-        };
+        let load = |pass| emulated::compiled(Engine::load(device, pass, element));
         let (Some(forward), Some(backward)) = (load(Pass::Forward), load(Pass::Backward)) else { return };
-        let (Ok(forward), Ok(backward)) = (&*forward, &*backward) else { unreachable!() };
         for &[images, channels, plane] in sizes {
             let mut random = StdRng::seed_from_u64(plane as u64);
             let planes = Planes { element, images, channels, plane };
@@ -261,8 +258,8 @@ fn check(device: Device, stream: Stream, sizes: &[[usize; 3]]) {
                             let shape = all[place];
                             let what = format!("{element:?} {images} × {channels} × {plane}, {shape:?}");
                             match pass {
-                                Pass::Forward => check_forward(&memory, forward, shape, &x, in_place, &what),
-                                Pass::Backward => check_backward(&memory, backward, shape, &x, &dy, in_place, &what),
+                                Pass::Forward => check_forward(&memory, &forward, shape, &x, in_place, &what),
+                                Pass::Backward => check_backward(&memory, &backward, shape, &x, &dy, in_place, &what),
                             }
                         }
                     }

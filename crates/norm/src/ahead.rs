@@ -1,0 +1,215 @@
+//! Times a pass ahead of time, on our own handle and data (`ucudnn tune --norm`). Programs recall the result.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_abi::*;
+
+use super::call::{BackwardCall, ForwardCall};
+use super::fitted::Fitted;
+use super::record::{Record, Time};
+use super::run::measure;
+use super::shape::Planes;
+use super::state::{self, CUDNN};
+use super::subject::{Normalization, Pass};
+use cudnn::owned::{OwnedHandle, OwnedTensor};
+use cudnn::tensor::Tensor;
+use gpu::background::compiling;
+use gpu::{Buffer, Device, OwnStream};
+use tuning::turns::{self, Step, Turns};
+use tuning::waiting::fill;
+
+/// A pass to time.
+pub struct Job<'a> {
+    pub subject: &'a Normalization,
+    /// The device's number.
+    pub device: i32,
+    /// The most bytes of the device's memory that timing may take.
+    pub bytes: usize,
+    /// Setting this stops the timing soon after; nothing is stored then.
+    pub stop: &'a AtomicBool,
+    /// Called after each execution, with an upper bound of those that remain.
+    pub progress: &'a dyn Fn(usize),
+}
+
+/// The result of a timing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The faster one: our kernels' name, or `cuDNN`.
+    pub chosen: String,
+    /// The time of each.
+    pub times: Vec<Time>,
+}
+
+/// Times cuDNN and our kernels, and stores the times. What the database already knows is not timed again. `Err` gives the
+/// reason why there is nothing to time.
+pub fn tune(job: &Job) -> Result<Found, String> {
+    let device = cudnn::device();
+    let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;
+    let subject = job.subject;
+    if subject.planes.vectors().is_none() {
+        return Err("our kernels do not take its images: they are not whole vectors of 16 bytes, or too large".into());
+    }
+    let ours = compiling::now(|| Fitted::load(subject))?;
+    let record = Record::of_device();
+    let known = record.as_ref().map(|record| record.times(subject)).unwrap_or_default();
+    let found = |is_ours: bool, times| Found { chosen: if is_ours { ours.name() } else { CUDNN.into() }, times };
+    if let Some(is_ours) = state::recall(&ours.name(), &known) {
+        return Ok(found(is_ours, known));
+    }
+    let data = Data::new(device, subject, job.bytes)?;
+    let mut turns = Turns::new(2);
+    let mut remaining = turns::executions(2);
+    loop {
+        if job.stop.load(Ordering::Relaxed) {
+            return Err("it was stopped".into());
+        }
+        match turns.step(compiling::is_quiet()) {
+            Step::Over => break,
+            Step::Wait => {}
+            Step::Run(index) => {
+                let ours = (index == 1).then_some(&ours);
+                let stream = data.stream.raw();
+                // SAFETY: `data` owns the calls' handle, descriptors and memory, made for the subject.
+                let (ran, timed) = unsafe {
+                    match subject.pass {
+                        Pass::Forward => measure(&data.forward(), ours, stream),
+                        Pass::Backward => measure(&data.backward(), ours, stream),
+                    }
+                };
+                match ran? {
+                    CUDNN_STATUS_SUCCESS => turns.ran(index, 1, timed),
+                    status => return Err(format!("cuDNN refuses it with status {status}")),
+                }
+                remaining = remaining.saturating_sub(1);
+                (job.progress)(remaining);
+            }
+        }
+        if !device.synchronize(data.stream.raw()) {
+            return Err("the device failed".into());
+        }
+    }
+    let times = state::times(&ours, &turns.times());
+    if let Some(record) = record {
+        record.keep(subject, &times);
+    }
+    Ok(found(state::are_ours_faster(&ours, &times), times))
+}
+
+const EPSILON: f64 = 1e-5;
+/// The factors of a result that replaces what was there.
+static ONE: f32 = 1.0;
+static ZERO: f32 = 0.0;
+
+/// Places of the numbers for each channel in their buffer.
+#[derive(Clone, Copy)]
+enum Place {
+    Scale,
+    Bias,
+    SavedMean,
+    SavedInverse,
+    Results,
+    MoreResults,
+}
+
+/// The tensors of a pass, which this struct owns.
+struct Data {
+    of_tensors: OwnedTensor,
+    of_parameters: OwnedTensor,
+    /// x, dy if there is one, and the result.
+    tensors: Vec<Buffer>,
+    /// Each place's number for each channel.
+    numbers: Buffer,
+    channels: usize,
+    handle: OwnedHandle,
+    stream: OwnStream,
+}
+
+impl Data {
+    fn new(device: Device, subject: &Normalization, most: usize) -> Result<Self, String> {
+        let refused = |status| format!("cuDNN refuses it with status {status}");
+        let stream = device.stream().ok_or("the device gives no stream")?;
+        let handle = OwnedHandle::new(stream.raw()).map_err(refused)?;
+        let Planes { element, images, channels, plane } = subject.planes;
+        let describe = |data_type, dims: [usize; 3]| {
+            let [images, channels, plane] = dims;
+            let tensor = Tensor {
+                data_type,
+                dims: [images as i32, channels as i32, plane as i32, 1, 0],
+                strides: [(channels * plane) as i32, plane as i32, 1, 1, 0],
+            };
+            OwnedTensor::new(4, &tensor).map_err(refused)
+        };
+        let of_tensors = describe(element.cudnn_type(), [images, channels, plane])?;
+        let of_parameters = describe(CUDNN_DATA_FLOAT, [1, channels, 1])?;
+        let places = Place::MoreResults as usize + 1;
+        let sizes = [images * channels * plane * element.bytes(), places * channels * size_of::<f32>()];
+        let count = match subject.pass {
+            Pass::Forward => 2,
+            Pass::Backward => 3,
+        };
+        if count * sizes[0] + sizes[1] > most {
+            return Err(format!("its data take more than {most} bytes"));
+        }
+        let allocate = |bytes: usize, data_type| {
+            let buffer = device.allocate(bytes).ok_or_else(|| format!("{bytes} bytes of its data cannot be had"))?;
+            let is_filled = fill(device, stream.raw(), &buffer, data_type);
+            if is_filled { Ok(buffer) } else { Err("its data cannot be written".to_owned()) }
+        };
+        let tensors = (0..count).map(|_| allocate(sizes[0], element.cudnn_type())).collect::<Result<_, _>>()?;
+        let numbers = allocate(sizes[1], CUDNN_DATA_FLOAT)?;
+        Ok(Self { of_tensors, of_parameters, tensors, numbers, channels, handle, stream })
+    }
+
+    fn at(&self, place: Place) -> *mut std::ffi::c_void {
+        self.numbers.data().wrapping_byte_add(place as usize * self.channels * size_of::<f32>())
+    }
+
+    fn forward(&self) -> ForwardCall {
+        ForwardCall {
+            handle: self.handle.raw(),
+            mode: CUDNN_BATCHNORM_SPATIAL,
+            alpha: (&raw const ONE).cast(),
+            beta: (&raw const ZERO).cast(),
+            x_descriptor: self.of_tensors.raw(),
+            x: self.tensors[0].data(),
+            y_descriptor: self.of_tensors.raw(),
+            y: self.tensors[1].data(),
+            parameters: self.of_parameters.raw(),
+            scale: self.at(Place::Scale),
+            bias: self.at(Place::Bias),
+            factor: 0.0,
+            running_mean: null_mut(),
+            running_variance: null_mut(),
+            epsilon: EPSILON,
+            saved_mean: self.at(Place::Results),
+            saved_inverse: self.at(Place::MoreResults),
+            extra: None,
+        }
+    }
+
+    fn backward(&self) -> BackwardCall {
+        BackwardCall {
+            handle: self.handle.raw(),
+            mode: CUDNN_BATCHNORM_SPATIAL,
+            alpha_data: (&raw const ONE).cast(),
+            beta_data: (&raw const ZERO).cast(),
+            alpha_parameters: (&raw const ONE).cast(),
+            beta_parameters: (&raw const ZERO).cast(),
+            x_descriptor: self.of_tensors.raw(),
+            x: self.tensors[0].data(),
+            dy_descriptor: self.of_tensors.raw(),
+            dy: self.tensors[1].data(),
+            dx_descriptor: self.of_tensors.raw(),
+            dx: self.tensors[2].data(),
+            parameters: self.of_parameters.raw(),
+            scale: self.at(Place::Scale),
+            dscale: self.at(Place::Results),
+            dbias: self.at(Place::MoreResults),
+            epsilon: EPSILON,
+            saved_mean: self.at(Place::SavedMean),
+            saved_inverse: self.at(Place::SavedInverse),
+            extra: None,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Our kernels for a pass, with the shape of its launches.
+
+use std::sync::Arc;
+
+use super::kernels::{Engine, likely, shapes, source};
+use super::shape::{Planes, Room, Shape};
+use super::subject::Normalization;
+use gpu::background::compiling;
+use guest::settings;
+
+/// A pass's kernels for a tensor's type, loaded, and how the tensor is shared out to blocks.
+pub struct Fitted {
+    pub engine: Arc<Engine>,
+    pub planes: Planes,
+    pub shape: Shape,
+}
+
+impl Fitted {
+    /// Compiles, unless that was done before, and loads the kernels on the calling thread's device. `Err` says why they
+    /// cannot run there.
+    pub fn load(subject: &Normalization) -> Result<Self, String> {
+        settings::fault_point("norm-load");
+        compiling::hang()?;
+        let Normalization { pass, planes } = *subject;
+        let shape = shape(subject)?;
+        let engine = Engine::load(cudnn::device(), pass, planes.element)?;
+        Ok(Self { engine, planes, shape })
+    }
+
+    /// Compiles the kernels, so that [`Self::load`] is quick.
+    pub fn compile(subject: &Normalization) -> Result<(), String> {
+        compiling::hang()?;
+        shape(subject)?;
+        let source = source(subject.pass, subject.planes.element);
+        cudnn::device().compile(&source).map_err(|error| error.to_string())
+    }
+
+    /// Returns true if the kernels are loaded, or known not to load.
+    pub fn is_loaded(subject: &Normalization) -> bool {
+        Engine::is_loaded(cudnn::device(), subject.pass, subject.planes.element)
+    }
+
+    /// Returns true if the kernels are on disk, compiled for the calling thread's device.
+    pub fn is_compiled(subject: &Normalization) -> bool {
+        cudnn::device().is_compiled(&source(subject.pass, subject.planes.element))
+    }
+
+    /// The name in the database and in reports.
+    pub fn name(&self) -> String {
+        named(&self.shape)
+    }
+
+    /// The name that the kernels for a pass have on the calling thread's device. `None` if they cannot run there.
+    pub fn name_for(subject: &Normalization) -> Option<String> {
+        shape(subject).ok().as_ref().map(named)
+    }
+}
+
+fn named(shape: &Shape) -> String {
+    format!("clusters of {}", shape.blocks())
+}
+
+/// The shape that is likely the fastest on the calling thread's device.
+fn shape(subject: &Normalization) -> Result<Shape, String> {
+    let Normalization { pass, planes } = subject;
+    let room = Room::of(cudnn::device()).ok_or("the device does not tell its properties")?;
+    let shapes = shapes(*pass, planes, &room);
+    shapes.get(likely(planes, &room, &shapes)).copied().ok_or_else(|| "the device has no clusters of blocks".into())
+}

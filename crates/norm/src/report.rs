@@ -1,0 +1,18 @@
+//! The decision about a pass: a line of the log, and one of the report (`UCUDNN_REPORT`).
+
+use serde_json::json;
+
+use super::record::Time;
+use super::subject::Normalization;
+
+/// Reports a decision. `device` is its number, `chosen` the name of what runs the pass.
+pub fn decided(device: i32, subject: &Normalization, chosen: &str, why: &str, times: &[Time]) {
+    log::info!("{subject}: {chosen}: {why}");
+    guest::report::write(|| {
+        let times: Vec<_> = times.iter().map(|Time { what, time }| json!({ "what": what, "time_ms": time })).collect();
+        json!({
+            "event": "norm", "norm": subject.to_string(), "spec": subject.spec(), "device": device, "chosen": chosen,
+            "why": why, "times": times,
+        })
+    });
+}

@@ -1,0 +1,95 @@
+//! What is timed, and kept in the database: a pass over a tensor.
+
+use std::fmt;
+
+use super::shape::Planes;
+use gpu::Element;
+
+/// Forward or backward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pass {
+    Forward,
+    Backward,
+}
+
+impl Pass {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Forward, Self::Backward];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+        }
+    }
+}
+
+/// A pass of batch normalization in training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Normalization {
+    pub pass: Pass,
+    pub planes: Planes,
+}
+
+impl fmt::Display for Normalization {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        let what = match self.pass {
+            Pass::Forward => "batch normalization",
+            Pass::Backward => "gradient of a batch normalization",
+        };
+        write!(formatter, "{what} of {}", self.planes)
+    }
+}
+
+impl Normalization {
+    /// The text that identifies it, such as `forward half images=128 channels=64 plane=3136`.
+    pub fn spec(&self) -> String {
+        let Planes { element, images, channels, plane } = self.planes;
+        format!("{} {} images={images} channels={channels} plane={plane}", self.pass.name(), element.name())
+    }
+
+    /// Reads the text of [`Self::spec`]. `Err` names what is wrong.
+    pub fn from_spec(text: &str) -> Result<Self, String> {
+        let expected = || format!("{text:?} is no `forward half images=128 channels=64 plane=3136`");
+        let words: Vec<_> = text.split(' ').collect();
+        let [pass, element, images, channels, plane] = words[..] else { return Err(expected()) };
+        let size = |word: &str, name: &str| {
+            let number = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+            number.and_then(|number| number.parse().ok()).ok_or_else(expected)
+        };
+        Ok(Self {
+            pass: Pass::ALL.into_iter().find(|known| known.name() == pass).ok_or_else(expected)?,
+            planes: Planes {
+                element: Element::ALL.into_iter().find(|known| known.name() == element).ok_or_else(expected)?,
+                images: size(images, "images")?,
+                channels: size(channels, "channels")?,
+                plane: size(plane, "plane")?,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_identify() {
+        let planes = Planes { element: Element::Bfloat16, images: 2, channels: 16, plane: 49 };
+        for pass in Pass::ALL {
+            let subject = Normalization { pass, planes };
+            assert_eq!(Normalization::from_spec(&subject.spec()), Ok(subject));
+        }
+        for wrong in [
+            "",
+            "forward half",
+            "sideways half images=1 channels=8 plane=8",
+            "forward int8 images=1 channels=8 plane=8",
+            "forward half images=1 channels=8 plane=x",
+            "forward half images=1 plane=8 channels=8",
+            "forward half images=1 channels=8 plane=8 more=1",
+        ] {
+            assert!(Normalization::from_spec(wrong).unwrap_err().contains(wrong));
+        }
+    }
+}
