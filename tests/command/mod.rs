@@ -5,6 +5,7 @@ mod data;
 mod device;
 mod doctor;
 mod examples;
+mod norm;
 mod output;
 mod plot;
 mod reading;

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use convolution::problem::any::AnyProblem;
+use norm::record;
+use norm::subject::Normalization;
 use recurrent::inference::Inference;
 use serde_json::json;
 use tuning::database::{Contents, Database, ProblemContents, Prune, SCHEMA, Texts, TimedContents};
@@ -23,6 +25,7 @@ const TEXTS: Texts = Texts {
     problem: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
     subject: |family, text| match family {
         recurrent::FAMILY => Inference::from_spec(text).map(drop),
+        record::FAMILY => Normalization::from_spec(text).map(drop),
         other => Err(format!("this ucudnn knows no family {other:?}")),
     },
 };
@@ -144,7 +147,7 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
         ("kernels", Side::Right),
         ("measured", Side::Right),
         ("in place", Side::Right),
-        ("RNNs", Side::Right),
+        ("RNNs, norms", Side::Right),
         ("last", Side::Left),
     ])
     .short(1, short_environment);
@@ -170,25 +173,37 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
         }
         text += &table.lines(width);
     }
-    for (entry, (_, networks)) in listed.iter().filter(|(_, (_, networks))| !networks.is_empty()) {
-        text += &format!("\nRecurrent networks of {}\n", entry.environment);
-        let mut table = Table::new(&[
-            ("network", Side::Left),
-            ("timed", Side::Right),
-            ("fastest", Side::Left),
-            ("step µs", Side::Right),
-            ("our kernels", Side::Left),
-        ])
-        .optional([4]);
-        for TimedContents { subject, version, timings, .. } in networks {
-            let fastest = timings.first().and_then(|first| Some((first.what.clone(), first.time?)));
-            let (what, time) =
-                fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(1e3 * time)));
-            table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
+    for (entry, (_, timed)) in &listed {
+        let networks: Vec<_> = timed.iter().filter(|timed| timed.family == recurrent::FAMILY).collect();
+        if !networks.is_empty() {
+            text += &format!("\nRecurrent networks of {}\n", entry.environment);
+            text += &timed_table(("network", "step µs"), 1e3, &networks).lines(width);
         }
-        text += &table.lines(width);
+        let norms: Vec<_> = timed.iter().filter(|timed| timed.family == record::FAMILY).collect();
+        if !norms.is_empty() {
+            text += &format!("\nBatch normalizations of {}\n", entry.environment);
+            text += &timed_table(("batch normalization", "ms"), 1.0, &norms).lines(width);
+        }
     }
     output::print(&text)
+}
+
+/// The fastest implementation of each subject, with its milliseconds times `scale`.
+fn timed_table((subject, time): (&'static str, &'static str), scale: f64, timed: &[&TimedContents]) -> Table {
+    let mut table = Table::new(&[
+        (subject, Side::Left),
+        ("timed", Side::Right),
+        ("fastest", Side::Left),
+        (time, Side::Right),
+        ("our kernels", Side::Left),
+    ])
+    .optional([4]);
+    for TimedContents { subject, version, timings, .. } in timed {
+        let fastest = timings.first().and_then(|first| Some((first.what.clone(), first.time?)));
+        let (what, time) = fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(scale * time)));
+        table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
+    }
+    table
 }
 
 fn named_network(spec: &str) -> String {
@@ -239,13 +254,23 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Timed
             "last": seconds(*measured),
         })
     };
+    let norm = |norm: &TimedContents| {
+        let TimedContents { subject, version, timings, measured, .. } = norm;
+        let times = timings.iter().map(|known| json!({ "what": known.what, "time_ms": known.time }));
+        json!({
+            "spec": subject, "kernels": version, "times": times.collect::<Vec<_>>(), "last": seconds(*measured),
+        })
+    };
+    let of_family = |family: &str, json: &dyn Fn(&TimedContents) -> serde_json::Value| {
+        listed.map(|(_, timed)| timed.iter().filter(|timed| timed.family == family).map(json).collect::<Vec<_>>())
+    };
     json!({
         "id": entry.id, "environment": entry.environment.to_string(),
         "kernels": entry.problems, "outcomes": entry.outcomes, "trials": entry.trials, "searches": entry.searches,
         "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
         "contents": listed.map(|(problems, _)| problems.iter().map(problem).collect::<Vec<_>>()),
-        "rnns": entry.subjects, "step_times": entry.timings,
-        "networks": listed.map(|(_, networks)| networks.iter().map(network).collect::<Vec<_>>()),
+        "timed": entry.subjects, "times": entry.timings,
+        "networks": of_family(recurrent::FAMILY, &network), "norms": of_family(record::FAMILY, &norm),
     })
 }
 

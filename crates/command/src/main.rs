@@ -11,6 +11,7 @@
 //! | `network` | the layers of a network, from a CSV file or a report |
 //! | `naming` | their names, for the kernels of reports and plans |
 //! | `decisions` | the common part of plans and reports: how each convolution problem is run, and its cost |
+//! | `normalization` | batch normalization: tensors in words, and results |
 //! | `recurrent` | recurrent networks: their descriptions and their results |
 //! | `vertex_net` | dynamic nets, as reports have them |
 //! | `division_text` | the text of a configuration, taken apart |
@@ -33,6 +34,7 @@ mod failure;
 mod interrupt;
 mod naming;
 mod network;
+mod normalization;
 mod output;
 mod plan;
 mod plot;

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::Failure;
 use crate::decisions::{Decision, Decisions, Division, Policy, merged};
 use crate::naming;
+use crate::normalization;
 use crate::output;
 use crate::quantity::{self, ratio};
 use crate::recurrent;
@@ -25,7 +26,8 @@ use lines::Divided;
 /// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) the table shows the
 /// division of the mini-batch, such as `2×64[FFT]` for two micro-batches of 64 images with the algorithm FFT, its
 /// workspace and its time, and beside it the fastest way without division within the same limit. For every recurrent
-/// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step.
+/// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step; for every
+/// batch normalization likewise, with the time of a call.
 #[derive(Args)]
 #[command(after_help = "Example:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
     ucudnn report run.jsonl --network examples/networks/alexnet.csv")]
@@ -59,7 +61,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
-            "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(), "exploring": report.exploring.len(), "unknown": report.unknown,
+            "norms": report.norms.iter().map(normalization::Decision::to_json).collect::<Vec<_>>(),
+            "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
+            "exploring": report.exploring.len(), "unknown": report.unknown,
         });
         return output::print(&format!("{whole:#}\n"));
     }
@@ -68,8 +72,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref(), width)).collect();
     if !report.networks.is_empty() {
         parts.push(recurrent::text_of(&report.networks, width));
-    } else if decisions.is_empty() && report.nets.is_empty() {
-        let what = "no convolution that can be divided and no recurrent network that ours can run";
+    }
+    if !report.norms.is_empty() {
+        parts.push(normalization::text_of(&report.norms, width));
+    }
+    if parts.is_empty() && report.nets.is_empty() {
+        let what = "no convolution that can be divided, and nothing else that ours can run";
         parts.push(format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
     let also = also(&report);

@@ -1,6 +1,7 @@
 //! `ucudnn tune`: measures a network's convolution problems ahead of time, into the tuning database.
 
 mod networks;
+mod norms;
 mod progress;
 mod vertex_nets;
 
@@ -45,11 +46,13 @@ use progress::Bar;
     # recurrent networks: one in words, and those that a run ran\n  \
     ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
     ucudnn tune --rnn run.jsonl --top-k 20\n  \
+    # batch normalization: a tensor in words, and those that a run ran\n  \
+    ucudnn tune --norm '128x64x56x56 half' --norm run.jsonl\n  \
     # the kernels of the dynamic nets that a run made\n  \
     ucudnn tune --dynamic run.jsonl")]
 pub struct Options {
     /// A network's CSV file, as in examples/networks, or a run's report
-    #[arg(required_unless_present_any = ["rnn", "dynamic"])]
+    #[arg(required_unless_present_any = ["rnn", "norm", "dynamic"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     shapes: Shapes,
@@ -69,10 +72,18 @@ pub struct Options {
     #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
 
+    /// Time batch normalization in training instead: of a run's report, or of a tensor in words
+    ///
+    /// In words: images, channels and the sizes of a plane, and a type (float, half, bfloat16; default: float), such as
+    /// '128x64x56x56 half'. The tensor is packed with its channels first. Both passes, forward and backward, are timed on
+    /// generated data, by cuDNN and by our kernels.
+    #[arg(long, value_name = "TENSOR", conflicts_with_all = ["file", "rnn"])]
+    norm: Vec<String>,
+
     /// Make the kernels of dynamic nets instead: those of a run's report
     ///
     /// A program finds them on disk, where it would compile them for a second or two at a net's first call.
-    #[arg(long, value_name = "REPORT", conflicts_with_all = ["file", "rnn"])]
+    #[arg(long, value_name = "REPORT", conflicts_with_all = ["file", "rnn", "norm"])]
     dynamic: Vec<PathBuf>,
 
     /// Measure only the kernels' micro-batches that programs use under these limits
@@ -138,7 +149,11 @@ struct Found {
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     let Some(file) = options.file.clone() else {
-        return if options.rnn.is_empty() { vertex_nets::run(options) } else { networks::run(options) };
+        return match (options.rnn.is_empty(), options.norm.is_empty()) {
+            (false, _) => networks::run(options),
+            (true, false) => norms::run(options),
+            (true, true) => vertex_nets::run(options),
+        };
     };
     if options.top_k.is_some() {
         return Err(Failure::Usage("--top-k says how much of recurrent networks is timed: it goes with --rnn".into()));
@@ -194,9 +209,10 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
     add(settings::CUDNN_LIBRARY, options.cudnn_library.as_deref().map(|path| path.as_os_str()));
     let top_k = options.top_k.map(|k| k.to_string());
     add("UCUDNN_RNN_TOP_K", top_k.as_deref().map(OsStr::new));
-    if !options.rnn.is_empty() {
+    if !options.rnn.is_empty() || !options.norm.is_empty() {
         // Settings that keep programs from our kernels must not prevent timing them.
         add("UCUDNN_RNN", Some(OsStr::new("auto")));
+        add("UCUDNN_NORM", Some(OsStr::new("auto")));
         add("UCUDNN_POLICY", Some(OsStr::new("wr")));
     }
     let seed = options.place.seed();

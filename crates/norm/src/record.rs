@@ -31,12 +31,8 @@ impl Record {
 
     /// Stores times.
     pub fn keep(&self, subject: &Normalization, times: &[Time]) {
-        let timing = |Time { what, time }: &Time| Timing {
-            what: what.clone(),
-            part: String::new(),
-            time: *time,
-            runs: 0,
-        };
+        let timing =
+            |Time { what, time }: &Time| Timing { what: what.clone(), part: String::new(), time: *time, runs: 0 };
         let timings: Vec<_> = times.iter().map(timing).collect();
         self.database.store_timings(&self.environment, FAMILY, KERNELS, &subject.spec(), &timings);
     }

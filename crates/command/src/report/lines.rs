@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::decisions::{Choice, Decision, Decisions, Division, Fields, Policy};
 use crate::division_text;
+use crate::normalization;
 use crate::output;
 use crate::recurrent;
 use crate::sets::{Group, front, within};
@@ -33,6 +34,8 @@ pub struct Report {
     pub kept: (usize, usize),
     /// Recurrent networks, in the order of their first lines.
     pub networks: Vec<recurrent::Decision>,
+    /// Batch normalizations, in the order of their first lines.
+    pub norms: Vec<normalization::Decision>,
     /// Nets of vertex functions on a device.
     pub nets: Vec<VertexNet>,
     /// How often each problem, by text and limit, was being explored when the report was written.
@@ -170,6 +173,9 @@ impl Report {
             }
             "rnn" => {
                 put(&mut self.networks, recurrent::Decision::from_fields(&fields)?, |decision| &decision.spec);
+            }
+            "norm" => {
+                put(&mut self.norms, normalization::Decision::from_fields(&fields)?, |decision| &decision.spec);
             }
             "dynamic" => {
                 put(&mut self.nets, VertexNet::from_fields(&fields)?, |net| &net.spec);
