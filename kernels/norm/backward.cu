@@ -20,9 +20,16 @@ struct alignas(8) Sums {
     float dy, product;
 
     __device__ __forceinline__ static Sums none() { return {0, 0}; }
-    __device__ __forceinline__ void add(float its, float difference) {
-        dy += its;
-        product = fmaf(its, difference, product);
+    __device__ __forceinline__ void add(const Vector &x, const Vector &its_dy, float mean, const Part &part) {
+        float gradients[VECTOR], its_product = 0;
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) {
+            const bool is_its = part.has(i);
+            gradients[i] = is_its ? to_float(its_dy.each[i]) : 0;
+            its_product = fmaf(gradients[i], is_its ? to_float(x.each[i]) - mean : 0, its_product);
+        }
+        dy += sum_in_pairs(gradients);
+        product += its_product;
     }
 };
 
@@ -56,14 +63,7 @@ template <bool IS_WHOLE> __device__ __forceinline__ void differentiate(const Bac
     exchange.begin(shape);
     const float mean = parameters.saved_mean[shape.channel()];
     Sums sums = Sums::none();
-    sweep.read_all([&](const Vectors<2> &pair, const Part &part) {
-#pragma unroll
-        for (int i = 0; i < VECTOR; i++) {
-            const float x = to_float(pair.of[0].each[i]), dy = to_float(pair.of[1].each[i]);
-            const bool is_its = part.has(i);
-            sums.add(is_its ? dy : 0, is_its ? x - mean : 0);
-        }
-    });
+    sweep.read_all([&](const Vectors<2> &pair, const Part &part) { sums.add(pair.of[0], pair.of[1], mean, part); });
     const Channel its = finished(parameters, exchange.channel_total(shape, sums));
     sweep.write_all(parameters.dx, [&](const Vectors<2> &pair) {
         Vector dx;

@@ -18,6 +18,25 @@ struct Forward {
     float epsilon, factor, rest;
 };
 
+// Sums over a thread's elements of their differences from `origin`, one of them.
+struct Differences {
+    float origin = 0, sum = 0, squares = 0;
+    int count = 0;
+
+    __device__ __forceinline__ void add(const Vector &x, const Part &part) {
+        if (count == 0) origin = to_float(first(x, part));
+        float differences[VECTOR], its_squares = 0;
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) {
+            differences[i] = part.has(i) ? to_float(x.each[i]) - origin : 0;
+            its_squares = fmaf(differences[i], differences[i], its_squares);
+        }
+        sum += sum_in_pairs(differences);
+        squares += its_squares;
+        count += part.elements();
+    }
+};
+
 // What a channel's elements become: (x - mean) * scale + bias.
 struct Channel {
     float mean, scale, bias;
@@ -28,21 +47,23 @@ struct Channel {
 __device__ __forceinline__ Channel finished(const Forward &parameters, const Moments &moments) {
     const int channel = parameters.shape.channel();
     const float inverse = 1 / sqrtf(moments.squares / moments.count + parameters.epsilon);
+    const float mean = moments.mean + moments.rest;
     if (parameters.shape.block() == 0 && threadIdx.x == 0) {
         const float factor = parameters.factor, rest = parameters.rest;
-        if (parameters.saved_mean) parameters.saved_mean[channel] = moments.mean;
+        if (parameters.saved_mean) parameters.saved_mean[channel] = mean;
         if (parameters.saved_inverse) parameters.saved_inverse[channel] = inverse;
         // An old NaN stays even if the factor is 1, as cuDNN's does.
         if (parameters.running_mean) {
-            float &mean = parameters.running_mean[channel];
-            mean = mean * rest + moments.mean * factor;
+            float &old = parameters.running_mean[channel];
+            old = old * rest + mean * factor;
         }
         if (parameters.running_variance) {
-            float &variance = parameters.running_variance[channel];
-            variance = variance * rest + moments.squares / (moments.count - 1) * factor;
+            float &old = parameters.running_variance[channel];
+            old = old * rest + moments.squares / (moments.count - 1) * factor;
         }
     }
-    return {moments.mean, parameters.scale[channel] * inverse, parameters.bias[channel]};
+    const float scale = parameters.scale[channel] * inverse;
+    return {moments.mean, scale, fmaf(-moments.rest, scale, parameters.bias[channel])};
 }
 
 template <bool IS_WHOLE> __device__ __forceinline__ void normalize(const Forward &parameters, Vector *memory) {
@@ -51,16 +72,9 @@ template <bool IS_WHOLE> __device__ __forceinline__ void normalize(const Forward
     auto &exchange = *reinterpret_cast<Exchange<Moments> *>(memory + shape.resident);
     exchange.begin(shape);
     Differences sums;
-    sweep.read_all([&](const Vectors<1> &x, const Part &part) {
-        if (sums.count == 0) sums.origin = to_float(first(x.of[0], part));
-#pragma unroll
-        for (int i = 0; i < VECTOR; i++) {
-            const float value = to_float(x.of[0].each[i]);
-            sums.add(part.has(i) ? value : sums.origin);
-        }
-        sums.count += part.elements();
-    });
-    const Channel its = finished(parameters, exchange.channel_total(shape, sums.moments()));
+    sweep.read_all([&](const Vectors<1> &x, const Part &part) { sums.add(x.of[0], part); });
+    const Moments moments = Moments::of(float(sums.count), sums.origin, sums.sum, sums.squares);
+    const Channel its = finished(parameters, exchange.channel_total(shape, moments));
     sweep.write_all(parameters.y, [&](const Vectors<1> &x) {
         Vector y;
 #pragma unroll

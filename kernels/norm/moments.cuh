@@ -5,39 +5,33 @@
 
 #include "common/device.cuh"
 
-struct alignas(16) Moments {
-    float count, mean, squares, unused;
-
-    __device__ __forceinline__ static Moments none() { return {0, 0, 0, 0}; }
-};
-
 // Rounding may leave a small negative sum of squares. NaN stays, which fmaxf would drop.
 __device__ __forceinline__ float not_negative(float squares) { return squares < 0 ? 0 : squares; }
 
-// If any lane of the warp has values, the first has.
-__device__ __forceinline__ Moments joined_by_warp(const Moments &moments) {
-    const float origin = warp_broadcast(moments.mean, 0), apart = moments.mean - origin;
-    const float part = moments.count * apart;
-    const float count = warp_sum(moments.count), sum = warp_sum(part);
-    const float squares = warp_sum(fmaf(part, apart, moments.squares));
-    const float mean = count > 0 ? sum / count : 0;
-    return {count, origin + mean, not_negative(fmaf(-mean, sum, squares)), 0};
-}
+struct alignas(16) Moments {
+    float count;
+    // The mean is the sum of both: `rest` is what rounding took from `mean`. Far from 0, it matters to deviations.
+    float mean, rest;
+    float squares;
 
-// Sums of differences from `origin`.
-struct Differences {
-    float origin = 0, sum = 0, squares = 0;
-    int count = 0;
+    __device__ __forceinline__ static Moments none() { return {0, 0, 0, 0}; }
 
-    __device__ __forceinline__ void add(float value) {
-        const float difference = value - origin;
-        sum += difference;
-        squares = fmaf(difference, difference, squares);
-    }
-
-    __device__ __forceinline__ Moments moments() const {
-        if (count == 0) return Moments::none();
-        const float mean = sum / count;
-        return {float(count), origin + mean, not_negative(fmaf(-mean, sum, squares)), 0};
+    // Of `count` values, whose differences from `origin` have this sum, and this sum of squares.
+    __device__ __forceinline__ static Moments of(float count, float origin, float sum, float squares) {
+        if (count == 0) return none();
+        const float offset = sum / count, mean = origin + offset;
+        // The error of the addition (Knuth, "The Art of Computer Programming", volume 2, 4.2.2, theorem B), and that of
+        // the division.
+        const float added = mean - origin;
+        const float rest = (origin - (mean - added)) + (offset - added) + fmaf(-offset, count, sum) / count;
+        return {count, mean, rest, not_negative(fmaf(-offset, sum, squares))};
     }
 };
+
+// If any lane of the warp has values, the first has.
+__device__ __forceinline__ Moments joined_by_warp(const Moments &moments) {
+    const float origin = warp_broadcast(moments.mean, 0), apart = (moments.mean - origin) + moments.rest;
+    const float part = moments.count * apart;
+    const float count = warp_sum(moments.count), sum = warp_sum(part);
+    return Moments::of(count, origin, sum, warp_sum(fmaf(part, apart, moments.squares)));
+}

@@ -43,6 +43,15 @@ __device__ __forceinline__ Element first(const Vector &vector, const Part &part)
     return its;
 }
 
+// The sum of numbers, one for each element of a vector, in pairs: less is lost by rounding than one after the other.
+__device__ __forceinline__ float sum_in_pairs(float (&numbers)[VECTOR]) {
+#pragma unroll
+    for (int pairs = VECTOR / 2; pairs > 0; pairs /= 2)
+#pragma unroll
+        for (int i = 0; i < pairs; i++) numbers[i] += numbers[i + pairs];
+    return numbers[0];
+}
+
 // The vectors of a row. For v < 2^31, v / vectors is the upper half of v * inverse, shifted; if `inverse` is 0, it is v.
 struct Length {
     int vectors;

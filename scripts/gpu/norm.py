@@ -1,0 +1,183 @@
+"""Batch normalization in training: errors, repeated runs, times beside cuDNN's, random shapes, sanitizer.
+
+PyTorch runs the same cases plain and with us. The command ends with 1 if anything is wrong. OUT then holds
+  checks.txt   a line for each check: ok, WRONG, or skipped, and why
+  times.txt    ResNet-50's layers: the time of each pass, by cuDNN in both layouts and by us, beside the bytes' limit
+  *.jsonl      what each process has found; report-*.jsonl, what was decided there
+  memcheck.log, initcheck.log   compute-sanitizer's words on our kernels
+"""
+
+import json
+import statistics
+
+from gpu import machine
+from gpu.session import Session, ended
+
+# Bytes a second of an H100's and an H200's memory, by the name; the limit is not shown for other devices.
+BANDWIDTHS = {"H200": 4.8e12, "H100": 3.35e12}
+# The most that an error may be, over cuDNN's; below LEAST of the result's norm, both are rounding alone.
+MOST_ERROR, LEAST = 1.2, 1e-8
+# The most that a step may take, over plain's.
+MOST_TIME = 1.01
+PARTS = ("errors", "repeat", "times", "random", "sanitizer")
+
+
+def add_arguments(parser):
+    machine.add_arguments(parser, "library", out="build/gpu-norm", seconds=540)
+    machine.add_arguments(parser, "runs", "python", "host")
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
+
+
+def main(options):
+    checks = Checks(options)
+    for part in options.parts.split(","):
+        if part not in PARTS:
+            machine.stop(f"--parts {part}: there are {', '.join(PARTS)}")
+        getattr(checks, part)()
+    for file in ("times.txt", "checks.txt"):
+        if (options.out / file).exists():
+            print((options.out / file).read_text())
+    checks.say(f"everything is in {options.out}")
+    return 1 if checks.is_wrong else 0
+
+
+class Checks(Session):
+    def __init__(self, options):
+        super().__init__(options, reserve=1)
+        self.options, self.python = options, machine.required_torch(options)
+        self.device = ["--device", "cpu"] if options.host else []
+        self.say(options.gpu)
+
+    def case_lines(self, kind, part, most, *words, command=(), **variables):
+        """Runs the program plain or with us. Returns its lines by case; {} if it failed, which is noted."""
+        name = f"{part}-{kind}"
+        out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
+        report.unlink(missing_ok=True)
+        if self.is_over:
+            self.verdict("skipped", name, "no time left")
+            return {}
+        if kind != "plain":
+            variables = {"LD_PRELOAD": self.options.library, "UCUDNN_DATABASE": "off", "UCUDNN_REPORT": report,
+                         "UCUDNN_LOG": "info"} | variables  # fmt: skip
+        setting = ["env", *(f"{key}={value}" for key, value in variables.items())]
+        command = [*command, *setting, *machine.program("batch_norm", part, *self.device, *words, python=self.python)]
+        status = self.run(command, most, machine.torch_environment(), out, log)
+        if status != 0:
+            self.verdict("WRONG", name, ended(status, log))
+            return {}
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        return {(line["case"], line.get("layout")): line for line in lines}
+
+    def both(self, part, most, *words, **variables):
+        """The lines of cases that ran plain and with us, plain's first."""
+        plain = self.case_lines("plain", part, most, *words)
+        ours = self.case_lines("ours", part, most, *words, **variables)
+        return [(plain[case], ours[case]) for case in plain if case in ours]
+
+    def took_part(self, part, least=1):
+        """Notes whether our kernels ran at all: then comparisons mean something."""
+        if self.options.host:
+            return self.verdict("skipped", f"{part}: our kernels", "PyTorch calls no cuDNN on a CPU")
+        chosen = [line["chosen"] for line in self.decisions(part)]
+        ours = sum(name != "cuDNN" for name in chosen)
+        return self.verdict("ok" if ours >= least else "WRONG", f"{part}: our kernels", f"{ours} of {len(chosen)} passes")
+
+    def decisions(self, part):
+        report = self.out / f"{part}-ours.report.jsonl"
+        lines = map(json.loads, report.read_text().splitlines()) if report.exists() else ()
+        return [line for line in lines if line["event"] == "norm"]
+
+    def errors(self):
+        worst = {}
+        for plain, ours in self.both("errors", 120, UCUDNN_NORM="force"):
+            for name, error in ours["errors"].items():
+                ratio = error / max(plain["errors"][name], LEAST) if error == error else float("inf")
+                worst[name] = max(worst.get(name, (0, "")), (ratio, f"{plain['case']}: {error:.1e} against {plain['errors'][name]:.1e}"))
+        for name, (ratio, where) in worst.items():
+            self.verdict("ok" if ratio <= MOST_ERROR else "WRONG", f"error of {name}", f"{ratio:.2f} of cuDNN's; {where}")
+        self.took_part("errors")
+
+    def repeat(self):
+        runs = self.options.runs or (20 if self.options.host else 10000)
+        for (case, _), found in self.case_lines("ours", "repeat", 180, "--runs", runs, UCUDNN_NORM="force").items():
+            different = found["different"]
+            self.verdict("WRONG" if different else "ok", f"repeated runs, {case}", f"{different} of {runs} differ")
+        self.took_part("repeat")
+
+    def times(self):
+        small = ["--batch", 2] if self.options.host else []
+        plain = self.case_lines("plain", "times", 90, *small)
+        ours = self.case_lines("ours", "times", 90, *small, UCUDNN_NORM="force")
+        self.took_part("times")
+        if self.options.host or not plain or not ours:
+            return
+        bandwidth = next((bytes_ for name, bytes_ in BANDWIDTHS.items() if name in self.options.gpu), None)
+        lines = [f"{self.options.gpu}; half, batch 128; milliseconds by CUDA graphs, of data that are in no cache",
+                 "channels side count    pass  cuDNN NCHW  NHWC   ours  of the bytes' limit"]  # fmt: skip
+        sums = dict.fromkeys(("first", "last", "ours", "limit"), 0.0)
+        slow = []
+        for (case, layout), found in plain.items():
+            if layout != "first":
+                continue
+            for name, tensors in (("forward", 2), ("backward", 3)):
+                its = {"first": found[name], "last": plain[case, "last"][name], "ours": ours[case, "first"][name],
+                       "limit": 1e3 * tensors * found["bytes"] / bandwidth if bandwidth else 0.0}  # fmt: skip
+                for key, time in its.items():
+                    sums[key] += found["count"] * time
+                share = its["limit"] / its["ours"]
+                if found["bytes"] > 50e6 and share < 0.6:
+                    slow.append(f"{case} {name} {share:.2f}")
+                channels, side = case.split()
+                lines.append(f"{channels:>8} {side:>4} {found['count']:>5} {name:>8} {its['first']:>10.4f} {its['last']:>6.4f} "
+                             f"{its['ours']:>6.4f}  {share:.2f}")  # fmt: skip
+        lines.append(f"all {sum(line['count'] for (_, layout), line in plain.items() if layout == 'first')} layers: cuDNN NCHW "
+                     f"{sums['first']:.2f}, NHWC {sums['last']:.2f}, ours {sums['ours']:.2f}, limit {sums['limit']:.2f} ms")  # fmt: skip
+        (self.out / "times.txt").write_text("\n".join(lines) + "\n")
+        best = sums["ours"] < min(sums["first"], sums["last"])
+        self.verdict("ok" if best else "WRONG", "times", lines[-1])
+        if bandwidth:
+            self.verdict("WRONG" if slow else "ok", "tensors of more than 50 MB: 0.6 of the bytes' limit", "; ".join(slow) or "all")
+
+    def random(self):
+        few = ["--cases", 5] if self.options.host else []
+        pairs = self.both("random", 150, *few, UCUDNN_EXPLORE="unbounded")
+        if self.options.host:
+            return
+        self.took_part("random")
+        # Where cuDNN was chosen for both passes, plain and ours are the same calls.
+        chosen = [line["spec"] for line in self.decisions("random") if line["chosen"] != "cuDNN"]
+        with_ours = [(plain, ours) for plain, ours in pairs if any(spec_of(plain["case"]) in spec for spec in chosen)]
+        ratios = sorted((ours["step"] / plain["step"], plain["case"]) for plain, ours in with_ours)
+        if not ratios:
+            self.verdict("WRONG", "random shapes", "none ran on our kernels")
+            return
+        slower = [f"{case} {ratio:.3f}" for ratio, case in ratios if ratio > MOST_TIME]
+        seen = (f"{len(ratios)} of {len(pairs)} on our kernels, {ratios[0][0]:.2f} to {ratios[-1][0]:.2f} of plain's time, "
+                f"median {statistics.median(ratio for ratio, _ in ratios):.2f}")  # fmt: skip
+        self.verdict("WRONG" if slower else "ok", "random shapes", "; ".join([seen, *slower]))
+
+    def sanitizer(self):
+        sanitizer = machine.sanitizer()
+        if self.options.host or not sanitizer:
+            return self.verdict("skipped", "compute-sanitizer", "there is none")
+        for tool in ("memcheck", "initcheck"):
+            log = self.out / f"{tool}.log"
+            log.write_text("")
+            # Only our kernels, which keeps it quick.
+            command = [sanitizer, "--tool", tool, "--error-exitcode", 99, "--log-file", log, "--target-processes", "all",
+                       *(word for name in ("normalize", "differentiate") for word in ("--kernel-name", f"kernel_substring={name}"))]  # fmt: skip
+            found = self.case_lines("ours", "repeat", 150, "--runs", 2, command=command, UCUDNN_NORM="force")
+            clean = "ERROR SUMMARY: 0 errors" in log.read_text()
+            if found:
+                self.verdict("ok" if clean else "WRONG", tool, log.read_text().strip().splitlines()[-1:] or "it said nothing")
+        return None
+
+
+def spec_of(case):
+    """The part of a pass's text that is a case's: type, images, channels and plane."""
+    kind, sizes = case.split()
+    images, channels, *plane = map(int, sizes.split("x"))
+    elements = 1
+    for size in plane:
+        elements *= size
+    return f"{kind} images={images} channels={channels} plane={elements}"
