@@ -5,6 +5,7 @@
 //
 // Compiled and launched as `forward.cu`; shared memory has `shape.resident` vectors of x, as many of dy, and an
 // Exchange<Sums>.
+#include "common/pause.cuh"
 #include "norm/totals.cuh"
 
 struct Backward {

@@ -4,6 +4,7 @@
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; THREADS; MULTIPROCESSOR_BLOCKS; and AHEAD, the vectors
 // that a thread reads at once if they are not resident. Grid: a cluster of `shape.blocks` blocks for each
 // channel. Dynamic shared memory: `shape.resident` vectors, and an Exchange<Moments>.
+#include "common/pause.cuh"
 #include "norm/moments.cuh"
 #include "norm/totals.cuh"
 

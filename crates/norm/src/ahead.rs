@@ -68,13 +68,12 @@ pub fn tune(job: &Job) -> Result<Found, String> {
             Step::Over => break,
             Step::Wait => {}
             Step::Run(index) => {
-                let ours = (index == 1).then_some(&ours);
                 let stream = data.stream.raw();
                 // SAFETY: `data` owns the calls' handle, descriptors and memory, made for the subject.
                 let (ran, timed) = unsafe {
                     match subject.pass {
-                        Pass::Forward => measure(&data.forward(), ours, stream),
-                        Pass::Backward => measure(&data.backward(), ours, stream),
+                        Pass::Forward => measure(&data.forward(), index, &ours, stream),
+                        Pass::Backward => measure(&data.backward(), index, &ours, stream),
                     }
                 };
                 match ran? {

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::shape::{Planes, Room, Shape, VECTOR_BYTES};
 use super::subject::Pass;
@@ -21,6 +22,8 @@ const AHEAD: usize = 2;
 const EXCHANGE_BYTES: usize = 16 + 16 * 16;
 /// The bytes of a block's static shared memory, a total for each warp; and those that CUDA takes for itself.
 const OTHER_BYTES: usize = 16 * (THREADS / 32) + 1024;
+/// Longer than cuDNN takes to launch.
+pub const PAUSE: Duration = Duration::from_micros(50);
 /// The fewest vectors for each thread of a block, if there are more blocks than multiprocessors need.
 const LEAST_FOR_A_THREAD: usize = 2;
 
@@ -126,6 +129,8 @@ pub struct Engine {
     pass: Pass,
     whole: Function,
     uneven: Function,
+    /// `None` on the host, where a launch has ended when its call returns.
+    pause: Option<Function>,
 }
 
 /// Few kinds of kernels: they stay, and so does the reason why one cannot run.
@@ -160,7 +165,21 @@ impl Engine {
                 spilled => Err(format!("{spilled} bytes of a thread do not fit into registers")),
             }
         };
-        Ok(Self { pass, whole: function(true)?, uneven: function(false)? })
+        let pause = module.function(c"pause").ok();
+        Ok(Self { pass, whole: function(true)?, uneven: function(false)?, pause })
+    }
+
+    /// Keeps the stream busy for [`PAUSE`], so that what the caller launches next is queued before it begins: time marks
+    /// around it then measure the device alone, also of a pass that takes less time than its launch.
+    pub fn pause(&self, stream: Stream) {
+        let Some(pause) = &self.pause else { return };
+        let mut nanoseconds = PAUSE.as_nanos() as u64;
+        let launch = Launch { grid: [1; 3], block: [1; 3], ..Launch::default() };
+        // SAFETY: the kernel takes one number of 8 bytes, and touches no memory.
+        let paused = unsafe { pause.launch(stream, &launch, &mut [(&raw mut nanoseconds).cast()]) };
+        if let Err(why) = paused {
+            log::debug!("a time of batch normalization may include launches: {why}");
+        }
     }
 
     /// # Safety

@@ -5,14 +5,15 @@ use cudnn_abi::*;
 use super::call::{BackwardCall, ForwardCall};
 use super::eligible;
 use super::fitted::Fitted;
-use super::kernels::{Backward, Forward};
+use super::kernels::{Backward, Forward, PAUSE};
 use super::shape::Planes;
-use super::state::{Run, State};
+use super::state::{OURS, Run, State};
 use super::subject::{Normalization, Pass};
 use cudnn::{calls, policies};
 use gpu::{Stream, jit};
 use guest::settings::{self, Norm, Policy};
 use guest::summary::{self, Counted};
+use tuning::allowance;
 use tuning::turns::{Started, Timed};
 
 /// A call of one of cuDNN's functions.
@@ -89,7 +90,8 @@ unsafe fn run_by(call: &impl Call, state: &State, stream: Stream, run: Run) -> c
                 }
             },
             Run::Timed(index, ours) => {
-                let (ran, timed) = measure(call, ours.as_deref(), stream);
+                let (ran, timed) = measure(call, index, &ours, stream);
+                allowance::of_process().explored(1e3 * PAUSE.as_secs_f64());
                 state.with_turns(|turns| match &ran {
                     Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, 1, timed),
                     // cuDNN refuses the call, which does not count against it.
@@ -105,22 +107,24 @@ unsafe fn run_by(call: &impl Call, state: &State, stream: Stream, run: Run) -> c
     }
 }
 
-/// Answers a call by our kernels, or by cuDNN if there are none, between time marks.
+/// Answers a call by a candidate, between time marks: by cuDNN, or by our kernels if it is number [`OURS`].
 ///
 /// # Safety
 /// As for [`Call`]. The kernels are for the call, and the stream is its handle's.
 pub unsafe fn measure(
     call: &impl Call,
-    ours: Option<&Fitted>,
+    candidate: usize,
+    ours: &Fitted,
     stream: Stream,
 ) -> (Result<cudnnStatus_t, String>, Option<Timed>) {
     let device = cudnn::device();
+    ours.engine.pause(stream);
     let timing = Started::start(device, stream);
     // SAFETY: the caller's promise.
     let ran = unsafe {
-        match ours {
-            Some(ours) => launch(call, ours, stream).map(|()| CUDNN_STATUS_SUCCESS),
-            None => Ok(call.run_as_asked()),
+        match candidate {
+            OURS => launch(call, ours, stream).map(|()| CUDNN_STATUS_SUCCESS),
+            _ => Ok(call.run_as_asked()),
         }
     };
     (ran, timing.and_then(|timing| timing.end(device, stream)))

@@ -17,6 +17,8 @@ use tuning::turns::{MARGIN, Step, Turns};
 
 /// Calls that cuDNN answers before kernels are compiled: short programs are left alone.
 const UNTOUCHED: usize = 16;
+/// The number of our kernels among the candidates of a trial; the other is cuDNN.
+pub const OURS: usize = 1;
 /// cuDNN's name in the database and in reports.
 pub const CUDNN: &str = "cuDNN";
 /// The reported reason if the database made the choice.
@@ -51,7 +53,7 @@ enum Course {
     /// Somebody asks the database or loads our kernels; cuDNN answers meanwhile. Whatever fails or panics there leaves it
     /// so.
     Loading,
-    /// cuDNN, candidate 0, and our kernels, candidate 1, are timed.
+    /// Candidates are timed: cuDNN and [`OURS`].
     Trying { turns: Turns, ours: Arc<Fitted> },
     /// Decided; `None` stands for cuDNN.
     Settled(Option<Arc<Fitted>>),
@@ -61,8 +63,8 @@ enum Course {
 pub enum Run {
     Cudnn,
     Ours(Arc<Fitted>),
-    /// A candidate between time marks; `None` stands for cuDNN.
-    Timed(usize, Option<Arc<Fitted>>),
+    /// A candidate between time marks, by its number: cuDNN, or these kernels of ours.
+    Timed(usize, Arc<Fitted>),
 }
 
 impl From<Option<Arc<Fitted>>> for Run {
@@ -111,7 +113,7 @@ impl State {
                     self.usual.store(least.to_bits(), Ordering::Relaxed);
                 }
                 match step {
-                    Step::Run(index) => Run::Timed(index, (index == 1).then(|| ours.clone())),
+                    Step::Run(index) => Run::Timed(index, ours.clone()),
                     Step::Wait => Run::Cudnn,
                     Step::Over => {
                         let times = times(ours, &turns.times());
