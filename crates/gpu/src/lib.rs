@@ -143,6 +143,14 @@ impl Device {
         }
     }
 
+    /// Returns whether the device `ordinal` has tensor cores for warpgroups (wgmma): compute capability 9.
+    pub fn has_warpgroup_products(self, ordinal: i32) -> bool {
+        match self {
+            Self::Host => true,
+            Self::Cuda => cuda::compute_capability(ordinal).is_some_and(|capability| capability / 10 == 9),
+        }
+    }
+
     /// The most blocks of a cluster on the device `ordinal`; 0 without clusters.
     pub fn cluster_blocks(self, ordinal: i32) -> usize {
         match self {

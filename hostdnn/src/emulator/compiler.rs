@@ -18,7 +18,7 @@ macro_rules! files {
 }
 
 /// The emulator: the headers that `device.cuh` includes, and its own sources.
-pub const EMULATOR: &[(&str, &str)] = files!("async_copy.h" "block.h" "cluster.h" "device.h" "fiber.cpp" "fiber.h" "half.h" "intrinsics.h" "mma.h" "schedule.cpp" "schedule.h" "vectors.h");
+pub const EMULATOR: &[(&str, &str)] = files!("async_copy.h" "block.h" "cluster.h" "device.h" "fiber.cpp" "fiber.h" "half.h" "intrinsics.h" "mma.h" "schedule.cpp" "schedule.h" "vectors.h" "warpgroup.h");
 
 /// The folder of those files, beside a source's headers.
 const FOLDER: &str = "emulator";

@@ -75,7 +75,7 @@ pub struct Correlation {
 
 impl Correlation {
     /// Returns whether the kernel supports the correlation, and has enough work in it.
-    fn is_for_us(&self) -> bool {
+    pub fn is_for_us(&self) -> bool {
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
         let counts = [
             product(&[self.images, self.depth, self.from[0], self.from[1]]),
@@ -363,7 +363,7 @@ impl Code {
 
 /// # Safety
 /// As for [`ImplicitGemm::run`], in the host's memory.
-unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
+pub unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
     // SAFETY: the caller promises memory as large as the tensors, with elements of type `of.element`.
     unsafe {
         match of.element {

@@ -1,0 +1,183 @@
+//! Convolutions by filters of 1 × 1, and their input gradients, on the tensor cores of warpgroups, by our own kernel. It
+//! reads NCHW directly, whatever the alignment of an image's rows, and needs no workspace. cuDNN's engines first convert
+//! both tensors unless the pixels of an image are a multiple of 8.
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::engines::implicit_gemm::{Correlation, CorrelationMemory, compute};
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Function, Launch, Source};
+use gpu::{Device, Element, Stream};
+
+/// Threads of a block, and its warpgroups, as in `kernels/convolution/pointwise.cu`.
+const THREADS: usize = 256;
+const WARPGROUPS: usize = 2;
+/// Rows and columns of a warpgroup's product.
+const ROWS: usize = 64;
+const COLUMNS: usize = 128;
+/// The pixels of a group.
+const GROUP: usize = 8;
+/// The channels of a stage.
+const DEPTH: usize = 64;
+/// The blocks that share a multiprocessor with enough memory, and the bytes of shared memory that each takes in addition to its own.
+const BLOCKS: usize = 2;
+const RESERVED: usize = 1 << 10;
+/// What a block loses to begin its memory at a multiple of this.
+const ALIGNMENT: usize = 1 << 10;
+/// The most and the fewest stages: one in use, the others in flight.
+const MOST_STAGES: usize = 4;
+const LEAST_STAGES: usize = 2;
+/// The elements of one copy of images.
+const ACCESSES: [usize; 3] = [8, 4, 2];
+/// The most blocks of a launch.
+const MOST_COUNTED: usize = 1 << 30;
+
+/// How a block works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tiling {
+    /// The warpgroups that share out its rows; the others share out its columns.
+    row_warpgroups: usize,
+    stages: usize,
+    /// The elements of one copy of images.
+    access: usize,
+}
+
+impl Tiling {
+    /// A tiling for this many bytes of shared memory of a multiprocessor's block. `None` if there are too few.
+    fn of(of: &Correlation, shared: usize) -> Option<Self> {
+        let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
+        let pixels = of.from[0] * of.from[1];
+        let access = ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access)).unwrap_or(1);
+        let at_stages = |stages| Self { row_warpgroups, stages, access };
+        let fits = |tiling: &Self, blocks: usize| blocks * (tiling.shared_bytes() + RESERVED) <= shared + RESERVED;
+        let of_blocks = |blocks| (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(|tiling| fits(tiling, blocks));
+        of_blocks(BLOCKS).or_else(|| of_blocks(1))
+    }
+
+    fn rows(&self) -> usize {
+        ROWS * self.row_warpgroups
+    }
+
+    fn columns(&self) -> usize {
+        COLUMNS * (WARPGROUPS / self.row_warpgroups)
+    }
+
+    /// The shared memory of a block in bytes.
+    fn shared_bytes(&self) -> usize {
+        // Elements have 2 bytes.
+        ALIGNMENT + self.stages * (self.rows() + self.columns()) * DEPTH * 2
+    }
+
+    /// The number of blocks.
+    fn blocks(&self, of: &Correlation) -> usize {
+        let groups = (of.from[0] * of.from[1]).div_ceil(GROUP).saturating_mul(of.images);
+        groups.div_ceil(self.columns() / GROUP).saturating_mul(of.rows.div_ceil(self.rows()))
+    }
+
+    fn options(&self, of: &Correlation) -> Vec<String> {
+        let values = [("ROW_WARPGROUPS", self.row_warpgroups), ("STAGES", self.stages), ("ACCESS", self.access)];
+        let gradient = of.is_gradient.then(|| "-DGRADIENT".to_owned());
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        [of.element.option().to_owned()].into_iter().chain(values).chain(gradient).collect()
+    }
+}
+
+/// The code, by its compiler options. There are few.
+static KNOWN: Loaded<Vec<String>, Option<Function>> = Loaded::kept();
+
+/// A convolution by filters of 1 × 1, or an input gradient, on one device.
+pub struct Pointwise {
+    of: Correlation,
+    tiling: Tiling,
+    /// `None`: the host runs loops.
+    code: Arc<Option<Function>>,
+}
+
+/// The parameters of `kernels/convolution/pointwise.cu`.
+#[repr(C)]
+struct Parameters {
+    w: *const c_void,
+    from: *const c_void,
+    to: *mut c_void,
+    images: i32,
+    depth: i32,
+    rows: i32,
+    pixels: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+impl Pointwise {
+    /// Returns whether our kernel computes the correlation on the calling thread's device.
+    pub fn computes(device: Device, of: &Correlation) -> bool {
+        Self::tiling(device, of).is_some()
+    }
+
+    fn tiling(device: Device, of: &Correlation) -> Option<Tiling> {
+        // Filters are read 8 at once.
+        let along = if of.is_gradient { of.rows } else { of.depth };
+        let is_ours = of.is_for_us()
+            && of.element != Element::Float
+            && (of.filter, of.stride, of.padding) == (1, 1, 0)
+            && of.from == of.to
+            && of.depth.is_multiple_of(8)
+            && along.is_multiple_of(8)
+            && device.has_warpgroup_products(device.ordinal());
+        let tiling = is_ours.then(|| Tiling::of(of, device.shared_bytes(device.ordinal())?)).flatten()?;
+        (tiling.blocks(of) <= MOST_COUNTED).then_some(tiling)
+    }
+
+    /// Prepares a correlation on the calling thread's device. Compiles at the first call for its kind, which may take a
+    /// second; do not call it under capture. `Err` says why there is no kernel.
+    pub fn new(device: Device, of: Correlation) -> Result<Self, String> {
+        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
+        let code = KNOWN.get(device, tiling.options(&of), || match device {
+            Device::Host => Ok(None),
+            Device::Cuda => compiled(device, &of, &tiling).map(Some),
+        })?;
+        Ok(Self { of, tiling, code })
+    }
+
+    /// out = `alpha` · sums + `beta` · out, where a `beta` of 0 leaves out unread. Returns whether it was launched.
+    ///
+    /// # Safety
+    /// All pointers are device memory as large as the tensors, aligned to 16 bytes; the output overlaps nothing else. The
+    /// stream belongs to the same device.
+    pub unsafe fn run(&self, stream: Stream, memory: CorrelationMemory, alpha: f32, beta: f32) -> bool {
+        let Self { of, tiling, code } = self;
+        let Some(function) = &**code else {
+            // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
+            unsafe { compute(of, memory, alpha, beta) };
+            return true;
+        };
+        let CorrelationMemory { w, from, to } = memory;
+        let [images, depth, rows, pixels] =
+            [of.images, of.depth, of.rows, of.from[0] * of.from[1]].map(|count| count as i32);
+        let mut parameters = Parameters { w, from, to, images, depth, rows, pixels, alpha, beta };
+        let launch = Launch {
+            grid: [tiling.blocks(of) as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            shared_bytes: tiling.shared_bytes() as u32,
+            ..Launch::default()
+        };
+        // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+    }
+}
+
+fn source(of: &Correlation, tiling: &Tiling) -> Source {
+    Source::new(&kernels::convolution::POINTWISE, tiling.options(of))
+}
+
+fn compiled(device: Device, of: &Correlation, tiling: &Tiling) -> Result<Function, String> {
+    let compile = || {
+        let function = device.load(&source(of, tiling))?.function(c"pointwise")?;
+        function.allow_shared(tiling.shared_bytes() as u32)?;
+        Ok(function)
+    };
+    compile().map_err(|error: gpu::jit::Error| error.to_string())
+}

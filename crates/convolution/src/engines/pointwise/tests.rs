@@ -1,0 +1,194 @@
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::*;
+use gpu::Buffer;
+use gpu::testing::buffers::{GUARD, between_nans, filled, read, small_whole_numbers, write};
+use gpu::testing::emulated;
+use gpu::testing::on_gpu;
+use gpu::testing::resources;
+
+const SHARED: usize = 227 << 10;
+
+/// A convolution of these images, input and output channels and sizes of images; and its input gradient.
+fn both_ways([images, depth, rows]: [usize; 3], from: [usize; 2], element: Element) -> [Correlation; 2] {
+    let (is_exact, is_gradient, filter, stride, padding) = (false, false, 1, 1, 0);
+    let of =
+        Correlation { element, is_exact, is_gradient, images, depth, rows, from, to: from, filter, stride, padding };
+    [of, Correlation { is_gradient: true, depth: rows, rows: depth, ..of }]
+}
+
+/// Every width of copies, several images in a tile and several tiles in an image, parts of tiles of rows, columns and
+/// depth, more stages than shared memory holds, both ways to share out a tile.
+fn small() -> impl Iterator<Item = Correlation> {
+    let shapes = [
+        ([3, 64, 64], [7, 7]),
+        ([2, 72, 136], [7, 7]),
+        ([1, 40, 200], [14, 14]),
+        ([2, 328, 64], [4, 6]),
+        ([5, 128, 48], [5, 2]),
+        ([2, 64, 256], [17, 16]),
+        ([40, 32, 32], [1, 1]),
+        ([1, 64, 72], [1, 301]),
+    ];
+    let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
+    shapes.flat_map(|((sizes, from), element)| both_ways(sizes, from, element))
+}
+
+#[test]
+fn others_are_not_for_us() {
+    let [of, gradient] = both_ways([2, 64, 64], [7, 7], Element::Half);
+    assert!(Pointwise::computes(Device::Host, &of) && Pointwise::computes(Device::Host, &gradient));
+    for other in [
+        Correlation { element: Element::Float, ..of },
+        Correlation { filter: 3, padding: 1, ..of },
+        Correlation { stride: 2, to: [4, 4], ..of },
+        Correlation { depth: 60, ..of },
+        Correlation { rows: 60, ..gradient },
+        Correlation { images: 0, ..of },
+    ] {
+        assert!(!Pointwise::computes(Device::Host, &other), "{other:?}");
+        assert!(Pointwise::new(Device::Host, other).is_err());
+    }
+    assert!(Pointwise::computes(Device::Host, &Correlation { rows: 60, ..of }));
+}
+
+#[test]
+fn blocks_fit_in_pairs_where_there_is_room() {
+    for of in small() {
+        let tiling = Tiling::of(&of, SHARED).unwrap();
+        assert!(BLOCKS * (tiling.shared_bytes() + RESERVED) <= SHARED + RESERVED && tiling.stages > 1, "{tiling:?}");
+    }
+    let of = small().next().unwrap();
+    assert!(Tiling::of(&of, 99 << 10).is_some_and(|tiling| tiling.shared_bytes() <= 99 << 10));
+    assert_eq!(Tiling::of(&of, 48 << 10), None);
+}
+
+/// Tensors of small whole numbers, whose sums are exact.
+struct Case {
+    of: Correlation,
+    w: Buffer,
+    from: Buffer,
+    to: Buffer,
+    held: Vec<u8>,
+    /// The expected output when adding to `held`, and when not.
+    added: Vec<u8>,
+    written: Vec<u8>,
+}
+
+impl Case {
+    const ALPHA: f32 = 0.5;
+    const BETA: f32 = 2.0;
+
+    fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
+        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
+        let pixels = of.images * of.from[0] * of.from[1];
+        let (w, from, held) = (values(of.rows * of.depth), values(of.depth * pixels), values(of.rows * pixels));
+        let expected = |beta: f32| {
+            let mut to = held.clone();
+            let memory = CorrelationMemory {
+                w: w.as_ptr().cast(),
+                from: from.as_ptr().cast(),
+                to: to.as_mut_ptr().cast(),
+            };
+            // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
+            unsafe { compute(&of, memory, Self::ALPHA, beta) };
+            to
+        };
+        let (added, written) = (expected(Self::BETA), expected(0.0));
+        let [w, from] = [w, from].map(|bytes| between_nans(device, &bytes, stream));
+        let to = device.allocate(held.len() + 2 * GUARD).unwrap();
+        Self { of, w, from, to, held, added, written }
+    }
+
+    /// Runs the kernel in poisoned memory and compares its result.
+    fn check(&self, kernel: &Pointwise, device: Device, stream: Stream) {
+        let Self { of, w, from, to, held, added, written } = self;
+        let [w, from, data] = [w, from, to].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
+        let guard = [0xff; GUARD];
+        for (beta, begin, expected) in [(Self::BETA, held, added), (0.0, &vec![0xff; held.len()], written)] {
+            write(device, to, &[&guard[..], begin, &guard].concat(), stream);
+            let memory = CorrelationMemory { w, from, to: data };
+            // SAFETY: the buffers are as large as the tensors, with guards around them.
+            assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
+            let found = read(device, to, held.len() + 2 * GUARD, stream);
+            let inside = &found[GUARD..found.len() - GUARD];
+            let wrong = expected.iter().zip(inside).position(|(expected, found)| expected != found);
+            let wrong = wrong.map(|byte| byte / of.element.bytes());
+            assert_eq!(wrong, None, "{of:?}, {:?}, beta {beta}", kernel.tiling);
+            assert!(found.starts_with(&guard) && found.ends_with(&guard), "written beside it");
+        }
+    }
+}
+
+/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops. Runs in child processes
+/// whose cuDNN is hostdnn.
+#[test]
+fn emulated_as_in_loops() {
+    if !emulated::is_child("engines::pointwise::tests::emulated_as_in_loops") {
+        return;
+    }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let mut random = SmallRng::seed_from_u64(31);
+    for of in small() {
+        let tiling = Tiling::of(&of, SHARED).unwrap();
+        let Some(function) = emulated::compiled(compiled(device, &of, &tiling)) else { return };
+        let code = Arc::new(Some(function));
+        Case::new(of, device, stream, &mut random).check(&Pointwise { of, tiling, code }, device, stream);
+    }
+}
+
+#[test]
+fn compiles_for_hopper_without_spills() {
+    let Some(nvrtc) = resources::nvrtc() else { return };
+    for of in small() {
+        let tiling = Tiling::of(&of, SHARED).unwrap();
+        let compiled = resources::compile(nvrtc, &source(&of, &tiling), 90);
+        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
+        assert_eq!(spills, 0, "{of:?}, {tiling:?}");
+    }
+}
+
+#[test]
+fn on_a_gpu_as_on_the_host() {
+    let device = Device::Cuda;
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    if !device.has_warpgroup_products(device.ordinal()) {
+        println!("SKIPPED: the GPU has no products of warpgroups");
+        return;
+    }
+    let mut random = SmallRng::seed_from_u64(32);
+    for of in small() {
+        let kernel = Pointwise::new(device, of).expect("compiled");
+        Case::new(of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
+    }
+}
+
+/// Prints the kernel's speed for layers of ResNet-50.
+#[test]
+fn on_a_gpu_at_resnet_50_s_layers() {
+    let device = Device::Cuda;
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    let mut random = SmallRng::seed_from_u64(33);
+    let layers = [
+        ([128, 64, 256], 56),
+        ([128, 256, 64], 56),
+        ([128, 512, 128], 28),
+        ([128, 256, 1024], 14),
+        ([128, 1024, 256], 14),
+        ([128, 2048, 512], 7),
+        ([128, 512, 2048], 7),
+    ];
+    for of in layers.into_iter().flat_map(|(sizes, side)| both_ways(sizes, [side; 2], Element::Half)) {
+        let Ok(kernel) = Pointwise::new(device, of) else { return };
+        let pixels = of.images * of.from[0] * of.from[1];
+        let counts = [of.rows * of.depth, of.depth * pixels, of.rows * pixels];
+        let tensors = counts.map(|count| filled(device, of.element, count, &mut random, stream.raw()));
+        let [w, from, to] = tensors.each_ref().map(Buffer::data);
+        let memory = CorrelationMemory { w, from, to };
+        // SAFETY: as large as the tensors.
+        let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
+        let rate = 2.0 * (counts[0] * pixels) as f64 / time / 1e9;
+        println!("{of:?}, {:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
+    }
+}

@@ -1,0 +1,69 @@
+// The emulator's `warpgroup.cuh`. Products are computed when they are waited for: if shared memory was changed before,
+// they are wrong.
+#pragma once
+
+#include <stdint.h>
+#include <vector>
+
+struct Factor {
+    const unsigned char *place;
+    int apart;
+
+    // The number of a row or column at a depth.
+    template <Way WAY> float number(int row, int depth) const {
+        const intptr_t bytes = WAY == ALONG ? row * LINE_BYTES + depth * 2
+                                            : row / LINE * apart + depth * LINE_BYTES + row % LINE * 2;
+        const intptr_t straight = reinterpret_cast<intptr_t>(place) + bytes;
+        const intptr_t mixed = straight ^ (straight / LINE_BYTES % 8 * PIECE_BYTES);
+        return to_float(*reinterpret_cast<const Element *>(mixed));
+    }
+};
+
+template <Way WAY> inline Factor factor_at(const void *place, int apart) {
+    if (reinterpret_cast<uintptr_t>(place) % (WAY == ALONG ? 2 * PIECE_BYTES : 8 * LINE_BYTES) != 0)
+        emulator::stop("a factor does not begin where one may");
+    return {static_cast<const unsigned char *>(place), apart};
+}
+
+inline void show_copies() {}
+
+struct WarpgroupSums {
+    float of[64] = {};
+
+    void begin() {}
+
+    template <Way A, Way B> void add(Factor a, Factor b) { begun.push_back({a, b, multiply<A, B>, groups}); }
+
+    void end_group() { groups++; }
+
+    template <int BUT> void wait_for_groups() {
+        size_t done = 0;
+        while (done < begun.size() && begun[done].group + BUT < groups) {
+            begun[done].multiply(of, begun[done].a, begun[done].b);
+            done++;
+        }
+        begun.erase(begun.begin(), begun.begin() + done);
+    }
+
+  private:
+    struct Product {
+        Factor a, b;
+        void (*multiply)(float (&of)[64], const Factor &a, const Factor &b);
+        unsigned group;
+    };
+    std::vector<Product> begun;
+    unsigned groups = 0;
+
+    template <Way A, Way B> static void multiply(float (&of)[64], const Factor &a, const Factor &b) {
+        float rows[2][DEPTH_OF_PRODUCT];
+        const int row = threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+        for (int i = 0; i < 2; i++)
+            for (int d = 0; d < DEPTH_OF_PRODUCT; d++) rows[i][d] = a.number<A>(row + 8 * i, d);
+        for (int j = 0; j < 16; j++)
+            for (int k = 0; k < 2; k++)
+                for (int d = 0; d < DEPTH_OF_PRODUCT; d++) {
+                    const float number = b.number<B>(8 * j + column + k, d);
+                    for (int i = 0; i < 2; i++) of[4 * j + 2 * i + k] += rows[i][d] * number;
+                }
+    }
+};
