@@ -159,9 +159,11 @@ fn tuning_takes_little_memory_unless_it_has_no_bound() {
     // AlexNet's convolutions take more than what is promised at batch 16, so that none is timed beside the program's
     // buffers. At batch 4 some are.
     for (batch, limit) in [("16", "64MiB"), ("4", "4MiB")] {
-        // hostdnn takes memory for each thread, and the threads share the work by chance.
+        // hostdnn takes memory for each thread, and the threads share the work by chance. Each run begins with nothing
+        // known.
         let run = Run::new(&program, &network("alexnet.csv"), "report")
             .with("RAYON_NUM_THREADS", "1")
+            .with("UCUDNN_DATABASE", "off")
             .and(&["--batch", batch, "--limit", limit, "--query", "get", "--iterations", "4"])
             .and(&["--json", figures.to_str().unwrap()]);
         // The variables are set for other tests.

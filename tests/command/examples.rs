@@ -71,12 +71,15 @@ fn scratch() -> Installed {
     ucudnn
 }
 
-/// Numbers of recurrent networks that take minutes on a processor, and smaller ones.
-const SMALLER: [(&str, &str); 2] =
-    [("hidden=256 layers=2 batch=1,10 steps=100", "hidden=8 layers=2 batch=1,2 steps=2"), ("--top-k 20", "--top-k 1")];
+/// Sizes that take minutes on a processor, and smaller ones.
+const SMALLER: [(&str, &str); 3] = [
+    ("hidden=256 layers=2 batch=1,10 steps=100", "hidden=8 layers=2 batch=1,2 steps=2"),
+    ("--top-k 20", "--top-k 1"),
+    ("128x64x56x56 half", "2x8x2x2 half"),
+];
 
 fn run(ucudnn: &Installed, line: &str) {
-    if (line.contains("--rnn") || line.contains("--dynamic")) && !has_emulator() {
+    if ["--rnn", "--norm", "--dynamic"].iter().any(|option| line.contains(option)) && !has_emulator() {
         return;
     }
     let line = SMALLER.iter().fold(line.to_owned(), |line, (large, small)| line.replace(large, small));
@@ -115,10 +118,14 @@ fn every_example_runs() {
         "LSTM input=8 hidden=8 layers=1 directions=1 bias=double type=float math=default algorithm=standard \
          layout=sequence-major padded=yes batch=1 steps=2 full=yes",
     );
-    let line = json!({ "event": "rnn", "spec": network.unwrap().spec() });
+    let lines = [
+        json!({ "event": "rnn", "spec": network.unwrap().spec() }),
+        json!({ "event": "norm", "spec": "forward half images=2 channels=8 plane=4" }),
+    ];
+    let lines = lines.map(|line| format!("{line}\n")).concat();
     let report = ucudnn.path("run.jsonl");
     let before = std::fs::read_to_string(&report).unwrap();
-    std::fs::write(&report, format!("{before}{line}\n{}\n", super::tune::vertex_net("float"))).unwrap();
+    std::fs::write(&report, format!("{before}{lines}{}\n", super::tune::vertex_net("float"))).unwrap();
     run(&ucudnn, "ucudnn tune alexnet.csv && ucudnn tune examples/networks/resnet50.csv");
     others.iter().for_each(|line| run(&ucudnn, line));
     for picture in ["layers.svg", "division.svg", "totals.svg", "conv2.svg"] {

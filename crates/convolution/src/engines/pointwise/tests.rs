@@ -86,11 +86,8 @@ impl Case {
         let (w, from, held) = (values(of.rows * of.depth), values(of.depth * pixels), values(of.rows * pixels));
         let expected = |beta: f32| {
             let mut to = held.clone();
-            let memory = CorrelationMemory {
-                w: w.as_ptr().cast(),
-                from: from.as_ptr().cast(),
-                to: to.as_mut_ptr().cast(),
-            };
+            let memory =
+                CorrelationMemory { w: w.as_ptr().cast(), from: from.as_ptr().cast(), to: to.as_mut_ptr().cast() };
             // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
             unsafe { compute(&of, memory, Self::ALPHA, beta) };
             to
