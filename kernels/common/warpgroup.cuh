@@ -57,7 +57,10 @@ __device__ __forceinline__ void show_copies() { asm volatile("fence.proxy.async.
 struct WarpgroupSums {
     float of[64] = {};
 
-    __device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+    __device__ __forceinline__ void begin() {
+        stay_in_order();
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    }
 
     template <Way A, Way B> __device__ __forceinline__ void add(Factor a, Factor b) {
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
@@ -86,6 +89,14 @@ struct WarpgroupSums {
 
     template <int BUT> __device__ __forceinline__ void wait_for_groups() {
         asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(BUT) : "memory");
+        stay_in_order();
+    }
+
+  private:
+    // The compiler must not move accesses to the sums across: it does not know that products change them until the wait.
+    __device__ __forceinline__ void stay_in_order() {
+#pragma unroll
+        for (int i = 0; i < 64; i++) asm volatile("" : "+f"(of[i])::"memory");
     }
 };
 

@@ -5,24 +5,19 @@
 //
 // over the pixels p of an image; v is the filter w[m][d], or for an input's gradient w[d][m].
 //
-// Pixels come in groups of 8, the last of an image may be a part of one, and groups of all images follow each other. A
-// block has ROW_TILE channels m and GROUP_TILE groups. It goes through the channels d, 64 at a time: filters and images
-// stand in shared memory as `common/warpgroup.cuh` says, and STAGES of them are there at once.
+// Pixels come in groups. A block has ROW_TILE channels m and GROUP_TILE groups. It goes through the channels d, 64 at a
+// time: filters and images stand in shared memory as `common/warpgroup.cuh` says, and STAGES of them are there at once.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two warpgroups
-// share out the pixels; STAGES; and ACCESS, the elements of a copy of images, which divides an image's pixels: 8, 4, 2,
-// or 1. `depth` and, of a gradient, `rows` are multiples of 8. Grid: a block for each tile. Dynamic shared memory: 1024
-// bytes, and STAGES of `Stage`.
+// share out the pixels; STAGES; and ACCESS. `depth` and, of a gradient, `rows` are multiples of 8. Grid: a block for each
+// tile. Dynamic shared memory: 1024 bytes, and STAGES of `Stage`.
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
-#include "common/async_copy.cuh"
-#include "common/device.cuh"
-#include "common/ops.cuh"
-#include "common/tiles.cuh"
 #include "common/warpgroup.cuh"
+#include "convolution/groups.cuh"
 
-constexpr int GROUP = 8, COLUMN_WARPGROUPS = THREADS / WARPGROUP / ROW_WARPGROUPS;
+constexpr int COLUMN_WARPGROUPS = THREADS / WARPGROUP / ROW_WARPGROUPS;
 constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * COLUMN_WARPGROUPS, GROUP_TILE = COLUMN_TILE / GROUP;
 // The channels of a stage, and its lines: of filters, and of 64 pixels each.
 constexpr int DEPTH = 64;
@@ -47,26 +42,6 @@ struct Pointwise {
     float alpha, beta;
 };
 
-// Eight neighbouring elements.
-union alignas(16) Eight {
-    uint4 all;
-    unsigned words[4];
-    Element each[8];
-    __device__ __forceinline__ Eight() {}
-};
-
-// A group of pixels: its image, and its first pixel. Behind the last image there are none.
-struct Group {
-    int image, pixel;
-
-    __device__ __forceinline__ Group(const Pointwise &of, int group) {
-        const int in_image = tiles_of(of.pixels, GROUP);
-        image = group / in_image;
-        pixel = group % in_image * GROUP;
-    }
-    __device__ __forceinline__ bool is_there(const Pointwise &of) const { return image < of.images; }
-};
-
 // Begins to copy filters, from channel `first` of the depth on. Those behind the last channel become zero.
 __device__ __forceinline__ void copy_filters(const Pointwise &of, int row, int first, unsigned char *to) {
 #ifdef GRADIENT
@@ -87,48 +62,15 @@ __device__ __forceinline__ void copy_filters(const Pointwise &of, int row, int f
 #endif
 }
 
-// Eight elements from anywhere in a tensor of a multiple of 8 elements, by whole reads of 16 bytes.
-__device__ __forceinline__ uint4 unaligned(const Element *tensor, long long at, long long elements) {
-    const long long begin = at / 8 * 8;
-    const int by = int(at % 8);
-    const uint4 low = *reinterpret_cast<const uint4 *>(tensor + begin);
-    uint4 high = {0, 0, 0, 0};
-    if (by > 0 && begin + 8 < elements) high = *reinterpret_cast<const uint4 *>(tensor + begin + 8);
-    unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#pragma unroll
-    for (int i = 0; i < 6; i++) words[i] = by & 4 ? words[i + 2] : words[i];
-#pragma unroll
-    for (int i = 0; i < 5; i++) words[i] = by & 2 ? words[i + 1] : words[i];
-#pragma unroll
-    for (int i = 0; i < 4; i++) words[i] = by & 1 ? words[i] >> 16 | words[i + 1] << 16 : words[i];
-    return {words[0], words[1], words[2], words[3]};
-}
-
-// Begins to copy images, from channel `first` of the depth on. What is behind the last channel or image becomes zero;
-// what is behind the last pixel of an image is arbitrary, and nobody uses it.
+// Likewise for images.
 __device__ __forceinline__ void copy_images(const Pointwise &of, const Group &group, int first, unsigned char *to) {
     const int column = threadIdx.x % GROUP_TILE;
-    unsigned char *const lines = to + column / 8 * APART;
     const long long elements = (long long)of.images * of.depth * of.pixels;
 #pragma unroll
     for (int i = 0; i < DEPTH * GROUP_TILE / THREADS; i++) {
         const int d = threadIdx.x / GROUP_TILE + i * (THREADS / GROUP_TILE);
-        const bool is_there = group.is_there(of) && first + d < of.depth;
-        const long long at = ((long long)group.image * of.depth + first + d) * of.pixels + group.pixel;
-        unsigned char *const piece = lines + piece_of(d, column % 8);
-#if ACCESS == 1
-        uint4 eight = {0, 0, 0, 0};
-        if (is_there) eight = unaligned(of.in, at, elements);
-        *reinterpret_cast<uint4 *>(piece) = eight;
-#else
-#pragma unroll
-        for (int part = 0; part < GROUP; part += ACCESS) {
-            // Behind the last pixel of the last image, the tensor may end.
-            const bool is_inside = is_there && (ACCESS == GROUP || at + part < elements);
-            copy_async<ACCESS * sizeof(Element)>(piece + part * sizeof(Element), of.in + (is_inside ? at + part : 0),
-                                                 is_inside);
-        }
-#endif
+        copy_group(to + column / 8 * APART + piece_of(d, column % 8), of.in, elements,
+                   group.place(of.depth, first + d, of.pixels), first + d < of.depth ? group.count : 0);
     }
 }
 
@@ -147,22 +89,17 @@ __device__ __forceinline__ void add_stage(const Stage &stage, WarpgroupSums &sum
     sums.end_group();
 }
 
-// Where a row's pixels of a group go.
-__device__ __forceinline__ Element *place_of(const Pointwise &of, const Group &group, int row) {
-    return of.out + ((long long)group.image * of.rows + row) * of.pixels + group.pixel;
-}
-
 // Writes a row's pixels of a group.
-__device__ __forceinline__ void write_group(const Pointwise &of, const Group &group, int row, const Eight &eight) {
+__device__ __forceinline__ void write_group(const Pointwise &of, const Group &group, int row, const Pixels &pixels) {
     struct alignas(ACCESS * sizeof(Element)) Part { Element each[ACCESS]; };
-    if (!group.is_there(of) || row >= of.rows) return;
-    Element *const to = place_of(of, group, row);
+    if (row >= of.rows) return;
+    Element *const to = of.out + group.place(of.rows, row, of.pixels);
 #pragma unroll
     for (int part = 0; part < GROUP; part += ACCESS) {
-        if (group.pixel + part >= of.pixels) break;
+        if (part >= group.count) break;
         Part values;
 #pragma unroll
-        for (int i = 0; i < ACCESS; i++) values.each[i] = eight.each[part + i];
+        for (int i = 0; i < ACCESS; i++) values.each[i] = pixels.each[part + i];
         *reinterpret_cast<Part *>(to + part) = values;
     }
 }
@@ -188,29 +125,29 @@ __device__ __forceinline__ void write_sums(const Pointwise &of, int first_row, i
 #pragma unroll
     for (int j = 0; j < 16; j += 4) {
         if (of.beta == 0) {
-            const Group group(of, first_group + j + lane);
+            const Group group(of.images, of.pixels, first_group + j + lane);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                Eight eight;
+                Pixels pixels;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     const float *const pair = sums + 4 * (j + k) + 2 * i;
-                    eight.words[k] = to_element(of.alpha * pair[0]).bits |
+                    pixels.words[k] = to_element(of.alpha * pair[0]).bits |
                                      unsigned(to_element(of.alpha * pair[1]).bits) << 16;
                 }
-                exchange_pairs(eight.words);
-                write_group(of, group, row + 8 * i, eight);
+                exchange_pairs(pixels.words);
+                write_group(of, group, row + 8 * i, pixels);
             }
         } else {
             // Sums onto what is there are rare.
 #pragma unroll
             for (int k = 0; k < 4; k++) {
-                const Group group(of, first_group + j + k);
+                const Group group(of.images, of.pixels, first_group + j + k);
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int m = row + i / 2 * 8, pixel = lane * 2 + i % 2;
-                    if (!group.is_there(of) || m >= of.rows || group.pixel + pixel >= of.pixels) continue;
-                    Element &to = place_of(of, group, m)[pixel];
+                    if (m >= of.rows || pixel >= group.count) continue;
+                    Element &to = of.out[group.place(of.rows, m, of.pixels) + pixel];
                     to = to_element(of.alpha * sums[4 * (j + k) + i] + of.beta * to_float(to));
                 }
             }
@@ -226,7 +163,7 @@ KERNEL(pointwise, Pointwise) {
     // Blocks with the same pixels are neighbours, so they run together.
     const int row_tiles = tiles_of(of.rows, ROW_TILE), row = int(blockIdx.x) % row_tiles * ROW_TILE;
     const int first_group = int(blockIdx.x) / row_tiles * GROUP_TILE;
-    const Group group(of, first_group + int(threadIdx.x) % GROUP_TILE);
+    const Group group(of.images, of.pixels, first_group + int(threadIdx.x) % GROUP_TILE);
     const auto copy = [&](int first, Stage &stage) {
         copy_filters(of, row, first, stage.w);
         copy_images(of, group, first, stage.x);

@@ -14,8 +14,9 @@ namespace emulator {
 constexpr size_t guard = 1024;
 constexpr unsigned char poison = 0xff;
 
-struct alignas(16) Unit {
-    unsigned char bytes[16];
+// All blocks' memory is aligned alike, so that a place has one offset in all of them.
+struct alignas(1024) Unit {
+    unsigned char bytes[1024];
 };
 
 // Poisoned memory with a guard behind it.

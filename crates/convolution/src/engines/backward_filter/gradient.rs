@@ -63,7 +63,7 @@ impl FilterGradient {
     }
 
     /// Returns whether the kernel supports the gradient. Its sums must fit in registers.
-    pub(super) fn is_for_us(&self) -> bool {
+    pub fn is_for_us(&self) -> bool {
         let [rows, columns] = self.filter;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
         let most = if self.has_few_channels() { 7 } else { 5 };

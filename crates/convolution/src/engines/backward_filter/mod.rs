@@ -18,7 +18,8 @@ use gpu::jit::{self, Function, Launch, Source};
 use gpu::{Device, Element, Stream};
 pub use gradient::FilterGradient;
 pub use parts::Parts;
-use tiling::{MOST_SUMMED, Tiling, multiprocessors_of_clusters};
+pub use tiling::MOST_SUMMED;
+use tiling::{Tiling, multiprocessors_of_clusters};
 
 /// The largest number of pixel tiles, and of blocks.
 const MOST_COUNTED: usize = 1 << 30;
@@ -220,7 +221,7 @@ impl Code {
 
 /// # Safety
 /// As for [`BackwardFilter::run`], in the host's memory.
-unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
+pub unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
     // SAFETY: the caller promises memory as large as the tensors, with elements of type `of.element`.
     unsafe {
         match of.element {

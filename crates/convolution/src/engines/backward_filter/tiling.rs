@@ -17,7 +17,7 @@ const MOST_PIECES: usize = 16;
 /// The tiles in shared memory: one in use and one or two in flight.
 const STAGES: [usize; 2] = [3, 2];
 /// The most pixels of one sum. Tensor cores round each addition towards zero, and floats lose some bits too.
-pub(super) const MOST_SUMMED: usize = 1 << 17;
+pub const MOST_SUMMED: usize = 1 << 17;
 /// The bytes of sums that a thread sends at once; and the bytes of the Mbarrier behind them, both as in the kernel.
 const RECEIVED_BYTES: usize = 16 * 16;
 const MBARRIER_BYTES: usize = 8;

@@ -1,9 +1,12 @@
-//! Convolutions by filters of 1 × 1, and their input gradients, on the tensor cores of warpgroups, by our own kernel. It
-//! reads NCHW directly, whatever the alignment of an image's rows, and needs no workspace. cuDNN's engines first convert
-//! both tensors unless the pixels of an image are a multiple of 8.
+//! Convolutions by filters of 1 × 1, and their gradients, on the tensor cores of warpgroups, by our own kernels. They read
+//! NCHW directly, whatever the alignment of an image's rows, and need no workspace. cuDNN's engines first convert both
+//! tensors unless the pixels of an image are a multiple of 8.
 
+mod gradient;
 #[cfg(test)]
 mod tests;
+
+pub use gradient::PointwiseGradient;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -21,7 +24,7 @@ const ROWS: usize = 64;
 const COLUMNS: usize = 128;
 /// The pixels of a group.
 const GROUP: usize = 8;
-/// The channels of a stage.
+/// The channels of a stage; of a filter's gradient, its pixels.
 const DEPTH: usize = 64;
 /// The blocks that share a multiprocessor with enough memory, and the bytes of shared memory that each takes in addition to its own.
 const BLOCKS: usize = 2;
@@ -31,10 +34,15 @@ const ALIGNMENT: usize = 1 << 10;
 /// The most and the fewest stages: one in use, the others in flight.
 const MOST_STAGES: usize = 4;
 const LEAST_STAGES: usize = 2;
-/// The elements of one copy of images.
+/// The elements of one copy of images, if not 1.
 const ACCESSES: [usize; 3] = [8, 4, 2];
 /// The most blocks of a launch.
 const MOST_COUNTED: usize = 1 << 30;
+
+/// The elements of one copy, for images of so many pixels.
+fn access_of(pixels: usize) -> usize {
+    ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access)).unwrap_or(1)
+}
 
 /// How a block works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +58,7 @@ impl Tiling {
     /// A tiling for this many bytes of shared memory of a multiprocessor's block. `None` if there are too few.
     fn of(of: &Correlation, shared: usize) -> Option<Self> {
         let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
-        let pixels = of.from[0] * of.from[1];
-        let access = ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access)).unwrap_or(1);
+        let access = access_of(of.from[0] * of.from[1]);
         let at_stages = |stages| Self { row_warpgroups, stages, access };
         let fits = |tiling: &Self, blocks: usize| blocks * (tiling.shared_bytes() + RESERVED) <= shared + RESERVED;
         let of_blocks = |blocks| (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(|tiling| fits(tiling, blocks));

@@ -1,7 +1,9 @@
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::gradient::{self, PointwiseGradient};
 use super::*;
+use crate::engines::backward_filter::{self, FilterGradient, GradientMemory};
 use gpu::Buffer;
 use gpu::testing::buffers::{GUARD, between_nans, filled, read, small_whole_numbers, write};
 use gpu::testing::emulated;
@@ -185,7 +187,126 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         let memory = CorrelationMemory { w, from, to };
         // SAFETY: as large as the tensors.
         let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
-        let rate = 2.0 * (counts[0] * pixels) as f64 / time / 1e9;
-        println!("{of:?}, {:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
+        let rate = |time: f64| 2.0 * (counts[0] * pixels) as f64 / time / 1e9;
+        println!("{of:?}, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
+        if of.is_gradient {
+            continue;
+        }
+        let Ok(kernel) = PointwiseGradient::new(device, filter_gradient(of)) else { return };
+        let memory = GradientMemory { x: from, dy: to, dw: w, workspace: std::ptr::null_mut() };
+        // SAFETY: as large as the tensors.
+        let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
+        println!("its filter's gradient, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
+    }
+}
+
+/// The gradient of a convolution's filter.
+fn filter_gradient(of: Correlation) -> FilterGradient {
+    let Correlation { element, is_exact, images, depth, rows, from, .. } = of;
+    FilterGradient {
+        element,
+        is_exact,
+        images,
+        k: rows,
+        c: depth,
+        x: from,
+        dy: from,
+        filter: [1, 1],
+        stride: 1,
+        padding: 0,
+    }
+}
+
+fn small_gradients() -> impl Iterator<Item = FilterGradient> {
+    small().filter(|of| !of.is_gradient).map(filter_gradient)
+}
+
+#[test]
+fn clusters_share_out_the_pixels() {
+    let cluster = |images, channels: [usize; 2], side: usize, multiprocessors, most| {
+        let [of, _] = both_ways([images, channels[0], channels[1]], [side; 2], Element::Half);
+        gradient::Tiling::of(&filter_gradient(of), SHARED, multiprocessors, most).map(|tiling| tiling.cluster)
+    };
+    // 16 tiles of 128 x 128 on 264 places.
+    assert_eq!(cluster(128, [256, 1024], 14, 132, 16), Some(16));
+    assert_eq!(cluster(128, [512, 2048], 7, 132, 16), Some(4));
+    assert_eq!(cluster(128, [2048, 2048], 14, 132, 16), Some(1));
+    // Few pixels are not worth many blocks.
+    assert_eq!(cluster(1, [256, 256], 14, 132, 16), Some(1));
+    // More than 2^17 pixels are too many for one sum.
+    assert_eq!(cluster(128, [4096, 4096], 56, 132, 16), Some(4));
+    assert_eq!(cluster(128, [4096, 4096], 56, 132, 2), None);
+}
+
+fn check_gradient(kernel: &PointwiseGradient, device: Device, stream: Stream, random: &mut SmallRng) {
+    let of = kernel.of;
+    let mut values = |count: usize| small_whole_numbers(of.element, count, random);
+    let pixels = of.images * of.x[0] * of.x[1];
+    let (x, dy, held) = (values(of.c * pixels), values(of.k * pixels), values(of.k * of.c));
+    let on_device = [&x, &dy].map(|bytes| between_nans(device, bytes, stream));
+    let to = device.allocate(held.len() + 2 * GUARD).unwrap();
+    let [of_x, of_dy, dw] = [&on_device[0], &on_device[1], &to].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
+    let guard = [0xff; GUARD];
+    let workspace = std::ptr::null_mut();
+    for (beta, begin) in [(2.0, held.clone()), (0.0, vec![0xff; held.len()])] {
+        let mut expected = held.clone();
+        let memory = GradientMemory {
+            x: x.as_ptr().cast(),
+            dy: dy.as_ptr().cast(),
+            dw: expected.as_mut_ptr().cast(),
+            workspace,
+        };
+        // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
+        unsafe { backward_filter::compute(&of, memory, 0.5, beta) };
+        write(device, &to, &[&guard[..], &begin, &guard].concat(), stream);
+        // SAFETY: the buffers are as large as the tensors, with guards around them.
+        assert!(unsafe { kernel.run(stream, GradientMemory { x: of_x, dy: of_dy, dw, workspace }, 0.5, beta) });
+        let found = read(device, &to, held.len() + 2 * GUARD, stream);
+        let inside = &found[GUARD..found.len() - GUARD];
+        let wrong = expected.iter().zip(inside).position(|(expected, found)| expected != found);
+        assert_eq!(wrong.map(|byte| byte / 2), None, "{of:?}, {:?}, beta {beta}", kernel.tiling);
+        assert!(found.starts_with(&guard) && found.ends_with(&guard), "written beside it");
+    }
+}
+
+#[test]
+fn emulated_gradients_as_in_loops() {
+    if !emulated::is_child("engines::pointwise::tests::emulated_gradients_as_in_loops") {
+        return;
+    }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let mut random = SmallRng::seed_from_u64(34);
+    for (of, cluster) in small_gradients().zip([1, 2, 4, 1, 8, 16, 2, 4]) {
+        let tiling = gradient::Tiling { cluster, ..gradient::Tiling::of(&of, SHARED, 1, 1).unwrap() };
+        let Some(function) = emulated::compiled(gradient::compiled(device, &of, &tiling)) else { return };
+        let kernel = PointwiseGradient { of, tiling, code: Arc::new(Some(function)) };
+        check_gradient(&kernel, device, stream, &mut random);
+    }
+}
+
+#[test]
+fn gradients_compile_for_hopper_without_spills() {
+    let Some(nvrtc) = resources::nvrtc() else { return };
+    for (of, cluster) in small_gradients().zip([1, 2, 4, 8, 16, 1, 2, 4]) {
+        let tiling = gradient::Tiling { cluster, ..gradient::Tiling::of(&of, SHARED, 1, 1).unwrap() };
+        let compiled = resources::compile(nvrtc, &gradient::source(&of, &tiling), 90);
+        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
+        assert_eq!(spills, 0, "{of:?}, {tiling:?}");
+    }
+}
+
+#[test]
+fn gradients_on_a_gpu_as_on_the_host() {
+    let device = Device::Cuda;
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    if !device.has_warpgroup_products(device.ordinal()) {
+        println!("SKIPPED: the GPU has no products of warpgroups");
+        return;
+    }
+    let mut random = SmallRng::seed_from_u64(35);
+    let many = both_ways([64, 64, 128], [14, 14], Element::Half)[0];
+    for of in small_gradients().chain([filter_gradient(many)]) {
+        let kernel = PointwiseGradient::new(device, of).expect("compiled");
+        check_gradient(&kernel, device, stream.raw(), &mut random);
     }
 }

@@ -1,0 +1,181 @@
+//! Gradients of filters of 1 × 1.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::{
+    ALIGNMENT, BLOCKS, COLUMNS, DEPTH, GROUP, LEAST_STAGES, MOST_COUNTED, MOST_STAGES, RESERVED, ROWS, THREADS,
+};
+use super::{WARPGROUPS, access_of};
+use crate::engines::backward_filter::{FilterGradient, GradientMemory, MOST_SUMMED, compute};
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Function, Launch, Source};
+use gpu::{Device, Element, Stream};
+
+/// The bytes of an Mbarrier.
+const MBARRIER: usize = 8;
+
+/// How a cluster works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tiling {
+    /// The warpgroups that share out its rows; the others share out its columns.
+    pub(super) row_warpgroups: usize,
+    /// The blocks that share out the pixels.
+    pub(super) cluster: usize,
+    pub(super) stages: usize,
+    /// The elements of one copy.
+    pub(super) access: usize,
+}
+
+impl Tiling {
+    /// A tiling for so many multiprocessors, each with this many bytes of shared memory for a block, and for clusters of
+    /// at most so many blocks. `None` if there is too little memory, or one sum would be of too many pixels.
+    pub(super) fn of(of: &FilterGradient, shared: usize, multiprocessors: usize, most_blocks: usize) -> Option<Self> {
+        let row_warpgroups = if of.k > ROWS { WARPGROUPS } else { 1 };
+        let pixels = of.x[0] * of.x[1];
+        let whole = Self { row_warpgroups, cluster: 1, stages: LEAST_STAGES, access: access_of(pixels) };
+        let at_once = BLOCKS * multiprocessors;
+        let stages = (of.images * pixels.div_ceil(GROUP)).div_ceil(DEPTH / GROUP);
+        // As many blocks as run at once, each with some stages; more where a sum would be of too many pixels.
+        let wanted = (at_once / whole.tiles(of)).min(stages / MOST_STAGES).max(1);
+        let least = (of.images * pixels).div_ceil(MOST_SUMMED);
+        let mut clusters = (0..).map(|power| 1 << power).take_while(|&blocks| blocks <= most_blocks.max(1));
+        let cluster = clusters.clone().take_while(|&blocks| blocks <= wanted).last().unwrap_or(1);
+        let cluster = clusters.find(|&blocks| blocks >= cluster.max(least))?;
+        let at_stages = |stages| Self { cluster, stages, ..whole };
+        let fits = |tiling: &Self, blocks: usize| blocks * (tiling.shared_bytes() + RESERVED) <= shared + RESERVED;
+        let of_blocks = |blocks| (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(|tiling| fits(tiling, blocks));
+        of_blocks(BLOCKS).or_else(|| of_blocks(1))
+    }
+
+    fn rows(&self) -> usize {
+        ROWS * self.row_warpgroups
+    }
+
+    fn columns(&self) -> usize {
+        COLUMNS * (WARPGROUPS / self.row_warpgroups)
+    }
+
+    /// The number of clusters.
+    fn tiles(&self, of: &FilterGradient) -> usize {
+        of.k.div_ceil(self.rows()) * of.c.div_ceil(self.columns())
+    }
+
+    /// The shared memory of a block in bytes.
+    pub(super) fn shared_bytes(&self) -> usize {
+        ALIGNMENT + self.stages * (self.rows() + self.columns()) * DEPTH * 2 + MBARRIER
+    }
+
+    fn options(&self, of: &FilterGradient) -> Vec<String> {
+        let values = [
+            ("ROW_WARPGROUPS", self.row_warpgroups),
+            ("CLUSTER", self.cluster),
+            ("STAGES", self.stages),
+            ("ACCESS", self.access),
+        ];
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        [of.element.option().to_owned()].into_iter().chain(values).collect()
+    }
+}
+
+/// The code, by its compiler options. There are few.
+static KNOWN: Loaded<Vec<String>, Option<Function>> = Loaded::kept();
+
+/// The gradient of a filter of 1 × 1 on one device.
+pub struct PointwiseGradient {
+    pub(super) of: FilterGradient,
+    pub(super) tiling: Tiling,
+    /// `None`: the host runs loops.
+    pub(super) code: Arc<Option<Function>>,
+}
+
+/// The parameters of `kernels/convolution/pointwise_gradient.cu`.
+#[repr(C)]
+struct Parameters {
+    x: *const c_void,
+    dy: *const c_void,
+    dw: *mut c_void,
+    images: i32,
+    rows: i32,
+    columns: i32,
+    pixels: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+impl PointwiseGradient {
+    /// Returns whether our kernel computes the gradient on the calling thread's device.
+    pub fn computes(device: Device, of: &FilterGradient) -> bool {
+        Self::tiling(device, of).is_some()
+    }
+
+    fn tiling(device: Device, of: &FilterGradient) -> Option<Tiling> {
+        let ordinal = device.ordinal();
+        let is_ours = of.is_for_us()
+            && of.element != Element::Float
+            && (of.filter, of.stride, of.padding) == ([1, 1], 1, 0)
+            // Tensors are whole reads of 8 elements.
+            && of.k.is_multiple_of(8)
+            && of.c.is_multiple_of(8)
+            && device.has_warpgroup_products(ordinal);
+        if !is_ours {
+            return None;
+        }
+        let (shared, multiprocessors) = (device.shared_bytes(ordinal)?, device.multiprocessors(ordinal)?);
+        let tiling = Tiling::of(of, shared, multiprocessors, device.cluster_blocks(ordinal))?;
+        (tiling.tiles(of).saturating_mul(tiling.cluster) <= MOST_COUNTED).then_some(tiling)
+    }
+
+    /// Prepares a gradient on the calling thread's device. Compiles at the first call for its kind, which may take a
+    /// second; do not call it under capture. `Err` says why there is no kernel.
+    pub fn new(device: Device, of: FilterGradient) -> Result<Self, String> {
+        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
+        let code = KNOWN.get(device, tiling.options(&of), || match device {
+            Device::Host => Ok(None),
+            Device::Cuda => compiled(device, &of, &tiling).map(Some),
+        })?;
+        Ok(Self { of, tiling, code })
+    }
+
+    /// dw = `alpha` · gradient + `beta` · dw, where a `beta` of 0 leaves dw unread. Returns whether it was launched.
+    ///
+    /// # Safety
+    /// All pointers are device memory as large as the tensors, aligned to 16 bytes; dw overlaps nothing else. The stream
+    /// belongs to the same device.
+    pub unsafe fn run(&self, stream: Stream, memory: GradientMemory, alpha: f32, beta: f32) -> bool {
+        let Self { of, tiling, code } = self;
+        let Some(function) = &**code else {
+            // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
+            unsafe { compute(of, memory, alpha, beta) };
+            return true;
+        };
+        let GradientMemory { x, dy, dw, .. } = memory;
+        let [images, rows, columns, pixels] = [of.images, of.k, of.c, of.x[0] * of.x[1]].map(|count| count as i32);
+        let mut parameters = Parameters { x, dy, dw, images, rows, columns, pixels, alpha, beta };
+        let launch = Launch {
+            grid: [(tiling.tiles(of) * tiling.cluster) as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            cluster: [tiling.cluster as u32, 1, 1],
+            shared_bytes: tiling.shared_bytes() as u32,
+            ..Launch::default()
+        };
+        // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+    }
+}
+
+pub(super) fn source(of: &FilterGradient, tiling: &Tiling) -> Source {
+    Source::new(&kernels::convolution::POINTWISE_GRADIENT, tiling.options(of))
+}
+
+pub(super) fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Function, String> {
+    let compile = || {
+        let function = device.load(&source(of, tiling))?.function(c"pointwise_gradient")?;
+        function.allow_shared(tiling.shared_bytes() as u32)?;
+        if tiling.cluster > 1 {
+            function.allow_large_clusters()?;
+        }
+        Ok(function)
+    };
+    compile().map_err(|error: gpu::jit::Error| error.to_string())
+}

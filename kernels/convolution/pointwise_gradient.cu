@@ -1,0 +1,156 @@
+// The gradient of a filter of 1 x 1, from tensors as NCHW stores them, on the tensor cores of warpgroups, with no
+// workspace:
+//
+//   dw[m][d] = alpha * sum over n, p of dy[n][m][p] * x[n][d][p] + beta * dw[m][d]
+//
+// over the images n and their pixels p, which come in groups. A cluster of CLUSTER blocks has ROW_TILE channels m of dy
+// and COLUMN_TILE channels d of x. Its blocks share out the groups, eight at a time: dy and x stand in shared memory as
+// `common/warpgroup.cuh` says, and STAGES of them are there at once. In the end the blocks' sums meet in shared memory.
+//
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the columns;
+// CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory: 1024 bytes,
+// STAGES of `Stage`, and an Mbarrier.
+
+#define THREADS 256
+#define MULTIPROCESSOR_BLOCKS 2
+#include "common/cluster.cuh"
+#include "common/warpgroup.cuh"
+#include "convolution/groups.cuh"
+
+constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * (THREADS / WARPGROUP / ROW_WARPGROUPS);
+// The groups of a stage: a line has their pixels of a channel.
+constexpr int GROUPS = LINE / GROUP;
+constexpr int DY_BYTES = ROW_TILE * LINE_BYTES, X_BYTES = COLUMN_TILE * LINE_BYTES;
+
+struct Stage {
+    unsigned char dy[DY_BYTES], x[X_BYTES];
+};
+
+// A thread's sums, four at a time.
+constexpr int QUADS = 64 / 4;
+static_assert(QUADS % CLUSTER == 0, "each block gets as many");
+constexpr int RECEIVED_BYTES = QUADS * THREADS * int(sizeof(float4));
+static_assert(RECEIVED_BYTES <= STAGES * int(sizeof(Stage)), "stages make room for the sums");
+
+struct PointwiseGradient {
+    const Element *x, *dy;
+    Element *dw;
+    // Images, channels m of dy, channels d of x, and pixels.
+    int images, rows, columns, pixels;
+    float alpha, beta;
+};
+
+// Begins to copy a stage's groups of `lines` channels, from `first` on. Channels behind the last are zero.
+template <int LINES>
+__device__ __forceinline__ void copy_lines(const Element *tensor, int images, int channels, int pixels, int first,
+                                           const Group &group, unsigned char *to) {
+    const int piece = threadIdx.x % GROUPS;
+    const long long elements = (long long)images * channels * pixels;
+#pragma unroll
+    for (int i = 0; i < LINES * GROUPS / THREADS; i++) {
+        const int line = threadIdx.x / GROUPS + i * (THREADS / GROUPS), channel = first + line;
+        copy_group(to + piece_of(line, piece), tensor, elements, group.place(channels, channel, pixels),
+                   channel < channels ? group.count : 0);
+    }
+}
+
+// The stage's products of a warpgroup.
+__device__ __forceinline__ void add_stage(const Stage &stage, int rows, int columns, WarpgroupSums &sums) {
+    const unsigned char *const dy = stage.dy + rows * LINE_BYTES, *const x = stage.x + columns * LINE_BYTES;
+    sums.begin();
+#pragma unroll
+    for (int p = 0; p < LINE; p += DEPTH_OF_PRODUCT) {
+        const int along = p * int(sizeof(Element));
+        sums.add<ALONG, ALONG>(factor_at<ALONG>(dy + along, 0), factor_at<ALONG>(x + along, 0));
+    }
+    sums.end_group();
+}
+
+// dw = alpha * sum + beta * dw, of the sums of a quad: a thread's two columns in two rows.
+__device__ __forceinline__ void write_quad(const PointwiseGradient &of, int row, int column, const float4 &quad) {
+    const float sums[4] = {quad.x, quad.y, quad.z, quad.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int m = row + i / 2 * 8, d = column + i % 2;
+        if (m >= of.rows || d >= of.columns) continue;
+        Element &dw = of.dw[(long long)m * of.columns + d];
+        const float sum = of.alpha * sums[i];
+        dw = to_element(of.beta == 0 ? sum : sum + of.beta * to_float(dw));
+    }
+}
+
+KERNEL(pointwise_gradient, PointwiseGradient) {
+    SHARED(unsigned char, memory);
+    // Lines are mixed by their addresses.
+    unsigned char *const aligned =
+        reinterpret_cast<unsigned char *>((reinterpret_cast<size_t>(memory) + 1023) / 1024 * 1024);
+    Stage *const stages = reinterpret_cast<Stage *>(aligned);
+    const PointwiseGradient &of = parameters;
+    const int rank = int(blockIdx.x) % CLUSTER, tile = int(blockIdx.x) / CLUSTER;
+    // Clusters with the same rows of dy are neighbours, so they run together.
+    const int column_tiles = tiles_of(of.columns, COLUMN_TILE);
+    const int first_row = tile / column_tiles * ROW_TILE, first_column = tile % column_tiles * COLUMN_TILE;
+    const int warpgroup = int(threadIdx.x) / WARPGROUP;
+    const int rows = warpgroup % ROW_WARPGROUPS * 64, columns = warpgroup / ROW_WARPGROUPS * 128;
+#if CLUSTER > 1
+    Mbarrier &arrived = *reinterpret_cast<Mbarrier *>(stages + STAGES);
+    if (threadIdx.x == 0) arrived.initialize(1);
+#endif
+    // The block's stages, of all.
+    const int all = tiles_of(of.images * tiles_of(of.pixels, GROUP), GROUPS), share = tiles_of(all, CLUSTER);
+    const int begin = min(rank * share, all), end = min(begin + share, all);
+    const auto copy = [&](int which, Stage &stage) {
+        const Group group(of.images, of.pixels, which * GROUPS + int(threadIdx.x) % GROUPS);
+        copy_lines<ROW_TILE>(of.dy, of.images, of.rows, of.pixels, first_row, group, stage.dy);
+        copy_lines<COLUMN_TILE>(of.x, of.images, of.columns, of.pixels, first_column, group, stage.x);
+    };
+    WarpgroupSums sums;
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ahead++) {
+        if (begin + ahead < end) copy(begin + ahead, stages[ahead]);
+        end_group();
+    }
+    int at_hand = 0, ahead = STAGES - 1;
+    for (int which = begin; which < end; which++) {
+        wait_for_groups<STAGES - 2>();
+        show_copies();
+        // The products of the stage before have been added, and its memory is free, behind the barrier for all threads.
+        sums.wait_for_groups<0>();
+        barrier();
+        add_stage(stages[at_hand], rows, columns, sums);
+        if (which + STAGES - 1 < end) copy(which + STAGES - 1, stages[ahead]);
+        end_group();
+        at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
+        ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
+    }
+    sums.wait_for_groups<0>();
+    const int row = first_row + rows + int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4;
+    const int column = first_column + columns + int(LANE) % 4 * 2;
+    const auto quad_of = [&](int j) {
+        return make_float4(sums.of[4 * j], sums.of[4 * j + 1], sums.of[4 * j + 2], sums.of[4 * j + 3]);
+    };
+#if CLUSTER > 1
+    // Each quad goes to one of the blocks, which adds up the blocks' quads in the blocks' order. No block needs its
+    // stages any more, whose memory receives the quads.
+    float4 *const received = reinterpret_cast<float4 *>(aligned);
+    cluster_sync();
+    if (threadIdx.x == 0) arrived.expect(RECEIVED_BYTES);
+#pragma unroll
+    for (int j = 0; j < QUADS; j++)
+        send(quad_of(j), received + (j / CLUSTER * CLUSTER + rank) * THREADS + threadIdx.x, arrived, j % CLUSTER);
+    Spin spin;
+    while (!arrived.has_ended(0)) spin.again();
+#pragma unroll 1
+    for (int i = 0; i < QUADS / CLUSTER; i++) {
+        float4 sum = {0, 0, 0, 0};
+        for (int block = 0; block < CLUSTER; block++) {
+            const float4 part = received[(i * CLUSTER + block) * THREADS + threadIdx.x];
+            sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+        }
+        write_quad(of, row, column + 8 * (i * CLUSTER + rank), sum);
+    }
+#else
+#pragma unroll
+    for (int j = 0; j < QUADS; j++) write_quad(of, row, column + 8 * j, quad_of(j));
+#endif
+}
