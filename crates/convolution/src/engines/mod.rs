@@ -4,7 +4,7 @@ pub mod backward_filter;
 mod element_kernels;
 pub mod elements;
 pub mod implicit_gemm;
-pub mod pointwise;
+pub mod same;
 mod samples;
 mod tiles;
 mod transposes;

@@ -1,4 +1,4 @@
-//! Gradients of filters of 1 × 1.
+//! Gradients of filters.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     ALIGNMENT, BLOCKS, COLUMNS, DEPTH, GROUP, LEAST_STAGES, MOST_COUNTED, MOST_STAGES, RESERVED, ROWS, THREADS,
 };
-use super::{WARPGROUPS, access_of};
+use super::{Images, WARPGROUPS, access_of};
 use crate::engines::backward_filter::{FilterGradient, GradientMemory, MOST_SUMMED, compute};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
@@ -58,7 +58,7 @@ impl Tiling {
 
     /// The number of clusters.
     fn tiles(&self, of: &FilterGradient) -> usize {
-        of.k.div_ceil(self.rows()) * of.c.div_ceil(self.columns())
+        of.k.div_ceil(self.rows()) * (of.c * of.filter[0] * of.filter[1]).div_ceil(self.columns())
     }
 
     /// The shared memory of a block in bytes.
@@ -68,6 +68,7 @@ impl Tiling {
 
     fn options(&self, of: &FilterGradient) -> Vec<String> {
         let values = [
+            ("FILTER", of.filter[0]),
             ("ROW_WARPGROUPS", self.row_warpgroups),
             ("CLUSTER", self.cluster),
             ("STAGES", self.stages),
@@ -81,29 +82,28 @@ impl Tiling {
 /// The code, by its compiler options. There are few.
 static KNOWN: Loaded<Vec<String>, Option<Function>> = Loaded::kept();
 
-/// The gradient of a filter of 1 × 1 on one device.
-pub struct PointwiseGradient {
+/// The gradient of a filter on one device.
+pub struct SameGradient {
     pub(super) of: FilterGradient,
     pub(super) tiling: Tiling,
     /// `None`: the host runs loops.
     pub(super) code: Arc<Option<Function>>,
 }
 
-/// The parameters of `kernels/convolution/pointwise_gradient.cu`.
+/// The parameters of `kernels/convolution/same_gradient.cu`.
 #[repr(C)]
 struct Parameters {
     x: *const c_void,
     dy: *const c_void,
     dw: *mut c_void,
-    images: i32,
+    images: Images,
     rows: i32,
-    columns: i32,
-    pixels: i32,
+    channels: i32,
     alpha: f32,
     beta: f32,
 }
 
-impl PointwiseGradient {
+impl SameGradient {
     /// Returns whether our kernel computes the gradient on the calling thread's device.
     pub fn computes(device: Device, of: &FilterGradient) -> bool {
         Self::tiling(device, of).is_some()
@@ -113,7 +113,8 @@ impl PointwiseGradient {
         let ordinal = device.ordinal();
         let is_ours = of.is_for_us()
             && of.element != Element::Float
-            && (of.filter, of.stride, of.padding) == ([1, 1], 1, 0)
+            && of.filter == [2 * of.padding + 1; 2]
+            && of.stride == 1
             // Tensors are whole reads of 8 elements.
             && of.k.is_multiple_of(8)
             && of.c.is_multiple_of(8)
@@ -150,8 +151,9 @@ impl PointwiseGradient {
             return true;
         };
         let GradientMemory { x, dy, dw, .. } = memory;
-        let [images, rows, columns, pixels] = [of.images, of.k, of.c, of.x[0] * of.x[1]].map(|count| count as i32);
-        let mut parameters = Parameters { x, dy, dw, images, rows, columns, pixels, alpha, beta };
+        let [rows, channels] = [of.k, of.c].map(|count| count as i32);
+        let images = Images::of(of.images, of.x);
+        let mut parameters = Parameters { x, dy, dw, images, rows, channels, alpha, beta };
         let launch = Launch {
             grid: [(tiling.tiles(of) * tiling.cluster) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],
@@ -165,12 +167,12 @@ impl PointwiseGradient {
 }
 
 pub(super) fn source(of: &FilterGradient, tiling: &Tiling) -> Source {
-    Source::new(&kernels::convolution::POINTWISE_GRADIENT, tiling.options(of))
+    Source::new(&kernels::convolution::SAME_GRADIENT, tiling.options(of))
 }
 
 pub(super) fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Function, String> {
     let compile = || {
-        let function = device.load(&source(of, tiling))?.function(c"pointwise_gradient")?;
+        let function = device.load(&source(of, tiling))?.function(c"same_gradient")?;
         function.allow_shared(tiling.shared_bytes() as u32)?;
         if tiling.cluster > 1 {
             function.allow_large_clusters()?;

@@ -1,12 +1,12 @@
-//! Convolutions by filters of 1 × 1, and their gradients, on the tensor cores of warpgroups, by our own kernels. They read
-//! NCHW directly, whatever the alignment of an image's rows, and need no workspace. cuDNN's engines first convert both
-//! tensors unless the pixels of an image are a multiple of 8.
+//! Convolutions whose results have the size of their input, and their gradients, on the tensor cores of warpgroups, by our
+//! own kernels. They read NCHW directly, whatever the alignment of an image's rows, and need no workspace. cuDNN's engines
+//! first convert both tensors.
 
 mod gradient;
 #[cfg(test)]
 mod tests;
 
-pub use gradient::PointwiseGradient;
+pub use gradient::SameGradient;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
 use gpu::{Device, Element, Stream};
 
-/// Threads of a block, and its warpgroups, as in `kernels/convolution/pointwise.cu`.
+/// Threads of a block, and its warpgroups, as in `kernels/convolution/same.cu`.
 const THREADS: usize = 256;
 const WARPGROUPS: usize = 2;
 /// Rows and columns of a warpgroup's product.
@@ -24,7 +24,7 @@ const ROWS: usize = 64;
 const COLUMNS: usize = 128;
 /// The pixels of a group.
 const GROUP: usize = 8;
-/// The channels of a stage; of a filter's gradient, its pixels.
+/// The depth of a stage: filters and neighbours of a pixel; of a filter's gradient, pixels.
 const DEPTH: usize = 64;
 /// The blocks that share a multiprocessor with enough memory, and the bytes of shared memory that each takes in addition to its own.
 const BLOCKS: usize = 2;
@@ -86,7 +86,12 @@ impl Tiling {
     }
 
     fn options(&self, of: &Correlation) -> Vec<String> {
-        let values = [("ROW_WARPGROUPS", self.row_warpgroups), ("STAGES", self.stages), ("ACCESS", self.access)];
+        let values = [
+            ("FILTER", of.filter),
+            ("ROW_WARPGROUPS", self.row_warpgroups),
+            ("STAGES", self.stages),
+            ("ACCESS", self.access),
+        ];
         let gradient = of.is_gradient.then(|| "-DGRADIENT".to_owned());
         let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
         [of.element.option().to_owned()].into_iter().chain(values).chain(gradient).collect()
@@ -96,29 +101,42 @@ impl Tiling {
 /// The code, by its compiler options. There are few.
 static KNOWN: Loaded<Vec<String>, Option<Function>> = Loaded::kept();
 
-/// A convolution by filters of 1 × 1, or an input gradient, on one device.
-pub struct Pointwise {
+/// A convolution whose result has the size of its input, or an input gradient, on one device.
+pub struct SameConvolution {
     of: Correlation,
     tiling: Tiling,
     /// `None`: the host runs loops.
     code: Arc<Option<Function>>,
 }
 
-/// The parameters of `kernels/convolution/pointwise.cu`.
+/// Twin of `Images` in `kernels/convolution/groups.cuh`.
+#[repr(C)]
+struct Images {
+    count: i32,
+    height: i32,
+    width: i32,
+}
+
+impl Images {
+    fn of(count: usize, [height, width]: [usize; 2]) -> Self {
+        Self { count: count as i32, height: height as i32, width: width as i32 }
+    }
+}
+
+/// The parameters of `kernels/convolution/same.cu`.
 #[repr(C)]
 struct Parameters {
     w: *const c_void,
     from: *const c_void,
     to: *mut c_void,
-    images: i32,
-    depth: i32,
+    images: Images,
+    channels: i32,
     rows: i32,
-    pixels: i32,
     alpha: f32,
     beta: f32,
 }
 
-impl Pointwise {
+impl SameConvolution {
     /// Returns whether our kernel computes the correlation on the calling thread's device.
     pub fn computes(device: Device, of: &Correlation) -> bool {
         Self::tiling(device, of).is_some()
@@ -129,7 +147,7 @@ impl Pointwise {
         let along = if of.is_gradient { of.rows } else { of.depth };
         let is_ours = of.is_for_us()
             && of.element != Element::Float
-            && (of.filter, of.stride, of.padding) == (1, 1, 0)
+            && (of.stride, of.padding) == (1, of.filter / 2)
             && of.from == of.to
             && of.depth.is_multiple_of(8)
             && along.is_multiple_of(8)
@@ -162,9 +180,9 @@ impl Pointwise {
             return true;
         };
         let CorrelationMemory { w, from, to } = memory;
-        let [images, depth, rows, pixels] =
-            [of.images, of.depth, of.rows, of.from[0] * of.from[1]].map(|count| count as i32);
-        let mut parameters = Parameters { w, from, to, images, depth, rows, pixels, alpha, beta };
+        let [channels, rows] = [of.depth, of.rows].map(|count| count as i32);
+        let images = Images::of(of.images, of.from);
+        let mut parameters = Parameters { w, from, to, images, channels, rows, alpha, beta };
         let launch = Launch {
             grid: [tiling.blocks(of) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],
@@ -177,12 +195,12 @@ impl Pointwise {
 }
 
 fn source(of: &Correlation, tiling: &Tiling) -> Source {
-    Source::new(&kernels::convolution::POINTWISE, tiling.options(of))
+    Source::new(&kernels::convolution::SAME, tiling.options(of))
 }
 
 fn compiled(device: Device, of: &Correlation, tiling: &Tiling) -> Result<Function, String> {
     let compile = || {
-        let function = device.load(&source(of, tiling))?.function(c"pointwise")?;
+        let function = device.load(&source(of, tiling))?.function(c"same")?;
         function.allow_shared(tiling.shared_bytes() as u32)?;
         Ok(function)
     };

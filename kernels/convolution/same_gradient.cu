@@ -1,14 +1,15 @@
-// The gradient of a filter of 1 x 1, from tensors as NCHW stores them, on the tensor cores of warpgroups, with no
-// workspace:
+// The gradient of the filter of a convolution whose result has the size of its input, from tensors as NCHW stores them, on
+// the tensor cores of warpgroups, with no workspace:
 //
-//   dw[m][d] = alpha * sum over n, p of dy[n][m][p] * x[n][d][p] + beta * dw[m][d]
+//   dw[m][d][t] = alpha * sum over n, p of dy[n][m][p] * x[n][d][neighbour of p at t] + beta * dw[m][d][t]
 //
-// over the images n and their pixels p, which come in groups. A cluster of CLUSTER blocks has ROW_TILE channels m of dy
-// and COLUMN_TILE channels d of x. Its blocks share out the groups, eight at a time: dy and x stand in shared memory as
+// over the images n and their pixels p, for the places t of a filter of FILTER x FILTER; neighbours outside of the image
+// are zero. A cluster of CLUSTER blocks has ROW_TILE channels m of dy, and COLUMN_TILE columns: all d and t, as dw[m] has
+// them. Its blocks share out the groups of pixels, eight at a time: dy and x stand in shared memory as
 // `common/warpgroup.cuh` says, and STAGES of them are there at once. In the end the blocks' sums meet in shared memory.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the columns;
-// CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory: 1024 bytes,
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the
+// columns; CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory: 1024 bytes,
 // STAGES of `Stage`, and an Mbarrier.
 
 #define THREADS 256
@@ -32,25 +33,44 @@ static_assert(QUADS % CLUSTER == 0, "each block gets as many");
 constexpr int RECEIVED_BYTES = QUADS * THREADS * int(sizeof(float4));
 static_assert(RECEIVED_BYTES <= STAGES * int(sizeof(Stage)), "stages make room for the sums");
 
-struct PointwiseGradient {
+struct SameGradient {
     const Element *x, *dy;
     Element *dw;
-    // Images, channels m of dy, channels d of x, and pixels.
-    int images, rows, columns, pixels;
+    Images images;
+    // Channels m of dy, and channels d of x.
+    int rows, channels;
     float alpha, beta;
 };
 
-// Begins to copy a stage's groups of `lines` channels, from `first` on. Channels behind the last are zero.
-template <int LINES>
-__device__ __forceinline__ void copy_lines(const Element *tensor, int images, int channels, int pixels, int first,
-                                           const Group &group, unsigned char *to) {
-    const int piece = threadIdx.x % GROUPS;
-    const long long elements = (long long)images * channels * pixels;
+// Begins to copy a group of each row of dy, from `first` on. Rows behind the last are zero.
+__device__ __forceinline__ void copy_dy(const SameGradient &of, const Group &group, int first, unsigned char *to) {
+    const long long elements = of.images.elements(of.rows);
 #pragma unroll
-    for (int i = 0; i < LINES * GROUPS / THREADS; i++) {
-        const int line = threadIdx.x / GROUPS + i * (THREADS / GROUPS), channel = first + line;
-        copy_group(to + piece_of(line, piece), tensor, elements, group.place(channels, channel, pixels),
-                   channel < channels ? group.count : 0);
+    for (int i = 0; i < ROW_TILE * GROUPS / THREADS; i++) {
+        const int line = threadIdx.x / GROUPS + i * (THREADS / GROUPS), m = first + line;
+        copy_group(to + piece_of(line, threadIdx.x % GROUPS), of.dy, elements, group.place(of.images, of.rows, m),
+                   m < of.rows ? group.count : 0);
+    }
+}
+
+// Likewise for the neighbours of its pixels, of each column.
+__device__ __forceinline__ void copy_x(const SameGradient &of, const Group &group, int first, unsigned char *to) {
+    const long long elements = of.images.elements(of.channels);
+#if FILTER > 1
+    const Neighbours neighbours(of.images, group);
+#endif
+    // More at once would not fit into registers.
+#pragma unroll 4
+    for (int i = 0; i < COLUMN_TILE * GROUPS / THREADS; i++) {
+        const int line = threadIdx.x / GROUPS + i * (THREADS / GROUPS), d = (first + line) / PLACES;
+        const long long at = group.place(of.images, of.channels, d);
+        unsigned char *const its = to + piece_of(line, threadIdx.x % GROUPS);
+#if FILTER == 1
+        copy_group(its, of.x, elements, at, d < of.channels ? group.count : 0);
+#else
+        const Place place((first + line) % PLACES);
+        copy_some(its, of.x, elements, at + place.apart(of.images), d < of.channels ? neighbours.at(place) : 0);
+#endif
     }
 }
 
@@ -67,28 +87,28 @@ __device__ __forceinline__ void add_stage(const Stage &stage, int rows, int colu
 }
 
 // dw = alpha * sum + beta * dw, of the sums of a quad: a thread's two columns in two rows.
-__device__ __forceinline__ void write_quad(const PointwiseGradient &of, int row, int column, const float4 &quad) {
+__device__ __forceinline__ void write_quad(const SameGradient &of, int row, int column, const float4 &quad) {
     const float sums[4] = {quad.x, quad.y, quad.z, quad.w};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const int m = row + i / 2 * 8, d = column + i % 2;
-        if (m >= of.rows || d >= of.columns) continue;
-        Element &dw = of.dw[(long long)m * of.columns + d];
+        const int m = row + i / 2 * 8, its = column + i % 2, columns = of.channels * PLACES;
+        if (m >= of.rows || its >= columns) continue;
+        Element &dw = of.dw[(long long)m * columns + its];
         const float sum = of.alpha * sums[i];
         dw = to_element(of.beta == 0 ? sum : sum + of.beta * to_float(dw));
     }
 }
 
-KERNEL(pointwise_gradient, PointwiseGradient) {
+KERNEL(same_gradient, SameGradient) {
     SHARED(unsigned char, memory);
     // Lines are mixed by their addresses.
     unsigned char *const aligned =
         reinterpret_cast<unsigned char *>((reinterpret_cast<size_t>(memory) + 1023) / 1024 * 1024);
     Stage *const stages = reinterpret_cast<Stage *>(aligned);
-    const PointwiseGradient &of = parameters;
+    const SameGradient &of = parameters;
     const int rank = int(blockIdx.x) % CLUSTER, tile = int(blockIdx.x) / CLUSTER;
     // Clusters with the same rows of dy are neighbours, so they run together.
-    const int column_tiles = tiles_of(of.columns, COLUMN_TILE);
+    const int column_tiles = tiles_of(of.channels * PLACES, COLUMN_TILE);
     const int first_row = tile / column_tiles * ROW_TILE, first_column = tile % column_tiles * COLUMN_TILE;
     const int warpgroup = int(threadIdx.x) / WARPGROUP;
     const int rows = warpgroup % ROW_WARPGROUPS * 64, columns = warpgroup / ROW_WARPGROUPS * 128;
@@ -97,12 +117,12 @@ KERNEL(pointwise_gradient, PointwiseGradient) {
     if (threadIdx.x == 0) arrived.initialize(1);
 #endif
     // The block's stages, of all.
-    const int all = tiles_of(of.images * tiles_of(of.pixels, GROUP), GROUPS), share = tiles_of(all, CLUSTER);
+    const int all = tiles_of(of.images.count * tiles_of(of.images.pixels(), GROUP), GROUPS), share = tiles_of(all, CLUSTER);
     const int begin = min(rank * share, all), end = min(begin + share, all);
     const auto copy = [&](int which, Stage &stage) {
-        const Group group(of.images, of.pixels, which * GROUPS + int(threadIdx.x) % GROUPS);
-        copy_lines<ROW_TILE>(of.dy, of.images, of.rows, of.pixels, first_row, group, stage.dy);
-        copy_lines<COLUMN_TILE>(of.x, of.images, of.columns, of.pixels, first_column, group, stage.x);
+        const Group group(of.images, which * GROUPS + int(threadIdx.x) % GROUPS);
+        copy_dy(of, group, first_row, stage.dy);
+        copy_x(of, group, first_column, stage.x);
     };
     WarpgroupSums sums;
 #pragma unroll

@@ -1,15 +1,17 @@
-// A convolution by filters of 1 x 1, or its input's gradient, of tensors as NCHW stores them, on the tensor cores of
-// warpgroups, with no workspace:
+// A convolution whose result has the size of its input, or its input's gradient, of tensors as NCHW stores them, on the
+// tensor cores of warpgroups, with no workspace:
 //
-//   out[n][m][p] = alpha * sum over d of v[m][d] * in[n][d][p] + beta * out[n][m][p]
+//   out[n][m][p] = alpha * sum over d, t of v[m][d][t] * in[n][d][neighbour of p at t] + beta * out[n][m][p]
 //
-// over the pixels p of an image; v is the filter w[m][d], or for an input's gradient w[d][m].
+// over the channels d and the places t of a filter of FILTER x FILTER; neighbours outside of the image are zero. v is the
+// filter w[m][d][t], or for an input's gradient w[d][m][PLACES - 1 - t].
 //
-// Pixels come in groups. A block has ROW_TILE channels m and GROUP_TILE groups. It goes through the channels d, 64 at a
-// time: filters and images stand in shared memory as `common/warpgroup.cuh` says, and STAGES of them are there at once.
+// Pixels come in groups. A block has ROW_TILE channels m and GROUP_TILE groups. It goes through the depth, which is
+// all d and t as w[m] has them, 64 at a time: filters and neighbours stand in shared memory as `common/warpgroup.cuh`
+// says, and STAGES of them are there at once.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two warpgroups
-// share out the pixels; STAGES; and ACCESS. `depth` and, of a gradient, `rows` are multiples of 8. Grid: a block for each
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two
+// warpgroups share out the pixels; STAGES; and ACCESS. The channels d and, of a gradient, m are multiples of 8. Grid: a block for each
 // tile. Dynamic shared memory: 1024 bytes, and STAGES of `Stage`.
 
 #define THREADS 256
@@ -19,7 +21,7 @@
 
 constexpr int COLUMN_WARPGROUPS = THREADS / WARPGROUP / ROW_WARPGROUPS;
 constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * COLUMN_WARPGROUPS, GROUP_TILE = COLUMN_TILE / GROUP;
-// The channels of a stage, and its lines: of filters, and of 64 pixels each.
+// The depth of a stage, and its lines: of filters, and of 64 pixels each.
 constexpr int DEPTH = 64;
 constexpr int W_BYTES = ROW_TILE * DEPTH * int(sizeof(Element)), X_BYTES = COLUMN_TILE * DEPTH * int(sizeof(Element));
 // From the lines of 64 pixels, or 64 rows, to those of the next 64.
@@ -34,43 +36,67 @@ struct Stage {
     unsigned char w[W_BYTES], x[X_BYTES];
 };
 
-struct Pointwise {
+struct SameConvolution {
     const Element *w, *in;
     Element *out;
-    // Images, channels d, channels m, and pixels.
-    int images, depth, rows, pixels;
+    Images images;
+    // d and m.
+    int channels, rows;
     float alpha, beta;
 };
 
-// Begins to copy filters, from channel `first` of the depth on. Those behind the last channel become zero.
-__device__ __forceinline__ void copy_filters(const Pointwise &of, int row, int first, unsigned char *to) {
+// Begins to copy filters, from `first` of the depth on. Those behind the last become zero.
+__device__ __forceinline__ void copy_filters(const SameConvolution &of, int row, int first, unsigned char *to) {
+    const int depth = of.channels * PLACES;
 #ifdef GRADIENT
-    // A line has 64 rows at one depth.
+    // A line has 64 rows at one depth. Neighbours in a line are PLACES apart in the filter, and neighbours in depth one.
     for (int i = threadIdx.x; i < DEPTH * ROW_TILE / 8; i += THREADS) {
-        const int piece = i % (ROW_TILE / 8), d = i / (ROW_TILE / 8), m = row + piece * 8;
-        const bool is_there = first + d < of.depth && m < of.rows;
-        copy_async<16>(to + piece / 8 * APART + piece_of(d, piece % 8),
-                       of.w + (is_there ? (long long)(first + d) * of.rows + m : 0), is_there);
+#if FILTER == 1
+        const int piece = i % (ROW_TILE / 8), line = i / (ROW_TILE / 8);
+#else
+        const int piece = i / DEPTH, line = i % DEPTH;
+#endif
+        const int d = (first + line) / PLACES, place = (first + line) % PLACES, m = row + piece * 8;
+        const bool is_there = d < of.channels && m < of.rows;
+        unsigned char *const its = to + piece / 8 * APART + piece_of(line, piece % 8);
+        const Element *const from = of.w + (is_there ? ((long long)d * of.rows + m) * PLACES + PLACES - 1 - place : 0);
+#if FILTER == 1
+        copy_async<16>(its, from, is_there);
+#else
+        Pixels rows;
+        rows.all = {0, 0, 0, 0};
+        if (is_there)
+#pragma unroll
+            for (int j = 0; j < 8; j++) rows.each[j] = from[j * PLACES];
+        *reinterpret_cast<uint4 *>(its) = rows.all;
+#endif
     }
 #else
-    // A line has 64 channels of a row.
+    // A line has 64 of the depth of a row.
     for (int i = threadIdx.x; i < ROW_TILE * DEPTH / 8; i += THREADS) {
-        const int piece = i % (DEPTH / 8), line = i / (DEPTH / 8), m = row + line, d = first + piece * 8;
-        const bool is_there = m < of.rows && d < of.depth;
-        copy_async<16>(to + piece_of(line, piece), of.w + (is_there ? (long long)m * of.depth + d : 0), is_there);
+        const int piece = i % (DEPTH / 8), line = i / (DEPTH / 8), m = row + line, at = first + piece * 8;
+        const bool is_there = m < of.rows && at < depth;
+        copy_async<16>(to + piece_of(line, piece), of.w + (is_there ? (long long)m * depth + at : 0), is_there);
     }
 #endif
 }
 
-// Likewise for images.
-__device__ __forceinline__ void copy_images(const Pointwise &of, const Group &group, int first, unsigned char *to) {
+// Likewise for neighbours of a group's pixels.
+__device__ __forceinline__ void copy_images(const SameConvolution &of, const Group &group, const Neighbours &neighbours,
+                                            int first, unsigned char *to) {
     const int column = threadIdx.x % GROUP_TILE;
-    const long long elements = (long long)of.images * of.depth * of.pixels;
+    const long long elements = of.images.elements(of.channels);
 #pragma unroll
     for (int i = 0; i < DEPTH * GROUP_TILE / THREADS; i++) {
-        const int d = threadIdx.x / GROUP_TILE + i * (THREADS / GROUP_TILE);
-        copy_group(to + column / 8 * APART + piece_of(d, column % 8), of.in, elements,
-                   group.place(of.depth, first + d, of.pixels), first + d < of.depth ? group.count : 0);
+        const int line = threadIdx.x / GROUP_TILE + i * (THREADS / GROUP_TILE), d = (first + line) / PLACES;
+        const long long at = group.place(of.images, of.channels, d);
+        unsigned char *const its = to + column / 8 * APART + piece_of(line, column % 8);
+#if FILTER == 1
+        copy_group(its, of.in, elements, at, d < of.channels ? group.count : 0);
+#else
+        const Place place((first + line) % PLACES);
+        copy_some(its, of.in, elements, at + place.apart(of.images), d < of.channels ? neighbours.at(place) : 0);
+#endif
     }
 }
 
@@ -90,10 +116,10 @@ __device__ __forceinline__ void add_stage(const Stage &stage, WarpgroupSums &sum
 }
 
 // Writes a row's pixels of a group.
-__device__ __forceinline__ void write_group(const Pointwise &of, const Group &group, int row, const Pixels &pixels) {
+__device__ __forceinline__ void write_group(const SameConvolution &of, const Group &group, int row, const Pixels &pixels) {
     struct alignas(ACCESS * sizeof(Element)) Part { Element each[ACCESS]; };
     if (row >= of.rows) return;
-    Element *const to = of.out + group.place(of.rows, row, of.pixels);
+    Element *const to = of.out + group.place(of.images, of.rows, row);
 #pragma unroll
     for (int part = 0; part < GROUP; part += ACCESS) {
         if (part >= group.count) break;
@@ -120,12 +146,12 @@ __device__ __forceinline__ void exchange_pairs(unsigned (&pairs)[4]) {
 }
 
 // Writes a warpgroup's sums: 64 rows and 16 groups.
-__device__ __forceinline__ void write_sums(const Pointwise &of, int first_row, int first_group, const float (&sums)[64]) {
+__device__ __forceinline__ void write_sums(const SameConvolution &of, int first_row, int first_group, const float (&sums)[64]) {
     const int row = first_row + int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4, lane = LANE % 4;
 #pragma unroll
     for (int j = 0; j < 16; j += 4) {
         if (of.beta == 0) {
-            const Group group(of.images, of.pixels, first_group + j + lane);
+            const Group group(of.images, first_group + j + lane);
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 Pixels pixels;
@@ -142,12 +168,12 @@ __device__ __forceinline__ void write_sums(const Pointwise &of, int first_row, i
             // Sums onto what is there are rare.
 #pragma unroll
             for (int k = 0; k < 4; k++) {
-                const Group group(of.images, of.pixels, first_group + j + k);
+                const Group group(of.images, first_group + j + k);
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int m = row + i / 2 * 8, pixel = lane * 2 + i % 2;
                     if (m >= of.rows || pixel >= group.count) continue;
-                    Element &to = of.out[group.place(of.rows, m, of.pixels) + pixel];
+                    Element &to = of.out[group.place(of.images, of.rows, m) + pixel];
                     to = to_element(of.alpha * sums[4 * (j + k) + i] + of.beta * to_float(to));
                 }
             }
@@ -155,27 +181,29 @@ __device__ __forceinline__ void write_sums(const Pointwise &of, int first_row, i
     }
 }
 
-KERNEL(pointwise, Pointwise) {
+KERNEL(same, SameConvolution) {
     SHARED(unsigned char, memory);
     // Lines are mixed by their addresses.
     Stage *const stages = reinterpret_cast<Stage *>((reinterpret_cast<size_t>(memory) + 1023) / 1024 * 1024);
-    const Pointwise &of = parameters;
+    const SameConvolution &of = parameters;
     // Blocks with the same pixels are neighbours, so they run together.
     const int row_tiles = tiles_of(of.rows, ROW_TILE), row = int(blockIdx.x) % row_tiles * ROW_TILE;
     const int first_group = int(blockIdx.x) / row_tiles * GROUP_TILE;
-    const Group group(of.images, of.pixels, first_group + int(threadIdx.x) % GROUP_TILE);
+    const Group group(of.images, first_group + int(threadIdx.x) % GROUP_TILE);
+    const Neighbours neighbours(of.images, group);
+    const int depth = of.channels * PLACES;
     const auto copy = [&](int first, Stage &stage) {
         copy_filters(of, row, first, stage.w);
-        copy_images(of, group, first, stage.x);
+        copy_images(of, group, neighbours, first, stage.x);
     };
     WarpgroupSums sums;
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ahead++) {
-        if (ahead * DEPTH < of.depth) copy(ahead * DEPTH, stages[ahead]);
+        if (ahead * DEPTH < depth) copy(ahead * DEPTH, stages[ahead]);
         end_group();
     }
     int at_hand = 0, ahead = STAGES - 1;
-    for (int first = 0; first < of.depth; first += DEPTH) {
+    for (int first = 0; first < depth; first += DEPTH) {
         wait_for_groups<STAGES - 2>();
         show_copies();
         // The products of the stage before have been added, and its memory is free, behind the barrier for all threads.
@@ -183,7 +211,7 @@ KERNEL(pointwise, Pointwise) {
         barrier();
         add_stage(stages[at_hand], sums);
         const int next = first + (STAGES - 1) * DEPTH;
-        if (next < of.depth) copy(next, stages[ahead]);
+        if (next < depth) copy(next, stages[ahead]);
         end_group();
         at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
         ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
