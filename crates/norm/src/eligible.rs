@@ -114,6 +114,10 @@ unsafe fn planes(
     if (parameter_rank, of_parameters.data_type, of_parameters.dims) != (rank, CUDNN_DATA_FLOAT, numbers) {
         return Err("the parameters' descriptor does not go with x's");
     }
+    // The stride of a single channel does not matter, as those of the other axes.
+    if dims[1] > 1 && of_parameters.strides[1] != 1 {
+        return Err("its parameters are not packed");
+    }
     let dims = dims.map(|dim| dim as usize);
     let plane =
         dims[2..rank].iter().try_fold(1_usize, |plane, &dim| plane.checked_mul(dim)).ok_or("it is too large")?;
