@@ -52,13 +52,15 @@ impl Planes {
     /// channel's vectors must be few enough to count.
     pub fn vectors(&self) -> Option<usize> {
         let Self { images, channels, plane, .. } = *self;
-        let is_empty = [images, channels, plane].contains(&0);
+        if [images, channels, plane].contains(&0) {
+            return None;
+        }
         let image = channels.checked_mul(plane).filter(|elements| elements.is_multiple_of(self.per_vector()))?;
         let vectors = images.checked_mul(self.most_row())?;
         let is_counted = vectors <= MOST_VECTORS
             && channels <= MOST_CHANNELS
             && [images, plane, image].iter().all(|&n| i32::try_from(n).is_ok());
-        (is_counted && !is_empty).then_some(vectors)
+        is_counted.then_some(vectors)
     }
 }
 
@@ -175,6 +177,8 @@ mod tests {
         let others = [half(2, 3, 49), half(0, 8, 8), half(1, 0, 8), half(1, 8, 0), half(1 << 20, 8, 1 << 20)];
         assert!(others.iter().all(|planes| planes.vectors().is_none()));
         assert!(half(usize::MAX, 8, usize::MAX).vectors().is_none());
+        // Sizes as texts may name them: nothing overflows.
+        assert!(half(1, 0, usize::MAX).vectors().is_none());
         let float = Planes { element: Element::Float, ..half(2, 4, 49) };
         assert_eq!((float.vectors(), float.is_whole()), (Some(2 * 13), false));
     }
