@@ -146,7 +146,7 @@ class Checks(Session):
         self.took_part("random")
         # Where cuDNN was chosen for both passes, plain and ours are the same calls.
         chosen = [line["spec"] for line in self.decisions("random") if line["chosen"] != "cuDNN"]
-        with_ours = [(plain, ours) for plain, ours in pairs if any(spec_of(plain["case"]) in spec for spec in chosen)]
+        with_ours = [(plain, ours) for plain, ours in pairs if any(spec.endswith(f" {spec_of(plain['case'])}") for spec in chosen)]
         ratios = sorted((ours["step"] / plain["step"], plain["case"]) for plain, ours in with_ours)
         if not ratios:
             self.verdict("WRONG", "random shapes", "none ran on our kernels")
