@@ -1,6 +1,7 @@
 //! The functions of batch normalization that we override to run training on our own kernels.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
+use std::cell::Cell;
 use std::ffi::{c_double, c_void};
 
 use cudnn_abi::*;
@@ -10,13 +11,15 @@ use norm::call::{BackwardCall, BackwardExtra, Extra, ForwardCall};
 use norm::run::answer;
 
 unsafe fn forward(call: ForwardCall) -> cudnnStatus_t {
-    // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
-    guarded(|| unsafe { answer(&call) }, || unsafe { call.by_cudnn() })
+    let status = Cell::new(None);
+    // SAFETY: the program keeps cuDNN's rules; cuDNN runs the call only if nothing was launched for it before the panic.
+    guarded(|| unsafe { answer(&call, &status) }, || status.get().unwrap_or_else(|| unsafe { call.by_cudnn() }))
 }
 
 unsafe fn backward(call: BackwardCall) -> cudnnStatus_t {
-    // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
-    guarded(|| unsafe { answer(&call) }, || unsafe { call.by_cudnn() })
+    let status = Cell::new(None);
+    // SAFETY: the program keeps cuDNN's rules; cuDNN runs the call only if nothing was launched for it before the panic.
+    guarded(|| unsafe { answer(&call, &status) }, || status.get().unwrap_or_else(|| unsafe { call.by_cudnn() }))
 }
 
 /// Overrides cuDNN's function.

@@ -1,5 +1,7 @@
 //! Answers a call: by our kernels where these are faster, else by cuDNN.
 
+use std::cell::Cell;
+
 use cudnn_abi::*;
 
 use super::call::{BackwardCall, ForwardCall};
@@ -44,18 +46,55 @@ pub trait Call {
     unsafe fn run_as_asked(&self) -> cudnnStatus_t;
 }
 
-/// Answers a call.
+/// Answers a call. `status` gets its status once something was launched for it: after a panic behind that, the call must
+/// not run again, as its input may be replaced, and its running statistics updated.
 ///
 /// # Safety
 /// As for [`Call`].
-pub unsafe fn answer(call: &impl Call) -> cudnnStatus_t {
+pub unsafe fn answer(call: &impl Call, status: &Cell<Option<cudnnStatus_t>>) -> cudnnStatus_t {
     summary::count(Counted::Normalization);
+    let call = &Once { call, status };
     // SAFETY: the caller's promise.
-    unsafe {
+    let answered = unsafe {
         match chosen(call) {
             Some((state, stream, run)) => run_by(call, &state, stream, run),
             None => call.run_as_asked(),
         }
+    };
+    settings::fault_point("norm-answered");
+    answered
+}
+
+/// A call, and its status once something was launched for it.
+struct Once<'a, C> {
+    call: &'a C,
+    status: &'a Cell<Option<cudnnStatus_t>>,
+}
+
+impl<C: Call> Call for Once<'_, C> {
+    const PASS: Pass = C::PASS;
+
+    fn handle(&self) -> cudnnHandle_t {
+        self.call.handle()
+    }
+
+    unsafe fn planes(&self) -> Result<Planes, &'static str> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call.planes() }
+    }
+
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.call.launch(ours, stream) }?;
+        self.status.set(Some(CUDNN_STATUS_SUCCESS));
+        Ok(())
+    }
+
+    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        // SAFETY: the caller's promise.
+        let status = unsafe { self.call.run_as_asked() };
+        self.status.set(Some(status));
+        status
     }
 }
 
