@@ -106,10 +106,12 @@ unsafe fn chosen<C: Call>(call: &C) -> Option<(std::sync::Arc<State>, Stream, Ru
     if settings::get().norm == Norm::Off || policies::of(call.handle()).policy == Policy::Off {
         return None;
     }
-    // SAFETY: the caller's promise; cuDNN checks the handle.
-    let (planes, stream) = unsafe { (call.planes(), calls::stream_of(call.handle())) };
+    // SAFETY: the caller's promise.
+    let planes = unsafe { call.planes() };
     let planes = planes.inspect_err(|why| log::trace!("a batch normalization is cuDNN's: {why}")).ok()?;
-    let (stream, state) = (stream?, State::of(&Normalization { pass: C::PASS, planes }));
+    // SAFETY: the caller's promise; cuDNN checks the handle.
+    let stream = unsafe { calls::stream_of(call.handle()) }?;
+    let state = State::of(&Normalization { pass: C::PASS, planes });
     let run = state.decide(cudnn::device().is_capturing(stream));
     Some((state, stream, run))
 }
