@@ -131,6 +131,7 @@ unsafe fn run_by(call: &impl Call, state: &State, stream: Stream, run: Run) -> c
                 }
             },
             Run::Timed(index, ours) => {
+                let _in_flight = InFlight { state, index };
                 let (ran, timed) = measure(call, index, &ours, stream);
                 allowance::of_process().explored(1e3 * PAUSE.as_secs_f64());
                 state.with_turns(|turns| match &ran {
@@ -144,6 +145,20 @@ unsafe fn run_by(call: &impl Call, state: &State, stream: Stream, run: Run) -> c
                     call.run_as_asked()
                 })
             }
+        }
+    }
+}
+
+/// A timed call. If it panics, its candidate has failed: else the trial would wait for it forever.
+struct InFlight<'a> {
+    state: &'a State,
+    index: usize,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.state.with_turns(|turns| turns.failed(self.index));
         }
     }
 }
