@@ -1,8 +1,11 @@
 //! Times candidates in turns in the program's own executions, each of which has the right result. Times are read once
 //! they are available; nothing waits for them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use gpu::background::compiling::{self, Quiet};
 use gpu::{Device, Elapsed, Mark, Stream};
+use parking_lot::Mutex;
 
 use super::allowance;
 
@@ -16,6 +19,34 @@ const SAMPLES: usize = 5;
 const HOPELESS: f64 = 2.0;
 const HOPELESS_SAMPLES: usize = 3;
 
+/// The most executions of unknown cost whose times were not read yet, in all trials of the process.
+const MOST_UNKNOWN: usize = 4;
+/// After so many steps of any trials, an execution whose time was not read is forgotten: its program may never come back.
+const FORGOTTEN: u64 = 1000;
+
+/// Executions of unknown cost: the step at which each began.
+#[derive(Debug)]
+struct Unknown {
+    begun: Mutex<Vec<u64>>,
+    steps: AtomicU64,
+}
+
+static UNKNOWN: Unknown = Unknown { begun: Mutex::new(Vec::new()), steps: AtomicU64::new(0) };
+
+impl Unknown {
+    /// Begins one at this step. `None`: too many are under way.
+    fn begin(&self) -> Option<u64> {
+        let now = self.steps.fetch_add(1, Ordering::Relaxed);
+        let mut begun = self.begun.lock();
+        begun.retain(|step| now.saturating_sub(*step) < FORGOTTEN);
+        (begun.len() < MOST_UNKNOWN).then(|| begun.push(now)).map(|()| now)
+    }
+
+    fn end(&self, step: u64) {
+        self.begun.lock().retain(|begun| *begun != step);
+    }
+}
+
 /// Deals executions to candidates in turns. `M` is the measurement of an execution; tests hand in times as values.
 pub struct Turns<M = Timed> {
     /// One for each candidate; the first may be preferred.
@@ -28,6 +59,8 @@ pub struct Turns<M = Timed> {
     cost: f64,
     /// The milliseconds of the last execution that was read.
     last: f64,
+    /// The last execution began before a time was known, as one of [`UNKNOWN`].
+    unknown: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -130,6 +163,7 @@ impl<M: Measured> Turns<M> {
             in_flight: false,
             cost: 0.0,
             last: 0.0,
+            unknown: None,
         }
     }
 
@@ -139,14 +173,28 @@ impl<M: Measured> Turns<M> {
         self.pending = None;
     }
 
-    /// Chooses the next execution as [`Self::step`] does, within the promise about exploring.
+    /// Chooses the next execution as [`Self::step`] does, within the promise about exploring. Before a time is known, an
+    /// execution may cost anything: few of these are under way at once.
     pub fn step_as_permitted(&mut self) -> Step {
         let account = allowance::of_process();
-        // The first executions tell what the others may cost: they need no permission.
-        let may_try = self.best().is_none() || account.permits(self.last);
-        let step = self.step(may_try && compiling::is_quiet());
+        if self.in_flight || !self.read_pending() {
+            return Step::Wait;
+        }
+        if let Some(step) = self.unknown.take() {
+            UNKNOWN.end(step);
+        }
         account.explored(std::mem::take(&mut self.cost));
-        step
+        let is_known = self.best().is_some();
+        if !account.permits(if is_known { self.last } else { 0.0 }) || !compiling::is_quiet() {
+            return Step::Wait;
+        }
+        if !is_known {
+            self.unknown = UNKNOWN.begin();
+            if self.unknown.is_none() {
+                return Step::Wait;
+            }
+        }
+        self.step(true)
     }
 
     /// Chooses the next execution. `is_quiet`: nothing is being compiled, which would disturb a time. The chosen
@@ -288,6 +336,17 @@ mod tests {
         let readings = [Reading::Ready(9.0), Reading::Ready(1.0), Reading::Lost];
         assert_eq!(run(&mut turns, 3, |candidate, _| readings[candidate]), [0, SAMPLES + 1, 1]);
         assert_eq!(turns.times(), [None, Some(0.1), None]);
+    }
+
+    #[test]
+    fn few_executions_of_unknown_cost_are_under_way() {
+        let unknown = Unknown { begun: Mutex::new(Vec::new()), steps: AtomicU64::new(0) };
+        let begun: Vec<_> = (0..2 * MOST_UNKNOWN).map(|_| unknown.begin()).collect();
+        assert_eq!(begun.iter().flatten().count(), MOST_UNKNOWN);
+        unknown.end(begun[0].unwrap());
+        assert!(unknown.begin().is_some() && unknown.begin().is_none());
+        // What nobody reads does not stop others for ever.
+        assert!((0..=FORGOTTEN).any(|_| unknown.begin().is_some()));
     }
 
     /// An execution whose time is still to come delays the next turn.
