@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from harness.arguments import count
-from networks import NETWORKS
+from networks import NETWORKS, settle
 from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
 
 WINDOW = 1.0  # seconds
@@ -42,8 +42,7 @@ def parse_arguments():
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.batch = options.batch or NETWORKS[options.network].batch
-    options.size = options.size or NETWORKS[options.network].size
+    settle(parser, options)
     return options
 
 

@@ -1,10 +1,12 @@
 """The networks of the table, in plain torch: images (N, 3, S, S) in, logits (N, classes) out; for a U-Net (N, 2, S, S).
+The 3-D network takes clips (N, 3, frames, S, S).
 
 They have no dropout: gradients then depend on arithmetic alone, and can be compared with float64.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -44,36 +46,45 @@ def classifier(features):
     ]
 
 
-def convolution(channels, width, size, stride=1):
+def convolution(channels, width, size, stride=1, groups=1):
     """A convolution and its normalisation, which makes the convolution's bias useless."""
-    return [nn.Conv2d(channels, width, size, stride, padding=size // 2, bias=False), nn.BatchNorm2d(width)]
+    return [
+        nn.Conv2d(channels, width, size, stride, padding=size // 2, groups=groups, bias=False),
+        nn.BatchNorm2d(width),
+    ]
 
 
 class Residual(nn.Module):
-    """A block of He et al. (arXiv 1512.03385): adds `body` to its input, which is projected if shapes differ."""
+    """A block of He et al. (arXiv 1512.03385): adds `body` to its input, to which `shortcut` gives the same shape."""
 
-    def __init__(self, body, channels, width, stride):
+    def __init__(self, body, shortcut):
         super().__init__()
         self.body = nn.Sequential(*body)
-        changes = stride != 1 or channels != width
-        self.projection = nn.Sequential(*convolution(channels, width, 1, stride)) if changes else nn.Identity()
+        self.shortcut = shortcut
 
     def forward(self, x):
-        return functional.relu(self.body(x) + self.projection(x))
+        return functional.relu(self.body(x) + self.shortcut(x))
+
+
+def projection(channels, width, stride):
+    """The input, projected if shapes differ."""
+    changes = stride != 1 or channels != width
+    return nn.Sequential(*convolution(channels, width, 1, stride)) if changes else nn.Identity()
 
 
 def basic(channels, width, stride):
     body = [*convolution(channels, width, 3, stride), nn.ReLU(inplace=True), *convolution(width, width, 3)]
-    return Residual(body, channels, width, stride)
+    return Residual(body, projection(channels, width, stride))
 
 
-def bottleneck(channels, width, stride):
+def bottleneck(channels, width, stride, narrowing=4, groups=1):
+    narrow = width // narrowing
     body = [
-        *(*convolution(channels, width // 4, 1), nn.ReLU(inplace=True)),
-        *(*convolution(width // 4, width // 4, 3, stride), nn.ReLU(inplace=True)),
-        *convolution(width // 4, width, 1),
+        *(*convolution(channels, narrow, 1), nn.ReLU(inplace=True)),
+        *(*convolution(narrow, narrow, 3, stride, groups), nn.ReLU(inplace=True)),
+        *convolution(narrow, width, 1),
     ]
-    return Residual(body, channels, width, stride)
+    return Residual(body, projection(channels, width, stride))
 
 
 def resnet(block, depths, widths):
@@ -92,6 +103,11 @@ def resnet18():
 
 def resnet50():
     return resnet(bottleneck, (3, 4, 6, 3), (256, 512, 1024, 2048))
+
+
+def resnext50():
+    """32x4d of Xie et al. (arXiv 1611.05431): 32 groups, of 4 channels each in the first stage."""
+    return resnet(partial(bottleneck, narrowing=2, groups=32), (3, 4, 6, 3), (256, 512, 1024, 2048))
 
 
 class UNet(nn.Module):
@@ -121,6 +137,184 @@ class UNet(nn.Module):
         return self.head(x)
 
 
+class Concatenated(nn.Module):
+    """The results of branches with one input, along the channels."""
+
+    def __init__(self, *branches):
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches], dim=1)
+
+
+def inception_v3():
+    """Szegedy et al. (arXiv 1512.00567) as TensorFlow's authors published it, without the auxiliary classifier."""
+
+    def unit(channels, width, size, stride=1, padded=True):
+        sizes = (size, size) if isinstance(size, int) else size
+        padding = tuple(extent // 2 for extent in sizes) if padded else 0
+        return [
+            *(nn.Conv2d(channels, width, sizes, stride, padding, bias=False), nn.BatchNorm2d(width)),
+            nn.ReLU(inplace=True),
+        ]
+
+    def chain(channels, *widths_and_sizes):
+        layers = []
+        for width, size in widths_and_sizes:
+            layers += unit(channels, width, size)
+            channels = width
+        return nn.Sequential(*layers)
+
+    def pooled(channels, width):
+        return nn.Sequential(nn.AvgPool2d(3, 1, padding=1), *unit(channels, width, 1))
+
+    def halved(branch, channels, width):
+        """The branch, and at its end a convolution that halves the image."""
+        return nn.Sequential(*branch, *unit(channels, width, 3, 2, padded=False))
+
+    def at_35(channels, width):
+        return Concatenated(
+            chain(channels, (64, 1)),
+            chain(channels, (48, 1), (64, 5)),
+            chain(channels, (64, 1), (96, 3), (96, 3)),
+            pooled(channels, width),
+        )
+
+    def at_17(width):
+        row, column = (1, 7), (7, 1)
+        return Concatenated(
+            chain(768, (192, 1)),
+            chain(768, (width, 1), (width, row), (192, column)),
+            chain(768, (width, 1), (width, column), (width, row), (width, column), (192, row)),
+            pooled(768, 192),
+        )
+
+    def at_8(channels):
+        def fork():
+            return Concatenated(chain(384, (384, (1, 3))), chain(384, (384, (3, 1))))
+
+        return Concatenated(
+            chain(channels, (320, 1)),
+            nn.Sequential(chain(channels, (384, 1)), fork()),
+            nn.Sequential(chain(channels, (448, 1), (384, 3)), fork()),
+            pooled(channels, 192),
+        )
+
+    stem = [
+        *(*unit(3, 32, 3, 2, padded=False), *unit(32, 32, 3, padded=False), *unit(32, 64, 3), nn.MaxPool2d(3, 2)),
+        *(*unit(64, 80, 1), *unit(80, 192, 3, padded=False), nn.MaxPool2d(3, 2)),
+    ]
+    to_17 = Concatenated(halved([], 288, 384), halved(chain(288, (64, 1), (96, 3)), 96, 96), nn.MaxPool2d(3, 2))
+    squared = chain(768, (192, 1), (192, (1, 7)), (192, (7, 1)))
+    to_8 = Concatenated(halved(chain(768, (192, 1)), 192, 320), halved(squared, 192, 192), nn.MaxPool2d(3, 2))
+    return nn.Sequential(
+        *(*stem, at_35(192, 32), at_35(256, 64), at_35(288, 64)),
+        *(to_17, at_17(128), at_17(160), at_17(160), at_17(192)),
+        *(to_8, at_8(1280), at_8(2048)),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, CLASSES)),
+    )
+
+
+def densenet121(growth=32):
+    """Huang et al. (arXiv 1608.06993): each layer reads what all before it in its block have written."""
+
+    def unit(channels, width, size):
+        return [
+            *(nn.BatchNorm2d(channels), nn.ReLU(inplace=True)),
+            nn.Conv2d(channels, width, size, padding=size // 2, bias=False),
+        ]
+
+    channels = 2 * growth
+    layers = [*convolution(3, channels, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
+    for block, depth in enumerate((6, 12, 24, 16)):
+        if block > 0:
+            layers += [*unit(channels, channels // 2, 1), nn.AvgPool2d(2)]
+            channels //= 2
+        for _ in range(depth):
+            layer = nn.Sequential(*unit(channels, 4 * growth, 1), *unit(4 * growth, growth, 3))
+            layers.append(Concatenated(nn.Identity(), layer))
+            channels += growth
+    layers += [nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES))
+
+
+class ChannelNorm(nn.Module):
+    """Layer normalisation over the channels of (N, C, H, W), written out as the authors of ConvNeXt do.
+
+    nn.LayerNorm between two permutations would return channels-last tensors, and make a network in NCHW run on those.
+    """
+
+    def __init__(self, channels, epsilon=1e-6):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        self.epsilon = epsilon
+
+    def forward(self, x):
+        centred = x - x.mean(1, keepdim=True)
+        normal = centred / torch.sqrt(centred.pow(2).mean(1, keepdim=True) + self.epsilon)
+        return self.weight[:, None, None] * normal + self.bias[:, None, None]
+
+
+class ConvNeXtBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.depthwise = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.pointwise = nn.Sequential(
+            *(nn.LayerNorm(width, eps=1e-6), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        )
+        # The paper begins at 1e-6. Half's gradients of the block would then be 0, with nothing to compare.
+        self.scale = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        inner = self.scale * self.pointwise(self.depthwise(x).permute(0, 2, 3, 1))
+        return x + inner.permute(0, 3, 1, 2)
+
+
+def convnext_t():
+    """Liu et al. (arXiv 2201.03545), without stochastic depth."""
+    layers, channels = [], 3
+    for stage, (depth, width) in enumerate(zip((3, 3, 9, 3), (96, 192, 384, 768), strict=True)):
+        if stage == 0:
+            layers += [nn.Conv2d(channels, width, 4, stride=4), ChannelNorm(width)]
+        else:
+            layers += [ChannelNorm(channels), nn.Conv2d(channels, width, 2, stride=2)]
+        layers += [ConvNeXtBlock(width) for _ in range(depth)]
+        channels = width
+    head = (nn.LayerNorm(channels, eps=1e-6), nn.Linear(channels, CLASSES))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *head)
+
+
+class Widened(nn.Module):
+    """The shortcut of type A: each `stride`-th value in each direction, with zeros as the further channels."""
+
+    def __init__(self, more, stride):
+        super().__init__()
+        self.more, self.stride = more, stride
+
+    def forward(self, x):
+        step = self.stride
+        return functional.pad(x[:, :, ::step, ::step, ::step], (0, 0, 0, 0, 0, 0, 0, self.more))
+
+
+def resnet18_3d(classes=400):
+    """Hara et al. (arXiv 1711.09577), with the classes of Kinetics."""
+
+    def unit(channels, width, size, stride):
+        return [nn.Conv3d(channels, width, size, stride, size // 2, bias=False), nn.BatchNorm3d(width)]
+
+    def block(channels, width, stride):
+        body = [*unit(channels, width, 3, stride), nn.ReLU(inplace=True), *unit(width, width, 3, 1)]
+        return Residual(body, nn.Identity() if channels == width else Widened(width - channels, stride))
+
+    layers = [*unit(3, 64, 7, (1, 2, 2)), nn.ReLU(inplace=True), nn.MaxPool3d(3, 2, padding=1)]
+    channels = 64
+    for width in (64, 128, 256, 512):
+        layers += [block(channels, width, 1 if channels == width else 2), block(width, width, 1)]
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
 @dataclass(frozen=True)
 class Network:
     make: Callable[[], nn.Module]
@@ -131,12 +325,31 @@ class Network:
     # Mini-batches whose gradients are compared. If a sum rounds to the other side of a ReLU's 0, or of a maximum, a
     # gradient changes as much as by thousands of roundings. If few sums do so, a single mini-batch says little.
     compared: int = 4
+    frames: int | None = None  # of a clip, if the network takes clips
+    least: int = 32  # the least height and width that it takes
+    multiple: int = 1  # height and width must be a multiple of this
 
 
 NETWORKS = {
     "resnet50": Network(resnet50, 128, 224),
-    "alexnet": Network(alexnet, 512, 224, compared=32),
+    "alexnet": Network(alexnet, 512, 224, compared=32, least=63),
     "resnet18": Network(resnet18, 256, 224),
     "vgg16": Network(vgg16, 64, 224),
-    "unet": Network(UNet, 16, 256, classes=2, per_pixel=True, compared=16),
+    "unet": Network(UNet, 16, 256, classes=2, per_pixel=True, compared=16, multiple=16),
+    "resnext50": Network(resnext50, 128, 224),
+    "inception_v3": Network(inception_v3, 128, 299, least=75),
+    "densenet121": Network(densenet121, 128, 224),
+    "convnext_t": Network(convnext_t, 128, 224),
+    "resnet18_3d": Network(resnet18_3d, 64, 112, classes=400, frames=16),
 }
+
+
+def settle(parser, options, tiny=False):
+    """Fills in the batch and the size that the command line leaves out: the network's own, or tiny ones. Ends the
+    program if the network does not take the size."""
+    network = NETWORKS[options.network]
+    options.batch = options.batch or (2 if tiny else network.batch)
+    options.size = options.size or (network.least if tiny else network.size)
+    if options.size < network.least or options.size % network.multiple:
+        multiples = f", in multiples of {network.multiple}" if network.multiple > 1 else ""
+        parser.error(f"--size {options.size}: {options.network} takes {network.least} and above{multiples}")

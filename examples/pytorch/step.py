@@ -22,7 +22,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from cells import MODES, modes
 from device import Cpu, Cuda, Watch
 from harness.arguments import count
-from networks import NETWORKS
+from networks import NETWORKS, settle
 from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
 from warming import warm_up
 
@@ -30,7 +30,7 @@ from warming import warm_up
 # has its own operators.
 CONVOLUTIONS = {f"aten::{name}" for name in (
     "cudnn_convolution", "cudnn_convolution_transpose", "cudnn_convolution_relu", "cudnn_convolution_add_relu",
-    "convolution_backward", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
+    "convolution_backward", "_conv_depthwise2d", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
 )}  # fmt: skip
 PROFILED = 3
 
@@ -40,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--network", required=True, choices=NETWORKS)
     parser.add_argument("--batch", type=count, help="images a step [the network's own]")
     parser.add_argument("--size", type=count, help="their height and width [the network's own]")
+    parser.add_argument("--tiny", action="store_true", help="2 images as small as the network takes, for trying out")
     parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
     parser.add_argument("--precision", default="float", choices=PRECISIONS, help="float is without TF32")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
@@ -62,8 +63,7 @@ def parse_arguments():
         parser.error("--modes graphs: CUDA graphs need --device cuda")
     if options.write_reference and not options.reference:
         parser.error("--write-reference needs --reference FILE")
-    options.batch = options.batch or NETWORKS[options.network].batch
-    options.size = options.size or NETWORKS[options.network].size
+    settle(parser, options, options.tiny)
     return options
 
 

@@ -32,7 +32,7 @@ from harness.results import append, whole_lines  # noqa: E402
 from results import Results  # noqa: E402
 
 # Options for trying the scripts on a CPU, where measurements mean nothing.
-TINY = ["--batch", "2", "--size", "32", "--least", "2", "--most", "4", "--seconds", "0.05"]
+TINY = ["--tiny", "--least", "2", "--most", "4", "--seconds", "0.05"]
 # The time of a run before any run has been seen, in seconds.
 GUESS = 25.0
 KEPT = ("event", "kernel", "batch", "algorithm", "workspace", "time_ms", "division", "parts", "undivided_ms", "limit")

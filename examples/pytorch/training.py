@@ -6,7 +6,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-LAYOUTS = {"nchw": torch.contiguous_format, "channels_last": torch.channels_last}
+# The memory formats of images, and of clips.
+LAYOUTS = {
+    "nchw": (torch.contiguous_format, torch.contiguous_format),
+    "channels_last": (torch.channels_last, torch.channels_last_3d),
+}
+CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)
 # The type in which autocast computes. "float" is without TF32, "tf32" with it.
 PRECISIONS = {"half": torch.float16, "bfloat16": torch.bfloat16, "tf32": None, "float": None}
 # Half's gradients would underflow: a fixed factor, which the comparison divides out again.
@@ -19,15 +24,17 @@ def initialised(network):
     torch.manual_seed(SEED)
     model = network.make()
     for module in model.modules():
-        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
+        if isinstance(module, CONVOLUTIONS):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     return model.train()
 
 
 def random_data(network, batch, size, device, seed):
-    """Images (batch, 3, size, size), and classes of images or of pixels. Each kind of device has its own data."""
+    """Images (batch, 3, size, size) or clips (batch, 3, frames, size, size), and their classes or those of pixels. Each
+    kind of device has its own data."""
     generator = torch.Generator(device).manual_seed(seed)
-    x = torch.randn(batch, 3, size, size, generator=generator, device=device)
+    places = (size, size) if network.frames is None else (network.frames, size, size)
+    x = torch.randn(batch, 3, *places, generator=generator, device=device)
     shape = (batch, size, size) if network.per_pixel else (batch,)
     return x, torch.randint(network.classes, shape, generator=generator, device=device)
 
@@ -45,7 +52,7 @@ class Training:
     """
 
     def __init__(self, network, batch, size, layout, precision, device):
-        layout = LAYOUTS[layout]
+        layout = LAYOUTS[layout][network.frames is not None]
         self.data, self.compared = lambda seed: random_data(network, batch, size, device, seed), network.compared
         self.model = initialised(network).to(device, memory_format=layout)
         x, target = self.data(SEED)
@@ -72,7 +79,7 @@ class Training:
             # A fully connected layer is no convolution, and its gradients are most of the bytes.
             if isinstance(module, nn.Linear):
                 continue
-            convolution = isinstance(module, (nn.Conv2d, nn.ConvTranspose2d))
+            convolution = isinstance(module, CONVOLUTIONS)
             for own, parameter in module.named_parameters(recurse=False):
                 yield f"{name}.{own}", parameter.grad, convolution
 
