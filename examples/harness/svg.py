@@ -3,7 +3,7 @@
 from xml.sax.saxutils import escape
 
 INK, FAINT, GRID = "#202124", "#5f6368", "#dadce0"
-BLUE, RED, GREY = "#1a73e8", "#d93025", "#9aa0a6"
+BLUE, RED, GREY, GREEN = "#1a73e8", "#d93025", "#9aa0a6", "#188038"
 
 
 def text(x, y, words, size=12, colour=INK, anchor="start", weight="normal"):

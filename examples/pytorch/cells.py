@@ -2,7 +2,8 @@
 
 A cell is a mode (eager, graphs, compile) of a run. A run is a process: a configuration under a policy, in a round. A
 group's policies take turns with plain, forwards in one round and backwards in the next (A B C, C B A, …), and are
-compared with that group's plain runs only.
+compared with that group's plain runs only. In NCHW one more plain run takes its turn: of the same network in
+channels_last, which a program could use instead of the library.
 """
 
 import argparse
@@ -17,6 +18,8 @@ PRECISIONS = ("half", "tf32", "bfloat16", "float")
 LIMITS = ("0", "8MiB", "64MiB", "512MiB")
 TOTAL = "512MiB"
 PLAIN = "plain"
+# The plain run in channels_last among the runs in NCHW. Runs in channels_last have a plain run of their own.
+BESIDE = "plain beside nchw"
 # More than any GPU has, so that only its own needs bound a convolution's workspace.
 UNLIMITED = "1024GiB"
 
@@ -102,8 +105,8 @@ def phases():
 def turns(rounds, modes, patterns=()):
     """Runs in order, as lists that belong together: plain is compared with runs near it.
 
-    Only runs in these modes. `patterns` choose cells by `network/layout/precision/benchmark/mode/policy`, and
-    plain with them.
+    Only runs in these modes. `patterns` choose cells by `network/layout/precision/benchmark/mode/policy`, and their
+    plain runs with them.
     """
     for begin in range(0, rounds, 2):
         for phase in phases():
@@ -112,8 +115,17 @@ def turns(rounds, modes, patterns=()):
                     its_modes = tuple(mode for mode in its_modes if mode in modes)
                     its_modes, names = wanted(configuration, its_modes, names, patterns)
                     if its_modes:
-                        turn = [Run(*configuration, its_modes, group, policy, number + 1) for policy in (PLAIN, *names)]
+                        rest = (its_modes, group)
+                        turn = [Run(*configuration, *rest, policy, number + 1) for policy in (PLAIN, *names)]
+                        if other := beside(configuration):
+                            turn.insert(1, Run(*other, *rest, BESIDE, number + 1))
                         yield turn[:: -1 if number % 2 else 1]
+
+
+def beside(configuration):
+    """The configuration in channels_last that one in NCHW is compared with; `None` for other layouts."""
+    network, layout, *others = configuration
+    return (network, "channels_last", *others) if layout == "nchw" else None
 
 
 def wanted(configuration, modes, names, patterns):

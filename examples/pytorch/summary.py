@@ -8,8 +8,9 @@ import cells
 from harness.columns import MEBI, aligned, number
 
 CONFIGURATION = ("network", "layout", "precision", "benchmark", "mode")
-HEADER = ["", "runs", "plain ms", "±%", "ms", "ratio", "least–most", "conv plain", "ms", "ratio", "device MiB", "ours",
-          "settled", "ours", "torch", "ours", "workspace", "ours", "gradients", "others"]  # fmt: skip
+HEADER = ["", "runs", "plain ms", "±%", "ms", "ratio", "least–most", "channels_last", "ratio", "conv plain", "ms",
+          "ratio", "device MiB", "ours", "settled", "ours", "torch", "ours", "workspace", "ours", "gradients",
+          "others"]  # fmt: skip
 
 
 @dataclass
@@ -25,6 +26,8 @@ class Row:
     ratio: float  # between the medians of the steps
     least: float  # the rounds' least ratio
     most: float
+    beside: float | None  # in NCHW, the median of plain's steps in channels_last
+    over_beside: float | None  # … and our steps' ratio to it, over the rounds that have both
     gradients: float | None  # the largest ratio of errors against float64, over the convolutions' parameters
     others: float | None  # … and over all other parameters
     settled: bool
@@ -47,10 +50,12 @@ def rows(lines, patterns=()):
     pairs = {}
     for (configuration, group, policy), by_round in found.items():
         plain = found.get((configuration, group, cells.PLAIN), {})
+        beside = found.get((cells.beside(configuration), group, cells.BESIDE), {})
         name = "/".join((*configuration, policy))
-        if policy != cells.PLAIN and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)):
+        if policy in cells.POLICIES and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)):
             known = pairs.setdefault((configuration, policy), [])
-            known += [(plain[number], by_round[number]) for number in sorted(by_round.keys() & plain.keys())]
+            known += [(plain[number], by_round[number], beside.get(number))
+                      for number in sorted(by_round.keys() & plain.keys())]  # fmt: skip
     order = {}
     for *configuration, modes, _, _ in (stage for phase in cells.phases() for stage in phase):
         for mode in modes:
@@ -63,12 +68,15 @@ def rows(lines, patterns=()):
 def row(configuration, policy, pairs):
     plain, ours = ([pair[side] for pair in pairs] for side in (0, 1))
     times = [line["step_ms"] for line in plain]
-    ratios = [b["step_ms"] / a["step_ms"] for a, b in pairs]
+    ratios = [b["step_ms"] / a["step_ms"] for a, b, _ in pairs]
+    both = [(ours["step_ms"], beside["step_ms"]) for _, ours, beside in pairs if beside]
+    ours_then, beside = (middle(steps) for steps in zip(*both, strict=True)) if both else (None, None)
     middles = [{value: middle(line[value] for line in side) for value in MEASURED} for side in (plain, ours)]
     return Row(
         configuration, policy, len(pairs), *middles,
         scatter=(max(times) - min(times)) / statistics.median(times),
         ratio=middles[1]["step_ms"] / middles[0]["step_ms"], least=min(ratios), most=max(ratios),
+        beside=beside, over_beside=ours_then / beside if both else None,
         gradients=worst_error(plain, ours, "convolutions"), others=worst_error(plain, ours, "others"),
         settled=all(line["settled"] for line in ours),
     )  # fmt: skip
@@ -102,6 +110,7 @@ def line_of(row):
         f"  {row.policy}{'' if row.settled else ' *'}", str(row.runs),
         number(plain["step_ms"], ".2f"), number(100 * row.scatter, ".1f"), number(ours["step_ms"], ".2f"),
         number(row.ratio, ".3f"), f"{row.least:.3f}–{row.most:.3f}",
+        number(row.beside, ".2f"), number(row.over_beside, ".3f"),
         number(plain["convolution_ms"], ".2f"), number(ours["convolution_ms"], ".2f"),
         number(row.ratio_of("convolution_ms"), ".3f"), *mebi, number(row.gradients, ".2f"), number(row.others, ".2f"),
     ]  # fmt: skip
@@ -126,7 +135,8 @@ def title(configuration):
 def by_policy(rows):
     """Each policy's ratios over all cells."""
     lines = [["policy", "cells", "step: worst", "median", "best", "device MiB: worst", "gradients: worst",
-              "against undivided: worst", "median", "best"]]  # fmt: skip
+              "to channels_last: worst", "median", "best", "against undivided: worst", "median",
+              "best"]]  # fmt: skip
     known = {(row.configuration, row.policy): row for row in rows}
     for policy in cells.POLICIES:
         its = [row for row in rows if row.policy == policy]
@@ -137,8 +147,10 @@ def by_policy(rows):
                    if (other := known.get((row.configuration, f"undivided {policy}")))]  # fmt: skip
         memory = [ratio for row in its if (ratio := row.ratio_of("device_peak")) is not None]
         errors = [row.gradients for row in its if row.gradients is not None]
+        beside = [row.over_beside for row in its if row.over_beside is not None]
         lines.append([policy, str(len(its))] + [number(value, ".3f") for value in (
             max(ratios), statistics.median(ratios), min(ratios), max(memory, default=None), max(errors, default=None),
+            max(beside, default=None), middle(beside), min(beside, default=None),
             max(against, default=None), middle(against), min(against, default=None),
         )])  # fmt: skip
     return ["Ratios by policy, over all cells above:", *aligned(lines)]
@@ -154,10 +166,12 @@ def failures(lines):
 LEGEND = """\
 A training step (forward, loss, backward, SGD), plain and under libucudnn.so, in turns, each run a process of its own.
 ms: the median over the runs of each run's median step; ±%: longest less shortest plain run; ratio: ours to plain, below
-1 is faster; least–most: of the rounds. conv: the convolutions' kernels alone, by PyTorch's profiler. device MiB: the
-most in use on the device by the driver's count, from a mode's begin to its end (2 MiB pieces, looked at every 5 ms);
-settled: the same in three steps after the warm-up, with PyTorch's cache emptied before. torch: the most that PyTorch
-had handed out in those; workspace: the largest that a convolution took of PyTorch. gradients: ||g - g64|| / ||g64||
-against float64 over some mini-batches, ours to plain's, the largest over the convolutions' parameters; others: over the
-rest but fully connected layers. unset: nothing configured; 0, 8MiB, …: UCUDNN_WORKSPACE_LIMIT; undivided: the same with
-UCUDNN_BATCH_SIZE_POLICY=undivided; division: UCUDNN_TOTAL_WORKSPACE_SIZE. *: not settled within the warm-up."""
+1 is faster; least–most: of the rounds. channels_last: for a cell in NCHW, plain's step of the same network in
+channels_last, in the same turns, and our step's ratio to it. conv: the convolutions' kernels alone, by PyTorch's
+profiler. device MiB: the most in use on the device by the driver's count, from a mode's begin to its end (2 MiB pieces,
+looked at every 5 ms); settled: the same in three steps after the warm-up, with PyTorch's cache emptied before. torch:
+the most that PyTorch had handed out in those; workspace: the largest that a convolution took of PyTorch. gradients:
+||g - g64|| / ||g64|| against float64 over some mini-batches, ours to plain's, the largest over the convolutions'
+parameters; others: over the rest but fully connected layers. unset: nothing configured; 0, 8MiB, …:
+UCUDNN_WORKSPACE_LIMIT; undivided: the same with UCUDNN_BATCH_SIZE_POLICY=undivided; division:
+UCUDNN_TOTAL_WORKSPACE_SIZE. *: not settled within the warm-up."""

@@ -182,7 +182,7 @@ class Runner:
         report = self.work / "reports" / f"{name}.jsonl"
         report.unlink(missing_ok=True)
         variables = {"TORCHINDUCTOR_CACHE_DIR": str(self.work / "inductor")}
-        if run.policy != cells.PLAIN:
+        if run.policy in cells.POLICIES:
             variables |= cells.POLICIES[run.policy] | {
                 "LD_PRELOAD": str(self.options.shim),
                 "UCUDNN_DATABASE": str(self.options.out / "tuning.sqlite"),

@@ -45,9 +45,8 @@ def quiet(words):
 
 class Order(unittest.TestCase):
     def test_every_cell_comes_once(self):
-        found = [
-            cell for turn in cells.turns(2, MODES) for run in turn if run.policy != cells.PLAIN for cell in run.cells()
-        ]
+        runs = [run for turn in cells.turns(2, MODES) for run in turn]
+        found = [cell for run in runs if run.policy in cells.POLICIES for cell in run.cells()]
         # vgg16's times without a limit come early, and again with the rest.
         without = [cell for cell in found if cell[5] != "cache"]
         self.assertEqual(len(without), len(set(without)))
@@ -57,19 +56,29 @@ class Order(unittest.TestCase):
     def test_resnet50_in_full_and_the_others_at_64_mib_come_first(self):
         first, *others = itertools.islice(cells.turns(2, MODES), len(cells.NETWORKS))
         self.assertEqual([(run.network, run.policy) for run in first],
-                         [("resnet50", policy) for policy in (cells.PLAIN, *cells.POLICIES)])  # fmt: skip
+                         [("resnet50", policy) for policy in (cells.PLAIN, cells.BESIDE, *cells.POLICIES)])  # fmt: skip
         self.assertEqual([turn[0].network for turn in others], list(cells.NETWORKS[1:]))
-        self.assertTrue(all({run.policy for run in turn} == {cells.PLAIN, *cells.HEADLINE} for turn in others))
+        policies = {cells.PLAIN, cells.BESIDE, *cells.HEADLINE}
+        self.assertTrue(all({run.policy for run in turn} == policies for turn in others))
 
     def test_rounds_alternate(self):
         forwards, backwards = cells.turns(2, MODES, ["resnet50/nchw/half/off/eager/*"])
         self.assertEqual([run.policy for run in forwards], [run.policy for run in backwards][::-1])
         self.assertEqual(({run.round for run in forwards}, {run.round for run in backwards}), ({1}, {2}))
 
-    def test_patterns_bring_plain_along(self):
-        turns = list(cells.turns(1, MODES, ["resnet18/nchw/half/off/graphs/64MiB"]))
-        self.assertEqual([[(run.policy, run.modes) for run in turn] for turn in turns],
-                         [[(cells.PLAIN, ("graphs",)), ("64MiB", ("graphs",))]])  # fmt: skip
+    def test_patterns_bring_plain_along_in_nchw_in_both_layouts(self):
+        for layout, plain in [
+            ("nchw", [("nchw", cells.PLAIN), ("channels_last", cells.BESIDE)]),
+            ("channels_last", [("channels_last", cells.PLAIN)]),
+        ]:
+            turns = list(cells.turns(1, MODES, [f"resnet18/{layout}/half/off/graphs/64MiB"]))
+            self.assertEqual([[(run.layout, run.policy) for run in turn] for turn in turns],
+                             [[*plain, (layout, "64MiB")]])  # fmt: skip
+            self.assertEqual({run.modes for run in turns[0]}, {("graphs",)})
+
+    def test_no_two_runs_have_the_same_result(self):
+        found = [cell for turn in cells.turns(2, MODES) for run in turn for cell in run.cells()]
+        self.assertEqual(len(found), len(set(found)))
 
 
 class Resuming(unittest.TestCase):
@@ -120,6 +129,13 @@ class Resuming(unittest.TestCase):
 
 
 class Ratios(unittest.TestCase):
+    def beside(self, steps):
+        """Two rounds of ResNet-50, 10 ms plain and 9 and 8 with us, and what plain took in channels_last if known."""
+        turns = cells.turns(2, ("eager",), ["resnet50/nchw/half/off/eager/unset"])
+        for turn, ours, other in zip(turns, (9.0, 8.0), steps, strict=True):
+            times = {cells.PLAIN: 10.0, "unset": ours, cells.BESIDE: other}
+            yield from (line(run, "eager", times[run.policy]) for run in turn if times[run.policy])
+
     def lines(self, steps, **others):
         """The lines of rounds: (plain, ours) in milliseconds for ResNet-50's first policy."""
         turns = list(cells.turns(len(steps), ("eager",), ["resnet50/nchw/half/off/eager/unset"]))
@@ -154,9 +170,35 @@ class Ratios(unittest.TestCase):
         self.assertIsNone(row.ratio_of("device_peak"))
         self.assertIn("–", summary.text([row], []))
 
+    def test_a_cell_in_nchw_is_compared_with_plain_in_channels_last(self):
+        [row] = summary.rows(self.beside((5.0, 4.0)))
+        self.assertEqual((row.configuration[1], row.beside, row.over_beside), ("nchw", 4.5, 8.5 / 4.5))
+        self.assertEqual(row.ratio, 0.85)
+        text = summary.text([row], [])
+        [cell] = [words.split() for words in text.splitlines() if words.startswith("  unset")]
+        self.assertEqual(cell[7:9], ["4.50", "1.889"])
+        [policy] = [words.split() for words in text.splitlines() if words.startswith("unset")]
+        self.assertEqual(policy[-6:-3], ["1.889"] * 3)
+
+    def test_only_rounds_with_plain_in_channels_last_are_compared_with_it(self):
+        [row] = summary.rows(self.beside((None, 4.0)))
+        self.assertEqual((row.runs, row.beside, row.over_beside), (2, 4.0, 2.0))
+        [row] = summary.rows(self.beside((None, None)))
+        self.assertEqual((row.runs, row.beside, row.over_beside), (2, None, None))
+        [cell] = [words.split() for words in summary.text([row], []).splitlines() if words.startswith("  unset")]
+        self.assertEqual(cell[7:9], ["–", "–"])
+
+    def test_channels_last_is_compared_with_its_own_plain_runs_alone(self):
+        found = [line(run, "eager", {"plain": 4.0, "unset": 3.0}.get(run.policy, 2.0))
+                 for layout in cells.LAYOUTS
+                 for turn in cells.turns(1, ("eager",), [f"resnet18/{layout}/half/off/eager/unset"])
+                 for run in turn]  # fmt: skip
+        self.assertEqual([(row.configuration[1], row.plain["step_ms"], row.beside) for row in summary.rows(found)],
+                         [("nchw", 4.0, 2.0), ("channels_last", 4.0, None)])  # fmt: skip
+
     def test_undivided_is_what_the_same_limit_is_compared_with(self):
         [turn] = cells.turns(1, ("eager",), ["resnet50/nchw/half/off/eager/*64MiB"])
-        times = {cells.PLAIN: 10.0, "64MiB": 9.0, "undivided 64MiB": 18.0}
+        times = {cells.PLAIN: 10.0, cells.BESIDE: 5.0, "64MiB": 9.0, "undivided 64MiB": 18.0}
         text = summary.text(summary.rows(line(run, "eager", times[run.policy]) for run in turn), [])
         [row] = [words for words in text.splitlines() if words.startswith("64MiB")]
         self.assertEqual(row.split()[-3:], ["0.500"] * 3)
@@ -246,6 +288,17 @@ class Picture(unittest.TestCase):
             for mode in run.modes
         ]
         self.assertGreater(texts_apart(self, picture.draw(summary.rows(lines))), 100)
+
+    def test_channels_last_is_a_line_at_its_ratio_to_plain(self):
+        turn = next(iter(cells.turns(1, ("eager",), ["unet/nchw/half/off/eager/64MiB"])))
+        known = [line(run, "eager", {cells.PLAIN: 10.0, "64MiB": 8.0, cells.BESIDE: 6.0}[run.policy]) for run in turn]
+        drawn = picture.draw(summary.rows(known))
+        [mark] = [words for words in drawn.splitlines() if picture.GREEN in words]
+        self.assertIn(f'x1="{picture.at(0.6):.1f}"', mark)
+        self.assertIn("10.0 ms plain, 6.0 in channels_last", drawn)
+        self.assertIn(">1.333<", drawn)
+        known = [found for found in known if found["policy"] != cells.BESIDE]
+        self.assertNotIn(picture.GREEN, picture.draw(summary.rows(known)))
 
 
 class Arguments(unittest.TestCase):
