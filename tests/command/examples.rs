@@ -120,7 +120,7 @@ fn every_example_runs() {
     );
     let lines = [
         json!({ "event": "rnn", "spec": network.unwrap().spec() }),
-        json!({ "event": "norm", "spec": "forward half images=2 channels=8 plane=4" }),
+        json!({ "event": "norm", "spec": "forward spatial half images=2 channels=8 plane=4" }),
     ];
     let lines = lines.map(|line| format!("{line}\n")).concat();
     let report = ucudnn.path("run.jsonl");

@@ -29,7 +29,7 @@ fn both_passes_are_timed_ahead_and_once() {
     let known = norms(&ucudnn, "t.sqlite");
     let specs: Vec<_> = known.iter().map(|norm| norm["spec"].as_str().unwrap()).collect();
     for (pass, element) in [("forward", "float"), ("backward", "float"), ("forward", "half"), ("backward", "half")] {
-        let spec = format!("{pass} {element} images=2 channels=8 plane=9");
+        let spec = format!("{pass} spatial {element} images=2 channels=8 plane=9");
         assert!(specs.contains(&spec.as_str()) && first.stdout.contains(&spec), "{}", first.stdout);
     }
     assert!(specs.len() == 4 && first.stdout.contains("4 batch normalizations timed"), "{}", first.stdout);

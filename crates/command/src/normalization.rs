@@ -86,12 +86,12 @@ pub fn text_of(decisions: &[Decision], width: usize) -> String {
     format!("Batch normalization\n\n{}\n{ours} of {all} run on kernels of ours.\n", table.lines(width))
 }
 
-/// Reads the value of `--norm`: a report, or a tensor in words, of which both passes are meant.
+/// Reads the value of `--norm`: a report, or a tensor in words, of which both passes are meant, in cuDNN's spatial mode.
 pub fn read(text: &str) -> Result<Vec<Normalization>, String> {
     let is_tensor = |text: &str| text.split_whitespace().any(|word| word.split('x').all(is_number));
-    if is_tensor(text) {
+    if !Path::new(text).exists() && is_tensor(text) {
         let planes = planes(text)?;
-        return Ok(Pass::ALL.map(|pass| Normalization { pass, planes }).to_vec());
+        return Ok(Pass::ALL.map(|pass| Normalization { pass, is_persistent: false, planes }).to_vec());
     }
     let content = crate::text::read(Path::new(text))?;
     let mut subjects = Vec::new();
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn tensors_in_words() {
         let planes = Planes { element: Element::Half, images: 2, channels: 64, plane: 60 };
-        let both = Pass::ALL.map(|pass| Normalization { pass, planes }).to_vec();
+        let both = Pass::ALL.map(|pass| Normalization { pass, is_persistent: false, planes }).to_vec();
         assert_eq!(read("2x64x3x4x5 half"), Ok(both));
         assert_eq!(read("2x64").unwrap()[0].planes, Planes { element: Element::Float, plane: 1, ..planes });
         for (text, why) in [

@@ -105,7 +105,8 @@ mod tests {
         assert_eq!(
             text(true, [10, 5, 2, 4, 1, 7, 5], [250_000_000, 4_000_000_000]),
             "10 convolutions: 5 in micro-batches, 2 by another algorithm or engine, 3 unchanged; 4 recurrent networks: \
-             1 on our kernels, 3 by cuDNN; 7 passes of batch normalization: 5 on our kernels, 2 by cuDNN; exploring cost 0.250 s beside 4.000 s of calls"
+             1 on our kernels, 3 by cuDNN; 7 passes of batch normalization: 5 on our kernels, 2 by cuDNN; exploring cost \
+             0.250 s beside 4.000 s of calls"
         );
         assert!(text(false, [0; KINDS], [0; 2]).contains("--dlopen"));
     }

@@ -113,6 +113,7 @@ enum Place {
 
 /// The tensors of a pass, which this struct owns.
 struct Data {
+    mode: cudnnBatchNormMode_t,
     of_tensors: OwnedTensor,
     of_parameters: OwnedTensor,
     /// x, dy if there is one, and the result.
@@ -155,9 +156,10 @@ impl Data {
             let is_filled = fill(device, stream.raw(), &buffer, data_type);
             if is_filled { Ok(buffer) } else { Err("its data cannot be written".to_owned()) }
         };
+        let mode = if subject.is_persistent { CUDNN_BATCHNORM_SPATIAL_PERSISTENT } else { CUDNN_BATCHNORM_SPATIAL };
         let tensors = (0..count).map(|_| allocate(sizes[0], element.cudnn_type())).collect::<Result<_, _>>()?;
         let numbers = allocate(sizes[1], CUDNN_DATA_FLOAT)?;
-        Ok(Self { of_tensors, of_parameters, tensors, numbers, channels, handle, stream })
+        Ok(Self { mode, of_tensors, of_parameters, tensors, numbers, channels, handle, stream })
     }
 
     fn at(&self, place: Place) -> *mut std::ffi::c_void {
@@ -167,7 +169,7 @@ impl Data {
     fn forward(&self) -> ForwardCall {
         ForwardCall {
             handle: self.handle.raw(),
-            mode: CUDNN_BATCHNORM_SPATIAL,
+            mode: self.mode,
             alpha: (&raw const ONE).cast(),
             beta: (&raw const ZERO).cast(),
             x_descriptor: self.of_tensors.raw(),
@@ -190,7 +192,7 @@ impl Data {
     fn backward(&self) -> BackwardCall {
         BackwardCall {
             handle: self.handle.raw(),
-            mode: CUDNN_BATCHNORM_SPATIAL,
+            mode: self.mode,
             alpha_data: (&raw const ONE).cast(),
             beta_data: (&raw const ZERO).cast(),
             alpha_parameters: (&raw const ONE).cast(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::kernels::{Engine, likely, shapes, source};
-use super::shape::{Planes, Room, Shape};
+use super::shape::{Room, Shape};
 use super::subject::Normalization;
 use gpu::background::compiling;
 use guest::settings;
@@ -11,7 +11,7 @@ use guest::settings;
 /// A pass's kernels for a tensor's type, loaded, and how the tensor is shared out to blocks.
 pub struct Fitted {
     pub engine: Arc<Engine>,
-    pub planes: Planes,
+    pub subject: Normalization,
     pub shape: Shape,
 }
 
@@ -21,10 +21,13 @@ impl Fitted {
     pub fn load(subject: &Normalization) -> Result<Self, String> {
         settings::fault_point("norm-load");
         compiling::hang()?;
-        let Normalization { pass, planes } = *subject;
         let shape = shape(subject)?;
-        let engine = Engine::load(cudnn::device(), pass, planes.element)?;
-        Ok(Self { engine, planes, shape })
+        let engine = Engine::load(cudnn::device(), subject.pass, subject.planes.element)?;
+        if shape.blocks() > 1 && engine.resident_clusters(&subject.planes, &shape).map_err(|why| why.to_string())? == 0
+        {
+            return Err(format!("the device holds no cluster of {} blocks", shape.blocks()));
+        }
+        Ok(Self { engine, subject: *subject, shape })
     }
 
     /// Compiles the kernels, so that [`Self::load`] is quick.
@@ -62,7 +65,7 @@ fn named(shape: &Shape) -> String {
 
 /// The shape that is likely the fastest on the calling thread's device.
 fn shape(subject: &Normalization) -> Result<Shape, String> {
-    let Normalization { pass, planes } = subject;
+    let Normalization { pass, planes, .. } = subject;
     let room = Room::of(cudnn::device()).ok_or("the device does not tell its properties")?;
     let shapes = shapes(*pass, planes, &room);
     shapes.get(likely(planes, &room, &shapes)).copied().ok_or_else(|| "the device has no clusters of blocks".into())

@@ -170,33 +170,43 @@ impl Engine {
     }
 
     /// Keeps the stream busy for [`PAUSE`], so that what the caller launches next is queued before it begins: time marks
-    /// around it then measure the device alone, also of a pass that takes less time than its launch.
-    pub fn pause(&self, stream: Stream) {
-        let Some(pause) = &self.pause else { return };
+    /// around it then measure the device alone, also of a pass that takes less time than its launch. Returns whether it
+    /// does so.
+    pub fn pause(&self, stream: Stream) -> bool {
+        let Some(pause) = &self.pause else { return false };
         let mut nanoseconds = PAUSE.as_nanos() as u64;
         let launch = Launch { grid: [1; 3], block: [1; 3], ..Launch::default() };
         // SAFETY: the kernel takes one number of 8 bytes, and touches no memory.
-        let paused = unsafe { pause.launch(stream, &launch, &mut [(&raw mut nanoseconds).cast()]) };
-        if let Err(why) = paused {
-            log::debug!("a time of batch normalization may include launches: {why}");
+        unsafe { pause.launch(stream, &launch, &mut [(&raw mut nanoseconds).cast()]) }.is_ok()
+    }
+
+    fn function(&self, planes: &Planes) -> &Function {
+        if planes.is_whole() { &self.whole } else { &self.uneven }
+    }
+
+    fn launch_of(&self, planes: &Planes, shape: &Shape) -> Launch {
+        let vectors = shape.resident() * tensors(self.pass);
+        Launch {
+            grid: [(planes.channels * shape.blocks()) as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            cluster: [shape.blocks() as u32, 1, 1],
+            shared_bytes: (vectors * VECTOR_BYTES + EXCHANGE_BYTES) as u32,
+            ..Launch::default()
         }
+    }
+
+    /// The clusters that the device holds at once.
+    pub fn resident_clusters(&self, planes: &Planes, shape: &Shape) -> Result<u32, Error> {
+        self.function(planes).resident_clusters(&self.launch_of(planes, shape))
     }
 
     /// # Safety
     /// `parameters` is a [`Forward`] or a [`Backward`], by the engine's pass, with pointers as [`Self::normalize`] and
     /// [`Self::differentiate`] require.
     unsafe fn launch<T>(&self, stream: Stream, planes: &Planes, shape: &Shape, mut parameters: T) -> Result<(), Error> {
-        let vectors = shape.resident() * tensors(self.pass);
-        let launch = Launch {
-            grid: [(planes.channels * shape.blocks()) as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
-            cluster: [shape.blocks() as u32, 1, 1],
-            shared_bytes: (vectors * VECTOR_BYTES + EXCHANGE_BYTES) as u32,
-            ..Launch::default()
-        };
-        let function = if planes.is_whole() { &self.whole } else { &self.uneven };
+        let launch = self.launch_of(planes, shape);
         // SAFETY: the kernel takes one parameter, of the type of `parameters` (see `# Safety`).
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+        unsafe { self.function(planes).launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 
     /// Normalizes a tensor.

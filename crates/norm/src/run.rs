@@ -27,6 +27,8 @@ pub trait Call {
 
     fn handle(&self) -> cudnnHandle_t;
 
+    fn mode(&self) -> cudnnBatchNormMode_t;
+
     /// Reads the call. `Err` gives the reason why cuDNN has to answer it.
     ///
     /// # Safety
@@ -78,6 +80,10 @@ impl<C: Call> Call for Once<'_, C> {
         self.call.handle()
     }
 
+    fn mode(&self) -> cudnnBatchNormMode_t {
+        self.call.mode()
+    }
+
     unsafe fn planes(&self) -> Result<Planes, &'static str> {
         // SAFETY: the caller's promise.
         unsafe { self.call.planes() }
@@ -111,7 +117,8 @@ unsafe fn chosen<C: Call>(call: &C) -> Option<(std::sync::Arc<State>, Stream, Ru
     let planes = planes.inspect_err(|why| log::trace!("a batch normalization is cuDNN's: {why}")).ok()?;
     // SAFETY: the caller's promise; cuDNN checks the handle.
     let stream = unsafe { calls::stream_of(call.handle()) }?;
-    let state = State::of(&Normalization { pass: C::PASS, planes });
+    let is_persistent = call.mode() == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
+    let state = State::of(&Normalization { pass: C::PASS, is_persistent, planes });
     let run = state.decide(cudnn::device().is_capturing(stream));
     Some((state, stream, run))
 }
@@ -133,7 +140,6 @@ unsafe fn run_by(call: &impl Call, state: &State, stream: Stream, run: Run) -> c
             Run::Timed(index, ours) => {
                 let _in_flight = InFlight { state, index };
                 let (ran, timed) = measure(call, index, &ours, stream);
-                allowance::of_process().explored(1e3 * PAUSE.as_secs_f64());
                 state.with_turns(|turns| match &ran {
                     Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, 1, timed),
                     // cuDNN refuses the call, which does not count against it.
@@ -174,7 +180,9 @@ pub unsafe fn measure(
     stream: Stream,
 ) -> (Result<cudnnStatus_t, String>, Option<Timed>) {
     let device = cudnn::device();
-    ours.engine.pause(stream);
+    if ours.engine.pause(stream) {
+        allowance::of_process().explored(1e3 * PAUSE.as_secs_f64());
+    }
     let timing = Started::start(device, stream);
     // SAFETY: the caller's promise.
     let ran = unsafe {
@@ -193,7 +201,7 @@ unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(),
     // SAFETY: the caller's promise.
     unsafe { call.launch(ours, stream) }.map_err(|error| error.to_string())?;
     summary::count(Counted::NormalizedByUs);
-    log::debug!("{}: on our kernels", Normalization { pass: C::PASS, planes: ours.planes });
+    log::debug!("{}: on our kernels", ours.subject);
     Ok(())
 }
 
@@ -202,6 +210,10 @@ impl Call for ForwardCall {
 
     fn handle(&self) -> cudnnHandle_t {
         self.handle
+    }
+
+    fn mode(&self) -> cudnnBatchNormMode_t {
+        self.mode
     }
 
     unsafe fn planes(&self) -> Result<Planes, &'static str> {
@@ -225,7 +237,7 @@ impl Call for ForwardCall {
             rest: (1.0 - self.factor) as f32,
         };
         // SAFETY: `eligible` has checked the call's tensors and numbers; their memory is the caller's promise.
-        unsafe { ours.engine.normalize(stream, &ours.planes, &parameters) }
+        unsafe { ours.engine.normalize(stream, &ours.subject.planes, &parameters) }
     }
 
     unsafe fn run_as_asked(&self) -> cudnnStatus_t {
@@ -239,6 +251,10 @@ impl Call for BackwardCall {
 
     fn handle(&self) -> cudnnHandle_t {
         self.handle
+    }
+
+    fn mode(&self) -> cudnnBatchNormMode_t {
+        self.mode
     }
 
     unsafe fn planes(&self) -> Result<Planes, &'static str> {
@@ -259,7 +275,7 @@ impl Call for BackwardCall {
             dbias: self.dbias.cast(),
         };
         // SAFETY: as in the forward pass.
-        unsafe { ours.engine.differentiate(stream, &ours.planes, &parameters) }
+        unsafe { ours.engine.differentiate(stream, &ours.subject.planes, &parameters) }
     }
 
     unsafe fn run_as_asked(&self) -> cudnnStatus_t {

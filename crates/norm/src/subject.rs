@@ -28,8 +28,14 @@ impl Pass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Normalization {
     pub pass: Pass,
+    /// The program asks for `CUDNN_BATCHNORM_SPATIAL_PERSISTENT`, for which cuDNN has other kernels; ours are the same.
+    pub is_persistent: bool,
     pub planes: Planes,
 }
+
+/// The names of cuDNN's modes.
+const SPATIAL: &str = "spatial";
+const PERSISTENT: &str = "persistent";
 
 impl fmt::Display for Normalization {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
@@ -37,28 +43,39 @@ impl fmt::Display for Normalization {
             Pass::Forward => "batch normalization",
             Pass::Backward => "gradient of a batch normalization",
         };
-        write!(formatter, "{what} of {}", self.planes)
+        let how = if self.is_persistent { ", persistent" } else { "" };
+        write!(formatter, "{what} of {}{how}", self.planes)
     }
 }
 
 impl Normalization {
-    /// The text that identifies it, such as `forward half images=128 channels=64 plane=3136`.
+    fn mode(&self) -> &'static str {
+        if self.is_persistent { PERSISTENT } else { SPATIAL }
+    }
+
+    /// The text that identifies it, such as `forward spatial half images=128 channels=64 plane=3136`.
     pub fn spec(&self) -> String {
         let Planes { element, images, channels, plane } = self.planes;
-        format!("{} {} images={images} channels={channels} plane={plane}", self.pass.name(), element.name())
+        let [pass, mode, element] = [self.pass.name(), self.mode(), element.name()];
+        format!("{pass} {mode} {element} images={images} channels={channels} plane={plane}")
     }
 
     /// Reads the text of [`Self::spec`]. `Err` names what is wrong.
     pub fn from_spec(text: &str) -> Result<Self, String> {
-        let expected = || format!("{text:?} is no `forward half images=128 channels=64 plane=3136`");
+        let expected = || format!("{text:?} is no `forward spatial half images=128 channels=64 plane=3136`");
         let words: Vec<_> = text.split(' ').collect();
-        let [pass, element, images, channels, plane] = words[..] else { return Err(expected()) };
+        let [pass, mode, element, images, channels, plane] = words[..] else { return Err(expected()) };
         let size = |word: &str, name: &str| {
             let number = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
             number.and_then(|number| number.parse().ok()).ok_or_else(expected)
         };
         Ok(Self {
             pass: Pass::ALL.into_iter().find(|known| known.name() == pass).ok_or_else(expected)?,
+            is_persistent: match mode {
+                SPATIAL => false,
+                PERSISTENT => true,
+                _ => return Err(expected()),
+            },
             planes: Planes {
                 element: Element::ALL.into_iter().find(|known| known.name() == element).ok_or_else(expected)?,
                 images: size(images, "images")?,
@@ -76,18 +93,20 @@ mod tests {
     #[test]
     fn texts_identify() {
         let planes = Planes { element: Element::Bfloat16, images: 2, channels: 16, plane: 49 };
-        for pass in Pass::ALL {
-            let subject = Normalization { pass, planes };
+        for (pass, is_persistent) in Pass::ALL.into_iter().zip([false, true]) {
+            let subject = Normalization { pass, is_persistent, planes };
             assert_eq!(Normalization::from_spec(&subject.spec()), Ok(subject));
         }
         for wrong in [
             "",
-            "forward half",
-            "sideways half images=1 channels=8 plane=8",
-            "forward int8 images=1 channels=8 plane=8",
-            "forward half images=1 channels=8 plane=x",
-            "forward half images=1 plane=8 channels=8",
-            "forward half images=1 channels=8 plane=8 more=1",
+            "forward spatial half",
+            "forward half images=1 channels=8 plane=8",
+            "sideways spatial half images=1 channels=8 plane=8",
+            "forward sparse half images=1 channels=8 plane=8",
+            "forward spatial int8 images=1 channels=8 plane=8",
+            "forward spatial half images=1 channels=8 plane=x",
+            "forward spatial half images=1 plane=8 channels=8",
+            "forward spatial half images=1 channels=8 plane=8 more=1",
         ] {
             assert!(Normalization::from_spec(wrong).unwrap_err().contains(wrong));
         }
