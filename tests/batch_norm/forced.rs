@@ -47,6 +47,27 @@ fn results_are_cudnns() {
     }
 }
 
+/// Arguments that are wrong or unusual: the same statuses, and the same results.
+#[test]
+fn hostile_calls() {
+    let program =
+        Program::build("batch_norm_hostile", Build { sources: &["batch_norm_hostile.c"], ..Build::default() });
+    for seed in ["1", "4"] {
+        let arguments = [seed, "300"];
+        // Results over inputs depend on the order of hostdnn's work.
+        let order = ("RAYON_NUM_THREADS", "1");
+        let plain = program.plain(&arguments, &[order]).stdout;
+        let ours = program.preloaded(&arguments, &[order, FORCE, ("UCUDNN_LOG", "debug")]);
+        assert_alike(&plain, &ours.stdout);
+        // Some of the calls are fine after all.
+        assert!(
+            !has_emulator() || on_ours(&ours.stderr).iter().all(|count| *count >= 10),
+            "{:?}",
+            on_ours(&ours.stderr)
+        );
+    }
+}
+
 #[test]
 fn cudnn_runs_everything_if_it_is_off() {
     let program = program();

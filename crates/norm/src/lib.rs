@@ -1,8 +1,8 @@
 //! Batch normalization in training of tensors in NCHW or NCDHW, on kernels of our own: Ioffe and Szegedy, "Batch
 //! Normalization" (ICML 2015).
 //!
-//! Each channel's elements are read once from memory, by a cluster of blocks whose shared memory holds them until their
-//! mean and variance, or the sums of their gradient, are known.
+//! A cluster of blocks reads a channel's elements from memory. Their shared memory holds them until their mean and
+//! variance, or the sums of their gradient, are known; what does not fit there is read again.
 //!
 //! | file | contents |
 //! | --- | --- |

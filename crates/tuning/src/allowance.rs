@@ -3,7 +3,8 @@
 //!
 //! The program's time is the sum over its executions of the time that each takes as the program requested it, once that
 //! is known. The cost is what explored executions took beyond that, the time to prepare them, and all time that the
-//! program waits for tuning. One account covers convolutions of both APIs and recurrent networks.
+//! program waits for tuning. One account covers convolutions of both APIs, recurrent networks
+//! and batch normalization.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
