@@ -20,7 +20,7 @@ const HOPELESS: f64 = 2.0;
 const HOPELESS_SAMPLES: usize = 3;
 
 /// The most executions of unknown cost whose times were not read yet, in all trials of the process.
-const MOST_UNKNOWN: usize = 4;
+const MOST_UNKNOWN: usize = 16;
 /// After so many steps of any trials, an execution whose time was not read is forgotten: its program may never come back.
 const FORGOTTEN: u64 = 1000;
 
