@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "convnet/convolution.h"
@@ -268,6 +267,16 @@ static void write_step(FILE *f, const struct step *s, int iterations) {
         fprintf(f, "], \"sum\": %.17g, \"norm\": %.17g}", s->checksum.sum, s->checksum.norm);
 }
 
+/* The most bytes of memory that the process had. getrusage would also count what its parent had. */
+static long long resident_peak(void) {
+    long long kibibytes = 0;
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "VmHWM: %lld", &kibibytes) != 1) {}
+    if (status) fclose(status);
+    return kibibytes * 1024;
+}
+
 static void write_json(const struct training *t) {
     const struct options *o = &t->options;
     FILE *f = fopen(o->json, "w");
@@ -275,8 +284,6 @@ static void write_json(const struct training *t) {
         perror(o->json);
         exit(1);
     }
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
     fprintf(f, "{\n  \"network\": \"%s\", \"cudnn\": %zu, \"memory\": \"%s\", ", t->network.name, cudnnGetVersion(),
             memory_kind());
     fprintf(f, "\"type\": \"%s\", \"format\": \"%s\", \"math\": \"%s\", \"query\": \"%s\", \"shared_workspace\": %s, ",
@@ -287,9 +294,8 @@ static void write_json(const struct training *t) {
         fprintf(f, "\"limit\": %zu,\n", o->limit);
     fprintf(f, "  \"total_ms\": %.6f, \"asking_ms\": %.6f, \"workspace_total\": %zu, ", t->total, t->asking,
             t->workspace_total);
-    /* Linux counts the resident peak in KiB. */
     fprintf(f, "\"allocated_peak\": %zu, \"resident_peak\": %lld,\n  \"kernels\": [\n", memory_peak(),
-            (long long)usage.ru_maxrss * 1024);
+            resident_peak());
     for (size_t i = 0; i < t->step_count; ++i) {
         write_step(f, &t->steps[i], o->iterations);
         fputs(i + 1 < t->step_count ? ",\n" : "\n", f);
