@@ -2,10 +2,10 @@
 // compute capability 9.0 and for the emulator. Both factors are in shared memory.
 //
 // A factor's numbers have 2 bytes, and stand in lines of 64: 128 bytes, in eight pieces of 16 bytes. Piece c of line l
-// stands at piece c ^ (l % 8) of the line's place; `piece_of` tells where. Lines follow each other; the first one's place
-// is a multiple of 1024. A line of a factor ALONG its depth has 64 numbers of one row of A, or column of B. A line ACROSS
-// it has the numbers of 64 rows or columns at one depth; the lines of the next 64 rows or columns begin `apart` bytes
-// behind those of the first.
+// stands at piece c ^ (l % 8) of the line's place; `piece_of` tells where. Lines follow each other; the first one's
+// place is a multiple of 1024. A line of a factor ALONG its depth has 64 numbers of one row of A, or column of B. A
+// line ACROSS it has the numbers of 64 rows or columns at one depth; the lines of the next 64 rows or columns begin
+// `apart` bytes behind those of the first.
 //
 // | word | meaning |
 // | --- | --- |
@@ -38,8 +38,8 @@ __device__ __forceinline__ int piece_of(int line, int piece) {
 
 typedef unsigned long long Factor;
 
-// Bits 0 to 13: the address; 16 to 29: what lies between 64 rows and the next, ACROSS; 32 to 45: between 8 lines and the
-// next; all in pieces. Bits 62 and 63: how lines are mixed, 1 for the whole of 128 bytes.
+// Bits 0 to 13: the address; 16 to 29: what lies between 64 rows and the next, ACROSS; 32 to 45: between 8 lines and
+// the next; all in pieces. Bits 62 and 63: how lines are mixed, 1 for the whole of 128 bytes.
 template <Way> __device__ __forceinline__ Factor factor_at(const void *place, int apart) {
     const unsigned address = __cvta_generic_to_shared(place);
     return 1ull << 62 | Factor(8 * LINE_BYTES / PIECE_BYTES) << 32 | Factor(apart / PIECE_BYTES) << 16 |
@@ -93,7 +93,8 @@ struct WarpgroupSums {
     }
 
   private:
-    // The compiler must not move accesses to the sums across: it does not know that products change them until the wait.
+    // The compiler must not move accesses to the sums across: it does not know that products change them until the
+    // wait.
     __device__ __forceinline__ void stay_in_order() {
 #pragma unroll
         for (int i = 0; i < 64; i++) asm volatile("" : "+f"(of[i])::"memory");

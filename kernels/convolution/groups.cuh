@@ -1,9 +1,10 @@
-// Groups of eight neighbouring pixels of NCHW tensors, whatever the alignment of an image's pixels; and their neighbours
-// below the places of a filter of FILTER x FILTER, an odd number up to 7, with FILTER / 2 zeros on all sides. Pixels of an
-// image count through its rows. The last group of an image may be a part of one. Groups of all images follow each other.
+// Groups of eight neighbouring pixels of NCHW tensors, whatever the alignment of an image's pixels; and their
+// neighbours below the places of a filter of FILTER x FILTER, an odd number up to 7, with FILTER / 2 zeros on all
+// sides. Pixels of an image count through its rows. The last group of an image may be a part of one. Groups of all
+// images follow each other.
 //
-// ACCESS is the elements of one access to a tensor, and divides an image's pixels: 8, 4, 2, or 1. A tensor has a multiple
-// of 8 elements.
+// ACCESS is the elements of one access to a tensor, and divides an image's pixels: 8, 4, 2, or 1. A tensor has a
+// multiple of 8 elements.
 #pragma once
 
 #include "common/async_copy.cuh"
@@ -49,8 +50,8 @@ struct Place {
     }
 };
 
-// Which pixels of a group have a neighbour inside of the image: a bit for each pixel, eight bits for each row and for each
-// column of the filter.
+// Which pixels of a group have a neighbour inside of the image: a bit for each pixel, eight bits for each row and for
+// each column of the filter.
 struct Neighbours {
     unsigned long long rows = 0, columns = 0;
 

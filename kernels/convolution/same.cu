@@ -3,16 +3,16 @@
 //
 //   out[n][m][p] = alpha * sum over d, t of v[m][d][t] * in[n][d][neighbour of p at t] + beta * out[n][m][p]
 //
-// over the channels d and the places t of a filter of FILTER x FILTER; neighbours outside of the image are zero. v is the
-// filter w[m][d][t], or for an input's gradient w[d][m][PLACES - 1 - t].
+// over the channels d and the places t of a filter of FILTER x FILTER; neighbours outside of the image are zero. v is
+// the filter w[m][d][t], or for an input's gradient w[d][m][PLACES - 1 - t].
 //
 // Pixels come in groups. A block has ROW_TILE channels m and GROUP_TILE groups. It goes through the depth, which is
 // all d and t as w[m] has them, 64 at a time: filters and neighbours stand in shared memory as `common/warpgroup.cuh`
 // says, and STAGES of them are there at once.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two
-// warpgroups share out the pixels; STAGES; and ACCESS. The channels d and, of a gradient, m are multiples of 8. Grid: a block for each
-// tile. Dynamic shared memory: 1024 bytes, and STAGES of `Stage`.
+// warpgroups share out the pixels; STAGES; and ACCESS. The channels d and, of a gradient, m are multiples of 8. Grid: a
+// block for each tile. Dynamic shared memory: 1024 bytes, and STAGES of `Stage`.
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
@@ -49,7 +49,8 @@ struct SameConvolution {
 __device__ __forceinline__ void copy_filters(const SameConvolution &of, int row, int first, unsigned char *to) {
     const int depth = of.channels * PLACES;
 #ifdef GRADIENT
-    // A line has 64 rows at one depth. Neighbours in a line are PLACES apart in the filter, and neighbours in depth one.
+    // A line has 64 rows at one depth. Neighbours in a line are PLACES apart in the filter, and neighbours in depth
+    // one.
     for (int i = threadIdx.x; i < DEPTH * ROW_TILE / 8; i += THREADS) {
 #if FILTER == 1
         const int piece = i % (ROW_TILE / 8), line = i / (ROW_TILE / 8);
@@ -116,7 +117,8 @@ __device__ __forceinline__ void add_stage(const Stage &stage, WarpgroupSums &sum
 }
 
 // Writes a row's pixels of a group.
-__device__ __forceinline__ void write_group(const SameConvolution &of, const Group &group, int row, const Pixels &pixels) {
+__device__ __forceinline__ void write_group(const SameConvolution &of, const Group &group, int row,
+                                            const Pixels &pixels) {
     struct alignas(ACCESS * sizeof(Element)) Part { Element each[ACCESS]; };
     if (row >= of.rows) return;
     Element *const to = of.out + group.place(of.images, of.rows, row);
@@ -146,7 +148,8 @@ __device__ __forceinline__ void exchange_pairs(unsigned (&pairs)[4]) {
 }
 
 // Writes a warpgroup's sums: 64 rows and 16 groups.
-__device__ __forceinline__ void write_sums(const SameConvolution &of, int first_row, int first_group, const float (&sums)[64]) {
+__device__ __forceinline__ void write_sums(const SameConvolution &of, int first_row, int first_group,
+                                           const float (&sums)[64]) {
     const int row = first_row + int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4, lane = LANE % 4;
 #pragma unroll
     for (int j = 0; j < 16; j += 4) {

@@ -1,16 +1,16 @@
-// The gradient of the filter of a convolution whose result has the size of its input, from tensors as NCHW stores them, on
-// the tensor cores of warpgroups, with no workspace:
+// The gradient of the filter of a convolution whose result has the size of its input, from tensors as NCHW stores them,
+// on the tensor cores of warpgroups, with no workspace:
 //
 //   dw[m][d][t] = alpha * sum over n, p of dy[n][m][p] * x[n][d][neighbour of p at t] + beta * dw[m][d][t]
 //
-// over the images n and their pixels p, for the places t of a filter of FILTER x FILTER; neighbours outside of the image
-// are zero. A cluster of CLUSTER blocks has ROW_TILE channels m of dy, and COLUMN_TILE columns: all d and t, as dw[m] has
-// them. Its blocks share out the groups of pixels, eight at a time: dy and x stand in shared memory as
+// over the images n and their pixels p, for the places t of a filter of FILTER x FILTER; neighbours outside of the
+// image are zero. A cluster of CLUSTER blocks has ROW_TILE channels m of dy, and COLUMN_TILE columns: all d and t, as
+// dw[m] has them. Its blocks share out the groups of pixels, eight at a time: dy and x stand in shared memory as
 // `common/warpgroup.cuh` says, and STAGES of them are there at once. In the end the blocks' sums meet in shared memory.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the
-// columns; CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory: 1024 bytes,
-// STAGES of `Stage`, and an Mbarrier.
+// columns; CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory:
+// 1024 bytes, STAGES of `Stage`, and an Mbarrier.
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
@@ -117,7 +117,8 @@ KERNEL(same_gradient, SameGradient) {
     if (threadIdx.x == 0) arrived.initialize(1);
 #endif
     // The block's stages, of all.
-    const int all = tiles_of(of.images.count * tiles_of(of.images.pixels(), GROUP), GROUPS), share = tiles_of(all, CLUSTER);
+    const int all = tiles_of(of.images.count * tiles_of(of.images.pixels(), GROUP), GROUPS);
+    const int share = tiles_of(all, CLUSTER);
     const int begin = min(rank * share, all), end = min(begin + share, all);
     const auto copy = [&](int which, Stage &stage) {
         const Group group(of.images, which * GROUPS + int(threadIdx.x) % GROUPS);

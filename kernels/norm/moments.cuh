@@ -1,5 +1,5 @@
-// Means and sums of squared deviations, in float. Values are summed as differences from a value of the same channel, and
-// parts are joined as Chan, Golub and LeVeque say ("Updating Formulae and a Pairwise Algorithm for Computing Sample
+// Means and sums of squared deviations, in float. Values are summed as differences from a value of the same channel,
+// and parts are joined as Chan, Golub and LeVeque say ("Updating Formulae and a Pairwise Algorithm for Computing Sample
 // Variances", 1979, equation 2.1): no large squares are subtracted.
 #pragma once
 

@@ -52,7 +52,8 @@ __device__ __forceinline__ float sum_in_pairs(float (&numbers)[VECTOR]) {
     return numbers[0];
 }
 
-// The vectors of a row. For v < 2^31, v / vectors is the upper half of v * inverse, shifted; if `inverse` is 0, it is v.
+// The vectors of a row. For v < 2^31, v / vectors is the upper half of v * inverse, shifted; if `inverse` is 0, it is
+// v.
 struct Length {
     int vectors;
     unsigned inverse;
@@ -188,7 +189,8 @@ template <int TENSORS, bool IS_WHOLE> class Sweep {
         read_others([&](const Vectors<TENSORS> &vectors, const Part &part, long long) { use(vectors, part); });
     }
 
-    // Writes change(vectors) to each place of a tensor, which may be one of those that are read. Comes after `read_all`.
+    // Writes change(vectors) to each place of a tensor, which may be one of those that are read. Comes after
+    // `read_all`.
     template <typename Change> __device__ __forceinline__ void write_all(uint4 *to, Change change) const {
         for (int vector = first; vector < rows.kept; vector += THREADS)
             write(to, rows.place(shape, vector), change(read_kept(vector)), part(vector));

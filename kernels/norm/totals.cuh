@@ -1,6 +1,6 @@
-// Totals over a channel: by threads, then by warps and blocks, then by the blocks of a cluster, in a fixed order. A type
-// of totals has `Total::none()`, the total over nothing, and a function `joined_by_warp(total)`, which gives all lanes
-// the total over a warp.
+// Totals over a channel: by threads, then by warps and blocks, then by the blocks of a cluster, in a fixed order. A
+// type of totals has `Total::none()`, the total over nothing, and a function `joined_by_warp(total)`, which gives all
+// lanes the total over a warp.
 #pragma once
 
 #include "norm/planes.cuh"
