@@ -59,6 +59,8 @@ COMMANDS = {
     "ucudnn doctor -- ./program": "needs a program that is linked with cuDNN; tests/command/doctor.rs has one",
     "ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10,20 steps=100' --top-k 20": "emulating it takes too long",
     "ucudnn tune --rnn run.jsonl": "needs a report of recurrent networks, which train.py does not run",
+    "ucudnn tune --norm '128x64x56x56 half'": "emulating it takes too long",
+    "ucudnn tune --norm run.jsonl": "needs a report of batch normalization, which train.py does not run",
     "ucudnn plan --device examples/devices/h200.json examples/networks/vgg16.csv --batch 256 --type half "
     "--limit 0,64MiB": "needs the real cuDNN, 0.8 GB",
     "LD_DEBUG=bindings LD_PRELOAD=libucudnn.so python train.py 2>&1 | grep 'to .*libucudnn.so.*cudnnBackendExecute'":
