@@ -45,17 +45,14 @@ impl Decision {
 
     pub fn to_json(&self) -> Value {
         let Self { norm, spec, chosen, why, times } = self;
-        json!({ "norm": norm, "spec": spec, "chosen": chosen, "why": why, "times": times_json(times) })
+        let times: Vec<_> = times.iter().map(|Time { what, time }| json!({ "what": what, "time_ms": time })).collect();
+        json!({ "norm": norm, "spec": spec, "chosen": chosen, "why": why, "times": times })
     }
 
     /// Milliseconds.
     fn time(&self, what: &str) -> Option<f64> {
         self.times.iter().find(|known| known.what == what)?.time
     }
-}
-
-pub fn times_json(times: &[Time]) -> Vec<Value> {
-    times.iter().map(|Time { what, time }| json!({ "what": what, "time_ms": time })).collect()
 }
 
 /// A heading, a table, and a summary.

@@ -3,6 +3,7 @@
 mod networks;
 mod norms;
 mod progress;
+mod timed;
 mod vertex_nets;
 
 use std::ffi::{OsStr, OsString};
@@ -181,12 +182,16 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         tuned.push(tune(options, layer, &devices, &bar));
     }
     bar.finish();
-    // For a program's sake the library only warns if its database fails. Here the results are the purpose.
-    let kept = Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()));
-    if !kept && tuned.iter().any(|tuned| tuned.measured > 0) {
+    if tuned.iter().any(|tuned| tuned.measured > 0) && !is_kept() {
         return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
     }
     summarize(&tuned, layers.len(), begin.elapsed(), &database, options.width.columns())
+}
+
+/// Returns whether results were kept. For a program's sake the library only warns if its database fails. Here the results
+/// are the purpose.
+fn is_kept() -> bool {
+    Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()))
 }
 
 fn check_library() -> Result<(), Failure> {

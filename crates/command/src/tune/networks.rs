@@ -1,89 +1,29 @@
 //! `ucudnn tune --rnn`: times recurrent networks ahead of time, on cuDNN and on our kernels.
 
-use std::sync::atomic::Ordering;
-use std::time::Instant;
-
-use ::recurrent::ahead::{self, Job};
+use ::recurrent::ahead::{self, Found, Job};
 use ::recurrent::inference::Inference;
-use tuning::ahead::devices;
-use tuning::database::Database;
 
-use super::progress::Bar;
-use super::{Options, check_library, set_variables};
+use super::Options;
+use super::timed::{self, Family};
 use crate::Failure;
 use crate::interrupt;
-use crate::network::Shapes;
-use crate::output;
-use crate::quantity;
 use crate::recurrent::{self, Decision};
 
+const FAMILY: Family =
+    Family { option: "--rnn", subjects: "recurrent networks", whole: "network", timed: "network", all: " networks" };
+
 pub fn run(options: &Options) -> Result<(), Failure> {
-    if options.shapes != Shapes::default() {
-        let why = "options of a CSV file's layers say nothing of recurrent networks: --rnn takes all of a network";
-        return Err(Failure::Usage(why.into()));
-    }
-    let mut networks: Vec<Inference> = Vec::new();
-    for text in &options.rnn {
-        for network in recurrent::read(text).map_err(|why| Failure::Usage(format!("--rnn: {why}")))? {
-            if !networks.contains(&network) {
-                networks.push(network);
-            }
-        }
-    }
-    // Made first, so that an error in it shows before anything is measured.
-    let database = options.place.create()?.path().to_owned();
-    set_variables(options, &database)?;
-    check_library()?;
-    let device = devices().first().copied().unwrap_or(0);
-    interrupt::catch();
-    let begin = Instant::now();
-    let bar = Bar::new(networks.len());
-    let (mut decisions, mut failed, mut timed) = (Vec::new(), Vec::new(), 0);
-    for network in &networks {
-        if interrupt::STOP.load(Ordering::Relaxed) {
-            break;
-        }
-        let progress = bar.problem(network.to_string());
-        let each = |remaining| progress.measured(remaining);
-        let found = ahead::tune(&Job { network, device, stop: &interrupt::STOP, progress: &each });
-        let is_new = progress.finish() > 0;
-        match found {
-            Ok(found) => {
-                timed += usize::from(is_new);
-                decisions.push(Decision {
-                    network: network.to_string(),
-                    spec: network.spec(),
-                    chosen: found.chosen,
-                    why: if is_new { String::new() } else { "known from before".into() },
-                    first: found.first,
-                    step_times: found.step_times,
-                });
-            }
-            Err(why) => failed.push(format!("{network}: {why}")),
-        }
-    }
-    bar.finish();
-    let mut text =
-        if decisions.is_empty() { String::new() } else { recurrent::text_of(&decisions, options.width.columns()) };
-    let took = begin.elapsed().as_secs_f64();
-    let count = quantity::counted(timed, "network");
-    text += &format!("{count} timed in {took:.1} s, kept in {}\n", database.display());
-    let printed = output::print(&text);
-    if interrupt::STOP.load(Ordering::Relaxed) {
-        let (done, all) = (decisions.len(), networks.len());
-        output::tell(&format!("stopped after {done} of {all} networks; the same command goes on"));
-        interrupt::end();
-    }
-    // For a program's sake the library only warns if its database fails. Here the results are the purpose.
-    let kept = Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()));
-    if !kept && timed > 0 {
-        return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
-    }
-    for why in &failed {
-        output::tell(why);
-    }
-    match failed.len() {
-        0 => printed,
-        count => Err(Failure::Failed(format!("{count} of {} networks could not be timed", networks.len()))),
-    }
+    let networks = timed::read(options, &FAMILY, &options.rnn, recurrent::read)?;
+    let tune = |network: &Inference, device, progress: &dyn Fn(usize)| {
+        ahead::tune(&Job { network, device, stop: &interrupt::STOP, progress })
+    };
+    let decide = |network: &Inference, found: Found, why| Decision {
+        network: network.to_string(),
+        spec: network.spec(),
+        chosen: found.chosen,
+        why,
+        first: found.first,
+        step_times: found.step_times,
+    };
+    timed::run(options, &FAMILY, &networks, tune, decide, recurrent::text_of)
 }
