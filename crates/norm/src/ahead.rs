@@ -1,7 +1,7 @@
 //! Times a pass ahead of time, on our own handle and data (`ucudnn tune --norm`). Programs recall the result.
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use cudnn_abi::*;
 
@@ -16,7 +16,7 @@ use cudnn::owned::{OwnedHandle, OwnedTensor};
 use cudnn::tensor::Tensor;
 use gpu::background::compiling;
 use gpu::{Buffer, Device, OwnStream};
-use tuning::turns::{self, Step, Turns};
+use tuning::turns::Trial;
 use tuning::waiting::fill;
 
 /// A pass to time.
@@ -58,37 +58,23 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         return Ok(found(is_ours, known));
     }
     let data = Data::new(device, subject, job.bytes)?;
-    let mut turns = Turns::new(2);
-    let mut remaining = turns::executions(2);
-    loop {
-        if job.stop.load(Ordering::Relaxed) {
-            return Err("it was stopped".into());
-        }
-        match turns.step(compiling::is_quiet()) {
-            Step::Over => break,
-            Step::Wait => {}
-            Step::Run(index) => {
-                let stream = data.stream.raw();
-                // SAFETY: `data` owns the calls' handle, descriptors and memory, made for the subject.
-                let (ran, timed) = unsafe {
-                    match subject.pass {
-                        Pass::Forward => measure(&data.forward(), index, &ours, stream),
-                        Pass::Backward => measure(&data.backward(), index, &ours, stream),
-                    }
-                };
-                match ran? {
-                    CUDNN_STATUS_SUCCESS => turns.ran(index, 1, timed),
-                    status => return Err(format!("cuDNN refuses it with status {status}")),
-                }
-                remaining = remaining.saturating_sub(1);
-                (job.progress)(remaining);
+    let Job { stop, progress, .. } = *job;
+    let trial = Trial { device, stream: data.stream.raw(), stop, progress };
+    let times = trial.times(2, |index, turns| {
+        // SAFETY: `data` owns the calls' handle, descriptors and memory, made for the subject.
+        let (ran, timed) = unsafe {
+            match subject.pass {
+                Pass::Forward => measure(&data.forward(), index, &ours, trial.stream),
+                Pass::Backward => measure(&data.backward(), index, &ours, trial.stream),
             }
+        };
+        match ran? {
+            CUDNN_STATUS_SUCCESS => turns.ran(index, 1, timed),
+            status => return Err(format!("cuDNN refuses it with status {status}")),
         }
-        if !device.synchronize(data.stream.raw()) {
-            return Err("the device failed".into());
-        }
-    }
-    let times = state::times(&ours, &turns.times());
+        Ok(())
+    })?;
+    let times = state::times(&ours, &times);
     if let Some(record) = record {
         record.keep(subject, &times);
     }

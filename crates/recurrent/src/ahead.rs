@@ -18,9 +18,8 @@ use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
 use cudnn::tensor::Tensor;
-use gpu::background::compiling;
 use gpu::{Buffer, Device, OwnStream};
-use tuning::turns::{self, Step, Turns};
+use tuning::turns::{self, Trial};
 
 /// A network to time.
 pub struct Job<'a> {
@@ -71,30 +70,18 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         (job.progress)(remaining + turns::executions(remaining + 1));
         stopped()
     })?;
-    let mut turns = Turns::new(candidates.engines.len());
-    let mut remaining = turns::executions(candidates.engines.len());
-    loop {
-        stopped()?;
-        match turns.step(compiling::is_quiet()) {
-            Step::Over => break,
-            Step::Wait => {}
-            Step::Run(index) => {
-                // SAFETY: `running` holds a valid call: `data` owns its handle, descriptors and buffers.
-                let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
-                match ran {
-                    Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, running.case.data.steps, timed),
-                    Ok(status) => return Err(format!("cuDNN refuses it with status {status}")),
-                    Err(_) => turns.failed(index),
-                }
-                remaining = remaining.saturating_sub(1);
-                (job.progress)(remaining);
-            }
+    let Job { stop, progress, .. } = *job;
+    let trial = Trial { device, stream: data.stream.raw(), stop, progress };
+    let times = trial.times(candidates.engines.len(), |index, turns| {
+        // SAFETY: `running` holds a valid call: `data` owns its handle, descriptors and buffers.
+        let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
+        match ran {
+            Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, running.case.data.steps, timed),
+            Ok(status) => return Err(format!("cuDNN refuses it with status {status}")),
+            Err(_) => turns.failed(index),
         }
-        if !device.synchronize(data.stream.raw()) {
-            return Err("the device failed".into());
-        }
-    }
-    let times = turns.times();
+        Ok(())
+    })?;
     state.found(&candidates, &times, "timed ahead of time");
     let chosen = candidates.fastest(&times);
     let chosen = choice::name(chosen.as_deref().map(super::kernels::Engine::configuration));

@@ -40,9 +40,7 @@ impl Record {
     /// The entries of the calling thread's device. `None` without a working database.
     pub fn of_device() -> Option<Self> {
         let (database, device) = (Database::of_process()?, cudnn::device());
-        let identity = device.identity(device.ordinal())?;
-        let environment = Environment::of(identity.name, identity.multiprocessors, identity.driver)?;
-        Some(Self { database, environment })
+        Some(Self { database, environment: Environment::of_device(device, device.ordinal())? })
     }
 
     /// The times of a network.

@@ -89,12 +89,8 @@ pub struct Record<'a, K: Subject> {
 impl<'a, K: Subject> Record<'a, K> {
     /// The problem's record on device `ordinal`.
     pub fn of(problem: &'a K, device: Device, ordinal: i32) -> Self {
-        let kept = || {
-            let database = Database::of_process()?;
-            let identity = device.identity(ordinal)?;
-            Some((database, Environment::of(identity.name, identity.multiprocessors, identity.driver)?))
-        };
-        Self { problem, kept: kept() }
+        let kept = |database| Some((database, Environment::of_device(device, ordinal)?));
+        Self { problem, kept: Database::of_process().and_then(kept) }
     }
 
     /// True if nothing is known about the problem.

@@ -1,7 +1,7 @@
 //! Times candidates in turns in the program's own executions, each of which has the right result. Times are read once
 //! they are available; nothing waits for them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gpu::background::compiling::{self, Quiet};
 use gpu::{Device, Elapsed, Mark, Stream};
@@ -151,6 +151,46 @@ impl Measured for Timed {
 /// The most executions that this many candidates need.
 pub fn executions(candidates: usize) -> usize {
     candidates * (SAMPLES + 1)
+}
+
+/// A trial ahead of time, on a stream of our own.
+pub struct Trial<'a> {
+    pub device: Device,
+    pub stream: Stream,
+    /// Setting this stops the trial soon after.
+    pub stop: &'a AtomicBool,
+    /// Called after each execution, with an upper bound of those that remain.
+    pub progress: &'a dyn Fn(usize),
+}
+
+impl Trial<'_> {
+    /// Times this many candidates. `run` runs one, and tells the turns how it went. Returns the shortest times, as
+    /// [`Turns::times`]. `Err` says why the trial ended.
+    pub fn times(
+        &self,
+        candidates: usize,
+        mut run: impl FnMut(usize, &mut Turns) -> Result<(), String>,
+    ) -> Result<Vec<Option<f64>>, String> {
+        let mut turns = Turns::new(candidates);
+        let mut remaining = executions(candidates);
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err("it was stopped".into());
+            }
+            match turns.step(compiling::is_quiet()) {
+                Step::Over => return Ok(turns.times()),
+                Step::Wait => {}
+                Step::Run(index) => {
+                    run(index, &mut turns)?;
+                    remaining = remaining.saturating_sub(1);
+                    (self.progress)(remaining);
+                }
+            }
+            if !self.device.synchronize(self.stream) {
+                return Err("the device failed".into());
+            }
+        }
+    }
 }
 
 impl<M: Measured> Turns<M> {

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use cudnn::library;
+use gpu::Device;
 
 /// The device and the software that a time was measured with. Devices with equal environments may share results and
 /// tune a problem together.
@@ -24,6 +25,12 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// The environment of device `ordinal` with the loaded cuDNN. `None` without one, or if the device does not tell.
+    pub fn of_device(device: Device, ordinal: i32) -> Option<Self> {
+        let identity = device.identity(ordinal)?;
+        Self::of(identity.name, identity.multiprocessors, identity.driver)
+    }
+
     /// The environment of a device with the loaded cuDNN: the device's name, its multiprocessors, and the newest CUDA
     /// version that its driver supports, 0 on the host. `None` if there is no cuDNN.
     pub fn of(device: String, multiprocessors: i32, driver: i32) -> Option<Self> {
