@@ -32,6 +32,14 @@ class Session:
         with open(self.checks, "a") as checks:
             checks.write(line + "\n")
 
+    def end(self, *files):
+        """Prints those of these files that are there, and the checks. Returns the exit status."""
+        for file in (*files, self.checks.name):
+            if (self.out / file).exists():
+                print((self.out / file).read_text())
+        self.say(f"everything is in {self.out}")
+        return 1 if self.is_wrong else 0
+
     @property
     def is_wrong(self):
         return any(line.startswith("WRONG") for line in self.checks.read_text().splitlines())
