@@ -131,3 +131,19 @@ __device__ __forceinline__ void copy_group(unsigned char *to, const Element *ten
                                              part < count);
 #endif
 }
+
+// Begins to copy the neighbours of a group's pixels at one place of the filter in one channel: number `index` of all
+// channels' places. Behind the last channel there are zeros.
+__device__ __forceinline__ void copy_neighbours(unsigned char *to, const Element *tensor, const Images &images,
+                                                int channels, const Group &group, const Neighbours &neighbours,
+                                                int index) {
+    const int channel = index / PLACES;
+    const long long elements = images.elements(channels), at = group.place(images, channels, channel);
+    // At the only place of such a filter, pixels are their own neighbours.
+    if constexpr (FILTER == 1) {
+        copy_group(to, tensor, elements, at, channel < channels ? group.count : 0);
+    } else {
+        const Place place(index % PLACES);
+        copy_some(to, tensor, elements, at + place.apart(images), channel < channels ? neighbours.at(place) : 0);
+    }
+}

@@ -16,8 +16,8 @@
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
-#include "common/warpgroup.cuh"
 #include "convolution/groups.cuh"
+#include "convolution/stages.cuh"
 
 constexpr int COLUMN_WARPGROUPS = THREADS / WARPGROUP / ROW_WARPGROUPS;
 constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * COLUMN_WARPGROUPS, GROUP_TILE = COLUMN_TILE / GROUP;
@@ -86,18 +86,11 @@ __device__ __forceinline__ void copy_filters(const SameConvolution &of, int row,
 __device__ __forceinline__ void copy_images(const SameConvolution &of, const Group &group, const Neighbours &neighbours,
                                             int first, unsigned char *to) {
     const int column = threadIdx.x % GROUP_TILE;
-    const long long elements = of.images.elements(of.channels);
 #pragma unroll
     for (int i = 0; i < DEPTH * GROUP_TILE / THREADS; i++) {
-        const int line = threadIdx.x / GROUP_TILE + i * (THREADS / GROUP_TILE), d = (first + line) / PLACES;
-        const long long at = group.place(of.images, of.channels, d);
-        unsigned char *const its = to + column / 8 * APART + piece_of(line, column % 8);
-#if FILTER == 1
-        copy_group(its, of.in, elements, at, d < of.channels ? group.count : 0);
-#else
-        const Place place((first + line) % PLACES);
-        copy_some(its, of.in, elements, at + place.apart(of.images), d < of.channels ? neighbours.at(place) : 0);
-#endif
+        const int line = threadIdx.x / GROUP_TILE + i * (THREADS / GROUP_TILE);
+        copy_neighbours(to + column / 8 * APART + piece_of(line, column % 8), of.in, of.images, of.channels, group,
+                        neighbours, first + line);
     }
 }
 
@@ -186,40 +179,19 @@ __device__ __forceinline__ void write_sums(const SameConvolution &of, int first_
 
 KERNEL(same, SameConvolution) {
     SHARED(unsigned char, memory);
-    // Lines are mixed by their addresses.
-    Stage *const stages = reinterpret_cast<Stage *>((reinterpret_cast<size_t>(memory) + 1023) / 1024 * 1024);
     const SameConvolution &of = parameters;
     // Blocks with the same pixels are neighbours, so they run together.
     const int row_tiles = tiles_of(of.rows, ROW_TILE), row = int(blockIdx.x) % row_tiles * ROW_TILE;
     const int first_group = int(blockIdx.x) / row_tiles * GROUP_TILE;
     const Group group(of.images, first_group + int(threadIdx.x) % GROUP_TILE);
     const Neighbours neighbours(of.images, group);
-    const int depth = of.channels * PLACES;
-    const auto copy = [&](int first, Stage &stage) {
-        copy_filters(of, row, first, stage.w);
-        copy_images(of, group, neighbours, first, stage.x);
+    const auto copy = [&](int which, Stage &stage) {
+        copy_filters(of, row, which * DEPTH, stage.w);
+        copy_images(of, group, neighbours, which * DEPTH, stage.x);
     };
     WarpgroupSums sums;
-#pragma unroll
-    for (int ahead = 0; ahead < STAGES - 1; ahead++) {
-        if (ahead * DEPTH < depth) copy(ahead * DEPTH, stages[ahead]);
-        end_group();
-    }
-    int at_hand = 0, ahead = STAGES - 1;
-    for (int first = 0; first < depth; first += DEPTH) {
-        wait_for_groups<STAGES - 2>();
-        show_copies();
-        // The products of the stage before have been added, and its memory is free, behind the barrier for all threads.
-        sums.wait_for_groups<0>();
-        barrier();
-        add_stage(stages[at_hand], sums);
-        const int next = first + (STAGES - 1) * DEPTH;
-        if (next < depth) copy(next, stages[ahead]);
-        end_group();
-        at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
-        ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
-    }
-    sums.wait_for_groups<0>();
+    add_stages(stages_in<Stage>(memory), 0, tiles_of(of.channels * PLACES, DEPTH), sums, copy,
+               [&](const Stage &stage) { add_stage(stage, sums); });
     const int warpgroup = int(threadIdx.x) / WARPGROUP;
     write_sums(of, row + warpgroup % ROW_WARPGROUPS * 64, first_group + warpgroup / ROW_WARPGROUPS * 16, sums.of);
 }

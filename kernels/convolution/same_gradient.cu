@@ -15,8 +15,8 @@
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
 #include "common/cluster.cuh"
-#include "common/warpgroup.cuh"
 #include "convolution/groups.cuh"
+#include "convolution/stages.cuh"
 
 constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * (THREADS / WARPGROUP / ROW_WARPGROUPS);
 // The groups of a stage: a line has their pixels of a channel.
@@ -55,22 +55,13 @@ __device__ __forceinline__ void copy_dy(const SameGradient &of, const Group &gro
 
 // Likewise for the neighbours of its pixels, of each column.
 __device__ __forceinline__ void copy_x(const SameGradient &of, const Group &group, int first, unsigned char *to) {
-    const long long elements = of.images.elements(of.channels);
-#if FILTER > 1
     const Neighbours neighbours(of.images, group);
-#endif
     // More at once would not fit into registers.
-#pragma unroll 4
+#pragma unroll 2
     for (int i = 0; i < COLUMN_TILE * GROUPS / THREADS; i++) {
-        const int line = threadIdx.x / GROUPS + i * (THREADS / GROUPS), d = (first + line) / PLACES;
-        const long long at = group.place(of.images, of.channels, d);
-        unsigned char *const its = to + piece_of(line, threadIdx.x % GROUPS);
-#if FILTER == 1
-        copy_group(its, of.x, elements, at, d < of.channels ? group.count : 0);
-#else
-        const Place place((first + line) % PLACES);
-        copy_some(its, of.x, elements, at + place.apart(of.images), d < of.channels ? neighbours.at(place) : 0);
-#endif
+        const int line = threadIdx.x / GROUPS + i * (THREADS / GROUPS);
+        copy_neighbours(to + piece_of(line, threadIdx.x % GROUPS), of.x, of.images, of.channels, group, neighbours,
+                        first + line);
     }
 }
 
@@ -101,10 +92,7 @@ __device__ __forceinline__ void write_quad(const SameGradient &of, int row, int 
 
 KERNEL(same_gradient, SameGradient) {
     SHARED(unsigned char, memory);
-    // Lines are mixed by their addresses.
-    unsigned char *const aligned =
-        reinterpret_cast<unsigned char *>((reinterpret_cast<size_t>(memory) + 1023) / 1024 * 1024);
-    Stage *const stages = reinterpret_cast<Stage *>(aligned);
+    Stage *const stages = stages_in<Stage>(memory);
     const SameGradient &of = parameters;
     const int rank = int(blockIdx.x) % CLUSTER, tile = int(blockIdx.x) / CLUSTER;
     // Clusters with the same rows of dy are neighbours, so they run together.
@@ -126,25 +114,7 @@ KERNEL(same_gradient, SameGradient) {
         copy_x(of, group, first_column, stage.x);
     };
     WarpgroupSums sums;
-#pragma unroll
-    for (int ahead = 0; ahead < STAGES - 1; ahead++) {
-        if (begin + ahead < end) copy(begin + ahead, stages[ahead]);
-        end_group();
-    }
-    int at_hand = 0, ahead = STAGES - 1;
-    for (int which = begin; which < end; which++) {
-        wait_for_groups<STAGES - 2>();
-        show_copies();
-        // The products of the stage before have been added, and its memory is free, behind the barrier for all threads.
-        sums.wait_for_groups<0>();
-        barrier();
-        add_stage(stages[at_hand], rows, columns, sums);
-        if (which + STAGES - 1 < end) copy(which + STAGES - 1, stages[ahead]);
-        end_group();
-        at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
-        ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
-    }
-    sums.wait_for_groups<0>();
+    add_stages(stages, begin, end, sums, copy, [&](const Stage &stage) { add_stage(stage, rows, columns, sums); });
     const int row = first_row + rows + int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4;
     const int column = first_column + columns + int(LANE) % 4 * 2;
     const auto quad_of = [&](int j) {
@@ -153,7 +123,7 @@ KERNEL(same_gradient, SameGradient) {
 #if CLUSTER > 1
     // Each quad goes to one of the blocks, which adds up the blocks' quads in the blocks' order. No block needs its
     // stages any more, whose memory receives the quads.
-    float4 *const received = reinterpret_cast<float4 *>(aligned);
+    float4 *const received = reinterpret_cast<float4 *>(stages);
     cluster_sync();
     if (threadIdx.x == 0) arrived.expect(RECEIVED_BYTES);
 #pragma unroll
