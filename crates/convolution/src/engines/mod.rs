@@ -6,6 +6,8 @@ pub mod elements;
 pub mod implicit_gemm;
 pub mod same;
 mod samples;
+#[cfg(test)]
+mod tests;
 mod tiles;
 mod transposes;
 

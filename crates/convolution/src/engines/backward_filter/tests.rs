@@ -4,8 +4,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use gpu::Buffer;
-use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
+use crate::engines::tests::GradientCase;
+use gpu::testing::buffers::{bytes_of, errors, filled, read, write};
 use gpu::testing::emulated;
 use gpu::testing::resources;
 
@@ -120,61 +120,11 @@ fn clusters_share_the_pixels_of_few_blocks() {
     assert_eq!(best(512, 512), [WHOLE]);
 }
 
-/// Tensors of small whole numbers.
-struct Case {
-    of: FilterGradient,
-    x: Buffer,
-    dy: Buffer,
-    dw: Buffer,
-    held: Vec<u8>,
-    /// The expected dw when adding to `held`, and when not.
-    added: Vec<u8>,
-    written: Vec<u8>,
-}
-
-impl Case {
-    const ALPHA: f32 = 0.5;
-    const BETA: f32 = 2.0;
-
-    fn new(of: FilterGradient, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
-        let x = values(of.images * of.c * of.x[0] * of.x[1]);
-        let dy = values(of.images * of.k * of.dy[0] * of.dy[1]);
-        let held = values(of.elements());
-        let compute = |beta: f32| {
-            let mut dw = held.clone();
-            let (x, dy) = (x.as_ptr().cast(), dy.as_ptr().cast());
-            let memory = GradientMemory { x, dy, dw: dw.as_mut_ptr().cast(), workspace: std::ptr::null_mut() };
-            // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-            unsafe { compute(&of, memory, Self::ALPHA, beta) };
-            dw
-        };
-        let (added, written) = (compute(Self::BETA), compute(0.0));
-        let (x, dy) = (between_nans(device, &x, stream), between_nans(device, &dy, stream));
-        let dw = device.allocate(held.len() + GUARD).unwrap();
-        Self { of, x, dy, dw, held, added, written }
-    }
-
-    /// Runs the kernel in poisoned memory and compares its result.
-    fn check(&self, kernel: &BackwardFilter, device: Device, stream: Stream) {
-        let Self { of, x, dy, dw, held, added, written } = self;
-        let workspace = device.allocate(kernel.workspace() + GUARD).unwrap();
-        let [x, dy] = [x, dy].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
-        let memory = GradientMemory { x, dy, dw: dw.data(), workspace: workspace.data() };
-        let guard = [0xff; GUARD];
-        for (beta, begin, expected) in [(Self::BETA, &held[..], added), (0.0, &vec![0xff; held.len()][..], written)] {
-            write(device, dw, &[begin, &guard[..]].concat(), stream);
-            write(device, &workspace, &vec![0xff; kernel.workspace() + GUARD], stream);
-            // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
-            assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
-            let found = read(device, dw, held.len() + GUARD, stream);
-            let wrong = expected.iter().zip(&found).position(|(expected, found)| expected != found);
-            let wrong = wrong.map(|byte| byte / of.element.bytes());
-            assert_eq!(wrong, None, "{of:?} in {:?}, {:?}, beta {beta}", kernel.parts, kernel.tiling);
-            let behind = read(device, &workspace, kernel.workspace() + GUARD, stream);
-            assert!(found.ends_with(&guard) && behind.ends_with(&guard), "written behind the end");
-        }
-    }
+/// Compares a kernel's results with those of loops.
+fn check(case: &GradientCase, kernel: &BackwardFilter, device: Device, stream: Stream) {
+    // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
+    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
+    case.check(device, stream, kernel.workspace(), (kernel.parts, kernel.tiling), run);
 }
 
 /// Every copy width, tiles that span rows and exceed images, partial channel tiles, both strides, several paddings, in
@@ -232,14 +182,14 @@ fn emulated_as_in_loops() {
     for (index, of) in small().step_by(3).enumerate() {
         // The shared memory of large GPUs, for three tiles, and of many smaller ones.
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
-        let case = Case::new(of, device, stream, &mut random);
+        let case = GradientCase::new(of, device, stream, &mut random);
         let tiling = Tiling::of(&of, WHOLE, shared).unwrap();
         let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
         // Shares as long as possible, and shares shorter than the tiles copied ahead.
         let tiles = tiling.tiles(&of);
         for count in [1, 3.min(tiles), tiles.min(8)] {
             let kernel = BackwardFilter::of_code(of, Parts::InWorkspace(count), tiling, code.clone()).unwrap();
-            case.check(&kernel, device, stream);
+            check(&case, &kernel, device, stream);
         }
     }
 }
@@ -282,7 +232,7 @@ fn emulated_in_clusters_as_in_loops() {
         let tiling = Tiling { summed_tiles: has_several.then_some(2), ..tiling };
         let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
         let kernel = BackwardFilter::of_code(of, parts, tiling, code).unwrap();
-        Case::new(of, device, stream, &mut random).check(&kernel, device, stream);
+        check(&GradientCase::new(of, device, stream, &mut random), &kernel, device, stream);
     }
     assert!(anew >= 2, "{anew}");
 }

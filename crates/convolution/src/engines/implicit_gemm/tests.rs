@@ -2,8 +2,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::engines::tests::CorrelationCase;
 use gpu::Buffer;
-use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
+use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read};
 use gpu::testing::emulated;
 use gpu::testing::on_gpu;
 use gpu::testing::resources;
@@ -86,58 +87,11 @@ fn others_are_not_for_us() {
     }
 }
 
-/// Tensors of small whole numbers.
-struct Case {
-    of: Correlation,
-    w: Buffer,
-    from: Buffer,
-    to: Buffer,
-    held: Vec<u8>,
-    /// The expected output when adding to `held`, and when not.
-    added: Vec<u8>,
-    written: Vec<u8>,
-}
-
-impl Case {
-    const ALPHA: f32 = 0.5;
-    const BETA: f32 = 2.0;
-
-    fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
-        let w = values(of.rows * of.depth * of.places());
-        let from = values(of.images * of.depth * of.from[0] * of.from[1]);
-        let held = values(of.images * of.rows * of.to[0] * of.to[1]);
-        let compute = |beta: f32| {
-            let mut to = held.clone();
-            let (w, from, to_data) = (w.as_ptr().cast(), from.as_ptr().cast(), to.as_mut_ptr().cast());
-            // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-            unsafe { compute(&of, CorrelationMemory { w, from, to: to_data }, Self::ALPHA, beta) };
-            to
-        };
-        let (added, written) = (compute(Self::BETA), compute(0.0));
-        let [w, from] = [w, from].map(|bytes| between_nans(device, &bytes, stream));
-        let to = device.allocate(held.len() + 2 * GUARD).unwrap();
-        Self { of, w, from, to, held, added, written }
-    }
-
-    /// Runs the kernel in poisoned memory and compares its result.
-    fn check(&self, kernel: &ImplicitGemm, device: Device, stream: Stream) {
-        let Self { of, w, from, to, held, added, written } = self;
-        let [w, from, data] = [w, from, to].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
-        let guard = [0xff; GUARD];
-        for (beta, begin, expected) in [(Self::BETA, held, added), (0.0, &vec![0xff; held.len()], written)] {
-            write(device, to, &[&guard[..], begin, &guard].concat(), stream);
-            let memory = CorrelationMemory { w, from, to: data };
-            // SAFETY: the buffers are as large as the tensors, with guards around them.
-            assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
-            let found = read(device, to, held.len() + 2 * GUARD, stream);
-            let inside = &found[GUARD..found.len() - GUARD];
-            let wrong = expected.iter().zip(inside).position(|(expected, found)| expected != found);
-            let wrong = wrong.map(|byte| byte / of.element.bytes());
-            assert_eq!(wrong, None, "{of:?}, {:?}, beta {beta}", kernel.tiling);
-            assert!(found.starts_with(&guard) && found.ends_with(&guard), "written beside it");
-        }
-    }
+/// Compares a kernel's results with those of loops.
+fn check(kernel: &ImplicitGemm, device: Device, stream: Stream, random: &mut SmallRng) {
+    // SAFETY: the buffers are as large as the tensors, with guards around them.
+    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
+    CorrelationCase::new(kernel.of, device, stream, random).check(device, stream, kernel.tiling, run);
 }
 
 /// Every copy width, tiles that span and exceed rows and images, partial channel tiles, both strides, several paddings,
@@ -177,7 +131,7 @@ fn emulated_as_in_loops() {
         let shared = if index % 2 == 0 || of.filter == 5 { SHARED } else { 99 << 10 };
         let tiling = Tiling::of(&of, shared, 1).unwrap();
         let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        Case::new(of, device, stream, &mut random).check(&ImplicitGemm { of, tiling, code }, device, stream);
+        check(&ImplicitGemm { of, tiling, code }, device, stream, &mut random);
     }
 }
 
@@ -251,7 +205,7 @@ fn on_a_gpu_as_on_the_host() {
     let mut random = SmallRng::seed_from_u64(23);
     for of in small() {
         let kernel = ImplicitGemm::new(device, of).expect("compiled");
-        Case::new(kernel.of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
+        check(&kernel, device, stream.raw(), &mut random);
     }
     let deep = convolution([1, 512, 64], [12, 12], 3, 1, 1);
     let exact = both_ways(deep).map(|of| Correlation { is_exact: true, ..of });

@@ -3,10 +3,8 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::{
-    ALIGNMENT, BLOCKS, COLUMNS, DEPTH, GROUP, LEAST_STAGES, MOST_COUNTED, MOST_STAGES, RESERVED, ROWS, THREADS,
-};
-use super::{Images, WARPGROUPS, access_of};
+use super::tile::{BLOCKS, DEPTH, MOST_STAGES, Tile};
+use super::{GROUP, Images, MOST_COUNTED, THREADS};
 use crate::engines::backward_filter::{FilterGradient, GradientMemory, MOST_SUMMED, compute};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
@@ -18,22 +16,17 @@ const MBARRIER: usize = 8;
 /// How a cluster works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
-    /// The warpgroups that share out its rows; the others share out its columns.
-    pub(super) row_warpgroups: usize,
+    pub(super) tile: Tile,
     /// The blocks that share out the pixels.
     pub(super) cluster: usize,
-    pub(super) stages: usize,
-    /// The elements of one copy.
-    pub(super) access: usize,
 }
 
 impl Tiling {
-    /// A tiling for so many multiprocessors, each with this many bytes of shared memory for a block, and for clusters of
-    /// at most so many blocks. `None` if there is too little memory, or one sum would be of too many pixels.
+    /// The tiling for a device with so many multiprocessors. A block may have `shared` bytes of shared memory, and a
+    /// cluster `most_blocks` blocks. `None` if there is too little memory, or one sum would be of too many pixels.
     pub(super) fn of(of: &FilterGradient, shared: usize, multiprocessors: usize, most_blocks: usize) -> Option<Self> {
-        let row_warpgroups = if of.k > ROWS { WARPGROUPS } else { 1 };
         let pixels = of.x[0] * of.x[1];
-        let whole = Self { row_warpgroups, cluster: 1, stages: LEAST_STAGES, access: access_of(pixels) };
+        let whole = Self { tile: Tile::of(of.k, pixels, MBARRIER, shared)?, cluster: 1 };
         let at_once = BLOCKS * multiprocessors;
         let stages = (of.images * pixels.div_ceil(GROUP)).div_ceil(DEPTH / GROUP);
         // As many blocks as run at once, each with some stages; more where a sum would be of too many pixels.
@@ -42,40 +35,23 @@ impl Tiling {
         let mut clusters = (0..).map(|power| 1 << power).take_while(|&blocks| blocks <= most_blocks.max(1));
         let cluster = clusters.clone().take_while(|&blocks| blocks <= wanted).last().unwrap_or(1);
         let cluster = clusters.find(|&blocks| blocks >= cluster.max(least))?;
-        let at_stages = |stages| Self { cluster, stages, ..whole };
-        let fits = |tiling: &Self, blocks: usize| blocks * (tiling.shared_bytes() + RESERVED) <= shared + RESERVED;
-        let of_blocks = |blocks| (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(|tiling| fits(tiling, blocks));
-        of_blocks(BLOCKS).or_else(|| of_blocks(1))
-    }
-
-    fn rows(&self) -> usize {
-        ROWS * self.row_warpgroups
-    }
-
-    fn columns(&self) -> usize {
-        COLUMNS * (WARPGROUPS / self.row_warpgroups)
+        Some(Self { cluster, ..whole })
     }
 
     /// The number of clusters.
     fn tiles(&self, of: &FilterGradient) -> usize {
-        of.k.div_ceil(self.rows()) * (of.c * of.filter[0] * of.filter[1]).div_ceil(self.columns())
+        let columns = of.c * of.filter[0] * of.filter[1];
+        of.k.div_ceil(self.tile.rows()) * columns.div_ceil(self.tile.columns())
     }
 
     /// The shared memory of a block in bytes.
-    pub(super) fn shared_bytes(&self) -> usize {
-        ALIGNMENT + self.stages * (self.rows() + self.columns()) * DEPTH * 2 + MBARRIER
+    fn shared_bytes(&self) -> usize {
+        self.tile.shared_bytes() + MBARRIER
     }
 
     fn options(&self, of: &FilterGradient) -> Vec<String> {
-        let values = [
-            ("FILTER", of.filter[0]),
-            ("ROW_WARPGROUPS", self.row_warpgroups),
-            ("CLUSTER", self.cluster),
-            ("STAGES", self.stages),
-            ("ACCESS", self.access),
-        ];
-        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
-        [of.element.option().to_owned()].into_iter().chain(values).collect()
+        let own = [format!("-DFILTER={}", of.filter[0]), format!("-DCLUSTER={}", self.cluster)];
+        [of.element.option().to_owned()].into_iter().chain(own).chain(self.tile.options()).collect()
     }
 }
 

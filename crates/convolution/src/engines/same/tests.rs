@@ -2,10 +2,12 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::gradient::{self, SameGradient};
+use super::tile::{BLOCKS, RESERVED};
 use super::*;
-use crate::engines::backward_filter::{self, FilterGradient, GradientMemory};
+use crate::engines::backward_filter::{FilterGradient, GradientMemory};
+use crate::engines::tests::{CorrelationCase, GradientCase};
 use gpu::Buffer;
-use gpu::testing::buffers::{GUARD, between_nans, filled, read, small_whole_numbers, write};
+use gpu::testing::buffers::filled;
 use gpu::testing::emulated;
 use gpu::testing::on_gpu;
 use gpu::testing::resources;
@@ -64,67 +66,19 @@ fn others_are_not_for_us() {
 #[test]
 fn blocks_fit_in_pairs_where_there_is_room() {
     for of in small() {
-        let tiling = Tiling::of(&of, SHARED).unwrap();
-        assert!(BLOCKS * (tiling.shared_bytes() + RESERVED) <= SHARED + RESERVED && tiling.stages > 1, "{tiling:?}");
+        let tile = tile(&of, SHARED).unwrap();
+        assert!(BLOCKS * (tile.shared_bytes() + RESERVED) <= SHARED + RESERVED && tile.stages > 1, "{tile:?}");
     }
     let of = small().next().unwrap();
-    assert!(Tiling::of(&of, 99 << 10).is_some_and(|tiling| tiling.shared_bytes() <= 99 << 10));
-    assert_eq!(Tiling::of(&of, 48 << 10), None);
+    assert!(tile(&of, 99 << 10).is_some_and(|tile| tile.shared_bytes() <= 99 << 10));
+    assert_eq!(tile(&of, 48 << 10), None);
 }
 
-/// Tensors of small whole numbers, whose sums are exact.
-struct Case {
-    of: Correlation,
-    w: Buffer,
-    from: Buffer,
-    to: Buffer,
-    held: Vec<u8>,
-    /// The expected output when adding to `held`, and when not.
-    added: Vec<u8>,
-    written: Vec<u8>,
-}
-
-impl Case {
-    const ALPHA: f32 = 0.5;
-    const BETA: f32 = 2.0;
-
-    fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
-        let pixels = of.images * of.from[0] * of.from[1];
-        let (w, from, held) =
-            (values(of.rows * of.depth * of.filter * of.filter), values(of.depth * pixels), values(of.rows * pixels));
-        let expected = |beta: f32| {
-            let mut to = held.clone();
-            let memory =
-                CorrelationMemory { w: w.as_ptr().cast(), from: from.as_ptr().cast(), to: to.as_mut_ptr().cast() };
-            // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-            unsafe { compute(&of, memory, Self::ALPHA, beta) };
-            to
-        };
-        let (added, written) = (expected(Self::BETA), expected(0.0));
-        let [w, from] = [w, from].map(|bytes| between_nans(device, &bytes, stream));
-        let to = device.allocate(held.len() + 2 * GUARD).unwrap();
-        Self { of, w, from, to, held, added, written }
-    }
-
-    /// Runs the kernel in poisoned memory and compares its result.
-    fn check(&self, kernel: &SameConvolution, device: Device, stream: Stream) {
-        let Self { of, w, from, to, held, added, written } = self;
-        let [w, from, data] = [w, from, to].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
-        let guard = [0xff; GUARD];
-        for (beta, begin, expected) in [(Self::BETA, held, added), (0.0, &vec![0xff; held.len()], written)] {
-            write(device, to, &[&guard[..], begin, &guard].concat(), stream);
-            let memory = CorrelationMemory { w, from, to: data };
-            // SAFETY: the buffers are as large as the tensors, with guards around them.
-            assert!(unsafe { kernel.run(stream, memory, Self::ALPHA, beta) });
-            let found = read(device, to, held.len() + 2 * GUARD, stream);
-            let inside = &found[GUARD..found.len() - GUARD];
-            let wrong = expected.iter().zip(inside).position(|(expected, found)| expected != found);
-            let wrong = wrong.map(|byte| byte / of.element.bytes());
-            assert_eq!(wrong, None, "{of:?}, {:?}, beta {beta}", kernel.tiling);
-            assert!(found.starts_with(&guard) && found.ends_with(&guard), "written beside it");
-        }
-    }
+/// Compares a kernel's results with those of loops.
+fn check(kernel: &SameConvolution, device: Device, stream: Stream, random: &mut SmallRng) {
+    // SAFETY: the buffers are as large as the tensors, with guards around them.
+    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
+    CorrelationCase::new(kernel.of, device, stream, random).check(device, stream, kernel.tile, run);
 }
 
 /// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops. Runs in child processes
@@ -137,10 +91,10 @@ fn emulated_as_in_loops() {
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(31);
     for of in small() {
-        let tiling = Tiling::of(&of, SHARED).unwrap();
-        let Some(function) = emulated::compiled(compiled(device, &of, &tiling)) else { return };
+        let tile = tile(&of, SHARED).unwrap();
+        let Some(function) = emulated::compiled(compiled(device, &of, &tile)) else { return };
         let code = Arc::new(Some(function));
-        Case::new(of, device, stream, &mut random).check(&SameConvolution { of, tiling, code }, device, stream);
+        check(&SameConvolution { of, tile, code }, device, stream, &mut random);
     }
 }
 
@@ -148,10 +102,10 @@ fn emulated_as_in_loops() {
 fn compiles_for_hopper_without_spills() {
     let Some(nvrtc) = resources::nvrtc() else { return };
     for of in small() {
-        let tiling = Tiling::of(&of, SHARED).unwrap();
-        let compiled = resources::compile(nvrtc, &source(&of, &tiling), 90);
+        let tile = tile(&of, SHARED).unwrap();
+        let compiled = resources::compile(nvrtc, &source(&of, &tile), 90);
         let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-        assert_eq!(spills, 0, "{of:?}, {tiling:?}");
+        assert_eq!(spills, 0, "{of:?}, {tile:?}");
     }
 }
 
@@ -166,7 +120,7 @@ fn on_a_gpu_as_on_the_host() {
     let mut random = SmallRng::seed_from_u64(32);
     for of in small() {
         let kernel = SameConvolution::new(device, of).expect("compiled");
-        Case::new(of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
+        check(&kernel, device, stream.raw(), &mut random);
     }
 }
 
@@ -200,7 +154,7 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         // SAFETY: as large as the tensors.
         let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
         let rate = |time: f64| 2.0 * (counts[0] * pixels) as f64 / time / 1e9;
-        println!("{of:?}, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
+        println!("{of:?}, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tile, rate(time));
         if of.is_gradient {
             continue;
         }
@@ -251,35 +205,9 @@ fn clusters_share_out_the_pixels() {
 }
 
 fn check_gradient(kernel: &SameGradient, device: Device, stream: Stream, random: &mut SmallRng) {
-    let of = kernel.of;
-    let mut values = |count: usize| small_whole_numbers(of.element, count, random);
-    let pixels = of.images * of.x[0] * of.x[1];
-    let (x, dy, held) =
-        (values(of.c * pixels), values(of.k * pixels), values(of.k * of.c * of.filter[0] * of.filter[1]));
-    let on_device = [&x, &dy].map(|bytes| between_nans(device, bytes, stream));
-    let to = device.allocate(held.len() + 2 * GUARD).unwrap();
-    let [of_x, of_dy, dw] = [&on_device[0], &on_device[1], &to].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
-    let guard = [0xff; GUARD];
-    let workspace = std::ptr::null_mut();
-    for (beta, begin) in [(2.0, held.clone()), (0.0, vec![0xff; held.len()])] {
-        let mut expected = held.clone();
-        let memory = GradientMemory {
-            x: x.as_ptr().cast(),
-            dy: dy.as_ptr().cast(),
-            dw: expected.as_mut_ptr().cast(),
-            workspace,
-        };
-        // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-        unsafe { backward_filter::compute(&of, memory, 0.5, beta) };
-        write(device, &to, &[&guard[..], &begin, &guard].concat(), stream);
-        // SAFETY: the buffers are as large as the tensors, with guards around them.
-        assert!(unsafe { kernel.run(stream, GradientMemory { x: of_x, dy: of_dy, dw, workspace }, 0.5, beta) });
-        let found = read(device, &to, held.len() + 2 * GUARD, stream);
-        let inside = &found[GUARD..found.len() - GUARD];
-        let wrong = expected.iter().zip(inside).position(|(expected, found)| expected != found);
-        assert_eq!(wrong.map(|byte| byte / 2), None, "{of:?}, {:?}, beta {beta}", kernel.tiling);
-        assert!(found.starts_with(&guard) && found.ends_with(&guard), "written beside it");
-    }
+    // SAFETY: the buffers are as large as the tensors, with guards around them.
+    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
+    GradientCase::new(kernel.of, device, stream, random).check(device, stream, 0, kernel.tiling, run);
 }
 
 #[test]

@@ -17,16 +17,16 @@ fn as_on_the_host() {
         gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
     for of in small().chain(larger.into_iter().flat_map(in_all_types)) {
-        let case = Case::new(of, device, stream.raw(), &mut random);
+        let case = GradientCase::new(of, device, stream.raw(), &mut random);
         let best = BackwardFilter::best_parts(device, &of, usize::MAX)[0];
         for parts in [WHOLE, best] {
-            case.check(&BackwardFilter::new(device, of, parts).expect("compiled"), device, stream.raw());
+            check(&case, &BackwardFilter::new(device, of, parts).expect("compiled"), device, stream.raw());
         }
     }
     for (of, parts) in in_clusters() {
         if BackwardFilter::tiling(device, &of, parts).is_some() {
             let kernel = BackwardFilter::new(device, of, parts).expect("compiled");
-            Case::new(of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
+            check(&GradientCase::new(of, device, stream.raw(), &mut random), &kernel, device, stream.raw());
         }
     }
 }

@@ -1,0 +1,67 @@
+//! The tile of a block: its rows and columns, and the stages in its shared memory.
+
+/// The warpgroups of a block, as in `kernels/convolution/same.cu`.
+const WARPGROUPS: usize = 2;
+/// Rows and columns of a warpgroup's product.
+const ROWS: usize = 64;
+const COLUMNS: usize = 128;
+/// The depth of a stage: filters and neighbours of a pixel; of a filter's gradient, pixels.
+pub const DEPTH: usize = 64;
+/// The bytes of an element.
+const ELEMENT: usize = 2;
+/// The blocks that share a multiprocessor if it has room for them.
+pub const BLOCKS: usize = 2;
+/// The bytes of shared memory that each block takes in addition to its own.
+pub const RESERVED: usize = 1 << 10;
+/// What a block loses to begin its memory at a multiple of this.
+const ALIGNMENT: usize = 1 << 10;
+/// The most and the fewest stages: one in use, the others in flight.
+pub const MOST_STAGES: usize = 4;
+const LEAST_STAGES: usize = 2;
+/// Numbers of elements that one copy may take. An image is a multiple of it.
+const ACCESSES: [usize; 4] = [8, 4, 2, 1];
+
+/// A tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// The warpgroups that share out its rows; the others share out its columns.
+    row_warpgroups: usize,
+    pub stages: usize,
+    /// The elements of one copy of images.
+    access: usize,
+}
+
+impl Tile {
+    /// The tile for a product of `rows` rows over images of `pixels` pixels. A block may have `shared` bytes of shared
+    /// memory, and needs `others` of them for other things. `None` if there are too few.
+    pub fn of(rows: usize, pixels: usize, others: usize, shared: usize) -> Option<Self> {
+        let row_warpgroups = if rows > ROWS { WARPGROUPS } else { 1 };
+        let access = ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access))?;
+        let at_stages = |stages| Self { row_warpgroups, stages, access };
+        let bytes = |tile: &Self| tile.shared_bytes() + others + RESERVED;
+        let of_blocks = |blocks| {
+            let fits = |tile: &Self| blocks * bytes(tile) <= shared + RESERVED;
+            (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(fits)
+        };
+        of_blocks(BLOCKS).or_else(|| of_blocks(1))
+    }
+
+    pub fn rows(&self) -> usize {
+        ROWS * self.row_warpgroups
+    }
+
+    pub fn columns(&self) -> usize {
+        COLUMNS * (WARPGROUPS / self.row_warpgroups)
+    }
+
+    /// The bytes of its stages, and of what comes before them.
+    pub fn shared_bytes(&self) -> usize {
+        ALIGNMENT + self.stages * (self.rows() + self.columns()) * DEPTH * ELEMENT
+    }
+
+    /// The compiler's options for it.
+    pub fn options(&self) -> impl Iterator<Item = String> {
+        let values = [("ROW_WARPGROUPS", self.row_warpgroups), ("STAGES", self.stages), ("ACCESS", self.access)];
+        values.into_iter().map(|(name, value)| format!("-D{name}={value}"))
+    }
+}
