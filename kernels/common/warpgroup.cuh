@@ -38,8 +38,8 @@ __device__ __forceinline__ int piece_of(int line, int piece) {
 
 typedef unsigned long long Factor;
 
-// Bits 0 to 13: the address; 16 to 29: what lies between 64 rows and the next, ACROSS; 32 to 45: between 8 lines and
-// the next; all in pieces. Bits 62 and 63: how lines are mixed, 1 for the whole of 128 bytes.
+// A factor's bits, in pieces: 0 to 13 are its address; 16 to 29 the distance from 64 rows to the next 64, ACROSS; 32 to
+// 45 the distance from 8 lines to the next 8. Bits 62 and 63 say how lines are mixed: 1 stands for all 128 bytes.
 template <Way> __device__ __forceinline__ Factor factor_at(const void *place, int apart) {
     const unsigned address = __cvta_generic_to_shared(place);
     return 1ull << 62 | Factor(8 * LINE_BYTES / PIECE_BYTES) << 32 | Factor(apart / PIECE_BYTES) << 16 |

@@ -144,7 +144,7 @@ impl Engine {
         Result::clone(&loaded)
     }
 
-    /// Returns true if [`Self::load`] only finds what it has loaded before, or why it could not.
+    /// Returns true if [`Self::load`] has been called for these kernels before. It loads nothing a second time.
     pub fn is_loaded(device: Device, pass: Pass, element: Element) -> bool {
         ENGINES.find(device, &(pass, element)).is_some()
     }

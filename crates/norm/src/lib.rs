@@ -13,7 +13,7 @@
 //! | [`ahead`] | timing both ahead of time |
 //! | [`record`] | the tuning database |
 //! | `report` | the report's lines |
-//! | [`subject`] | what is timed: a pass over a tensor |
+//! | [`subject`] | a pass over a tensor, which is what is timed |
 //! | `fitted` | our kernels for a pass, with the shape of its launches |
 //! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
 //! | [`kernels`] | compiling, loading and launching the kernels |

@@ -63,7 +63,7 @@ enum Course {
 pub enum Run {
     Cudnn,
     Ours(Arc<Fitted>),
-    /// A candidate between time marks, by its number: cuDNN, or these kernels of ours.
+    /// The candidate of this number, between time marks. The kernels are ours, for [`OURS`].
     Timed(usize, Arc<Fitted>),
 }
 

@@ -1,4 +1,4 @@
-//! What is timed, and kept in the database: a pass over a tensor.
+//! A pass over a tensor. The library times it, and the database keeps the times.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl Normalization {
         format!("{pass} {mode} {element} images={images} channels={channels} plane={plane}")
     }
 
-    /// Reads the text of [`Self::spec`]. `Err` names what is wrong.
+    /// Reads a text of [`Self::spec`]. `Err` says what was expected.
     pub fn from_spec(text: &str) -> Result<Self, String> {
         let expected = || format!("{text:?} is no `forward spatial half images=128 channels=64 plane=3136`");
         let words: Vec<_> = text.split(' ').collect();
