@@ -5,7 +5,7 @@
 // | word | meaning |
 // | --- | --- |
 // | `KERNEL(name, Parameters) { … parameters.x … }` | a kernel, which the host finds by that name. Its one parameter is the struct `Parameters`, passed by value. Before it, the source defines THREADS, the most threads of a block; or, if the warps of a block do different work, KINDS_OF_WARPS and BLOCK_THREADS, the exact number of threads. It may define MULTIPROCESSOR_BLOCKS, the blocks for which a multiprocessor must have registers: otherwise the compiler spills registers to make room for more blocks |
-// | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 128 bytes on a GPU, to 16 on the CPU. Every use in a kernel names the same memory: parts of it are offsets |
+// | `SHARED(Type, name);` | the block's dynamic shared memory, as a `Type *` aligned to 128 bytes, or to SHARED_ALIGNMENT, up to 1024, if the source defines it. Every use in a kernel names the same memory: parts of it are offsets |
 // | `STATIC_SHARED(Type, name);`, `STATIC_SHARED(Type, name, [4][5]);` | a variable, or an array, in the block's static shared memory. Not initialised |
 // | `threadIdx`, `blockIdx`, `blockDim`, `gridDim` | as in CUDA |
 // | `LANE`, `WARP` | the thread's place in its warp, and the warp's in the block; for blocks with one dimension |
@@ -54,7 +54,10 @@
 #define KERNEL(name, Parameters)                                                                                       \
     extern "C" __global__ void LAUNCH_BOUNDS name(const __grid_constant__ Parameters parameters)
 
-extern __shared__ __align__(128) uint4 dynamic_shared_memory[];
+#ifndef SHARED_ALIGNMENT
+#define SHARED_ALIGNMENT 128
+#endif
+extern __shared__ __align__(SHARED_ALIGNMENT) uint4 dynamic_shared_memory[];
 #define SHARED(Type, name) Type *const name = reinterpret_cast<Type *>(shared_in_register(dynamic_shared_memory))
 #define STATIC_SHARED(Type, name, ...) __shared__ Type name __VA_ARGS__
 

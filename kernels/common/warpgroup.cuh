@@ -9,7 +9,8 @@
 //
 // | word | meaning |
 // | --- | --- |
-// | `factor_at<way>(place, apart)` | a factor that begins with the first line at `place`; of a factor ALONG its depth, the first piece of a product may be any even piece |
+// | `factor_at<way>(place, apart)` | a factor that begins with the first line at `place`; of a factor ALONG its depth, the first piece of a product may be any even piece of any line |
+// | `later(factor, bytes)` | the factor that begins so many bytes behind |
 // | `WarpgroupSums` | 64 rows by 128 columns. Warp w and lane l of the warpgroup have row 16 w + l / 4 + 8 i and column 8 j + l % 4 * 2 + k as `of[4 j + 2 i + k]` |
 // | `sums.begin()` | comes before the first product, and before a product behind a change to `of` |
 // | `sums.add<a's way, b's way>(a, b)` | begins to add a product of depth 16: of 64 rows of A and 128 columns of B |
@@ -37,6 +38,12 @@ __device__ __forceinline__ int piece_of(int line, int piece) {
 #else
 
 typedef unsigned long long Factor;
+
+__device__ __forceinline__ Factor later(Factor factor, int bytes) {
+    // The address is in the lower half, which does not overflow.
+    const unsigned low = unsigned(factor) + bytes / PIECE_BYTES;
+    return factor & 0xffffffff00000000 | low;
+}
 
 // A factor's bits, in pieces: 0 to 13 are its address; 16 to 29 the distance from 64 rows to the next 64, ACROSS; 32 to
 // 45 the distance from 8 lines to the next 8. Bits 62 and 63 say how lines are mixed: 1 stands for all 128 bytes.

@@ -12,15 +12,20 @@
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two
 // warpgroups share out the pixels; STAGES; and ACCESS. The channels d and, of a gradient, m are multiples of 8. Grid: a
-// block for each tile. Dynamic shared memory: 1024 bytes, and STAGES of `Stage`.
+// block for each tile. Dynamic shared memory: STAGES of `Stage`, or results if they are larger.
 
 #define THREADS 256
+#define SHARED_ALIGNMENT 1024
 #define MULTIPROCESSOR_BLOCKS 2
-#include "convolution/groups.cuh"
+#include "convolution/neighbours.cuh"
+#if ACCESS < 4
+#include "convolution/aligned_results.cuh"
+#else
+#include "convolution/group_results.cuh"
+#endif
 #include "convolution/stages.cuh"
 
-constexpr int COLUMN_WARPGROUPS = THREADS / WARPGROUP / ROW_WARPGROUPS;
-constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * COLUMN_WARPGROUPS, GROUP_TILE = COLUMN_TILE / GROUP;
+constexpr int GROUP_TILE = COLUMN_TILE / GROUP;
 // The depth of a stage, and its lines: of filters, and of 64 pixels each.
 constexpr int DEPTH = 64;
 constexpr int W_BYTES = ROW_TILE * DEPTH * int(sizeof(Element)), X_BYTES = COLUMN_TILE * DEPTH * int(sizeof(Element));
@@ -74,10 +79,14 @@ __device__ __forceinline__ void copy_filters(const SameConvolution &of, int row,
     }
 #else
     // A line has 64 of the depth of a row.
-    for (int i = threadIdx.x; i < ROW_TILE * DEPTH / 8; i += THREADS) {
-        const int piece = i % (DEPTH / 8), line = i / (DEPTH / 8), m = row + line, at = first + piece * 8;
-        const bool is_there = m < of.rows && at < depth;
-        copy_async<16>(to + piece_of(line, piece), of.w + (is_there ? (long long)m * depth + at : 0), is_there);
+    constexpr int PIECES = DEPTH / 8, LINES = THREADS / PIECES;
+    const int piece = threadIdx.x % PIECES, line = threadIdx.x / PIECES, at = first + piece * 8;
+    const Element *from = of.w + (long long)(row + line) * depth + at;
+#pragma unroll
+    for (int i = 0; i < ROW_TILE; i += LINES) {
+        const bool is_there = row + line + i < of.rows && at < depth;
+        copy_async<16>(to + piece_of(line, piece) + i * LINE_BYTES, is_there ? from : of.w, is_there);
+        from += LINES * depth;
     }
 #endif
 }
@@ -85,12 +94,23 @@ __device__ __forceinline__ void copy_filters(const SameConvolution &of, int row,
 // Likewise for neighbours of a group's pixels.
 __device__ __forceinline__ void copy_images(const SameConvolution &of, const Group &group, const Neighbours &neighbours,
                                             int first, unsigned char *to) {
-    const int column = threadIdx.x % GROUP_TILE;
+    constexpr int LINES = THREADS / GROUP_TILE;
+    const int column = threadIdx.x % GROUP_TILE, line = threadIdx.x / GROUP_TILE;
+    unsigned char *const its = to + column / 8 * APART + piece_of(line, column % 8);
+#if FILTER == 1
+    // At the only place of such a filter, pixels are their own neighbours.
+    const long long elements = of.images.elements(of.channels);
+    long long at = group.place(of.images, of.channels, first + line);
+#endif
 #pragma unroll
-    for (int i = 0; i < DEPTH * GROUP_TILE / THREADS; i++) {
-        const int line = threadIdx.x / GROUP_TILE + i * (THREADS / GROUP_TILE);
-        copy_neighbours(to + column / 8 * APART + piece_of(line, column % 8), of.in, of.images, of.channels, group,
-                        neighbours, first + line);
+    for (int i = 0; i < DEPTH; i += LINES) {
+        static_assert(LINES % 8 == 0, "lines are mixed alike");
+#if FILTER == 1
+        copy_group(its + i * LINE_BYTES, of.in, elements, at, first + line + i < of.channels ? group.count : 0);
+        at += LINES * of.images.pixels();
+#else
+        copy_neighbours(its + i * LINE_BYTES, of.in, of.images, of.channels, group, neighbours, first + line + i);
+#endif
     }
 }
 
@@ -98,87 +118,19 @@ __device__ __forceinline__ void copy_images(const SameConvolution &of, const Gro
 __device__ __forceinline__ void add_stage(const Stage &stage, WarpgroupSums &sums) {
     const int warpgroup = threadIdx.x / WARPGROUP;
     const int rows = warpgroup % ROW_WARPGROUPS, columns = warpgroup / ROW_WARPGROUPS;
-    const unsigned char *const w = stage.w + rows * APART, *const x = stage.x + columns * 2 * APART;
+    const Factor w = factor_at<W_WAY>(stage.w + rows * APART, APART);
+    const Factor x = factor_at<ACROSS>(stage.x + columns * 2 * APART, APART);
     sums.begin();
 #pragma unroll
     for (int d = 0; d < DEPTH; d += DEPTH_OF_PRODUCT) {
         const int along = d * int(sizeof(Element)), across = d * LINE_BYTES;
-        sums.add<W_WAY, ACROSS>(factor_at<W_WAY>(w + (W_WAY == ALONG ? along : across), APART),
-                                factor_at<ACROSS>(x + across, APART));
+        sums.add<W_WAY, ACROSS>(later(w, W_WAY == ALONG ? along : across), later(x, across));
     }
     sums.end_group();
 }
 
-// Writes a row's pixels of a group.
-__device__ __forceinline__ void write_group(const SameConvolution &of, const Group &group, int row,
-                                            const Pixels &pixels) {
-    struct alignas(ACCESS * sizeof(Element)) Part { Element each[ACCESS]; };
-    if (row >= of.rows) return;
-    Element *const to = of.out + group.place(of.images, of.rows, row);
-#pragma unroll
-    for (int part = 0; part < GROUP; part += ACCESS) {
-        if (part >= group.count) break;
-        Part values;
-#pragma unroll
-        for (int i = 0; i < ACCESS; i++) values.each[i] = pixels.each[part + i];
-        *reinterpret_cast<Part *>(to + part) = values;
-    }
-}
-
-// Lane l of four has a pair of pixels, number l, of each of four groups. Afterwards it has all pairs of group l.
-__device__ __forceinline__ void exchange_pairs(unsigned (&pairs)[4]) {
-#pragma unroll
-    for (int bit = 1; bit <= 2; bit *= 2) {
-        const bool is_upper = LANE & bit;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if (i & bit) continue;
-            unsigned &lower = pairs[i], &upper = pairs[i | bit];
-            const unsigned received = warp_shuffle(is_upper ? lower : upper, int(LANE) ^ bit);
-            (is_upper ? lower : upper) = received;
-        }
-    }
-}
-
-// Writes a warpgroup's sums: 64 rows and 16 groups.
-__device__ __forceinline__ void write_sums(const SameConvolution &of, int first_row, int first_group,
-                                           const float (&sums)[64]) {
-    const int row = first_row + int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4, lane = LANE % 4;
-#pragma unroll
-    for (int j = 0; j < 16; j += 4) {
-        if (of.beta == 0) {
-            const Group group(of.images, first_group + j + lane);
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                Pixels pixels;
-#pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float *const pair = sums + 4 * (j + k) + 2 * i;
-                    pixels.words[k] = to_element(of.alpha * pair[0]).bits |
-                                     unsigned(to_element(of.alpha * pair[1]).bits) << 16;
-                }
-                exchange_pairs(pixels.words);
-                write_group(of, group, row + 8 * i, pixels);
-            }
-        } else {
-            // Sums onto what is there are rare.
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const Group group(of.images, first_group + j + k);
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int m = row + i / 2 * 8, pixel = lane * 2 + i % 2;
-                    if (m >= of.rows || pixel >= group.count) continue;
-                    Element &to = of.out[group.place(of.images, of.rows, m) + pixel];
-                    to = to_element(of.alpha * sums[4 * (j + k) + i] + of.beta * to_float(to));
-                }
-            }
-        }
-    }
-}
-
 KERNEL(same, SameConvolution) {
-    SHARED(unsigned char, memory);
+    SHARED(Stage, stages);
     const SameConvolution &of = parameters;
     // Blocks with the same pixels are neighbours, so they run together.
     const int row_tiles = tiles_of(of.rows, ROW_TILE), row = int(blockIdx.x) % row_tiles * ROW_TILE;
@@ -190,8 +142,14 @@ KERNEL(same, SameConvolution) {
         copy_images(of, group, neighbours, which * DEPTH, stage.x);
     };
     WarpgroupSums sums;
-    add_stages(stages_in<Stage>(memory), 0, tiles_of(of.channels * PLACES, DEPTH), sums, copy,
+    add_stages(stages, 0, tiles_of(of.channels * PLACES, DEPTH), sums, copy,
                [&](const Stage &stage) { add_stage(stage, sums); });
     const int warpgroup = int(threadIdx.x) / WARPGROUP;
-    write_sums(of, row + warpgroup % ROW_WARPGROUPS * 64, first_group + warpgroup / ROW_WARPGROUPS * 16, sums.of);
+    const Results results = {of.out, of.images, of.rows, of.alpha, of.beta};
+    const int rows = warpgroup % ROW_WARPGROUPS * 64, columns = warpgroup / ROW_WARPGROUPS * 128;
+#if ACCESS < 4
+    write_tile(results, Grouped(of.images), row, first_group * GROUP, rows, columns, sums.of, stages);
+#else
+    write_groups(results, row, first_group * GROUP, rows, columns, sums.of);
+#endif
 }

@@ -10,12 +10,13 @@
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the
 // columns; CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory:
-// 1024 bytes, STAGES of `Stage`, and an Mbarrier.
+// STAGES of `Stage`, and an Mbarrier.
 
 #define THREADS 256
+#define SHARED_ALIGNMENT 1024
 #define MULTIPROCESSOR_BLOCKS 2
 #include "common/cluster.cuh"
-#include "convolution/groups.cuh"
+#include "convolution/neighbours.cuh"
 #include "convolution/stages.cuh"
 
 constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * (THREADS / WARPGROUP / ROW_WARPGROUPS);
@@ -91,8 +92,7 @@ __device__ __forceinline__ void write_quad(const SameGradient &of, int row, int 
 }
 
 KERNEL(same_gradient, SameGradient) {
-    SHARED(unsigned char, memory);
-    Stage *const stages = stages_in<Stage>(memory);
+    SHARED(Stage, stages);
     const SameGradient &of = parameters;
     const int rank = int(blockIdx.x) % CLUSTER, tile = int(blockIdx.x) / CLUSTER;
     // Clusters with the same rows of dy are neighbours, so they run together.

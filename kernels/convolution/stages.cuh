@@ -5,12 +5,6 @@
 #include "common/async_copy.cuh"
 #include "common/warpgroup.cuh"
 
-// The first stage in dynamic shared memory, which has 1024 bytes more than stages need: lines are mixed by their
-// addresses.
-template <typename Stage> __device__ __forceinline__ Stage *stages_in(unsigned char *memory) {
-    return reinterpret_cast<Stage *>((reinterpret_cast<size_t>(memory) + 1023) / 1024 * 1024);
-}
-
 // Adds the products of the stages from `begin` up to `end`. copy(which, stage) begins to copy one, and add(stage)
 // begins to add its products to the sums. All threads of the block come here.
 template <typename Stage, typename Copy, typename Add>

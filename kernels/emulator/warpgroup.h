@@ -25,6 +25,8 @@ template <Way WAY> inline Factor factor_at(const void *place, int apart) {
     return {static_cast<const unsigned char *>(place), apart};
 }
 
+inline Factor later(const Factor &factor, int bytes) { return {factor.place + bytes, factor.apart}; }
+
 inline void show_copies() {}
 
 struct WarpgroupSums {

@@ -4,17 +4,18 @@ pub mod backward_filter;
 mod element_kernels;
 pub mod elements;
 pub mod implicit_gemm;
-pub mod same;
 mod samples;
 #[cfg(test)]
 mod tests;
 mod tiles;
 mod transposes;
+pub mod warpgroups;
 
 pub use backward_filter::{BackwardFilter, FilterGradient, GradientMemory, Parts};
 pub use implicit_gemm::{Correlation, CorrelationMemory, ImplicitGemm};
 pub use samples::{Move, Samples};
 pub use transposes::{Destination, Transposes, Transposition};
+pub use warpgroups::{FewChannels, SameConvolution, SameGradient, ShiftedConvolution};
 
 use cudnn_abi::*;
 use parking_lot::Mutex;

@@ -1,6 +1,7 @@
 //! What the tests of several engines share: tensors of small whole numbers, whose sums are exact. The loops' results for
 //! them are compared with a kernel's.
 
+use std::ffi::c_void;
 use std::fmt::Debug;
 
 use rand::rngs::SmallRng;
@@ -90,11 +91,48 @@ impl CorrelationCase {
         how: impl Debug,
         run: impl Fn(CorrelationMemory, f32, f32) -> bool,
     ) {
+        self.check_with_workspace(device, stream, 0, how, |memory, _, alpha, beta| run(memory, alpha, beta));
+    }
+
+    /// As [`Self::check`], with a poisoned workspace of so many bytes.
+    pub fn check_with_workspace(
+        &self,
+        device: Device,
+        stream: Stream,
+        workspace_bytes: usize,
+        how: impl Debug,
+        run: impl Fn(CorrelationMemory, *mut c_void, f32, f32) -> bool,
+    ) {
+        let workspace = Workspace::new(device, workspace_bytes);
         let [w, from] = [&self.w, &self.from].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
         let what = format!("{:?}, {how:?}", self.of);
         self.results.check(&self.to, self.of.element, device, stream, &what, |to, beta| {
-            assert!(run(CorrelationMemory { w, from, to: to.cast() }, ALPHA, beta));
+            workspace.poison(device, stream);
+            assert!(run(CorrelationMemory { w, from, to: to.cast() }, workspace.memory.data(), ALPHA, beta));
+            workspace.check(device, stream, &what);
         });
+    }
+}
+
+/// A workspace with a guard behind it.
+struct Workspace {
+    memory: Buffer,
+    bytes: usize,
+}
+
+impl Workspace {
+    fn new(device: Device, bytes: usize) -> Self {
+        Self { memory: device.allocate(bytes + GUARD).unwrap(), bytes }
+    }
+
+    fn poison(&self, device: Device, stream: Stream) {
+        write(device, &self.memory, &vec![0xff; self.bytes + GUARD], stream);
+    }
+
+    /// Checks that nothing was written behind it.
+    fn check(&self, device: Device, stream: Stream, what: &str) {
+        let behind = read(device, &self.memory, self.bytes + GUARD, stream);
+        assert!(behind.ends_with(&[0xff; GUARD]), "{what}: written behind the workspace");
     }
 }
 
@@ -133,14 +171,13 @@ impl GradientCase {
         how: impl Debug,
         run: impl Fn(GradientMemory, f32, f32) -> bool,
     ) {
-        let workspace = device.allocate(workspace_bytes + GUARD).unwrap();
+        let workspace = Workspace::new(device, workspace_bytes);
         let [x, dy] = [&self.x, &self.dy].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
         let what = format!("{:?}, {how:?}", self.of);
         self.results.check(&self.dw, self.of.element, device, stream, &what, |dw, beta| {
-            write(device, &workspace, &vec![0xff; workspace_bytes + GUARD], stream);
-            assert!(run(GradientMemory { x, dy, dw: dw.cast(), workspace: workspace.data() }, ALPHA, beta));
-            let behind = read(device, &workspace, workspace_bytes + GUARD, stream);
-            assert!(behind.ends_with(&[0xff; GUARD]), "{what}: written behind the workspace");
+            workspace.poison(device, stream);
+            assert!(run(GradientMemory { x, dy, dw: dw.cast(), workspace: workspace.memory.data() }, ALPHA, beta));
+            workspace.check(device, stream, &what);
         });
     }
 }

@@ -1,33 +1,20 @@
-//! Convolutions whose results have the size of their input, and their gradients, on the tensor cores of warpgroups, by our
-//! own kernels. They read NCHW directly, whatever the alignment of an image's rows, and need no workspace. cuDNN's engines
-//! first convert both tensors.
-
-mod gradient;
-#[cfg(test)]
-mod tests;
-mod tile;
-
-pub use gradient::SameGradient;
+//! Convolutions whose results have the size of their input, and their input gradients. They need no workspace.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use super::tile::Tile;
+use super::{GROUP, Images, MOST_COUNTED, THREADS, is_same};
 use crate::engines::implicit_gemm::{Correlation, CorrelationMemory, compute};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
-use gpu::{Device, Element, Stream};
-use tile::Tile;
+use gpu::{Device, Stream};
 
-/// Threads of a block, as in `kernels/convolution/same.cu`.
-const THREADS: usize = 256;
-/// The pixels of a group.
-const GROUP: usize = 8;
-/// The most blocks of a launch.
-const MOST_COUNTED: usize = 1 << 30;
-
-/// The tile of a block for a correlation. `None` if a block has too few bytes of shared memory.
-fn tile(of: &Correlation, shared: usize) -> Option<Tile> {
-    Tile::of(of.rows, of.from[0] * of.from[1], 0, shared)
+/// The tile of a block for a correlation. `None` if a block has too few bytes of shared memory,
+/// or images are too small.
+pub(super) fn tile(of: &Correlation, shared: usize) -> Option<Tile> {
+    let pixels = of.from[0] * of.from[1];
+    Tile::of(of.rows, pixels, 0, shared).filter(|tile| tile.has_results_of(pixels))
 }
 
 /// The number of blocks.
@@ -47,24 +34,10 @@ static KNOWN: Loaded<Vec<String>, Option<Function>> = Loaded::kept();
 
 /// A convolution whose result has the size of its input, or an input gradient, on one device.
 pub struct SameConvolution {
-    of: Correlation,
-    tile: Tile,
+    pub(super) of: Correlation,
+    pub(super) tile: Tile,
     /// `None`: the host runs loops.
-    code: Arc<Option<Function>>,
-}
-
-/// Twin of `Images` in `kernels/convolution/groups.cuh`.
-#[repr(C)]
-struct Images {
-    count: i32,
-    height: i32,
-    width: i32,
-}
-
-impl Images {
-    fn of(count: usize, [height, width]: [usize; 2]) -> Self {
-        Self { count: count as i32, height: height as i32, width: width as i32 }
-    }
+    pub(super) code: Arc<Option<Function>>,
 }
 
 /// The parameters of `kernels/convolution/same.cu`.
@@ -89,13 +62,7 @@ impl SameConvolution {
     fn tile(device: Device, of: &Correlation) -> Option<Tile> {
         // Filters are read 8 at once.
         let along = if of.is_gradient { of.rows } else { of.depth };
-        let is_ours = of.is_for_us()
-            && of.element != Element::Float
-            && (of.stride, of.padding) == (1, of.filter / 2)
-            && of.from == of.to
-            && of.depth.is_multiple_of(8)
-            && along.is_multiple_of(8)
-            && device.has_warpgroup_products(device.ordinal());
+        let is_ours = is_same(device, of) && of.depth.is_multiple_of(8) && along.is_multiple_of(8);
         let tile = is_ours.then(|| tile(of, device.shared_bytes(device.ordinal())?)).flatten()?;
         (blocks(of, &tile) <= MOST_COUNTED).then_some(tile)
     }
@@ -109,6 +76,11 @@ impl SameConvolution {
             Device::Cuda => compiled(device, &of, &tile).map(Some),
         })?;
         Ok(Self { of, tile, code })
+    }
+
+    /// Returns whether this is an input gradient.
+    pub fn is_gradient(&self) -> bool {
+        self.of.is_gradient
     }
 
     /// out = `alpha` · sums + `beta` · out, where a `beta` of 0 leaves out unread. Returns whether it was launched.
@@ -138,11 +110,11 @@ impl SameConvolution {
     }
 }
 
-fn source(of: &Correlation, tile: &Tile) -> Source {
+pub(super) fn source(of: &Correlation, tile: &Tile) -> Source {
     Source::new(&kernels::convolution::SAME, options(of, tile))
 }
 
-fn compiled(device: Device, of: &Correlation, tile: &Tile) -> Result<Function, String> {
+pub(super) fn compiled(device: Device, of: &Correlation, tile: &Tile) -> Result<Function, String> {
     let compile = || {
         let function = device.load(&source(of, tile))?.function(c"same")?;
         function.allow_shared(tile.shared_bytes() as u32)?;

@@ -8,18 +8,34 @@ const COLUMNS: usize = 128;
 /// The depth of a stage: filters and neighbours of a pixel; of a filter's gradient, pixels.
 pub const DEPTH: usize = 64;
 /// The bytes of an element.
-const ELEMENT: usize = 2;
+pub const ELEMENT: usize = 2;
 /// The blocks that share a multiprocessor if it has room for them.
 pub const BLOCKS: usize = 2;
 /// The bytes of shared memory that each block takes in addition to its own.
 pub const RESERVED: usize = 1 << 10;
-/// What a block loses to begin its memory at a multiple of this.
-const ALIGNMENT: usize = 1 << 10;
+/// The most images of whose pixels a tile may have results, and the pixels at which each one's begin.
+const MOST_IMAGES: usize = 8;
+const GROUP: usize = 8;
 /// The most and the fewest stages: one in use, the others in flight.
 pub const MOST_STAGES: usize = 4;
 const LEAST_STAGES: usize = 2;
 /// Numbers of elements that one copy may take. An image is a multiple of it.
 const ACCESSES: [usize; 4] = [8, 4, 2, 1];
+
+/// The elements of one copy of images of so many pixels.
+pub fn access(pixels: usize) -> usize {
+    ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access)).unwrap_or(1)
+}
+
+/// The shared memory for a tile's results, as in `kernels/convolution/aligned_results.cuh`.
+pub fn results_bytes(rows: usize, columns: usize) -> usize {
+    rows * (columns + GROUP * (MOST_IMAGES + 1)) * ELEMENT + columns * size_of::<u32>()
+}
+
+/// Returns whether a tile of so many columns has results of few enough images, which count so many pixels each.
+pub fn are_few_images(columns: usize, pixels: usize) -> bool {
+    columns.div_ceil(pixels) < MOST_IMAGES
+}
 
 /// A tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +52,7 @@ impl Tile {
     /// memory, and needs `others` of them for other things. `None` if there are too few.
     pub fn of(rows: usize, pixels: usize, others: usize, shared: usize) -> Option<Self> {
         let row_warpgroups = if rows > ROWS { WARPGROUPS } else { 1 };
-        let access = ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access))?;
+        let access = access(pixels);
         let at_stages = |stages| Self { row_warpgroups, stages, access };
         let bytes = |tile: &Self| tile.shared_bytes() + others + RESERVED;
         let of_blocks = |blocks| {
@@ -54,9 +70,15 @@ impl Tile {
         COLUMNS * (WARPGROUPS / self.row_warpgroups)
     }
 
-    /// The bytes of its stages, and of what comes before them.
+    /// The bytes of its stages, or of results in their place.
     pub fn shared_bytes(&self) -> usize {
-        ALIGNMENT + self.stages * (self.rows() + self.columns()) * DEPTH * ELEMENT
+        let stages = self.stages * (self.rows() + self.columns()) * DEPTH * ELEMENT;
+        stages.max(results_bytes(self.rows(), self.columns()))
+    }
+
+    /// Returns whether it may hold results of images that count so many pixels.
+    pub fn has_results_of(&self, pixels: usize) -> bool {
+        are_few_images(self.columns(), pixels.next_multiple_of(GROUP))
     }
 
     /// The compiler's options for it.

@@ -1,0 +1,56 @@
+//! Convolutions and their gradients on the tensor cores of warpgroups, by our own kernels. They read NCHW directly,
+//! whatever the alignment of an image's rows. cuDNN's engines first convert both tensors.
+//!
+//! | file | what its kernel computes |
+//! | --- | --- |
+//! | `same` | convolutions whose results have the size of their input, and their input gradients |
+//! | `same_gradient` | the filter gradients of such convolutions |
+//! | `shifted` | such convolutions by filters of several places, and their input gradients |
+//! | `few_channels` | convolutions of images with few channels |
+//! | `tile` | the tile of a block |
+
+mod few_channels;
+mod same;
+mod same_gradient;
+mod shifted;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+pub use few_channels::FewChannels;
+pub use same::SameConvolution;
+pub use same_gradient::SameGradient;
+pub use shifted::ShiftedConvolution;
+
+use super::implicit_gemm::Correlation;
+use gpu::{Device, Element};
+
+/// Threads of a block in all of these kernels.
+const THREADS: usize = 256;
+/// The pixels of a group.
+const GROUP: usize = 8;
+/// The most blocks of a launch.
+const MOST_COUNTED: usize = 1 << 30;
+
+/// Returns whether a correlation's result has its input's size, and the device has the products that we need.
+fn is_same(device: Device, of: &Correlation) -> bool {
+    of.is_for_us()
+        && of.element != Element::Float
+        && (of.stride, of.padding) == (1, of.filter / 2)
+        && of.from == of.to
+        && device.has_warpgroup_products(device.ordinal())
+}
+
+/// Twin of `Images` in `kernels/convolution/groups.cuh`.
+#[repr(C)]
+struct Images {
+    count: i32,
+    height: i32,
+    width: i32,
+}
+
+impl Images {
+    fn of(count: usize, [height, width]: [usize; 2]) -> Self {
+        Self { count: count as i32, height: height as i32, width: width as i32 }
+    }
+}

@@ -1,0 +1,246 @@
+//! Convolutions by filters of several places, and their input gradients: each place's products read the same pixels,
+//! shifted.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::tile::{BLOCKS, ELEMENT, RESERVED, access, are_few_images, results_bytes};
+use super::{GROUP, Images, MOST_COUNTED, THREADS, is_same};
+use crate::engines::implicit_gemm::{Correlation, CorrelationMemory, compute};
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Function, Launch, Source};
+use gpu::{Device, Stream};
+
+/// Rows and pixels of a warpgroup's product.
+const ROWS: usize = 64;
+const COLUMNS: usize = 128;
+/// Two warpgroups share out a block's rows or its pixels.
+const WARPGROUPS: usize = 2;
+/// More lines could not be numbered.
+const MOST_LINES: usize = 1 << 12;
+/// The channels of a line, and its bytes.
+const DEPTH: usize = 64;
+const LINE_BYTES: usize = 128;
+/// The bytes of what shared memory holds of each group of pixels, besides the pixels.
+const SOURCE: usize = 24;
+/// The channels of a group that a thread reads at once.
+const CHANNELS: usize = 4;
+/// The depths of a filter that a thread puts in order at once.
+const OCTET: usize = 8;
+/// The most and the fewest stages of filters.
+const MOST_STAGES: usize = 5;
+const LEAST_STAGES: usize = 3;
+
+/// How a block works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tiling {
+    row_warpgroups: usize,
+    access: usize,
+    /// The pixels in shared memory: those of the tile and all neighbours.
+    lines: usize,
+    /// The most groups of these pixels.
+    groups: usize,
+    buffers: usize,
+    pub(super) stages: usize,
+}
+
+/// The pixels of an image with the zeros behind its rows and behind the last row.
+fn padded([height, width]: [usize; 2], filter: usize) -> usize {
+    (height + filter / 2) * (width + filter / 2)
+}
+
+impl Tiling {
+    /// The tiling for a block that may have `shared` bytes of shared memory. `None` if they are too few.
+    pub(super) fn of(of: &Correlation, shared: usize) -> Option<Self> {
+        let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
+        let reach = of.filter / 2;
+        let columns = COLUMNS * (WARPGROUPS / row_warpgroups);
+        let lines = (columns + 2 * reach * (of.from[1] + reach + 1)).next_multiple_of(8);
+        // Each image may begin and end with a part of a group.
+        let images = lines / padded(of.from, of.filter) + 2;
+        let groups = lines / GROUP + 2 * images;
+        let rounds = (groups * (DEPTH / CHANNELS)).div_ceil(THREADS);
+        let buffers = if of.depth > DEPTH { 2 } else { 1 };
+        // Each round of the next lines is written at the place after the one at which it is read.
+        let is_in_time = buffers == 1 || rounds < of.filter * of.filter;
+        if !is_in_time || lines > MOST_LINES || !are_few_images(columns, padded(of.from, of.filter)) {
+            return None;
+        }
+        let access = access(of.from[0] * of.from[1]);
+        let at_stages = |stages| Self { row_warpgroups, access, lines, groups, buffers, stages };
+        let of_blocks = |blocks| {
+            let fits = |tiling: &Self| blocks * (tiling.shared_bytes() + RESERVED) <= shared + RESERVED;
+            (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(fits)
+        };
+        of_blocks(BLOCKS).or_else(|| of_blocks(1))
+    }
+
+    fn rows(&self) -> usize {
+        ROWS * self.row_warpgroups
+    }
+
+    fn columns(&self) -> usize {
+        COLUMNS * (WARPGROUPS / self.row_warpgroups)
+    }
+
+    /// The number of blocks.
+    fn blocks(&self, of: &Correlation) -> usize {
+        let pixels = padded(of.from, of.filter).saturating_mul(of.images);
+        pixels.div_ceil(self.columns()).saturating_mul(of.rows.div_ceil(self.rows()))
+    }
+
+    /// The octets of depth of all rows, and of those that fill up a tile.
+    fn octets(&self, of: &Correlation) -> usize {
+        of.rows.next_multiple_of(self.rows()) * of.depth.next_multiple_of(DEPTH) / OCTET
+    }
+
+    pub(super) fn shared_bytes(&self) -> usize {
+        let factors = (self.buffers * self.lines + self.stages * self.rows()) * LINE_BYTES + self.groups * SOURCE;
+        factors.max(results_bytes(self.rows(), self.columns()))
+    }
+
+    fn options(&self, of: &Correlation) -> Vec<String> {
+        let values = [
+            ("FILTER", of.filter),
+            ("ROW_WARPGROUPS", self.row_warpgroups),
+            ("STAGES", self.stages),
+            ("ACCESS", self.access),
+        ];
+        let gradient = of.is_gradient.then(|| "-DGRADIENT".to_owned());
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        [of.element.option().to_owned()].into_iter().chain(values).chain(gradient).collect()
+    }
+}
+
+/// The kernels of a kind.
+pub(super) struct Code {
+    order_filters: Function,
+    shifted: Function,
+}
+
+/// The code, by its compiler options. There are few.
+static KNOWN: Loaded<Vec<String>, Option<Code>> = Loaded::kept();
+
+/// A convolution whose result has the size of its input, or an input gradient, by a filter of several places.
+pub struct ShiftedConvolution {
+    pub(super) of: Correlation,
+    pub(super) tiling: Tiling,
+    /// `None`: the host runs loops.
+    pub(super) code: Arc<Option<Code>>,
+}
+
+/// The parameters of `order_filters`.
+#[repr(C)]
+struct Filters {
+    w: *const c_void,
+    v: *mut c_void,
+    channels: i32,
+    rows: i32,
+}
+
+/// The parameters of `shifted`.
+#[repr(C)]
+struct Parameters {
+    v: *const c_void,
+    from: *const c_void,
+    to: *mut c_void,
+    images: Images,
+    channels: i32,
+    rows: i32,
+    lines: i32,
+    buffers: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+impl ShiftedConvolution {
+    /// Returns whether our kernel computes the correlation on the calling thread's device.
+    pub fn computes(device: Device, of: &Correlation) -> bool {
+        Self::tiling(device, of).is_some()
+    }
+
+    fn tiling(device: Device, of: &Correlation) -> Option<Tiling> {
+        let is_ours = is_same(device, of) && of.filter > 1 && of.depth.is_multiple_of(OCTET);
+        let tiling = Tiling::of(of, is_ours.then(|| device.shared_bytes(device.ordinal())).flatten()?)?;
+        // The kernel counts pixels with zeros, and a tile behind them.
+        let pixels = padded(of.from, of.filter).saturating_mul(of.images);
+        (pixels <= MOST_COUNTED && tiling.blocks(of) <= MOST_COUNTED).then_some(tiling)
+    }
+
+    /// Prepares a correlation on the calling thread's device. Compiles at the first call for its kind, which may take a
+    /// second; do not call it under capture. `Err` says why there is no kernel.
+    pub fn new(device: Device, of: Correlation) -> Result<Self, String> {
+        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
+        let code = KNOWN.get(device, tiling.options(&of), || match device {
+            Device::Host => Ok(None),
+            Device::Cuda => compiled(device, &of, &tiling).map(Some),
+        })?;
+        Ok(Self { of, tiling, code })
+    }
+
+    /// Returns whether this is an input gradient.
+    pub fn is_gradient(&self) -> bool {
+        self.of.is_gradient
+    }
+
+    /// The bytes of workspace: the filters in another order.
+    pub fn workspace(&self) -> usize {
+        self.tiling.octets(&self.of) * OCTET * self.of.filter * self.of.filter * ELEMENT
+    }
+
+    /// out = `alpha` · sums + `beta` · out, where a `beta` of 0 leaves out unread. Returns whether it was launched.
+    ///
+    /// # Safety
+    /// All pointers are device memory as large as the tensors, and the workspace has [`Self::workspace`] bytes; all are
+    /// aligned to 16 bytes; the output and the workspace overlap nothing else. The stream belongs to the same device.
+    pub unsafe fn run(
+        &self,
+        stream: Stream,
+        memory: CorrelationMemory,
+        workspace: *mut c_void,
+        alpha: f32,
+        beta: f32,
+    ) -> bool {
+        let Self { of, tiling, code } = self;
+        let Some(Code { order_filters, shifted }) = &**code else {
+            // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
+            unsafe { compute(of, memory, alpha, beta) };
+            return true;
+        };
+        let CorrelationMemory { w, from, to } = memory;
+        let [channels, rows, lines, buffers] =
+            [of.depth, of.rows, tiling.lines, tiling.buffers].map(|count| count as i32);
+        let mut filters = Filters { w, v: workspace, channels, rows };
+        let launch = Launch {
+            grid: [(tiling.octets(of) * of.filter * of.filter).div_ceil(THREADS) as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            ..Launch::default()
+        };
+        let images = Images::of(of.images, of.from);
+        let mut parameters = Parameters { v: workspace, from, to, images, channels, rows, lines, buffers, alpha, beta };
+        let shared_bytes = tiling.shared_bytes() as u32;
+        let next = Launch { grid: [tiling.blocks(of) as u32, 1, 1], shared_bytes, early: true, ..launch };
+        // SAFETY: `filters` and `parameters` are the kernels' only parameters; the caller promises memory as large as
+        // the tensors. The second kernel waits for the first.
+        unsafe {
+            order_filters.launch(stream, &launch, &mut [(&raw mut filters).cast()]).is_ok()
+                && shifted.launch(stream, &next, &mut [(&raw mut parameters).cast()]).is_ok()
+        }
+    }
+}
+
+pub(super) fn source(of: &Correlation, tiling: &Tiling) -> Source {
+    Source::new(&kernels::convolution::SHIFTED, tiling.options(of))
+}
+
+pub(super) fn compiled(device: Device, of: &Correlation, tiling: &Tiling) -> Result<Code, String> {
+    let compile = || {
+        let module = device.load(&source(of, tiling))?;
+        let (order_filters, shifted) = (module.function(c"order_filters")?, module.function(c"shifted")?);
+        // Images of other sizes, which need other amounts, share the code.
+        let most = device.shared_bytes(device.ordinal()).unwrap_or(tiling.shared_bytes());
+        shifted.allow_shared(most as u32)?;
+        Ok(Code { order_filters, shifted })
+    };
+    compile().map_err(|error: gpu::jit::Error| error.to_string())
+}
