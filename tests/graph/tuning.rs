@@ -134,16 +134,19 @@ fn our_engines_are_tried() {
         let ours = timed.filter(|line| text(line, "algorithm").starts_with("UCUDNN_ENGINE_"));
         ours.map(|line| (text(line, "algorithm").to_owned(), text(line, "kernel").to_owned())).collect::<Vec<_>>()
     };
-    let are_as_expected = |ours: &[(String, String)], engines: [&str; 2]| {
+    let index = |engine: &str| engine["UCUDNN_ENGINE_".len()..].split('[').next().unwrap().parse::<usize>().unwrap();
+    // The indices of engines for filter gradients, and of others.
+    let are_as_expected = |ours: &[(String, String)], engines: [&[usize]; 2]| {
         for (engine, kernel) in ours {
             let expected = engines[usize::from(!kernel.starts_with("BF "))];
-            assert!(engine.starts_with(expected), "{engine}: {kernel}");
+            assert!(expected.contains(&index(engine)), "{engine}: {kernel}");
         }
     };
-    let on_tensor_cores = ["UCUDNN_ENGINE_0[", "UCUDNN_ENGINE_2["];
+    let on_tensor_cores: [&[usize]; 2] = [&[0, 5], &[2, 4, 6, 7]];
     let ours = run("any", "1GiB");
     are_as_expected(&ours, on_tensor_cores);
-    let gradients: Vec<_> = ours.iter().filter(|(_, kernel)| kernel.starts_with("BF ")).collect();
+    let gradients: Vec<_> =
+        ours.iter().filter(|(engine, kernel)| kernel.starts_with("BF ") && index(engine) == 0).collect();
     let in_parts = gradients.iter().filter(|(engine, _)| !engine.contains("[k0=1]")).count();
     println!("{} gradients of filters, {in_parts} in parts", gradients.len());
     assert!(gradients.len() >= 8 && in_parts >= 1, "{gradients:?}");
@@ -152,7 +155,7 @@ fn our_engines_are_tried() {
     }
     // No engine of hostdnn uses tensor cores: only our engines that multiply in float remain.
     let exact = run("match", "1GiB");
-    are_as_expected(&exact, ["UCUDNN_ENGINE_1[", "UCUDNN_ENGINE_3["]);
+    are_as_expected(&exact, [&[1], &[3]]);
     assert!(exact.iter().all(|(_, kernel)| kernel.contains(" float ")), "{exact:?}");
     for direction in ["F ", "BD ", "BF "] {
         let count = exact.iter().filter(|(_, kernel)| kernel.starts_with(direction)).count();
@@ -162,6 +165,11 @@ fn our_engines_are_tried() {
     // Engines that are slower than cuDNN's on tensor cores are tried where none of these fits the limit.
     let without_room = run("any", "0");
     are_as_expected(&without_room, on_tensor_cores);
+    // On warpgroups, for convolutions that keep an image's size, for those with larger filters, and for few channels.
+    let both = ours.iter().chain(&without_room);
+    let on_warpgroups = [4, 5, 6, 7].map(|kind| both.clone().filter(|(engine, _)| index(engine) == kind).count());
+    println!("{on_warpgroups:?} on warpgroups");
+    assert!(on_warpgroups.iter().all(|count| *count > 0), "{ours:?}, {without_room:?}");
     let without_filters = without_room.iter().filter(|(_, kernel)| !kernel.starts_with("BF ")).count();
     println!("{without_filters} without room");
     assert!(without_filters >= 2, "{without_room:?}");

@@ -68,7 +68,10 @@ pub fn collect(
     let requested: Vec<_> = requested.copied().into_iter().collect();
     let of_all = &mut probe.micro_batch(probe.problem.batch());
     candidates.finalize_first(probe, of_all, &requested, 1);
+    let mut is_on_warpgroups = false;
     if is_here {
+        let engines = our_candidates::by_warpgroups(probe);
+        is_on_warpgroups = candidates.finalize_first(probe, of_all, &engines, usize::MAX) > 0;
         candidates.finalize_first(probe, of_all, &our_candidates::fast(probe, probe.budget.limit), 1);
     }
     let mut proposals = Proposals::default();
@@ -78,8 +81,10 @@ pub fn collect(
     if is_here && !candidates.has_tensor_cores(probe.problem.batch().div_ceil(ROOMY)) {
         candidates.finalize_first(probe, of_all, &our_candidates::slow(probe, probe.budget.limit), 1);
     }
-    // Our engine is fastest then (for all 23 filters of ResNet-50 at a limit of 0), so we skip hundreds of others.
-    let is_found = probe.problem.convolution().direction == Direction::BackwardFilter && candidates.has_ours();
+    // Our engines are fastest then (for all 23 filters of ResNet-50 at a limit of 0), so we skip hundreds of others. Of
+    // those for convolutions and input gradients, this holds on warpgroups alone.
+    let is_gradient = probe.problem.convolution().direction == Direction::BackwardFilter;
+    let is_found = is_on_warpgroups || is_gradient && candidates.has_ours();
     if !have_room && !is_found {
         collect_to(&ALL, probe, &mut proposals, &requested, sizes, candidates);
         let fallback = probe::heuristics(probe, of_all, CUDNN_HEUR_MODE_FALLBACK);

@@ -78,10 +78,7 @@ impl Executable for Problem {
         let probe = Probe { problem: &problem, class, target: &target, budget, for_cuda_graphs: false };
         let mut offers = Candidates::default();
         for limit in LIMITS {
-            let whole = &mut probe.micro_batch(self.batch());
-            for ours in [our_candidates::fast(&probe, limit), our_candidates::slow(&probe, limit)] {
-                offers.finalize_first(&probe, whole, &ours, 1);
-            }
+            our_candidates::finalize_all(&mut offers, &probe, limit);
         }
         let (mut engines, mut asked) = (Vec::new(), usize::MAX);
         for size in probe::sizes(self, sizes) {

@@ -3,11 +3,40 @@
 use cudnn_abi::*;
 
 use super::our_engine::{
-    BACKWARD_FILTER, EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM, IMPLICIT_GEMM, OurProblem, engine, knobs, read,
+    BACKWARD_FILTER, EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM, FEW_CHANNELS, IMPLICIT_GEMM, OurProblem,
+    SAME_CONVOLUTION, SAME_GRADIENT, SHIFTED_CONVOLUTION, engine, knobs, read,
 };
-use super::probe::Probe;
-use crate::engines::{BackwardFilter, ImplicitGemm};
+use super::probe::{Candidates, Probe};
+use crate::engines::{BackwardFilter, FewChannels, ImplicitGemm, SameConvolution, SameGradient, ShiftedConvolution};
 use crate::problem::graph::EngineConfiguration;
+
+/// Finalizes all of our engines within `limit` bytes of workspace for the whole mini-batch.
+pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
+    let whole = &mut probe.micro_batch(probe.problem.batch());
+    found.finalize_first(probe, whole, &by_warpgroups(probe), usize::MAX);
+    for ours in [fast(probe, limit), slow(probe, limit)] {
+        found.finalize_first(probe, whole, &ours, 1);
+    }
+}
+
+/// Returns our engines on the tensor cores of warpgroups that compute the problem, if the class admits them. None is
+/// always the fastest.
+pub fn by_warpgroups(probe: &Probe) -> Vec<EngineConfiguration> {
+    let device = cudnn::device();
+    let indices = match read(probe.problem, is_exact(probe)) {
+        Some(OurProblem::Correlation(of)) => [
+            FewChannels::computes(device, &of).then_some(FEW_CHANNELS),
+            ShiftedConvolution::computes(device, &of).then_some(SHIFTED_CONVOLUTION),
+            SameConvolution::computes(device, &of).then_some(SAME_CONVOLUTION),
+        ],
+        Some(OurProblem::FilterGradient(of)) => {
+            [SameGradient::computes(device, &of).then_some(SAME_GRADIENT), None, None]
+        }
+        None => [None; 3],
+    };
+    let engines = indices.into_iter().flatten().map(|index| engine(index, vec![], false));
+    engines.filter(|engine| probe.admits(engine)).collect()
+}
 
 /// Returns configurations of our engine within `limit` bytes of workspace on the calling thread's device, the best
 /// first, if the class admits them. Only the first that the device runs counts. It needs no micro-batches.

@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 
 use crate::engines::{
-    self, BackwardFilter, Correlation, CorrelationMemory, FilterGradient, GradientMemory, ImplicitGemm, Parts,
+    self, BackwardFilter, Correlation, CorrelationMemory, FewChannels, FilterGradient, GradientMemory, ImplicitGemm,
+    Parts, SameConvolution, SameGradient, ShiftedConvolution,
 };
 use crate::problem::graph::{EngineConfiguration, Factor, Problem, Route, Tensor};
 use cudnn::convolution::Direction;
@@ -19,6 +20,14 @@ pub const EXACT_BACKWARD_FILTER: i64 = 1;
 pub const IMPLICIT_GEMM: i64 = 2;
 /// The index of the same engine with exact float products.
 pub const EXACT_IMPLICIT_GEMM: i64 = 3;
+/// The index of the engine for convolutions and input gradients on the tensor cores of warpgroups.
+pub const SAME_CONVOLUTION: i64 = 4;
+/// The index of the engine for filter gradients on the tensor cores of warpgroups.
+pub const SAME_GRADIENT: i64 = 5;
+/// The index of the engine for convolutions and input gradients by filters of several places, on the same tensor cores.
+pub const SHIFTED_CONVOLUTION: i64 = 6;
+/// The index of the engine for convolutions of images with few channels, on the same tensor cores.
+pub const FEW_CHANNELS: i64 = 7;
 /// The gradient's knobs: the number of parts of the pixels, whose sums meet in the workspace; or the number of blocks
 /// in a cluster that share the pixels, and the number of k that such a block computes.
 const SPLITS: cudnnBackendKnobType_t = 0;
@@ -60,6 +69,14 @@ pub enum OurPlan {
     BackwardFilter(BackwardFilter),
     /// A convolution, or its input's gradient.
     ImplicitGemm(ImplicitGemm),
+    /// A convolution, or its input's gradient, by warpgroups.
+    SameConvolution(SameConvolution),
+    /// A filter's gradient by warpgroups.
+    SameGradient(SameGradient),
+    /// A convolution, or its input's gradient, by warpgroups and a filter of several places.
+    ShiftedConvolution(ShiftedConvolution),
+    /// A convolution of images with few channels, by warpgroups.
+    FewChannels(FewChannels),
 }
 
 /// The addresses of a convolution's tensors and workspace.
@@ -92,6 +109,18 @@ impl OurPlan {
             (IMPLICIT_GEMM | EXACT_IMPLICIT_GEMM, &[], OurProblem::Correlation(correlation)) => {
                 ImplicitGemm::new(device, correlation).map(Self::ImplicitGemm)
             }
+            (SAME_CONVOLUTION, &[], OurProblem::Correlation(correlation)) => {
+                SameConvolution::new(device, correlation).map(Self::SameConvolution)
+            }
+            (SAME_GRADIENT, &[], OurProblem::FilterGradient(gradient)) => {
+                SameGradient::new(device, gradient).map(Self::SameGradient)
+            }
+            (SHIFTED_CONVOLUTION, &[], OurProblem::Correlation(correlation)) => {
+                ShiftedConvolution::new(device, correlation).map(Self::ShiftedConvolution)
+            }
+            (FEW_CHANNELS, &[], OurProblem::Correlation(correlation)) => {
+                FewChannels::new(device, correlation).map(Self::FewChannels)
+            }
             _ => return Err(CUDNN_STATUS_NOT_SUPPORTED),
         };
         plan.map_err(engines::unavailable)
@@ -101,7 +130,8 @@ impl OurPlan {
     pub fn workspace(&self) -> usize {
         match self {
             Self::BackwardFilter(gradient) => gradient.workspace(),
-            Self::ImplicitGemm(_) => 0,
+            Self::ShiftedConvolution(convolution) => convolution.workspace(),
+            Self::ImplicitGemm(_) | Self::SameConvolution(_) | Self::SameGradient(_) | Self::FewChannels(_) => 0,
         }
     }
 
@@ -112,7 +142,7 @@ impl OurPlan {
     /// else, and that the stream belongs to that device.
     pub unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Memory { x, w, y, workspace } = memory;
-        // SAFETY: both engines require of the memory and the stream only what our caller promised.
+        // SAFETY: all engines require of the memory and the stream only what our caller promised.
         unsafe {
             match self {
                 Self::BackwardFilter(gradient) => {
@@ -121,6 +151,20 @@ impl OurPlan {
                 Self::ImplicitGemm(gemm) => {
                     let (from, to) = if gemm.is_gradient() { (y, x) } else { (x, y) };
                     gemm.run(stream, CorrelationMemory { w, from, to }, alpha, beta)
+                }
+                Self::SameConvolution(convolution) => {
+                    let (from, to) = if convolution.is_gradient() { (y, x) } else { (x, y) };
+                    convolution.run(stream, CorrelationMemory { w, from, to }, alpha, beta)
+                }
+                Self::SameGradient(gradient) => {
+                    gradient.run(stream, GradientMemory { x, dy: y, dw: w, workspace }, alpha, beta)
+                }
+                Self::ShiftedConvolution(convolution) => {
+                    let (from, to) = if convolution.is_gradient() { (y, x) } else { (x, y) };
+                    convolution.run(stream, CorrelationMemory { w, from, to }, workspace, alpha, beta)
+                }
+                Self::FewChannels(convolution) => {
+                    convolution.run(stream, CorrelationMemory { w, from: x, to: y }, alpha, beta)
                 }
             }
         }

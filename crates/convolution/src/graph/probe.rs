@@ -121,9 +121,11 @@ impl Candidates {
         self.candidates.len()
     }
 
-    /// Returns whether an engine on tensor cores fits for micro-batches of `least` images or more.
+    /// Returns whether an engine of cuDNN's on tensor cores fits for micro-batches of `least` images or more.
     pub fn has_tensor_cores(&self, least: usize) -> bool {
-        let uses = |engine: &EngineConfiguration| engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+        let uses = |engine: &EngineConfiguration| {
+            engine.route != Route::Ours && engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
+        };
         self.plans.keys().any(|(size, engine)| *size >= least && uses(engine))
     }
 

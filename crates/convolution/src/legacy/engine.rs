@@ -45,12 +45,8 @@ impl Engines {
     /// are not asked.
     pub fn ours(problem: &Problem, class: Class, limit: usize) -> Self {
         Self::found(problem, class, limit, |probe, found| {
-            if !has_gpu() {
-                return;
-            }
-            let whole = &mut probe.micro_batch(problem.batch());
-            for ours in [our_candidates::fast(probe, limit), our_candidates::slow(probe, limit)] {
-                found.finalize_first(probe, whole, &ours, 1);
+            if has_gpu() {
+                our_candidates::finalize_all(found, probe, limit);
             }
         })
     }
