@@ -2,18 +2,18 @@
 // compute capability 9.0 and for the emulator. Both factors are in shared memory.
 //
 // A factor's numbers have 2 bytes, and stand in lines of 64: 128 bytes, in eight pieces of 16 bytes. Piece c of line l
-// stands at piece c ^ (l % 8) of the line's place; `piece_of` tells where. Lines follow each other; the first one's
-// place is a multiple of 1024. A line of a factor ALONG its depth has 64 numbers of one row of A, or column of B. A
+// stands at piece c ^ (l % 8) of the line's place; `piece_of` tells where. Lines follow each other; line 0's place is a
+// multiple of 1024. A line of a factor ALONG its depth has 64 numbers of one row of A, or column of B. A
 // line ACROSS it has the numbers of 64 rows or columns at one depth; the lines of the next 64 rows or columns begin
 // `apart` bytes behind those of the first.
 //
 // | word | meaning |
 // | --- | --- |
-// | `factor_at<way>(place, apart)` | a factor that begins with the first line at `place`; of a factor ALONG its depth, the first piece of a product may be any even piece of any line |
+// | `factor_at<way>(place, apart)` | a factor that begins with any line, at `place`; of a factor ALONG its depth, a product may begin with any even piece |
 // | `later(factor, bytes)` | the factor that begins so many bytes behind |
-// | `WarpgroupSums` | 64 rows by 128 columns. Warp w and lane l of the warpgroup have row 16 w + l / 4 + 8 i and column 8 j + l % 4 * 2 + k as `of[4 j + 2 i + k]` |
+// | `SumsOf<columns>`, `WarpgroupSums` | 64 rows by 128 or 192 columns; by 128. Warp w and lane l of the warpgroup have row 16 w + l / 4 + 8 i and column 8 j + l % 4 * 2 + k as `of[4 j + 2 i + k]` |
 // | `sums.begin()` | comes before the first product, and before a product behind a change to `of` |
-// | `sums.add<a's way, b's way>(a, b)` | begins to add a product of depth 16: of 64 rows of A and 128 columns of B |
+// | `sums.add<a's way, b's way>(a, b)` | begins to add a product of depth 16: of 64 rows of A and all columns of B |
 // | `sums.end_group()`, `sums.wait_for_groups<n>()` | as of asynchronous copies: only behind the wait may `of` be read, or shared memory be changed |
 // | `show_copies()` | this thread's copies and stores to shared memory, which have arrived, are seen by products behind the next `barrier()` |
 #pragma once
@@ -61,36 +61,64 @@ __device__ __forceinline__ void show_copies() { asm volatile("fence.proxy.async.
 #define WARPGROUP_TYPE "bf16"
 #endif
 
-struct WarpgroupSums {
-    float of[64] = {};
+// Begins to add a product to 64 rows by 128 or 192 columns of sums.
+template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of)[64], Factor a, Factor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+                 "}, %64, %65, 1, 1, 1, %66, %67;"
+                 : "+f"(of[0]), "+f"(of[1]), "+f"(of[2]), "+f"(of[3]), "+f"(of[4]), "+f"(of[5]),
+                   "+f"(of[6]), "+f"(of[7]), "+f"(of[8]), "+f"(of[9]), "+f"(of[10]), "+f"(of[11]),
+                   "+f"(of[12]), "+f"(of[13]), "+f"(of[14]), "+f"(of[15]), "+f"(of[16]), "+f"(of[17]),
+                   "+f"(of[18]), "+f"(of[19]), "+f"(of[20]), "+f"(of[21]), "+f"(of[22]), "+f"(of[23]),
+                   "+f"(of[24]), "+f"(of[25]), "+f"(of[26]), "+f"(of[27]), "+f"(of[28]), "+f"(of[29]),
+                   "+f"(of[30]), "+f"(of[31]), "+f"(of[32]), "+f"(of[33]), "+f"(of[34]), "+f"(of[35]),
+                   "+f"(of[36]), "+f"(of[37]), "+f"(of[38]), "+f"(of[39]), "+f"(of[40]), "+f"(of[41]),
+                   "+f"(of[42]), "+f"(of[43]), "+f"(of[44]), "+f"(of[45]), "+f"(of[46]), "+f"(of[47]),
+                   "+f"(of[48]), "+f"(of[49]), "+f"(of[50]), "+f"(of[51]), "+f"(of[52]), "+f"(of[53]),
+                   "+f"(of[54]), "+f"(of[55]), "+f"(of[56]), "+f"(of[57]), "+f"(of[58]), "+f"(of[59]),
+                   "+f"(of[60]), "+f"(of[61]), "+f"(of[62]), "+f"(of[63])
+                 : "l"(a), "l"(b), "n"(int(A)), "n"(int(B)));
+}
+template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of)[96], Factor a, Factor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+                 "}, %96, %97, 1, 1, 1, %98, %99;"
+                 : "+f"(of[0]), "+f"(of[1]), "+f"(of[2]), "+f"(of[3]), "+f"(of[4]), "+f"(of[5]),
+                   "+f"(of[6]), "+f"(of[7]), "+f"(of[8]), "+f"(of[9]), "+f"(of[10]), "+f"(of[11]),
+                   "+f"(of[12]), "+f"(of[13]), "+f"(of[14]), "+f"(of[15]), "+f"(of[16]), "+f"(of[17]),
+                   "+f"(of[18]), "+f"(of[19]), "+f"(of[20]), "+f"(of[21]), "+f"(of[22]), "+f"(of[23]),
+                   "+f"(of[24]), "+f"(of[25]), "+f"(of[26]), "+f"(of[27]), "+f"(of[28]), "+f"(of[29]),
+                   "+f"(of[30]), "+f"(of[31]), "+f"(of[32]), "+f"(of[33]), "+f"(of[34]), "+f"(of[35]),
+                   "+f"(of[36]), "+f"(of[37]), "+f"(of[38]), "+f"(of[39]), "+f"(of[40]), "+f"(of[41]),
+                   "+f"(of[42]), "+f"(of[43]), "+f"(of[44]), "+f"(of[45]), "+f"(of[46]), "+f"(of[47]),
+                   "+f"(of[48]), "+f"(of[49]), "+f"(of[50]), "+f"(of[51]), "+f"(of[52]), "+f"(of[53]),
+                   "+f"(of[54]), "+f"(of[55]), "+f"(of[56]), "+f"(of[57]), "+f"(of[58]), "+f"(of[59]),
+                   "+f"(of[60]), "+f"(of[61]), "+f"(of[62]), "+f"(of[63]), "+f"(of[64]), "+f"(of[65]),
+                   "+f"(of[66]), "+f"(of[67]), "+f"(of[68]), "+f"(of[69]), "+f"(of[70]), "+f"(of[71]),
+                   "+f"(of[72]), "+f"(of[73]), "+f"(of[74]), "+f"(of[75]), "+f"(of[76]), "+f"(of[77]),
+                   "+f"(of[78]), "+f"(of[79]), "+f"(of[80]), "+f"(of[81]), "+f"(of[82]), "+f"(of[83]),
+                   "+f"(of[84]), "+f"(of[85]), "+f"(of[86]), "+f"(of[87]), "+f"(of[88]), "+f"(of[89]),
+                   "+f"(of[90]), "+f"(of[91]), "+f"(of[92]), "+f"(of[93]), "+f"(of[94]), "+f"(of[95])
+                 : "l"(a), "l"(b), "n"(int(A)), "n"(int(B)));
+}
+
+template <int COLUMNS> struct SumsOf {
+    float of[COLUMNS / 2] = {};
 
     __device__ __forceinline__ void begin() {
         stay_in_order();
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     }
 
-    template <Way A, Way B> __device__ __forceinline__ void add(Factor a, Factor b) {
-        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
-                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-                     "}, %64, %65, 1, 1, 1, %66, %67;"
-                     : "+f"(of[0]), "+f"(of[1]), "+f"(of[2]), "+f"(of[3]), "+f"(of[4]),
-                       "+f"(of[5]), "+f"(of[6]), "+f"(of[7]), "+f"(of[8]), "+f"(of[9]),
-                       "+f"(of[10]), "+f"(of[11]), "+f"(of[12]), "+f"(of[13]), "+f"(of[14]),
-                       "+f"(of[15]), "+f"(of[16]), "+f"(of[17]), "+f"(of[18]), "+f"(of[19]),
-                       "+f"(of[20]), "+f"(of[21]), "+f"(of[22]), "+f"(of[23]), "+f"(of[24]),
-                       "+f"(of[25]), "+f"(of[26]), "+f"(of[27]), "+f"(of[28]), "+f"(of[29]),
-                       "+f"(of[30]), "+f"(of[31]), "+f"(of[32]), "+f"(of[33]), "+f"(of[34]),
-                       "+f"(of[35]), "+f"(of[36]), "+f"(of[37]), "+f"(of[38]), "+f"(of[39]),
-                       "+f"(of[40]), "+f"(of[41]), "+f"(of[42]), "+f"(of[43]), "+f"(of[44]),
-                       "+f"(of[45]), "+f"(of[46]), "+f"(of[47]), "+f"(of[48]), "+f"(of[49]),
-                       "+f"(of[50]), "+f"(of[51]), "+f"(of[52]), "+f"(of[53]), "+f"(of[54]),
-                       "+f"(of[55]), "+f"(of[56]), "+f"(of[57]), "+f"(of[58]), "+f"(of[59]),
-                       "+f"(of[60]), "+f"(of[61]), "+f"(of[62]), "+f"(of[63])
-                     : "l"(a), "l"(b), "n"(int(A)), "n"(int(B)));
-    }
+    template <Way A, Way B> __device__ __forceinline__ void add(Factor a, Factor b) { begin_product<A, B>(of, a, b); }
 
     __device__ __forceinline__ void end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
@@ -104,8 +132,10 @@ struct WarpgroupSums {
     // wait.
     __device__ __forceinline__ void stay_in_order() {
 #pragma unroll
-        for (int i = 0; i < 64; i++) asm volatile("" : "+f"(of[i])::"memory");
+        for (int i = 0; i < COLUMNS / 2; i++) asm volatile("" : "+f"(of[i])::"memory");
     }
 };
 
 #endif
+
+typedef SumsOf<128> WarpgroupSums;

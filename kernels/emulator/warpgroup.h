@@ -20,7 +20,7 @@ struct Factor {
 };
 
 template <Way WAY> inline Factor factor_at(const void *place, int apart) {
-    if (reinterpret_cast<uintptr_t>(place) % (WAY == ALONG ? 2 * PIECE_BYTES : 8 * LINE_BYTES) != 0)
+    if (reinterpret_cast<uintptr_t>(place) % (WAY == ALONG ? 2 * PIECE_BYTES : LINE_BYTES) != 0)
         emulator::stop("a factor does not begin where one may");
     return {static_cast<const unsigned char *>(place), apart};
 }
@@ -29,8 +29,8 @@ inline Factor later(const Factor &factor, int bytes) { return {factor.place + by
 
 inline void show_copies() {}
 
-struct WarpgroupSums {
-    float of[64] = {};
+template <int COLUMNS> struct SumsOf {
+    float of[COLUMNS / 2] = {};
 
     void begin() {}
 
@@ -50,18 +50,18 @@ struct WarpgroupSums {
   private:
     struct Product {
         Factor a, b;
-        void (*multiply)(float (&of)[64], const Factor &a, const Factor &b);
+        void (*multiply)(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b);
         unsigned group;
     };
     std::vector<Product> begun;
     unsigned groups = 0;
 
-    template <Way A, Way B> static void multiply(float (&of)[64], const Factor &a, const Factor &b) {
+    template <Way A, Way B> static void multiply(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b) {
         float rows[2][DEPTH_OF_PRODUCT];
         const int row = threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
         for (int i = 0; i < 2; i++)
             for (int d = 0; d < DEPTH_OF_PRODUCT; d++) rows[i][d] = a.number<A>(row + 8 * i, d);
-        for (int j = 0; j < 16; j++)
+        for (int j = 0; j < COLUMNS / 8; j++)
             for (int k = 0; k < 2; k++)
                 for (int d = 0; d < DEPTH_OF_PRODUCT; d++) {
                     const float number = b.number<B>(8 * j + column + k, d);

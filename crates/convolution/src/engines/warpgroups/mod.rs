@@ -6,6 +6,7 @@
 //! | `same` | convolutions whose results have the size of their input, and their input gradients |
 //! | `same_gradient` | the filter gradients of such convolutions |
 //! | `shifted` | such convolutions by filters of several places, and their input gradients |
+//! | `shifted_gradient` | the gradients of 3×3 filters of such convolutions |
 //! | `few_channels` | convolutions of images with few channels |
 //! | `tile` | the tile of a block |
 
@@ -13,6 +14,7 @@ mod few_channels;
 mod same;
 mod same_gradient;
 mod shifted;
+mod shifted_gradient;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -21,6 +23,7 @@ pub use few_channels::FewChannels;
 pub use same::SameConvolution;
 pub use same_gradient::SameGradient;
 pub use shifted::ShiftedConvolution;
+pub use shifted_gradient::ShiftedGradient;
 
 use super::implicit_gemm::Correlation;
 use gpu::{Device, Element};

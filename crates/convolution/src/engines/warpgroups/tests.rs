@@ -182,6 +182,15 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         // SAFETY: as large as the tensors.
         let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
         println!("its filter's gradient, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
+        if let Some(splits) = ShiftedGradient::best_splits(device, &kernel.of, usize::MAX) {
+            let kernel = ShiftedGradient::new(device, kernel.of, splits).expect("compiled");
+            let workspace = device.allocate(kernel.workspace()).unwrap();
+            let memory = GradientMemory { workspace: workspace.data(), ..memory };
+            // SAFETY: as large as the tensors and the workspace.
+            let run = || unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) };
+            let time = on_gpu::median(stream, || assert!(run()));
+            println!("shifted, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
+        }
     }
 }
 
@@ -249,6 +258,85 @@ fn shifted_on_a_gpu_as_on_the_host() {
     for of in small_shifted() {
         let kernel = ShiftedConvolution::new(device, of).expect("compiled");
         check_shifted(&kernel, device, stream.raw(), &mut random);
+    }
+}
+
+/// Gradients of 3×3 filters: rows that fill a stage and a part of one, several images in a stage and several stages in
+/// an image, the rows of zeros between images, parts of tiles of both kinds of channels, rows longer than a stage.
+fn small_shifted_gradients() -> impl Iterator<Item = FilterGradient> {
+    let shapes = [
+        ([3, 64, 64], [7, 7]),
+        ([2, 72, 136], [14, 14]),
+        ([1, 32, 40], [40, 56]),
+        ([2, 40, 32], [9, 13]),
+        ([5, 32, 32], [1, 1]),
+        ([1, 32, 32], [3, 300]),
+    ];
+    let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
+    shapes.map(|((sizes, from), element)| filter_gradient(both_ways(sizes, from, 3, element)[0]))
+}
+
+/// Compares a kernel's results with those of loops.
+fn check_shifted_gradient(kernel: &ShiftedGradient, device: Device, stream: Stream, random: &mut SmallRng) {
+    // SAFETY: the buffers are as large as the tensors, with guards around them.
+    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
+    let case = GradientCase::new(kernel.of, device, stream, random);
+    case.check(device, stream, kernel.workspace(), kernel.tiling, run);
+}
+
+#[test]
+fn emulated_shifted_gradients_as_in_loops() {
+    if !emulated::is_child("engines::warpgroups::tests::emulated_shifted_gradients_as_in_loops") {
+        return;
+    }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let mut random = SmallRng::seed_from_u64(41);
+    for (of, splits) in small_shifted_gradients().zip([1, 2, 3].into_iter().cycle()) {
+        let tiling = ShiftedGradient::new(device, of, splits).expect("ours").tiling;
+        let Some(code) = emulated::compiled(shifted_gradient::compiled(device, &of)) else { return };
+        let kernel = ShiftedGradient { of, tiling, code: Arc::new(Some(code)) };
+        check_shifted_gradient(&kernel, device, stream, &mut random);
+    }
+}
+
+#[test]
+fn splits_share_out_the_multiprocessors() {
+    let splits = |images, channels: [usize; 2], side: usize, limit| {
+        let [of, _] = both_ways([images, channels[0], channels[1]], [side; 2], 3, Element::Half);
+        shifted_gradient::Tiling::of(&filter_gradient(of), limit, SHARED, 132).map(|tiling| tiling.splits)
+    };
+    // One tile, 4 and 64 of them on 132 multiprocessors, where more splits would not need fewer stages each.
+    assert_eq!(splits(128, [64, 64], 56, usize::MAX), Some(125));
+    assert_eq!(splits(128, [128, 128], 28, usize::MAX), Some(32));
+    assert_eq!(splits(128, [512, 512], 7, usize::MAX), Some(2));
+    // Within the memory: sums of 144 KiB for each split, but not of more than 2^17 pixels.
+    assert_eq!(splits(128, [64, 64], 56, 1 << 20), Some(7));
+    assert_eq!(splits(128, [64, 64], 56, 1 << 18), None);
+    assert_eq!(splits(16, [64, 64], 56, 0), Some(1));
+}
+
+#[test]
+fn shifted_gradients_compile_for_hopper_without_spills() {
+    let Some(nvrtc) = resources::nvrtc() else { return };
+    for of in small_shifted_gradients().take(2) {
+        let compiled = resources::compile(nvrtc, &shifted_gradient::source(&of), 90);
+        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
+        assert_eq!(spills, 0, "{of:?}");
+    }
+}
+
+#[test]
+fn shifted_gradients_on_a_gpu_as_on_the_host() {
+    let device = Device::Cuda;
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    if !device.has_warpgroup_products(device.ordinal()) {
+        println!("SKIPPED: the GPU has no products of warpgroups");
+        return;
+    }
+    let mut random = SmallRng::seed_from_u64(42);
+    for (of, splits) in small_shifted_gradients().zip([1, 2, 3].into_iter().cycle()) {
+        let kernel = ShiftedGradient::new(device, of, splits).expect("compiled");
+        check_shifted_gradient(&kernel, device, stream.raw(), &mut random);
     }
 }
 
