@@ -1,4 +1,5 @@
-// Groups of pixels, and their neighbours below the places of a filter of up to 7 x 7, on their way to shared memory.
+// Groups of pixels, and their neighbours below the places of a filter of up to 7 x 7, on their way to shared memory. If
+// STRIDE is above 1, the filter has one place, and neighbours are the pixels of a larger image that it strides to.
 //
 // ACCESS is the elements of one access to a tensor, and divides an image's pixels: 8, 4, 2, or 1. A tensor has a
 // multiple of 8 elements.
@@ -7,6 +8,10 @@
 #include "common/async_copy.cuh"
 #include "convolution/groups.cuh"
 #include "convolution/places.cuh"
+
+#ifndef STRIDE
+#define STRIDE 1
+#endif
 
 // Which pixels of a group have a neighbour inside of the image: a bit for each pixel, eight bits for each row and for
 // each column of the filter.
@@ -62,6 +67,39 @@ __device__ __forceinline__ void copy_group(unsigned char *to, const Element *ten
                                              part < count);
 #endif
 }
+
+#if STRIDE > 1
+
+static_assert(FILTER == 1, "neighbours at other places would be others");
+
+// Where a group's pixels are in a larger image.
+struct Strides {
+    int at[GROUP];
+
+    __device__ __forceinline__ Strides(const Images &images, const Group &group, int width) {
+        int p = group.pixel / images.width, q = group.pixel % images.width;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            at[i] = (p * width + q) * STRIDE;
+            if (++q == images.width) q = 0, p++;
+        }
+    }
+};
+
+// Copies the pixels of a channel of the larger images `from`. Behind the last channel there are zeros.
+__device__ __forceinline__ void copy_strides(unsigned char *to, const Element *tensor, const Images &from, int channels,
+                                             const Group &group, const Strides &strides, int channel) {
+    const int count = channel < channels ? group.count : 0;
+    const Element *const its = tensor + ((long long)group.image * channels + channel) * from.pixels();
+    Pixels pixels;
+    pixels.all = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < GROUP; i++)
+        if (i < count) pixels.each[i] = its[strides.at[i]];
+    *reinterpret_cast<uint4 *>(to) = pixels.all;
+}
+
+#endif
 
 // Begins to copy the neighbours of a group's pixels at one place of the filter in one channel: number `index` of all
 // channels' places. Behind the last channel there are zeros.

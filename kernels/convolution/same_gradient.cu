@@ -1,14 +1,14 @@
-// The gradient of the filter of a convolution whose result has the size of its input, from tensors as NCHW stores them,
-// on the tensor cores of warpgroups, with no workspace:
+// The gradient of the filter of a convolution whose result has the size of its input, or of a 1x1 filter with strides,
+// from tensors as NCHW stores them, on the tensor cores of warpgroups, with no workspace:
 //
 //   dw[m][d][t] = alpha * sum over n, p of dy[n][m][p] * x[n][d][neighbour of p at t] + beta * dw[m][d][t]
 //
 // over the images n and their pixels p, for the places t of a filter of FILTER x FILTER; neighbours outside of the
-// image are zero. A cluster of CLUSTER blocks has ROW_TILE channels m of dy, and COLUMN_TILE columns: all d and t, as
+// image are zero. With strides, p's only neighbour is the pixel of the larger x that the filter strides to. A cluster of CLUSTER blocks has ROW_TILE channels m of dy, and COLUMN_TILE columns: all d and t, as
 // dw[m] has them. Its blocks share out the groups of pixels, eight at a time: dy and x stand in shared memory as
 // `common/warpgroup.cuh` says, and STAGES of them are there at once. In the end the blocks' sums meet in shared memory.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; STRIDE if it is not 1; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the
 // columns; CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory:
 // STAGES of `Stage`, and an Mbarrier.
 
@@ -37,7 +37,8 @@ static_assert(RECEIVED_BYTES <= STAGES * int(sizeof(Stage)), "stages make room f
 struct SameGradient {
     const Element *x, *dy;
     Element *dw;
-    Images images;
+    // Those of dy, and those of x.
+    Images images, from;
     // Channels m of dy, and channels d of x.
     int rows, channels;
     float alpha, beta;
@@ -56,13 +57,21 @@ __device__ __forceinline__ void copy_dy(const SameGradient &of, const Group &gro
 
 // Likewise for the neighbours of its pixels, of each column.
 __device__ __forceinline__ void copy_x(const SameGradient &of, const Group &group, int first, unsigned char *to) {
+#if STRIDE > 1
+    const Strides strides(of.images, group, of.from.width);
+#else
     const Neighbours neighbours(of.images, group);
+#endif
     // More at once would not fit into registers.
 #pragma unroll 2
     for (int i = 0; i < COLUMN_TILE * GROUPS / THREADS; i++) {
         const int line = threadIdx.x / GROUPS + i * (THREADS / GROUPS);
-        copy_neighbours(to + piece_of(line, threadIdx.x % GROUPS), of.x, of.images, of.channels, group, neighbours,
-                        first + line);
+        unsigned char *const its = to + piece_of(line, threadIdx.x % GROUPS);
+#if STRIDE > 1
+        copy_strides(its, of.x, of.from, of.channels, group, strides, first + line);
+#else
+        copy_neighbours(its, of.x, of.images, of.channels, group, neighbours, first + line);
+#endif
     }
 }
 

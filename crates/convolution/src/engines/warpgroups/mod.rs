@@ -3,9 +3,9 @@
 //!
 //! | file | what its kernel computes |
 //! | --- | --- |
-//! | `same` | convolutions whose results have the size of their input, and their input gradients |
-//! | `same_gradient` | the filter gradients of such convolutions |
-//! | `shifted` | such convolutions by filters of several places, and their input gradients |
+//! | `same` | convolutions whose results have the size of their input, their input gradients, and convolutions by 1×1 filters with strides |
+//! | `same_gradient` | the filter gradients of these convolutions |
+//! | `shifted` | convolutions by filters of several places whose results have the size of their input, and their input gradients |
 //! | `shifted_gradient` | the gradients of 3×3 filters of such convolutions |
 //! | `few_channels` | convolutions of images with few channels |
 //! | `tile` | the tile of a block |
@@ -35,13 +35,14 @@ const GROUP: usize = 8;
 /// The most blocks of a launch.
 const MOST_COUNTED: usize = 1 << 30;
 
-/// Returns whether a correlation's result has its input's size, and the device has the products that we need.
+/// Returns whether the device has the products that a correlation needs, and the result has its input's size.
 fn is_same(device: Device, of: &Correlation) -> bool {
-    of.is_for_us()
-        && of.element != Element::Float
-        && (of.stride, of.padding) == (1, of.filter / 2)
-        && of.from == of.to
-        && device.has_warpgroup_products(device.ordinal())
+    is_for_warpgroups(device, of) && (of.stride, of.padding) == (1, of.filter / 2) && of.from == of.to
+}
+
+/// Returns whether the device has the products that a correlation needs.
+fn is_for_warpgroups(device: Device, of: &Correlation) -> bool {
+    of.is_for_us() && of.element != Element::Float && device.has_warpgroup_products(device.ordinal())
 }
 
 /// Twin of `Images` in `kernels/convolution/groups.cuh`.

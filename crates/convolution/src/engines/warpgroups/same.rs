@@ -1,10 +1,11 @@
-//! Convolutions whose results have the size of their input, and their input gradients. They need no workspace.
+//! Convolutions whose results have the size of their input, their input gradients, and convolutions by 1×1 filters with
+//! strides. They need no workspace.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::tile::Tile;
-use super::{GROUP, Images, MOST_COUNTED, THREADS, is_same};
+use super::{GROUP, Images, MOST_COUNTED, THREADS, is_for_warpgroups, is_same};
 use crate::engines::implicit_gemm::{Correlation, CorrelationMemory, compute};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
@@ -13,26 +14,28 @@ use gpu::{Device, Stream};
 /// The tile of a block for a correlation. `None` if a block has too few bytes of shared memory,
 /// or images are too small.
 pub(super) fn tile(of: &Correlation, shared: usize) -> Option<Tile> {
-    let pixels = of.from[0] * of.from[1];
+    let pixels = of.to[0] * of.to[1];
     Tile::of(of.rows, pixels, 0, shared).filter(|tile| tile.has_results_of(pixels))
 }
 
 /// The number of blocks.
 fn blocks(of: &Correlation, tile: &Tile) -> usize {
-    let groups = (of.from[0] * of.from[1]).div_ceil(GROUP).saturating_mul(of.images);
+    let groups = (of.to[0] * of.to[1]).div_ceil(GROUP).saturating_mul(of.images);
     groups.div_ceil(tile.columns() / GROUP).saturating_mul(of.rows.div_ceil(tile.rows()))
 }
 
 fn options(of: &Correlation, tile: &Tile) -> Vec<String> {
     let gradient = of.is_gradient.then(|| "-DGRADIENT".to_owned());
+    let stride = (of.stride > 1).then(|| format!("-DSTRIDE={}", of.stride));
     let own = [of.element.option().to_owned(), format!("-DFILTER={}", of.filter)];
-    own.into_iter().chain(tile.options()).chain(gradient).collect()
+    own.into_iter().chain(stride).chain(tile.options()).chain(gradient).collect()
 }
 
 /// The code, by its compiler options. There are few.
 static KNOWN: Loaded<Vec<String>, Option<Function>> = Loaded::kept();
 
-/// A convolution whose result has the size of its input, or an input gradient, on one device.
+/// A convolution whose result has the size of its input, or an input gradient, or a convolution by a 1×1 filter with
+/// strides, on one device.
 pub struct SameConvolution {
     pub(super) of: Correlation,
     pub(super) tile: Tile,
@@ -47,6 +50,7 @@ struct Parameters {
     from: *const c_void,
     to: *mut c_void,
     images: Images,
+    from_images: Images,
     channels: i32,
     rows: i32,
     alpha: f32,
@@ -62,7 +66,8 @@ impl SameConvolution {
     fn tile(device: Device, of: &Correlation) -> Option<Tile> {
         // Filters are read 8 at once.
         let along = if of.is_gradient { of.rows } else { of.depth };
-        let is_ours = is_same(device, of) && of.depth.is_multiple_of(8) && along.is_multiple_of(8);
+        let is_sample = is_for_warpgroups(device, of) && (of.filter, of.padding) == (1, 0);
+        let is_ours = (is_same(device, of) || is_sample) && of.depth.is_multiple_of(8) && along.is_multiple_of(8);
         let tile = is_ours.then(|| tile(of, device.shared_bytes(device.ordinal())?)).flatten()?;
         (blocks(of, &tile) <= MOST_COUNTED).then_some(tile)
     }
@@ -97,8 +102,8 @@ impl SameConvolution {
         };
         let CorrelationMemory { w, from, to } = memory;
         let [channels, rows] = [of.depth, of.rows].map(|count| count as i32);
-        let images = Images::of(of.images, of.from);
-        let mut parameters = Parameters { w, from, to, images, channels, rows, alpha, beta };
+        let [images, from_images] = [of.to, of.from].map(|size| Images::of(of.images, size));
+        let mut parameters = Parameters { w, from, to, images, from_images, channels, rows, alpha, beta };
         let launch = Launch {
             grid: [blocks(of, tile) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],

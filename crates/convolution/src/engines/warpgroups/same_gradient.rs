@@ -1,4 +1,5 @@
-//! Gradients of filters.
+//! Gradients of filters of convolutions whose results have the size of their input, and of 1×1 filters with strides. They
+//! need no workspace.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ impl Tiling {
     /// The tiling for a device with so many multiprocessors. A block may have `shared` bytes of shared memory, and a
     /// cluster `most_blocks` blocks. `None` if there is too little memory, or one sum would be of too many pixels.
     pub(super) fn of(of: &FilterGradient, shared: usize, multiprocessors: usize, most_blocks: usize) -> Option<Self> {
-        let pixels = of.x[0] * of.x[1];
+        let pixels = of.dy[0] * of.dy[1];
         let whole = Self { tile: Tile::of(of.k, pixels, MBARRIER, shared)?, cluster: 1 };
         let at_once = BLOCKS * multiprocessors;
         let stages = (of.images * pixels.div_ceil(GROUP)).div_ceil(DEPTH / GROUP);
@@ -50,8 +51,9 @@ impl Tiling {
     }
 
     fn options(&self, of: &FilterGradient) -> Vec<String> {
+        let stride = (of.stride > 1).then(|| format!("-DSTRIDE={}", of.stride));
         let own = [format!("-DFILTER={}", of.filter[0]), format!("-DCLUSTER={}", self.cluster)];
-        [of.element.option().to_owned()].into_iter().chain(own).chain(self.tile.options()).collect()
+        [of.element.option().to_owned()].into_iter().chain(own).chain(stride).chain(self.tile.options()).collect()
     }
 }
 
@@ -73,6 +75,7 @@ struct Parameters {
     dy: *const c_void,
     dw: *mut c_void,
     images: Images,
+    x_images: Images,
     rows: i32,
     channels: i32,
     alpha: f32,
@@ -90,7 +93,7 @@ impl SameGradient {
         let is_ours = of.is_for_us()
             && of.element != Element::Float
             && of.filter == [2 * of.padding + 1; 2]
-            && of.stride == 1
+            && (of.stride == 1 || of.filter == [1, 1])
             // Tensors are whole reads of 8 elements.
             && of.k.is_multiple_of(8)
             && of.c.is_multiple_of(8)
@@ -128,8 +131,8 @@ impl SameGradient {
         };
         let GradientMemory { x, dy, dw, .. } = memory;
         let [rows, channels] = [of.k, of.c].map(|count| count as i32);
-        let images = Images::of(of.images, of.x);
-        let mut parameters = Parameters { x, dy, dw, images, rows, channels, alpha, beta };
+        let [images, x_images] = [of.dy, of.x].map(|size| Images::of(of.images, size));
+        let mut parameters = Parameters { x, dy, dw, images, x_images, rows, channels, alpha, beta };
         let launch = Launch {
             grid: [(tiling.tiles(of) * tiling.cluster) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],

@@ -48,6 +48,16 @@ fn small() -> impl Iterator<Item = Correlation> {
     shapes.flat_map(|((sizes, from, filter), element)| both_ways(sizes, from, filter, element))
 }
 
+/// 1×1 filters with strides, from images of even and odd lengths.
+fn with_strides() -> impl Iterator<Item = Correlation> {
+    let shapes = [([2, 72, 136], [14, 28]), ([3, 128, 64], [13, 14]), ([1, 64, 72], [31, 33])];
+    let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
+    shapes.map(|((sizes, from), element)| {
+        let [of, _] = both_ways(sizes, from, 1, element);
+        Correlation { stride: 2, to: from.map(|length| length.div_ceil(2)), ..of }
+    })
+}
+
 #[test]
 fn others_are_not_for_us() {
     let [of, gradient] = both_ways([2, 64, 64], [7, 7], 1, Element::Half);
@@ -56,7 +66,7 @@ fn others_are_not_for_us() {
         Correlation { element: Element::Float, ..of },
         Correlation { filter: 3, padding: 0, to: [5, 5], ..of },
         Correlation { filter: 3, padding: 2, to: [9, 9], ..of },
-        Correlation { stride: 2, to: [4, 4], ..of },
+        Correlation { filter: 3, padding: 1, stride: 2, to: [4, 4], ..of },
         Correlation { depth: 60, ..of },
         Correlation { rows: 60, ..gradient },
         Correlation { images: 0, ..of },
@@ -102,7 +112,7 @@ fn emulated_as_in_loops() {
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(31);
-    for of in small() {
+    for of in small().chain(with_strides()) {
         let tile = tile(&of, SHARED).unwrap();
         let Some(function) = emulated::compiled(same::compiled(device, &of, &tile)) else { return };
         let code = Arc::new(Some(function));
@@ -113,7 +123,7 @@ fn emulated_as_in_loops() {
 #[test]
 fn compiles_for_hopper_without_spills() {
     let Some(nvrtc) = resources::nvrtc() else { return };
-    for of in small() {
+    for of in small().chain(with_strides()) {
         let tile = tile(&of, SHARED).unwrap();
         let compiled = resources::compile(nvrtc, &same::source(&of, &tile), 90);
         let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
@@ -130,7 +140,7 @@ fn on_a_gpu_as_on_the_host() {
         return;
     }
     let mut random = SmallRng::seed_from_u64(32);
-    for of in small() {
+    for of in small().chain(with_strides()) {
         let kernel = SameConvolution::new(device, of).expect("compiled");
         check(&kernel, device, stream.raw(), &mut random);
     }
@@ -437,7 +447,7 @@ fn few_channels_on_a_gpu_as_on_the_host() {
 
 /// The gradient of a convolution's filter.
 fn filter_gradient(of: Correlation) -> FilterGradient {
-    let Correlation { element, is_exact, images, depth, rows, from, filter, padding, .. } = of;
+    let Correlation { element, is_exact, images, depth, rows, from, to, filter, stride, padding, .. } = of;
     FilterGradient {
         element,
         is_exact,
@@ -445,16 +455,16 @@ fn filter_gradient(of: Correlation) -> FilterGradient {
         k: rows,
         c: depth,
         x: from,
-        dy: from,
+        dy: to,
         filter: [filter; 2],
-        stride: 1,
+        stride,
         padding,
     }
 }
 
 fn small_gradients() -> impl Iterator<Item = FilterGradient> {
     let [tiny, _] = both_ways([3, 32, 40], TINY, 3, Element::Half);
-    small().filter(|of| !of.is_gradient).chain([tiny]).map(filter_gradient)
+    small().filter(|of| !of.is_gradient).chain([tiny]).chain(with_strides()).map(filter_gradient)
 }
 
 #[test]
