@@ -55,8 +55,8 @@ fn parts(knobs: &[(cudnnBackendKnobType_t, i64)]) -> Option<Parts> {
 }
 
 pub fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
-    // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Exact engines get no note, so that
-    // every class admits them.
+    // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Engines as exact as without tensor cores
+    // get no note, so that every class admits them.
     let numerics = (!is_exact).then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE).into_iter().collect();
     let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
     let engine = EngineConfiguration::new(index, knobs, numerics, behavior);
