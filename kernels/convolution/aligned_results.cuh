@@ -54,7 +54,7 @@ __device__ __forceinline__ void keep_sums(const Results &of, const ResultPlaces<
     row += int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4;
     column += int(LANE) % 4 * 2;
     // The same for 8 rows further.
-    const unsigned before = (places.row + row) * of.images.pixels() % GROUP;
+    const unsigned before = unsigned(places.row + row) * unsigned(of.images.pixels()) % GROUP;
     Element *const to = results + row * PITCH;
 #pragma unroll
     for (int i = 0; i < 64; i += 4) {

@@ -7,10 +7,10 @@
 // where `in` is zero outside of the image.
 //
 // Pixels of `out` come in groups. A block has ROW_TILE channels m and GROUP_TILE groups. A pixel needs FILTER
-// neighbouring numbers of a row of `in`, for each c and r. They make up PIECES pieces of 8 numbers, which begin SHIFT
-// numbers before, so that they begin at a whole word where a word has two of them; and the filter has zeros for numbers
-// that are not its own. 8 pieces at a time stand in shared memory, as `common/warpgroup.cuh` says, and STAGES times as
-// many are there at once.
+// neighbouring numbers of a row of `in`, for each c and r. PIECES pieces of 8 numbers hold them, and the filter has
+// zeros for the numbers beside. With WORDS, the first piece begins SHIFT numbers earlier, at an even number, so it is
+// read in words of two. 8 pieces at a time stand in shared memory, as `common/warpgroup.cuh` says, and STAGES times as
+// many are there at once. A NaN or Inf beside a pixel's own numbers makes a NaN of its result.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER, STRIDE and PADDING; WORDS if the width and STRIDE are even;
 // ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the pixels; STAGES; and ACCESS, which divides an image's
@@ -117,8 +117,8 @@ __device__ __forceinline__ Pixels read_piece(const FewChannels &of, const Corner
 
 __device__ __forceinline__ void copy_images(const FewChannels &of, const Corner &corner, int first, unsigned char *to) {
     constexpr int TOGETHER = THREADS / COLUMN_TILE;
-    // More at once would not fit into registers.
     const int line = threadIdx.x % COLUMN_TILE;
+    // More at once would not fit into registers.
 #pragma unroll 4 / TOGETHER
     for (int i = 0; i < LINE_PIECES; i += TOGETHER) {
         const int piece = i + int(threadIdx.x) / COLUMN_TILE;

@@ -4,16 +4,17 @@
 //   out[n][m][p] = alpha * sum over d, t of v[m][d][t] * in[n][d][neighbour of p at t] + beta * out[n][m][p]
 //
 // over the channels d and the places t of a filter of FILTER x FILTER; neighbours outside of the image are zero. v is
-// the filter w[m][d][t], or for an input's gradient w[d][m][PLACES - 1 - t]. With strides, p's only neighbour is the pixel
-// of the larger input that the filter strides to.
+// the filter w[m][d][t], or for an input's gradient w[d][m][PLACES - 1 - t]. With strides, p's only neighbour is the
+// pixel of the larger input that the filter strides to.
 //
 // Pixels come in groups. A block has ROW_TILE channels m and GROUP_TILE groups. It goes through the depth, which is
 // all d and t as w[m] has them, 64 at a time: filters and neighbours stand in shared memory as `common/warpgroup.cuh`
 // says, and STAGES of them are there at once.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; STRIDE if it is not 1; GRADIENT for a gradient;
-// ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the pixels; STAGES; and ACCESS, of the result. The channels d and, of a gradient, m are multiples of 8. Grid: a
-// block for each tile. Dynamic shared memory: STAGES of `Stage`, or results if they are larger.
+// ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the pixels; STAGES; and ACCESS, of the result. The channels d
+// and, of a gradient, m are multiples of 8. Grid: a block for each tile. Dynamic shared memory: STAGES of `Stage`, or
+// results and their places if they are larger.
 
 #define THREADS 256
 #define SHARED_ALIGNMENT 1024
@@ -94,13 +95,13 @@ __device__ __forceinline__ void copy_filters(const SameConvolution &of, int row,
 }
 
 #if STRIDE > 1
-typedef Strides Places;
+typedef Strides Sources;
 #else
-typedef Neighbours Places;
+typedef Neighbours Sources;
 #endif
 
 // Likewise for neighbours of a group's pixels.
-__device__ __forceinline__ void copy_images(const SameConvolution &of, const Group &group, const Places &places,
+__device__ __forceinline__ void copy_images(const SameConvolution &of, const Group &group, const Sources &sources,
                                             int first, unsigned char *to) {
     constexpr int LINES = THREADS / GROUP_TILE;
     const int column = threadIdx.x % GROUP_TILE, line = threadIdx.x / GROUP_TILE;
@@ -116,12 +117,12 @@ __device__ __forceinline__ void copy_images(const SameConvolution &of, const Gro
     for (int i = 0; i < DEPTH; i += LINES) {
         static_assert(LINES % 8 == 0, "lines are mixed alike");
 #if STRIDE > 1
-        copy_strides(its + i * LINE_BYTES, of.in, of.from, of.channels, group, places, first + line + i);
+        copy_strides(its + i * LINE_BYTES, of.in, of.from, of.channels, group, sources, first + line + i);
 #elif FILTER == 1
         copy_group(its + i * LINE_BYTES, of.in, elements, at, first + line + i < of.channels ? group.count : 0);
         at += LINES * of.images.pixels();
 #else
-        copy_neighbours(its + i * LINE_BYTES, of.in, of.images, of.channels, group, places, first + line + i);
+        copy_neighbours(its + i * LINE_BYTES, of.in, of.images, of.channels, group, sources, first + line + i);
 #endif
     }
 }
@@ -149,13 +150,13 @@ KERNEL(same, SameConvolution) {
     const int first_group = int(blockIdx.x) / row_tiles * GROUP_TILE;
     const Group group(of.images, first_group + int(threadIdx.x) % GROUP_TILE);
 #if STRIDE > 1
-    const Places places(of.images, group, of.from.width);
+    const Sources sources(of.images, group, of.from.width);
 #else
-    const Places places(of.images, group);
+    const Sources sources(of.images, group);
 #endif
     const auto copy = [&](int which, Stage &stage) {
         copy_filters(of, row, which * DEPTH, stage.w);
-        copy_images(of, group, places, which * DEPTH, stage.x);
+        copy_images(of, group, sources, which * DEPTH, stage.x);
     };
     WarpgroupSums sums;
     add_stages(stages, 0, tiles_of(of.channels * PLACES, DEPTH), sums, copy,

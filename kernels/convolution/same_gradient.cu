@@ -4,13 +4,14 @@
 //   dw[m][d][t] = alpha * sum over n, p of dy[n][m][p] * x[n][d][neighbour of p at t] + beta * dw[m][d][t]
 //
 // over the images n and their pixels p, for the places t of a filter of FILTER x FILTER; neighbours outside of the
-// image are zero. With strides, p's only neighbour is the pixel of the larger x that the filter strides to. A cluster of CLUSTER blocks has ROW_TILE channels m of dy, and COLUMN_TILE columns: all d and t, as
-// dw[m] has them. Its blocks share out the groups of pixels, eight at a time: dy and x stand in shared memory as
-// `common/warpgroup.cuh` says, and STAGES of them are there at once. In the end the blocks' sums meet in shared memory.
+// image are zero. With strides, p's only neighbour is the pixel of the larger x that the filter strides to. A cluster
+// of CLUSTER blocks has ROW_TILE channels m of dy, and COLUMN_TILE columns: all d and t, as dw[m] has them. Its blocks
+// share out the groups of pixels, eight at a time: dy and x stand in shared memory as `common/warpgroup.cuh` says, and
+// STAGES of them are there at once. In the end the blocks' sums meet in shared memory.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; STRIDE if it is not 1; ROW_WARPGROUPS, 2, or 1 where two warpgroups share out the
-// columns; CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each tile. Dynamic shared memory:
-// STAGES of `Stage`, and an Mbarrier.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; STRIDE if it is not 1; ROW_WARPGROUPS, 2, or 1 where two
+// warpgroups share out the columns; CLUSTER, a power of two up to 16; STAGES; and ACCESS. Grid: a cluster for each
+// tile. Dynamic shared memory: STAGES of `Stage`, and an Mbarrier.
 
 #define THREADS 256
 #define SHARED_ALIGNMENT 1024

@@ -5,18 +5,19 @@
 //
 // over the images n and their rows p and columns q; x is zero outside of the image.
 //
-// A stage has `rows` rows of `columns` pixels of dy, and of x the same pixels and their neighbours. They stand in shared
-// memory in lines: 64 channels of a pixel, as `common/warpgroup.cuh` says. Rows count with one zero behind each, or
-// with two if an image is wider than a stage, and images with one row of zeros behind each; so a pixel and its
-// neighbour at r and s are equally many lines apart everywhere. A block has 64 channels m of dy, 64 channels d of x,
-// and one of `splits` shares of the stages. A warpgroup has the places of one row r of the filter. A product has 64
-// rows, m, and 192 columns, which are three times 64 channels d: those of s begin one line behind those of s - 1.
+// A stage has `rows` rows of `columns` pixels of dy, and of x the same pixels and their neighbours. They stand in
+// shared memory in lines: 64 channels of a pixel, as `common/warpgroup.cuh` says. Rows count with one zero behind each,
+// or with two if an image is wider than a stage, and images with one row of zeros behind each; so a pixel and its
+// neighbour at r and s are equally many lines apart everywhere. (So a NaN or Inf beside a row's end reaches places that
+// do not see it.) A block has 64 channels m of dy, 64 channels d of x, and one of `splits` shares of the stages. A
+// warpgroup has the places of one row r of the filter. A product has 64 rows, m, and 192 columns, which are three times
+// 64 channels d: those of s begin one line behind those of s - 1.
 //
 // The sums of several shares meet in the workspace, as sums[split][3 r + s][m][d] of whole tiles, and `add_splits` adds
 // them up.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16. The channels m and d are multiples of 8, and so are the tensors. Grid:
-// a block for each tile and split. Dynamic shared memory: two of a stage's lines, see `Lines`.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16. The channels m and d are multiples of 8, and so are the tensors.
+// Grid: a block for each tile and split. Dynamic shared memory: two of a stage's lines, see `Lines`.
 
 #define THREADS 384
 #define SHARED_ALIGNMENT 1024
@@ -76,7 +77,8 @@ __device__ __forceinline__ void read_piece(const Source &source, int apart, Piec
 #pragma unroll
     for (int k = 0; k < CHANNELS; k++) {
         piece.channels[k].all = {0, 0, 0, 0};
-        if (source.is_there) piece.channels[k] = unaligned(source.tensor, source.elements, source.at + k * apart);
+        const long long at = source.at + (long long)k * apart;
+        if (source.is_there) piece.channels[k] = unaligned(source.tensor, source.elements, at);
     }
 }
 

@@ -49,7 +49,8 @@ impl Proposals {
 
 /// Probes candidates at the micro-batch sizes: the requested engine, our engines, and the heuristics' proposals, for
 /// copies of the tensors too. If no tensor core engine has enough workspace ([`ROOMY`]), our engines without workspace
-/// follow. If nothing fits in large parts, all other engines follow, unless our engine computes a filter's gradient.
+/// follow. If nothing fits in large parts, all other engines follow, unless one of ours computes a filter's gradient, or
+/// anything on warpgroups.
 ///
 /// If the heuristics' best engine fits undivided, few are tried: parts win little there, the third engine of a list
 /// wins nothing (3% in one of 68 problems of ResNet-50 in half), and each engine's code stays in the device's memory.
@@ -71,7 +72,7 @@ pub fn collect(
     let mut is_on_warpgroups = false;
     if is_here {
         let engines = our_candidates::by_warpgroups(probe);
-        is_on_warpgroups = candidates.finalize_first(probe, of_all, &engines, usize::MAX) > 0;
+        is_on_warpgroups = candidates.finalize_first(probe, of_all, &engines, 1) > 0;
         candidates.finalize_first(probe, of_all, &our_candidates::fast(probe, probe.budget.limit), 1);
     }
     let mut proposals = Proposals::default();

@@ -10,17 +10,18 @@ use super::probe::{Candidates, Probe};
 use crate::engines::{BackwardFilter, FewChannels, ImplicitGemm, SameConvolution, SameGradient, ShiftedConvolution};
 use crate::problem::graph::EngineConfiguration;
 
-/// Finalizes all of our engines within `limit` bytes of workspace for the whole mini-batch.
+/// Finalizes the engines of each kind of ours for the whole mini-batch; `limit` is the workspace for `fast` and `slow`.
 pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
     let whole = &mut probe.micro_batch(probe.problem.batch());
-    found.finalize_first(probe, whole, &by_warpgroups(probe), usize::MAX);
+    found.finalize_first(probe, whole, &by_warpgroups(probe), 1);
     for ours in [fast(probe, limit), slow(probe, limit)] {
         found.finalize_first(probe, whole, &ours, 1);
     }
 }
 
-/// Returns our engines on the tensor cores of warpgroups that compute the problem, if the class admits them. None is
-/// always the fastest.
+/// Returns our engines on the tensor cores of warpgroups that compute the problem, if the class admits them. The first
+/// that fits is the fastest of them: with filters of several places, SHIFTED_CONVOLUTION took 0.4 to 0.6 times as long
+/// as SAME_CONVOLUTION in all layers of ResNet-50. As with our other engines, an Inf or NaN may reach unrelated places.
 pub fn by_warpgroups(probe: &Probe) -> Vec<EngineConfiguration> {
     let device = cudnn::device();
     let indices = match read(probe.problem, is_exact(probe)) {
@@ -34,8 +35,8 @@ pub fn by_warpgroups(probe: &Probe) -> Vec<EngineConfiguration> {
         }
         None => [None; 3],
     };
-    // Sums of 2,048 products of two-byte numbers or fewer are as exact on tensor cores as elsewhere, beside the rounding
-    // of the result. cuDNN often chooses engines without tensor cores where there are few channels.
+    // Sums of 2,048 products of two-byte numbers or fewer are as exact on tensor cores as elsewhere, beside the
+    // rounding of the result. cuDNN often chooses engines without tensor cores where there are few channels.
     let engines = indices.into_iter().flatten().map(|index| engine(index, vec![], index == FEW_CHANNELS));
     engines.filter(|engine| probe.admits(engine)).collect()
 }

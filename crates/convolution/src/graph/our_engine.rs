@@ -55,8 +55,8 @@ fn parts(knobs: &[(cudnnBackendKnobType_t, i64)]) -> Option<Parts> {
 }
 
 pub fn engine(index: i64, knobs: Vec<(cudnnBackendKnobType_t, i64)>, is_exact: bool) -> EngineConfiguration {
-    // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Engines as exact as without tensor cores
-    // get no note, so that every class admits them.
+    // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Engines as exact as without tensor
+    // cores get no note, so that every class admits them.
     let numerics = (!is_exact).then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE).into_iter().collect();
     let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
     let engine = EngineConfiguration::new(index, knobs, numerics, behavior);
@@ -96,7 +96,8 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 impl OurPlan {
-    /// Makes the plan of an engine that was [`our_candidates`](super::our_candidates). `Err` if the engine does not compute the problem.
+    /// Makes the plan of an engine of ours, see [`our_candidates`](super::our_candidates). `Err` if the engine does not
+    /// compute the problem.
     pub fn new(problem: &Problem, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         let device = cudnn::device();
         let is_exact = [EXACT_BACKWARD_FILTER, EXACT_IMPLICIT_GEMM].contains(&engine.engine);
@@ -138,8 +139,8 @@ impl OurPlan {
     /// Launches result = `alpha` · convolution or gradient + `beta` · result. Returns whether that worked.
     ///
     /// # Safety
-    /// The caller promises that `memory` is device memory as large as the tensors, that the result overlaps nothing
-    /// else, and that the stream belongs to that device.
+    /// The caller promises that `memory` is device memory as large as the tensors, which are aligned to 16 bytes, that
+    /// the result overlaps nothing else, and that the stream belongs to that device.
     pub unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Memory { x, w, y, workspace } = memory;
         // SAFETY: all engines require of the memory and the stream only what our caller promised.

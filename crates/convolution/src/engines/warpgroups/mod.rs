@@ -32,7 +32,7 @@ use gpu::{Device, Element};
 const THREADS: usize = 256;
 /// The pixels of a group.
 const GROUP: usize = 8;
-/// The most blocks of a launch.
+/// The most blocks of a launch, and of pixels that a kernel counts.
 const MOST_COUNTED: usize = 1 << 30;
 
 /// Returns whether the device has the products that a correlation needs, and the result has its input's size.

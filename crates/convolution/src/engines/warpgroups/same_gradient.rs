@@ -1,5 +1,5 @@
-//! Gradients of filters of convolutions whose results have the size of their input, and of 1×1 filters with strides. They
-//! need no workspace.
+//! Gradients of filters of convolutions whose results have the size of their input, and of 1×1 filters with strides.
+//! They need no workspace.
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -4,23 +4,17 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::tile::{BLOCKS, ELEMENT, RESERVED, access, are_few_images, results_bytes};
+use super::tile::{BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes};
 use super::{GROUP, Images, MOST_COUNTED, THREADS, is_same};
 use crate::engines::implicit_gemm::{Correlation, CorrelationMemory, compute};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
 use gpu::{Device, Stream};
 
-/// Rows and pixels of a warpgroup's product.
-const ROWS: usize = 64;
-const COLUMNS: usize = 128;
-/// Two warpgroups share out a block's rows or its pixels.
-const WARPGROUPS: usize = 2;
-/// More lines could not be numbered.
-const MOST_LINES: usize = 1 << 12;
-/// The channels of a line, and its bytes.
-const DEPTH: usize = 64;
-const LINE_BYTES: usize = 128;
+/// The bytes of a line, which has the channels of one pixel.
+const LINE_BYTES: usize = DEPTH * ELEMENT;
+/// The bytes of one access to the workspace.
+const PIECE_BYTES: usize = 16;
 /// The bytes of what shared memory holds of each group of pixels, besides the pixels.
 const SOURCE: usize = 24;
 /// The channels of a group that a thread reads at once.
@@ -63,7 +57,7 @@ impl Tiling {
         let buffers = if of.depth > DEPTH { 2 } else { 1 };
         // Each round of the next lines is written at the place after the one at which it is read.
         let is_in_time = buffers == 1 || rounds < of.filter * of.filter;
-        if !is_in_time || lines > MOST_LINES || !are_few_images(columns, padded(of.from, of.filter)) {
+        if !is_in_time || !are_few_images(columns, padded(of.from, of.filter)) {
             return None;
         }
         let access = access(of.from[0] * of.from[1]);
@@ -207,6 +201,10 @@ impl ShiftedConvolution {
             unsafe { compute(of, memory, alpha, beta) };
             return true;
         };
+        // Frameworks' memory is aligned so. A program's own may not be.
+        if !workspace.addr().is_multiple_of(PIECE_BYTES) {
+            return false;
+        }
         let CorrelationMemory { w, from, to } = memory;
         let [channels, rows, lines, buffers] =
             [of.depth, of.rows, tiling.lines, tiling.buffers].map(|count| count as i32);

@@ -44,7 +44,8 @@ impl Stage {
     /// The fewest lines for each pixel, in `shared` bytes of shared memory.
     fn best(of: &FilterGradient, shared: usize) -> Option<Self> {
         let width = of.x[1];
-        let columns = (1..=width).filter(|columns| width.is_multiple_of(*columns));
+        let most = shared / (2 * LINE_BYTES);
+        let columns = (1..=width.min(most)).filter(|columns| width.is_multiple_of(*columns));
         let highest = |columns: usize| {
             let most = (MOST_PIXELS / columns).max(1);
             let stages = (1..=most).rev().map(|rows| Self { rows, columns });
@@ -188,6 +189,9 @@ impl ShiftedGradient {
             return true;
         };
         let GradientMemory { x, dy, dw, workspace: sums } = memory;
+        if !sums.addr().is_multiple_of(size_of::<[f32; 2]>()) {
+            return false;
+        }
         let Tiling { stage, splits } = *tiling;
         let sizes = [of.k, of.c, stage.rows, stage.columns, stage.count(of), splits];
         let [m, d, rows, columns, stages, splits] = sizes.map(|count| count as i32);

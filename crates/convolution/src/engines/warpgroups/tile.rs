@@ -1,10 +1,12 @@
 //! The tile of a block: its rows and columns, and the stages in its shared memory.
 
-/// The warpgroups of a block, as in `kernels/convolution/same.cu`.
-const WARPGROUPS: usize = 2;
+use super::GROUP;
+
+/// The warpgroups of a block, in all kernels but `shifted_gradient.cu`.
+pub const WARPGROUPS: usize = 2;
 /// Rows and columns of a warpgroup's product.
-const ROWS: usize = 64;
-const COLUMNS: usize = 128;
+pub const ROWS: usize = 64;
+pub const COLUMNS: usize = 128;
 /// The depth of a stage: filters and neighbours of a pixel; of a filter's gradient, pixels.
 pub const DEPTH: usize = 64;
 /// The bytes of an element.
@@ -13,9 +15,8 @@ pub const ELEMENT: usize = 2;
 pub const BLOCKS: usize = 2;
 /// The bytes of shared memory that each block takes in addition to its own.
 pub const RESERVED: usize = 1 << 10;
-/// The most images of whose pixels a tile may have results, and the pixels at which each one's begin.
+/// The most images of whose pixels a tile may have results.
 const MOST_IMAGES: usize = 8;
-const GROUP: usize = 8;
 /// The most and the fewest stages: one in use, the others in flight.
 pub const MOST_STAGES: usize = 4;
 const LEAST_STAGES: usize = 2;
@@ -76,9 +77,10 @@ impl Tile {
         stages.max(results_bytes(self.rows(), self.columns()))
     }
 
-    /// Returns whether it may hold results of images that count so many pixels.
+    /// Returns whether it may hold results of images that count so many pixels. Wide accesses leave straight from
+    /// registers, whatever the number of images.
     pub fn has_results_of(&self, pixels: usize) -> bool {
-        are_few_images(self.columns(), pixels.next_multiple_of(GROUP))
+        self.access >= 4 || are_few_images(self.columns(), pixels.next_multiple_of(GROUP))
     }
 
     /// The compiler's options for it.
