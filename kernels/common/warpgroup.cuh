@@ -11,7 +11,7 @@
 // | --- | --- |
 // | `factor_at<way>(place, apart)` | a factor that begins with any line, at `place`; of a factor ALONG its depth, a product may begin with any even piece |
 // | `later(factor, bytes)` | the factor that begins so many bytes behind |
-// | `SumsOf<columns>`, `WarpgroupSums` | 64 rows by 128 or 192 columns; by 128. Warp w and lane l of the warpgroup have row 16 w + l / 4 + 8 i and column 8 j + l % 4 * 2 + k as `of[4 j + 2 i + k]` |
+// | `SumsOf<columns>`, `WarpgroupSums` | 64 rows by 128 or 256 columns; by 128. Warp w and lane l of the warpgroup have row 16 w + l / 4 + 8 i and column 8 j + l % 4 * 2 + k as `of[4 j + 2 i + k]` |
 // | `sums.begin()` | comes before the first product, and before a product behind a change to `of` |
 // | `sums.add<a's way, b's way>(a, b)` | begins to add a product of depth 16: of 64 rows of A and all columns of B |
 // | `sums.end_group()`, `sums.wait_for_groups<n>()` | as of asynchronous copies: only behind the wait may `of` be read, or shared memory be changed |
@@ -61,7 +61,7 @@ __device__ __forceinline__ void show_copies() { asm volatile("fence.proxy.async.
 #define WARPGROUP_TYPE "bf16"
 #endif
 
-// Begins to add a product to 64 rows by 128 or 192 columns of sums.
+// Begins to add a product to 64 rows by 128 or 256 columns of sums.
 template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of)[64], Factor a, Factor b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -82,15 +82,17 @@ template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of
                    "+f"(of[60]), "+f"(of[61]), "+f"(of[62]), "+f"(of[63])
                  : "l"(a), "l"(b), "n"(int(A)), "n"(int(B)));
 }
-template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of)[96], Factor a, Factor b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
+template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of)[128], Factor a, Factor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
                  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
                  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-                 "}, %96, %97, 1, 1, 1, %98, %99;"
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+                 "}, %128, %129, 1, 1, 1, %130, %131;"
                  : "+f"(of[0]), "+f"(of[1]), "+f"(of[2]), "+f"(of[3]), "+f"(of[4]), "+f"(of[5]),
                    "+f"(of[6]), "+f"(of[7]), "+f"(of[8]), "+f"(of[9]), "+f"(of[10]), "+f"(of[11]),
                    "+f"(of[12]), "+f"(of[13]), "+f"(of[14]), "+f"(of[15]), "+f"(of[16]), "+f"(of[17]),
@@ -106,7 +108,13 @@ template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of
                    "+f"(of[72]), "+f"(of[73]), "+f"(of[74]), "+f"(of[75]), "+f"(of[76]), "+f"(of[77]),
                    "+f"(of[78]), "+f"(of[79]), "+f"(of[80]), "+f"(of[81]), "+f"(of[82]), "+f"(of[83]),
                    "+f"(of[84]), "+f"(of[85]), "+f"(of[86]), "+f"(of[87]), "+f"(of[88]), "+f"(of[89]),
-                   "+f"(of[90]), "+f"(of[91]), "+f"(of[92]), "+f"(of[93]), "+f"(of[94]), "+f"(of[95])
+                   "+f"(of[90]), "+f"(of[91]), "+f"(of[92]), "+f"(of[93]), "+f"(of[94]), "+f"(of[95]),
+                   "+f"(of[96]), "+f"(of[97]), "+f"(of[98]), "+f"(of[99]), "+f"(of[100]), "+f"(of[101]),
+                   "+f"(of[102]), "+f"(of[103]), "+f"(of[104]), "+f"(of[105]), "+f"(of[106]), "+f"(of[107]),
+                   "+f"(of[108]), "+f"(of[109]), "+f"(of[110]), "+f"(of[111]), "+f"(of[112]), "+f"(of[113]),
+                   "+f"(of[114]), "+f"(of[115]), "+f"(of[116]), "+f"(of[117]), "+f"(of[118]), "+f"(of[119]),
+                   "+f"(of[120]), "+f"(of[121]), "+f"(of[122]), "+f"(of[123]), "+f"(of[124]), "+f"(of[125]),
+                   "+f"(of[126]), "+f"(of[127])
                  : "l"(a), "l"(b), "n"(int(A)), "n"(int(B)));
 }
 

@@ -48,16 +48,16 @@ template <typename Numbering> struct ResultPlaces {
 };
 
 // Puts a warpgroup's sums, from the tile's row and column number `row` and `column` on, where results stand.
-template <typename Numbering>
+template <typename Numbering, int COUNT>
 __device__ __forceinline__ void keep_sums(const Results &of, const ResultPlaces<Numbering> &places, int row, int column,
-                                          const float (&sums)[64], const unsigned *columns, Element *results) {
+                                          const float (&sums)[COUNT], const unsigned *columns, Element *results) {
     row += int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4;
     column += int(LANE) % 4 * 2;
     // The same for 8 rows further.
     const unsigned before = unsigned(places.row + row) * unsigned(of.images.pixels()) % GROUP;
     Element *const to = results + row * PITCH;
 #pragma unroll
-    for (int i = 0; i < 64; i += 4) {
+    for (int i = 0; i < COUNT; i += 4) {
         const uint2 pair = *reinterpret_cast<const uint2 *>(columns + column + i / 4 * 8);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
@@ -103,9 +103,9 @@ __device__ __forceinline__ void write_results(const Results &of, const ResultPla
 // Writes a tile's results: those of this thread's warpgroup begin at the tile's row and column number `row` and
 // `column`. All threads of the block come here. The memory, which no product needs any more, has ROW_TILE * PITCH
 // elements and COLUMN_TILE words.
-template <typename Numbering>
+template <typename Numbering, int COUNT>
 __device__ __forceinline__ void write_tile(const Results &of, const Numbering &numbering, int first_row, int first,
-                                           int row, int column, const float (&sums)[64], void *memory) {
+                                           int row, int column, const float (&sums)[COUNT], void *memory) {
     if (of.beta != 0) {
         add_sums(of, numbering, first_row + row, first + column, sums);
         return;
@@ -114,7 +114,7 @@ __device__ __forceinline__ void write_tile(const Results &of, const Numbering &n
     Element *const results = static_cast<Element *>(memory);
     unsigned *const columns = reinterpret_cast<unsigned *>(results + ROW_TILE * PITCH);
     barrier();
-    if (threadIdx.x < COLUMN_TILE) columns[threadIdx.x] = places.column(threadIdx.x);
+    for (int i = threadIdx.x; i < COLUMN_TILE; i += THREADS) columns[i] = places.column(i);
     barrier();
     keep_sums(of, places, row, column, sums, columns, results);
     barrier();

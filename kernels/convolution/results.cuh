@@ -1,5 +1,5 @@
 // The results of a block's tile: ROW_TILE channels m, and COLUMN_TILE of a numbering of all images' pixels. Two
-// warpgroups share out the rows if ROW_WARPGROUPS is 2, else the columns.
+// warpgroups share out the rows if ROW_WARPGROUPS is 2, else the columns. A warpgroup has PRODUCT_COLUMNS of these.
 //
 // A numbering counts some numbers beside pixels. It has `images`, and `pixels`, which is the count of an image's
 // numbers; `is_pixel(at)` tells whether a number of an image is a pixel, and `before(at)` how many pixels come before.
@@ -8,8 +8,12 @@
 #include "common/warpgroup.cuh"
 #include "convolution/groups.cuh"
 
+#ifndef PRODUCT_COLUMNS
+#define PRODUCT_COLUMNS 128
+#endif
+
 constexpr int COLUMN_WARPGROUPS = THREADS / WARPGROUP / ROW_WARPGROUPS;
-constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = 128 * COLUMN_WARPGROUPS;
+constexpr int ROW_TILE = 64 * ROW_WARPGROUPS, COLUMN_TILE = PRODUCT_COLUMNS * COLUMN_WARPGROUPS;
 
 struct Results {
     Element *out;
@@ -31,12 +35,12 @@ struct Grouped {
 };
 
 // Adds sums onto results. This is rare.
-template <typename Numbering>
+template <typename Numbering, int COUNT>
 __device__ __forceinline__ void add_sums(const Results &of, const Numbering &numbering, int first_row, int first,
-                                         const float (&sums)[64]) {
+                                         const float (&sums)[COUNT]) {
     const int row = first_row + int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4, pixels = of.images.pixels();
 #pragma unroll
-    for (int i = 0; i < 64; i += i % 2 ? 3 : 1) {
+    for (int i = 0; i < COUNT; i += i % 2 ? 3 : 1) {
         const int at = first + i / 4 * 8 + int(LANE) % 4 * 2 + i % 2;
         const int image = at / numbering.pixels, its = at % numbering.pixels;
         if (image >= of.images.count || !numbering.is_pixel(its)) continue;

@@ -13,14 +13,15 @@
 // `common/warpgroup.cuh` says. The products of each place have another first line.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two
-// warpgroups share out the pixels; STAGES of filters, at least 3; and ACCESS. The channels d are a multiple of 8. Grid:
+// warpgroups share out the pixels; PRODUCT_COLUMNS, 128, or 256 with a block for each multiprocessor; STAGES of filters,
+// at least 3; and ACCESS. The channels d are a multiple of 8. Grid:
 // a block for each tile, which has pixels of at most MOST_IMAGES images. Dynamic shared memory: `buffers` of `lines`
 // lines, STAGES of W_BYTES and `groups` of `Source`; or results and their places, if they are larger. `lines` is a
 // multiple of 8.
 
 #define THREADS 256
 #define SHARED_ALIGNMENT 1024
-#define MULTIPROCESSOR_BLOCKS 2
+#define MULTIPROCESSOR_BLOCKS (256 / PRODUCT_COLUMNS)
 #include "convolution/aligned_results.cuh"
 #include "convolution/places.cuh"
 #include "convolution/stages.cuh"
@@ -207,10 +208,10 @@ KERNEL(shifted, Shifted) {
     }
 
     const int warpgroup = int(threadIdx.x) / WARPGROUP;
-    const int row = warpgroup % ROW_WARPGROUPS * 64, column = warpgroup / ROW_WARPGROUPS * 128;
+    const int row = warpgroup % ROW_WARPGROUPS * 64, column = warpgroup / ROW_WARPGROUPS * PRODUCT_COLUMNS;
     const Factor w = factor_at<ALONG>(filters + row * LINE_BYTES, 0);
     const Factor x = factor_at<ALONG>(lines + (padded.halo() + column) * LINE_BYTES, 0);
-    WarpgroupSums sums;
+    SumsOf<PRODUCT_COLUMNS> sums;
     Piece piece;
     int slot = 0;
     for (int depth = 0; depth < depths; depth++) {

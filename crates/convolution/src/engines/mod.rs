@@ -15,7 +15,7 @@ pub use backward_filter::{BackwardFilter, FilterGradient, GradientMemory, Parts}
 pub use implicit_gemm::{Correlation, CorrelationMemory, ImplicitGemm};
 pub use samples::{Move, Samples};
 pub use transposes::{Destination, Transposes, Transposition};
-pub use warpgroups::{FewChannels, SameConvolution, SameGradient, ShiftedConvolution, ShiftedGradient};
+pub use warpgroups::{FewChannels, SameConvolution, SameGradient, ShiftedConvolution};
 
 use cudnn_abi::*;
 use parking_lot::Mutex;

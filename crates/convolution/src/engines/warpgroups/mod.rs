@@ -6,7 +6,6 @@
 //! | `same` | convolutions whose results have the size of their input, their input gradients, and convolutions by 1×1 filters with strides |
 //! | `same_gradient` | the filter gradients of these convolutions |
 //! | `shifted` | convolutions by filters of several places whose results have the size of their input, and their input gradients |
-//! | `shifted_gradient` | the gradients of 3×3 filters of such convolutions |
 //! | `few_channels` | convolutions of images with few channels |
 //! | `tile` | the tile of a block |
 
@@ -14,7 +13,6 @@ mod few_channels;
 mod same;
 mod same_gradient;
 mod shifted;
-mod shifted_gradient;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -23,7 +21,6 @@ pub use few_channels::FewChannels;
 pub use same::SameConvolution;
 pub use same_gradient::SameGradient;
 pub use shifted::ShiftedConvolution;
-pub use shifted_gradient::ShiftedGradient;
 
 use super::implicit_gemm::Correlation;
 use gpu::{Device, Element};

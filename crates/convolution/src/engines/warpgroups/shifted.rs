@@ -21,14 +21,18 @@ const SOURCE: usize = 24;
 const CHANNELS: usize = 4;
 /// The depths of a filter that a thread puts in order at once.
 const OCTET: usize = 8;
+/// The most pixels of a warpgroup's product.
+pub(super) const WIDE: usize = 256;
 /// The most and the fewest stages of filters.
-const MOST_STAGES: usize = 5;
+const MOST_STAGES: usize = 6;
 const LEAST_STAGES: usize = 3;
 
 /// How a block works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
     row_warpgroups: usize,
+    /// The pixels of a warpgroup's product: 256 with a block for each multiprocessor, or 128 with two.
+    pub(super) product_columns: usize,
     access: usize,
     /// The pixels in shared memory: those of the tile and all neighbours.
     lines: usize,
@@ -44,11 +48,45 @@ fn padded([height, width]: [usize; 2], filter: usize) -> usize {
 }
 
 impl Tiling {
-    /// The tiling for a block that may have `shared` bytes of shared memory. `None` if they are too few.
-    pub(super) fn of(of: &Correlation, shared: usize) -> Option<Self> {
+    /// The fastest tiling for a device with so many multiprocessors, whose blocks may have `shared` bytes of shared
+    /// memory. `None` if they are too few.
+    pub(super) fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
+        let tilings = [COLUMNS, WIDE].into_iter().filter_map(|columns| Self::with(of, shared, columns));
+        tilings.min_by_key(|tiling| tiling.time(of, shared, multiprocessors))
+    }
+
+    /// The time of all blocks, in hundredths of a wide block's. Measured on an H100.
+    fn time(&self, of: &Correlation, shared: usize, multiprocessors: usize) -> usize {
+        let (blocks, multiprocessors) = (self.blocks(of), multiprocessors.max(1));
+        if self.product_columns == WIDE {
+            return 100 * blocks.div_ceil(multiprocessors);
+        }
+        // A block that has the multiprocessor for itself, and a pair of blocks. Pairs hide each other's beginnings and
+        // ends, of which there is the more the fewer depths they have.
+        let alone = 70;
+        let pair = if of.depth <= 2 * DEPTH { 95 } else { 110 };
+        if !self.fits(BLOCKS, shared) {
+            return alone * blocks.div_ceil(multiprocessors);
+        }
+        let pairs = blocks / (BLOCKS * multiprocessors);
+        let last = match blocks % (BLOCKS * multiprocessors) {
+            0 => 0,
+            rest if rest <= multiprocessors => alone,
+            _ => pair,
+        };
+        pairs * pair + last
+    }
+
+    /// Returns whether so many blocks fit on a multiprocessor, of which one block may have `shared` bytes.
+    fn fits(&self, blocks: usize, shared: usize) -> bool {
+        blocks * (self.shared_bytes() + RESERVED) <= shared + RESERVED
+    }
+
+    /// The tiling with products of so many columns.
+    pub(super) fn with(of: &Correlation, shared: usize, product_columns: usize) -> Option<Self> {
         let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
         let reach = of.filter / 2;
-        let columns = COLUMNS * (WARPGROUPS / row_warpgroups);
+        let columns = product_columns * (WARPGROUPS / row_warpgroups);
         let lines = (columns + 2 * reach * (of.from[1] + reach + 1)).next_multiple_of(8);
         // Each image may begin and end with a part of a group.
         let images = lines / padded(of.from, of.filter) + 2;
@@ -61,12 +99,11 @@ impl Tiling {
             return None;
         }
         let access = access(of.from[0] * of.from[1]);
-        let at_stages = |stages| Self { row_warpgroups, access, lines, groups, buffers, stages };
-        let of_blocks = |blocks| {
-            let fits = |tiling: &Self| blocks * (tiling.shared_bytes() + RESERVED) <= shared + RESERVED;
-            (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(fits)
-        };
-        of_blocks(BLOCKS).or_else(|| of_blocks(1))
+        let at_stages = |stages| Self { row_warpgroups, product_columns, access, lines, groups, buffers, stages };
+        let of_blocks =
+            |blocks| (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(|tiling| tiling.fits(blocks, shared));
+        // Two wide blocks would lack registers.
+        of_blocks(if product_columns == WIDE { 1 } else { BLOCKS }).or_else(|| of_blocks(1))
     }
 
     fn rows(&self) -> usize {
@@ -74,7 +111,7 @@ impl Tiling {
     }
 
     fn columns(&self) -> usize {
-        COLUMNS * (WARPGROUPS / self.row_warpgroups)
+        self.product_columns * (WARPGROUPS / self.row_warpgroups)
     }
 
     /// The number of blocks.
@@ -97,6 +134,7 @@ impl Tiling {
         let values = [
             ("FILTER", of.filter),
             ("ROW_WARPGROUPS", self.row_warpgroups),
+            ("PRODUCT_COLUMNS", self.product_columns),
             ("STAGES", self.stages),
             ("ACCESS", self.access),
         ];
@@ -155,7 +193,9 @@ impl ShiftedConvolution {
 
     fn tiling(device: Device, of: &Correlation) -> Option<Tiling> {
         let is_ours = is_same(device, of) && of.filter > 1 && of.depth.is_multiple_of(OCTET);
-        let tiling = Tiling::of(of, is_ours.then(|| device.shared_bytes(device.ordinal())).flatten()?)?;
+        let ordinal = device.ordinal();
+        let shared = is_ours.then(|| device.shared_bytes(ordinal)).flatten()?;
+        let tiling = Tiling::of(of, shared, device.multiprocessors(ordinal)?)?;
         // The kernel counts pixels with zeros, and a tile behind them.
         let pixels = padded(of.from, of.filter).saturating_mul(of.images);
         (pixels <= MOST_COUNTED && tiling.blocks(of) <= MOST_COUNTED).then_some(tiling)

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::same::tile;
-use super::tile::{BLOCKS, RESERVED};
+use super::tile::{BLOCKS, COLUMNS, RESERVED};
 use super::*;
 use crate::engines::CorrelationMemory;
 use crate::engines::backward_filter::{FilterGradient, GradientMemory};
@@ -164,6 +164,19 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         ([128, 128, 128], 28, 3),
         ([128, 256, 256], 14, 3),
         ([128, 512, 512], 7, 3),
+        ([64, 64, 64], 224, 3),
+        ([64, 64, 128], 112, 3),
+        ([64, 128, 128], 112, 3),
+        ([64, 128, 256], 56, 3),
+        ([64, 256, 256], 56, 3),
+        ([64, 256, 512], 28, 3),
+        ([64, 512, 512], 28, 3),
+        ([64, 512, 512], 14, 3),
+        ([16, 64, 64], 256, 3),
+        ([16, 128, 128], 128, 3),
+        ([16, 256, 256], 64, 3),
+        ([16, 512, 512], 32, 3),
+        ([16, 1024, 512], 32, 3),
     ];
     let layers = layers.into_iter();
     for of in layers.flat_map(|(sizes, side, filter)| both_ways(sizes, [side; 2], filter, Element::Half)) {
@@ -177,7 +190,14 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
         let rate = |time: f64| 2.0 * (counts[0] * pixels) as f64 / time / 1e9;
         println!("{of:?}, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tile, rate(time));
-        if let Ok(kernel) = ShiftedConvolution::new(device, of) {
+        let shared = device.shared_bytes(device.ordinal()).unwrap();
+        for columns in [COLUMNS, shifted::WIDE] {
+            if of.filter == 1 {
+                continue;
+            }
+            let Some(tiling) = shifted::Tiling::with(&of, shared, columns) else { continue };
+            let code = shifted::compiled(device, &of, &tiling).expect("compiled");
+            let kernel = ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) };
             let workspace = device.allocate(kernel.workspace()).unwrap();
             // SAFETY: as large as the tensors and the workspace.
             let run = || unsafe { kernel.run(stream.raw(), memory, workspace.data(), 1.0, 0.0) };
@@ -192,15 +212,6 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         // SAFETY: as large as the tensors.
         let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
         println!("its filter's gradient, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
-        if let Some(splits) = ShiftedGradient::best_splits(device, &kernel.of, usize::MAX) {
-            let kernel = ShiftedGradient::new(device, kernel.of, splits).expect("compiled");
-            let workspace = device.allocate(kernel.workspace()).unwrap();
-            let memory = GradientMemory { workspace: workspace.data(), ..memory };
-            // SAFETY: as large as the tensors and the workspace.
-            let run = || unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) };
-            let time = on_gpu::median(stream, || assert!(run()));
-            println!("shifted, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
-        }
     }
 }
 
@@ -236,8 +247,9 @@ fn emulated_shifted_as_in_loops() {
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(36);
-    for (of, stages) in small_shifted().zip([3, 4, 5].into_iter().cycle()) {
-        let mut tiling = shifted::Tiling::of(&of, SHARED).unwrap();
+    let ways = [(3, COLUMNS), (4, shifted::WIDE), (5, COLUMNS), (3, shifted::WIDE)];
+    for (of, (stages, columns)) in small_shifted().zip(ways.into_iter().cycle()) {
+        let Some(mut tiling) = shifted::Tiling::with(&of, SHARED, columns) else { continue };
         tiling.stages = stages;
         let Some(code) = emulated::compiled(shifted::compiled(device, &of, &tiling)) else { return };
         let kernel = ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) };
@@ -248,8 +260,9 @@ fn emulated_shifted_as_in_loops() {
 #[test]
 fn shifted_compile_for_hopper_without_spills() {
     let Some(nvrtc) = resources::nvrtc() else { return };
-    for of in small_shifted() {
-        let tiling = shifted::Tiling::of(&of, SHARED).unwrap();
+    let ways = small_shifted().flat_map(|of| [COLUMNS, shifted::WIDE].map(|columns| (of, columns)));
+    for (of, columns) in ways {
+        let Some(tiling) = shifted::Tiling::with(&of, SHARED, columns) else { continue };
         let compiled = resources::compile(nvrtc, &shifted::source(&of, &tiling), 90);
         let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
         assert_eq!(spills, 0, "{of:?}, {tiling:?}");
@@ -265,92 +278,30 @@ fn shifted_on_a_gpu_as_on_the_host() {
         return;
     }
     let mut random = SmallRng::seed_from_u64(37);
+    let shared = device.shared_bytes(device.ordinal()).unwrap();
     for of in small_shifted() {
-        let kernel = ShiftedConvolution::new(device, of).expect("compiled");
-        check_shifted(&kernel, device, stream.raw(), &mut random);
-    }
-}
-
-/// Gradients of 3×3 filters: rows that fill a stage and a part of one, several images in a stage and several stages in
-/// an image, the rows of zeros between images, parts of tiles of both kinds of channels, rows longer than a stage.
-fn small_shifted_gradients() -> impl Iterator<Item = FilterGradient> {
-    let shapes = [
-        ([3, 64, 64], [7, 7]),
-        ([2, 72, 136], [14, 14]),
-        ([1, 32, 40], [40, 56]),
-        ([2, 40, 32], [9, 13]),
-        ([5, 32, 32], [1, 1]),
-        ([1, 32, 32], [3, 300]),
-    ];
-    let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
-    shapes.map(|((sizes, from), element)| filter_gradient(both_ways(sizes, from, 3, element)[0]))
-}
-
-/// Compares a kernel's results with those of loops.
-fn check_shifted_gradient(kernel: &ShiftedGradient, device: Device, stream: Stream, random: &mut SmallRng) {
-    // SAFETY: the buffers are as large as the tensors, with guards around them.
-    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
-    let case = GradientCase::new(kernel.of, device, stream, random);
-    case.check(device, stream, kernel.workspace(), kernel.tiling, run);
-}
-
-#[test]
-fn emulated_shifted_gradients_as_in_loops() {
-    if !emulated::is_child("engines::warpgroups::tests::emulated_shifted_gradients_as_in_loops") {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(41);
-    for (of, splits) in small_shifted_gradients().zip([1, 2, 3].into_iter().cycle()) {
-        let tiling = ShiftedGradient::new(device, of, splits).expect("ours").tiling;
-        let Some(code) = emulated::compiled(shifted_gradient::compiled(device, &of)) else { return };
-        let kernel = ShiftedGradient { of, tiling, code: Arc::new(Some(code)) };
-        check_shifted_gradient(&kernel, device, stream, &mut random);
+        for columns in [COLUMNS, shifted::WIDE] {
+            let Some(tiling) = shifted::Tiling::with(&of, shared, columns) else { continue };
+            let code = shifted::compiled(device, &of, &tiling).expect("compiled");
+            let kernel = ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) };
+            check_shifted(&kernel, device, stream.raw(), &mut random);
+        }
     }
 }
 
 #[test]
-fn splits_share_out_the_multiprocessors() {
-    let splits = |images, channels: [usize; 2], side: usize, limit| {
-        let [of, _] = both_ways([images, channels[0], channels[1]], [side; 2], 3, Element::Half);
-        shifted_gradient::Tiling::of(&filter_gradient(of), limit, SHARED, 132).map(|tiling| tiling.splits)
+fn products_are_wide_where_that_is_faster() {
+    let columns = |sizes, side| {
+        let [of, _] = both_ways(sizes, [side; 2], 3, Element::Half);
+        shifted::Tiling::of(&of, SHARED, 132).unwrap().product_columns
     };
-    // One tile, 4 and 64 of them on 132 multiprocessors, where more splits would not need fewer stages each.
-    assert_eq!(splits(128, [64, 64], 56, usize::MAX), Some(125));
-    assert_eq!(splits(128, [128, 128], 28, usize::MAX), Some(32));
-    assert_eq!(splits(128, [512, 512], 7, usize::MAX), Some(2));
-    // Within the memory: sums of 144 KiB for each split, but not of more than 2^17 pixels.
-    assert_eq!(splits(128, [64, 64], 56, 1 << 20), Some(7));
-    assert_eq!(splits(128, [64, 64], 56, 1 << 18), None);
-    assert_eq!(splits(16, [64, 64], 56, 0), Some(1));
+    // Pairs of blocks with one depth, several depths, no room for pairs, and fewer blocks than multiprocessors.
+    assert_eq!(columns([128, 64, 64], 56), COLUMNS);
+    assert_eq!(columns([128, 256, 256], 14), shifted::WIDE);
+    assert_eq!(columns([64, 64, 64], 224), shifted::WIDE);
+    assert_eq!(columns([1, 512, 512], 14), COLUMNS);
 }
 
-#[test]
-fn shifted_gradients_compile_for_hopper_without_spills() {
-    let Some(nvrtc) = resources::nvrtc() else { return };
-    for of in small_shifted_gradients().take(2) {
-        let compiled = resources::compile(nvrtc, &shifted_gradient::source(&of), 90);
-        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-        assert_eq!(spills, 0, "{of:?}");
-    }
-}
-
-#[test]
-fn shifted_gradients_on_a_gpu_as_on_the_host() {
-    let device = Device::Cuda;
-    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    if !device.has_warpgroup_products(device.ordinal()) {
-        println!("SKIPPED: the GPU has no products of warpgroups");
-        return;
-    }
-    let mut random = SmallRng::seed_from_u64(42);
-    for (of, splits) in small_shifted_gradients().zip([1, 2, 3].into_iter().cycle()) {
-        let kernel = ShiftedGradient::new(device, of, splits).expect("compiled");
-        check_shifted_gradient(&kernel, device, stream.raw(), &mut random);
-    }
-}
-
-/// Prints the kernel's speed for first layers of ResNets, U-Net, AlexNet and Inception-v3.
 #[test]
 fn on_a_gpu_at_first_layers() {
     let device = Device::Cuda;

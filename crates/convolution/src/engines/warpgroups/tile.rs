@@ -2,7 +2,7 @@
 
 use super::GROUP;
 
-/// The warpgroups of a block, in all kernels but `shifted_gradient.cu`.
+/// The warpgroups of a block.
 pub const WARPGROUPS: usize = 2;
 /// Rows and columns of a warpgroup's product.
 pub const ROWS: usize = 64;
