@@ -28,11 +28,11 @@
 // | `fail("why")` | ends the kernel and the host's launch with an error |
 // | `half_to_float`, `float_to_half`, `bfloat16_to_float`, `float_to_bfloat16` | from and to their bits, an `unsigned short`; rounded to nearest, ties to even |
 //
-// All 32 threads of a warp call whole-warp operations together, on values of 4 bytes. Kernels may also use the parts of
-// CUDA that both machines have: `__device__`, `__forceinline__`, `__restrict__`, the vector types and `make_*` of 2 and
-// 4 ints, unsigneds and floats, C's mathematics in float (write `fmaf` for an FMA: the CPU contracts nothing), and the
-// functions in `emulator/intrinsics.h`. Clusters are in `cluster.cuh`, asynchronous copies in `async_copy.cuh`. Inline
-// PTX stands behind `#ifndef EMULATED`, beside its emulated twin.
+// All 32 threads of a warp call whole-warp operations together, on values of 4 or 8 bytes. Kernels may also use the
+// parts of CUDA that both machines have: `__device__`, `__forceinline__`, `__restrict__`, the vector types and `make_*`
+// of 2 and 4 ints, unsigneds and floats, C's mathematics in float (write `fmaf` for an FMA: the CPU contracts nothing),
+// and the functions in `emulator/intrinsics.h`. Clusters are in `cluster.cuh`, asynchronous copies in `async_copy.cuh`.
+// Inline PTX stands behind `#ifndef EMULATED`, beside its emulated twin.
 #pragma once
 
 #ifndef KINDS_OF_WARPS

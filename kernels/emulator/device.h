@@ -50,9 +50,21 @@ inline void wait_for_last_launch() {}
 
 namespace emulator {
 
+template <typename T> unsigned long long slot_bits(T x) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "warps exchange values of 4 or 8 bytes");
+    unsigned long long bits = 0;
+    memcpy(&bits, &x, sizeof x);
+    return bits;
+}
+
+template <typename T> T of_slot(unsigned long long bits) {
+    T x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 template <typename T> T meet(const Where &where, T x, int argument, Combine combine) {
-    static_assert(sizeof(T) == sizeof(unsigned), "warps exchange values of 4 bytes");
-    return bits_as<T>(meet_warp(where, {bits_as<unsigned>(x), argument, nullptr}, combine));
+    return of_slot<T>(meet_warp(where, {slot_bits(x), argument, nullptr}, combine));
 }
 
 inline const char *shuffle(Slot (&slots)[32]) {
@@ -79,8 +91,8 @@ template <typename T, T operation(T, T)> const char *reduce(Slot (&slots)[32]) {
         if (slot.argument != lanes) return "the warp's lanes have groups of different sizes";
     for (int apart = lanes / 2; apart > 0; apart /= 2) {
         T before[32];
-        for (int i = 0; i < 32; i++) before[i] = bits_as<T>(slots[i].bits);
-        for (int i = 0; i < 32; i++) slots[i].bits = bits_as<unsigned>(operation(before[i], before[i ^ apart]));
+        for (int i = 0; i < 32; i++) before[i] = of_slot<T>(slots[i].bits);
+        for (int i = 0; i < 32; i++) slots[i].bits = slot_bits(operation(before[i], before[i ^ apart]));
     }
     return nullptr;
 }
@@ -89,7 +101,7 @@ template <typename T> T sum(T x, T y) { return x + y; }
 template <typename T> T greater(T x, T y) { return y > x ? y : x; }
 
 inline const char *count(Slot (&slots)[32]) {
-    unsigned holds = 0;
+    unsigned long long holds = 0;
     for (const Slot &slot : slots) holds += slot.bits;
     for (Slot &slot : slots) slot.bits = holds;
     return nullptr;

@@ -382,7 +382,7 @@ void wait_for_groups(unsigned but) {
     copying.erase(copying.begin(), later);
 }
 
-unsigned meet_warp(const Where &where, Slot mine, Combine combine) {
+unsigned long long meet_warp(const Where &where, Slot mine, Combine combine) {
     Block &block = *current->block;
     Warp &warp = block.warps[current->number / 32];
     Slot &slot = warp.slots[current->number % 32];

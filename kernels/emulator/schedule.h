@@ -48,7 +48,8 @@ struct Launch {
 
 // The input of a lane, and then its result, where the lanes of a warp meet.
 struct Slot {
-    unsigned bits;
+    // Of a value of up to 8 bytes; the others are 0.
+    unsigned long long bits;
     int argument;
     // Further data, valid until all lanes have their results.
     const void *more;
@@ -93,7 +94,7 @@ INTERNAL void meet_block(const Where &where);
 // Waits for as many threads as the kernel says that its blocks have.
 INTERNAL void meet_whole_block(const Where &where);
 INTERNAL void meet_cluster(const Where &where);
-INTERNAL unsigned meet_warp(const Where &where, Slot mine, Combine combine);
+INTERNAL unsigned long long meet_warp(const Where &where, Slot mine, Combine combine);
 // Stores `bytes` bytes at a place of dynamic shared memory, and lets them arrive at an Mbarrier, both in the cluster's
 // block of this rank.
 INTERNAL void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank);

@@ -17,8 +17,8 @@ struct Backward {
 };
 
 // Of dy, and of dy * (x - mean).
-struct alignas(8) Sums {
-    float dy, product;
+struct alignas(16) Sums {
+    double dy, product;
 
     __device__ __forceinline__ static Sums none() { return {0, 0}; }
     __device__ __forceinline__ void add(const Vector &x, const Vector &its_dy, float mean, const Part &part) {
@@ -48,13 +48,14 @@ struct Channel {
 __device__ __forceinline__ Channel finished(const Backward &parameters, const Sums &sums) {
     const Shape &shape = parameters.shape;
     const int channel = shape.channel();
-    const float inverse = parameters.saved_inverse[channel], part = 1 / (float(shape.images) * float(shape.plane));
+    const double inverse = parameters.saved_inverse[channel], part = part_of(shape);
+    const double dscale = sums.product * inverse;
     if (shape.block() == 0 && threadIdx.x == 0) {
-        parameters.dscale[channel] = sums.product * inverse;
-        parameters.dbias[channel] = sums.dy;
+        parameters.dscale[channel] = float(dscale);
+        parameters.dbias[channel] = float(sums.dy);
     }
-    return {parameters.saved_mean[channel], parameters.scale[channel] * inverse, sums.dy * part,
-            sums.product * inverse * inverse * part};
+    return {parameters.saved_mean[channel], float(parameters.scale[channel] * inverse), float(sums.dy * part),
+            float(dscale * inverse * part)};
 }
 
 template <bool IS_WHOLE> __device__ __forceinline__ void differentiate(const Backward &parameters, Vector *memory) {

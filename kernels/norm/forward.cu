@@ -3,9 +3,8 @@
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; THREADS; MULTIPROCESSOR_BLOCKS; and AHEAD, the vectors
 // that a thread reads at once if they are not resident. Grid: a cluster of `shape.blocks` blocks for each
-// channel. Dynamic shared memory: `shape.resident` vectors, and an Exchange<Moments>.
+// channel. Dynamic shared memory: `shape.resident` vectors, and an Exchange<Sums>.
 #include "common/pause.cuh"
-#include "norm/moments.cuh"
 #include "norm/totals.cuh"
 
 struct Forward {
@@ -19,24 +18,27 @@ struct Forward {
     float epsilon, factor, rest;
 };
 
-// Sums over a thread's elements of their differences from `origin`, one of them.
-struct Differences {
-    float origin = 0, sum = 0, squares = 0;
-    int count = 0;
+// Sums of differences from `origin`, an element of the channel, and of their squares. So no large squares are
+// subtracted from each other, wherever the mean is.
+struct alignas(16) Sums {
+    double differences, squares;
 
-    __device__ __forceinline__ void add(const Vector &x, const Part &part) {
-        if (count == 0) origin = to_float(first(x, part));
-        float differences[VECTOR], its_squares = 0;
+    __device__ __forceinline__ static Sums none() { return {0, 0}; }
+    __device__ __forceinline__ void add(const Vector &x, float origin, const Part &part) {
+        float its[VECTOR], its_squares = 0;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
-            differences[i] = part.has(i) ? to_float(x.each[i]) - origin : 0;
-            its_squares = fmaf(differences[i], differences[i], its_squares);
+            its[i] = part.has(i) ? to_float(x.each[i]) - origin : 0;
+            its_squares = fmaf(its[i], its[i], its_squares);
         }
-        sum += sum_in_pairs(differences);
+        differences += sum_in_pairs(its);
         squares += its_squares;
-        count += part.elements();
     }
 };
+
+__device__ __forceinline__ Sums joined_by_warp(const Sums &sums) {
+    return {warp_sum(sums.differences), warp_sum(sums.squares)};
+}
 
 // What a channel's elements become: (x - mean) * scale + bias.
 struct Channel {
@@ -45,37 +47,43 @@ struct Channel {
     __device__ __forceinline__ float y(float x) const { return fmaf(x - mean, scale, bias); }
 };
 
-__device__ __forceinline__ Channel finished(const Forward &parameters, const Moments &moments) {
-    const int channel = parameters.shape.channel();
-    const float inverse = 1 / sqrtf(moments.squares / moments.count + parameters.epsilon);
-    const float mean = moments.mean + moments.rest;
-    if (parameters.shape.block() == 0 && threadIdx.x == 0) {
+__device__ __forceinline__ Channel finished(const Forward &parameters, float origin, const Sums &sums) {
+    const Shape &shape = parameters.shape;
+    const int channel = shape.channel();
+    const double part = part_of(shape), offset = sums.differences * part;
+    // Rounding may leave a small negative sum. NaN stays, which fmax would drop.
+    const double rounded = sums.squares - offset * sums.differences, squares = rounded < 0 ? 0 : rounded;
+    const double mean = origin + offset, inverse = reciprocal_root(squares * part + parameters.epsilon);
+    if (shape.block() == 0 && threadIdx.x == 0) {
         const float factor = parameters.factor, rest = parameters.rest;
-        if (parameters.saved_mean) parameters.saved_mean[channel] = mean;
-        if (parameters.saved_inverse) parameters.saved_inverse[channel] = inverse;
+        if (parameters.saved_mean) parameters.saved_mean[channel] = float(mean);
+        if (parameters.saved_inverse) parameters.saved_inverse[channel] = float(inverse);
         // An old NaN stays even if the factor is 1, as cuDNN's does.
         if (parameters.running_mean) {
             float &old = parameters.running_mean[channel];
-            old = old * rest + mean * factor;
+            old = old * rest + float(mean) * factor;
         }
         if (parameters.running_variance) {
             float &old = parameters.running_variance[channel];
-            old = old * rest + moments.squares / (moments.count - 1) * factor;
+            old = old * rest + float(squares / (double(shape.images) * shape.plane - 1)) * factor;
         }
     }
-    const float scale = parameters.scale[channel] * inverse;
-    return {moments.mean, scale, fmaf(-moments.rest, scale, parameters.bias[channel])};
+    const double scale = parameters.scale[channel] * inverse;
+    // The bias takes what rounding takes from the mean. Far from 0, it matters to deviations.
+    const float its_mean = float(mean);
+    return {its_mean, float(scale), float(parameters.bias[channel] - (mean - its_mean) * scale)};
 }
 
 template <bool IS_WHOLE> __device__ __forceinline__ void normalize(const Forward &parameters, Vector *memory) {
     const Shape &shape = parameters.shape;
     const Sweep<1, IS_WHOLE> sweep(shape, memory, parameters.x);
-    auto &exchange = *reinterpret_cast<Exchange<Moments> *>(memory + shape.resident);
+    auto &exchange = *reinterpret_cast<Exchange<Sums> *>(memory + shape.resident);
     exchange.begin(shape);
-    Differences sums;
-    sweep.read_all([&](const Vectors<1> &x, const Part &part) { sums.add(x.of[0], part); });
-    const Moments moments = Moments::of(float(sums.count), sums.origin, sums.sum, sums.squares);
-    const Channel its = finished(parameters, exchange.channel_total(shape, moments));
+    const Element *const x = reinterpret_cast<const Element *>(parameters.x);
+    const float origin = to_float(x[(long long)shape.channel() * shape.plane]);
+    Sums sums = Sums::none();
+    sweep.read_all([&](const Vectors<1> &x, const Part &part) { sums.add(x.of[0], origin, part); });
+    const Channel its = finished(parameters, origin, exchange.channel_total(shape, sums));
     sweep.write_all(parameters.y, [&](const Vectors<1> &x) {
         Vector y;
 #pragma unroll

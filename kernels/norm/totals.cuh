@@ -5,6 +5,22 @@
 
 #include "norm/planes.cuh"
 
+// Nearly as exact as double, in few operations of it: most GPUs have few units for these.
+__device__ __forceinline__ double reciprocal(double x) {
+    const double near = 1 / float(x);
+    return near * (2 - x * near);
+}
+__device__ __forceinline__ double reciprocal_root(double x) {
+    const float near = 1 / sqrtf(float(x));
+    // 0, and what is 0 in float, become infinite.
+    return isinf(near) ? near : near * (1.5 - 0.5 * x * near * near);
+}
+
+// One of all elements of a channel.
+__device__ __forceinline__ double part_of(const Shape &shape) {
+    return reciprocal(double(shape.images) * shape.plane);
+}
+
 // What the blocks of a cluster send to each other. It is in dynamic shared memory.
 template <typename Total> struct Exchange {
     Mbarrier arrived;
