@@ -137,11 +137,14 @@ class Checks(Session):
         self.took_part("random")
         # Where cuDNN was chosen for both passes, plain and ours are the same calls.
         chosen = [line["spec"] for line in self.decisions("random") if line["chosen"] != "cuDNN"]
-        with_ours = [(plain, ours) for plain, ours in pairs if any(spec.endswith(f" {spec_of(plain['case'])}") for spec in chosen)]
-        ratios = sorted((ours["step"] / plain["step"], plain["case"]) for plain, ours in with_ours)
+        is_ours = lambda case: any(spec.endswith(f" {spec_of(case)}") for spec in chosen)  # noqa: E731
+        all_ratios = sorted((ours["step"] / plain["step"], plain["case"]) for plain, ours in pairs)
+        ratios = [(ratio, case) for ratio, case in all_ratios if is_ours(case)]
         if not ratios:
             self.verdict("WRONG", "random shapes", "none ran on our kernels")
             return
+        if same := [ratio for ratio, case in all_ratios if not is_ours(case)]:
+            self.verdict("ok", "the scatter", f"{len(same)} that ran cuDNN's both times took {same[0]:.3f} to {same[-1]:.3f}")
         slower = [f"{case} {ratio:.3f}" for ratio, case in ratios if ratio > MOST_TIME]
         seen = (f"{len(ratios)} of {len(pairs)} on our kernels, {ratios[0][0]:.2f} to {ratios[-1][0]:.2f} of plain's time, "
                 f"median {statistics.median(ratio for ratio, _ in ratios):.2f}")  # fmt: skip
