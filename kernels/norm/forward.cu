@@ -14,9 +14,16 @@ struct Forward {
     const float *scale, *bias;
     // Null, or a number for each channel.
     float *running_mean, *running_variance, *saved_mean, *saved_inverse;
-    // Running statistics become old * rest + new * factor.
-    float epsilon, factor, rest;
+    // Running statistics become old * (1 - factor) + new * factor.
+    double epsilon, factor;
 };
+
+// What a - b, which is `difference` in float, lost by rounding (Knuth, "The Art of Computer Programming", volume 2,
+// 4.2.2, theorem B). Over elements of one size, rounding always loses on the same side.
+__device__ __forceinline__ float difference_error(float a, float b, float difference) {
+    const float subtracted = a - difference;
+    return (a - (difference + subtracted)) + (subtracted - b);
+}
 
 // Sums of differences from `origin`, an element of the channel, and of their squares. So no large squares are
 // subtracted from each other, wherever the mean is.
@@ -25,14 +32,20 @@ struct alignas(16) Sums {
 
     __device__ __forceinline__ static Sums none() { return {0, 0}; }
     __device__ __forceinline__ void add(const Vector &x, float origin, const Part &part) {
-        float its[VECTOR], its_squares = 0;
+        float its[VECTOR], its_squares[2] = {}, lost = 0;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
-            its[i] = part.has(i) ? to_float(x.each[i]) - origin : 0;
-            its_squares = fmaf(its[i], its[i], its_squares);
+            const float element = part.has(i) ? to_float(x.each[i]) : origin;
+            its[i] = element - origin;
+            its_squares[i % 2] = fmaf(its[i], its[i], its_squares[i % 2]);
+#ifdef ELEMENT_FLOAT
+            lost += difference_error(element, origin, its[i]);
+#endif
         }
         differences += sum_in_pairs(its);
-        squares += its_squares;
+        // An infinite element makes NaN of what is lost, and its mean is infinite.
+        differences += isnan(lost) ? 0 : lost;
+        squares += its_squares[0] + its_squares[1];
     }
 };
 
@@ -55,17 +68,17 @@ __device__ __forceinline__ Channel finished(const Forward &parameters, float ori
     const double rounded = sums.squares - offset * sums.differences, squares = rounded < 0 ? 0 : rounded;
     const double mean = origin + offset, inverse = reciprocal_root(squares * part + parameters.epsilon);
     if (shape.block() == 0 && threadIdx.x == 0) {
-        const float factor = parameters.factor, rest = parameters.rest;
+        const double factor = parameters.factor, rest = 1 - factor;
         if (parameters.saved_mean) parameters.saved_mean[channel] = float(mean);
         if (parameters.saved_inverse) parameters.saved_inverse[channel] = float(inverse);
         // An old NaN stays even if the factor is 1, as cuDNN's does.
         if (parameters.running_mean) {
             float &old = parameters.running_mean[channel];
-            old = old * rest + float(mean) * factor;
+            old = float(old * rest + mean * factor);
         }
         if (parameters.running_variance) {
             float &old = parameters.running_variance[channel];
-            old = old * rest + float(squares / (double(shape.images) * shape.plane - 1)) * factor;
+            old = float(old * rest + squares / (double(shape.images) * shape.plane - 1) * factor);
         }
     }
     const double scale = parameters.scale[channel] * inverse;

@@ -55,16 +55,14 @@ pub struct Forward {
     pub y: *mut c_void,
     pub scale: *const f32,
     pub bias: *const f32,
-    /// Null, or old statistics, which become old · rest + new · factor. The variance is the unbiased one.
+    /// Null, or old statistics, which become old · (1 − factor) + new · factor. The variance is the unbiased one.
     pub running_mean: *mut f32,
     pub running_variance: *mut f32,
     /// Null, or where the mean and 1 / √(variance + epsilon) go.
     pub saved_mean: *mut f32,
     pub saved_inverse: *mut f32,
-    pub epsilon: f32,
-    pub factor: f32,
-    /// 1 − factor, which is rounded only once.
-    pub rest: f32,
+    pub epsilon: f64,
+    pub factor: f64,
 }
 
 /// Twin of `Backward` in `kernels/norm/backward.cu`. Arrays of parameters have a number for each channel.

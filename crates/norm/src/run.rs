@@ -232,9 +232,8 @@ impl Call for ForwardCall {
             running_variance: self.running_variance.cast(),
             saved_mean: self.saved_mean.cast(),
             saved_inverse: self.saved_inverse.cast(),
-            epsilon: self.epsilon as f32,
-            factor: self.factor as f32,
-            rest: (1.0 - self.factor) as f32,
+            epsilon: self.epsilon,
+            factor: self.factor,
         };
         // SAFETY: `eligible` has checked the call's tensors and numbers; their memory is the caller's promise.
         unsafe { ours.engine.normalize(stream, &ours.subject.planes, &parameters) }

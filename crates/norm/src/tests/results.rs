@@ -12,8 +12,8 @@ use gpu::testing::emulated;
 use gpu::testing::on_gpu;
 use gpu::{Buffer, Device, Element, Stream};
 
-const EPSILON: f32 = 1e-5;
-const FACTOR: f32 = 0.3;
+const EPSILON: f64 = 1e-5;
+const FACTOR: f64 = 0.3;
 
 /// A tensor's numbers, each exact in its type, in NCHW.
 struct Tensor {
@@ -144,12 +144,11 @@ fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_
         saved_inverse: start(&saved_inverse),
         epsilon: EPSILON,
         factor: FACTOR,
-        rest: 1.0 - FACTOR,
     };
     // SAFETY: the buffers have the sizes of the tensor and of its channels.
     unsafe { engine.normalize(memory.stream, &planes, &forward) }.unwrap();
     let moments: Vec<_> = (0..planes.channels).map(|channel| x.moments(channel)).collect();
-    let inverse: Vec<_> = moments.iter().map(|(_, variance)| 1.0 / (variance + f64::from(EPSILON)).sqrt()).collect();
+    let inverse: Vec<_> = moments.iter().map(|(_, variance)| 1.0 / (variance + EPSILON).sqrt()).collect();
     let expected: Vec<_> = x
         .numbers
         .iter()
@@ -170,8 +169,7 @@ fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_
     assert_near(&format!("{what}: saved inverse deviation"), &channels(&saved_inverse), &inverse, 1e-7);
     let count = (planes.images * planes.plane) as f64;
     let mixed = |old: &[f32], new: &dyn Fn(usize) -> f64| -> Vec<f64> {
-        let factor = f64::from(FACTOR);
-        old.iter().enumerate().map(|(its, &old)| f64::from(old) * (1.0 - factor) + new(its) * factor).collect()
+        old.iter().enumerate().map(|(its, &old)| f64::from(old) * (1.0 - FACTOR) + new(its) * FACTOR).collect()
     };
     let mean = mixed(&old_mean, &|its| moments[its].0);
     assert_near(&format!("{what}: running mean"), &channels(&means), &mean, 2e-7);
@@ -186,8 +184,7 @@ fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy
     let float = |value: f64| value as f32;
     let moments: Vec<_> = (0..planes.channels).map(|channel| x.moments(channel)).collect();
     let means: Vec<f32> = moments.iter().map(|moments| float(moments.0)).collect();
-    let inverse: Vec<f32> =
-        moments.iter().map(|moments| float(1.0 / (moments.1 + f64::from(EPSILON)).sqrt())).collect();
+    let inverse: Vec<f32> = moments.iter().map(|moments| float(1.0 / (moments.1 + EPSILON).sqrt())).collect();
     let (input, gradient) = (memory.of(&x.bytes()), memory.of(&dy.bytes()));
     let output = memory.of(&vec![0xff; x.bytes().len()]);
     let (scales, saved_mean, saved_inverse) = (memory.floats(&scale), memory.floats(&means), memory.floats(&inverse));
