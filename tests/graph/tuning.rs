@@ -113,6 +113,28 @@ fn are_right(lines: &[Value]) {
     }
 }
 
+/// Where no engine on tensor cores fits the limit, one of ours runs from the first execution on, with right results.
+#[test]
+fn our_engines_stand_in_until_the_choice() {
+    let program = program("graph_random");
+    let decisions = program.file("stand-in");
+    let variables = [
+        ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+        ("UCUDNN_CHECK", "1"),
+        ("UCUDNN_NUMERICS", "any"),
+        ("UCUDNN_WORKSPACE_LIMIT", "0"),
+        ("UCUDNN_EXPLORE", "0"),
+        ("UCUDNN_LOG", "warn,ucudnn_convolution::graph::state=debug"),
+    ];
+    let outcome = program.preloaded(&[&seed().to_string(), "60", "ours"], &variables);
+    let lines = report(&decisions);
+    assert!(!events(&lines, "checked").is_empty());
+    are_right(&lines);
+    let said = outcome.stderr.lines().filter(|line| line.contains("runs until the choice is made")).count();
+    println!("{said} stand in");
+    assert!(said >= 2, "{}", outcome.stderr);
+}
+
 /// Our engines are also tried where the program's numerics allow them, for filter gradients in one part and in several,
 /// and the chosen configuration is right.
 #[test]

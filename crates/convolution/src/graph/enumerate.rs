@@ -96,7 +96,7 @@ pub fn collect(
 }
 
 /// Returns whether a micro-batch of this size is a large part.
-fn is_large(probe: &Probe, size: usize) -> bool {
+pub fn is_large(probe: &Probe, size: usize) -> bool {
     size * SMALLEST_PART >= probe.problem.batch()
 }
 

@@ -1,5 +1,6 @@
-//! Runs an execution of a program's plan: the plan found for it, the next step of an exploration, or the fallback. The
-//! fallback is the program's own plan if that fits the reported workspace, else the fallback configuration.
+//! Runs an execution of a program's plan: the plan found for it, the next step of an exploration, or what there is
+//! before that ends, which is the stand-in or the fallback. The fallback is the program's own plan if that fits the
+//! reported workspace, else the fallback configuration.
 
 mod check;
 mod division;
@@ -71,7 +72,7 @@ impl Execution<'_> {
                 }
                 Some(_) => self.run_fallback(Some(&operands)),
                 None if executions >= UNTOUCHED => self.explore(&operands),
-                None => self.run_fallback(Some(&operands)),
+                None => self.run_unsettled(&operands),
             }
         }
     }
@@ -206,7 +207,22 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Runs the settled plan. If that fails, runs the fallback.
+    /// Runs what there is before the exploration has ended: the stand-in, or else the fallback.
+    ///
+    /// # Safety
+    /// The caller promises the same as for [`Self::run`].
+    unsafe fn run_unsettled(&self, operands: &Operands) -> cudnnStatus_t {
+        let state = &self.planned.state;
+        let stand_in = if self.planned.requested_fits() { None } else { state.stand_in() };
+        match stand_in.filter(|_| !state.is_broken.load(Ordering::Relaxed)) {
+            // SAFETY: `run_plan` requires only what our caller promised.
+            Some(stand_in) => unsafe { self.run_plan(stand_in, operands) },
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            None => unsafe { self.run_fallback(Some(operands)) },
+        }
+    }
+
+    /// Runs the settled plan or the stand-in. If that fails, runs the fallback.
     ///
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
@@ -241,8 +257,8 @@ impl Execution<'_> {
         // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
         let Some(stream) = stream.filter(|_| explores) else {
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            return unsafe { self.run_fallback(Some(operands)) };
+            // SAFETY: `run_unsettled` requires only what our caller promised.
+            return unsafe { self.run_unsettled(operands) };
         };
         state.requested.get_or_init(|| (self.planned.own, self.planned.requested_fits()));
         let step = exploring::step(state);
@@ -254,13 +270,13 @@ impl Execution<'_> {
                     Some(plan) if !self.is_requested(&plan) => self.run_plan(&plan, operands),
                     _ => self.run_fallback(Some(operands)),
                 },
-                Step::Wait => self.run_fallback(Some(operands)),
+                Step::Wait => self.run_unsettled(operands),
             }
         }
     }
 
-    /// Runs an exploration's step with marks in the stream: some micro-batches of a candidate and then all images by
-    /// the fallback, or a whole configuration.
+    /// Runs an exploration's step with marks in the stream: some micro-batches of a candidate and then all images as
+    /// before, or a whole configuration.
     ///
     /// # Safety
     /// The caller promises the same as for [`Self::run`].
@@ -281,8 +297,8 @@ impl Execution<'_> {
         };
         let finish = |ran: Result<(), Failure>| match ran {
             Ok(()) if is_whole => CUDNN_STATUS_SUCCESS,
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            Ok(()) => unsafe { self.run_fallback(Some(operands)) },
+            // SAFETY: `run_unsettled` requires only what our caller promised.
+            Ok(()) => unsafe { self.run_unsettled(operands) },
             // SAFETY: `after_failure` requires only what our caller promised.
             Err(failure) => unsafe { self.after_failure(failure, operands) },
         };

@@ -62,6 +62,9 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
             state = state::state(key(requested_workspace), &target);
         }
     }
+    if limit < requested_workspace {
+        state.prepare_stand_in();
+    }
     let (executions, meanwhile) = Default::default();
     Some(Arc::new(Planned { graph, state, own, requested_workspace, executions, meanwhile }))
 }

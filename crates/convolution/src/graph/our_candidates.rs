@@ -10,6 +10,12 @@ use super::probe::{Candidates, Probe};
 use crate::engines::{BackwardFilter, FewChannels, ImplicitGemm, SameConvolution, SameGradient, ShiftedConvolution};
 use crate::problem::graph::EngineConfiguration;
 
+/// Returns all of our engines that compute the problem, of which `fast` and `slow` take at most `limit` bytes of
+/// workspace: those on warpgroups first, and the slow ones last.
+pub fn all(probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
+    [by_warpgroups(probe), fast(probe, limit), slow(probe, limit)].concat()
+}
+
 /// Finalizes the engines of each kind of ours for the whole mini-batch; `limit` is the workspace for `fast` and `slow`.
 pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
     let whole = &mut probe.micro_batch(probe.problem.batch());

@@ -123,9 +123,7 @@ impl Candidates {
 
     /// Returns whether an engine of cuDNN's on tensor cores fits for micro-batches of `least` images or more.
     pub fn has_tensor_cores(&self, least: usize) -> bool {
-        let uses = |engine: &EngineConfiguration| {
-            engine.route != Route::Ours && engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
-        };
+        let uses = |engine: &EngineConfiguration| engine.route != Route::Ours && engine.has_tensor_cores();
         self.plans.keys().any(|(size, engine)| *size >= least && uses(engine))
     }
 

@@ -46,8 +46,7 @@ impl Execution<'_> {
         }
         let (problem, configuration) = (plan.problem(), plan.configuration());
         let rounds = |engine: &EngineConfiguration| {
-            engine.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
-                || engine.numerics.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
+            engine.has_tensor_cores() || engine.numerics.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
         };
         let is_tf32 = rounds(&self.planned.own) || configuration.parts().iter().any(|(_, m)| rounds(&m.algorithm));
         let tolerance = exec::tolerance(problem.tensors[problem.convolution().x].data_type, is_tf32);

@@ -167,6 +167,11 @@ impl EngineConfiguration {
         unsafe { Self::read(configuration.raw()) }
     }
 
+    /// Returns true if the engine multiplies on tensor cores, by its notes.
+    pub fn has_tensor_cores(&self) -> bool {
+        self.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
+    }
+
     /// Returns true if a CUDA graph can hold plans on this engine without capturing a stream.
     pub fn has_form_in_cuda_graphs(&self) -> bool {
         self.route == Route::AsStored && self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)
