@@ -26,6 +26,7 @@
 //! | `recurrence` | the recurrence of a layer: the parameters of a launch, and the trait of all ways to run it |
 //! | `kernels` | the recurrence's persistent kernels: compiling, loading, launching |
 //! | [`inference`] | a network on batches of one shape, and its text |
+//! | [`training`] | training: the reserve. No call of a program gets there yet |
 //! | [`testing`] | the double-precision reference of the tests |
 //! | `tests` | tests that run or compile whole kernels |
 //!
@@ -56,5 +57,6 @@ mod temporary;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+pub mod training;
 
 pub use record::{FAMILY, StepTime};
