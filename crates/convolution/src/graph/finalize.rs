@@ -62,7 +62,8 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
             state = state::state(key(requested_workspace), &target);
         }
     }
-    if limit < requested_workspace {
+    // Under Workspace Division a layer without a segment runs the fallback.
+    if limit < requested_workspace && policies.policy == Policy::Reuse {
         state.prepare_stand_in();
     }
     let (executions, meanwhile) = Default::default();
