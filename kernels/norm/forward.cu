@@ -32,19 +32,19 @@ struct alignas(16) Sums {
 
     __device__ __forceinline__ static Sums none() { return {0, 0}; }
     __device__ __forceinline__ void add(const Vector &x, float origin, const Part &part) {
+        // Differences of shorter numbers lose nothing that counts.
+        constexpr bool IS_FLOAT = sizeof(Element) == sizeof(float);
         float its[VECTOR], its_squares[2] = {}, lost = 0;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
             const float element = part.has(i) ? to_float(x.each[i]) : origin;
             its[i] = element - origin;
             its_squares[i % 2] = fmaf(its[i], its[i], its_squares[i % 2]);
-#ifdef ELEMENT_FLOAT
-            lost += difference_error(element, origin, its[i]);
-#endif
+            if (IS_FLOAT) lost += difference_error(element, origin, its[i]);
         }
         differences += sum_in_pairs(its);
         // An infinite element makes NaN of what is lost, and its mean is infinite.
-        differences += isnan(lost) ? 0 : lost;
+        if (IS_FLOAT && !isnan(lost)) differences += lost;
         squares += its_squares[0] + its_squares[1];
     }
 };

@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use super::micro_plan::MicroBatch;
 use super::our_candidates;
-use super::probe::{self, Candidates, Probe, SMALLEST_PART};
+use super::probe::{self, Candidates, Probe};
 use crate::problem::graph::EngineConfiguration;
 use cudnn::convolution::Direction;
 use gpu::background;
@@ -49,8 +49,8 @@ impl Proposals {
 
 /// Probes candidates at the micro-batch sizes: the requested engine, our engines, and the heuristics' proposals, for
 /// copies of the tensors too. If no tensor core engine has enough workspace ([`ROOMY`]), our engines without workspace
-/// follow. If nothing fits in large parts, all other engines follow. If one of ours computes a filter's gradient, or
-/// anything on warpgroups, only large parts are looked at, and these others are not.
+/// follow. If nothing fits in large parts, all other engines follow. There is an exception: if one of ours computes a
+/// filter's gradient, or runs on warpgroups, small parts and these other engines are not probed.
 ///
 /// If the heuristics' best engine fits undivided, few are tried: parts win little there, the third engine of a list
 /// wins nothing (3% in one of 68 problems of ResNet-50 in half), and each engine's code stays in the device's memory.
@@ -78,11 +78,11 @@ pub fn collect(
     let mut proposals = Proposals::default();
     let best = proposals.at(probe, of_all)[0].first().copied();
     let depth = if candidates.finalize_first(probe, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
-    // In small parts, ours is fastest then (for all 23 filters of ResNet-50 at a limit of 0), so we skip hundreds of
-    // others. Of those for convolutions and input gradients, this holds on warpgroups alone.
+    // An engine of ours is faster than cuDNN's engines in small parts, so we skip these: there are hundreds. This holds
+    // for gradients of filters (all 23 of ResNet-50 at a limit of 0), and for all engines on warpgroups.
     let is_gradient = probe.problem.convolution().direction == Direction::BackwardFilter;
     let is_found = is_on_warpgroups || is_gradient && candidates.has_ours();
-    let large = sizes.iter().take_while(|size| is_large(probe, **size)).count();
+    let large = sizes.iter().take_while(|&&size| probe.is_large(size)).count();
     let sizes = if is_found { &sizes[..large] } else { sizes };
     let have_room = collect_to(depth, probe, &mut proposals, &requested, sizes, candidates);
     if is_here && !candidates.has_tensor_cores(probe.problem.batch().div_ceil(ROOMY)) {
@@ -93,11 +93,6 @@ pub fn collect(
         let fallback = probe::heuristics(probe, of_all, CUDNN_HEUR_MODE_FALLBACK);
         candidates.finalize_first(probe, of_all, &fallback, 1);
     }
-}
-
-/// Returns whether a micro-batch of this size is a large part.
-pub fn is_large(probe: &Probe, size: usize) -> bool {
-    size * SMALLEST_PART >= probe.problem.batch()
 }
 
 /// Probes candidates at the micro-batch sizes, the largest first. At each size: the proposals for that size or for the
@@ -119,7 +114,7 @@ fn collect_to(
         if background::stopped() {
             return true;
         }
-        let is_large = is_large(probe, size);
+        let is_large = probe.is_large(size);
         let of = &mut probe.micro_batch(size);
         // Proposals for small parts bring yet other engines, whose code takes time to load.
         if asks_again && size <= asked / ASKED_EVERY && (is_large || !have_room) {

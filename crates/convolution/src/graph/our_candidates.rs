@@ -10,17 +10,16 @@ use super::probe::{Candidates, Probe};
 use crate::engines::{BackwardFilter, FewChannels, ImplicitGemm, SameConvolution, SameGradient, ShiftedConvolution};
 use crate::problem::graph::EngineConfiguration;
 
-/// Returns all of our engines that compute the problem, of which `fast` and `slow` take at most `limit` bytes of
-/// workspace: those on warpgroups first, and the slow ones last.
-pub fn all(probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
-    [by_warpgroups(probe), fast(probe, limit), slow(probe, limit)].concat()
+/// Returns our engines that compute the problem, by kind: on warpgroups, fast, and slow. The last two kinds take at most
+/// `limit` bytes of workspace.
+pub fn by_kind(probe: &Probe, limit: usize) -> [Vec<EngineConfiguration>; 3] {
+    [by_warpgroups(probe), fast(probe, limit), slow(probe, limit)]
 }
 
-/// Finalizes the engines of each kind of ours for the whole mini-batch; `limit` is the workspace for `fast` and `slow`.
+/// Finalizes the best engine of each kind for the whole mini-batch, see [`by_kind`].
 pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
     let whole = &mut probe.micro_batch(probe.problem.batch());
-    found.finalize_first(probe, whole, &by_warpgroups(probe), 1);
-    for ours in [fast(probe, limit), slow(probe, limit)] {
+    for ours in by_kind(probe, limit) {
         found.finalize_first(probe, whole, &ours, 1);
     }
 }

@@ -16,7 +16,7 @@ use tuning::search::Candidate;
 /// small ones take longer than an engine further down the heuristics' list. (For filter gradients in TF32, 32 parts
 /// took a third of the time of an engine without workspace in VGG-16 and two thirds in ResNet-50; 128 parts took twice
 /// as long in ResNet-50.)
-pub const SMALLEST_PART: usize = 32;
+const SMALLEST_PART: usize = 32;
 
 /// The parameters for probing cuDNN.
 pub struct Probe<'a> {
@@ -33,6 +33,11 @@ impl Probe<'_> {
     /// Cuts the problem to `images` images.
     pub fn micro_batch(&self, images: usize) -> MicroBatch<'_> {
         MicroBatch::new(self.problem, images, self.target)
+    }
+
+    /// Returns whether a micro-batch of this size is a large part of the mini-batch.
+    pub fn is_large(&self, size: usize) -> bool {
+        size * SMALLEST_PART >= self.problem.batch()
     }
 
     /// Returns whether an engine may run.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::enumerate;
 use super::our_candidates;
 use super::plan::Plan;
-use super::probe::{self, Candidates, Probe, SMALLEST_PART};
+use super::probe::{self, Candidates, Probe};
 use crate::problem::graph::{Class, EngineConfiguration, Problem};
 use cudnn::graph::Target;
 use gpu::background;
@@ -49,7 +49,7 @@ pub struct State {
     pub target: Target,
     /// The fallback configuration, once it was needed. `None` if nothing runs within the limit.
     fallback: OnceCell<Option<Arc<Plan>>>,
-    /// What runs in place of the fallback until the exploration has ended.
+    /// One of our engines, once it was looked for. It runs in place of the fallback until the exploration has ended.
     stand_in: OnceCell<Option<Arc<Plan>>>,
     /// An undivided configuration, once the fallback has failed.
     last_resort: OnceCell<Option<Arc<Plan>>>,
@@ -194,16 +194,16 @@ impl State {
         self.fallback.get()?.as_ref()
     }
 
-    /// Looks for what runs in place of the fallback until the exploration has ended: one of our engines, undivided.
-    /// There is none if the fallback uses tensor cores in large parts, or no engine of ours does within the limit. The
-    /// first caller compiles its code.
+    /// Looks for a stand-in: one of our engines on tensor cores, undivided, that fits the limit. It runs in place of the
+    /// fallback until the exploration has ended. A fallback on tensor cores in large parts needs none. The first caller
+    /// compiles the engine's code.
     ///
     /// Without tensor cores, a filter's gradient of ResNet-50 took 12 to 26 ms on an H100, and 0.1 to 0.5 ms by ours.
     pub fn prepare_stand_in(&self) {
         self.stand_in.get_or_init(|| self.find_stand_in());
     }
 
-    /// Returns what was found to run in place of the fallback.
+    /// Returns the stand-in, if one was looked for and found.
     pub fn stand_in(&self) -> Option<&Arc<Plan>> {
         self.stand_in.get()?.as_ref()
     }
@@ -244,13 +244,14 @@ impl State {
         let (problem, probe, limit) = (&self.key.problem, self.probe(), self.key.limit);
         let fallback = self.fallback()?;
         let is_fast = |micro: &MicroConfiguration<EngineConfiguration>| {
-            micro.algorithm.has_tensor_cores() && enumerate::is_large(&probe, micro.batch)
+            micro.algorithm.has_tensor_cores() && probe.is_large(micro.batch)
         };
         let is_here = matches!(self.key.place, Place::Device(_));
         if !is_here || fallback.configuration().parts().iter().all(|(_, micro)| is_fast(micro)) {
             return None;
         }
-        let engines = our_candidates::all(&probe, limit).into_iter().filter(EngineConfiguration::has_tensor_cores);
+        let engines = our_candidates::by_kind(&probe, limit).into_iter().flatten();
+        let engines = engines.filter(EngineConfiguration::has_tensor_cores);
         let mut candidates = Candidates::default();
         let (engine, workspace) = engines
             .filter_map(|engine| Some((engine, candidates.workspace(&probe, problem.batch(), &engine)?)))
@@ -313,7 +314,7 @@ fn divide(
             let found = MicroConfiguration { batch: size, algorithm: *engine, time: 0.0, workspace };
             (workspace <= budget.before(rest - size)).then_some(found)
         };
-        let large: Vec<_> = sizes.iter().filter(|&&size| size * SMALLEST_PART >= batch).collect();
+        let large: Vec<_> = sizes.iter().filter(|&&size| probe.is_large(size)).collect();
         let preferred = engines.iter().find_map(|engine| large.iter().find_map(|&&size| fits(rest, size, engine)));
         let found = preferred
             .or_else(|| sizes.iter().find_map(|&size| engines.iter().find_map(|engine| fits(rest, size, engine))));

@@ -1,8 +1,8 @@
 //! The reserve of a training pass: what backward needs of forward. It is either cuDNN's or ours, and its size says whose.
 //!
 //! Forward and backward are calls of their own, and between them a program may clone the reserve or move it. All that is
-//! sure to come back is its size. So the choice is made when the program asks for the size, and is part of the answer:
-//! a reserve of ours has a size with a tag, which depends on the network and its data, and no reserve of cuDNN's has one.
+//! sure to come back is its size. So the choice is made when the program asks for the size, and the size carries it: the
+//! size of our reserve has a tag. The tag depends on the network and its data. The size of cuDNN's reserve never has it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,7 +16,7 @@ const LAYOUT: u32 = 1;
 const ALIGNMENT: usize = 256;
 /// Sizes with the same rest have the same tag.
 const MODULUS: usize = 4096;
-/// A tag is an odd multiple of this many bytes. Allocators round sizes to even multiples, which are never a tag.
+/// A tag is an odd multiple of this many bytes. Allocators round sizes to even multiples, so they never make a tag.
 const UNIT: usize = 16;
 /// The tags: odd multiples in a modulus, but one.
 const TAGS: u64 = 127;
@@ -57,14 +57,14 @@ pub struct Saved {
     pub mask: Option<usize>,
 }
 
-/// The layout of a reserve of ours. R counts the rows of x in memory, with padding.
+/// The layout of our reserve. R is the number of rows of x in memory; padding counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// In the order of pseudo layers.
     pub saved: Vec<Saved>,
     /// The outputs of all layers but the last, `[R][D·H]` each.
     pub outputs: Vec<usize>,
-    /// The bytes of all parts, without the header.
+    /// The bytes of all parts and the header.
     bytes: usize,
     hash: u64,
 }
@@ -91,7 +91,7 @@ impl Layout {
             }
         }
         let outputs = (1..network.layers).map(|_| part(elements(network.directions())?)).collect::<Option<_>>()?;
-        Some(Self { saved, outputs, bytes: end, hash: hash(network, data, mask) })
+        Some(Self { saved, outputs, bytes: end.checked_add(HEADER)?, hash: hash(network, data, mask) })
     }
 
     /// The rest of a size of ours.
@@ -103,10 +103,10 @@ impl Layout {
         size % MODULUS == self.tag()
     }
 
-    /// The bytes of a reserve that is to be ours: at least as many as cuDNN's own `theirs`, so that a program may use it
-    /// for other calls of cuDNN's. `None` if that exceeds the address space.
+    /// The bytes of a reserve that is to be ours. They are no fewer than `theirs`, which cuDNN needs: the program may hand
+    /// the reserve to cuDNN for other data. `None` if they exceed the address space.
     pub fn our_size(&self, theirs: usize) -> Option<usize> {
-        let least = theirs.max(self.bytes.checked_add(HEADER)?);
+        let least = theirs.max(self.bytes);
         least.checked_add((self.tag() + MODULUS - least % MODULUS) % MODULUS)
     }
 
@@ -115,9 +115,9 @@ impl Layout {
         if self.has_tag(theirs) { theirs.saturating_add(UNIT) } else { theirs }
     }
 
-    /// Returns whether a reserve of `size` bytes is ours. Every call with the same reserve gets the same answer.
+    /// Returns whether a reserve of `size` bytes is ours. The answer is the same in all calls of a pass.
     pub fn is_ours(&self, size: usize) -> bool {
-        self.has_tag(size) && size >= self.bytes + HEADER
+        self.has_tag(size) && size >= self.bytes
     }
 
     /// Where the header begins in a reserve of ours, of so many bytes.
@@ -202,7 +202,7 @@ mod tests {
             let layout = Layout::of(&network, &data, mask_bytes(&network, &data, has_dropout)).unwrap();
             let ours = layout.our_size(theirs).unwrap();
             prop_assert!(layout.is_ours(ours) && ours >= theirs);
-            prop_assert!(ours < theirs.max(layout.bytes + HEADER) + MODULUS);
+            prop_assert!(ours < theirs.max(layout.bytes) + MODULUS);
             prop_assert_eq!(ours / UNIT % 2, 1);
             let their_size = layout.their_size(theirs);
             prop_assert!(!layout.is_ours(their_size) && (theirs..=theirs + UNIT).contains(&their_size));

@@ -48,8 +48,8 @@ fn padded([height, width]: [usize; 2], filter: usize) -> usize {
 }
 
 impl Tiling {
-    /// The fastest tiling for a device with so many multiprocessors, whose blocks may have `shared` bytes of shared
-    /// memory. `None` if they are too few.
+    /// The fastest tiling for a device. It has so many multiprocessors, and a block may have `shared` bytes of shared
+    /// memory. `None` if the bytes are too few.
     pub(super) fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
         let tilings = [COLUMNS, WIDE].into_iter().filter_map(|columns| Self::with(of, shared, columns));
         tilings.min_by_key(|tiling| tiling.time(of, shared, multiprocessors))
@@ -61,8 +61,8 @@ impl Tiling {
         if self.product_columns == WIDE {
             return 100 * blocks.div_ceil(multiprocessors);
         }
-        // A block that has the multiprocessor for itself, and a pair of blocks. Pairs hide each other's beginnings and
-        // ends, of which there is the more the fewer depths they have.
+        // The time of a block alone on its multiprocessor, and of a pair of blocks. The blocks of a pair hide each
+        // other's beginnings and ends. With fewer depths, these are more of the time.
         let alone = 70;
         let pair = if of.depth <= 2 * DEPTH { 95 } else { 110 };
         if !self.fits(BLOCKS, shared) {
@@ -77,7 +77,7 @@ impl Tiling {
         pairs * pair + last
     }
 
-    /// Returns whether so many blocks fit on a multiprocessor, of which one block may have `shared` bytes.
+    /// Returns whether so many blocks fit on a multiprocessor. One block may have `shared` bytes of shared memory.
     fn fits(&self, blocks: usize, shared: usize) -> bool {
         blocks * (self.shared_bytes() + RESERVED) <= shared + RESERVED
     }

@@ -148,7 +148,7 @@ fn on_a_gpu_as_on_the_host() {
 
 /// Prints the kernel's speed for layers of ResNet-50.
 #[test]
-fn on_a_gpu_at_resnet_50_s_layers() {
+fn on_a_gpu_at_layers_of_networks() {
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(33);
@@ -190,14 +190,7 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
         let rate = |time: f64| 2.0 * (counts[0] * pixels) as f64 / time / 1e9;
         println!("{of:?}, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tile, rate(time));
-        let shared = device.shared_bytes(device.ordinal()).unwrap();
-        for columns in [COLUMNS, shifted::WIDE] {
-            if of.filter == 1 {
-                continue;
-            }
-            let Some(tiling) = shifted::Tiling::with(&of, shared, columns) else { continue };
-            let code = shifted::compiled(device, &of, &tiling).expect("compiled");
-            let kernel = ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) };
+        for kernel in shifted_on_a_gpu(of) {
             let workspace = device.allocate(kernel.workspace()).unwrap();
             // SAFETY: as large as the tensors and the workspace.
             let run = || unsafe { kernel.run(stream.raw(), memory, workspace.data(), 1.0, 0.0) };
@@ -207,7 +200,7 @@ fn on_a_gpu_at_resnet_50_s_layers() {
         if of.is_gradient {
             continue;
         }
-        let Ok(kernel) = SameGradient::new(device, filter_gradient(of)) else { return };
+        let Ok(kernel) = SameGradient::new(device, filter_gradient(of)) else { continue };
         let memory = GradientMemory { x: from, dy: to, dw: w, workspace: std::ptr::null_mut() };
         // SAFETY: as large as the tensors.
         let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
@@ -229,6 +222,18 @@ fn small_shifted() -> impl Iterator<Item = Correlation> {
     let shapes = shapes.into_iter().zip([Element::Bfloat16, Element::Half].into_iter().cycle());
     let others = shapes.flat_map(|((sizes, from, filter), element)| both_ways(sizes, from, filter, element));
     small().filter(|of| of.filter > 1).chain(others)
+}
+
+/// The kernels with narrow and with wide products, as far as they fit. None computes a 1×1 filter.
+fn shifted_on_a_gpu(of: Correlation) -> impl Iterator<Item = ShiftedConvolution> {
+    let device = Device::Cuda;
+    let shared = device.shared_bytes(device.ordinal()).unwrap();
+    let widths = [COLUMNS, shifted::WIDE].into_iter().filter(move |_| of.filter > 1);
+    let tilings = widths.filter_map(move |columns| shifted::Tiling::with(&of, shared, columns));
+    tilings.map(move |tiling| {
+        let code = shifted::compiled(device, &of, &tiling).expect("compiled");
+        ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) }
+    })
 }
 
 /// Compares a kernel's results with those of loops.
@@ -278,14 +283,8 @@ fn shifted_on_a_gpu_as_on_the_host() {
         return;
     }
     let mut random = SmallRng::seed_from_u64(37);
-    let shared = device.shared_bytes(device.ordinal()).unwrap();
-    for of in small_shifted() {
-        for columns in [COLUMNS, shifted::WIDE] {
-            let Some(tiling) = shifted::Tiling::with(&of, shared, columns) else { continue };
-            let code = shifted::compiled(device, &of, &tiling).expect("compiled");
-            let kernel = ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) };
-            check_shifted(&kernel, device, stream.raw(), &mut random);
-        }
+    for kernel in small_shifted().flat_map(shifted_on_a_gpu) {
+        check_shifted(&kernel, device, stream.raw(), &mut random);
     }
 }
 

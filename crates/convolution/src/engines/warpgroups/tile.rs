@@ -77,8 +77,8 @@ impl Tile {
         stages.max(results_bytes(self.rows(), self.columns()))
     }
 
-    /// Returns whether it may hold results of images that count so many pixels. Wide accesses leave straight from
-    /// registers, whatever the number of images.
+    /// Returns whether a tile may have results of images of so many pixels. Results in wide accesses leave from
+    /// registers, so the number of images does not matter to them.
     pub fn has_results_of(&self, pixels: usize) -> bool {
         self.access >= 4 || are_few_images(self.columns(), pixels.next_multiple_of(GROUP))
     }
