@@ -119,8 +119,9 @@ impl Functions {
         Ok(functions)
     }
 
-    fn matrix(&self, data_type: c_int, rows: usize, columns: usize) -> Result<Object, String> {
-        let (rows, columns, leading) = (rows as u64, columns as u64, rows as i64);
+    /// A matrix that is stored column by column, `stride` elements from one column to the next.
+    fn matrix(&self, data_type: c_int, rows: usize, columns: usize, stride: usize) -> Result<Object, String> {
+        let (rows, columns, leading) = (rows as u64, columns as u64, stride as i64);
         // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (self.create_matrix)(raw, data_type, rows, columns, leading) };
         Object::new(self.destroy_matrix, create)
@@ -135,21 +136,21 @@ impl Functions {
     /// Describes a product and its matrices in cublasLt's column-major terms, in which each stored matrix is its
     /// transpose: `products` of [columns, rows] is the right factor's transpose times the left factor's.
     fn describe(&self, shape: &Shape) -> Result<[Object; 4], String> {
-        let Shape { element, compute, transposed: [left_transposed, right_transposed], .. } = *shape;
-        let Shape { rows, columns, depth, .. } = *shape;
+        let Shape { element, output, compute, transposed: [left_transposed, right_transposed], .. } = *shape;
+        let Shape { strides: [left_stride, right_stride], rows, columns, depth, .. } = *shape;
         // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (self.create_product)(raw, compute as c_int, FLOAT) };
         let product = Object::new(self.destroy_product, create)?;
-        let factor = |attribute, is_transposed: bool, [height, width]: [usize; 2]| {
+        let factor = |attribute, is_transposed: bool, [height, width]: [usize; 2], stride| {
             if is_transposed {
                 self.set(&product, attribute, TRANSPOSED)?;
             }
             let [height, width] = if is_transposed { [width, height] } else { [height, width] };
-            self.matrix(element.cuda_type(), height, width)
+            self.matrix(element.cuda_type(), height, width, stride)
         };
-        let right = factor(TRANSPOSE_A, right_transposed, [columns, depth])?;
-        let left = factor(TRANSPOSE_B, left_transposed, [depth, rows])?;
-        Ok([product, right, left, self.matrix(FLOAT, columns, rows)?])
+        let right = factor(TRANSPOSE_A, right_transposed, [columns, depth], right_stride)?;
+        let left = factor(TRANSPOSE_B, left_transposed, [depth, rows], left_stride)?;
+        Ok([product, right, left, self.matrix(output.cuda_type(), columns, rows, columns)?])
     }
 }
 
@@ -157,9 +158,13 @@ impl Functions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     element: Element,
+    /// The type of the products.
+    output: Element,
     compute: Compute,
     /// Whether the left and the right factor are stored as their transposes.
     transposed: [bool; 2],
+    /// The strides of the left and the right factor.
+    strides: [usize; 2],
     rows: usize,
     columns: usize,
     depth: usize,
@@ -170,8 +175,10 @@ struct Shape {
 /// A factor of a product.
 #[derive(Clone, Copy)]
 pub struct Factor {
-    /// The elements, row by row, without gaps.
+    /// The elements, row by row.
     pub data: *const c_void,
+    /// Elements from one stored row to the next; at least as many as a stored row has.
+    pub stride: usize,
     /// Whether its transpose is stored.
     pub is_transposed: bool,
 }
@@ -183,8 +190,10 @@ pub struct Product {
     pub left: Factor,
     /// `[depth][columns]`; its transpose is `[columns][depth]`.
     pub right: Factor,
-    /// `[rows][columns]`, row by row.
-    pub products: *mut f32,
+    /// `[rows][columns]`, row by row, without gaps.
+    pub products: *mut c_void,
+    /// The type of the products: float, or the factors' type. Sums are float, and rounded once.
+    pub output: Element,
     /// With 0, the old products are not read.
     pub beta: f32,
     pub rows: usize,
@@ -243,7 +252,9 @@ impl CublasLt {
         let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
         let alignments = [right.data.addr(), left.data.addr(), product.products.addr()].map(alignment);
         let transposed = [left, right].map(|factor| factor.is_transposed);
-        let shape = Shape { element, compute, transposed, rows, columns, depth, alignments };
+        let strides = [left, right].map(|factor| factor.stride);
+        let output = product.output;
+        let shape = Shape { element, output, compute, transposed, strides, rows, columns, depth, alignments };
         let ready = self.ready(&shape)?;
         let [description, right_matrix, left_matrix, products] = ready.descriptions.each_ref().map(|object| object.raw);
         let one = 1.0_f32;
@@ -258,9 +269,9 @@ impl CublasLt {
                 left.data,
                 left_matrix,
                 ptr::from_ref(&product.beta).cast(),
-                product.products.cast(),
+                product.products,
                 products,
-                product.products.cast(),
+                product.products,
                 products,
                 &ready.algorithm,
                 null_mut(),

@@ -48,9 +48,10 @@ impl Products {
 
     fn product(&self) -> Product {
         let [rows, columns, depth] = self.sizes();
-        let left = Factor { data: self.x, is_transposed: false };
-        let right = Factor { data: self.weights, is_transposed: true };
-        Product { left, right, products: self.products, beta: 0.0, rows, columns, depth }
+        let left = Factor { data: self.x, stride: depth, is_transposed: false };
+        let right = Factor { data: self.weights, stride: depth, is_transposed: true };
+        let products = self.products.cast();
+        Product { left, right, products, output: Element::Float, beta: 0.0, rows, columns, depth }
     }
 }
 
@@ -147,7 +148,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::testing::buffers::{GUARD, between_nans, bits, bytes_of, errors, filled, read, write};
+    use crate::testing::buffers::{GUARD, between_nans, bits, errors, filled, read, write};
     use crate::testing::{emulated, on_gpu, resources};
     use crate::{Buffer, Device};
     use guest::testing::skip;
@@ -256,24 +257,35 @@ mod tests {
         for element in [Element::Float, Element::Half, Element::Bfloat16] {
             let Ok(cublaslt) = CublasLt::new() else { return skip("there is no cublasLt") };
             let multiplier = load(device, element, Some(cublaslt)).unwrap();
-            for (form, beta) in (0..4).flat_map(|form| [(form, 0.0), (form, 1.0)]) {
+            let cases = (0..4).flat_map(|form| [(form, 0.0, 0), (form, 1.0, 0), (form, 0.0, 8), (form, 1.0, 8)]);
+            for (form, beta, gap) in cases {
                 let transposed = [form & 1 == 1, form & 2 == 2];
-                let [left, right] = [rows * depth, depth * columns].map(|count| {
-                    let values: Vec<f32> = (0..count).map(|_| random.random_range(-4..=4) as f32).collect();
+                let output = if gap > 0 { element } else { Element::Float };
+                // Between stored rows lie NaNs.
+                let mut stored = |[height, width]: [usize; 2], is_transposed: bool| {
+                    let [height, width] = if is_transposed { [width, height] } else { [height, width] };
+                    let mut number = |column| if column < width { random.random_range(-4..=4) as f32 } else { f32::NAN };
+                    let columns = (0..height).flat_map(|_| 0..width + gap);
+                    let values: Vec<f32> = columns.map(&mut number).collect();
                     let bytes: Vec<u8> = values.iter().flat_map(|&value| bits(element, value)).collect();
-                    (values, between_nans(device, &bytes, stream.raw()))
-                });
+                    (values, between_nans(device, &bytes, stream.raw()), width + gap)
+                };
+                let left = stored([rows, depth], transposed[0]);
+                let right = stored([depth, columns], transposed[1]);
                 let before = if beta == 0.0 { f32::NAN } else { 100.0 };
                 let products = device.allocate(4 * rows * columns).unwrap();
-                write(device, &products, &bytes_of(&vec![before; rows * columns]), stream.raw());
-                let factor = |buffer: &Buffer, is_transposed| Factor {
+                let old: Vec<u8> = (0..rows * columns).flat_map(|_| bits(output, before)).collect();
+                write(device, &products, &old, stream.raw());
+                let factor = |buffer: &Buffer, stride, is_transposed| Factor {
                     data: buffer.data().wrapping_byte_add(GUARD),
+                    stride,
                     is_transposed,
                 };
                 let product = Product {
-                    left: factor(&left.1, transposed[0]),
-                    right: factor(&right.1, transposed[1]),
-                    products: products.data().cast(),
+                    left: factor(&left.1, left.2, transposed[0]),
+                    right: factor(&right.1, right.2, transposed[1]),
+                    products: products.data(),
+                    output,
                     beta,
                     rows,
                     columns,
@@ -281,18 +293,18 @@ mod tests {
                 };
                 // SAFETY: the buffers have the sizes in `product`.
                 unsafe { multiplier.multiply_any(stream.raw(), &product, false) }.unwrap();
-                let found = read(device, &products, 4 * rows * columns, stream.raw());
-                let expected: Vec<f32> = (0..rows * columns)
-                    .map(|index| {
+                let found = read(device, &products, old.len(), stream.raw());
+                let expected: Vec<u8> = (0..rows * columns)
+                    .flat_map(|index| {
                         let (row, column) = (index / columns, index % columns);
-                        let left_at = |k| left.0[if transposed[0] { k * rows + row } else { row * depth + k }];
+                        let left_at = |k| left.0[if transposed[0] { k * left.2 + row } else { row * left.2 + k }];
                         let right_at =
-                            |k| right.0[if transposed[1] { column * depth + k } else { k * columns + column }];
+                            |k| right.0[if transposed[1] { column * right.2 + k } else { k * right.2 + column }];
                         let sum: f32 = (0..depth).map(|k| left_at(k) * right_at(k)).sum();
-                        sum + if beta == 0.0 { 0.0 } else { before }
+                        bits(output, sum + if beta == 0.0 { 0.0 } else { before })
                     })
                     .collect();
-                assert!(found == bytes_of(&expected), "{element:?}, transposed {transposed:?}, beta {beta}");
+                assert!(found == expected, "{element:?}, transposed {transposed:?}, beta {beta}, gap {gap}");
             }
         }
     }

@@ -232,9 +232,10 @@ impl Library {
         for first in (0..rows).step_by(most) {
             let row = |of: *const c_void, columns: usize| of.wrapping_byte_add(first * columns * self.element.bytes());
             let product = Product {
-                left: Factor { data: row(dy, dy_columns), is_transposed: true },
-                right: Factor { data: row(x, x_columns), is_transposed: false },
-                products: sum.to,
+                left: Factor { data: row(dy, dy_columns), stride: dy_columns, is_transposed: true },
+                right: Factor { data: row(x, x_columns), stride: x_columns, is_transposed: false },
+                products: sum.to.cast(),
+                output: Element::Float,
                 beta: if sum.adds || first > 0 { 1.0 } else { 0.0 },
                 rows: dy_columns,
                 columns: x_columns,
@@ -268,9 +269,10 @@ impl Library {
         rest: Rest,
     ) -> Result<(), Error> {
         let product = Product {
-            left: Factor { data: dy, is_transposed: true },
-            right: Factor { data: x, is_transposed: false },
-            products: to,
+            left: Factor { data: dy, stride: dy_columns, is_transposed: true },
+            right: Factor { data: x, stride: x_columns, is_transposed: false },
+            products: to.cast(),
+            output: Element::Float,
             beta: 1.0,
             rows: dy_columns,
             columns: x_columns,
@@ -283,11 +285,11 @@ impl Library {
     /// # Safety
     /// As for [`Self::accumulate`].
     unsafe fn accumulate_by_ours(&self, stream: Stream, product: &Product, rest: Rest) -> Result<(), Error> {
-        let Product { left, right, products, beta, rows, columns, depth } = *product;
+        let Product { left, right, products, beta, rows, columns, depth, .. } = *product;
         let parameters = AnyForm {
             left: left.data,
             right: right.data,
-            products,
+            products: products.cast(),
             rows: rows as i32,
             columns: columns as i32,
             depth: depth as i32,

@@ -21,8 +21,11 @@ fn the_real_library_takes_descriptions() {
     ] {
         for transposed in FORMS {
             let alignments = [16, 4, 256];
-            let shape = Shape { element, compute, transposed, rows: 7, columns: 12, depth: 5, alignments };
-            functions.describe(&shape).unwrap();
+            for output in [element, Element::Float] {
+                let (strides, [rows, columns, depth]) = ([16, 16], [7, 12, 5]);
+                let shape = Shape { element, output, compute, transposed, strides, rows, columns, depth, alignments };
+                functions.describe(&shape).unwrap();
+            }
         }
     }
     let wrong = functions.set(&functions.describe(&ANY).unwrap()[0], 9999, 1);
@@ -31,8 +34,10 @@ fn the_real_library_takes_descriptions() {
 
 const ANY: Shape = Shape {
     element: Element::Float,
+    output: Element::Float,
     compute: Compute::Float,
     transposed: [false; 2],
+    strides: [1; 2],
     rows: 1,
     columns: 1,
     depth: 1,
@@ -53,16 +58,26 @@ fn all_forms_are_described() {
     let (rows, columns, depth) = (3, 5, 4);
     let number = |index: usize| (index * 7 % 11) as f32 - 5.0;
     for transposed in FORMS {
-        for beta in [0.0, 1.0] {
-            let left: Vec<f32> = (0..rows * depth).map(number).collect();
-            let right: Vec<f32> = (0..depth * columns).map(|index| number(index + 3)).collect();
+        for (beta, gap) in [(0.0, 0), (1.0, 0), (0.0, 3), (1.0, 2)] {
+            // What lies between stored rows must not be read.
+            let stored = |[height, width]: [usize; 2], is_transposed: bool, first: usize| {
+                let [height, width] = if is_transposed { [width, height] } else { [height, width] };
+                let row = |row| (0..width).map(move |at| number(first + row * width + at)).chain(vec![f32::NAN; gap]);
+                ((0..height).flat_map(row).collect::<Vec<f32>>(), width + gap)
+            };
+            let (left, left_stride) = stored([rows, depth], transposed[0], 0);
+            let (right, right_stride) = stored([depth, columns], transposed[1], 3);
             let before = if beta == 0.0 { f32::NAN } else { 100.0 };
             let mut products = vec![before; rows * columns];
-            let factor = |data: &[f32], is_transposed| Factor { data: data.as_ptr().cast(), is_transposed };
+            let factor = |data: &[f32], stride, is_transposed| {
+                let data = data.as_ptr().cast();
+                Factor { data, stride, is_transposed }
+            };
             let product = Product {
-                left: factor(&left, transposed[0]),
-                right: factor(&right, transposed[1]),
-                products: products.as_mut_ptr(),
+                left: factor(&left, left_stride, transposed[0]),
+                right: factor(&right, right_stride, transposed[1]),
+                products: products.as_mut_ptr().cast(),
+                output: Element::Float,
                 beta,
                 rows,
                 columns,
@@ -70,17 +85,17 @@ fn all_forms_are_described() {
             };
             // SAFETY: the vectors have the sizes in `product`.
             unsafe { cublaslt.multiply(null_mut(), &product, Element::Float, Compute::Float) }.unwrap();
-            let at = |matrix: &[f32], is_transposed, [row, column]: [usize; 2], [height, width]: [usize; 2]| {
-                matrix[if is_transposed { column * height + row } else { row * width + column }]
+            let at = |matrix: &[f32], stride, is_transposed, [row, column]: [usize; 2]| {
+                matrix[if is_transposed { column * stride + row } else { row * stride + column }]
             };
             for (index, found) in products.into_iter().enumerate() {
                 let (row, column) = (index / columns, index % columns);
                 let term = |k| {
-                    at(&left, transposed[0], [row, k], [rows, depth])
-                        * at(&right, transposed[1], [k, column], [depth, columns])
+                    at(&left, left_stride, transposed[0], [row, k])
+                        * at(&right, right_stride, transposed[1], [k, column])
                 };
                 let expected = (0..depth).map(term).sum::<f32>() + if beta == 0.0 { 0.0 } else { beta * before };
-                assert_eq!(found, expected, "{transposed:?}, beta {beta}: {row}, {column}");
+                assert_eq!(found, expected, "{transposed:?}, beta {beta}, gap {gap}: {row}, {column}");
             }
         }
     }
@@ -95,10 +110,11 @@ mod by_loops {
         is_transposed: [bool; 2],
     }
 
-    /// Column by column.
+    /// Column by column, `stride` elements from one to the next.
     struct Matrix {
         rows: usize,
         columns: usize,
+        stride: usize,
     }
 
     pub const FUNCTIONS: Functions = Functions {
@@ -157,9 +173,10 @@ mod by_loops {
         columns: u64,
         leading: i64,
     ) -> Status {
-        assert_eq!((data_type, leading), (FLOAT, rows as i64));
+        assert_eq!(data_type, FLOAT);
+        let (rows, columns, stride) = (rows as usize, columns as usize, leading as usize);
         // SAFETY: the caller promises a place for a pointer.
-        unsafe { keep(Matrix { rows: rows as usize, columns: columns as usize }, at) }
+        unsafe { keep(Matrix { rows, columns, stride }, at) }
     }
 
     unsafe extern "C" fn set_preference(_: *mut c_void, _: c_int, _: *const c_void, _: usize) -> Status {
@@ -219,13 +236,13 @@ mod by_loops {
             assert_eq!((depth, [height, width]), (also_depth, [d_matrix.rows, d_matrix.columns]));
             let at = |data: *const c_void, matrix: &Matrix, is_transposed, row: usize, column: usize| {
                 let (row, column) = if is_transposed { (column, row) } else { (row, column) };
-                *data.cast::<f32>().add(column * matrix.rows + row)
+                *data.cast::<f32>().add(column * matrix.stride + row)
             };
             for (row, column) in (0..height).flat_map(|row| (0..width).map(move |column| (row, column))) {
                 let term = |k| at(a, a_matrix, is_transposed[0], row, k) * at(b, b_matrix, is_transposed[1], k, column);
                 let sum = alpha * (0..depth).map(term).sum::<f32>();
                 let before = if beta == 0.0 { 0.0 } else { beta * at(c, d_matrix, false, row, column) };
-                d.cast::<f32>().add(column * height + row).write(sum + before);
+                d.cast::<f32>().add(column * d_matrix.stride + row).write(sum + before);
             }
         }
         SUCCESS
