@@ -1,4 +1,4 @@
-//! The functions of the RNN API that we override to run inference on our own kernels.
+//! The functions of the RNN API that we override to run inference and training on our own kernels.
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 use std::ffi::c_void;
@@ -10,8 +10,14 @@ use cudnn::calls;
 use recurrent::call::Call;
 use recurrent::forward::workspace_size;
 use recurrent::memory::Memory;
+use recurrent::training::calls::{
+    after_a_panic, change_sizes, concerns_us, run_backward_data, run_backward_weights,
+};
+use recurrent::training::data::DataCall;
+use recurrent::training::weights::WeightsCall;
 
-/// Overrides cuDNN's function: a workspace for inference is also large enough for our kernels.
+/// Overrides cuDNN's function: a workspace is also large enough for our kernels, and the size of a reserve says whose it
+/// will be.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     handle: cudnnHandle_t,
@@ -25,18 +31,26 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     let status = unsafe {
         calls::rnn::cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize)
     };
-    if status != CUDNN_STATUS_SUCCESS || workSpaceSize.is_null() {
+    if status != CUDNN_STATUS_SUCCESS {
         return status;
     }
     let ours = || {
-        // SAFETY: cuDNN has accepted the arguments and written the size, which is not null.
-        unsafe { *workSpaceSize = workspace_size(handle, rnnDesc, fwdMode, xDesc).max(*workSpaceSize) };
+        // SAFETY: cuDNN has accepted the arguments and written each size that is not null.
+        unsafe {
+            let (workspace, reserve) = (workSpaceSize.as_mut(), reserveSpaceSize.as_mut());
+            if fwdMode != CUDNN_FWD_MODE_INFERENCE {
+                change_sizes(handle, rnnDesc, xDesc, workspace, reserve);
+            } else if let Some(workspace) = workspace {
+                *workspace = workspace_size(handle, rnnDesc, fwdMode, xDesc).max(*workspace);
+            }
+        }
         status
     };
     guarded(ours, || status)
 }
 
-/// Overrides cuDNN's function: inference runs on our own kernels where they are faster.
+/// Overrides cuDNN's function: inference runs on our own kernels where they are faster, and training where the reserve
+/// is ours.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNForward(
     handle: cudnnHandle_t,
@@ -85,6 +99,115 @@ pub unsafe extern "C" fn cudnnRNNForward(
         reserve_size: reserveSpaceSize,
         reserve: reserveSpace,
     };
+    let trains = fwdMode != CUDNN_FWD_MODE_INFERENCE;
     // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
-    guarded(|| unsafe { call.run() }, || unsafe { call.run_as_asked() })
+    let theirs = || unsafe { call.run_as_asked() };
+    // SAFETY: the program keeps cuDNN's rules.
+    guarded(|| unsafe { call.run() }, || if trains { after_a_panic(theirs) } else { theirs() })
+}
+
+/// Overrides cuDNN's function: it runs on our own kernels where the reserve is ours.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    devSeqLengths: *const i32,
+    yDesc: cudnnRNNDataDescriptor_t,
+    y: *const c_void,
+    dy: *const c_void,
+    xDesc: cudnnRNNDataDescriptor_t,
+    dx: *mut c_void,
+    hDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void,
+    dhy: *const c_void,
+    dhx: *mut c_void,
+    cDesc: cudnnTensorDescriptor_t,
+    cx: *const c_void,
+    dcy: *const c_void,
+    dcx: *mut c_void,
+    weightSpaceSize: usize,
+    weightSpace: *const c_void,
+    workSpaceSize: usize,
+    workSpace: *mut c_void,
+    reserveSpaceSize: usize,
+    reserveSpace: *mut c_void,
+) -> cudnnStatus_t {
+    let call = DataCall {
+        handle,
+        descriptor: rnnDesc,
+        device_lengths: devSeqLengths,
+        y_descriptor: yDesc,
+        y,
+        dy,
+        x_descriptor: xDesc,
+        dx,
+        h_descriptor: hDesc,
+        hx,
+        dhy,
+        dhx,
+        c_descriptor: cDesc,
+        cx,
+        dcy,
+        dcx,
+        weight_space_size: weightSpaceSize,
+        weight_space: weightSpace,
+        workspace_size: workSpaceSize,
+        workspace: workSpace,
+        reserve_size: reserveSpaceSize,
+        reserve: reserveSpace,
+    };
+    // SAFETY: the program keeps cuDNN's rules.
+    let theirs = || unsafe { call.run_as_asked() };
+    if !concerns_us() {
+        return theirs();
+    }
+    // SAFETY: the program keeps cuDNN's rules.
+    guarded(|| unsafe { run_backward_data(&call) }, || after_a_panic(theirs))
+}
+
+/// Overrides cuDNN's function: it runs on our own kernels where the reserve is ours.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    addGrad: cudnnWgradMode_t,
+    devSeqLengths: *const i32,
+    xDesc: cudnnRNNDataDescriptor_t,
+    x: *const c_void,
+    hDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void,
+    yDesc: cudnnRNNDataDescriptor_t,
+    y: *const c_void,
+    weightSpaceSize: usize,
+    dweightSpace: *mut c_void,
+    workSpaceSize: usize,
+    workSpace: *mut c_void,
+    reserveSpaceSize: usize,
+    reserveSpace: *mut c_void,
+) -> cudnnStatus_t {
+    let call = WeightsCall {
+        handle,
+        descriptor: rnnDesc,
+        mode: addGrad,
+        device_lengths: devSeqLengths,
+        x_descriptor: xDesc,
+        x,
+        h_descriptor: hDesc,
+        hx,
+        y_descriptor: yDesc,
+        y,
+        weight_space_size: weightSpaceSize,
+        dweights: dweightSpace,
+        workspace_size: workSpaceSize,
+        workspace: workSpace,
+        reserve_size: reserveSpaceSize,
+        reserve: reserveSpace,
+    };
+    // SAFETY: the program keeps cuDNN's rules.
+    let theirs = || unsafe { call.run_as_asked() };
+    if !concerns_us() {
+        return theirs();
+    }
+    // SAFETY: the program keeps cuDNN's rules.
+    guarded(|| unsafe { run_backward_weights(&call) }, || after_a_panic(theirs))
 }

@@ -2,6 +2,7 @@
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of tensors. Sums are float.
 #define THREADS 256
+#include "common/strided_products.cuh"
 #include "common/tile_products.cuh"
 #include "dynamic/level.cuh"
 
@@ -133,55 +134,24 @@ KERNEL(clear_tails, Tails) {
     }
 }
 
-// products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`. An element of a factor
-// lies at the sum of its row's and its column's steps.
+// products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`.
 struct AnyForm {
-    const Element *left, *right;
+    StridedProducts factors;
     float *products;
-    int rows, columns, depth;
-    int left_row, left_depth, right_depth, right_column;
     int adds;
     // Has the number of rows that make the depth, with those that are skipped. Null: there are `depth` rows.
     const Range *script;
     int skipped, is_of_children;
 };
 
-// A block computes a tile; each thread has four products of a column. This is for machines without cublasLt.
 KERNEL(any_form, AnyForm) {
-    STATIC_SHARED(float, left, [TILE][TILE + 1]);
-    STATIC_SHARED(float, right, [TILE][TILE + 1]);
     const AnyForm &it = parameters;
-    const int depth = it.script ? count_of(it.script, it.is_of_children) - it.skipped : it.depth;
+    const int depth = it.script ? count_of(it.script, it.is_of_children) - it.skipped : it.factors.depth;
     if (it.script && depth <= 0) return;
-    const int across = (it.columns + TILE - 1) / TILE;
-    const int first_row = int(blockIdx.x) / across * TILE, first_column = int(blockIdx.x) % across * TILE;
-    float sums[TILE / WARPS] = {};
-    for (int first = 0; first < depth; first += TILE) {
-        barrier();
-        for (int at = WARP; at < TILE; at += WARPS) {
-            const int row = first_row + at, column = first_column + LANE;
-            const bool has_left = row < it.rows && first + int(LANE) < depth;
-            const bool has_right = first + at < depth && column < it.columns;
-            left[at][LANE] = has_left ? to_float(it.left[size_t(row) * it.left_row + size_t(first + LANE) * it.left_depth]) : 0;
-            right[at][LANE] =
-                has_right ? to_float(it.right[size_t(first + at) * it.right_depth + size_t(column) * it.right_column]) : 0;
-        }
-        barrier();
-        for (int k = 0; k < TILE; ++k) {
-#pragma unroll
-            for (int part = 0; part < TILE / WARPS; ++part) {
-                sums[part] = fmaf(left[WARP + part * WARPS][k], right[k][LANE], sums[part]);
-            }
-        }
-    }
-#pragma unroll
-    for (int part = 0; part < TILE / WARPS; ++part) {
-        const int row = first_row + WARP + part * WARPS, column = first_column + LANE;
-        if (row < it.rows && column < it.columns) {
-            float *const to = it.products + size_t(row) * it.columns + column;
-            *to = it.adds ? *to + sums[part] : sums[part];
-        }
-    }
+    multiply_strided_tile(it.factors, depth, [&](int row, int column, float sum) {
+        float *const to = it.products + size_t(row) * it.factors.columns + column;
+        *to = it.adds ? *to + sum : sum;
+    });
 }
 
 // to[column][row] = from[row][column]

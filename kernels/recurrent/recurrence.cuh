@@ -14,13 +14,19 @@
 // | -DINPUT_SIZE= | recurrence_cluster, recurrence_grid: each step computes W x, from an x of this many numbers; clusters have as many more threads for it. `input` is null |
 // | -DINPUT_REGISTER_WEIGHTS= | with -DINPUT_SIZE: weights of W that a thread keeps in registers, as REGISTER_WEIGHTS |
 // | -DLAYERS= | recurrence_wavefront: the most layers that a launch computes |
+// | -DSAVE | each step saves what gradients need of it |
 // | -DSINGLE_EXCHANGE | recurrence_grid of canonical GRU: blocks exchange once a step. REGISTER_WEIGHTS counts weights of rows first, then of columns |
 // | -DTENSOR_CORES | tensor cores multiply, floats as TF32. BATCH_TILE is a multiple of 8. LANES is 4 for each of 1, 2, 4, … warps, which divide the block's warps. REGISTER_WEIGHTS fills whole 16 bytes of elements |
 //
 // A cell is a struct `Cell` with
 //   gates: matrix products with h that a unit needs, in the order of cuDNN's weight space
 //   has_cell_state, has_reset_bias: whether `c` and `reset_bias` are used
-//   step(input, recurrent, reset_bias, h, c): returns the new h, from each gate's two parts and the old states; sets c
+//   saved_gates: numbers that gradients need of a unit's step, in the place of which their own gradients come
+//   step(input, recurrent, reset_bias, h, c, saved): returns the new h, from each gate's two parts and the old states;
+//     sets c and the saved numbers
+//   gradient(gates, h, h_before, c, c_before, dh, dc): replaces the saved numbers with the gradients of what they are
+//     functions of, from those of a step's h and c; sets dc to that of c before the step, and returns that part of dh
+//     before the step which does not come by R. Not for canonical GRU
 #pragma once
 
 // One block uses all of a multiprocessor's registers for its weights.
@@ -61,6 +67,7 @@ struct Recurrence {
     const Element *h0, *c0;      // [batch][H]; null: zeros
     Element *y;                  // unit j of row r is y[r * y_stride + j]; null: not wanted
     Element *hy, *cy;            // [batch][H]; null: not wanted. Not the same memory as h0 or c0
+    Element *gates, *cells;      // with -DSAVE: [rows][saved_gates][H] and, for cells with a cell state, [rows][H]; else null
     const int *lengths;          // [batch]: the steps of each row of the batch; null: all have `steps`
     const int *starts;           // [steps], for packed rows: step t of batch row b is row starts[t] + b; null: it is row
     long long y_stride;          //
@@ -122,3 +129,8 @@ struct Rows {
         return &y[(unsigned long long)unsigned(place) * unsigned(y_stride) + unit];
     }
 };
+
+// A saved number of a unit in a row of x.
+__device__ __forceinline__ Element *saved_gate(const Recurrence &p, int place, int gate, int unit, int hidden) {
+    return &p.gates[((long long)place * Cell::saved_gates + gate) * hidden + unit];
+}

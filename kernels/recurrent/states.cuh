@@ -154,11 +154,11 @@ class States {
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
             float c = pair.c;
-            float input[GATES], recurrent[GATES];
+            float input[GATES], recurrent[GATES], saved[Cell::saved_gates];
 #pragma unroll
             for (int gate = 0; gate < GATES; gate++) input[gate] = pair.input[gate], recurrent[gate] = sums[i][gate];
             if (PAIR_SUMS > GATES) input[GATES - 1] += sums[i][PAIR_SUMS - 1];
-            const float h = Cell::step(input, recurrent, pair.reset_bias, pair.h, c);
+            const float h = Cell::step(input, recurrent, pair.reset_bias, pair.h, c, saved);
             if (step >= pair.length) continue;
             // The next step uses h as y stores it.
             pair.h = to_float(to_element(h));

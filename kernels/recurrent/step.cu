@@ -83,15 +83,23 @@ KERNEL(finish_step, Step) {
     Element h = p.h[own.at];
     float c = Cell::has_cell_state ? p.c[own.at] : 0;
     if (p.step < own.length) {
-        float input[GATES], recurrent[GATES];
+        float input[GATES], recurrent[GATES], saved[Cell::saved_gates];
 #pragma unroll
         for (int gate = 0; gate < GATES; gate++) {
             input[gate] = input_part(p, own, place, gate);
             recurrent[gate] = recurrent_part(p, own, gate);
         }
-        h = to_element(Cell::step(input, recurrent, reset_bias_of(r, own.unit, p.hidden), to_float(h), c));
+        h = to_element(Cell::step(input, recurrent, reset_bias_of(r, own.unit, p.hidden), to_float(h), c, saved));
         p.h[own.at] = h;
         if (Cell::has_cell_state) p.c[own.at] = c;
+#ifdef SAVE
+        if (Cell::saved_gates > 1) {
+#pragma unroll
+            for (int gate = 0; gate < Cell::saved_gates; gate++)
+                *saved_gate(r, place, gate, own.unit, p.hidden) = to_element(saved[gate]);
+        }
+        if (Cell::has_cell_state) r.cells[(long long)place * p.hidden + own.unit] = to_element(c);
+#endif
     }
     if (p.step < rows.written(own.length))
         *rows.y_of(place, own.unit) = p.step < own.length ? h : element_of(r.fill);

@@ -47,6 +47,7 @@ fn example(name: &str) -> &'static str {
         "UCUDNN_NUMERICS" => "deterministic",
         "UCUDNN_CHECK" => "1",
         "UCUDNN_RNN" => "force",
+        "UCUDNN_RNN_TRAINING" => "force",
         "UCUDNN_RNN_TOP_K" => "3",
         "UCUDNN_NORM" => "force",
         "UCUDNN_DYNAMIC" => "batched",

@@ -206,8 +206,8 @@ macro_rules! for_each_symbol {
         cudnnPoolingBackward: status, 9.0, forwarded;
         cudnnPoolingForward: status, 9.0, forwarded;
         cudnnQueryRuntimeError: status, 9.0, forwarded;
-        cudnnRNNBackwardData_v8: status, 9.0, forwarded;
-        cudnnRNNBackwardWeights_v8: status, 9.0, forwarded;
+        cudnnRNNBackwardData_v8: status, 9.0, overridden;
+        cudnnRNNBackwardWeights_v8: status, 9.0, overridden;
         cudnnRNNForward: status, 9.0, overridden;
         cudnnRNNGetClip_v8: status, 9.0, forwarded;
         cudnnRNNGetClip_v9: status, 9.0, forwarded;

@@ -223,6 +223,35 @@ pub mod rnn {
             weight_space_size: usize, weight_space: *const c_void, workspace_size: usize,
             workspace: *mut c_void, reserve_size: usize, reserve: *mut c_void,
         );
+        fn cudnnRNNBackwardData_v8(
+            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, lengths: *const i32,
+            y: cudnnRNNDataDescriptor_t, y_data: *const c_void, dy: *const c_void, x: cudnnRNNDataDescriptor_t,
+            dx: *mut c_void, h: cudnnTensorDescriptor_t, hx: *const c_void, dhy: *const c_void, dhx: *mut c_void,
+            c: cudnnTensorDescriptor_t, cx: *const c_void, dcy: *const c_void, dcx: *mut c_void,
+            weight_space_size: usize, weight_space: *const c_void, workspace_size: usize, workspace: *mut c_void,
+            reserve_size: usize, reserve: *mut c_void,
+        );
+        fn cudnnRNNBackwardWeights_v8(
+            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnWgradMode_t, lengths: *const i32,
+            x: cudnnRNNDataDescriptor_t, x_data: *const c_void, h: cudnnTensorDescriptor_t, hx: *const c_void,
+            y: cudnnRNNDataDescriptor_t, y_data: *const c_void, weight_space_size: usize, dweights: *mut c_void,
+            workspace_size: usize, workspace: *mut c_void, reserve_size: usize, reserve: *mut c_void,
+        );
+        fn cudnnGetDropoutDescriptor(
+            descriptor: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, probability: *mut f32,
+            states: *mut *mut c_void, seed: *mut u64,
+        );
+        fn cudnnDropoutGetReserveSpaceSize(tensor: cudnnTensorDescriptor_t, size: *mut usize);
+        fn cudnnDropoutForward(
+            handle: cudnnHandle_t, dropout: cudnnDropoutDescriptor_t, x: cudnnTensorDescriptor_t,
+            x_data: *const c_void, y: cudnnTensorDescriptor_t, y_data: *mut c_void, reserve: *mut c_void,
+            reserve_size: usize,
+        );
+        fn cudnnDropoutBackward(
+            handle: cudnnHandle_t, dropout: cudnnDropoutDescriptor_t, dy: cudnnTensorDescriptor_t,
+            dy_data: *const c_void, dx: cudnnTensorDescriptor_t, dx_data: *mut c_void, reserve: *mut c_void,
+            reserve_size: usize,
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! The RNN API's descriptors as plain values, and the layout of a weight space. In shapes, T is the number of time
 //! steps, B of sequences, D of directions and G of the cell's gates; H is the hidden size.
 
+mod dropout;
 mod weights;
 
 use std::ptr;
@@ -9,6 +10,7 @@ use cudnn_abi::*;
 
 use crate::calls;
 use crate::tensor::element_size;
+pub use dropout::{Dropout, Masked};
 pub use weights::Weights;
 
 /// A GRU that resets h before R_n multiplies it. cuDNN lacks this cell; the number extends cuDNN's enumeration.
@@ -44,6 +46,15 @@ impl Network {
     /// # Safety
     /// The caller keeps cuDNN's rules for the descriptor.
     pub unsafe fn read(descriptor: cudnnRNNDescriptor_t) -> Option<Self> {
+        // SAFETY: the caller makes the same promise.
+        unsafe { Self::read_with_dropout(descriptor) }.map(|(network, _)| network)
+    }
+
+    /// Likewise with the dropout descriptor that the network was set with, or null.
+    ///
+    /// # Safety
+    /// As for [`Self::read`].
+    pub unsafe fn read_with_dropout(descriptor: cudnnRNNDescriptor_t) -> Option<(Self, cudnnDropoutDescriptor_t)> {
         let [mut algorithm, mut cell, mut bias, mut direction, mut input_mode] = [0; 5];
         let [mut data_type, mut math_precision, mut math_type] = [0; 3];
         let [mut input, mut hidden, mut projection, mut layers] = [0; 4];
@@ -76,7 +87,7 @@ impl Network {
         let status = unsafe { calls::rnn::cudnnRNNGetClip_v9(descriptor, &mut clip, &mut least, &mut greatest) };
         let positive = |size: i32| usize::try_from(size).ok().filter(|&size| size > 0);
         (status == CUDNN_STATUS_SUCCESS).then_some(())?;
-        Some(Self {
+        let network = Self {
             algorithm,
             cell,
             bias,
@@ -90,7 +101,8 @@ impl Network {
             layers: positive(layers)?,
             flags,
             is_clipped: clip != CUDNN_RNN_CLIP_NONE,
-        })
+        };
+        Some((network, dropout))
     }
 
     /// G, the number of gates; 0 for an unknown cell.

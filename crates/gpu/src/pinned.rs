@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::{Device, Stream, cuda};
 
@@ -37,6 +38,17 @@ impl Pinned {
     pub fn numbers(&mut self) -> &mut [i32] {
         // SAFETY: the owner's own memory, which was written when it was allocated.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.count) }
+    }
+
+    /// The numbers' place, which kernels of the device may write to as well.
+    pub fn place(&self) -> *mut c_void {
+        self.data.as_ptr().cast()
+    }
+
+    /// The first number, which becomes 0. A kernel may be writing to it.
+    pub fn take_first(&self) -> i32 {
+        // SAFETY: there is one number at least, aligned, and it is only used atomically while kernels write to it.
+        unsafe { AtomicI32::from_ptr(self.data.as_ptr()) }.swap(0, Ordering::Relaxed)
     }
 
     /// Copies the first `count` numbers to the device, in the stream's order. Returns whether the copy was queued.

@@ -1,5 +1,5 @@
-//! Products of matrices: by a kernel of ours where one factor has few rows, or by cublasLt. Twin of the struct and the
-//! sizes in `kernels/common/tile_products.cuh`.
+//! Products of matrices: by a kernel of ours where one factor has few rows, or by cublasLt. Twin of the structs and the
+//! sizes in `kernels/common/tile_products.cuh` and `kernels/common/strided_products.cuh`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -16,6 +16,8 @@ const STRIP: usize = 64;
 const STAGES: usize = 3;
 /// Bytes of padding between the rows of a strip.
 const APART: usize = 16;
+/// The side of a block's square of a product of any form.
+const STRIDED_TILE: usize = 32;
 /// The columns of a block's tile on tensor cores.
 pub const TENSOR_COLUMNS: usize = 64;
 /// The most work of our kernel where there is cublasLt, counted in whole squares of rows: products, and multiply-adds;
@@ -52,6 +54,41 @@ impl Products {
         let right = Factor { data: self.weights, stride: depth, is_transposed: true };
         let products = self.products.cast();
         Product { left, right, products, output: Element::Float, beta: 0.0, rows, columns, depth }
+    }
+}
+
+/// The factors of a product of any form: twin of the struct in `kernels/common/strided_products.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct StridedProducts {
+    left: *const c_void,
+    right: *const c_void,
+    rows: i32,
+    columns: i32,
+    depth: i32,
+    left_row: i32,
+    left_depth: i32,
+    right_depth: i32,
+    right_column: i32,
+}
+
+impl StridedProducts {
+    /// The factors of a product.
+    pub fn of(product: &Product) -> Self {
+        let Product { left, right, rows, columns, depth, .. } = *product;
+        let strides = |factor: Factor| match (factor.stride as i32, factor.is_transposed) {
+            (stride, false) => [stride, 1],
+            (stride, true) => [1, stride],
+        };
+        let ([left_row, left_depth], [right_depth, right_column]) = (strides(left), strides(right));
+        let [rows, columns, depth] = [rows, columns, depth].map(|count| count as i32);
+        let (left, right) = (left.data, right.data);
+        Self { left, right, rows, columns, depth, left_row, left_depth, right_depth, right_column }
+    }
+
+    /// The blocks that compute the product.
+    pub fn tiles(&self) -> usize {
+        [self.rows, self.columns].map(|count| (count as usize).div_ceil(STRIDED_TILE)).into_iter().product()
     }
 }
 

@@ -84,6 +84,15 @@ pub enum Rnn {
     Force,
 }
 
+/// Which implementation trains recurrent networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RnnTraining {
+    /// cuDNN.
+    Off,
+    /// Our kernels wherever they can run.
+    Force,
+}
+
 /// Which implementation runs batch normalization in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
@@ -135,6 +144,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: NUMERICS, values: "`match`, `any`, `deterministic`" },
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
+    Variable { name: RNN_TRAINING, values: "`off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
     Variable { name: NORM, values: "`auto`, `off`, `force`" },
     Variable {
@@ -160,6 +170,7 @@ const BENCHMARK_DEVICES: &str = "UCUDNN_BENCHMARK_DEVICES";
 const NUMERICS: &str = "UCUDNN_NUMERICS";
 const CHECK: &str = "UCUDNN_CHECK";
 const RNN: &str = "UCUDNN_RNN";
+const RNN_TRAINING: &str = "UCUDNN_RNN_TRAINING";
 const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
 const NORM: &str = "UCUDNN_NORM";
 const DYNAMIC: &str = "UCUDNN_DYNAMIC";
@@ -203,6 +214,8 @@ pub struct Settings {
     pub check: bool,
     /// Which implementation runs inference of recurrent networks.
     pub rnn: Rnn,
+    /// Which implementation trains recurrent networks.
+    pub rnn_training: RnnTraining,
     /// How many of the configurations that the performance model ranks best are compiled and timed; 1 or more.
     pub rnn_top_k: usize,
     /// Which implementation runs batch normalization in training.
@@ -249,6 +262,7 @@ impl Default for Settings {
             numerics: Numerics::Match,
             check: false,
             rnn: Rnn::Auto,
+            rnn_training: RnnTraining::Off,
             rnn_top_k: 5,
             norm: Norm::Auto,
             dynamic: Dynamic::Auto,
@@ -327,6 +341,12 @@ impl Settings {
                 default.rnn,
                 "auto, off or force",
                 one_of(&[("auto", Rnn::Auto), ("off", Rnn::Off), ("force", Rnn::Force)]),
+            ),
+            rnn_training: reader.parse(
+                RNN_TRAINING,
+                default.rnn_training,
+                "off or force",
+                one_of(&[("off", RnnTraining::Off), ("force", RnnTraining::Force)]),
             ),
             rnn_top_k: reader.parse(RNN_TOP_K, default.rnn_top_k, "a number, 1 or more", |text| {
                 text.parse().ok().filter(|&k| k > 0)

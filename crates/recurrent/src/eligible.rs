@@ -1,6 +1,8 @@
 //! Decides which networks, data and calls our kernels can answer. A call that cuDNN might refuse goes to cuDNN, which
 //! reports the error itself.
 
+use std::ffi::c_void;
+
 use cudnn_abi::*;
 
 use super::call::Call;
@@ -36,32 +38,70 @@ impl Case {
         let network = unsafe { Network::read(call.descriptor) }.ok_or("its RNN descriptor is not readable")?;
         // SAFETY: x's descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
         let data = unsafe { Data::read(call.x_descriptor) }.ok_or("x's descriptor is not readable")?;
-        // SAFETY: y's descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
-        let y = unsafe { Data::read(call.y_descriptor) }.ok_or("y's descriptor is not readable")?;
         takes(&network, &data)?;
-        let output = network.directions() * network.hidden;
-        let alike = y.data_type == data.data_type && y.layout == data.layout && y.steps == data.steps;
-        if !alike || y.vector != output || y.lengths != data.lengths {
-            return Err("y's descriptor does not go with x's");
-        }
-        let state = [network.pseudo_layers(), data.batch(), network.hidden];
-        let states = [(call.h_descriptor, memory.hx, memory.hy), (call.c_descriptor, memory.cx, memory.cy)];
-        for (descriptor, first, last) in states {
-            // SAFETY: this descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
-            if (!first.is_null() || !last.is_null()) && !unsafe { is_state(descriptor, state) } {
-                return Err("a state's descriptor does not go with the network's");
-            }
-        }
-        let mut size = 0;
-        // SAFETY: handle and descriptor are the call's (see `# Safety`), `size` is a local. cuDNN checks the handle.
-        let status = unsafe { calls::rnn::cudnnGetRNNWeightSpaceSize(call.handle, call.descriptor, &mut size) };
-        if status != CUDNN_STATUS_SUCCESS || memory.weight_space_size < size {
-            return Err("the weight space is too small");
-        }
+        let states = [(call.h_descriptor, [memory.hx, memory.hy.cast_const()]), (call.c_descriptor, [memory.cx, memory.cy.cast_const()])];
+        // SAFETY: all of these are arguments of the call (see `# Safety`), so cuDNN's rules hold for them.
+        let padding_fill = unsafe {
+            check_states(&network, &data, states)?;
+            check_weight_space(call.handle, call.descriptor, memory.weight_space_size)?;
+            output(&network, &data, call.y_descriptor)?.padding_fill
+        };
         // If our kernels fail, cuDNN runs the call again, so results must not overwrite inputs.
         memory.check(&network, &data).map_err(Unsound::why)?;
-        Ok(Self { network, data, padding_fill: y.padding_fill })
+        Ok(Self { network, data, padding_fill })
     }
+}
+
+/// Reads y's descriptor, which has to go with x's data.
+///
+/// # Safety
+/// The caller keeps cuDNN's rules for the descriptor.
+pub unsafe fn output(
+    network: &Network,
+    data: &Data,
+    y_descriptor: cudnnRNNDataDescriptor_t,
+) -> Result<Data, &'static str> {
+    // SAFETY: the caller makes the same promise.
+    let y = unsafe { Data::read(y_descriptor) }.ok_or("y's descriptor is not readable")?;
+    let alike = y.data_type == data.data_type && y.layout == data.layout && y.steps == data.steps;
+    let is_as_wide = y.vector == network.directions() * network.hidden;
+    let matches = alike && is_as_wide && y.lengths == data.lengths;
+    matches.then_some(y).ok_or("y's descriptor does not go with x's")
+}
+
+/// Checks each descriptor of states that is needed: one of its two pointers is not null.
+///
+/// # Safety
+/// The caller keeps cuDNN's rules for the descriptors.
+pub unsafe fn check_states(
+    network: &Network,
+    data: &Data,
+    states: [(cudnnTensorDescriptor_t, [*const c_void; 2]); 2],
+) -> Result<(), &'static str> {
+    let shape = [network.pseudo_layers(), data.batch(), network.hidden];
+    for (descriptor, pointers) in states {
+        let is_needed = pointers.into_iter().any(|pointer| !pointer.is_null());
+        // SAFETY: the caller makes the same promise.
+        if is_needed && !unsafe { is_state(descriptor, shape) } {
+            return Err("a state's descriptor does not go with the network's");
+        }
+    }
+    Ok(())
+}
+
+/// Checks a weight space's size.
+///
+/// # Safety
+/// The caller keeps cuDNN's rules for the handle and the descriptor.
+pub unsafe fn check_weight_space(
+    handle: cudnnHandle_t,
+    descriptor: cudnnRNNDescriptor_t,
+    space_size: usize,
+) -> Result<(), &'static str> {
+    let mut size = 0;
+    // SAFETY: the caller promises handle and descriptor, and `size` is a local.
+    let status = unsafe { calls::rnn::cudnnGetRNNWeightSpaceSize(handle, descriptor, &mut size) };
+    if status == CUDNN_STATUS_SUCCESS && space_size >= size { Ok(()) } else { Err("the weight space is too small") }
 }
 
 /// Checks that our kernels support inference of such a network on such data. `Err` gives the reason if not.

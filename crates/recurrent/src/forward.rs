@@ -12,6 +12,7 @@ use super::registry;
 use super::run::Work;
 use super::state::{Run, State};
 use super::temporary::Temporary;
+use super::training;
 use cudnn::calls;
 use cudnn::policies;
 use cudnn::rnn::{Data, Network, Weights};
@@ -54,6 +55,10 @@ impl Call {
     /// # Safety
     /// As for [`Self::run_as_asked`].
     pub unsafe fn run(&self) -> cudnnStatus_t {
+        if self.mode != CUDNN_FWD_MODE_INFERENCE && training::calls::concerns_us() {
+            // SAFETY: the caller makes the same promise.
+            return unsafe { training::calls::run_forward(self) };
+        }
         // SAFETY: `running` requires the promise about the arguments that the caller makes here (see `# Safety`).
         match unsafe { self.running() } {
             // SAFETY: `running` wraps this call, whose arguments the caller vouches for (see `# Safety`).

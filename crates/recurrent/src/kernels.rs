@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use cudnn_abi::*;
+use cudnn_abi::CUDNN_FMA_MATH;
 
 use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
 use super::input::Input;
 use super::recurrence::{Recurrence, Recurrences, Recurrent};
-use cudnn::rnn::{CANONICAL_GRU, Network};
+use cudnn::rnn::Network;
 use gpu::Stream;
 use gpu::background::compiling;
 use gpu::jit::loaded::Loaded;
@@ -17,14 +17,7 @@ use kernels::recurrent as sources;
 /// The problem of a network on the calling thread's device, for about `steps` time steps. `None`: our kernels lack the
 /// cell or the type, or the device does not report its properties.
 pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem> {
-    let cell = match network.cell {
-        CUDNN_LSTM => Cell::Lstm,
-        CUDNN_GRU => Cell::Gru,
-        CANONICAL_GRU => Cell::CanonicalGru,
-        CUDNN_RNN_TANH => Cell::Tanh,
-        CUDNN_RNN_RELU => Cell::Relu,
-        _ => return None,
-    };
+    let cell = Cell::of(network.cell)?;
     let element = Element::of(network.data_type)?;
     let device = cudnn::device();
     let ordinal = device.ordinal();

@@ -26,7 +26,9 @@
 //! | `recurrence` | the recurrence of a layer: the parameters of a launch, and the trait of all ways to run it |
 //! | `kernels` | the recurrence's persistent kernels: compiling, loading, launching |
 //! | [`inference`] | a network on batches of one shape, and its text |
-//! | [`training`] | training: the reserve. No call of a program gets there yet |
+//! | [`training`] | training, one launch a time step |
+//! | `steps` | a recurrence one time step after the other |
+//! | `parts` | parts of memory, one behind the other |
 //! | [`testing`] | the double-precision reference of the tests |
 //! | `tests` | tests that run or compile whole kernels |
 //!
@@ -47,12 +49,14 @@ mod input;
 mod kernels;
 pub mod memory;
 mod model;
+mod parts;
 mod record;
 mod recurrence;
 mod registry;
 mod report;
 mod run;
 mod state;
+mod steps;
 mod temporary;
 pub mod testing;
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub struct Recurrence {
     pub y: *mut c_void,
     pub hy: *mut c_void,
     pub cy: *mut c_void,
+    pub gates: *mut c_void,
+    pub cells: *mut c_void,
     pub lengths: *const i32,
     pub starts: *const i32,
     pub y_stride: i64,

@@ -112,6 +112,8 @@ impl Work<'_> {
                     y: if layer == last { y.wrapping_byte_add(direction * hidden * element) } else { ptr::null_mut() },
                     hy: state(memory.hy, true).cast_mut(),
                     cy: state(memory.cy, has_c).cast_mut(),
+                    gates: ptr::null_mut(),
+                    cells: ptr::null_mut(),
                     lengths: rows.lengths,
                     starts: rows.starts,
                     y_stride: network.layer_input(1) as i64,

@@ -1,9 +1,7 @@
 //! The layout of a call's workspace.
 
+use crate::parts::{ALIGNMENT, Parts};
 use cudnn::rnn::{Data, Network};
-
-/// Each part begins at a multiple of this many bytes.
-const ALIGNMENT: usize = 256;
 
 /// Offsets in the workspace, in bytes from its first aligned byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +23,9 @@ pub struct Temporary {
 }
 
 impl Temporary {
+    /// The least bytes of a workspace whose first aligned bytes can be used.
+    pub const LEAST: usize = 2 * ALIGNMENT;
+
     /// The layout for a network on such data, with `exchange_bytes` bytes of exchange in each direction. `None`: the
     /// size exceeds the address space, or rows or columns exceed an `int`.
     pub fn of(network: &Network, data: &Data, exchange_bytes: usize) -> Option<Self> {
@@ -32,19 +33,13 @@ impl Temporary {
         let counts = [rows, columns, network.pseudo_layers().checked_mul(columns)?, network.layer_input(1)];
         counts.into_iter().try_for_each(|count| i32::try_from(count).map(drop)).ok()?;
         let between = if network.layers > 1 && network.directions() > 1 { network.layer_input(1) } else { 0 };
-        let mut end = 0_usize;
-        let mut part = |count: usize, size: usize, element: usize| {
-            let start = end;
-            let bytes = count.checked_mul(size)?.checked_mul(element)?;
-            end = end.checked_add(bytes)?.checked_next_multiple_of(ALIGNMENT)?;
-            Some(start)
-        };
-        let products = part(rows, network.directions() * columns, size_of::<f32>())?;
-        let between = part(rows, between, network.element())?;
-        let lengths = part(data.batch(), 1, size_of::<i32>())?;
-        let starts = part(data.steps, 1, size_of::<i32>())?;
-        let exchange = part(exchange_bytes, network.directions(), 1)?;
-        let bytes = end.checked_add(ALIGNMENT)?;
+        let mut parts = Parts::default();
+        let products = parts.add(&[rows, network.directions() * columns, size_of::<f32>()])?;
+        let between = parts.add(&[rows, between, network.element()])?;
+        let lengths = parts.add(&[data.batch(), size_of::<i32>()])?;
+        let starts = parts.add(&[data.steps, size_of::<i32>()])?;
+        let exchange = parts.add(&[exchange_bytes, network.directions()])?;
+        let bytes = parts.bytes.checked_add(ALIGNMENT)?;
         Some(Self { products, between, lengths, starts, exchange, exchange_bytes, bytes })
     }
 

@@ -5,7 +5,7 @@
 #include "common/activations.cuh"
 
 struct Cell {
-    static constexpr int gates = 3;
+    static constexpr int gates = 3, saved_gates = 1;
     static constexpr bool has_cell_state = false, has_reset_bias = false;
 
     // r h, the factor of R_n.
@@ -24,7 +24,7 @@ struct Cell {
 
     // The last of `recurrent` is R_n (r h). r itself is not needed any more.
     __device__ static __forceinline__ float step(const float (&input)[gates], const float (&recurrent)[gates], float,
-                                                 float h, float &) {
+                                                 float h, float &, float (&)[saved_gates]) {
         return next(update(input[1], recurrent[1]), input[2] + recurrent[2], h);
     }
 };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpu::cublaslt::{CublasLt, Factor, Product};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
-use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE};
+use gpu::products::{self, Multiplier, Products, StridedProducts, TENSOR_COLUMNS, TILE};
 use gpu::{Device, Element, Stream};
 
 use crate::emit::THREADS;
@@ -285,22 +285,10 @@ impl Library {
     /// # Safety
     /// As for [`Self::accumulate`].
     unsafe fn accumulate_by_ours(&self, stream: Stream, product: &Product, rest: Rest) -> Result<(), Error> {
-        let Product { left, right, products, beta, rows, columns, depth, .. } = *product;
-        let parameters = AnyForm {
-            left: left.data,
-            right: right.data,
-            products: products.cast(),
-            rows: rows as i32,
-            columns: columns as i32,
-            depth: depth as i32,
-            left_row: 1,
-            left_depth: rows as i32,
-            right_depth: columns as i32,
-            right_column: 1,
-            adds: i32::from(beta > 0.0),
-            rest,
-        };
-        let tiles = rows.div_ceil(TILE) * columns.div_ceil(TILE);
+        let Product { products, beta, .. } = *product;
+        let factors = StridedProducts::of(product);
+        let (tiles, adds) = (factors.tiles(), i32::from(beta > 0.0));
+        let parameters = AnyForm { factors, products: products.cast(), adds, rest };
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { Self::launch(&self.any_form, stream, [tiles, 1], parameters) }
     }
@@ -436,16 +424,8 @@ impl Library {
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct AnyForm {
-    left: *const c_void,
-    right: *const c_void,
+    factors: StridedProducts,
     products: *mut f32,
-    rows: i32,
-    columns: i32,
-    depth: i32,
-    left_row: i32,
-    left_depth: i32,
-    right_depth: i32,
-    right_column: i32,
     adds: i32,
     rest: Rest,
 }

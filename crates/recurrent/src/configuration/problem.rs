@@ -1,6 +1,9 @@
 //! The problem that kernels are made for: a network and a device.
 
+use cudnn_abi::*;
+
 use super::{Configuration, Regime};
+use cudnn::rnn::CANONICAL_GRU;
 use gpu::Element;
 
 /// The most rows of a tile.
@@ -18,6 +21,18 @@ pub enum Cell {
 }
 
 impl Cell {
+    /// The cell of cuDNN's number; `None` if our kernels lack it.
+    pub fn of(cell: cudnnRNNMode_t) -> Option<Self> {
+        match cell {
+            CUDNN_LSTM => Some(Self::Lstm),
+            CUDNN_GRU => Some(Self::Gru),
+            CANONICAL_GRU => Some(Self::CanonicalGru),
+            CUDNN_RNN_TANH => Some(Self::Tanh),
+            CUDNN_RNN_RELU => Some(Self::Relu),
+            _ => None,
+        }
+    }
+
     /// Matrix products with h that a unit needs.
     pub fn gates(self) -> usize {
         match self {

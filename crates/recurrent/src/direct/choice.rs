@@ -8,7 +8,7 @@ use cudnn_abi::*;
 
 use super::Refusal;
 use super::description::{WeightSpace, data_of};
-use super::steps::{self, Steps};
+use crate::steps::{self, Steps};
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::input::Preparation;

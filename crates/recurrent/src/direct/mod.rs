@@ -4,11 +4,9 @@
 //! | --- | --- |
 //! | `description` | the description of a network, and the layout of its weights |
 //! | `choice` | choosing the kernels |
-//! | `steps` | running one time step after the other |
 
 mod choice;
 mod description;
-mod steps;
 
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -156,6 +156,8 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
         y: y.data(),
         hy: null_mut(),
         cy: null_mut(),
+        gates: null_mut(),
+        cells: null_mut(),
         lengths: null(),
         starts: null(),
         y_stride: hidden as i64,

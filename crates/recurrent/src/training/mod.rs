@@ -2,6 +2,26 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | [`reserve`] | the reserve, which keeps what backward needs of forward: its layout, and whose it is |
+//! | [`calls`] | the calls of a pass: our kernels or cuDNN's, by the reserve's size |
+//! | `reserve` | the reserve, which keeps what backward needs of forward: its layout, and whose it is |
+//! | `probation` | whether the sizes that a program is told come back |
+//! | `page` | what is known of a network, and its kernels |
+//! | `pass` | what the three calls have in common |
+//! | `packing` | the packed order of rows, in which all is computed |
+//! | `forward` | forward, which saves |
+//! | [`data`] | the gradients of data |
+//! | [`weights`] | the gradients of weights |
+//! | `back_steps` | a recurrence's gradients, one time step after the other |
+//! | `kernels` | the kernels around the recurrences |
 
-pub mod reserve;
+mod back_steps;
+pub mod calls;
+pub mod data;
+mod forward;
+mod kernels;
+mod packing;
+mod page;
+mod pass;
+mod probation;
+mod reserve;
+pub mod weights;

@@ -8,12 +8,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cudnn_abi::*;
 
+use crate::parts::Parts;
 use cudnn::rnn::{Data, Network};
 
 /// Counts the layouts. Reserves of another layout have other tags.
 const LAYOUT: u32 = 1;
-/// Each part begins at a multiple of this many bytes.
-const ALIGNMENT: usize = 256;
 /// Sizes with the same rest have the same tag.
 const MODULUS: usize = 4096;
 /// A tag is an odd multiple of this many bytes. Allocators round sizes to even multiples, so they never make a tag.
@@ -21,9 +20,10 @@ const UNIT: usize = 16;
 /// The tags: odd multiples in a modulus, but one.
 const TAGS: u64 = 127;
 /// The bytes of a [`Header`].
-const HEADER: usize = size_of::<Header>();
+pub const HEADER: usize = size_of::<Header>();
 
-/// Written behind all other parts by forward, and read by backward before its first step.
+/// The first bytes of a reserve of ours: written by forward, and read by backward. They are the first so that they are
+/// found whatever the size is that comes back. Twin of the struct in `kernels/recurrent/training.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -35,7 +35,7 @@ pub struct Header {
     pub state: State,
 }
 
-/// What a reserve of ours holds.
+/// What a reserve of ours holds. 0 is that of a spoilt one.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -57,7 +57,8 @@ pub struct Saved {
     pub mask: Option<usize>,
 }
 
-/// The layout of our reserve. R is the number of rows of x in memory; padding counts.
+/// The layout of our reserve, behind the header. R is the number of rows of x in the packed layout: padding does not
+/// count, and the longest sequence comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// In the order of pseudo layers.
@@ -73,25 +74,20 @@ impl Layout {
     /// The layout for a network on such data. `mask` is the bytes that cuDNN's dropout keeps of a layer's output, or 0
     /// without dropout. `None` if the size exceeds the address space.
     pub fn of(network: &Network, data: &Data, mask: usize) -> Option<Self> {
-        let (rows, hidden) = (data.rows(), network.hidden);
-        let mut end = 0_usize;
-        let mut part = |bytes: usize| {
-            let begin = end;
-            end = end.checked_add(bytes)?.checked_next_multiple_of(ALIGNMENT)?;
-            Some(begin)
-        };
-        let elements = |count: usize| rows.checked_mul(hidden)?.checked_mul(network.element())?.checked_mul(count);
-        let gates = if network.gates() > 1 { 4 } else { 1 };
+        let rows = data.lengths.iter().map(|&length| length as usize).sum();
+        let mut parts = Parts::default();
+        parts.add(&[HEADER])?;
+        let mut states = |count: usize| parts.add(&[rows, network.hidden, network.element(), count]);
         let mut saved = Vec::new();
-        for layer in 0..network.layers {
-            for _ in 0..network.directions() {
-                let cells = if network.cell == CUDNN_LSTM { Some(part(elements(1)?)?) } else { None };
-                let mask = if mask > 0 && layer > 0 { Some(part(mask)?) } else { None };
-                saved.push(Saved { gates: part(elements(gates)?)?, cells, mask });
-            }
+        for _ in 0..network.pseudo_layers() {
+            let cells = if network.cell == CUDNN_LSTM { Some(states(1)?) } else { None };
+            saved.push(Saved { gates: states(saved_gates(network))?, cells, mask: None });
         }
-        let outputs = (1..network.layers).map(|_| part(elements(network.directions())?)).collect::<Option<_>>()?;
-        Some(Self { saved, outputs, bytes: end.checked_add(HEADER)?, hash: hash(network, data, mask) })
+        let outputs = (1..network.layers).map(|_| states(network.directions())).collect::<Option<_>>()?;
+        for saved in saved.iter_mut().skip(network.directions()) {
+            saved.mask = parts.add_if(mask > 0, &[mask])?;
+        }
+        Some(Self { saved, outputs, bytes: parts.bytes, hash: hash(network, data, mask) })
     }
 
     /// The rest of a size of ours.
@@ -120,15 +116,15 @@ impl Layout {
         self.has_tag(size) && size >= self.bytes
     }
 
-    /// Where the header begins in a reserve of ours, of so many bytes.
-    pub fn header_place(&self, size: usize) -> usize {
-        size - HEADER
-    }
-
     /// The header of a reserve of ours.
     pub fn header(&self, state: State) -> Header {
         Header { magic: u32::from_be_bytes(*b"ucRR"), layout: LAYOUT, hash: self.hash as u32, state }
     }
+}
+
+/// The numbers that are saved of each unit's step, and the gradients in their places.
+pub fn saved_gates(network: &Network) -> usize {
+    if network.gates() > 1 { 4 } else { 1 }
 }
 
 /// The hash of what all three calls of a pass have in common. The algorithm and the type of mathematics may differ:
@@ -213,12 +209,13 @@ mod tests {
         }
 
         #[test]
-        fn parts_lie_apart_and_before_the_header(
+        fn parts_lie_apart_and_behind_the_header(
             (network, data, has_dropout) in (networks(), batches(), any::<bool>()),
         ) {
             let mask = mask_bytes(&network, &data, has_dropout);
             let layout = Layout::of(&network, &data, mask).unwrap();
-            let row = data.rows() * network.hidden * network.element();
+            let rows: usize = data.lengths.iter().map(|&length| length as usize).sum();
+            let row = rows * network.hidden * network.element();
             let gates = if matches!(network.cell, CUDNN_LSTM | CUDNN_GRU) { 4 * row } else { row };
             prop_assert_eq!(layout.saved.len(), network.pseudo_layers());
             prop_assert_eq!(layout.outputs.len(), network.layers - 1);
@@ -230,7 +227,7 @@ mod tests {
                 prop_assert_eq!(saved.cells.is_some(), network.cell == CUDNN_LSTM);
                 prop_assert_eq!(saved.mask.is_some(), has_dropout && index >= network.directions());
             }
-            parts.push((layout.header_place(layout.our_size(0).unwrap()), HEADER));
+            parts.extend([(0, HEADER), (layout.our_size(0).unwrap(), 0)]);
             parts.sort_unstable();
             prop_assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{parts:?}");
         }

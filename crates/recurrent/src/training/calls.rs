@@ -1,0 +1,444 @@
+//! The calls of a training pass, on our kernels or cuDNN's: the size of the reserve says whose. Nothing else is asked, so
+//! that all calls of a pass give the same answer, whatever the settings say by then.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_abi::*;
+
+use super::data::DataCall;
+use super::page::{Engine, Page};
+use super::pass::{Pass, Running};
+use super::probation::PROBATION;
+use super::reserve::{HEADER, State};
+use super::weights::WeightsCall;
+use super::{data, forward, weights};
+use crate::call::Call;
+use crate::eligible::{check_states, check_weight_space, output};
+use crate::temporary::Temporary;
+use cudnn::policies;
+use cudnn::rnn::Data;
+use guest::settings::{self, Policy, RnnTraining};
+use guest::summary::{self, Counted};
+
+/// A size of ours was told to the program. Until then every reserve is cuDNN's.
+static HAS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Why our kernels did not run a call on a reserve of ours. cuDNN cannot run it either.
+enum Refusal {
+    /// An argument is wrong.
+    Argument(&'static str),
+    /// A launch failed.
+    Failed(String),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(why: &'static str) -> Self {
+        Self::Argument(why)
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+impl Refusal {
+    /// Says why, and returns the status for the program.
+    fn status(self, call: &str) -> cudnnStatus_t {
+        let (status, why) = match self {
+            Self::Argument(why) => (CUDNN_STATUS_BAD_PARAM, why.to_owned()),
+            Self::Failed(why) => (CUDNN_STATUS_EXECUTION_FAILED, why),
+        };
+        log::error!("{call} with a reserve of ours: {why}; the call fails, since cuDNN cannot go on with it");
+        status
+    }
+}
+
+fn trains() -> bool {
+    settings::get().rnn_training != RnnTraining::Off
+}
+
+/// Returns whether a call may be of a network that trains on our kernels.
+pub fn concerns_us() -> bool {
+    trains() || HAS_TOLD.load(Ordering::Relaxed)
+}
+
+/// Returns what a call returns after a panic inside of it: our kernels may have begun, and cuDNN cannot go on with a
+/// reserve of ours.
+///
+/// # Safety
+/// `theirs` makes the same call of cuDNN.
+pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
+    if HAS_TOLD.load(Ordering::Relaxed) { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
+}
+
+/// Changes the sizes that cuDNN has told for a training pass: the workspace is large enough for our kernels too, and the
+/// reserve's size says whose it will be. `None` stands for a size that the program does not want.
+///
+/// # Safety
+/// The arguments are those of a call of `cudnnGetRNNTempSpaceSizes`, which cuDNN has accepted.
+pub unsafe fn change_sizes(
+    handle: cudnnHandle_t,
+    descriptor: cudnnRNNDescriptor_t,
+    x_descriptor: cudnnRNNDataDescriptor_t,
+    workspace: Option<&mut usize>,
+    reserve: Option<&mut usize>,
+) {
+    if !trains() {
+        return;
+    }
+    settings::fault_point("rnn-training-sizes");
+    // SAFETY: cuDNN has accepted the arguments (see `# Safety`).
+    let pass = match unsafe { Pass::of(handle, descriptor, x_descriptor) } {
+        Ok(pass) => pass,
+        Err(why) => return log::trace!("an RNN's training is cuDNN's: {why}"),
+    };
+    if let Some(workspace) = workspace {
+        *workspace = pass.workspace_bytes().unwrap_or(0).max(*workspace);
+    }
+    let Some(reserve) = reserve else { return };
+    let is_off = policies::of(handle).policy == Policy::Off;
+    let ours = if !is_off && may_be_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
+    *reserve = match ours {
+        Some(size) => {
+            HAS_TOLD.store(true, Ordering::Relaxed);
+            if !pass.page.has_told.swap(true, Ordering::Relaxed) {
+                report(&pass);
+            }
+            size
+        }
+        None => {
+            let distinction = if is_off { 0 } else { PROBATION.lock().distinction() };
+            pass.layout.their_size(reserve.saturating_add(distinction))
+        }
+    };
+}
+
+/// Returns whether the next reserve of a pass may be ours; loads the kernels then, unless the stream is being captured.
+fn may_be_ours(pass: &Pass) -> bool {
+    let Pass { page, network, stream, .. } = pass;
+    if !PROBATION.lock().is_passed() || !page.knows_weights() {
+        return false;
+    }
+    if page.loaded().is_none() && cudnn::device().is_capturing(*stream) {
+        return false;
+    }
+    page.engine(network).is_ok()
+}
+
+fn report(pass: &Pass) {
+    let inference = crate::inference::Inference::of(&pass.network, &pass.data);
+    log::info!("{inference}: trains on our kernels, one launch a time step");
+    guest::report::write(|| {
+        serde_json::json!({
+            "event": "rnn-training", "rnn": inference.to_string(), "spec": inference.spec(),
+            "device": cudnn::device().ordinal(), "chosen": "step",
+        })
+    });
+}
+
+/// Says that a gradient was wrong, if the device has seen that since the last call.
+fn say_alarm(engine: &Engine) {
+    if engine.around.take_alarm() {
+        log::error!(
+            "an RNN's backward call got a reserve that its forward call did not leave: another size than the one that \
+             forward got, a second cudnnRNNBackwardData_v8 on one reserve, or other memory. Its gradients are NaN"
+        );
+    }
+}
+
+/// The owner of a call's reserve.
+enum Owner {
+    /// The pass is not one of those that our kernels know.
+    Unknown,
+    Cudnn(Pass),
+    Us(Pass),
+}
+
+/// # Safety
+/// The caller keeps cuDNN's rules for the handle and the descriptors.
+unsafe fn owner(
+    handle: cudnnHandle_t,
+    descriptor: cudnnRNNDescriptor_t,
+    x_descriptor: cudnnRNNDataDescriptor_t,
+    reserve_size: usize,
+) -> Owner {
+    // SAFETY: the caller makes the same promise.
+    let Ok(pass) = (unsafe { Pass::of(handle, descriptor, x_descriptor) }) else { return Owner::Unknown };
+    if let Some(engine) = pass.page.loaded() {
+        say_alarm(engine);
+    }
+    let is_ours = HAS_TOLD.load(Ordering::Relaxed) && pass.layout.is_ours(reserve_size);
+    if is_ours { Owner::Us(pass) } else { Owner::Cudnn(pass) }
+}
+
+/// The buffers and sizes that all three calls have.
+struct Spaces {
+    weights: *const c_void,
+    weights_size: usize,
+    workspace: *mut c_void,
+    workspace_size: usize,
+    reserve: *mut c_void,
+}
+
+/// Checks a call with a reserve of ours. Returns y's data.
+///
+/// # Safety
+/// The caller keeps cuDNN's rules for the descriptors.
+unsafe fn check(
+    pass: &Pass,
+    spaces: &Spaces,
+    y_descriptor: cudnnRNNDataDescriptor_t,
+    states: [(cudnnTensorDescriptor_t, [*const c_void; 2]); 2],
+    data: &[*const c_void],
+    needed: usize,
+) -> Result<Data, &'static str> {
+    let Spaces { weights, weights_size, workspace, workspace_size, reserve } = *spaces;
+    let spaces = [weights, workspace.cast_const(), reserve.cast_const()];
+    if data[..needed].iter().chain(&spaces).any(|pointer| pointer.is_null()) {
+        return Err("data, weights, workspace or reserve are null");
+    }
+    let element = pass.element.bytes();
+    if data.iter().chain([&weights]).any(|pointer| !pointer.addr().is_multiple_of(element)) {
+        return Err("data are not aligned to their type");
+    }
+    if !reserve.addr().is_multiple_of(HEADER) {
+        return Err("the reserve is not aligned to 16 bytes");
+    }
+    if pass.workspace_bytes().is_none_or(|bytes| workspace_size < bytes) {
+        return Err("the workspace is smaller than cudnnGetRNNTempSpaceSizes says");
+    }
+    // SAFETY: the caller makes the same promise.
+    unsafe {
+        check_states(&pass.network, &pass.data, states)?;
+        check_weight_space(pass.handle, pass.descriptor, weights_size)?;
+        output(&pass.network, &pass.data, y_descriptor)
+    }
+}
+
+/// Runs forward in training.
+///
+/// # Safety
+/// The arguments are those of a call of `cudnnRNNForward` in training, or cuDNN refuses them.
+pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
+    settings::fault_point("rnn-training");
+    let memory = &call.memory;
+    // SAFETY: the arguments are those of a call (see `# Safety`).
+    unsafe {
+        match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
+            Owner::Unknown => call.run_as_asked(),
+            Owner::Cudnn(pass) => {
+                summary::count(Counted::Network);
+                let space = (memory.weight_space, memory.weight_space_size);
+                if trains() && !space.0.is_null() {
+                    pass.page.weights(call.handle, call.descriptor, &pass.network, space);
+                }
+                PROBATION.lock().went_forward(call.reserve.addr(), call.reserve_size);
+                clear_header(&pass, call.reserve, call.reserve_size);
+                call.run_as_asked()
+            }
+            Owner::Us(pass) => {
+                summary::count(Counted::Network);
+                let ran = forward_by_us(&pass, call);
+                ran.map_or_else(|refusal| refusal.status("cudnnRNNForward"), |()| CUDNN_STATUS_SUCCESS)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run_forward`].
+unsafe fn forward_by_us(pass: &Pass, call: &Call) -> Result<(), Refusal> {
+    let memory = &call.memory;
+    let spaces = Spaces {
+        weights: memory.weight_space,
+        weights_size: memory.weight_space_size,
+        workspace: memory.workspace,
+        workspace_size: memory.workspace_size,
+        reserve: call.reserve,
+    };
+    let (hy, cy) = (memory.hy.cast_const(), memory.cy.cast_const());
+    let states = [(call.h_descriptor, [memory.hx, hy]), (call.c_descriptor, [memory.cx, cy])];
+    let data = [memory.x, memory.y.cast_const(), memory.hx, memory.cx, hy, cy];
+    // SAFETY: the arguments are those of a call (see `# Safety`).
+    unsafe {
+        let y = check(pass, &spaces, call.y_descriptor, states, &data, 2)?;
+        let places = known_weights(pass, &spaces)?;
+        let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
+        forward::run(pass, engine, memory, places, call.reserve, y.padding_fill)?;
+    }
+    pass.page.has_run.store(true, Ordering::Relaxed);
+    summary::count(Counted::OnOurKernels);
+    Ok(())
+}
+
+/// # Safety
+/// The spaces are those of a call that was checked.
+unsafe fn known_weights<'a>(pass: &'a Pass, spaces: &Spaces) -> Result<&'a [cudnn::rnn::Weights], &'static str> {
+    let space = (spaces.weights, spaces.weights_size);
+    // SAFETY: the caller's promise; the pass keeps cuDNN's rules for its handle and descriptor.
+    let places = unsafe { pass.page.weights(pass.handle, pass.descriptor, &pass.network, space) };
+    places.ok_or("weights lie otherwise than our kernels take them")
+}
+
+/// Runs the gradients of data.
+///
+/// # Safety
+/// The arguments are those of a call of `cudnnRNNBackwardData_v8`, or cuDNN refuses them.
+pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
+    settings::fault_point("rnn-training");
+    // SAFETY: the arguments are those of a call (see `# Safety`).
+    unsafe {
+        match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
+            Owner::Unknown => call.run_as_asked(),
+            Owner::Cudnn(pass) => {
+                if PROBATION.lock().goes_back(call.reserve.addr(), call.reserve_size) {
+                    log::warn!(
+                        "the program hands in another reserve size in cudnnRNNBackwardData_v8 than in cudnnRNNForward: \
+                         its RNNs train by cuDNN (said once)"
+                    );
+                }
+                let status = call.run_as_asked();
+                let results = [(call.dx, pass.data.rows() * pass.network.input), (call.dhx, pass.states()), (call.dcx, 0)];
+                let cells = if pass.network.cell == CUDNN_LSTM { pass.states() } else { 0 };
+                let results = [results[0], results[1], (call.dcx, cells)];
+                guard(&pass, status, call.spaces(), results)
+            }
+            Owner::Us(pass) => {
+                let ran = data_by_us(&pass, call);
+                ran.map_or_else(|refusal| refusal.status("cudnnRNNBackwardData_v8"), |()| CUDNN_STATUS_SUCCESS)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run_backward_data`].
+unsafe fn data_by_us(pass: &Pass, call: &DataCall) -> Result<(), Refusal> {
+    let (dx, dhx, dcx) = (call.dx.cast_const(), call.dhx.cast_const(), call.dcx.cast_const());
+    let spaces = Spaces {
+        weights: call.weight_space,
+        weights_size: call.weight_space_size,
+        workspace: call.workspace,
+        workspace_size: call.workspace_size,
+        reserve: call.reserve,
+    };
+    let states = [(call.h_descriptor, [call.dhy, dhx]), (call.c_descriptor, [call.dcy, dcx])];
+    let data = [call.y, call.dy, dx, call.hx, call.cx, call.dhy, call.dcy, dhx, dcx];
+    // SAFETY: the arguments are those of a call (see `# Safety`).
+    unsafe {
+        check(pass, &spaces, call.y_descriptor, states, &data, 3)?;
+        let places = known_weights(pass, &spaces)?;
+        let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
+        Ok(data::run(pass, engine, call, places)?)
+    }
+}
+
+/// Runs the gradients of weights.
+///
+/// # Safety
+/// The arguments are those of a call of `cudnnRNNBackwardWeights_v8`, or cuDNN refuses them.
+pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
+    settings::fault_point("rnn-training");
+    // SAFETY: the arguments are those of a call (see `# Safety`).
+    unsafe {
+        match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
+            // cuDNN refuses to set gradients, whatever the reserve.
+            Owner::Us(_) if call.mode != CUDNN_WGRAD_MODE_ADD => call.run_as_asked(),
+            Owner::Unknown => call.run_as_asked(),
+            Owner::Cudnn(pass) => {
+                let status = call.run_as_asked();
+                let count = call.weight_space_size / pass.element.bytes();
+                let nothing = (std::ptr::null_mut(), 0);
+                guard(&pass, status, call.spaces(), [(call.dweights, count), nothing, nothing])
+            }
+            Owner::Us(pass) => {
+                let ran = weights_by_us(&pass, call);
+                ran.map_or_else(|refusal| refusal.status("cudnnRNNBackwardWeights_v8"), |()| CUDNN_STATUS_SUCCESS)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run_backward_weights`].
+unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> {
+    let spaces = Spaces {
+        weights: call.dweights,
+        weights_size: call.weight_space_size,
+        workspace: call.workspace,
+        workspace_size: call.workspace_size,
+        reserve: call.reserve,
+    };
+    let nothing = std::ptr::null();
+    let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
+    // SAFETY: the arguments are those of a call (see `# Safety`).
+    unsafe {
+        check(pass, &spaces, call.y_descriptor, states, &[call.x, call.y, call.hx], 2)?;
+        let places = known_weights(pass, &spaces)?;
+        let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
+        Ok(weights::run(pass, engine, call, places)?)
+    }
+}
+
+/// Clears the place of our header before cuDNN's forward, if our kernels have run the network: it may hold an old one.
+///
+/// # Safety
+/// The reserve is one of cuDNN's, of so many bytes.
+unsafe fn clear_header(pass: &Pass, reserve: *mut c_void, size: usize) {
+    let Some(engine) = looked_at(pass, reserve, size) else { return };
+    let nothing = super::reserve::Header { magic: 0, layout: 0, hash: 0, state: State::Forward };
+    // SAFETY: the reserve has the header's bytes, and cuDNN has not begun to use them.
+    if let Err(why) = unsafe { engine.around.stamp(pass.stream, reserve, nothing) } {
+        log::warn!("a reserve's header was not cleared: {why}");
+    }
+}
+
+/// The kernels, if our header may be in a reserve that cuDNN uses.
+fn looked_at<'a>(pass: &'a Pass, reserve: *mut c_void, size: usize) -> Option<&'a Engine> {
+    let Page { has_run, .. } = &*pass.page;
+    let is_place = !reserve.is_null() && size >= HEADER && reserve.addr().is_multiple_of(align_of::<u32>());
+    if has_run.load(Ordering::Relaxed) && is_place { pass.page.loaded() } else { None }
+}
+
+/// Makes the results of cuDNN's backward NaN if the reserve was left by our forward. Returns the call's status.
+///
+/// # Safety
+/// cuDNN has run the call, in these spaces; each result is null or has so many elements.
+unsafe fn guard(
+    pass: &Pass,
+    status: cudnnStatus_t,
+    (workspace, workspace_size, reserve, reserve_size): (*mut c_void, usize, *mut c_void, usize),
+    results: [(*mut c_void, usize); 3],
+) -> cudnnStatus_t {
+    let Some(engine) = looked_at(pass, reserve, reserve_size) else { return status };
+    let is_wrong = Temporary::first(workspace.cast()).cast::<i32>();
+    let has_room = !workspace.is_null() && workspace_size >= Temporary::LEAST;
+    if status == CUDNN_STATUS_SUCCESS && has_room {
+        let (around, header) = (&engine.around, pass.layout.header(State::Forward));
+        // SAFETY: cuDNN is done with its workspace in the stream's order; the caller promises the results.
+        let looked = unsafe {
+            around
+                .claim_theirs(pass.stream, reserve, header, is_wrong)
+                .and_then(|()| around.spoil(pass.stream, is_wrong, results))
+        };
+        if let Err(why) = looked {
+            log::warn!("a reserve's header was not looked at: {why}");
+        }
+    }
+    status
+}
+
+/// Looks at the header of a reserve of ours.
+///
+/// # Safety
+/// The reserve is one of ours.
+pub unsafe fn claim(running: &Running, expected: State, next: State, reserve: *mut c_void) -> Result<(), String> {
+    let Running { pass, engine, is_wrong, .. } = running;
+    let header = pass.layout.header(expected);
+    // SAFETY: the caller promises the reserve; the workspace has room for `is_wrong`.
+    unsafe { engine.around.claim(pass.stream, reserve, header, next as u32, *is_wrong) }
+        .map_err(|error| error.to_string())
+}

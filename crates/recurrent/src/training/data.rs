@@ -1,0 +1,222 @@
+//! The gradients of data and first states: back through the steps of each layer, from the last one down. The gradients of
+//! the gates take the gates' places in the reserve, for the gradients of weights.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use super::back_steps::{BackRecurrence, BackSteps, Scratch};
+use super::calls::claim;
+use super::page::Engine;
+use super::pass::{DataPlaces, Pass, Running};
+use super::reserve::State;
+use crate::configuration::Element;
+use cudnn::calls;
+use cudnn::rnn::Weights;
+use gpu::cublaslt::{Factor, Product};
+
+/// The arguments of `cudnnRNNBackwardData_v8`.
+#[derive(Clone, Copy)]
+pub struct DataCall {
+    pub handle: cudnnHandle_t,
+    pub descriptor: cudnnRNNDescriptor_t,
+    pub device_lengths: *const i32,
+    pub y_descriptor: cudnnRNNDataDescriptor_t,
+    pub y: *const c_void,
+    pub dy: *const c_void,
+    pub x_descriptor: cudnnRNNDataDescriptor_t,
+    pub dx: *mut c_void,
+    pub h_descriptor: cudnnTensorDescriptor_t,
+    pub hx: *const c_void,
+    pub dhy: *const c_void,
+    pub dhx: *mut c_void,
+    pub c_descriptor: cudnnTensorDescriptor_t,
+    pub cx: *const c_void,
+    pub dcy: *const c_void,
+    pub dcx: *mut c_void,
+    pub weight_space_size: usize,
+    pub weight_space: *const c_void,
+    pub workspace_size: usize,
+    pub workspace: *mut c_void,
+    pub reserve_size: usize,
+    pub reserve: *mut c_void,
+}
+
+impl DataCall {
+    /// Calls cuDNN with the arguments unchanged.
+    ///
+    /// # Safety
+    /// The arguments are those of a call of `cudnnRNNBackwardData_v8`, or cuDNN refuses them.
+    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        // SAFETY: the caller promises the arguments of a call, or ones that cuDNN refuses.
+        unsafe {
+            calls::rnn::cudnnRNNBackwardData_v8(
+                self.handle,
+                self.descriptor,
+                self.device_lengths,
+                self.y_descriptor,
+                self.y,
+                self.dy,
+                self.x_descriptor,
+                self.dx,
+                self.h_descriptor,
+                self.hx,
+                self.dhy,
+                self.dhx,
+                self.c_descriptor,
+                self.cx,
+                self.dcy,
+                self.dcx,
+                self.weight_space_size,
+                self.weight_space,
+                self.workspace_size,
+                self.workspace,
+                self.reserve_size,
+                self.reserve,
+            )
+        }
+    }
+
+    /// The workspace and the reserve, with their sizes.
+    pub fn spaces(&self) -> (*mut c_void, usize, *mut c_void, usize) {
+        (self.workspace, self.workspace_size, self.reserve, self.reserve_size)
+    }
+}
+
+/// Launches the gradients of data. Nothing waits or allocates. After an error the results and the reserve are invalid.
+///
+/// # Safety
+/// All memory is the stream's device's, as large as the pass says.
+pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weights]) -> Result<(), String> {
+    let places = DataPlaces::of(pass).ok_or("sizes exceed the address space")?;
+    let Pass { network, packing, stream, .. } = pass;
+    let [at_hx, at_cx, at_dhy, at_dcy, at_dhx, at_dcx] = places.states;
+    let (hidden, directions) = (network.hidden, network.directions());
+    let scratch = Scratch::of(pass.cell, pass.element, hidden, packing.batch()).ok_or("states are too large")?;
+    // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
+    unsafe {
+        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order)?;
+        claim(&running, State::Forward, State::Gradients, call.reserve)?;
+        let y = running.packed(call.y, places.y, pass.output())?;
+        let mut dy = running.packed(call.dy, places.dy, pass.output())?;
+        let (hx, cx) = (running.ranked(call.hx, at_hx)?, running.ranked(call.cx, at_cx)?);
+        let (dhy, dcy) = (running.ranked(call.dhy, at_dhy)?, running.ranked(call.dcy, at_dcy)?);
+        let (dhx, dcx) = (running.to_rank(call.dhx, at_dhx), running.to_rank(call.dcx, at_dcx));
+        let dx = places.dx.map_or(call.dx, |place| running.part(place));
+        let back = BackSteps {
+            kernels: &engine.back,
+            around: &engine.around,
+            cell: pass.cell,
+            hidden,
+            lengths: &packing.lengths,
+            scratch: &scratch,
+            y_stride: pass.output(),
+            allows_tf32: pass.allows_tf32(),
+        };
+        let (lengths, starts) = running.lengths();
+        for layer in (0..network.layers).rev() {
+            let output = running.layer_output(layer, y.cast_mut());
+            for direction in 0..directions {
+                let pseudo_layer = layer * directions + direction;
+                let saved = &pass.layout.saved[pseudo_layer];
+                let own = |states: *const c_void| running.state_of(states, pseudo_layer);
+                let column = direction * hidden * network.element();
+                let recurrence = BackRecurrence {
+                    gates: running.saved(saved.gates),
+                    cells: saved.cells.map_or(ptr::null(), |place| running.saved(place).cast_const()),
+                    y: output.wrapping_byte_add(column),
+                    dy: dy.wrapping_byte_add(column),
+                    h0: own(hx),
+                    c0: own(cx),
+                    last_dh: own(dhy),
+                    last_dc: own(dcy),
+                    first_dh: own(dhx).cast_mut(),
+                    first_dc: own(dcx).cast_mut(),
+                    lengths,
+                    starts,
+                };
+                let r = call.weight_space.wrapping_byte_add(weights[pseudo_layer].recurrent);
+                let launched = back.launch(*stream, &recurrence, r, direction == 1, running.part(places.scratch));
+                launched.map_err(|error| error.to_string())?;
+            }
+            let to = if layer == 0 { Some(dx) } else { places.gradient.map(|place| running.part(place)) };
+            let to = to.ok_or("a layer's gradient has no place")?;
+            through_inputs(&running, &places, layer, call.weight_space, weights, to)?;
+            dy = to;
+        }
+        running.unpack(call.dx, places.dx, network.input, [0; 4])?;
+        running.unrank(call.dhx, at_dhx)?;
+        running.unrank(call.dcx, at_dcx)?;
+        let cells = if network.cell == CUDNN_LSTM { pass.states() } else { 0 };
+        let results =
+            [(call.dx, pass.data.rows() * network.input), (call.dhx, pass.states()), (call.dcx, cells)];
+        engine.around.spoil(*stream, running.is_wrong, results).map_err(|error| error.to_string())
+    }
+}
+
+/// Writes the gradient of a layer's input: the sum over directions of dgates W, behind dropout.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn through_inputs(
+    running: &Running,
+    places: &DataPlaces,
+    layer: usize,
+    weight_space: *const c_void,
+    weights: &[Weights],
+    to: *mut c_void,
+) -> Result<(), String> {
+    let Running { pass, engine, .. } = running;
+    let Pass { network, packing, .. } = pass;
+    let stream = pass.stream;
+    let (width, directions) = (network.layer_input(layer), network.directions());
+    let count = packing.rows * width;
+    let drops = layer > 0 && pass.dropout.is_some();
+    let text = |error: gpu::jit::Error| error.to_string();
+    for direction in 0..directions {
+        let pseudo_layer = layer * directions + direction;
+        // With dropout each direction has a mask of its own, which cuDNN applies to elements.
+        let (products, output, beta) = match (drops, directions) {
+            (true, _) => (places.through.map(|place| running.part(place)), pass.element, 0.0),
+            (false, 1) => (Some(to), pass.element, 0.0),
+            (false, _) => (places.sum.map(|place| running.part(place)), Element::Float, direction as f32),
+        };
+        let products = products.ok_or("a product has no place")?;
+        let gates = running.saved(pass.layout.saved[pseudo_layer].gates).cast_const();
+        let w = weight_space.wrapping_byte_add(weights[pseudo_layer].input);
+        let product = Product {
+            left: Factor { data: gates, stride: pass.saved_columns(), is_transposed: false },
+            right: Factor { data: w, stride: width, is_transposed: false },
+            products,
+            output,
+            beta,
+            rows: packing.rows,
+            columns: width,
+            depth: network.gates() * network.hidden,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            engine.around.multiply(stream, &product, pass.allows_tf32()).map_err(text)?;
+            if let (true, Some((dropout, masked))) = (drops, &pass.dropout) {
+                let mask = pass.layout.saved[pseudo_layer].mask.ok_or("a mask has no place")?;
+                let second = places.second.map(|place| running.part(place));
+                let onto = if direction == 0 { to } else { second.ok_or("a second direction has no place")? };
+                let mask = running.saved(mask);
+                dropout
+                    .drop_again(pass.handle, masked, (products, onto), mask)
+                    .map_err(|status| format!("cuDNN's dropout answered {status}"))?;
+                if direction > 0 {
+                    engine.around.add(stream, to, onto, count).map_err(text)?;
+                }
+            }
+        }
+    }
+    match places.sum {
+        // SAFETY: the caller's promise.
+        Some(sum) if !drops => unsafe {
+            engine.around.narrow(stream, running.part(sum).cast(), to, count).map_err(text)
+        },
+        _ => Ok(()),
+    }
+}

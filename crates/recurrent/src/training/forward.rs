@@ -1,0 +1,122 @@
+//! Forward in training, which saves what gradients need.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use super::page::Engine;
+use super::pass::{ForwardPlaces, Pass, Running};
+use super::reserve::State;
+use crate::memory::Memory;
+use crate::recurrence::{Recurrence, Recurrent};
+use cudnn::rnn::Weights;
+use gpu::products::Products;
+
+/// Launches forward. Nothing waits or allocates. After an error the results and the reserve are invalid.
+///
+/// # Safety
+/// All memory is the stream's device's, as large as the pass says.
+pub unsafe fn run(
+    pass: &Pass,
+    engine: &Engine,
+    memory: &Memory,
+    weights: &[Weights],
+    reserve: *mut c_void,
+    padding_fill: [u8; 8],
+) -> Result<(), String> {
+    let places = ForwardPlaces::of(pass).ok_or("sizes exceed the address space")?;
+    let Pass { network, packing, stream, .. } = pass;
+    let text = |error: gpu::jit::Error| error.to_string();
+    let [at_hx, at_cx, at_hy, at_cy] = places.states;
+    // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
+    unsafe {
+        let running = Running::begin(pass, engine, memory.workspace, reserve, &places.order)?;
+        engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
+        let mut input = running.packed(memory.x, places.x, network.input)?;
+        let (hx, cx) = (running.ranked(memory.hx, at_hx)?, running.ranked(memory.cx, at_cx)?);
+        let (hy, cy) = (running.to_rank(memory.hy, at_hy), running.to_rank(memory.cy, at_cy));
+        let y = places.y.map_or(memory.y, |place| running.part(place));
+        let steps = pass.steps(engine);
+        let (lengths, starts) = running.lengths();
+        for layer in 0..network.layers {
+            let output = running.layer_output(layer, y);
+            for direction in 0..network.directions() {
+                let pseudo_layer = layer * network.directions() + direction;
+                let (weights, saved) = (&weights[pseudo_layer], &pass.layout.saved[pseudo_layer]);
+                let weight = |place: usize| memory.weight_space.wrapping_byte_add(place);
+                let x = dropped(&running, pseudo_layer, input, places.dropped, true)?;
+                let products = Products {
+                    x,
+                    weights: weight(weights.input),
+                    products: running.part(places.products).cast(),
+                    rows: packing.rows as i32,
+                    columns: (network.gates() * network.hidden) as i32,
+                    depth: network.layer_input(layer) as i32,
+                };
+                steps.input().products.multiply(*stream, &products, pass.allows_tf32()).map_err(text)?;
+                let biases = |place: Option<usize>| place.map_or(ptr::null(), weight);
+                let own = |states: *const c_void| running.state_of(states, pseudo_layer);
+                let recurrence = Recurrence {
+                    input: products.products,
+                    weights: weight(weights.recurrent),
+                    x: ptr::null(),
+                    input_weights: ptr::null(),
+                    input_biases: biases(weights.input_bias),
+                    recurrent_biases: biases(weights.recurrent_bias),
+                    h0: own(hx),
+                    c0: own(cx),
+                    y: output.wrapping_byte_add(direction * network.hidden * network.element()),
+                    hy: own(hy).cast_mut(),
+                    cy: own(cy).cast_mut(),
+                    gates: running.saved(saved.gates),
+                    cells: saved.cells.map_or(ptr::null_mut(), |place| running.saved(place)),
+                    lengths,
+                    starts,
+                    y_stride: pass.output() as i64,
+                    time_stride: packing.batch() as i64,
+                    batch_stride: 1,
+                    fill: [0; 4],
+                    steps: packing.steps as i32,
+                    batch: packing.batch() as i32,
+                    reverse: direction as i32,
+                    exchange: running.part(places.exchange),
+                };
+                steps.launch(*stream, &[recurrence], false).map_err(text)?;
+            }
+            input = output;
+        }
+        let fill = padding_fill[..4].try_into().unwrap_or_default();
+        running.unpack(memory.y, places.y, pass.output(), fill)?;
+        running.unrank(memory.hy, at_hy)?;
+        running.unrank(memory.cy, at_cy)
+    }
+}
+
+/// The input of a pseudo layer: `input`, or a copy at `place` where dropout applies to it. The copy's mask is drawn anew
+/// if `draws`, and else the one in the reserve.
+///
+/// # Safety
+/// The memory is as large as the pass says.
+pub unsafe fn dropped(
+    running: &Running,
+    pseudo_layer: usize,
+    input: *const c_void,
+    place: Option<usize>,
+    draws: bool,
+) -> Result<*const c_void, String> {
+    let pass = running.pass;
+    let (Some((dropout, masked)), Some(mask), Some(place)) =
+        (&pass.dropout, pass.layout.saved[pseudo_layer].mask, place)
+    else {
+        return Ok(input);
+    };
+    let (to, mask) = (running.part(place), running.saved(mask));
+    // SAFETY: the caller promises the memory; the workspace and the reserve have room for both.
+    let status = unsafe {
+        match draws {
+            true => dropout.drop_elements(pass.handle, masked, (input, to), mask),
+            false => dropout.drop_again(pass.handle, masked, (input, to), mask),
+        }
+    };
+    status.map_err(|status| format!("cuDNN's dropout answered {status}"))?;
+    Ok(to)
+}

@@ -1,0 +1,368 @@
+//! The kernels around the recurrences (`kernels/recurrent/training.cu`), and products of any form. Twins of the structs
+//! there.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::reserve::Header;
+use crate::input::Input;
+use crate::kernels::input;
+use gpu::cublaslt::Product;
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Error, Function, Launch, Source};
+use gpu::Pinned;
+use gpu::products::StridedProducts;
+use gpu::{Element, Stream};
+
+const THREADS: usize = 256;
+/// The most blocks of a launch whose threads take several elements.
+const MOST_BLOCKS: usize = 1 << 12;
+/// The rows of a part of a column's sum, and the columns of a block.
+const PART_ROWS: usize = 64;
+const SUM_COLUMNS: usize = 32;
+
+/// Rows of vectors in the program's layout and packed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Rows {
+    pub memory: *mut c_void,
+    pub packed: *mut c_void,
+    pub lengths: *const i32,
+    pub starts: *const i32,
+    pub order: *const i32,
+    pub width: i32,
+    pub steps: i32,
+    pub batch: i32,
+    pub time_stride: i32,
+    pub batch_stride: i32,
+    pub fill: u32,
+}
+
+/// The hidden states before the steps of packed rows.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PreviousStates {
+    pub y: *const c_void,
+    pub h0: *const c_void,
+    pub to: *mut c_void,
+    pub lengths: *const i32,
+    pub starts: *const i32,
+    pub y_stride: i32,
+    pub hidden: i32,
+    pub steps: i32,
+    pub batch: i32,
+    pub reverse: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct AnyProducts {
+    factors: StridedProducts,
+    products: *mut c_void,
+    is_float: i32,
+    adds: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Narrowed {
+    from: *const f32,
+    to: *mut c_void,
+    count: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Added {
+    to: *mut c_void,
+    from: *const c_void,
+    count: i64,
+}
+
+/// The sums of the columns of gates' gradients, for biases.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ColumnSums {
+    pub rows: *const c_void,
+    /// See [`ColumnSums::parts`].
+    pub sums: *mut f32,
+    pub count: i32,
+    pub columns: i32,
+    pub parts: i32,
+    pub input_bias: *mut c_void,
+    pub recurrent_bias: *mut c_void,
+    pub hidden: i32,
+    pub input_gates: i32,
+}
+
+impl ColumnSums {
+    /// The parts of the sums over so many rows: each has a float for each column.
+    pub fn parts(rows: usize) -> usize {
+        rows.div_ceil(PART_ROWS)
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Claim {
+    header: *mut c_void,
+    expected: Header,
+    next_state: u32,
+    is_found_wrong: i32,
+    is_wrong: *mut i32,
+    alarm: *mut c_void,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Spoiled {
+    is_wrong: *const i32,
+    results: [*mut c_void; 3],
+    counts: [i64; 3],
+}
+
+/// The kernels for elements of one type, on one device.
+pub struct Kernels {
+    element: Element,
+    pub input: Arc<Input>,
+    pack_rows: Function,
+    unpack_rows: Function,
+    previous_states: Function,
+    strided_products: Function,
+    narrow: Function,
+    add: Function,
+    sum_columns: Function,
+    add_sums: Function,
+    stamp: Function,
+    claim: Function,
+    spoil: Function,
+    /// A number that [`Self::claim`] sets where something is wrong.
+    alarm: Pinned,
+    has_said: AtomicBool,
+}
+
+pub fn source(element: Element) -> Source {
+    Source::new(&kernels::recurrent::TRAINING, vec![element.option().into()])
+}
+
+impl Kernels {
+    /// Finds the kernels of the calling thread's device, or compiles and loads them.
+    pub fn load(element: Element) -> Result<Arc<Self>, String> {
+        static LOADED: Loaded<Element, Kernels> = Loaded::kept();
+        let device = cudnn::device();
+        LOADED.get(device, element, || {
+            let text = |error: Error| error.to_string();
+            let module = device.load(&source(element)).map_err(text)?;
+            let function = |name| module.function(name).map_err(text);
+            Ok(Self {
+                element,
+                input: input(element)?,
+                pack_rows: function(c"pack_rows")?,
+                unpack_rows: function(c"unpack_rows")?,
+                previous_states: function(c"previous_states")?,
+                strided_products: function(c"strided_products")?,
+                narrow: function(c"narrow")?,
+                add: function(c"add")?,
+                sum_columns: function(c"sum_columns")?,
+                add_sums: function(c"add_sums")?,
+                stamp: function(c"stamp")?,
+                claim: function(c"claim")?,
+                spoil: function(c"spoil")?,
+                alarm: Pinned::new(device, 1).ok_or("the host has no memory that the device reaches")?,
+                has_said: AtomicBool::new(false),
+            })
+        })
+    }
+
+    /// # Safety
+    /// `parameters` is the kernel's struct, and its pointers fit it.
+    unsafe fn launch<P: Copy>(
+        &self,
+        function: &Function,
+        stream: Stream,
+        grid: [usize; 2],
+        mut parameters: P,
+    ) -> Result<(), Error> {
+        let grid = [grid[0] as u32, grid[1] as u32, 1];
+        let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
+        // SAFETY: the caller's promise.
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+    }
+
+    fn blocks(count: usize) -> [usize; 2] {
+        [count.div_ceil(THREADS).clamp(1, MOST_BLOCKS), 1]
+    }
+
+    /// Copies rows from the program's memory to packed memory.
+    ///
+    /// # Safety
+    /// All memory is the stream's device's, as large as the sizes say.
+    pub unsafe fn pack(&self, stream: Stream, rows: &Rows) -> Result<(), Error> {
+        let grid = Self::blocks(rows.steps as usize * rows.batch as usize * rows.width as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.pack_rows, stream, grid, *rows) }
+    }
+
+    /// Copies rows back, and fills the program's padding.
+    ///
+    /// # Safety
+    /// As for [`Self::pack`].
+    pub unsafe fn unpack(&self, stream: Stream, rows: &Rows) -> Result<(), Error> {
+        let grid = Self::blocks(rows.steps as usize * rows.batch as usize * rows.width as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.unpack_rows, stream, grid, *rows) }
+    }
+
+    /// Gathers the hidden states before the steps.
+    ///
+    /// # Safety
+    /// As for [`Self::pack`].
+    pub unsafe fn previous_states(&self, stream: Stream, states: &PreviousStates) -> Result<(), Error> {
+        let grid = Self::blocks(states.steps as usize * states.batch as usize * states.hidden as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.previous_states, stream, grid, *states) }
+    }
+
+    /// Multiplies by cublasLt, or by a kernel of ours where that cannot. `tf32` allows floats to be rounded to TF32.
+    ///
+    /// # Safety
+    /// The memory is the stream's device's, with the sizes that [`Product`] gives.
+    pub unsafe fn multiply(&self, stream: Stream, product: &Product, tf32: bool) -> Result<(), Error> {
+        // SAFETY: the caller makes the same promise.
+        match unsafe { self.input.products.multiply_any(stream, product, tf32) } {
+            Ok(()) => return Ok(()),
+            Err(why) if !self.has_said.swap(true, Ordering::Relaxed) => {
+                log::debug!("{why}; a kernel of ours multiplies (said once)");
+            }
+            Err(_) => {}
+        }
+        let factors = StridedProducts::of(product);
+        let (grid, is_float) = ([factors.tiles(), 1], i32::from(product.output == Element::Float));
+        let adds = i32::from(product.beta != 0.0);
+        let parameters = AnyProducts { factors, products: product.products, is_float, adds };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.strided_products, stream, grid, parameters) }
+    }
+
+    /// Rounds floats to elements.
+    ///
+    /// # Safety
+    /// There are `count` of each, on the stream's device.
+    pub unsafe fn narrow(&self, stream: Stream, from: *const f32, to: *mut c_void, count: usize) -> Result<(), Error> {
+        let parameters = Narrowed { from, to, count: count as i64 };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.narrow, stream, Self::blocks(count), parameters) }
+    }
+
+    /// Adds elements to others.
+    ///
+    /// # Safety
+    /// As for [`Self::narrow`].
+    pub unsafe fn add(
+        &self,
+        stream: Stream,
+        to: *mut c_void,
+        from: *const c_void,
+        count: usize,
+    ) -> Result<(), Error> {
+        let parameters = Added { to, from, count: count as i64 };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.add, stream, Self::blocks(count), parameters) }
+    }
+
+    /// Adds the sums of columns to biases' gradients.
+    ///
+    /// # Safety
+    /// As for [`Self::pack`].
+    pub unsafe fn add_column_sums(&self, stream: Stream, sums: &ColumnSums) -> Result<(), Error> {
+        let columns = sums.columns as usize;
+        // SAFETY: the caller's promise, and the kernels' own struct.
+        unsafe {
+            let grid = [columns.div_ceil(SUM_COLUMNS), sums.parts as usize];
+            self.launch(&self.sum_columns, stream, grid, *sums)?;
+            self.launch(&self.add_sums, stream, Self::blocks(columns), *sums)
+        }
+    }
+
+    /// Writes a reserve's header.
+    ///
+    /// # Safety
+    /// The header's place is memory of the stream's device, aligned to 4 bytes.
+    pub unsafe fn stamp(&self, stream: Stream, place: *mut c_void, header: Header) -> Result<(), Error> {
+        let claim = Claim {
+            header: place,
+            expected: header,
+            next_state: 0,
+            is_found_wrong: 0,
+            is_wrong: null_mut(),
+            alarm: null_mut(),
+        };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.stamp, stream, [1, 1], claim) }
+    }
+
+    /// Looks at a reserve's header, which is to be as expected; then its state becomes `next_state`. Else it is spoilt,
+    /// 1 is written to `is_wrong`, and the alarm is set.
+    ///
+    /// # Safety
+    /// The header's place and `is_wrong` are memory of the stream's device, aligned to 4 bytes.
+    pub unsafe fn claim(
+        &self,
+        stream: Stream,
+        place: *mut c_void,
+        expected: Header,
+        next_state: u32,
+        is_wrong: *mut i32,
+    ) -> Result<(), Error> {
+        let alarm = self.alarm.place();
+        let claim = Claim { header: place, expected, next_state, is_found_wrong: 0, is_wrong, alarm };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.claim, stream, [1, 1], claim) }
+    }
+
+    /// Looks at a reserve of cuDNN's, where our header, in any state, is wrong.
+    ///
+    /// # Safety
+    /// As for [`Self::claim`].
+    pub unsafe fn claim_theirs(
+        &self,
+        stream: Stream,
+        place: *mut c_void,
+        header: Header,
+        is_wrong: *mut i32,
+    ) -> Result<(), Error> {
+        let alarm = self.alarm.place();
+        let claim = Claim { header: place, expected: header, next_state: 0, is_found_wrong: 1, is_wrong, alarm };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.claim, stream, [1, 1], claim) }
+    }
+
+    /// Makes all results NaN if `is_wrong` holds 1. Null results have no elements.
+    ///
+    /// # Safety
+    /// Each result is null or has so many elements, on the stream's device.
+    pub unsafe fn spoil(
+        &self,
+        stream: Stream,
+        is_wrong: *const i32,
+        results: [(*mut c_void, usize); 3],
+    ) -> Result<(), Error> {
+        let counts = results.map(|(result, count)| if result.is_null() { 0 } else { count as i64 });
+        let most = counts.into_iter().max().unwrap_or(0) as usize;
+        let parameters = Spoiled { is_wrong, results: results.map(|(result, _)| result), counts };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.spoil, stream, Self::blocks(most), parameters) }
+    }
+
+    /// Returns whether the alarm was set since the last time.
+    pub fn take_alarm(&self) -> bool {
+        self.alarm.take_first() != 0
+    }
+
+    /// The type of elements.
+    pub fn element(&self) -> Element {
+        self.element
+    }
+}

@@ -1,0 +1,92 @@
+//! What is known of a network that trains in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cudnn_abi::*;
+use once_cell::sync::OnceCell;
+
+use super::back_steps::BackKernels;
+use super::kernels::Kernels;
+use crate::configuration::{Cell, Element};
+use crate::steps::{Kind, StepKernels};
+use cudnn::rnn::{Network, Weights};
+use tuning::registry::Registry;
+
+/// A network on a device. The algorithm and the type of mathematics do not matter: backward may have others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    device: i32,
+    network: Network,
+}
+
+/// What is known of a network.
+#[derive(Default)]
+pub struct Page {
+    weights: OnceCell<Option<Vec<Weights>>>,
+    engine: OnceCell<Result<Engine, String>>,
+    /// A reserve of ours was handed out. The page is kept from then on.
+    pub has_told: AtomicBool,
+    /// Forward ran on our kernels.
+    pub has_run: AtomicBool,
+}
+
+/// The kernels that train a network, one launch a time step.
+pub struct Engine {
+    pub cell: Cell,
+    pub around: Arc<Kernels>,
+    pub steps: Arc<StepKernels>,
+    pub back: Arc<BackKernels>,
+}
+
+static PAGES: Registry<Key, Page> =
+    Registry::new(1 << 10, |page: &Page| page.has_told.load(std::sync::atomic::Ordering::Relaxed));
+
+/// The page of a network on the calling thread's device.
+pub fn of(network: &Network) -> Arc<Page> {
+    let network = Network { algorithm: CUDNN_RNN_ALGO_STANDARD, math_type: CUDNN_DEFAULT_MATH, ..*network };
+    PAGES.state(&Key { device: cudnn::device().ordinal(), network }, Page::default)
+}
+
+impl Page {
+    /// Where each pseudo layer's weights lie in a weight space; asks cuDNN once. `None`: our kernels do not take this
+    /// layout.
+    ///
+    /// # Safety
+    /// The handle and the descriptor are valid, the descriptor is of the page's network, and the space has its size.
+    pub unsafe fn weights(
+        &self,
+        handle: cudnnHandle_t,
+        descriptor: cudnnRNNDescriptor_t,
+        network: &Network,
+        space: (*const std::ffi::c_void, usize),
+    ) -> Option<&[Weights]> {
+        // SAFETY: the caller makes the same promise.
+        let of = |layer| unsafe { Weights::find(handle, descriptor, network, layer, space) };
+        self.weights.get_or_init(|| (0..network.pseudo_layers()).map(of).collect()).as_deref()
+    }
+
+    /// Returns whether the weights' places are known, so that our kernels can run.
+    pub fn knows_weights(&self) -> bool {
+        self.weights.get().is_some_and(Option::is_some)
+    }
+
+    /// The kernels, loaded on the calling thread's device once. `Err` says why they cannot run there.
+    pub fn engine(&self, network: &Network) -> Result<&Engine, &str> {
+        let load = || {
+            let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
+            let element = Element::of(network.data_type).ok_or("the type is not known here")?;
+            let text = |error: gpu::jit::Error| error.to_string();
+            let around = Kernels::load(element)?;
+            let steps = StepKernels::load(Kind { cell, element, saves: true }).map_err(text)?;
+            let back = BackKernels::load(cell, element).map_err(text)?;
+            Ok(Engine { cell, around, steps, back })
+        };
+        self.engine.get_or_init(load).as_ref().map_err(String::as_str)
+    }
+
+    /// The kernels, if they are loaded.
+    pub fn loaded(&self) -> Option<&Engine> {
+        self.engine.get().and_then(|engine| engine.as_ref().ok())
+    }
+}

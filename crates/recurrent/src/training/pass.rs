@@ -1,0 +1,454 @@
+//! What the three calls of a training pass have in common: the network, the order of rows, the reserve's layout, and the
+//! workspace.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cudnn_abi::*;
+
+use super::back_steps::Scratch;
+use super::kernels::{ColumnSums, Rows};
+use super::packing::Packing;
+use super::page::{self, Engine, Page};
+use super::reserve::{HEADER, Layout, saved_gates};
+use crate::configuration::Cell;
+use crate::eligible::takes;
+use crate::input::Preparation;
+use crate::parts::{ALIGNMENT, Parts};
+use crate::steps::Steps;
+use crate::temporary::Temporary;
+use cudnn::calls;
+use cudnn::rnn::{Data, Dropout, Masked, Network};
+use gpu::{Element, Stream};
+
+/// A network on a batch, for one call.
+pub struct Pass {
+    pub handle: cudnnHandle_t,
+    pub descriptor: cudnnRNNDescriptor_t,
+    pub stream: Stream,
+    pub network: Network,
+    pub cell: Cell,
+    pub element: Element,
+    pub data: Data,
+    /// The dropout of the layers above the first, and the tensor that it masks: a layer's output.
+    pub dropout: Option<(Dropout, Masked)>,
+    pub packing: Packing,
+    pub layout: Layout,
+    pub page: Arc<Page>,
+}
+
+impl Pass {
+    /// Reads a pass of cuDNN's API. The answer is the same in all three calls. `Err` says why our kernels cannot run it.
+    ///
+    /// # Safety
+    /// The caller keeps cuDNN's rules for the handle and the descriptors.
+    pub unsafe fn of(
+        handle: cudnnHandle_t,
+        descriptor: cudnnRNNDescriptor_t,
+        x_descriptor: cudnnRNNDataDescriptor_t,
+    ) -> Result<Self, &'static str> {
+        // SAFETY: the caller makes the same promise.
+        let (network, dropout) =
+            unsafe { Network::read_with_dropout(descriptor) }.ok_or("its RNN descriptor is not readable")?;
+        // SAFETY: the caller makes the same promise.
+        let data = unsafe { Data::read(x_descriptor) }.ok_or("x's descriptor is not readable")?;
+        takes(&network, &data)?;
+        let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
+        let element = Element::of(network.data_type).ok_or("the type is not known here")?;
+        let packing = Packing::of(&data);
+        if packing.rows == 0 {
+            return Err("all sequences are empty");
+        }
+        // SAFETY: the caller makes the same promise; cuDNN requires of the dropout descriptor that it is alive.
+        let dropout = match network.layers {
+            1 => None,
+            _ => unsafe { Dropout::read(handle, dropout) }.map_err(|_| "its dropout descriptor is not readable")?,
+        };
+        let dropout = match dropout {
+            None => None,
+            Some(dropout) if dropout.probability > 0.0 && dropout.probability < 1.0 => {
+                let width = network.directions() * network.hidden;
+                let masked = Masked::new(network.data_type, packing.rows, width);
+                Some((dropout, masked.map_err(|_| "cuDNN refuses dropout of a layer's output")?))
+            }
+            Some(_) => return Err("the probability of dropout is not from 0 to below 1"),
+        };
+        let mask = dropout.as_ref().map_or(0, |(_, masked)| masked.bytes);
+        let too_large = "sizes exceed the address space";
+        let layout = Layout::of(&network, &data, mask).ok_or(too_large)?;
+        Temporary::of(&network, &data, 0).ok_or(too_large)?;
+        // SAFETY: the caller makes the same promise.
+        let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
+        let page = page::of(&network);
+        let pass =
+            Self { handle, descriptor, stream, network, cell, element, data, dropout, packing, layout, page };
+        pass.workspace_bytes().ok_or(too_large)?;
+        Ok(pass)
+    }
+
+    /// Bytes of workspace that each of the three calls can run in. `None` if they exceed the address space.
+    pub fn workspace_bytes(&self) -> Option<usize> {
+        let bytes = [ForwardPlaces::of(self)?.bytes, DataPlaces::of(self)?.bytes, WeightPlaces::of(self)?.bytes];
+        bytes.into_iter().max()?.checked_add(ALIGNMENT)
+    }
+
+    /// D·H, the width of a layer's output.
+    pub fn output(&self) -> usize {
+        self.network.directions() * self.network.hidden
+    }
+
+    /// Elements of all states of one kind: [layers · D, B, H].
+    pub fn states(&self) -> usize {
+        self.network.pseudo_layers() * self.state()
+    }
+
+    /// Elements of a pseudo layer's states.
+    pub fn state(&self) -> usize {
+        self.packing.batch() * self.network.hidden
+    }
+
+    /// The columns of a row of saved gates, or of their gradients.
+    pub fn saved_columns(&self) -> usize {
+        saved_gates(&self.network) * self.network.hidden
+    }
+
+    /// Whether floats may be rounded to TF32.
+    pub fn allows_tf32(&self) -> bool {
+        self.network.math_type != CUDNN_FMA_MATH
+    }
+
+    /// The forward recurrences, which save.
+    pub fn steps(&self, engine: &Engine) -> Steps {
+        Steps {
+            cell: self.cell,
+            element: self.element,
+            hidden: self.network.hidden,
+            batch: self.packing.batch(),
+            allows_tf32: self.allows_tf32(),
+            input: engine.around.input.clone(),
+            kernels: engine.steps.clone(),
+        }
+    }
+}
+
+/// The parts of a workspace that describe the packed order, and packed copies of the program's states.
+#[derive(Clone, Copy, Debug)]
+pub struct OrderPlaces {
+    lengths: usize,
+    starts: usize,
+    order: usize,
+    /// The header was wrong: one int.
+    pub is_wrong: usize,
+}
+
+impl OrderPlaces {
+    fn of(pass: &Pass, parts: &mut Parts) -> Option<Self> {
+        let int = size_of::<i32>();
+        Some(Self {
+            lengths: parts.add(&[pass.packing.batch(), int])?,
+            starts: parts.add(&[pass.packing.steps, int])?,
+            order: parts.add(&[pass.packing.batch(), int])?,
+            is_wrong: parts.add(&[int])?,
+        })
+    }
+}
+
+/// The parts of forward's workspace, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct ForwardPlaces {
+    pub order: OrderPlaces,
+    pub x: Option<usize>,
+    pub y: Option<usize>,
+    /// hx, cx, hy and cy.
+    pub states: [Option<usize>; 4],
+    /// A layer's input behind dropout: [R, D·H].
+    pub dropped: Option<usize>,
+    /// A pseudo layer's products W x, float: [R, G·H].
+    pub products: usize,
+    pub exchange: usize,
+    pub bytes: usize,
+}
+
+/// The parts of the workspace of gradients of data, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct DataPlaces {
+    pub order: OrderPlaces,
+    pub y: Option<usize>,
+    pub dy: Option<usize>,
+    pub dx: Option<usize>,
+    /// hx, cx, dhy, dcy, dhx and dcx.
+    pub states: [Option<usize>; 6],
+    /// The gradient of a layer's output: [R, D·H].
+    pub gradient: Option<usize>,
+    /// With two directions, the sum of what comes to a layer's input, float: [R, width].
+    pub sum: Option<usize>,
+    /// With dropout, what comes to a layer's input before it, and a second direction's: [R, D·H] each.
+    pub through: Option<usize>,
+    pub second: Option<usize>,
+    pub scratch: usize,
+    pub bytes: usize,
+}
+
+/// The parts of the workspace of gradients of weights, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightPlaces {
+    pub order: OrderPlaces,
+    pub x: Option<usize>,
+    pub y: Option<usize>,
+    pub hx: Option<usize>,
+    /// The states before the steps: [R, H].
+    pub previous: usize,
+    /// A layer's input behind dropout: [R, D·H].
+    pub dropped: Option<usize>,
+    /// Float, of parts of rows.
+    pub sums: usize,
+    pub bytes: usize,
+}
+
+impl ForwardPlaces {
+    pub fn of(pass: &Pass) -> Option<Self> {
+        let (rows, element, network, packing) = (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
+        let mut parts = Parts::default();
+        let order = OrderPlaces::of(pass, &mut parts)?;
+        let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
+        let states = [state()?, state()?, state()?, state()?];
+        let engine_bytes = Steps::exchange_bytes_of(pass.cell, pass.element, network.hidden, packing.batch());
+        Some(Self {
+            order,
+            states,
+            x: parts.add_if(!packing.is_packed, &[rows, network.input, element])?,
+            y: parts.add_if(!packing.is_packed, &[rows, pass.output(), element])?,
+            dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
+            products: parts.add(&[rows, network.gates(), network.hidden, size_of::<f32>()])?,
+            exchange: parts.add(&[engine_bytes])?,
+            bytes: parts.bytes,
+        })
+    }
+}
+
+impl DataPlaces {
+    pub fn of(pass: &Pass) -> Option<Self> {
+        let (rows, element, network, packing) = (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
+        let (has_both, drops) = (network.directions() > 1, pass.dropout.is_some());
+        let mut parts = Parts::default();
+        let order = OrderPlaces::of(pass, &mut parts)?;
+        let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
+        let states = [state()?, state()?, state()?, state()?, state()?, state()?];
+        let scratch = Scratch::of(pass.cell, pass.element, network.hidden, packing.batch())?.bytes;
+        let widest = network.input.max(if network.layers > 1 { pass.output() } else { 0 });
+        Some(Self {
+            order,
+            states,
+            y: parts.add_if(!packing.is_packed, &[rows, pass.output(), element])?,
+            dy: parts.add_if(!packing.is_packed, &[rows, pass.output(), element])?,
+            dx: parts.add_if(!packing.is_packed, &[rows, network.input, element])?,
+            gradient: parts.add_if(network.layers > 1, &[rows, pass.output(), element])?,
+            sum: parts.add_if(has_both, &[rows, widest, size_of::<f32>()])?,
+            through: parts.add_if(drops, &[rows, pass.output(), element])?,
+            second: parts.add_if(drops && has_both, &[rows, pass.output(), element])?,
+            scratch: parts.add(&[scratch])?,
+            bytes: parts.bytes,
+        })
+    }
+}
+
+impl WeightPlaces {
+    pub fn of(pass: &Pass) -> Option<Self> {
+        let (rows, element, network, packing) = (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
+        let mut parts = Parts::default();
+        Some(Self {
+            order: OrderPlaces::of(pass, &mut parts)?,
+            x: parts.add_if(!packing.is_packed, &[rows, network.input, element])?,
+            y: parts.add_if(!packing.is_packed, &[rows, pass.output(), element])?,
+            hx: parts.add_if(!packing.is_ordered, &[pass.states(), element])?,
+            previous: parts.add(&[rows, network.hidden, element])?,
+            dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
+            sums: parts.add(&[ColumnSums::parts(rows), pass.saved_columns(), size_of::<f32>()])?,
+            bytes: parts.bytes,
+        })
+    }
+}
+
+/// A call that runs on our kernels: the pass, its kernels, and the program's workspace and reserve.
+pub struct Running<'a> {
+    pub pass: &'a Pass,
+    pub engine: &'a Engine,
+    workspace: *mut c_void,
+    reserve: *mut c_void,
+    lengths: *const i32,
+    starts: *const i32,
+    order: *const i32,
+    pub is_wrong: *mut i32,
+}
+
+impl<'a> Running<'a> {
+    /// Writes the packed order to the workspace.
+    ///
+    /// # Safety
+    /// The workspace and the reserve are memory of the stream's device, as large as the pass needs.
+    pub unsafe fn begin(
+        pass: &'a Pass,
+        engine: &'a Engine,
+        workspace: *mut c_void,
+        reserve: *mut c_void,
+        places: &OrderPlaces,
+    ) -> Result<Self, String> {
+        let workspace: *mut c_void = Temporary::first(workspace.cast()).cast();
+        let part = |place: usize| workspace.wrapping_byte_add(place).cast::<i32>();
+        let Pass { packing, stream, .. } = pass;
+        let (lengths, starts, order) = (part(places.lengths), part(places.starts), part(places.order));
+        let nothing = (ptr::null_mut(), 0);
+        let lengthwise = Preparation {
+            zeroed: nothing,
+            lengths: (!packing.is_full).then_some((&packing.lengths, lengths)),
+            starts: (!packing.is_full).then_some((starts, packing.steps)),
+        };
+        let ordering = Preparation {
+            zeroed: nothing,
+            lengths: (!packing.is_ordered).then_some((&packing.order, order)),
+            starts: None,
+        };
+        // SAFETY: the caller promises the workspace, which has room for the three arrays.
+        unsafe {
+            let text = |error: gpu::jit::Error| error.to_string();
+            engine.around.input.prepare(*stream, &lengthwise).map_err(text)?;
+            engine.around.input.prepare(*stream, &ordering).map_err(text)?;
+        }
+        let or_null = |is_there: bool, array: *mut i32| if is_there { array.cast_const() } else { ptr::null() };
+        Ok(Self {
+            pass,
+            engine,
+            workspace,
+            reserve,
+            lengths: or_null(!packing.is_full, lengths),
+            starts: or_null(!packing.is_full, starts),
+            order: or_null(!packing.is_ordered, order),
+            is_wrong: part(places.is_wrong),
+        })
+    }
+
+    /// The sequences' lengths by rank, and the packed rows before each step; null where all are equally long.
+    pub fn lengths(&self) -> (*const i32, *const i32) {
+        (self.lengths, self.starts)
+    }
+
+    /// A part of the workspace.
+    pub fn part(&self, place: usize) -> *mut c_void {
+        self.workspace.wrapping_byte_add(place)
+    }
+
+    /// A part of the reserve.
+    pub fn saved(&self, place: usize) -> *mut c_void {
+        self.reserve.wrapping_byte_add(place)
+    }
+
+    /// A layer's output in the reserve, or `last`.
+    pub fn layer_output(&self, layer: usize, last: *mut c_void) -> *mut c_void {
+        self.pass.layout.outputs.get(layer).map_or(last, |&place| self.saved(place))
+    }
+
+    /// The states of a pseudo layer among all; null where all are.
+    pub fn state_of(&self, all: *const c_void, pseudo_layer: usize) -> *const c_void {
+        match all.is_null() {
+            true => all,
+            false => all.wrapping_byte_add(pseudo_layer * self.pass.state() * self.pass.element.bytes()),
+        }
+    }
+
+    fn rows(&self, memory: *mut c_void, packed: *mut c_void, width: usize) -> Rows {
+        let Pass { packing, data, .. } = self.pass;
+        let [time_stride, batch_stride] = packing.strides.map(|stride| stride as i32);
+        Rows {
+            memory,
+            packed,
+            lengths: self.lengths,
+            starts: self.starts,
+            order: self.order,
+            width: width as i32,
+            steps: data.steps as i32,
+            batch: packing.batch() as i32,
+            time_stride,
+            batch_stride,
+            fill: 0,
+        }
+    }
+
+    fn state_rows(&self, memory: *mut c_void, packed: *mut c_void) -> Rows {
+        let Pass { packing, network, .. } = self.pass;
+        Rows {
+            lengths: ptr::null(),
+            starts: ptr::null(),
+            steps: network.pseudo_layers() as i32,
+            time_stride: packing.batch() as i32,
+            batch_stride: 1,
+            ..self.rows(memory, packed, network.hidden)
+        }
+    }
+
+    /// The packed rows of data in the program's layout: a copy at `place`, or the program's own.
+    ///
+    /// # Safety
+    /// The memory is as large as the pass says.
+    pub unsafe fn packed(
+        &self,
+        memory: *const c_void,
+        place: Option<usize>,
+        width: usize,
+    ) -> Result<*const c_void, String> {
+        let Some(place) = place else { return Ok(memory) };
+        let steps = self.pass.packing.steps as i32;
+        // Behind the longest sequence there is nothing to copy.
+        let rows = Rows { steps, ..self.rows(memory.cast_mut(), self.part(place), width) };
+        // SAFETY: the caller promises the memory; the workspace has room at `place`.
+        unsafe { self.engine.around.pack(self.pass.stream, &rows) }.map_err(|error| error.to_string())?;
+        Ok(rows.packed)
+    }
+
+    /// Copies packed results to the program's layout, and fills its padding; does nothing where they are there already.
+    ///
+    /// # Safety
+    /// As for [`Self::packed`].
+    pub unsafe fn unpack(
+        &self,
+        memory: *mut c_void,
+        place: Option<usize>,
+        width: usize,
+        fill: [u8; 4],
+    ) -> Result<(), String> {
+        let Some(place) = place else { return Ok(()) };
+        let rows = Rows { fill: u32::from_ne_bytes(fill), ..self.rows(memory, self.part(place), width) };
+        // SAFETY: the caller promises the memory; the workspace has room at `place`.
+        unsafe { self.engine.around.unpack(self.pass.stream, &rows) }.map_err(|error| error.to_string())
+    }
+
+    /// States by rank: a copy at `place`, or the program's own; null where the program's are.
+    ///
+    /// # Safety
+    /// As for [`Self::packed`].
+    pub unsafe fn ranked(&self, states: *const c_void, place: Option<usize>) -> Result<*const c_void, String> {
+        let Some(place) = place.filter(|_| !states.is_null()) else { return Ok(states) };
+        let rows = self.state_rows(states.cast_mut(), self.part(place));
+        // SAFETY: the caller promises the memory; the workspace has room at `place`.
+        unsafe { self.engine.around.pack(self.pass.stream, &rows) }.map_err(|error| error.to_string())?;
+        Ok(rows.packed)
+    }
+
+    /// Where states by rank are to be written: at `place`, or the program's own; null where those are not wanted.
+    pub fn to_rank(&self, states: *mut c_void, place: Option<usize>) -> *mut c_void {
+        place.filter(|_| !states.is_null()).map_or(states, |place| self.part(place))
+    }
+
+    /// Copies states from `place` to the program's order; does nothing where they are there already.
+    ///
+    /// # Safety
+    /// As for [`Self::packed`].
+    pub unsafe fn unrank(&self, states: *mut c_void, place: Option<usize>) -> Result<(), String> {
+        let Some(place) = place.filter(|_| !states.is_null()) else { return Ok(()) };
+        let rows = self.state_rows(states, self.part(place));
+        // SAFETY: the caller promises the memory; the workspace has room at `place`.
+        unsafe { self.engine.around.unpack(self.pass.stream, &rows) }.map_err(|error| error.to_string())
+    }
+}
+
+const _: () = assert!(HEADER == 16, "the kernels' struct");

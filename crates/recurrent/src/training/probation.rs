@@ -1,0 +1,119 @@
+//! Whether the sizes that a program is told come back. The owner of a reserve is its size, so a program that hands in
+//! another size in backward than in forward cannot have a reserve of ours.
+//!
+//! No program is told a size of ours before it has shown, under cuDNN, that sizes come back. Until then each answer
+//! differs from the ones before, so that a program which asks again before backward hands in another size.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+
+/// Answers that differ, and the bytes from one to the next: not an odd multiple of 16, which is ours.
+const ANSWERS: usize = 64;
+const APART: usize = 32;
+/// Passes that must show it.
+const PASSES: usize = 2;
+/// Forward calls that are remembered.
+const MOST_FORWARDS: usize = 256;
+
+/// What a program has shown.
+#[derive(Debug)]
+pub struct Probation {
+    answers: usize,
+    /// Reserves of forward calls, by address, and their sizes.
+    forwards: VecDeque<(usize, usize)>,
+    matches: usize,
+    wanders: bool,
+}
+
+/// The probation of the process.
+pub static PROBATION: Mutex<Probation> = Mutex::new(Probation::new());
+
+impl Probation {
+    const fn new() -> Self {
+        Self { answers: 0, forwards: VecDeque::new(), matches: 0, wanders: false }
+    }
+
+    /// Returns whether a reserve may be ours.
+    pub fn is_passed(&self) -> bool {
+        self.matches >= PASSES && !self.wanders
+    }
+
+    /// The bytes to add to the next answer.
+    pub fn distinction(&mut self) -> usize {
+        if self.is_passed() || self.wanders {
+            return 0;
+        }
+        self.answers += 1;
+        self.answers % ANSWERS * APART
+    }
+
+    /// Forward ran on a reserve of cuDNN's.
+    pub fn went_forward(&mut self, reserve: usize, size: usize) {
+        if self.is_passed() || self.wanders {
+            return;
+        }
+        self.forwards.retain(|&(address, _)| address != reserve);
+        self.forwards.truncate(MOST_FORWARDS - 1);
+        self.forwards.push_front((reserve, size));
+    }
+
+    /// Backward runs on a reserve of cuDNN's. Returns true if this shows for the first time that sizes do not come back.
+    pub fn goes_back(&mut self, reserve: usize, size: usize) -> bool {
+        if self.is_passed() || self.wanders {
+            return false;
+        }
+        let Some(at) = self.forwards.iter().position(|&(address, _)| address == reserve) else { return false };
+        let came_back = self.forwards.remove(at).is_some_and(|(_, forward)| forward == size);
+        self.matches += usize::from(came_back);
+        self.wanders = !came_back;
+        self.wanders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_come_back_twice_pass() {
+        let mut probation = Probation::new();
+        for pass in 0..2 {
+            assert!(!probation.is_passed());
+            let size = 1000 + probation.distinction();
+            probation.went_forward(pass, size);
+            assert!(!probation.goes_back(pass, size));
+        }
+        assert!(probation.is_passed());
+        assert_eq!(probation.distinction(), 0);
+    }
+
+    #[test]
+    fn a_program_that_asks_again_never_passes() {
+        for networks in 1..60 {
+            let mut probation = Probation::new();
+            let wandered = (0..4).any(|_| {
+                let sizes: Vec<_> = (0..networks).map(|_| 1000 + probation.distinction()).collect();
+                sizes.iter().enumerate().for_each(|(reserve, &size)| probation.went_forward(reserve, size));
+                (0..networks).rev().any(|reserve| {
+                    let size = 1000 + probation.distinction();
+                    probation.goes_back(reserve, size)
+                })
+            });
+            assert!(wandered && !probation.is_passed(), "{networks} networks");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_shows_nothing() {
+        let mut probation = Probation::new();
+        probation.went_forward(1, 1000);
+        assert!(!probation.goes_back(2, 2000) && !probation.is_passed());
+        for reserve in 10..10 + MOST_FORWARDS {
+            probation.went_forward(reserve, 1000);
+        }
+        assert!(!probation.goes_back(1, 2000), "the oldest is forgotten");
+        assert!(probation.goes_back(10, 2000));
+        assert!(!probation.goes_back(11, 2000), "said once");
+    }
+}

@@ -1,0 +1,193 @@
+//! The gradients of weights, from the gradients of gates that the gradients of data left in the reserve.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudnn_abi::*;
+
+use super::calls::claim;
+use super::forward::dropped;
+use super::kernels::{ColumnSums, PreviousStates};
+use super::page::Engine;
+use super::pass::{Pass, Running, WeightPlaces};
+use super::reserve::State;
+use cudnn::calls;
+use cudnn::rnn::Weights;
+use gpu::cublaslt::{Factor, Product};
+
+/// The arguments of `cudnnRNNBackwardWeights_v8`.
+#[derive(Clone, Copy)]
+pub struct WeightsCall {
+    pub handle: cudnnHandle_t,
+    pub descriptor: cudnnRNNDescriptor_t,
+    pub mode: cudnnWgradMode_t,
+    pub device_lengths: *const i32,
+    pub x_descriptor: cudnnRNNDataDescriptor_t,
+    pub x: *const c_void,
+    pub h_descriptor: cudnnTensorDescriptor_t,
+    pub hx: *const c_void,
+    pub y_descriptor: cudnnRNNDataDescriptor_t,
+    pub y: *const c_void,
+    pub weight_space_size: usize,
+    pub dweights: *mut c_void,
+    pub workspace_size: usize,
+    pub workspace: *mut c_void,
+    pub reserve_size: usize,
+    pub reserve: *mut c_void,
+}
+
+impl WeightsCall {
+    /// Calls cuDNN with the arguments unchanged.
+    ///
+    /// # Safety
+    /// The arguments are those of a call of `cudnnRNNBackwardWeights_v8`, or cuDNN refuses them.
+    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+        // SAFETY: the caller promises the arguments of a call, or ones that cuDNN refuses.
+        unsafe {
+            calls::rnn::cudnnRNNBackwardWeights_v8(
+                self.handle,
+                self.descriptor,
+                self.mode,
+                self.device_lengths,
+                self.x_descriptor,
+                self.x,
+                self.h_descriptor,
+                self.hx,
+                self.y_descriptor,
+                self.y,
+                self.weight_space_size,
+                self.dweights,
+                self.workspace_size,
+                self.workspace,
+                self.reserve_size,
+                self.reserve,
+            )
+        }
+    }
+
+    /// The workspace and the reserve, with their sizes.
+    pub fn spaces(&self) -> (*mut c_void, usize, *mut c_void, usize) {
+        (self.workspace, self.workspace_size, self.reserve, self.reserve_size)
+    }
+}
+
+/// Launches the gradients of weights, which are added to the program's. Nothing waits or allocates.
+///
+/// # Safety
+/// All memory is the stream's device's, as large as the pass says.
+pub unsafe fn run(pass: &Pass, engine: &Engine, call: &WeightsCall, weights: &[Weights]) -> Result<(), String> {
+    let places = WeightPlaces::of(pass).ok_or("sizes exceed the address space")?;
+    let Pass { network, packing, stream, .. } = pass;
+    let text = |error: gpu::jit::Error| error.to_string();
+    // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
+    unsafe {
+        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order)?;
+        claim(&running, State::Gradients, State::Gradients, call.reserve)?;
+        let mut input = running.packed(call.x, places.x, network.input)?;
+        let y = running.packed(call.y, places.y, pass.output())?;
+        let hx = running.ranked(call.hx, places.hx)?;
+        let (lengths, starts) = running.lengths();
+        for layer in 0..network.layers {
+            let output = running.layer_output(layer, y.cast_mut());
+            for direction in 0..network.directions() {
+                let pseudo_layer = layer * network.directions() + direction;
+                let x = dropped(&running, pseudo_layer, input, places.dropped, false)?;
+                let states = PreviousStates {
+                    y: output.wrapping_byte_add(direction * network.hidden * network.element()),
+                    h0: running.state_of(hx, pseudo_layer),
+                    to: running.part(places.previous),
+                    lengths,
+                    starts,
+                    y_stride: pass.output() as i32,
+                    hidden: network.hidden as i32,
+                    steps: packing.steps as i32,
+                    batch: packing.batch() as i32,
+                    reverse: direction as i32,
+                };
+                engine.around.previous_states(*stream, &states).map_err(text)?;
+                let factors = [x, states.to.cast_const()];
+                matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors)?;
+                biases(&running, pseudo_layer, call.dweights, &weights[pseudo_layer], places.sums)?;
+            }
+            input = output;
+        }
+        let nothing = (ptr::null_mut(), 0);
+        let count = call.weight_space_size / pass.element.bytes();
+        engine.around.spoil(*stream, running.is_wrong, [(call.dweights, count), nothing, nothing]).map_err(text)
+    }
+}
+
+/// Adds dgatesᵀ x to the gradient of W, and dgatesᵀ h of the steps before to that of R.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn matrices(
+    running: &Running,
+    layer: usize,
+    pseudo_layer: usize,
+    dweights: *mut c_void,
+    weights: &Weights,
+    [x, h]: [*const c_void; 2],
+) -> Result<(), String> {
+    let Running { pass, engine, .. } = running;
+    let (network, element) = (&pass.network, pass.element);
+    let (hidden, gates) = (network.hidden, network.gates());
+    let dgates = running.saved(pass.layout.saved[pseudo_layer].gates);
+    // The gradients of some gates, times an input. `from` counts gates in the reserve, `to` in the weights.
+    let add = |place: usize, [from, to, count]: [usize; 3], (right, width): (*const c_void, usize)| {
+        let product = Product {
+            left: Factor {
+                data: dgates.wrapping_byte_add(from * hidden * element.bytes()),
+                stride: pass.saved_columns(),
+                is_transposed: true,
+            },
+            right: Factor { data: right, stride: width, is_transposed: false },
+            products: dweights.wrapping_byte_add(place + to * hidden * width * element.bytes()),
+            output: element,
+            beta: 1.0,
+            rows: count * hidden,
+            columns: width,
+            depth: pass.packing.rows,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { engine.around.multiply(pass.stream, &product, pass.allows_tf32()) }.map_err(|error| error.to_string())
+    };
+    add(weights.input, [0, 0, gates], (x, network.layer_input(layer)))?;
+    if network.cell == CUDNN_GRU {
+        // R_n's sum is scaled by r: its gradient is saved behind n's own.
+        add(weights.recurrent, [0, 0, gates - 1], (h, hidden))?;
+        return add(weights.recurrent, [gates, gates - 1, 1], (h, hidden));
+    }
+    add(weights.recurrent, [0, 0, gates], (h, hidden))
+}
+
+/// Adds the sums of the gates' gradients to those of the biases.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn biases(
+    running: &Running,
+    pseudo_layer: usize,
+    dweights: *mut c_void,
+    weights: &Weights,
+    place: usize,
+) -> Result<(), String> {
+    let Running { pass, engine, .. } = running;
+    if weights.input_bias.is_none() && weights.recurrent_bias.is_none() {
+        return Ok(());
+    }
+    let bias = |place: Option<usize>| place.map_or(ptr::null_mut(), |place| dweights.wrapping_byte_add(place));
+    let sums = ColumnSums {
+        rows: running.saved(pass.layout.saved[pseudo_layer].gates),
+        sums: running.part(place).cast(),
+        count: pass.packing.rows as i32,
+        columns: pass.saved_columns() as i32,
+        parts: ColumnSums::parts(pass.packing.rows) as i32,
+        input_bias: bias(weights.input_bias),
+        recurrent_bias: bias(weights.recurrent_bias),
+        hidden: pass.network.hidden as i32,
+        input_gates: pass.network.gates() as i32,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { engine.around.add_column_sums(pass.stream, &sums) }.map_err(|error| error.to_string())
+}

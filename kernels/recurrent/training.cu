@@ -1,0 +1,206 @@
+// The work around a network's recurrences in training. Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16
+// defined: the type of data and weights.
+//
+// | kernel | does |
+// | --- | --- |
+// | pack_rows, unpack_rows | copies rows between the program's layout and the packed one |
+// | previous_states | gathers the state before each row |
+// | strided_products | a product of any form, for machines without cublasLt |
+// | narrow, add | round floats to elements; add elements to others |
+// | sum_columns, add_sums | adds the sums of columns to biases' gradients |
+// | stamp, claim, spoil | write the reserve's header, look at it, and make results NaN where it is wrong |
+#define THREADS 256
+#include "common/ops.cuh"
+#include "common/strided_products.cuh"
+
+// Calls each(number) for the numbers below `count`, over all threads of the grid.
+template <typename Each> __device__ __forceinline__ void for_all(long long count, Each each) {
+    const long long stride = (long long)gridDim.x * THREADS;
+    for (long long number = (long long)blockIdx.x * THREADS + threadIdx.x; number < count; number += stride) each(number);
+}
+
+// Rows of vectors, of each step of each sequence. A sequence has a rank; in packed memory, ranks follow each other.
+struct Rows {
+    Element *memory; // of the program
+    Element *packed;
+    const int *lengths; // [batch], by rank; null: all have `steps`
+    const int *starts;  // [steps]: step t of rank r is packed row starts[t] + r; null: it is row t * batch + r
+    const int *order;   // [batch]: the sequence of each rank; null: it is the rank
+    int width, steps, batch;
+    int time_stride, batch_stride; // step t of sequence b is row t * time_stride + b * batch_stride of memory
+    unsigned fill;                 // bits of the element that unpack_rows writes to the program's padding
+};
+
+// Calls each(element of memory, packed element, whether the row is there) for each element of `memory`.
+template <typename Each> __device__ __forceinline__ void for_rows(const Rows &p, Each each) {
+    for_all((long long)p.steps * p.batch * p.width, [&](long long number) {
+        const int at = int(number % p.width);
+        const long long row = number / p.width;
+        const int step = int(row / p.batch), rank = int(row % p.batch);
+        const bool is_there = !p.lengths || step < p.lengths[rank];
+        const long long sequence = p.order ? p.order[rank] : rank;
+        const long long in_memory = step * (long long)p.time_stride + sequence * p.batch_stride;
+        const long long packed = is_there ? (p.starts ? p.starts[step] : (long long)step * p.batch) + rank : 0;
+        each(in_memory * p.width + at, packed * p.width + at, is_there);
+    });
+}
+
+KERNEL(pack_rows, Rows) {
+    for_rows(parameters, [&](long long in_memory, long long packed, bool is_there) {
+        if (is_there) parameters.packed[packed] = parameters.memory[in_memory];
+    });
+}
+
+KERNEL(unpack_rows, Rows) {
+    for_rows(parameters, [&](long long in_memory, long long packed, bool is_there) {
+        parameters.memory[in_memory] = is_there ? parameters.packed[packed] : element_of(parameters.fill);
+    });
+}
+
+// The hidden states before the steps of packed rows.
+struct PreviousStates {
+    const Element *y;  // unit j of row r is y[r * y_stride + j]
+    const Element *h0; // [batch][hidden], by rank; null: zeros
+    Element *to;       // [rows][hidden]
+    const int *lengths, *starts; // as of Rows
+    int y_stride, hidden, steps, batch, reverse;
+};
+
+KERNEL(previous_states, PreviousStates) {
+    const PreviousStates &p = parameters;
+    for_all((long long)p.steps * p.batch * p.hidden, [&](long long number) {
+        const int unit = int(number % p.hidden), step = int(number / p.hidden / p.batch);
+        const int rank = int(number / p.hidden % p.batch), length = p.lengths ? p.lengths[rank] : p.steps;
+        if (step >= length) return;
+        const auto row = [&](int time) { return (p.starts ? p.starts[time] : (long long)time * p.batch) + rank; };
+        const bool is_first = step == (p.reverse ? length - 1 : 0);
+        Element before = p.h0 ? p.h0[(long long)rank * p.hidden + unit] : to_element(0.0f);
+        if (!is_first) before = p.y[row(p.reverse ? step + 1 : step - 1) * p.y_stride + unit];
+        p.to[row(step) * p.hidden + unit] = before;
+    });
+}
+
+// products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`.
+struct AnyProducts {
+    StridedProducts factors;
+    void *products; // floats if `is_float`, else elements
+    int is_float, adds;
+};
+
+KERNEL(strided_products, AnyProducts) {
+    const AnyProducts &p = parameters;
+    multiply_strided_tile(p.factors, p.factors.depth, [&](int row, int column, float sum) {
+        const long long at = (long long)row * p.factors.columns + column;
+        float *const floats = static_cast<float *>(p.products);
+        Element *const elements = static_cast<Element *>(p.products);
+        if (p.adds) sum += p.is_float ? floats[at] : to_float(elements[at]);
+        if (p.is_float) floats[at] = sum;
+        else elements[at] = to_element(sum);
+    });
+}
+
+struct Narrowed {
+    const float *from;
+    Element *to;
+    long long count;
+};
+
+KERNEL(narrow, Narrowed) {
+    for_all(parameters.count, [&](long long at) { parameters.to[at] = to_element(parameters.from[at]); });
+}
+
+struct Added {
+    Element *to;
+    const Element *from;
+    long long count;
+};
+
+KERNEL(add, Added) {
+    for_all(parameters.count, [&](long long at) {
+        parameters.to[at] = to_element(to_float(parameters.to[at]) + to_float(parameters.from[at]));
+    });
+}
+
+// The sums of columns, part of the rows by part: the order of additions is fixed. grid: (blocks of 32 columns, parts).
+#define PART_ROWS 64
+struct ColumnSums {
+    const Element *rows; // [count][columns]
+    float *sums;         // [parts][columns]; a part has PART_ROWS rows
+    int count, columns, parts;
+    // Of gate g's unit u, at g * hidden + u: [input_gates * hidden] of W's bias; null: not wanted. R's has as many: its
+    // last gate is the last of the columns, and the others are the first ones.
+    Element *input_bias, *recurrent_bias;
+    int hidden, input_gates;
+};
+
+KERNEL(sum_columns, ColumnSums) {
+    STATIC_SHARED(float, parts, [THREADS / 32][32]);
+    const ColumnSums &p = parameters;
+    const int column = int(blockIdx.x) * 32 + LANE, first = int(blockIdx.y) * PART_ROWS;
+    float sum = 0;
+    for (int row = WARP; column < p.columns && row < PART_ROWS && first + row < p.count; row += THREADS / 32)
+        sum += to_float(p.rows[(long long)(first + row) * p.columns + column]);
+    parts[WARP][LANE] = sum;
+    barrier();
+    if (WARP > 0 || column >= p.columns) return;
+    for (int other = 1; other < THREADS / 32; other++) sum += parts[other][LANE];
+    p.sums[(long long)blockIdx.y * p.columns + column] = sum;
+}
+
+KERNEL(add_sums, ColumnSums) {
+    const ColumnSums &p = parameters;
+    for_all(p.columns, [&](long long column) {
+        float sum = 0;
+        for (int part = 0; part < p.parts; part++) sum += p.sums[(long long)part * p.columns + column];
+        const int gate = int(column / p.hidden), unit = int(column % p.hidden), last = p.columns / p.hidden - 1;
+        const bool is_of_input = gate < p.input_gates;
+        const bool is_of_recurrent = gate == last || gate < p.input_gates - 1;
+        const auto add = [&](Element *bias, int to_gate) {
+            Element &to = bias[to_gate * p.hidden + unit];
+            to = to_element(to_float(to) + sum);
+        };
+        if (p.input_bias && is_of_input) add(p.input_bias, gate);
+        if (p.recurrent_bias && is_of_recurrent) add(p.recurrent_bias, min(gate, p.input_gates - 1));
+    });
+}
+
+// The header of a reserve.
+struct Header {
+    unsigned magic, layout, hash, state;
+};
+
+struct Claim {
+    Header *header;
+    Header expected;     // stamp: the new one
+    unsigned next_state; // of the header, if it is as expected; else its state becomes 0
+    int is_found_wrong;  // what `is_wrong` means: 0: that the header differs; 1: that it is there, in any state
+    int *is_wrong;
+    int *alarm;          // memory of the host; becomes 1 where something is wrong
+};
+
+KERNEL(stamp, Claim) {
+    if (threadIdx.x == 0) *parameters.header = parameters.expected;
+}
+
+KERNEL(claim, Claim) {
+    if (threadIdx.x > 0) return;
+    const Claim &p = parameters;
+    const Header found = *p.header;
+    const bool is_ours = found.magic == p.expected.magic && found.layout == p.expected.layout && found.hash == p.expected.hash;
+    const bool is_wrong = p.is_found_wrong ? is_ours : !is_ours || found.state != p.expected.state;
+    *p.is_wrong = is_wrong;
+    if (is_wrong) *p.alarm = 1;
+    if (is_ours) p.header->state = is_wrong ? 0 : p.next_state;
+}
+
+struct Spoiled {
+    const int *is_wrong;
+    Element *results[3];
+    long long counts[3];
+};
+
+KERNEL(spoil, Spoiled) {
+    if (!*parameters.is_wrong) return;
+    for (int i = 0; i < 3; i++)
+        for_all(parameters.counts[i], [&](long long at) { parameters.results[i][at] = to_element(__uint_as_float(0x7fc00000u)); });
+}
