@@ -7,6 +7,7 @@ mod faults;
 mod hostile;
 mod numerics;
 mod tensor;
+mod training;
 
 use std::path::Path;
 
@@ -19,8 +20,13 @@ const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN", "force"), ("UCUDNN_RNN_TOP_K", 
 
 /// Compiles `tests/c/{name}.c` with the sources that programs of the RNN API share.
 pub fn program(name: &str) -> Program {
+    program_with(name, &[])
+}
+
+/// Likewise with more sources.
+fn program_with(name: &str, more: &[&str]) -> Program {
     let main = format!("{name}.c");
-    let sources = [main.as_str(), "rnn.c", "kernel.c"];
+    let sources = [&[main.as_str(), "rnn.c", "kernel.c"], more].concat();
     Program::build(name, Build { sources: &sources, options: &["-pthread"], ..Build::default() })
 }
 

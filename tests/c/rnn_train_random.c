@@ -1,0 +1,69 @@
+/* Training passes of random recurrent networks, three of each: the first may be cuDNN's, and the others give the same
+ * bits. Prints a line for each network: its description, and the errors of all results against double precision.
+ *
+ * rnn_train_random SEED NETWORKS */
+#include <math.h>
+
+#include "rnn_train.h"
+
+static Network random_network(Random *random) {
+    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
+    static const int sizes[] = {1, 5, 16, 33, 48};
+    int steps = 1 + random_below(random, 6), batch = 1 + random_below(random, 7);
+    Network n = network_plain(types[random_below(random, 3)], sizes[random_below(random, 5)], steps, batch);
+    n.cell = random_below(random, 4), n.bias = random_below(random, 4), n.direction = random_below(random, 2);
+    n.input = 1 + random_below(random, 40), n.layers = 1 + random_below(random, 3), n.layout = random_below(random, 3);
+    int packed = n.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
+    if (random_below(random, 2))
+        for (int i = 0; i < batch; i++) n.lengths[i] = packed ? 1 + random_below(random, steps) : random_below(random, steps + 1);
+    if (packed) {
+        n.lengths[0] = steps;
+        for (int i = 1; i < batch; i++)
+            if (n.lengths[i] > n.lengths[i - 1]) n.lengths[i] = n.lengths[i - 1];
+    }
+    /* Our kernels leave a batch of empty sequences to cuDNN. */
+    int rows = 0;
+    for (int i = 0; i < batch; i++) rows += n.lengths[i];
+    if (rows == 0) n.lengths[batch - 1] = 1;
+    n.has_hx = random_below(random, 3) > 0, n.has_hy = random_below(random, 3) > 0;
+    n.has_cx = random_below(random, 3) > 0, n.has_cy = random_below(random, 3) > 0;
+    n.has_device_lengths = random_below(random, 2);
+    n.fill = random_below(random, 3) - 1;
+    n.math = random_below(random, 2) ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    n.dropout = random_below(random, 2) * 0.25;
+    return n;
+}
+
+int main(int count, char **arguments) {
+    REQUIRE(count == 3, "rnn_train_random SEED NETWORKS");
+    Random random = {strtoull(arguments[1], NULL, 10)};
+    cudnnHandle_t handle;
+    CALL(cudnnCreate(&handle));
+    training_warm_up(handle, &random);
+    for (int i = 0; i < atoi(arguments[2]); i++) {
+        Network network = random_network(&random);
+        char text[512];
+        network_print(&network, text, sizeof text);
+        Training training;
+        training_open(handle, &training, &network, &random);
+        uint64_t hashes[3];
+        double errors[RESULTS];
+        for (int pass = 0; pass < 3; pass++) {
+            training_pass(handle, &training);
+            hashes[pass] = training_hash(&training);
+        }
+        REQUIRE(hashes[1] == hashes[2], "%s: two passes differ", text);
+        training_errors(&training, errors);
+        printf("%s dropout %g", text, network.dropout);
+        for (int k = 0; k < RESULTS; k++) {
+            REQUIRE(isfinite(errors[k]), "%s: %s has poison", text, result_names[k]);
+            printf("|%.3e", errors[k]);
+        }
+        puts("");
+        fflush(stdout);
+        training_close(&training);
+    }
+    CALL(cudnnDestroy(handle));
+    puts("ended");
+    return 0;
+}
