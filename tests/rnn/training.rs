@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::numerics::{assert_exact, assert_exact_in_the_mean};
 use super::program_with;
-use crate::hostdnn::{has_emulator, report, seed};
+use crate::hostdnn::{Program, fault_points, has_emulator, report, seed};
 
 const FORCE: (&str, &str) = ("UCUDNN_RNN_TRAINING", "force");
 
@@ -15,6 +15,9 @@ fn ours(path: &Path) -> HashSet<String> {
     lines.map(|line| line["spec"].to_string()).collect()
 }
 
+/// hostdnn rounds what it keeps for backward to the data's type, as cuDNN does: else it is more exact than cuDNN can be.
+const AS_CUDNN: (&str, &str) = ("HOSTDNN_RNN_RESERVE", "elements");
+
 /// Networks of all cells, types, layouts, directions, layers, lengths, biases and dropout, with and without states: our
 /// results and gradients are about as exact as hostdnn's own arithmetic in the same type, with the same masks.
 #[test]
@@ -23,8 +26,8 @@ fn random_gradients_are_as_exact_as_without_us() {
     let report = program.file("report.jsonl");
     let seed = seed().to_string();
     let arguments = [seed.as_str(), "40"];
-    let plain = program.plain(&arguments, &[]).stdout;
-    let variables = [FORCE, ("UCUDNN_REPORT", report.to_str().unwrap())];
+    let plain = program.plain(&arguments, &[AS_CUDNN]).stdout;
+    let variables = [FORCE, AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
     let run = program.preloaded(&arguments, &variables);
     let ratios = assert_exact(&plain, &run.stdout);
     assert_eq!(plain.lines().count(), 41);
@@ -34,4 +37,101 @@ fn random_gradients_are_as_exact_as_without_us() {
         let differ = ratios.values().flatten().filter(|&&ratio| ratio != 1.0).count();
         assert!(differ > 40, "two implementations round alike: {differ}");
     }
+}
+
+fn scenarios() -> Program {
+    program_with("rnn_train_scenarios", &["rnn_train.c"])
+}
+
+/// The lines of a run that have errors.
+fn with_errors(stdout: &str) -> String {
+    stdout.lines().filter(|line| line.contains('|')).map(|line| format!("{line}\n")).collect()
+}
+
+/// The sizes of workspaces and reserves that a run was told in the end.
+fn sizes(stdout: &str) -> Vec<[usize; 2]> {
+    let lines = stdout.lines().filter_map(|line| line.strip_prefix("sizes: "));
+    let numbers = |line: &str| line.split(' ').map(|number| number.parse().unwrap()).collect::<Vec<usize>>();
+    lines.map(|line| numbers(line).try_into().unwrap()).collect()
+}
+
+/// Reserves that are cloned, moved or of other sizes, algorithms that change, several forward calls before backward: all
+/// results are as exact as without us, and what cuDNN refuses stays refused. Our reserves are hardly larger.
+#[test]
+fn all_reserves_lead_to_right_gradients() {
+    let program = scenarios();
+    let report = program.file("report.jsonl");
+    let plain = program.plain(&["results"], &[AS_CUDNN]).stdout;
+    let variables = [FORCE, AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
+    let run = program.preloaded(&["results"], &variables);
+    assert_exact(&with_errors(&plain), &with_errors(&run.stdout));
+    let others = |stdout: &str| {
+        let lines = stdout.lines().filter(|line| !line.contains('|') && !line.starts_with("sizes"));
+        lines.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(others(&plain), others(&run.stdout));
+    if has_emulator() {
+        assert_eq!(ours(&report).len(), 4, "{}", run.stderr);
+        for ([_, theirs], [_, ours]) in sizes(&plain).into_iter().zip(sizes(&run.stdout)) {
+            assert!(ours > theirs && ours <= theirs + (8 << 10), "{ours} and {theirs}");
+        }
+    }
+}
+
+/// A program that hands in another size in backward than in forward stays cuDNN's, and the log says so once.
+#[test]
+fn a_program_whose_sizes_wander_stays_cudnns() {
+    let program = scenarios();
+    let report = program.file("report.jsonl");
+    let plain = program.plain(&["wandering"], &[]).stdout;
+    let run = program.preloaded(&["wandering"], &[FORCE, ("UCUDNN_REPORT", report.to_str().unwrap())]);
+    assert_eq!(run.stdout, plain);
+    assert_eq!(run.stderr.matches("hands in another reserve size").count(), 1, "{}", run.stderr);
+    assert!(!report.exists() || ours(&report).is_empty());
+}
+
+/// Backward on a reserve that forward did not leave gives NaN and an error line, whoever owns it. Afterwards the same
+/// memory serves cuDNN and us.
+#[test]
+fn no_wrong_gradient_is_silent() {
+    if !has_emulator() {
+        return;
+    }
+    let run = scenarios().preloaded(&["spoilt"], &[FORCE, AS_CUDNN]);
+    assert_eq!(run.stdout.lines().filter(|line| line.ends_with("NaN")).count(), 18, "{}", run.stdout);
+    let said = run.stderr.matches("got a reserve that its forward call did not leave").count();
+    assert!(said >= 18, "{said} lines:\n{}", run.stderr);
+}
+
+/// Whatever fails inside of us, all calls succeed and have the right results.
+#[test]
+fn failures_stay_inside() {
+    let program = program_with("rnn_train_random", &["rnn_train.c"]);
+    let arguments = ["11", "4"];
+    let plain = program.plain(&arguments, &[AS_CUDNN]).stdout;
+    let functions = [
+        "cudnnGetRNNDescriptor_v8",
+        "cudnnGetRNNDataDescriptor",
+        "cudnnGetStream",
+        "cudnnGetDropoutDescriptor",
+        "cudnnDropoutGetReserveSpaceSize",
+    ];
+    let by_us = fault_points("crates/recurrent/src/training", &[]);
+    assert!(by_us.len() >= 2, "{by_us:?}");
+    let by_us = by_us.into_iter().map(|place| format!("panic:{place}"));
+    let by_us = by_us.chain(["compiler", "compilation"].map(ToOwned::to_owned)).map(|fault| ("UCUDNN_FAULT", fault));
+    let by_cudnn = functions.iter().map(|name| ("HOSTDNN_FAIL", format!("{name}:1+")));
+    for (variable, fault) in by_us.chain(by_cudnn) {
+        let run = program.preloaded(&arguments, &[FORCE, AS_CUDNN, (variable, &fault)]);
+        assert_exact(&plain, &run.stdout);
+    }
+}
+
+/// Without the setting every call goes to cuDNN, with the sizes that it tells.
+#[test]
+fn off_changes_nothing() {
+    let program = scenarios();
+    let plain = program.plain(&["results"], &[]).stdout;
+    let run = program.preloaded(&["results"], &[]);
+    assert_eq!(run.stdout, plain);
 }

@@ -104,7 +104,7 @@ fn errors<S: Stored + Into<f64>>(case: &Case) -> Vec<f64> {
         cy: Some(&mut cy),
     };
     let reserved = training.then_some(&mut reserve[..reserve_count]);
-    forward(network, sequences, operands, None, &mut workspace[..workspace_count], reserved);
+    forward(network, sequences, operands, None, &mut workspace[..workspace_count], reserved, Keeps::Numbers);
     let [x, weights] = [&x, &weights].map(|values| doubles(values));
     let [hx, cx] = [&hx, &cx].map(|states| states.as_deref().map(doubles));
     let inputs = oracle::Inputs { x: &x, weights: &weights, hx: hx.as_deref(), cx: cx.as_deref(), masks: None };
@@ -170,7 +170,7 @@ fn dropout_drops_and_scales_between_layers_and_goes_on() {
         let operands =
             Operands { x: &x, weights: &weights, hx: None, cx: None, y: &mut y, padding_fill: 0.0, hy: None, cy: None };
         let dropout = Dropout { probability, states };
-        forward(&network, &sequences, operands, Some(dropout), &mut workspace, Some(&mut reserve));
+        forward(&network, &sequences, operands, Some(dropout), &mut workspace, Some(&mut reserve), Keeps::Numbers);
         y
     };
     let probability = 0.375; // exact in float, unlike its scale

@@ -2,7 +2,7 @@
 //! reports that its persistent kernels do not fit.
 
 use super::boundary::{context, refer, write};
-use super::rnn_call::{Call, by_type, check_aligned, check_input, given, is_training, network, temp_bytes, wanted};
+use super::rnn_call::{Call, KEEPS, by_type, check_aligned, check_input, given, is_training, network, temp_bytes, wanted};
 use super::rnn_dropout::check_probability;
 use crate::clock;
 use crate::descriptor::{RnnDataDescriptor, RnnDescriptor};
@@ -140,7 +140,7 @@ impl Call<'_> {
                 states: &mut *(states as *mut [u8; STATES_BYTES]),
             });
             let reserve = self.training.then(|| self.reserve(p.reserveSpace));
-            rnn::forward(network, &sequences, operands, dropout, self.workspace(p.workSpace), reserve);
+            rnn::forward(network, &sequences, operands, dropout, self.workspace(p.workSpace), reserve, *KEEPS);
         }
         // Each row meets each weight once.
         clock::count(|| rows as f64 * self.weight_len() as f64);

@@ -1,7 +1,7 @@
 //! Gradients of recurrent networks, after `cudnnRNNForward` in training with the same descriptors and reserve.
 
 use super::boundary::refer;
-use super::rnn_call::{Call, by_type, check_aligned, given, wanted};
+use super::rnn_call::{Call, KEEPS, by_type, check_aligned, given, wanted};
 use crate::clock;
 use crate::descriptor::RnnDataDescriptor;
 use crate::error::{Result, require, support};
@@ -157,7 +157,7 @@ impl Call<'_> {
             };
             let [workspace, reserve] = p.spaces;
             let (workspace, reserve) = (self.workspace(workspace), self.reserve(reserve));
-            rnn::backward_data(network, &sequences, operands, self.has_dropout(), workspace, reserve);
+            rnn::backward_data(network, &sequences, operands, self.has_dropout(), workspace, reserve, *KEEPS);
         }
         clock::count(|| rows as f64 * self.weight_len() as f64);
         Ok(())

@@ -4,10 +4,11 @@ use super::boundary::{context, refer};
 use super::rnn_weights::weight_bytes;
 use crate::descriptor::{RnnDataDescriptor, RnnDescriptor, TensorDescriptor};
 use crate::error::{Error, Result, require};
-use crate::rnn::{self, Layout, Network, Sequences, Stored};
+use crate::rnn::{self, Keeps, Layout, Network, Sequences, Stored};
 use cudnn_abi::*;
 use std::ffi::c_void;
 use std::slice;
+use std::sync::LazyLock;
 
 /// Calls a method that is generic over the type of the data.
 macro_rules! by_type {
@@ -21,6 +22,16 @@ macro_rules! by_type {
     };
 }
 pub(super) use by_type;
+
+/// What reserves keep: `HOSTDNN_RNN_RESERVE` is `numbers`, which is also the default, or `elements`.
+pub static KEEPS: LazyLock<Keeps> = LazyLock::new(|| match std::env::var("HOSTDNN_RNN_RESERVE").as_deref() {
+    Ok("elements") => Keeps::Elements,
+    Err(_) | Ok("numbers") => Keeps::Numbers,
+    Ok(text) => {
+        eprintln!("hostdnn: HOSTDNN_RNN_RESERVE={text:?} is not understood: it takes numbers or elements; it is numbers");
+        Keeps::Numbers
+    }
+});
 
 /// The descriptors of a call, which go with each other.
 pub struct Call<'a> {

@@ -3,7 +3,7 @@
 //! The gradients of the sums inside of the cells replace the gates in the reserve, for `backward_weights`.
 
 use super::element::{Number, Stored, add_product};
-use super::reserve::{Kept, Reserve};
+use super::reserve::{Keeps, Kept, Reserve};
 use super::rows::{Arena, add, load, load_rows, load_states, row, row_mut, scale, store_rows, store_states, total};
 use super::{Cell, Network, Sequences, cell};
 
@@ -56,6 +56,7 @@ pub fn backward_data<S: Stored>(
     dropout: bool,
     workspace: &mut [S::Number],
     reserve: &mut [S::Number],
+    keeps: Keeps,
 ) {
     let DataOperands { y, dy, weights, hx, cx, dhy, dcy, dx, mut dhx, mut dcx } = operands;
     let (rows, batch) = (sequences.rows(), sequences.batch());
@@ -91,7 +92,7 @@ pub fn backward_data<S: Stored>(
             load_states(sequences, pseudo_layer, scratch.first, first, network.hidden);
             load_states(sequences, pseudo_layer, scratch.dh, dhy, network.projection);
             load_states(sequences, pseudo_layer, scratch.dc, dcy, network.hidden);
-            scratch.steps(network, sequences, pseudo_layer, kept, output, d_output);
+            scratch.steps(network, sequences, pseudo_layer, kept, [output, d_output], |kept| keeps.round::<S>(kept));
             through.fill(S::Number::default());
             scratch.through_inputs(network, layer, kept.gates, through);
             if !kept.mask.is_empty() {
@@ -124,15 +125,16 @@ struct Scratch<'a, N> {
 }
 
 impl<N: Number> Scratch<'_, N> {
-    /// Goes through all time steps, against the direction's order. A sequence joins in at its own last step.
+    /// Goes through all time steps, against the direction's order. A sequence joins in at its own last step. `round`
+    /// rounds gradients as the reserve stores them.
     fn steps(
         &mut self,
         network: &Network,
         sequences: &Sequences,
         pseudo_layer: usize,
         kept: &mut Kept<N>,
-        output: &[N],
-        d_output: &[N],
+        [output, d_output]: [&[N]; 2],
+        round: impl Fn(&mut [N]),
     ) {
         let Network { hidden, projection, directions, .. } = *network;
         let (gate_rows, direction) = (network.gate_rows(), pseudo_layer % directions);
@@ -162,6 +164,7 @@ impl<N: Number> Scratch<'_, N> {
                 let dc = if self.dc.is_empty() { &mut [] } else { row_mut(self.dc, rank, hidden) };
                 if !network.keeps_inner() {
                     cell::gradient(network, gates, &mut [], &[], row_mut(dh, rank, hidden), dc);
+                    round(gates);
                     continue;
                 }
                 self.before.copy_from_slice(match sequences.row_before(step, rank, direction == 1) {
@@ -171,6 +174,10 @@ impl<N: Number> Scratch<'_, N> {
                 });
                 let inner = row_mut(kept.inner, at, hidden);
                 cell::gradient(network, gates, inner, self.before, row_mut(dh, rank, hidden), dc);
+                round(gates);
+                if !network.has_cell_state() {
+                    round(inner);
+                }
                 if !self.d_recurrent.is_empty() {
                     kept.load_recurrent(at, hidden, row_mut(self.d_recurrent, rank, gate_rows));
                 }

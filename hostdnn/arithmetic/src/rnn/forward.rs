@@ -2,7 +2,7 @@
 //! remaining sequences' states, and element-wise work. Half types are computed in float; only results are rounded.
 
 use super::element::{Number, Stored, product};
-use super::reserve::{Kept, Reserve};
+use super::reserve::{Keeps, Kept, Reserve};
 use super::rows::{Arena, add, load, load_rows, load_states, row, row_mut, scale, store_rows, store_states, total};
 use super::{Dropout, Network, Sequences, cell};
 
@@ -53,6 +53,7 @@ pub fn forward<S: Stored>(
     mut dropout: Option<Dropout>,
     workspace: &mut [S::Number],
     reserve: Option<&mut [S::Number]>,
+    keeps: Keeps,
 ) {
     let Operands { x, weights, hx, cx, y, padding_fill, mut hy, mut cy } = operands;
     let (rows, batch) = (sequences.rows(), sequences.batch());
@@ -83,6 +84,7 @@ pub fn forward<S: Stored>(
                 scale(dropped, kept.mask);
                 layer_input = dropped;
             }
+            let saves = kept.is_some();
             let (gates, inner, unprojected) = match kept {
                 Some(Kept { gates, inner, unprojected, .. }) => (&mut **gates, &mut **inner, &mut **unprojected),
                 None => (&mut *shared_gates, Default::default(), Default::default()),
@@ -91,12 +93,20 @@ pub fn forward<S: Stored>(
             load_states(sequences, pseudo_layer, scratch.h, hx, network.projection);
             load_states(sequences, pseudo_layer, scratch.c, cx, network.hidden);
             scratch.inputs(network, layer, layer_input, gates);
-            scratch.steps(network, sequences, pseudo_layer, gates, [inner, unprojected], output);
+            scratch.steps(network, sequences, pseudo_layer, gates, [&mut *inner, unprojected], output);
+            if saves {
+                keeps.round::<S>(gates);
+                // A clipped c is known by its being the limit.
+                if network.clip.is_none() {
+                    keeps.round::<S>(inner);
+                }
+            }
             store_states(sequences, pseudo_layer, hy.as_deref_mut(), scratch.h, network.projection);
             store_states(sequences, pseudo_layer, cy.as_deref_mut(), scratch.c, network.hidden);
         }
         if let Some(kept) = reserve.as_mut().and_then(|reserve| reserve.outputs.get_mut(layer)) {
             kept.copy_from_slice(&output[..kept.len()]);
+            keeps.round::<S>(kept);
         }
         std::mem::swap(&mut input, &mut output);
     }

@@ -26,7 +26,7 @@ pub use backward_weights::{WeightOperands, backward_weights, backward_weights_wo
 pub use dropout::{Dropout, STATES_BYTES, seed};
 pub use element::{Number, Stored};
 pub use forward::{Operands, forward, forward_workspace_len};
-pub use reserve::reserve_len;
+pub use reserve::{Keeps, reserve_len};
 pub use sequences::{Layout, Sequences};
 pub use weights::Region;
 

@@ -1,7 +1,26 @@
 //! The reserve: what forward in training keeps for backward. All rows are in the order of computation.
 
 use super::Network;
+use super::element::Stored;
 use super::rows::{Arena, row, total};
+
+/// What a reserve keeps of 2-byte data, always in numbers of the computing type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// The numbers as they were computed.
+    Numbers,
+    /// Numbers that are rounded to the data's type, as cuDNN's reserve has elements of that type.
+    Elements,
+}
+
+impl Keeps {
+    /// Rounds numbers that are being kept.
+    pub fn round<S: Stored>(self, numbers: &mut [S::Number]) {
+        if self == Self::Elements {
+            numbers.iter_mut().for_each(|number| *number = S::store(*number).load());
+        }
+    }
+}
 
 /// A training call's reserve, split into its parts.
 pub struct Reserve<'a, N> {

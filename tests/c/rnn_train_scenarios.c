@@ -1,0 +1,291 @@
+/* Training passes as programs make them: reserves that are cloned, moved, larger than told or asked for once, other
+ * algorithms in backward, several forward calls before backward. Prints a line for each: its name, and the errors of all
+ * results against double precision.
+ *
+ * rnn_train_scenarios results      scenarios that give right results
+ * rnn_train_scenarios wandering    a program that asks for sizes again before backward, and hands those in
+ * rnn_train_scenarios spoilt       calls that libucudnn.so must answer with NaN: on its own reserves only */
+#include <math.h>
+#include <string.h>
+
+#include "rnn_train.h"
+
+static cudnnHandle_t handle;
+static Random randomness = {7};
+
+static void print(const char *name, const Training *t) {
+    double errors[RESULTS];
+    training_check(t);
+    training_errors(t, errors);
+    char text[512];
+    network_print(&t->rnn.network, text, sizeof text);
+    printf("%s: %s", name, text);
+    for (int k = 0; k < RESULTS; k++) {
+        REQUIRE(isfinite(errors[k]), "%s: %s: %s has poison", name, text, result_names[k]);
+        printf("|%.3e", errors[k]);
+    }
+    puts("");
+    fflush(stdout);
+}
+
+static void backward(Training *t) {
+    CALL(training_data(handle, t));
+    CALL(training_weights(handle, t));
+}
+
+/* Another place with the same bytes. */
+static Guarded copy_of(const Guarded *memory) {
+    Guarded copy = guarded_new(memory->bytes);
+    memcpy(copy.start, memory->start, memory->bytes);
+    return copy;
+}
+
+/* Puts a copy in the reserve's place, and spoils and frees the old one. */
+static void move(Training *t) {
+    Guarded copy = copy_of(&t->reserve);
+    memset(t->reserve.start, 0xff, t->reserve.bytes);
+    guarded_free(&t->reserve);
+    t->reserve = copy;
+}
+
+static void resize(Training *t, size_t bytes) {
+    guarded_free(&t->reserve);
+    t->reserve = guarded_new(bytes);
+    memset(t->reserve.start, 0xff, bytes);
+}
+
+static void forward(Training *t) {
+    training_seed(handle, t);
+    CALL(training_forward(handle, t));
+}
+
+static void set_algorithm(const Training *t, cudnnRNNAlgo_t algorithm) {
+    const Network *n = &t->rnn.network;
+    CALL(cudnnSetRNNDescriptor_v8(t->rnn.descriptor, algorithm, n->cell, n->bias, n->direction, n->input_mode, n->type,
+                                  CUDNN_DATA_FLOAT, n->math, n->input, n->hidden, n->projection, n->layers, t->rnn.dropout,
+                                  CUDNN_RNN_PADDED_IO_ENABLED));
+}
+
+static void results(const Network *network) {
+    Training t, other;
+    training_open(handle, &t, network, &randomness);
+
+    /* The first pass of a network is cuDNN's in any case: a second forward call is another owner's. */
+    training_prepare(handle, &t);
+    forward(&t);
+    Guarded first = t.reserve, y = copy_of(&t.rnn.y);
+    t.reserve = guarded_new(0);
+    size_t of_first = first.bytes;
+    training_prepare(handle, &t);
+    forward(&t);
+    backward(&t);
+    print("the second of two forward calls", &t);
+    guarded_free(&t.reserve);
+    t.reserve = first;
+    memcpy(t.rnn.y.start, y.start, y.bytes);
+    guarded_free(&y);
+    backward(&t);
+    print("the first of two forward calls", &t);
+
+    /* A size that was asked for once stays right. */
+    for (int pass = 0; pass < 2; pass++) {
+        resize(&t, of_first);
+        forward(&t);
+        backward(&t);
+        print("a size asked for once", &t);
+    }
+
+    training_pass(handle, &t);
+    print("a plain pass", &t);
+    uint64_t hash = training_hash(&t);
+
+    /* As PyTorch does with retain_graph and save_on_cpu. */
+    training_prepare(handle, &t);
+    forward(&t);
+    Guarded kept = copy_of(&t.reserve);
+    for (int pass = 0; pass < 2; pass++) {
+        guarded_free(&t.reserve);
+        t.reserve = copy_of(&kept);
+        backward(&t);
+        print("backward from a clone", &t);
+        REQUIRE(training_hash(&t) == hash, "clones differ");
+    }
+    guarded_free(&kept);
+
+    training_prepare(handle, &t);
+    forward(&t);
+    move(&t);
+    CALL(training_data(handle, &t));
+    move(&t);
+    CALL(training_weights(handle, &t));
+    print("a reserve that moves between the calls", &t);
+    CALL(training_weights(handle, &t));
+    print("weights twice", &t);
+
+    for (int pass = 0; pass < 3; pass++) {
+        training_prepare(handle, &t);
+        forward(&t);
+    }
+    training_close(&t);
+
+    training_open(handle, &t, network, &randomness);
+    training_open(handle, &other, network, &randomness);
+    training_pass(handle, &t);
+    training_prepare(handle, &t), training_prepare(handle, &other);
+    forward(&t), forward(&other);
+    backward(&t), backward(&other);
+    print("forward, forward, backward", &t), print("forward, forward, backward", &other);
+
+    size_t larger[] = {4, 16, 100, 4096, 100000};
+    for (int i = 0; i < 5; i++) {
+        training_prepare(handle, &t);
+        resize(&t, t.reserve.bytes + larger[i]);
+        forward(&t);
+        backward(&t);
+        print("a reserve larger than told", &t);
+    }
+
+    training_prepare(handle, &t);
+    forward(&t);
+    set_algorithm(&t, CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H);
+    backward(&t);
+    set_algorithm(&t, CUDNN_RNN_ALGO_STANDARD);
+    print("another algorithm in backward", &t);
+
+    training_prepare(handle, &t);
+    forward(&t);
+    CALL(training_data(handle, &t));
+    cudnnStatus_t status = cudnnRNNBackwardWeights_v8(
+        handle, t.rnn.descriptor, CUDNN_WGRAD_MODE_SET, NULL, t.rnn.x_descriptor, t.rnn.x.start, t.rnn.h_descriptor, NULL,
+        t.rnn.y_descriptor, t.rnn.y.start, t.dweights.bytes, t.dweights.start, t.workspace.bytes, t.workspace.start,
+        t.reserve.bytes, t.reserve.start);
+    printf("setting gradients: %s\n", cudnnGetErrorString(status));
+    CALL(training_weights(handle, &t));
+    print("after setting gradients", &t);
+
+    /* Gradients of the last states in the memory of the first ones' gradients. */
+    training_prepare(handle, &t);
+    forward(&t);
+    if (t.has_dhy && t.has_dhx) {
+        Guarded dhx = t.dhx;
+        t.dhx = copy_of(&t.dhy);
+        memset(t.workspace.start, 0xff, t.workspace.bytes);
+        CALL(cudnnRNNBackwardData_v8(handle, t.rnn.descriptor, NULL, t.rnn.y_descriptor, t.rnn.y.start, t.dy.start,
+                                     t.rnn.x_descriptor, t.dx.start, t.rnn.h_descriptor,
+                                     network->has_hx ? t.rnn.hx.start : NULL, t.dhx.start, t.dhx.start, t.rnn.c_descriptor,
+                                     network->has_cx ? t.rnn.cx.start : NULL, t.has_dcy ? t.dcy.start : NULL,
+                                     t.has_dcx ? t.dcx.start : NULL, t.rnn.weights.bytes, t.rnn.weights.start,
+                                     t.workspace.bytes, t.workspace.start, t.reserve.bytes, t.reserve.start));
+        guarded_free(&dhx);
+    } else {
+        CALL(training_data(handle, &t));
+    }
+    CALL(training_weights(handle, &t));
+    print("gradients of states in one place", &t);
+
+    printf("sizes: %zu %zu\n", training_workspace(handle, &t), training_reserve(handle, &t));
+    training_close(&t), training_close(&other);
+}
+
+/* Asks again before backward, as a framework may that does not keep the size. */
+static void wandering(const Network *network) {
+    Training t;
+    training_open(handle, &t, network, &randomness);
+    for (int pass = 0; pass < 5; pass++) {
+        training_prepare(handle, &t);
+        size_t told = t.reserve.bytes, has = told + 10000;
+        resize(&t, has);
+        t.reserve.bytes = told;
+        forward(&t);
+        t.reserve.bytes = training_reserve(handle, &t);
+        backward(&t);
+        t.reserve.bytes = has;
+        print("a size asked for again", &t);
+    }
+    training_close(&t);
+}
+
+static void require_nan(const char *name, const Training *t, int data, int weights) {
+    REQUIRE(!data || training_data_are_nan(t), "%s: gradients of data are not NaN", name);
+    REQUIRE(!weights || training_weights_are_nan(t), "%s: gradients of weights are not NaN", name);
+    printf("%s: NaN\n", name);
+    fflush(stdout);
+}
+
+static void spoilt(const Network *network) {
+    Training t;
+    training_open(handle, &t, network, &randomness);
+    training_pass(handle, &t);
+
+    training_prepare(handle, &t);
+    forward(&t);
+    backward(&t);
+    print("before", &t);
+    CALL(training_data(handle, &t));
+    CALL(training_weights(handle, &t));
+    require_nan("data twice", &t, 1, 1);
+
+    training_prepare(handle, &t);
+    forward(&t);
+    CALL(training_weights(handle, &t));
+    require_nan("weights before data", &t, 0, 1);
+
+    training_prepare(handle, &t);
+    forward(&t);
+    t.reserve.start[0] ^= 1;
+    backward(&t);
+    require_nan("a spoilt header", &t, 1, 1);
+
+    /* cuDNN is told another size than our forward call was: it runs on our reserve. */
+    training_prepare(handle, &t);
+    forward(&t);
+    Guarded larger = guarded_new(t.reserve.bytes + 32);
+    memcpy(larger.start, t.reserve.start, t.reserve.bytes);
+    size_t ours = t.reserve.bytes;
+    guarded_free(&t.reserve);
+    t.reserve = larger;
+    CALL(training_data(handle, &t));
+    require_nan("our forward, cuDNN's backward", &t, 1, 0);
+    t.reserve.bytes = ours;
+    forward(&t);
+    CALL(training_data(handle, &t));
+    t.reserve.bytes = larger.bytes;
+    CALL(training_weights(handle, &t));
+    require_nan("our data, cuDNN's weights", &t, 0, 1);
+
+    /* The reverse, in memory that held a reserve of ours. */
+    forward(&t);
+    t.reserve.bytes = ours;
+    backward(&t);
+    require_nan("cuDNN's forward, our backward", &t, 1, 1);
+    t.reserve.bytes = larger.bytes;
+
+    /* cuDNN's own pass there is right. */
+    forward(&t);
+    backward(&t);
+    print("after", &t);
+    training_pass(handle, &t);
+    print("after", &t);
+    training_close(&t);
+}
+
+int main(int count, char **arguments) {
+    REQUIRE(count == 2, "rnn_train_scenarios results|wandering|spoilt");
+    CALL(cudnnCreate(&handle));
+    int wanders = strcmp(arguments[1], "wandering") == 0;
+    if (!wanders) training_warm_up(handle, &randomness);
+    for (int cell = CUDNN_RNN_TANH; cell <= CUDNN_GRU; cell++) {
+        Network n = network_plain(cell == CUDNN_GRU ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT, 12, 4, 3);
+        n.cell = cell, n.layers = 2, n.dropout = 0.25;
+        n.layout = cell == CUDNN_LSTM ? CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED : CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
+        if (cell == CUDNN_GRU) n.direction = CUDNN_BIDIRECTIONAL;
+        if (cell == CUDNN_LSTM) n.lengths[0] = 2, n.lengths[2] = 3;
+        if (strcmp(arguments[1], "results") == 0) results(&n);
+        else if (strcmp(arguments[1], "spoilt") == 0) spoilt(&n);
+        else if (wanders) wandering(&n);
+        else REQUIRE(0, "%s: no such scenarios", arguments[1]);
+    }
+    CALL(cudnnDestroy(handle));
+    puts("ended");
+    return 0;
+}
