@@ -34,9 +34,9 @@ struct Rows {
 // Calls each(element of memory, packed element, whether the row is there) for each element of `memory`.
 template <typename Each> __device__ __forceinline__ void for_rows(const Rows &p, Each each) {
     for_all((long long)p.steps * p.batch * p.width, [&](long long number) {
-        const int at = int(number % p.width);
-        const long long row = number / p.width;
-        const int step = int(row / p.batch), rank = int(row % p.batch);
+        const long long row = number / p.width; // rows fit an int
+        const int at = int(number - row * p.width);
+        const int step = int(row) / p.batch, rank = int(row) % p.batch;
         const bool is_there = !p.lengths || step < p.lengths[rank];
         const long long sequence = p.order ? p.order[rank] : rank;
         const long long in_memory = step * (long long)p.time_stride + sequence * p.batch_stride;
@@ -69,8 +69,10 @@ struct PreviousStates {
 KERNEL(previous_states, PreviousStates) {
     const PreviousStates &p = parameters;
     for_all((long long)p.steps * p.batch * p.hidden, [&](long long number) {
-        const int unit = int(number % p.hidden), step = int(number / p.hidden / p.batch);
-        const int rank = int(number / p.hidden % p.batch), length = p.lengths ? p.lengths[rank] : p.steps;
+        const long long row_of_all = number / p.hidden; // they fit an int
+        const int unit = int(number - row_of_all * p.hidden);
+        const int step = int(row_of_all) / p.batch, rank = int(row_of_all) % p.batch;
+        const int length = p.lengths ? p.lengths[rank] : p.steps;
         if (step >= length) return;
         const auto row = [&](int time) { return (p.starts ? p.starts[time] : (long long)time * p.batch) + rank; };
         const bool is_first = step == (p.reverse ? length - 1 : 0);
@@ -201,6 +203,7 @@ struct Spoiled {
 
 KERNEL(spoil, Spoiled) {
     if (!*parameters.is_wrong) return;
+#pragma unroll
     for (int i = 0; i < 3; i++)
         for_all(parameters.counts[i], [&](long long at) { parameters.results[i][at] = to_element(__uint_as_float(0x7fc00000u)); });
 }

@@ -181,3 +181,23 @@ impl BackSteps<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu::testing::resources::{LDL, STL, compile, nvrtc};
+
+    /// Needs `UCUDNN_TEST_REAL_CUDNN`, the folder of the real cuDNN: NVRTC is beside it.
+    #[test]
+    fn compiles_for_all_gpus_without_spills() {
+        let Some(nvrtc) = nvrtc() else { return };
+        for element in [Element::Float, Element::Half, Element::Bfloat16] {
+            for cell in [Cell::Gru, Cell::Lstm, Cell::Relu, Cell::Tanh] {
+                for capability in [80, 89, 90, 100] {
+                    let resources = compile(nvrtc, &source(cell, element), capability);
+                    assert!(!resources.has(STL) && !resources.has(LDL), "{cell:?} {element:?}, sm_{capability}");
+                }
+            }
+        }
+    }
+}
