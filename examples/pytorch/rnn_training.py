@@ -70,7 +70,7 @@ class Program:
         self.lengths = [case.steps - row * case.steps // (2 * case.batch) for row in range(case.batch)]
         if case.extra == "unsorted":
             self.lengths = self.lengths[1:] + self.lengths[:1]
-        self.factors = None
+        self.factors = {}  # by device and type
 
     def leaves(self, to):
         """The model, and the tensors whose gradients are wanted."""
@@ -90,10 +90,12 @@ class Program:
 
     def loss(self, results):
         """A weighted sum of all results, by weights that do not depend on the device."""
-        if self.factors is None:
+        where = (results[0].device, results[0].dtype)
+        if where not in self.factors:
             generator = self.torch.Generator().manual_seed(11)
-            self.factors = [self.torch.randn(result.shape, generator=generator) for result in results]
-        factors = (factor.to(result.device, result.dtype) for factor, result in zip(self.factors, results, strict=True))
+            factors = (self.torch.randn(result.shape, generator=generator) for result in results)
+            self.factors[where] = [factor.to(*where) for factor in factors]
+        factors = self.factors[where]
         return sum((result * factor).sum() for result, factor in zip(results, factors, strict=True))
 
     def gradients(self, to):
