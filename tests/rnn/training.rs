@@ -135,3 +135,13 @@ fn off_changes_nothing() {
     let run = program.preloaded(&["results"], &[]);
     assert_eq!(run.stdout, plain);
 }
+
+/// Calls with a wrong argument are refused where cuDNN refuses them, on reserves of either owner.
+#[test]
+fn hostile_calls_are_refused_as_without_us() {
+    let program = program_with("rnn_train_hostile", &["rnn_train.c"]);
+    let plain = program.plain(&[], &[]).stdout;
+    assert_eq!(program.preloaded(&[], &[FORCE]).stdout, plain);
+    let count = |what: &str| plain.lines().filter(|line| line.ends_with(what)).count();
+    assert!(count("runs") > 20 && count("refused") > 40, "{plain}");
+}

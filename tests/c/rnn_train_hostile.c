@@ -1,0 +1,102 @@
+/* Calls of a training pass with one argument that is wrong. Prints whether each is refused.
+ *
+ * rnn_train_hostile */
+#include <string.h>
+
+#include "rnn_train.h"
+
+static cudnnHandle_t handle;
+
+/* The arguments of all three calls, by name. */
+typedef struct {
+    void *handle, *descriptor, *y_descriptor, *x_descriptor, *h_descriptor, *c_descriptor;
+    void *x, *y, *dy, *dx, *hx, *hy, *cx, *cy, *dhy, *dhx, *dcy, *dcx, *weights, *dweights, *workspace, *reserve;
+    size_t weight_bytes, workspace_bytes, reserve_bytes;
+} Arguments;
+
+static const char *const names[] = {"handle", "descriptor", "yDesc", "xDesc", "hDesc", "cDesc", "x", "y", "dy", "dx", "hx",
+                                    "hy", "cx", "cy", "dhy", "dhx", "dcy", "dcx", "weights", "dweights", "workspace", "reserve"};
+enum { POINTERS = sizeof names / sizeof *names };
+
+static cudnnStatus_t call(int number, const Arguments *a) {
+    if (number == 0)
+        return cudnnRNNForward(a->handle, a->descriptor, CUDNN_FWD_MODE_TRAINING, NULL, a->x_descriptor, a->x, a->y_descriptor,
+                               a->y, a->h_descriptor, a->hx, a->hy, a->c_descriptor, a->cx, a->cy, a->weight_bytes, a->weights,
+                               a->workspace_bytes, a->workspace, a->reserve_bytes, a->reserve);
+    if (number == 1)
+        return cudnnRNNBackwardData_v8(a->handle, a->descriptor, NULL, a->y_descriptor, a->y, a->dy, a->x_descriptor, a->dx,
+                                       a->h_descriptor, a->hx, a->dhy, a->dhx, a->c_descriptor, a->cx, a->dcy, a->dcx,
+                                       a->weight_bytes, a->weights, a->workspace_bytes, a->workspace, a->reserve_bytes,
+                                       a->reserve);
+    return cudnnRNNBackwardWeights_v8(a->handle, a->descriptor, CUDNN_WGRAD_MODE_ADD, NULL, a->x_descriptor, a->x,
+                                      a->h_descriptor, a->hx, a->y_descriptor, a->y, a->weight_bytes, a->dweights,
+                                      a->workspace_bytes, a->workspace, a->reserve_bytes, a->reserve);
+}
+
+static Training training;
+
+/* The arguments of a pass whose calls before `number` have run. */
+static Arguments prepared(int number) {
+    Training *t = &training;
+    Rnn *r = &t->rnn;
+    training_prepare(handle, t);
+    training_seed(handle, t);
+    memset(t->dweights.start, 0, t->dweights.bytes);
+    Arguments a = {handle, r->descriptor, r->y_descriptor, r->x_descriptor, r->h_descriptor, r->c_descriptor,
+                   r->x.start, r->y.start, t->dy.start, t->dx.start, r->hx.start, r->hy.start, r->cx.start, r->cy.start,
+                   t->dhy.start, t->dhx.start, t->dcy.start, t->dcx.start, r->weights.start, t->dweights.start,
+                   t->workspace.start, t->reserve.start, r->weights.bytes, t->workspace.bytes, t->reserve.bytes};
+    for (int before = 0; before < number; before++) CALL(call(before, &a));
+    return a;
+}
+
+static void try(int number, const char *what, const Arguments *a) {
+    static const char *const calls[] = {"forward", "backward data", "backward weights"};
+    cudnnStatus_t status = call(number, a);
+    printf("%s, %s: %s\n", calls[number], what, status == CUDNN_STATUS_SUCCESS ? "runs" : "refused");
+    fflush(stdout);
+}
+
+int main(void) {
+    Random random = {5};
+    CALL(cudnnCreate(&handle));
+    training_warm_up(handle, &random);
+    Network n = network_plain(CUDNN_DATA_FLOAT, 6, 3, 2), other = n;
+    n.layers = 2, n.dropout = 0.5;
+    other.batch = 3, other.lengths[2] = 3, other.hidden = other.projection = 7;
+    Training wrong;
+    training_open(handle, &training, &n, &random);
+    training_open(handle, &wrong, &other, &random);
+    training_pass(handle, &training);
+    for (int number = 0; number < 3; number++) {
+        for (int i = 0; i < POINTERS; i++) {
+            Arguments a = prepared(number);
+            ((void **)&a)[i] = NULL;
+            /* Without a handle the program itself could not go on. */
+            char text[64];
+            snprintf(text, sizeof text, "%s is null", names[i]);
+            try(number, text, &a);
+        }
+        void *others[] = {NULL, wrong.rnn.descriptor, wrong.rnn.y_descriptor, wrong.rnn.x_descriptor, wrong.rnn.h_descriptor,
+                          wrong.rnn.c_descriptor};
+        for (int i = 2; i < 6; i++) {
+            Arguments a = prepared(number);
+            ((void **)&a)[i] = others[i];
+            char text[64];
+            snprintf(text, sizeof text, "another network's %s", names[i]);
+            try(number, text, &a);
+        }
+        for (int i = 0; i < 3; i++) {
+            static const char *const spaces[] = {"no weights", "no workspace", "no reserve"};
+            Arguments a = prepared(number);
+            (&a.weight_bytes)[i] = 0;
+            try(number, spaces[i], &a);
+        }
+        Arguments a = prepared(number);
+        try(number, "all is right", &a);
+    }
+    training_close(&training), training_close(&wrong);
+    CALL(cudnnDestroy(handle));
+    puts("ended");
+    return 0;
+}
