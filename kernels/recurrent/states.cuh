@@ -72,6 +72,9 @@ class States {
         int place, next_place; // the row of x and y that this step reads and writes, and the next
         float h, c, reset_bias;
         float input[GATES], next_input[GATES];
+#ifdef SAVE
+        Element saved[Cell::saved_gates]; // of the step that was computed last
+#endif
     };
     Pair pairs[LANE_PAIRS];
     const Recurrence &p;
@@ -163,6 +166,10 @@ class States {
             // The next step uses h as y stores it.
             pair.h = to_float(to_element(h));
             pair.c = c;
+#ifdef SAVE
+#pragma unroll
+            for (int gate = 0; gate < Cell::saved_gates; gate++) pair.saved[gate] = to_element(saved[gate]);
+#endif
         }
     }
 
@@ -173,7 +180,7 @@ class States {
             if (pairs[i].unit >= 0) write(pairs[i].unit, pairs[i].row, pairs[i].h);
     }
 
-    // Writes y of the step that began last; nothing for step -1.
+    // Writes y of the step that began last, and what gradients need of it; nothing for step -1.
     __device__ __forceinline__ void write_y(int step) const {
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
@@ -181,6 +188,9 @@ class States {
             Element *const y = in_register(rows.y_of(pair.place, unit(pair))); // without a branch around
             const Element h = step < pair.length ? to_element(pair.h) : element_of(rows.fill);
             if (step >= 0 && step < pair.written) *y = h;
+#ifdef SAVE
+            if (step >= 0 && step < pair.length) save(pair);
+#endif
         }
     }
 
@@ -201,6 +211,17 @@ class States {
     __device__ __forceinline__ long long state(const Pair &pair) const {
         return (long long)row(pair) * HIDDEN + unit(pair);
     }
+
+#ifdef SAVE
+    __device__ __forceinline__ void save(const Pair &pair) const {
+        if (Cell::saved_gates > 1) {
+#pragma unroll
+            for (int gate = 0; gate < Cell::saved_gates; gate++)
+                *saved_gate(p, pair.place, gate, unit(pair), HIDDEN) = pair.saved[gate];
+        }
+        if (Cell::has_cell_state) p.cells[(long long)pair.place * HIDDEN + unit(pair)] = to_element(pair.c);
+    }
+#endif
 
     __device__ __forceinline__ void ask_for(Pair &pair, int step) const {
         pair.next_place = rows.place(row(pair), pair.length, step);

@@ -11,7 +11,8 @@ const ARGUMENTS: [&str; 3] = ["11", "4", "4"];
 fn panics_stay_inside() {
     let program = program("rnn_random");
     let plain = program.plain(&ARGUMENTS, &[]).stdout;
-    let places = fault_points("crates/recurrent/src", &["crates/recurrent/src/direct", "crates/recurrent/src/training"]);
+    let places =
+        fault_points("crates/recurrent/src", &["crates/recurrent/src/direct", "crates/recurrent/src/training"]);
     assert!(places.len() >= 4, "{places:?}");
     for place in places {
         let fault = format!("panic:{place}");

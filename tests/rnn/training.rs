@@ -1,6 +1,6 @@
 //! Training passes: on hostdnn plain, and with our kernels, whose launches are emulated.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::numerics::{assert_exact, assert_exact_in_the_mean};
@@ -9,10 +9,13 @@ use crate::hostdnn::{Program, fault_points, has_emulator, report, seed};
 
 const FORCE: (&str, &str) = ("UCUDNN_RNN_TRAINING", "force");
 
-/// The networks that trained on our kernels, by the report.
-fn ours(path: &Path) -> HashSet<String> {
+/// No persistent kernel runs.
+const BY_STEPS: (&str, &str) = ("UCUDNN_FAULT", "launch");
+
+/// The networks that trained on our kernels, by the report, and what ran forward.
+fn ours(path: &Path) -> HashMap<String, String> {
     let lines = report(path).into_iter().filter(|line| line["event"] == "rnn-training");
-    lines.map(|line| line["spec"].to_string()).collect()
+    lines.map(|line| (line["spec"].to_string(), line["forward"].as_str().unwrap().to_owned())).collect()
 }
 
 /// hostdnn rounds what it keeps for backward to the data's type, as cuDNN does: else it is more exact than cuDNN can be.
@@ -27,15 +30,25 @@ fn random_gradients_are_as_exact_as_without_us() {
     let seed = seed().to_string();
     let arguments = [seed.as_str(), "40"];
     let plain = program.plain(&arguments, &[AS_CUDNN]).stdout;
-    let variables = [FORCE, AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
-    let run = program.preloaded(&arguments, &variables);
-    let ratios = assert_exact(&plain, &run.stdout);
     assert_eq!(plain.lines().count(), 41);
+    let variables = [FORCE, AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
+    let persistent = program.preloaded(&arguments, &variables);
+    let steps = program.preloaded(&arguments, &[FORCE, AS_CUDNN, BY_STEPS]);
+    for run in [&persistent, &steps] {
+        let ratios = assert_exact(&plain, &run.stdout);
+        if has_emulator() {
+            assert_exact_in_the_mean(&ratios);
+            let differ = ratios.values().flatten().filter(|&&ratio| ratio != 1.0).count();
+            assert!(differ > 40, "two implementations round alike: {differ}");
+        }
+    }
     if has_emulator() {
-        assert_exact_in_the_mean(&ratios);
-        assert!(ours(&report).len() > 30, "{}\n{}", ours(&report).len(), run.stderr);
-        let differ = ratios.values().flatten().filter(|&&ratio| ratio != 1.0).count();
-        assert!(differ > 40, "two implementations round alike: {differ}");
+        let ours = ours(&report);
+        assert!(ours.len() > 30, "{ours:?}\n{}", persistent.stderr);
+        for regime in ["block", "cluster"] {
+            assert!(ours.values().any(|forward| forward.starts_with(regime)), "no {regime}: {ours:?}");
+        }
+        assert!(steps.stderr.contains("each time step is a launch from now on"), "{}", steps.stderr);
     }
 }
 
@@ -64,12 +77,15 @@ fn all_reserves_lead_to_right_gradients() {
     let plain = program.plain(&["results"], &[AS_CUDNN]).stdout;
     let variables = [FORCE, AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
     let run = program.preloaded(&["results"], &variables);
-    assert_exact(&with_errors(&plain), &with_errors(&run.stdout));
+    let steps = program.preloaded(&["results"], &[FORCE, AS_CUDNN, BY_STEPS]);
     let others = |stdout: &str| {
         let lines = stdout.lines().filter(|line| !line.contains('|') && !line.starts_with("sizes"));
         lines.map(ToOwned::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(others(&plain), others(&run.stdout));
+    for run in [&run, &steps] {
+        assert_exact(&with_errors(&plain), &with_errors(&run.stdout));
+        assert_eq!(others(&plain), others(&run.stdout));
+    }
     if has_emulator() {
         assert_eq!(ours(&report).len(), 4, "{}", run.stderr);
         for ([_, theirs], [_, ours]) in sizes(&plain).into_iter().zip(sizes(&run.stdout)) {

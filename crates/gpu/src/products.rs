@@ -301,7 +301,8 @@ mod tests {
                 // Between stored rows lie NaNs.
                 let mut stored = |[height, width]: [usize; 2], is_transposed: bool| {
                     let [height, width] = if is_transposed { [width, height] } else { [height, width] };
-                    let mut number = |column| if column < width { random.random_range(-4..=4) as f32 } else { f32::NAN };
+                    let mut number =
+                        |column| if column < width { random.random_range(-4..=4) as f32 } else { f32::NAN };
                     let columns = (0..height).flat_map(|_| 0..width + gap);
                     let values: Vec<f32> = columns.map(&mut number).collect();
                     let bytes: Vec<u8> = values.iter().flat_map(|&value| bits(element, value)).collect();

@@ -243,6 +243,8 @@ pub enum Fault {
     Compilation,
     /// Compiling an RNN's GPU kernels ends only with the process.
     Hang,
+    /// No persistent kernel of an RNN's training is launched.
+    Launch,
 }
 
 impl Default for Settings {
@@ -382,7 +384,7 @@ impl Settings {
     }
 }
 
-const FAULTS: &str = "panic:PLACE, allocation, allocation:BYTES, compiler, compilation or hang";
+const FAULTS: &str = "panic:PLACE, allocation, allocation:BYTES, compiler, compilation, hang or launch";
 const SECONDS: &str = "a number of seconds from 0 to 1000000000";
 /// More seconds than any program runs, and few enough to add to a moment.
 pub const MOST_SECONDS: f64 = 1e9;
@@ -493,6 +495,7 @@ fn parse_fault(text: &str) -> Option<Fault> {
         None if text == "compiler" => Some(Fault::Compiler),
         None if text == "compilation" => Some(Fault::Compilation),
         None if text == "hang" => Some(Fault::Hang),
+        None if text == "launch" => Some(Fault::Launch),
         Some(("allocation", above)) => parse_bytes(above).map(Fault::Allocation),
         _ => None,
     }

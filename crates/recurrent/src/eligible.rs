@@ -39,7 +39,10 @@ impl Case {
         // SAFETY: x's descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
         let data = unsafe { Data::read(call.x_descriptor) }.ok_or("x's descriptor is not readable")?;
         takes(&network, &data)?;
-        let states = [(call.h_descriptor, [memory.hx, memory.hy.cast_const()]), (call.c_descriptor, [memory.cx, memory.cy.cast_const()])];
+        let states = [
+            (call.h_descriptor, [memory.hx, memory.hy.cast_const()]),
+            (call.c_descriptor, [memory.cx, memory.cy.cast_const()]),
+        ];
         // SAFETY: all of these are arguments of the call (see `# Safety`), so cuDNN's rules hold for them.
         let padding_fill = unsafe {
             check_states(&network, &data, states)?;

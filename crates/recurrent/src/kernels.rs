@@ -32,6 +32,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         layers: network.layers,
         directions: network.directions(),
         steps,
+        saves: false,
         tensor_cores,
         multiprocessors: device.multiprocessors(ordinal)?,
         shared_bytes: device.shared_bytes(ordinal)?,

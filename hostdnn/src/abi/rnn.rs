@@ -2,7 +2,9 @@
 //! reports that its persistent kernels do not fit.
 
 use super::boundary::{context, refer, write};
-use super::rnn_call::{Call, KEEPS, by_type, check_aligned, check_input, given, is_training, network, temp_bytes, wanted};
+use super::rnn_call::{
+    Call, KEEPS, by_type, check_aligned, check_input, given, is_training, network, temp_bytes, wanted,
+};
 use super::rnn_dropout::check_probability;
 use crate::clock;
 use crate::descriptor::{RnnDataDescriptor, RnnDescriptor};

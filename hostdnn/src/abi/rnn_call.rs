@@ -28,7 +28,9 @@ pub static KEEPS: LazyLock<Keeps> = LazyLock::new(|| match std::env::var("HOSTDN
     Ok("elements") => Keeps::Elements,
     Err(_) | Ok("numbers") => Keeps::Numbers,
     Ok(text) => {
-        eprintln!("hostdnn: HOSTDNN_RNN_RESERVE={text:?} is not understood: it takes numbers or elements; it is numbers");
+        eprintln!(
+            "hostdnn: HOSTDNN_RNN_RESERVE={text:?} is not understood: it takes numbers or elements; it is numbers"
+        );
         Keeps::Numbers
     }
 });

@@ -82,6 +82,8 @@ const ROUND_REGISTERS: usize = 3;
 /// Registers for weights on their way from shared memory.
 const FETCHED: usize = 12;
 const PAIR_REGISTERS: usize = 9;
+/// Registers of a pair for what a step saves, and for its places.
+const SAVED_REGISTERS: usize = 8;
 /// Bytes of a packet, and its data bytes.
 const PACKET: usize = 16;
 const PACKET_DATA: usize = 12;
@@ -269,9 +271,17 @@ impl Configuration {
         let math = (self.math == Math::TensorCores).then(|| "-DTENSOR_CORES".into());
         let layers = (self.layers() > 1).then(|| format!("-DLAYERS={}", self.layers()));
         let single = (self.regime == Regime::GridSingle).then(|| "-DSINGLE_EXCHANGE".into());
+        let save = problem.saves.then(|| "-DSAVE".into());
         let first_look = (self.packets(problem) > 0).then(|| format!("-DFIRST_LOOK={}", self.first_look(problem)));
         let numbers = numbers.into_iter().chain(first_look).chain(self.input_options(problem));
-        [cell.into(), element.into()].into_iter().chain(numbers).chain(math).chain(layers).chain(single).collect()
+        [cell.into(), element.into()]
+            .into_iter()
+            .chain(numbers)
+            .chain(math)
+            .chain(layers)
+            .chain(single)
+            .chain(save)
+            .collect()
     }
 
     /// Clocks between sending a block's h and the first look for the others', rounded to 50. A look that is too early
@@ -403,7 +413,8 @@ impl Configuration {
     /// Estimates the registers that a thread needs beside its weights.
     fn other_registers(&self, problem: &Problem) -> usize {
         let gates = problem.cell.gates();
-        let a_pair = PAIR_REGISTERS + 2 * gates;
+        let saved = if problem.saves { SAVED_REGISTERS } else { 0 };
+        let a_pair = PAIR_REGISTERS + 2 * gates + saved;
         match self.math {
             Math::Fma => {
                 let pairs = self.group_units() * self.batch_tile;

@@ -58,6 +58,8 @@ pub struct Problem {
     pub directions: usize,
     /// Time steps, or about as many: the fixed time of a launch is spread over them.
     pub steps: usize,
+    /// True if each step saves what gradients need.
+    pub saves: bool,
     /// True if tensor cores may multiply, which rounds floats to TF32.
     pub tensor_cores: bool,
     /// Multiprocessors of the device.
@@ -80,6 +82,7 @@ impl Problem {
             layers: 1,
             directions: 1,
             steps: 100,
+            saves: false,
             tensor_cores: true,
             multiprocessors: 132,
             shared_bytes: 227 << 10,
@@ -89,6 +92,11 @@ impl Problem {
 }
 
 impl Problem {
+    /// The problem of a training pass's forward recurrences: a layer a launch, behind its input's products.
+    pub fn that_saves(self) -> Self {
+        Self { saves: true, input: 0, layers: 1, ..self }
+    }
+
     /// Units of a block in R3, if 1, 2, 4, … tiles are computed at the same time; fewer blocks exchange then.
     pub(super) fn grid_choices(&self) -> Vec<(Regime, usize)> {
         let groups = (0..).map(|power| 1 << power).take_while(|groups| 2 * groups <= self.multiprocessors);

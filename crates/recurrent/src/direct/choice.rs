@@ -8,7 +8,6 @@ use cudnn_abi::*;
 
 use super::Refusal;
 use super::description::{WeightSpace, data_of};
-use crate::steps::{self, Steps};
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::input::Preparation;
@@ -16,6 +15,7 @@ use crate::kernels::{Engine, problem};
 use crate::memory::Memory;
 use crate::recurrence::Recurrent;
 use crate::run::Work;
+use crate::steps::{self, Steps};
 use crate::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
 use gpu::Buffer;

@@ -8,13 +8,14 @@ use cudnn_abi::*;
 
 use super::data::DataCall;
 use super::page::{Engine, Page};
-use super::pass::{Pass, Running};
+use super::pass::{DataPlaces, ForwardPlaces, Pass, Running, WeightPlaces};
 use super::probation::PROBATION;
 use super::reserve::{HEADER, State};
 use super::weights::WeightsCall;
 use super::{data, forward, weights};
 use crate::call::Call;
 use crate::eligible::{check_states, check_weight_space, output};
+use crate::parts::ALIGNMENT;
 use crate::temporary::Temporary;
 use cudnn::policies;
 use cudnn::rnn::Data;
@@ -125,16 +126,18 @@ fn may_be_ours(pass: &Pass) -> bool {
     if page.loaded().is_none() && cudnn::device().is_capturing(*stream) {
         return false;
     }
+    pass.shape.load(*stream);
     page.engine(network).is_ok()
 }
 
 fn report(pass: &Pass) {
     let inference = crate::inference::Inference::of(&pass.network, &pass.data);
-    log::info!("{inference}: trains on our kernels, one launch a time step");
+    let chosen = pass.shape.chosen().map_or("step".to_owned(), |configuration| configuration.to_string());
+    log::info!("{inference}: trains on our kernels: forward {chosen}, backward step");
     guest::report::write(|| {
         serde_json::json!({
             "event": "rnn-training", "rnn": inference.to_string(), "spec": inference.spec(),
-            "device": cudnn::device().ordinal(), "chosen": "step",
+            "device": cudnn::device().ordinal(), "forward": chosen, "backward": "step",
         })
     });
 }
@@ -183,7 +186,8 @@ struct Spaces {
     reserve: *mut c_void,
 }
 
-/// Checks a call with a reserve of ours. Returns y's data.
+/// Checks a call with a reserve of ours: the first `needed` data are not null, and the workspace has room for so many
+/// bytes. Returns y's data.
 ///
 /// # Safety
 /// The caller keeps cuDNN's rules for the descriptors.
@@ -193,7 +197,7 @@ unsafe fn check(
     y_descriptor: cudnnRNNDataDescriptor_t,
     states: [(cudnnTensorDescriptor_t, [*const c_void; 2]); 2],
     data: &[*const c_void],
-    needed: usize,
+    (needed, bytes): (usize, Option<usize>),
 ) -> Result<Data, &'static str> {
     let Spaces { weights, weights_size, workspace, workspace_size, reserve } = *spaces;
     let spaces = [weights, workspace.cast_const(), reserve.cast_const()];
@@ -207,7 +211,7 @@ unsafe fn check(
     if !reserve.addr().is_multiple_of(HEADER) {
         return Err("the reserve is not aligned to 16 bytes");
     }
-    if pass.workspace_bytes().is_none_or(|bytes| workspace_size < bytes) {
+    if bytes.is_none_or(|bytes| workspace_size < bytes + ALIGNMENT) {
         return Err("the workspace is smaller than cudnnGetRNNTempSpaceSizes says");
     }
     // SAFETY: the caller makes the same promise.
@@ -264,7 +268,14 @@ unsafe fn forward_by_us(pass: &Pass, call: &Call) -> Result<(), Refusal> {
     let data = [memory.x, memory.y.cast_const(), memory.hx, memory.cx, hy, cy];
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let y = check(pass, &spaces, call.y_descriptor, states, &data, 2)?;
+        let y = check(
+            pass,
+            &spaces,
+            call.y_descriptor,
+            states,
+            &data,
+            (2, ForwardPlaces::of(pass).map(|places| places.bytes)),
+        )?;
         let places = known_weights(pass, &spaces)?;
         let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
         forward::run(pass, engine, memory, places, call.reserve, y.padding_fill)?;
@@ -301,10 +312,7 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
                     );
                 }
                 let status = call.run_as_asked();
-                let results = [(call.dx, pass.data.rows() * pass.network.input), (call.dhx, pass.states()), (call.dcx, 0)];
-                let cells = if pass.network.cell == CUDNN_LSTM { pass.states() } else { 0 };
-                let results = [results[0], results[1], (call.dcx, cells)];
-                guard(&pass, status, call.spaces(), results)
+                guard(&pass, status, call.spaces(), call.results(&pass))
             }
             Owner::Us(pass) => {
                 let ran = data_by_us(&pass, call);
@@ -329,7 +337,7 @@ unsafe fn data_by_us(pass: &Pass, call: &DataCall) -> Result<(), Refusal> {
     let data = [call.y, call.dy, dx, call.hx, call.cx, call.dhy, call.dcy, dhx, dcx];
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        check(pass, &spaces, call.y_descriptor, states, &data, 3)?;
+        check(pass, &spaces, call.y_descriptor, states, &data, (3, DataPlaces::of(pass).map(|places| places.bytes)))?;
         let places = known_weights(pass, &spaces)?;
         let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
         Ok(data::run(pass, engine, call, places)?)
@@ -376,7 +384,14 @@ unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> 
     let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        check(pass, &spaces, call.y_descriptor, states, &[call.x, call.y, call.hx], 2)?;
+        check(
+            pass,
+            &spaces,
+            call.y_descriptor,
+            states,
+            &[call.x, call.y, call.hx],
+            (2, WeightPlaces::of(pass).map(|places| places.bytes)),
+        )?;
         let places = known_weights(pass, &spaces)?;
         let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
         Ok(weights::run(pass, engine, call, places)?)

@@ -78,6 +78,12 @@ impl DataCall {
         }
     }
 
+    /// The results, each with its elements.
+    pub fn results(&self, pass: &Pass) -> [(*mut c_void, usize); 3] {
+        let cells = if pass.network.cell == CUDNN_LSTM { pass.states() } else { 0 };
+        [(self.dx, pass.data.rows() * pass.network.input), (self.dhx, pass.states()), (self.dcx, cells)]
+    }
+
     /// The workspace and the reserve, with their sizes.
     pub fn spaces(&self) -> (*mut c_void, usize, *mut c_void, usize) {
         (self.workspace, self.workspace_size, self.reserve, self.reserve_size)
@@ -96,7 +102,7 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weig
     let scratch = Scratch::of(pass.cell, pass.element, hidden, packing.batch()).ok_or("states are too large")?;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
-        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order)?;
+        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order, (0, 0))?;
         claim(&running, State::Forward, State::Gradients, call.reserve)?;
         let y = running.packed(call.y, places.y, pass.output())?;
         let mut dy = running.packed(call.dy, places.dy, pass.output())?;
@@ -148,10 +154,7 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weig
         running.unpack(call.dx, places.dx, network.input, [0; 4])?;
         running.unrank(call.dhx, at_dhx)?;
         running.unrank(call.dcx, at_dcx)?;
-        let cells = if network.cell == CUDNN_LSTM { pass.states() } else { 0 };
-        let results =
-            [(call.dx, pass.data.rows() * network.input), (call.dhx, pass.states()), (call.dcx, cells)];
-        engine.around.spoil(*stream, running.is_wrong, results).map_err(|error| error.to_string())
+        engine.around.spoil(*stream, running.is_wrong, call.results(pass)).map_err(|error| error.to_string())
     }
 }
 

@@ -9,7 +9,9 @@ use super::reserve::State;
 use crate::memory::Memory;
 use crate::recurrence::{Recurrence, Recurrent};
 use cudnn::rnn::Weights;
+use gpu::jit::Error;
 use gpu::products::Products;
+use guest::settings::{self, Fault};
 
 /// Launches forward. Nothing waits or allocates. After an error the results and the reserve are invalid.
 ///
@@ -25,37 +27,43 @@ pub unsafe fn run(
 ) -> Result<(), String> {
     let places = ForwardPlaces::of(pass).ok_or("sizes exceed the address space")?;
     let Pass { network, packing, stream, .. } = pass;
-    let text = |error: gpu::jit::Error| error.to_string();
+    let text = |error: Error| error.to_string();
     let [at_hx, at_cx, at_hy, at_cy] = places.states;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
-        let running = Running::begin(pass, engine, memory.workspace, reserve, &places.order)?;
+        let zeroed = if pass.shape.engine().is_some() { network.directions() * places.exchange_bytes } else { 0 };
+        let running =
+            Running::begin(pass, engine, memory.workspace, reserve, &places.order, (places.exchange, zeroed))?;
         engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
         let mut input = running.packed(memory.x, places.x, network.input)?;
         let (hx, cx) = (running.ranked(memory.hx, at_hx)?, running.ranked(memory.cx, at_cx)?);
         let (hy, cy) = (running.to_rank(memory.hy, at_hy), running.to_rank(memory.cy, at_cy));
         let y = places.y.map_or(memory.y, |place| running.part(place));
-        let steps = pass.steps(engine);
         let (lengths, starts) = running.lengths();
+        let columns = network.gates() * network.hidden;
         for layer in 0..network.layers {
             let output = running.layer_output(layer, y);
+            let mut early = false;
+            let mut recurrences = Vec::with_capacity(network.directions());
             for direction in 0..network.directions() {
                 let pseudo_layer = layer * network.directions() + direction;
                 let (weights, saved) = (&weights[pseudo_layer], &pass.layout.saved[pseudo_layer]);
                 let weight = |place: usize| memory.weight_space.wrapping_byte_add(place);
                 let x = dropped(&running, pseudo_layer, input, places.dropped, true)?;
+                let products: *mut f32 = running.part(places.products).cast();
                 let products = Products {
                     x,
                     weights: weight(weights.input),
-                    products: running.part(places.products).cast(),
+                    products: products.wrapping_add(direction * packing.rows * columns),
                     rows: packing.rows as i32,
-                    columns: (network.gates() * network.hidden) as i32,
+                    columns: columns as i32,
                     depth: network.layer_input(layer) as i32,
                 };
-                steps.input().products.multiply(*stream, &products, pass.allows_tf32()).map_err(text)?;
+                let multiplier = &engine.around.input.products;
+                early = multiplier.multiply(*stream, &products, pass.allows_tf32()).map_err(text)?;
                 let biases = |place: Option<usize>| place.map_or(ptr::null(), weight);
                 let own = |states: *const c_void| running.state_of(states, pseudo_layer);
-                let recurrence = Recurrence {
+                recurrences.push(Recurrence {
                     input: products.products,
                     weights: weight(weights.recurrent),
                     x: ptr::null(),
@@ -78,16 +86,37 @@ pub unsafe fn run(
                     steps: packing.steps as i32,
                     batch: packing.batch() as i32,
                     reverse: direction as i32,
-                    exchange: running.part(places.exchange),
-                };
-                steps.launch(*stream, &[recurrence], false).map_err(text)?;
+                    exchange: running.part(places.exchange + direction * places.exchange_bytes),
+                });
             }
+            launch(pass, engine, &recurrences, early).map_err(text)?;
             input = output;
         }
         let fill = padding_fill[..4].try_into().unwrap_or_default();
         running.unpack(memory.y, places.y, pass.output(), fill)?;
         running.unrank(memory.hy, at_hy)?;
         running.unrank(memory.cy, at_cy)
+    }
+}
+
+/// Launches a layer's recurrences by the persistent kernel, or one time step after the other.
+///
+/// # Safety
+/// As for [`Recurrent::launch`].
+unsafe fn launch(pass: &Pass, engine: &Engine, recurrences: &[Recurrence], early: bool) -> Result<(), Error> {
+    // SAFETY: the caller's promise, for either; a failed launch has begun nothing.
+    unsafe {
+        if let Some(persistent) = pass.shape.engine() {
+            let launched = match settings::get().fault {
+                Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
+                _ => persistent.launch(pass.stream, recurrences, early).map_err(|error| error.to_string()),
+            };
+            match launched {
+                Ok(()) => return Ok(()),
+                Err(why) => pass.shape.give_up(&why),
+            }
+        }
+        pass.steps(engine).launch(pass.stream, recurrences, false)
     }
 }
 

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::reserve::Header;
 use crate::input::Input;
 use crate::kernels::input;
+use gpu::Pinned;
 use gpu::cublaslt::Product;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
-use gpu::Pinned;
 use gpu::products::StridedProducts;
 use gpu::{Element, Stream};
 
@@ -260,13 +260,7 @@ impl Kernels {
     ///
     /// # Safety
     /// As for [`Self::narrow`].
-    pub unsafe fn add(
-        &self,
-        stream: Stream,
-        to: *mut c_void,
-        from: *const c_void,
-        count: usize,
-    ) -> Result<(), Error> {
+    pub unsafe fn add(&self, stream: Stream, to: *mut c_void, from: *const c_void, count: usize) -> Result<(), Error> {
         let parameters = Added { to, from, count: count as i64 };
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { self.launch(&self.add, stream, Self::blocks(count), parameters) }

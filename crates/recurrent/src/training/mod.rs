@@ -7,6 +7,7 @@
 //! | `probation` | whether the sizes that a program is told come back |
 //! | `page` | what is known of a network, and its kernels |
 //! | `pass` | what the three calls have in common |
+//! | `shape` | the persistent kernel of forward's recurrences |
 //! | `packing` | the packed order of rows, in which all is computed |
 //! | `forward` | forward, which saves |
 //! | [`data`] | the gradients of data |
@@ -24,4 +25,5 @@ mod page;
 mod pass;
 mod probation;
 mod reserve;
+mod shape;
 pub mod weights;

@@ -12,6 +12,7 @@ use super::kernels::{ColumnSums, Rows};
 use super::packing::Packing;
 use super::page::{self, Engine, Page};
 use super::reserve::{HEADER, Layout, saved_gates};
+use super::shape::{self, Shape};
 use crate::configuration::Cell;
 use crate::eligible::takes;
 use crate::input::Preparation;
@@ -36,6 +37,8 @@ pub struct Pass {
     pub packing: Packing,
     pub layout: Layout,
     pub page: Arc<Page>,
+    /// The persistent kernel of forward's recurrences.
+    pub shape: Arc<Shape>,
 }
 
 impl Pass {
@@ -81,8 +84,9 @@ impl Pass {
         // SAFETY: the caller makes the same promise.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
         let page = page::of(&network);
+        let shape = shape::of(&network, packing.batch(), packing.steps).ok_or("the device tells too little")?;
         let pass =
-            Self { handle, descriptor, stream, network, cell, element, data, dropout, packing, layout, page };
+            Self { handle, descriptor, stream, network, cell, element, data, dropout, packing, layout, page, shape };
         pass.workspace_bytes().ok_or(too_large)?;
         Ok(pass)
     }
@@ -164,9 +168,12 @@ pub struct ForwardPlaces {
     pub states: [Option<usize>; 4],
     /// A layer's input behind dropout: [R, D·H].
     pub dropped: Option<usize>,
-    /// A pseudo layer's products W x, float: [R, G·H].
+    /// A layer's products W x in each direction, float: [D, R, G·H].
     pub products: usize,
+    /// The exchange of each direction.
     pub exchange: usize,
+    /// Bytes of one direction's exchange.
+    pub exchange_bytes: usize,
     pub bytes: usize,
 }
 
@@ -208,20 +215,23 @@ pub struct WeightPlaces {
 
 impl ForwardPlaces {
     pub fn of(pass: &Pass) -> Option<Self> {
-        let (rows, element, network, packing) = (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
+        let (rows, element, network, packing) =
+            (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
         let mut parts = Parts::default();
         let order = OrderPlaces::of(pass, &mut parts)?;
         let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
         let states = [state()?, state()?, state()?, state()?];
-        let engine_bytes = Steps::exchange_bytes_of(pass.cell, pass.element, network.hidden, packing.batch());
+        let by_steps = Steps::exchange_bytes_of(pass.cell, pass.element, network.hidden, packing.batch());
+        let exchange_bytes = by_steps.max(pass.shape.exchange_bytes()).checked_next_multiple_of(ALIGNMENT)?;
         Some(Self {
             order,
             states,
             x: parts.add_if(!packing.is_packed, &[rows, network.input, element])?,
             y: parts.add_if(!packing.is_packed, &[rows, pass.output(), element])?,
             dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
-            products: parts.add(&[rows, network.gates(), network.hidden, size_of::<f32>()])?,
-            exchange: parts.add(&[engine_bytes])?,
+            products: parts.add(&[network.directions(), rows, network.gates(), network.hidden, size_of::<f32>()])?,
+            exchange: parts.add(&[network.directions(), exchange_bytes])?,
+            exchange_bytes,
             bytes: parts.bytes,
         })
     }
@@ -229,7 +239,8 @@ impl ForwardPlaces {
 
 impl DataPlaces {
     pub fn of(pass: &Pass) -> Option<Self> {
-        let (rows, element, network, packing) = (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
+        let (rows, element, network, packing) =
+            (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
         let (has_both, drops) = (network.directions() > 1, pass.dropout.is_some());
         let mut parts = Parts::default();
         let order = OrderPlaces::of(pass, &mut parts)?;
@@ -255,7 +266,8 @@ impl DataPlaces {
 
 impl WeightPlaces {
     pub fn of(pass: &Pass) -> Option<Self> {
-        let (rows, element, network, packing) = (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
+        let (rows, element, network, packing) =
+            (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
         let mut parts = Parts::default();
         Some(Self {
             order: OrderPlaces::of(pass, &mut parts)?,
@@ -283,7 +295,7 @@ pub struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// Writes the packed order to the workspace.
+    /// Writes the packed order to the workspace, and zeroes a part of it.
     ///
     /// # Safety
     /// The workspace and the reserve are memory of the stream's device, as large as the pass needs.
@@ -293,19 +305,19 @@ impl<'a> Running<'a> {
         workspace: *mut c_void,
         reserve: *mut c_void,
         places: &OrderPlaces,
+        (zeroed, zeroed_bytes): (usize, usize),
     ) -> Result<Self, String> {
         let workspace: *mut c_void = Temporary::first(workspace.cast()).cast();
         let part = |place: usize| workspace.wrapping_byte_add(place).cast::<i32>();
         let Pass { packing, stream, .. } = pass;
         let (lengths, starts, order) = (part(places.lengths), part(places.starts), part(places.order));
-        let nothing = (ptr::null_mut(), 0);
         let lengthwise = Preparation {
-            zeroed: nothing,
+            zeroed: (part(zeroed).cast(), zeroed_bytes),
             lengths: (!packing.is_full).then_some((&packing.lengths, lengths)),
             starts: (!packing.is_full).then_some((starts, packing.steps)),
         };
         let ordering = Preparation {
-            zeroed: nothing,
+            zeroed: (ptr::null_mut(), 0),
             lengths: (!packing.is_ordered).then_some((&packing.order, order)),
             starts: None,
         };

@@ -81,7 +81,7 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &WeightsCall, weights: &[W
     let text = |error: gpu::jit::Error| error.to_string();
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
-        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order)?;
+        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order, (0, 0))?;
         claim(&running, State::Gradients, State::Gradients, call.reserve)?;
         let mut input = running.packed(call.x, places.x, network.input)?;
         let y = running.packed(call.y, places.y, pass.output())?;
