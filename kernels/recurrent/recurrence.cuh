@@ -53,8 +53,17 @@ constexpr int GATES = Cell::gates;
 // INPUT_WEIGHTS before) needs one more if a reset gate comes between W x and R h.
 #if defined INPUT_WEIGHTS || defined INPUT_SIZE && !defined INPUT_WARPS
 constexpr int PAIR_SUMS = GATES + Cell::has_reset_bias;
+#elif defined BACKWARD
+constexpr int PAIR_SUMS = 1;
 #else
 constexpr int PAIR_SUMS = GATES;
+#endif
+
+// The rows of the matrix that a unit has, and their length.
+#if defined BACKWARD
+constexpr int PRODUCTS = 1, DEPTH = GATES * HIDDEN;
+#elif defined HIDDEN
+constexpr int PRODUCTS = GATES, DEPTH = HIDDEN;
 #endif
 
 struct Recurrence {

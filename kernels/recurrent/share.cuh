@@ -13,9 +13,12 @@ constexpr int GROUP_UNITS = UnitGroups::units;
 constexpr int GROUP_PAIRS = UnitGroups::pairs;
 constexpr int LANE_PAIRS = UnitGroups::lane_pairs;
 
-// Gates whose rows a block has for its units: all, or all but the last if it has its columns (columns.cuh).
-#ifdef SINGLE_EXCHANGE
+// Gates whose rows a block has for its units: all, or all but the last if it has its columns (columns.cuh). On the way
+// back a unit has one row of R's transpose, of all gates.
+#if defined SINGLE_EXCHANGE
 constexpr int ROW_GATES = GATES - 1;
+#elif defined BACKWARD
+constexpr int ROW_GATES = 1;
 #else
 constexpr int ROW_GATES = GATES;
 #endif
@@ -26,7 +29,7 @@ __device__ __forceinline__ Factor to_factor(Element element) { return to_float(e
 __device__ __forceinline__ Factor to_factor_of_new(float h) { return h; }
 
 // The thread's part of R.
-typedef MatrixPart<UnitGroups, HIDDEN, HIDDEN, ROW_GATES, REGISTER_WEIGHTS> Weights;
+typedef MatrixPart<UnitGroups, HIDDEN, DEPTH, ROW_GATES, REGISTER_WEIGHTS> Weights;
 
 // A tile's h, row by row.
 constexpr int PADDED_HIDDEN = Weights::padded;
@@ -39,7 +42,7 @@ typedef PairSums<PAIR_SUMS> Sums;
 // R h of the thread's own pairs, from h, [BATCH_TILE][PADDED_HIDDEN].
 __device__ __forceinline__ void multiply(const Weights &weights, const Factor *h, Sums &sums) {
     clear(sums);
-    multiply_part<0, GATES>(weights, h, sums);
+    multiply_part<0, PRODUCTS>(weights, h, sums);
     add_up<GROUP_PAIRS, LANES>(sums);
 }
 

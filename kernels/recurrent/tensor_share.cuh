@@ -11,10 +11,10 @@ __device__ __forceinline__ Factor to_factor(Element element) { return to_tensor(
 __device__ __forceinline__ Factor to_factor_of_new(float h) { return to_tensor(to_element(h)); }
 
 // The thread's part of R; and R h of the thread's own pairs.
-typedef TensorPart<UNITS, BATCH_TILE, LANES, HIDDEN, HIDDEN, GATES, REGISTER_WEIGHTS> Weights;
+typedef TensorPart<UNITS, BATCH_TILE, LANES, HIDDEN, DEPTH, PRODUCTS, REGISTER_WEIGHTS> Weights;
 typedef Weights::Own Own;
 constexpr int LANE_PAIRS = Weights::pairs;
-typedef float Sums[LANE_PAIRS][GATES];
+typedef float Sums[LANE_PAIRS][PRODUCTS];
 
 // A tile's h, row by row.
 constexpr int PADDED_HIDDEN = Weights::padded;

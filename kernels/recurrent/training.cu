@@ -5,6 +5,7 @@
 // | --- | --- |
 // | pack_rows, unpack_rows | copies rows between the program's layout and the packed one |
 // | previous_states | gathers the state before each row |
+// | transpose | transposes a matrix |
 // | strided_products | a product of any form, for machines without cublasLt |
 // | narrow, add | round floats to elements; add elements to others |
 // | sum_columns, add_sums | adds the sums of columns to biases' gradients |
@@ -80,6 +81,29 @@ KERNEL(previous_states, PreviousStates) {
         if (!is_first) before = p.y[row(p.reverse ? step + 1 : step - 1) * p.y_stride + unit];
         p.to[row(step) * p.hidden + unit] = before;
     });
+}
+
+// to[column][row] = from[row][column]. grid: a block for each square, row by row of squares.
+struct Transposed {
+    const Element *from;
+    Element *to;
+    int rows, columns;
+};
+
+KERNEL(transpose, Transposed) {
+    STATIC_SHARED(Element, square, [STRIDED_TILE][STRIDED_TILE + 1]);
+    const Transposed &p = parameters;
+    const int across = (p.columns + STRIDED_TILE - 1) / STRIDED_TILE;
+    const int first_row = int(blockIdx.x) / across * STRIDED_TILE, first_column = int(blockIdx.x) % across * STRIDED_TILE;
+    for (int at = WARP; at < STRIDED_TILE; at += THREADS / 32) {
+        const int row = first_row + at, column = first_column + LANE;
+        if (row < p.rows && column < p.columns) square[at][LANE] = p.from[(long long)row * p.columns + column];
+    }
+    barrier();
+    for (int at = WARP; at < STRIDED_TILE; at += THREADS / 32) {
+        const int row = first_row + LANE, column = first_column + at;
+        if (row < p.rows && column < p.columns) p.to[(long long)column * p.rows + row] = square[LANE][at];
+    }
 }
 
 // products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`.

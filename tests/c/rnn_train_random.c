@@ -6,6 +6,17 @@
 
 #include "rnn_train.h"
 
+/* The first networks are such that clusters are chosen, with and without tensor cores. */
+static Network large_network(int i) {
+    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT};
+    Network n = network_plain(types[i], i == 3 ? 200 : 160, 3, i % 2 ? 9 : 2);
+    n.cell = i == 1 ? CUDNN_GRU : i == 3 ? CUDNN_RNN_TANH : CUDNN_LSTM;
+    n.math = i == 0 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    if (i == 2) n.direction = CUDNN_BIDIRECTIONAL, n.batch = 8;
+    for (int row = 0; row < n.batch; row++) n.lengths[row] = row == 0 ? 3 : 1 + row % 3;
+    return n;
+}
+
 static Network random_network(Random *random) {
     static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16};
     static const int sizes[] = {1, 5, 16, 33, 48};
@@ -44,7 +55,7 @@ int main(int count, char **arguments) {
     CALL(cudnnCreate(&handle));
     training_warm_up(handle, &random);
     for (int i = 0; i < atoi(arguments[2]); i++) {
-        Network network = random_network(&random);
+        Network network = i < 4 ? large_network(i) : random_network(&random);
         char text[512];
         network_print(&network, text, sizeof text);
         Training training;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::numerics::{assert_exact, assert_exact_in_the_mean};
 use super::program_with;
 use crate::hostdnn::{Program, fault_points, has_emulator, report, seed};
@@ -12,10 +14,11 @@ const FORCE: (&str, &str) = ("UCUDNN_RNN_TRAINING", "force");
 /// No persistent kernel runs.
 const BY_STEPS: (&str, &str) = ("UCUDNN_FAULT", "launch");
 
-/// The networks that trained on our kernels, by the report, and what ran forward.
-fn ours(path: &Path) -> HashMap<String, String> {
+/// The networks that trained on our kernels, by the report, and what ran forward and backward.
+fn ours(path: &Path) -> HashMap<String, [String; 2]> {
     let lines = report(path).into_iter().filter(|line| line["event"] == "rnn-training");
-    lines.map(|line| (line["spec"].to_string(), line["forward"].as_str().unwrap().to_owned())).collect()
+    let kernels = |line: &Value| ["forward", "backward"].map(|pass| line[pass].as_str().unwrap().to_owned());
+    lines.map(|line| (line["spec"].to_string(), kernels(&line))).collect()
 }
 
 /// hostdnn rounds what it keeps for backward to the data's type, as cuDNN does: else it is more exact than cuDNN can be.
@@ -46,7 +49,9 @@ fn random_gradients_are_as_exact_as_without_us() {
         let ours = ours(&report);
         assert!(ours.len() > 30, "{ours:?}\n{}", persistent.stderr);
         for regime in ["block", "cluster"] {
-            assert!(ours.values().any(|forward| forward.starts_with(regime)), "no {regime}: {ours:?}");
+            for pass in 0..2 {
+                assert!(ours.values().any(|kernels| kernels[pass].starts_with(regime)), "no {regime}: {ours:?}");
+            }
         }
         assert!(steps.stderr.contains("each time step is a launch from now on"), "{}", steps.stderr);
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cudnn_abi::CUDNN_FMA_MATH;
 
-use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Problem, Regime};
+use super::configuration::{Cell, Configuration, Element, MOST_RECURRENCES, Pass, Problem, Regime};
 use super::input::Input;
-use super::recurrence::{Recurrence, Recurrences, Recurrent};
+use super::recurrence::{BackRecurrence, BackRecurrences, MOST_BACK_RECURRENCES, Recurrence, Recurrences, Recurrent};
 use cudnn::rnn::Network;
 use gpu::Stream;
 use gpu::background::compiling;
@@ -32,7 +32,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
         layers: network.layers,
         directions: network.directions(),
         steps,
-        saves: false,
+        pass: Pass::Inference,
         tensor_cores,
         multiprocessors: device.multiprocessors(ordinal)?,
         shared_bytes: device.shared_bytes(ordinal)?,
@@ -43,6 +43,8 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
 /// The source of a configuration's kernel.
 pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     let source = match (configuration.regime, problem.cell) {
+        (Regime::Block, _) if problem.pass == Pass::Backward => &sources::BACK_BLOCK,
+        _ if problem.pass == Pass::Backward => &sources::BACK_CLUSTER,
         (Regime::Block, Cell::CanonicalGru) => &sources::CANONICAL_BLOCK,
         (Regime::Block, _) => &sources::BLOCK,
         (Regime::Cluster, _) => &sources::CLUSTER,
@@ -149,6 +151,19 @@ impl Engine {
         }
         let exchange_bytes = configuration.exchange_bytes(problem);
         Ok(Self { configuration, recurrence, launch, exchange_bytes, input })
+    }
+
+    /// Launches the gradients of a layer's recurrences, one for each direction. Nothing waits or allocates.
+    ///
+    /// # Safety
+    /// The kernel is one of backward's. All memory is on the stream's device, with the network's sizes and type.
+    pub unsafe fn launch_back(&self, stream: Stream, recurrences: &[BackRecurrence]) -> Result<(), Error> {
+        let mut parameters = BackRecurrences { of: [recurrences[0]; MOST_BACK_RECURRENCES] };
+        parameters.of[..recurrences.len()].copy_from_slice(recurrences);
+        let [x, y, _] = self.launch.grid;
+        let launch = Launch { grid: [x, y, recurrences.len() as u32], ..self.launch };
+        // SAFETY: the kernel takes one parameter, a `BackRecurrences`. The caller promises that its memory is valid.
+        unsafe { self.recurrence.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 
     /// The configuration that it was compiled for.

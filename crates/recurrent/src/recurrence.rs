@@ -43,6 +43,39 @@ pub struct Recurrences {
     pub of: [Recurrence; MOST_RECURRENCES],
 }
 
+/// The gradients of one layer and direction: twin of the struct in `kernels/recurrent/back_recurrence.cuh`, which
+/// documents the fields.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct BackRecurrence {
+    pub gates: *mut c_void,
+    pub cells: *const c_void,
+    pub y: *const c_void,
+    pub dy: *const c_void,
+    pub h0: *const c_void,
+    pub c0: *const c_void,
+    pub last_dh: *const c_void,
+    pub last_dc: *const c_void,
+    pub first_dh: *mut c_void,
+    pub first_dc: *mut c_void,
+    pub lengths: *const i32,
+    pub starts: *const i32,
+    pub weights: *const c_void,
+    pub y_stride: i32,
+    pub steps: i32,
+    pub batch: i32,
+    pub reverse: i32,
+}
+
+/// The most recurrences whose gradients a launch computes: both directions of a layer.
+pub const MOST_BACK_RECURRENCES: usize = 2;
+
+/// The parameter of such a launch: twin of the struct in `kernels/recurrent/back_recurrence.cuh`.
+#[repr(C)]
+pub struct BackRecurrences {
+    pub of: [BackRecurrence; MOST_BACK_RECURRENCES],
+}
+
 /// Runs a recurrence, and the work before it, on one device.
 pub trait Recurrent: Send + Sync {
     /// The kernels before the recurrence.

@@ -22,7 +22,7 @@ impl Configuration {
 
     /// Stores that bring a tile's h to each block of a cluster at each step.
     pub fn stores(&self, problem: &Problem) -> usize {
-        problem.hidden * self.batch_tile / self.width(problem)
+        problem.depth() * self.batch_tile / self.width(problem)
     }
 
     /// Returns true if the cluster kernel supports this configuration, and the device supports such clusters.

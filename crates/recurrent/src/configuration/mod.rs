@@ -26,7 +26,7 @@ mod wavefront;
 use std::ffi::CStr;
 
 pub use gpu::Element;
-pub use problem::{Cell, Problem};
+pub use problem::{Cell, Pass, Problem};
 
 /// How blocks share out the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +84,8 @@ const FETCHED: usize = 12;
 const PAIR_REGISTERS: usize = 9;
 /// Registers of a pair for what a step saves, and for its places.
 const SAVED_REGISTERS: usize = 8;
+/// Registers of a pair for its gradients, and for their places.
+const BACK_REGISTERS: usize = 12;
 /// Bytes of a packet, and its data bytes.
 const PACKET: usize = 16;
 const PACKET_DATA: usize = 12;
@@ -116,10 +118,15 @@ impl Configuration {
     pub fn space(problem: &Problem) -> Vec<Self> {
         let mut kinds = vec![(Regime::Block, problem.hidden)];
         kinds.extend(problem.cluster_choices());
-        kinds.extend(problem.grid_choices());
+        let is_backward = problem.pass == Pass::Backward;
+        if !is_backward {
+            kinds.extend(problem.grid_choices());
+        }
         let on_tensor_cores = kinds.clone();
-        kinds.extend(problem.single_choices());
-        kinds.extend(problem.wavefront_choices());
+        if !is_backward {
+            kinds.extend(problem.single_choices());
+            kinds.extend(problem.wavefront_choices());
+        }
         let maths = [
             (Math::Fma, problem.tile_choices(), kinds),
             (Math::TensorCores, problem.tensor_tile_choices(), on_tensor_cores),
@@ -184,7 +191,7 @@ impl Configuration {
                 Math::Fma => {
                     let owned = self.threads / self.lanes * self.group_units();
                     (4 * self.units >= 3 * owned || self.threads == THREADS[0])
-                        && (self.lanes == 1 || 16 * problem.hidden >= 11 * self.padded(problem))
+                        && (self.lanes == 1 || 16 * problem.depth() >= 11 * self.padded(problem))
                 }
                 Math::TensorCores => {
                     problem.tensor_cores && problem.cell != Cell::CanonicalGru && self.tiles_are_used(problem)
@@ -239,6 +246,9 @@ impl Configuration {
 
     /// The kernel's name.
     pub fn kernel(&self, problem: &Problem) -> &'static CStr {
+        if problem.pass == Pass::Backward {
+            return if self.regime == Regime::Block { c"back_block" } else { c"back_cluster" };
+        }
         match (self.regime, problem.cell) {
             (Regime::Block, Cell::CanonicalGru) => c"canonical_block",
             (Regime::Block, _) => c"recurrence_block",
@@ -271,7 +281,7 @@ impl Configuration {
         let math = (self.math == Math::TensorCores).then(|| "-DTENSOR_CORES".into());
         let layers = (self.layers() > 1).then(|| format!("-DLAYERS={}", self.layers()));
         let single = (self.regime == Regime::GridSingle).then(|| "-DSINGLE_EXCHANGE".into());
-        let save = problem.saves.then(|| "-DSAVE".into());
+        let save = (problem.pass == Pass::Forward).then(|| "-DSAVE".into());
         let first_look = (self.packets(problem) > 0).then(|| format!("-DFIRST_LOOK={}", self.first_look(problem)));
         let numbers = numbers.into_iter().chain(first_look).chain(self.input_options(problem));
         [cell.into(), element.into()]
@@ -362,7 +372,7 @@ impl Configuration {
     /// Static shared memory of a block, in bytes, up to the start of dynamic shared memory: the biases of its units. 0
     /// with input warps, which add the biases to W x.
     fn bias_bytes(&self, problem: &Problem) -> usize {
-        if self.has_input_warps() {
+        if self.has_input_warps() || problem.pass == Pass::Backward {
             return 0;
         }
         (problem.cell.gates() * self.units * size_of::<f32>()).next_multiple_of(LINE)
@@ -413,8 +423,11 @@ impl Configuration {
     /// Estimates the registers that a thread needs beside its weights.
     fn other_registers(&self, problem: &Problem) -> usize {
         let gates = problem.cell.gates();
-        let saved = if problem.saves { SAVED_REGISTERS } else { 0 };
-        let a_pair = PAIR_REGISTERS + 2 * gates + saved;
+        let a_pair = match problem.pass {
+            Pass::Inference => PAIR_REGISTERS + 2 * gates,
+            Pass::Forward => PAIR_REGISTERS + 2 * gates + SAVED_REGISTERS,
+            Pass::Backward => PAIR_REGISTERS + 2 * gates + BACK_REGISTERS,
+        };
         match self.math {
             Math::Fma => {
                 let pairs = self.group_units() * self.batch_tile;
@@ -440,7 +453,7 @@ impl Configuration {
     /// H, padded to an equal share for each lane; on tensor cores also so that rows do not collide in shared memory.
     pub fn padded(&self, problem: &Problem) -> usize {
         match self.math {
-            Math::Fma => problem.hidden.next_multiple_of(4 * self.lanes),
+            Math::Fma => problem.depth().next_multiple_of(4 * self.lanes),
             Math::TensorCores => self.padded_chunks(problem),
         }
     }

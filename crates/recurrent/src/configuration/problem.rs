@@ -43,6 +43,16 @@ impl Cell {
     }
 }
 
+/// The pass over a network in which a recurrence runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pass {
+    Inference,
+    /// Each step saves what gradients need.
+    Forward,
+    /// Back through time.
+    Backward,
+}
+
 /// A network's recurrences on a device, for which kernels are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
@@ -58,8 +68,7 @@ pub struct Problem {
     pub directions: usize,
     /// Time steps, or about as many: the fixed time of a launch is spread over them.
     pub steps: usize,
-    /// True if each step saves what gradients need.
-    pub saves: bool,
+    pub pass: Pass,
     /// True if tensor cores may multiply, which rounds floats to TF32.
     pub tensor_cores: bool,
     /// Multiprocessors of the device.
@@ -82,7 +91,7 @@ impl Problem {
             layers: 1,
             directions: 1,
             steps: 100,
-            saves: false,
+            pass: Pass::Inference,
             tensor_cores: true,
             multiprocessors: 132,
             shared_bytes: 227 << 10,
@@ -93,8 +102,23 @@ impl Problem {
 
 impl Problem {
     /// The problem of a training pass's forward recurrences: a layer a launch, behind its input's products.
-    pub fn that_saves(self) -> Self {
-        Self { saves: true, input: 0, layers: 1, ..self }
+    pub fn of_forward(self) -> Self {
+        Self { pass: Pass::Forward, input: 0, layers: 1, ..self }
+    }
+
+    /// The problem of a training pass's recurrences back through time.
+    pub fn of_backward(self) -> Self {
+        Self { pass: Pass::Backward, input: 0, layers: 1, ..self }
+    }
+
+    /// The rows of the matrix that a unit has: of R those of all gates, and of its transpose one.
+    pub fn unit_rows(&self) -> usize {
+        if self.pass == Pass::Backward { 1 } else { self.cell.gates() }
+    }
+
+    /// The elements of such a row, and of what it is multiplied with: h, or the gradients of all gates.
+    pub fn depth(&self) -> usize {
+        if self.pass == Pass::Backward { self.cell.gates() * self.hidden } else { self.hidden }
     }
 
     /// Units of a block in R3, if 1, 2, 4, … tiles are computed at the same time; fewer blocks exchange then.

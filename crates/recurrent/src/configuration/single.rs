@@ -17,7 +17,7 @@ const MOST_BLOCKS: usize = 8;
 impl Configuration {
     /// Gates whose rows a block keeps.
     pub fn row_gates(&self, problem: &Problem) -> usize {
-        problem.cell.gates() - usize::from(self.regime == Regime::GridSingle)
+        problem.unit_rows() - usize::from(self.regime == Regime::GridSingle)
     }
 
     fn block_triples(&self) -> usize {

@@ -32,7 +32,7 @@ impl Configuration {
 
     /// Tiles of rows of a block.
     pub fn row_tiles(&self, problem: &Problem) -> usize {
-        (self.units * problem.cell.gates()).div_ceil(ROWS)
+        (self.units * problem.unit_rows()).div_ceil(ROWS)
     }
 
     /// Tiles of rows of a warp.
@@ -42,7 +42,7 @@ impl Configuration {
 
     /// Chunks of H of a warp. A chunk is as deep as two products.
     pub fn chunks(&self, problem: &Problem) -> usize {
-        problem.hidden.div_ceil(SHARERS * fragment(problem) * self.parts())
+        problem.depth().div_ceil(SHARERS * fragment(problem) * self.parts())
     }
 
     /// A warp's products, each of a tile of rows with a tile of the batch.
@@ -85,7 +85,7 @@ impl Configuration {
         let row_warps = self.threads / (32 * self.parts());
         let depth = self.chunks(problem) * self.parts() * SHARERS * fragment(problem);
         let owned = row_warps * self.warp_tiles(problem);
-        4 * self.row_tiles(problem) >= 3 * owned && (self.parts() == 1 || 16 * problem.hidden >= 11 * depth)
+        4 * self.row_tiles(problem) >= 3 * owned && (self.parts() == 1 || 16 * problem.depth() >= 11 * depth)
     }
 }
 

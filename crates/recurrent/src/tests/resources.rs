@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::recurrence::{Kind, kind};
-use crate::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
+use crate::configuration::{Cell, Configuration, Element, Math, Pass, Problem, Regime};
 use crate::kernels::{may_be_early, source};
 use crate::model::Model;
 use gpu::jit::Source;
@@ -41,14 +41,18 @@ type Kernel = (Problem, Configuration);
 
 /// The model's first choices for common sizes, with and without tensor cores; each kernel once. Those that save have no
 /// wavefronts, and no W x within the steps.
-fn offered(saves: bool) -> Vec<Kernel> {
+fn offered(pass: Pass) -> Vec<Kernel> {
     let mut problems = Vec::new();
     for cell in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu] {
         for element in [Element::Float, Element::Half, Element::Bfloat16] {
             for hidden in [64, 128, 256, 512, 1024, 1536] {
                 for batch in [1, 4, 10, 20, 32, 64] {
                     let with = Problem::on_an_h200(cell, element, hidden, batch);
-                    let with = if saves { with.that_saves() } else { with };
+                    let with = match pass {
+                        Pass::Inference => with,
+                        Pass::Forward => with.of_forward(),
+                        Pass::Backward => with.of_backward(),
+                    };
                     problems.extend([with, Problem { tensor_cores: false, ..with }]);
                 }
             }
@@ -61,21 +65,24 @@ fn offered(saves: bool) -> Vec<Kernel> {
     all
 }
 
-fn is_sound(configuration: &Configuration, resources: &Resources, capability: u32) -> Result<(), String> {
+fn is_sound(
+    (problem, configuration): (&Problem, &Configuration),
+    resources: &Resources,
+    capability: u32,
+) -> Result<(), String> {
     let most = configuration.most_registers();
     // A cluster's blocks meet once, before all steps. With input warps, each kind of warp meets in its own code.
     let kinds = 1 + usize::from(configuration.has_input_warps());
     let meetings = if configuration.regime == Regime::Cluster { kinds } else { 0 };
+    // Nothing before a kernel of backward lets it begin early.
+    let waits = may_be_early(configuration) && problem.pass != Pass::Backward;
     let faults = [
         (resources.registers > most, format!("{} registers, of {most}", resources.registers)),
         (resources.frame > 0, format!("{} bytes of local memory", resources.frame)),
         (resources.has(STL) || resources.has(LDL), "local memory is used".into()),
         (resources.has(MEMBAR), "there is a fence".into()),
         (resources.count(CCTL) > meetings, "the cache is emptied".into()),
-        (
-            capability >= 90 && may_be_early(configuration) && !resources.has(ACQBULK),
-            "it does not wait for the launch before".into(),
-        ),
+        (capability >= 90 && waits && !resources.has(ACQBULK), "it does not wait for the launch before".into()),
     ];
     faults.into_iter().find(|(there, _)| *there).map_or(Ok(()), |(_, fault)| Err(fault))
 }
@@ -104,7 +111,7 @@ fn assert_sound(all: &[Kernel]) {
     let faults = Mutex::new(Vec::new());
     for_all(all, |(problem, configuration)| {
         let resources = compile(nvrtc, &source(problem, configuration), 90);
-        if let Err(fault) = is_sound(configuration, &resources, 90) {
+        if let Err(fault) = is_sound((problem, configuration), &resources, 90) {
             let Problem { cell, element, hidden, .. } = problem;
             faults.lock().unwrap().push(format!("{cell:?} {element:?} {hidden}: {configuration}: {fault}"));
         }
@@ -116,7 +123,7 @@ fn assert_sound(all: &[Kernel]) {
 /// Every seventh kernel, and one of each kind.
 #[test]
 fn what_is_offered_has_no_spills_and_no_fences() {
-    let all = offered(false);
+    let all = offered(Pass::Inference);
     let first = |wanted| {
         let first = all.iter().find(|(_, one)| kind(one) == wanted);
         *first.unwrap_or_else(|| panic!("{wanted:?} is not offered"))
@@ -125,19 +132,21 @@ fn what_is_offered_has_no_spills_and_no_fences() {
     assert_sound(&sample);
 }
 
-/// Every ninth kernel that saves.
+/// Every ninth kernel of training.
 #[test]
-fn what_saves_has_no_spills_and_no_fences() {
-    let sample: Vec<_> = offered(true).into_iter().step_by(9).collect();
-    assert!(sample.len() > 20, "{}", sample.len());
+fn what_trains_has_no_spills_and_no_fences() {
+    let all = [Pass::Forward, Pass::Backward].map(offered);
+    let sample: Vec<_> = all.into_iter().flatten().step_by(9).collect();
+    assert!(sample.len() > 40, "{}", sample.len());
     assert_sound(&sample);
 }
 
 #[test]
 #[ignore = "hundreds of kernels, of which the test above compiles a sample"]
 fn all_that_is_offered_has_no_spills_and_no_fences() {
-    assert_sound(&offered(false));
-    assert_sound(&offered(true));
+    assert_sound(&offered(Pass::Inference));
+    assert_sound(&offered(Pass::Forward));
+    assert_sound(&offered(Pass::Backward));
 }
 
 /// The kernels of canonical GRU.
@@ -168,7 +177,7 @@ fn canonical_gru_has_no_spills_and_no_fences() {
     let Some(nvrtc) = nvrtc() else { return };
     for (capability, (problem, configuration)) in [80, 89, 100].into_iter().zip(of(Regime::GridSingle)) {
         let resources = compile(nvrtc, &source(problem, configuration), capability);
-        is_sound(configuration, &resources, capability)
+        is_sound((problem, configuration), &resources, capability)
             .unwrap_or_else(|fault| panic!("sm_{capability}: {configuration}: {fault}"));
     }
 }
@@ -194,7 +203,7 @@ fn all_architectures_take_them() {
     assert!(KINDS.iter().all(|wanted| all.iter().any(|(_, best, _)| kind(best) == *wanted)));
     for_all(&all, |(problem, configuration, capability)| {
         let resources = compile(nvrtc, &source(problem, configuration), *capability);
-        let sound = is_sound(configuration, &resources, *capability);
+        let sound = is_sound((problem, configuration), &resources, *capability);
         sound.unwrap_or_else(|fault| {
             panic!("{:?} {}, sm_{capability}: {configuration}: {fault}", problem.cell, problem.hidden)
         });
@@ -222,7 +231,7 @@ fn wavefronts_have_no_spills_and_no_fences() {
     let Some(nvrtc) = nvrtc() else { return };
     for ((problem, configuration), capability) in all.iter().step_by(5).zip([80, 89, 100].into_iter().cycle()) {
         let resources = compile(nvrtc, &source(problem, configuration), capability);
-        is_sound(configuration, &resources, capability)
+        is_sound((problem, configuration), &resources, capability)
             .unwrap_or_else(|fault| panic!("sm_{capability}: {configuration}: {fault}"));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::kernels::Kernels;
 use crate::configuration::{Cell, Element};
 use crate::parts::Parts;
+use crate::recurrence::BackRecurrence;
 use crate::steps::options;
 use gpu::Stream;
 use gpu::cublaslt::{Factor, Product};
@@ -15,24 +16,6 @@ use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 
 const THREADS: usize = 256;
-
-/// The gradients of one layer and direction: the fields of the kernels' struct that the caller gives.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct BackRecurrence {
-    pub gates: *mut c_void,
-    pub cells: *const c_void,
-    pub y: *const c_void,
-    pub dy: *const c_void,
-    pub h0: *const c_void,
-    pub c0: *const c_void,
-    pub last_dh: *const c_void,
-    pub last_dc: *const c_void,
-    pub first_dh: *mut c_void,
-    pub first_dc: *mut c_void,
-    pub lengths: *const i32,
-    pub starts: *const i32,
-}
 
 /// The kernels' parameters.
 #[repr(C)]
@@ -43,10 +26,6 @@ struct BackStep {
     products: *const f32,
     dh: *mut f32,
     dc: *mut f32,
-    y_stride: i32,
-    steps: i32,
-    batch: i32,
-    reverse: i32,
     hidden: i32,
     step: i32,
 }
@@ -81,7 +60,7 @@ impl BackKernels {
     /// # Safety
     /// The step's memory is the stream's device's, with the sizes that it gives.
     unsafe fn each(&self, function: &Function, stream: Stream, step: &BackStep) -> Result<(), Error> {
-        let elements = step.batch as usize * step.hidden as usize;
+        let elements = step.of.batch as usize * step.hidden as usize;
         let grid = [elements.div_ceil(THREADS) as u32, 1, 1];
         let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
         let mut arguments = [ptr::from_ref(step).cast_mut().cast()];
@@ -122,44 +101,30 @@ pub struct BackSteps<'a> {
     /// The sequences' lengths by rank, the longest first.
     pub lengths: &'a [i32],
     pub scratch: &'a Scratch,
-    /// Elements from one row of y to the next.
-    pub y_stride: usize,
     pub allows_tf32: bool,
 }
 
 impl BackSteps<'_> {
-    /// Launches a recurrence's gradients, with the weights R. Nothing waits or allocates.
+    /// Launches a recurrence's gradients, whose weights are R itself. Nothing waits or allocates.
     ///
     /// # Safety
     /// All memory is the stream's device's, with the network's sizes and type; `scratch` has the bytes of [`Scratch`].
-    pub unsafe fn launch(
-        &self,
-        stream: Stream,
-        of: &BackRecurrence,
-        weights: *const c_void,
-        reverse: bool,
-        scratch: *mut c_void,
-    ) -> Result<(), Error> {
+    pub unsafe fn launch(&self, stream: Stream, of: &BackRecurrence, scratch: *mut c_void) -> Result<(), Error> {
         let Self { hidden, lengths, .. } = *self;
         let (columns, places) = (self.cell.gates() * hidden, self.scratch);
         let part = |place: usize| scratch.wrapping_byte_add(place);
-        let steps = lengths.first().copied().unwrap_or(0);
         let mut step = BackStep {
             of: *of,
             factors: part(places.factors),
             products: part(places.products).cast(),
             dh: part(places.dh).cast(),
             dc: part(places.dc).cast(),
-            y_stride: self.y_stride as i32,
-            steps,
-            batch: lengths.len() as i32,
-            reverse: reverse.into(),
             hidden: hidden as i32,
             step: 0,
         };
         let product = |rows| Product {
             left: Factor { data: part(places.factors), stride: columns, is_transposed: false },
-            right: Factor { data: weights, stride: hidden, is_transposed: false },
+            right: Factor { data: of.weights, stride: hidden, is_transposed: false },
             products: part(places.products),
             output: Element::Float,
             beta: 0.0,
@@ -170,7 +135,7 @@ impl BackSteps<'_> {
         // SAFETY: the caller promises all memory, and the scratch memory has room for all parts.
         unsafe {
             self.kernels.each(&self.kernels.start, stream, &step)?;
-            for index in (0..steps).rev() {
+            for index in (0..of.steps).rev() {
                 step.step = index;
                 self.kernels.each(&self.kernels.step, stream, &step)?;
                 // The sequences that have this step are the first ones.

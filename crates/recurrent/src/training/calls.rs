@@ -126,18 +126,19 @@ fn may_be_ours(pass: &Pass) -> bool {
     if page.loaded().is_none() && cudnn::device().is_capturing(*stream) {
         return false;
     }
-    pass.shape.load(*stream);
+    pass.forward.load(*stream);
+    pass.backward.load(*stream);
     page.engine(network).is_ok()
 }
 
 fn report(pass: &Pass) {
     let inference = crate::inference::Inference::of(&pass.network, &pass.data);
-    let chosen = pass.shape.chosen().map_or("step".to_owned(), |configuration| configuration.to_string());
-    log::info!("{inference}: trains on our kernels: forward {chosen}, backward step");
+    let (forward, backward) = (pass.forward.chosen(), pass.backward.chosen());
+    log::info!("{inference}: trains on our kernels: forward {forward}, backward {backward}");
     guest::report::write(|| {
         serde_json::json!({
             "event": "rnn-training", "rnn": inference.to_string(), "spec": inference.spec(),
-            "device": cudnn::device().ordinal(), "forward": chosen, "backward": "step",
+            "device": cudnn::device().ordinal(), "forward": forward, "backward": backward,
         })
     });
 }

@@ -6,15 +6,18 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::back_steps::{BackRecurrence, BackSteps, Scratch};
+use super::back_steps::{BackSteps, Scratch};
 use super::calls::claim;
 use super::page::Engine;
 use super::pass::{DataPlaces, Pass, Running};
 use super::reserve::State;
 use crate::configuration::Element;
+use crate::kernels;
+use crate::recurrence::BackRecurrence;
 use cudnn::calls;
 use cudnn::rnn::Weights;
 use gpu::cublaslt::{Factor, Product};
+use gpu::jit::Error;
 
 /// The arguments of `cudnnRNNBackwardData_v8`.
 #[derive(Clone, Copy)]
@@ -117,18 +120,18 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weig
             hidden,
             lengths: &packing.lengths,
             scratch: &scratch,
-            y_stride: pass.output(),
             allows_tf32: pass.allows_tf32(),
         };
         let (lengths, starts) = running.lengths();
         for layer in (0..network.layers).rev() {
             let output = running.layer_output(layer, y.cast_mut());
+            let mut recurrences = Vec::with_capacity(directions);
             for direction in 0..directions {
                 let pseudo_layer = layer * directions + direction;
                 let saved = &pass.layout.saved[pseudo_layer];
                 let own = |states: *const c_void| running.state_of(states, pseudo_layer);
                 let column = direction * hidden * network.element();
-                let recurrence = BackRecurrence {
+                recurrences.push(BackRecurrence {
                     gates: running.saved(saved.gates),
                     cells: saved.cells.map_or(ptr::null(), |place| running.saved(place).cast_const()),
                     y: output.wrapping_byte_add(column),
@@ -141,11 +144,14 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weig
                     first_dc: own(dcx).cast_mut(),
                     lengths,
                     starts,
-                };
-                let r = call.weight_space.wrapping_byte_add(weights[pseudo_layer].recurrent);
-                let launched = back.launch(*stream, &recurrence, r, direction == 1, running.part(places.scratch));
-                launched.map_err(|error| error.to_string())?;
+                    weights: call.weight_space.wrapping_byte_add(weights[pseudo_layer].recurrent),
+                    y_stride: pass.output() as i32,
+                    steps: packing.steps as i32,
+                    batch: packing.batch() as i32,
+                    reverse: direction as i32,
+                });
             }
+            launch(&running, &back, &places, &recurrences).map_err(|error| error.to_string())?;
             let to = if layer == 0 { Some(dx) } else { places.gradient.map(|place| running.part(place)) };
             let to = to.ok_or("a layer's gradient has no place")?;
             through_inputs(&running, &places, layer, call.weight_space, weights, to)?;
@@ -156,6 +162,38 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weig
         running.unrank(call.dcx, at_dcx)?;
         engine.around.spoil(*stream, running.is_wrong, call.results(pass)).map_err(|error| error.to_string())
     }
+}
+
+/// Launches the gradients of a layer's recurrences, given R: by the persistent kernel, or one time step after the other.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn launch(
+    running: &Running,
+    back: &BackSteps,
+    places: &DataPlaces,
+    recurrences: &[BackRecurrence],
+) -> Result<(), Error> {
+    let Running { pass, engine, .. } = running;
+    let (hidden, columns) = (pass.network.hidden, pass.network.gates() * pass.network.hidden);
+    let persistent = |kernel: &kernels::Engine| {
+        let mut turned = recurrences.to_vec();
+        for (direction, recurrence) in turned.iter_mut().enumerate() {
+            let bytes = columns * hidden * pass.element.bytes();
+            let to = running.part(places.transposed + direction * bytes);
+            // SAFETY: the caller promises R, and the workspace has room for the transposes.
+            unsafe { engine.around.transpose(pass.stream, recurrence.weights, to, [columns, hidden]) }?;
+            recurrence.weights = to;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { kernel.launch_back(pass.stream, &turned) }
+    };
+    if pass.backward.launch(persistent) {
+        return Ok(());
+    }
+    let scratch = running.part(places.scratch);
+    // SAFETY: the caller's promise; a failed launch has begun nothing.
+    recurrences.iter().try_for_each(|recurrence| unsafe { back.launch(pass.stream, recurrence, scratch) })
 }
 
 /// Writes the gradient of a layer's input: the sum over directions of dgates W, behind dropout.
@@ -176,7 +214,7 @@ unsafe fn through_inputs(
     let (width, directions) = (network.layer_input(layer), network.directions());
     let count = packing.rows * width;
     let drops = layer > 0 && pass.dropout.is_some();
-    let text = |error: gpu::jit::Error| error.to_string();
+    let text = |error: Error| error.to_string();
     for direction in 0..directions {
         let pseudo_layer = layer * directions + direction;
         // With dropout each direction has a mask of its own, which cuDNN applies to elements.

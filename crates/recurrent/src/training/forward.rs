@@ -11,7 +11,6 @@ use crate::recurrence::{Recurrence, Recurrent};
 use cudnn::rnn::Weights;
 use gpu::jit::Error;
 use gpu::products::Products;
-use guest::settings::{self, Fault};
 
 /// Launches forward. Nothing waits or allocates. After an error the results and the reserve are invalid.
 ///
@@ -31,7 +30,7 @@ pub unsafe fn run(
     let [at_hx, at_cx, at_hy, at_cy] = places.states;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
-        let zeroed = if pass.shape.engine().is_some() { network.directions() * places.exchange_bytes } else { 0 };
+        let zeroed = if pass.forward.engine().is_some() { network.directions() * places.exchange_bytes } else { 0 };
         let running =
             Running::begin(pass, engine, memory.workspace, reserve, &places.order, (places.exchange, zeroed))?;
         engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
@@ -106,15 +105,8 @@ pub unsafe fn run(
 unsafe fn launch(pass: &Pass, engine: &Engine, recurrences: &[Recurrence], early: bool) -> Result<(), Error> {
     // SAFETY: the caller's promise, for either; a failed launch has begun nothing.
     unsafe {
-        if let Some(persistent) = pass.shape.engine() {
-            let launched = match settings::get().fault {
-                Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
-                _ => persistent.launch(pass.stream, recurrences, early).map_err(|error| error.to_string()),
-            };
-            match launched {
-                Ok(()) => return Ok(()),
-                Err(why) => pass.shape.give_up(&why),
-            }
+        if pass.forward.launch(|persistent| persistent.launch(pass.stream, recurrences, early)) {
+            return Ok(());
         }
         pass.steps(engine).launch(pass.stream, recurrences, false)
     }

@@ -22,6 +22,8 @@ const MOST_BLOCKS: usize = 1 << 12;
 /// The rows of a part of a column's sum, and the columns of a block.
 const PART_ROWS: usize = 64;
 const SUM_COLUMNS: usize = 32;
+/// The side of a square that a block transposes.
+const SQUARE: usize = 32;
 
 /// Rows of vectors in the program's layout and packed.
 #[repr(C)]
@@ -54,6 +56,15 @@ pub struct PreviousStates {
     pub steps: i32,
     pub batch: i32,
     pub reverse: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Transposed {
+    from: *const c_void,
+    to: *mut c_void,
+    rows: i32,
+    columns: i32,
 }
 
 #[repr(C)]
@@ -130,6 +141,7 @@ pub struct Kernels {
     pack_rows: Function,
     unpack_rows: Function,
     previous_states: Function,
+    transpose: Function,
     strided_products: Function,
     narrow: Function,
     add: Function,
@@ -162,6 +174,7 @@ impl Kernels {
                 pack_rows: function(c"pack_rows")?,
                 unpack_rows: function(c"unpack_rows")?,
                 previous_states: function(c"previous_states")?,
+                transpose: function(c"transpose")?,
                 strided_products: function(c"strided_products")?,
                 narrow: function(c"narrow")?,
                 add: function(c"add")?,
@@ -223,6 +236,23 @@ impl Kernels {
         let grid = Self::blocks(states.steps as usize * states.batch as usize * states.hidden as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { self.launch(&self.previous_states, stream, grid, *states) }
+    }
+
+    /// Transposes a matrix of these rows and columns.
+    ///
+    /// # Safety
+    /// As for [`Self::pack`].
+    pub unsafe fn transpose(
+        &self,
+        stream: Stream,
+        from: *const c_void,
+        to: *mut c_void,
+        [rows, columns]: [usize; 2],
+    ) -> Result<(), Error> {
+        let squares = rows.div_ceil(SQUARE) * columns.div_ceil(SQUARE);
+        let parameters = Transposed { from, to, rows: rows as i32, columns: columns as i32 };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.transpose, stream, [squares, 1], parameters) }
     }
 
     /// Multiplies by cublasLt, or by a kernel of ours where that cannot. `tf32` allows floats to be rounded to TF32.

@@ -37,8 +37,9 @@ pub struct Pass {
     pub packing: Packing,
     pub layout: Layout,
     pub page: Arc<Page>,
-    /// The persistent kernel of forward's recurrences.
-    pub shape: Arc<Shape>,
+    /// The persistent kernels of the recurrences.
+    pub forward: Arc<Shape>,
+    pub backward: Arc<Shape>,
 }
 
 impl Pass {
@@ -84,9 +85,23 @@ impl Pass {
         // SAFETY: the caller makes the same promise.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
         let page = page::of(&network);
-        let shape = shape::of(&network, packing.batch(), packing.steps).ok_or("the device tells too little")?;
-        let pass =
-            Self { handle, descriptor, stream, network, cell, element, data, dropout, packing, layout, page, shape };
+        let [forward, backward] =
+            shape::of(&network, packing.batch(), packing.steps).ok_or("the device tells too little")?;
+        let pass = Self {
+            handle,
+            descriptor,
+            stream,
+            network,
+            cell,
+            element,
+            data,
+            dropout,
+            packing,
+            layout,
+            page,
+            forward,
+            backward,
+        };
         pass.workspace_bytes().ok_or(too_large)?;
         Ok(pass)
     }
@@ -194,6 +209,8 @@ pub struct DataPlaces {
     pub through: Option<usize>,
     pub second: Option<usize>,
     pub scratch: usize,
+    /// R's transpose, of each direction: [H, G·H].
+    pub transposed: usize,
     pub bytes: usize,
 }
 
@@ -222,7 +239,7 @@ impl ForwardPlaces {
         let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
         let states = [state()?, state()?, state()?, state()?];
         let by_steps = Steps::exchange_bytes_of(pass.cell, pass.element, network.hidden, packing.batch());
-        let exchange_bytes = by_steps.max(pass.shape.exchange_bytes()).checked_next_multiple_of(ALIGNMENT)?;
+        let exchange_bytes = by_steps.max(pass.forward.exchange_bytes()).checked_next_multiple_of(ALIGNMENT)?;
         Some(Self {
             order,
             states,
@@ -259,6 +276,7 @@ impl DataPlaces {
             through: parts.add_if(drops, &[rows, pass.output(), element])?,
             second: parts.add_if(drops && has_both, &[rows, pass.output(), element])?,
             scratch: parts.add(&[scratch])?,
+            transposed: parts.add(&[network.directions(), network.gates(), network.hidden, network.hidden, element])?,
             bytes: parts.bytes,
         })
     }

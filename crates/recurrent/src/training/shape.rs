@@ -1,5 +1,5 @@
-//! The persistent kernel of forward's recurrences for batches of one size: the model's first choice, with steps that
-//! save. Where there is none, or its launch fails, the recurrences run one time step after the other.
+//! The persistent kernels of a training pass's recurrences for batches of one size: the model's first choice for each of
+//! forward and backward. Where there is none, or its launch fails, the recurrences run one time step after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,14 @@ use once_cell::sync::OnceCell;
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::kernels::{Engine, problem};
-use crate::recurrence::Recurrent;
+use crate::steps::NAME;
 use cudnn::rnn::Network;
 use gpu::Stream;
+use gpu::jit::Error;
+use guest::settings::{self, Fault};
 use tuning::registry::Registry;
 
-/// The recurrences of a network on a device.
+/// The recurrences of a network on a device, in one pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     device: i32,
@@ -33,9 +35,14 @@ pub struct Shape {
 
 static SHAPES: Registry<Key, Shape> = Registry::new(1 << 10, |_| false);
 
-/// The shape of a network's forward recurrences, on the calling thread's device. `None`: the device tells too little.
-pub fn of(network: &Network, batch: usize, steps: usize) -> Option<Arc<Shape>> {
-    let problem = problem(network, batch, steps)?.that_saves();
+/// The shapes of a network's recurrences, forward and backward, on the calling thread's device. `None`: the device tells
+/// too little.
+pub fn of(network: &Network, batch: usize, steps: usize) -> Option<[Arc<Shape>; 2]> {
+    let problem = problem(network, batch, steps)?;
+    Some([problem.of_forward(), problem.of_backward()].map(one))
+}
+
+fn one(problem: Problem) -> Arc<Shape> {
     let key = Key { device: cudnn::device().ordinal(), problem: Problem { steps: 0, ..problem } };
     let make = || Shape {
         problem,
@@ -43,7 +50,7 @@ pub fn of(network: &Network, batch: usize, steps: usize) -> Option<Arc<Shape>> {
         engine: OnceCell::new(),
         is_broken: AtomicBool::new(false),
     };
-    Some(SHAPES.state(&key, make))
+    SHAPES.state(&key, make)
 }
 
 impl Shape {
@@ -64,18 +71,29 @@ impl Shape {
     }
 
     /// The kernel, if it is loaded and no launch has failed.
-    pub fn engine(&self) -> Option<&dyn Recurrent> {
+    pub fn engine(&self) -> Option<&Engine> {
         let engine = self.engine.get()?.as_deref()?;
-        (!self.is_broken.load(Ordering::Relaxed)).then_some(engine as &dyn Recurrent)
+        (!self.is_broken.load(Ordering::Relaxed)).then_some(engine)
     }
 
-    /// The kernel's configuration, if it runs.
-    pub fn chosen(&self) -> Option<Configuration> {
-        self.engine().and(self.configuration)
+    /// Launches the kernel by `launch`. Returns whether it was launched: else the kernel runs no longer, and nothing has
+    /// begun.
+    pub fn launch(&self, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {
+        let Some(engine) = self.engine() else { return false };
+        let launched = match settings::get().fault {
+            Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
+            _ => launch(engine).map_err(|error| error.to_string()),
+        };
+        launched.inspect_err(|why| self.give_up(why)).is_ok()
+    }
+
+    /// The name of what runs: the kernel's configuration, or steps.
+    pub fn chosen(&self) -> String {
+        self.engine().map_or(NAME.to_owned(), |engine| engine.configuration().to_string())
     }
 
     /// A launch failed: the kernel runs no longer.
-    pub fn give_up(&self, why: &str) {
+    fn give_up(&self, why: &str) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             log::warn!(
                 "a launch of a persistent kernel in training failed: {why}; each time step is a launch from now on"
