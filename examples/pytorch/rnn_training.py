@@ -7,7 +7,8 @@ first states and of each weight, against float64 on the CPU. Ours may be at most
 type's last digit above it. With dropout, losses of 20 training steps are compared instead, which need equal masks. Then
 programs of other forms: retain_graph, save_on_cpu, checkpoint, no_grad, autocast, and a captured step.
 
-It prints a line for each case, and fails if one is above. Without --shim it runs plain alone.
+It prints a line for each case, and fails if one is above. Without --shim it runs plain alone. --times prints times
+instead: of forward, and of forward and backward, replayed as a CUDA graph, and eager.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import itertools
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -215,9 +217,57 @@ def run_all(device, only):
         print(json.dumps({"case": name, "difference": form(name, program, device)}), flush=True)
 
 
+def graphed(torch, step, replays=20):
+    """The median milliseconds of a step that is replayed as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(6):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return timed(torch, graph.replay, replays)
+
+
+def timed(torch, step, times=20):
+    found = []
+    for _ in range(times + 3):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        begin.record()
+        step()
+        end.record()
+        torch.cuda.synchronize()
+        found.append(begin.elapsed_time(end))
+    return statistics.median(found[3:])
+
+
+def run_times():
+    """Prints times of layers over 100 steps, with inputs as wide as the state."""
+    import torch
+
+    sizes = ((128, 8), (128, 64), (256, 8), (256, 32), (256, 64), (320, 32), (512, 8), (512, 32), (512, 64), (1024, 64))
+    for (hidden, batch), cell, precision in itertools.product(sizes, CELLS[:2], PRECISIONS):
+        # A program whose types have 2 bytes leaves this as PyTorch sets it.
+        torch.backends.cudnn.allow_tf32 = precision != "float"
+        data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(precision, torch.float)
+        model = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](hidden, hidden, device="cuda", dtype=data_type)
+        x, dy = (torch.randn(100, batch, hidden, device="cuda", dtype=data_type) for _ in range(2))
+        x.requires_grad_()
+
+        def both(model=model, x=x, dy=dy):
+            model(x)[0].backward(dy)
+
+        times = [graphed(torch, lambda model=model, x=x: model(x)), graphed(torch, both), timed(torch, both)]
+        print(json.dumps({"case": f"{cell} {precision} H{hidden} B{batch}", "times": times}), flush=True)
+
+
 def child(options, variables):
     """The lines of a run in a process of its own."""
     command = [sys.executable, "-B", "-W", "ignore", __file__, "--run", "--device", options.device, "--only", options.only]
+    command += ["--times"] if options.times else []
     found = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
     if found.returncode:
         sys.exit(f"rnn_training: it ended with {found.returncode}: {last_line(found.stderr)}\n{found.stderr[-2000:]}")
@@ -232,6 +282,9 @@ def compare(plain, ours):
         ratio = ours["error"] / plain["error"] if plain["error"] else 1.0
         most = max(ALLOWED * plain["error"], plain["error"] + UNITS * UNIT[plain["precision"]])
         return f"error {plain['error']:.2e} plain, {ours['error']:.2e} ours, {ratio:.2f}", ours["error"] <= most
+    if "times" in plain:
+        forward, step, eager = (f"{a:.3f} {b:.3f} {b / a:.2f}" for a, b in zip(plain["times"], ours["times"], strict=True))
+        return f"plain, ours, ratio in ms: forward {forward}; forward and backward {step}; eager {eager}", True
     if "losses" in plain:
         pairs = zip(plain["losses"], ours["losses"], strict=True)
         off = max(abs(a - b) / max(abs(a), 1e-3) for a, b in pairs)
@@ -246,10 +299,11 @@ def main():
     parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it plain runs alone")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="a CPU is for trying the script")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="cases like this, such as 'small/lstm/*'")
+    parser.add_argument("--times", action="store_true", help="print times, on a GPU")
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        return run_all(options.device, options.only)
+        return run_times() if options.times else run_all(options.device, options.only)
     if options.shim and not options.shim.is_file():
         parser.error(f"--shim {options.shim}: no such file")
     plain = child(options, {})

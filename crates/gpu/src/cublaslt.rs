@@ -33,6 +33,9 @@ const TRANSPOSE_A: c_int = 3;
 const TRANSPOSE_B: c_int = 4;
 const TRANSPOSED: i32 = 1;
 const MOST_WORKSPACE: c_int = 1;
+const REDUCTIONS: c_int = 3;
+/// Parts of the depth are added up from the workspace, in float: not by atomic additions, whose order is any.
+const IN_WORKSPACE: u32 = 2;
 const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 
 /// cublasLt's opaque choice of how to compute a product.
@@ -170,6 +173,7 @@ struct Shape {
     depth: usize,
     /// The alignments of the right factor, the left factor and the products, in bytes.
     alignments: [u32; 3],
+    workspace_bytes: usize,
 }
 
 /// A factor of a product.
@@ -199,6 +203,9 @@ pub struct Product {
     pub rows: usize,
     pub columns: usize,
     pub depth: usize,
+    /// Memory for sums of parts of the depth, and its bytes; or null and 0. Deep products of few rows and columns are
+    /// slow without.
+    pub workspace: (*mut c_void, usize),
 }
 
 /// A prepared product, which can run any number of times.
@@ -236,7 +243,7 @@ impl CublasLt {
         Ok(Self { functions, handle, ready: Mutex::default() })
     }
 
-    /// Multiplies in the stream's order, without workspace; the call may be captured into a CUDA graph. `Err` if
+    /// Multiplies in the stream's order; the call may be captured into a CUDA graph. The order of sums is fixed. `Err` if
     /// cublasLt cannot compute the product; then nothing was launched.
     ///
     /// # Safety
@@ -254,7 +261,9 @@ impl CublasLt {
         let transposed = [left, right].map(|factor| factor.is_transposed);
         let strides = [left, right].map(|factor| factor.stride);
         let output = product.output;
-        let shape = Shape { element, output, compute, transposed, strides, rows, columns, depth, alignments };
+        let (workspace, workspace_bytes) = product.workspace;
+        let shape =
+            Shape { element, output, compute, transposed, strides, rows, columns, depth, alignments, workspace_bytes };
         let ready = self.ready(&shape)?;
         let [description, right_matrix, left_matrix, products] = ready.descriptions.each_ref().map(|object| object.raw);
         let one = 1.0_f32;
@@ -274,15 +283,15 @@ impl CublasLt {
                 product.products,
                 products,
                 &ready.algorithm,
-                null_mut(),
-                0,
+                workspace,
+                workspace_bytes,
                 stream,
             )
         };
         check("a product", status)
     }
 
-    /// The descriptions, with the heuristics' first algorithm without workspace, looked up once for each shape.
+    /// The descriptions, with the heuristics' first algorithm in the workspace, looked up once for each shape.
     fn ready(&self, shape: &Shape) -> Result<Arc<Ready>, String> {
         let none = || "cublasLt has no algorithm for the product".to_owned();
         if let Some(known) = self.ready.lock().get(shape) {
@@ -308,7 +317,8 @@ impl CublasLt {
             // SAFETY: `preference` is live, and `value` points to `bytes` bytes.
             check("a preference", unsafe { (functions.set_preference)(preference.raw, attribute, value, bytes) })
         };
-        set(MOST_WORKSPACE, ptr::from_ref(&0_usize).cast(), size_of::<usize>())?;
+        set(MOST_WORKSPACE, ptr::from_ref(&shape.workspace_bytes).cast(), size_of::<usize>())?;
+        set(REDUCTIONS, ptr::from_ref(&IN_WORKSPACE).cast(), size_of::<u32>())?;
         let [right, left, products] = shape.alignments;
         for (attribute, bytes) in ALIGNMENTS.into_iter().zip([right, left, products, products]) {
             set(attribute, ptr::from_ref(&bytes).cast(), size_of::<u32>())?;
@@ -332,8 +342,8 @@ impl CublasLt {
             )
         };
         check("heuristics", status)?;
-        if count < 1 || result.state != SUCCESS || result.workspace > 0 {
-            return Err("heuristics have nothing without workspace".into());
+        if count < 1 || result.state != SUCCESS || result.workspace > shape.workspace_bytes {
+            return Err(format!("heuristics have nothing in a workspace of {} bytes", shape.workspace_bytes));
         }
         Ok(result.algorithm)
     }

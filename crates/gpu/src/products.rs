@@ -53,7 +53,8 @@ impl Products {
         let left = Factor { data: self.x, stride: depth, is_transposed: false };
         let right = Factor { data: self.weights, stride: depth, is_transposed: true };
         let products = self.products.cast();
-        Product { left, right, products, output: Element::Float, beta: 0.0, rows, columns, depth }
+        let (output, workspace) = (Element::Float, (ptr::null_mut(), 0));
+        Product { left, right, products, output, beta: 0.0, rows, columns, depth, workspace }
     }
 }
 
@@ -294,6 +295,7 @@ mod tests {
         for element in [Element::Float, Element::Half, Element::Bfloat16] {
             let Ok(cublaslt) = CublasLt::new() else { return skip("there is no cublasLt") };
             let multiplier = load(device, element, Some(cublaslt)).unwrap();
+            let workspace = device.allocate(1 << 20).unwrap();
             let cases = (0..4).flat_map(|form| [(form, 0.0, 0), (form, 1.0, 0), (form, 0.0, 8), (form, 1.0, 8)]);
             for (form, beta, gap) in cases {
                 let transposed = [form & 1 == 1, form & 2 == 2];
@@ -328,6 +330,7 @@ mod tests {
                     rows,
                     columns,
                     depth,
+                    workspace: (workspace.data(), workspace.bytes()),
                 };
                 // SAFETY: the buffers have the sizes in `product`.
                 unsafe { multiplier.multiply_any(stream.raw(), &product, false) }.unwrap();

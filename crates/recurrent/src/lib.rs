@@ -26,7 +26,7 @@
 //! | `recurrence` | the recurrence of a layer: the parameters of a launch, and the trait of all ways to run it |
 //! | `kernels` | the recurrence's persistent kernels: compiling, loading, launching |
 //! | [`inference`] | a network on batches of one shape, and its text |
-//! | [`training`] | training, one launch a time step |
+//! | [`training`] | training |
 //! | `steps` | a recurrence one time step after the other |
 //! | `parts` | parts of memory, one behind the other |
 //! | [`testing`] | the double-precision reference of the tests |

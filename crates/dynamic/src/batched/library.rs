@@ -240,6 +240,7 @@ impl Library {
                 rows: dy_columns,
                 columns: x_columns,
                 depth: most.min(rows - first),
+                workspace: (std::ptr::null_mut(), 0),
             };
             // SAFETY: the caller's promise, for a part of the rows.
             match unsafe { self.multiplier.multiply_any(stream, &product, tf32) } {
@@ -277,6 +278,7 @@ impl Library {
             rows: dy_columns,
             columns: x_columns,
             depth: 0,
+            workspace: (std::ptr::null_mut(), 0),
         };
         // SAFETY: the caller's promise.
         unsafe { self.accumulate_by_ours(stream, &product, rest) }

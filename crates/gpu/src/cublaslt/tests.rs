@@ -23,7 +23,19 @@ fn the_real_library_takes_descriptions() {
             let alignments = [16, 4, 256];
             for output in [element, Element::Float] {
                 let (strides, [rows, columns, depth]) = ([16, 16], [7, 12, 5]);
-                let shape = Shape { element, output, compute, transposed, strides, rows, columns, depth, alignments };
+                let workspace_bytes = 0;
+                let shape = Shape {
+                    element,
+                    output,
+                    compute,
+                    transposed,
+                    strides,
+                    rows,
+                    columns,
+                    depth,
+                    alignments,
+                    workspace_bytes,
+                };
                 functions.describe(&shape).unwrap();
             }
         }
@@ -42,6 +54,7 @@ const ANY: Shape = Shape {
     columns: 1,
     depth: 1,
     alignments: [4; 3],
+    workspace_bytes: 0,
 };
 
 /// Which factors are stored as their transposes.
@@ -82,6 +95,7 @@ fn all_forms_are_described() {
                 rows,
                 columns,
                 depth,
+                workspace: (null_mut(), 0),
             };
             // SAFETY: the vectors have the sizes in `product`.
             unsafe { cublaslt.multiply(null_mut(), &product, Element::Float, Compute::Float) }.unwrap();

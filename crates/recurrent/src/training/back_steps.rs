@@ -131,6 +131,7 @@ impl BackSteps<'_> {
             rows,
             columns: hidden,
             depth: columns,
+            workspace: (ptr::null_mut(), 0),
         };
         // SAFETY: the caller promises all memory, and the scratch memory has room for all parts.
         unsafe {

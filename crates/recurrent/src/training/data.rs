@@ -235,6 +235,7 @@ unsafe fn through_inputs(
             rows: packing.rows,
             columns: width,
             depth: network.gates() * network.hidden,
+            workspace: (ptr::null_mut(), 0),
         };
         // SAFETY: the caller's promise.
         unsafe {

@@ -23,6 +23,11 @@ use cudnn::calls;
 use cudnn::rnn::{Data, Dropout, Masked, Network};
 use gpu::{Element, Stream};
 
+/// Parts of the rows of a weights' gradient that may be summed apart, and the most bytes of their sums: large gradients
+/// fill the device without.
+const SPLITS: usize = 8;
+const MOST_SPLIT: usize = 4 << 20;
+
 /// A network on a batch, for one call.
 pub struct Pass {
     pub handle: cudnnHandle_t,
@@ -227,6 +232,8 @@ pub struct WeightPlaces {
     pub dropped: Option<usize>,
     /// Float, of parts of rows.
     pub sums: usize,
+    /// The products' own workspace, and its bytes.
+    pub split: (usize, usize),
     pub bytes: usize,
 }
 
@@ -286,6 +293,9 @@ impl WeightPlaces {
     pub fn of(pass: &Pass) -> Option<Self> {
         let (rows, element, network, packing) =
             (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
+        let widest = network.input.max(if network.layers > 1 { pass.output() } else { network.hidden });
+        let a_part = widest.checked_mul(network.gates())?.checked_mul(network.hidden)?.checked_mul(size_of::<f32>())?;
+        let split = a_part.saturating_mul(SPLITS).min(MOST_SPLIT);
         let mut parts = Parts::default();
         Some(Self {
             order: OrderPlaces::of(pass, &mut parts)?,
@@ -295,6 +305,7 @@ impl WeightPlaces {
             previous: parts.add(&[rows, network.hidden, element])?,
             dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
             sums: parts.add(&[ColumnSums::parts(rows), pass.saved_columns(), size_of::<f32>()])?,
+            split: (parts.add(&[split])?, split),
             bytes: parts.bytes,
         })
     }

@@ -106,7 +106,7 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &WeightsCall, weights: &[W
                 };
                 engine.around.previous_states(*stream, &states).map_err(text)?;
                 let factors = [x, states.to.cast_const()];
-                matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors)?;
+                matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors, places.split)?;
                 biases(&running, pseudo_layer, call.dweights, &weights[pseudo_layer], places.sums)?;
             }
             input = output;
@@ -117,7 +117,8 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &WeightsCall, weights: &[W
     }
 }
 
-/// Adds dgatesᵀ x to the gradient of W, and dgatesᵀ h of the steps before to that of R.
+/// Adds dgatesᵀ x to the gradient of W, and dgatesᵀ h of the steps before to that of R. `split` is the place of sums of
+/// parts of the rows, and its bytes.
 ///
 /// # Safety
 /// As for [`run`].
@@ -128,6 +129,7 @@ unsafe fn matrices(
     dweights: *mut c_void,
     weights: &Weights,
     [x, h]: [*const c_void; 2],
+    split: (usize, usize),
 ) -> Result<(), String> {
     let Running { pass, engine, .. } = running;
     let (network, element) = (&pass.network, pass.element);
@@ -148,6 +150,7 @@ unsafe fn matrices(
             rows: count * hidden,
             columns: width,
             depth: pass.packing.rows,
+            workspace: (running.part(split.0), split.1),
         };
         // SAFETY: the caller's promise.
         unsafe { engine.around.multiply(pass.stream, &product, pass.allows_tf32()) }.map_err(|error| error.to_string())
