@@ -244,12 +244,15 @@ def timed(torch, step, times=20):
     return statistics.median(found[3:])
 
 
-def run_times():
+def run_times(only):
     """Prints times of layers over 100 steps, with inputs as wide as the state."""
     import torch
 
     sizes = ((128, 8), (128, 64), (256, 8), (256, 32), (256, 64), (320, 32), (512, 8), (512, 32), (512, 64), (1024, 64))
     for (hidden, batch), cell, precision in itertools.product(sizes, CELLS[:2], PRECISIONS):
+        name = f"{cell}/{precision}/H{hidden} B{batch}"
+        if not fnmatchcase(name, only):
+            continue
         # A program whose types have 2 bytes leaves this as PyTorch sets it.
         torch.backends.cudnn.allow_tf32 = precision != "float"
         data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(precision, torch.float)
@@ -261,7 +264,7 @@ def run_times():
             model(x)[0].backward(dy)
 
         times = [graphed(torch, lambda model=model, x=x: model(x)), graphed(torch, both), timed(torch, both)]
-        print(json.dumps({"case": f"{cell} {precision} H{hidden} B{batch}", "times": times}), flush=True)
+        print(json.dumps({"case": name, "times": times}), flush=True)
 
 
 def child(options, variables):
@@ -303,7 +306,7 @@ def main():
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        return run_times() if options.times else run_all(options.device, options.only)
+        return run_times(options.only) if options.times else run_all(options.device, options.only)
     if options.shim and not options.shim.is_file():
         parser.error(f"--shim {options.shim}: no such file")
     plain = child(options, {})

@@ -34,7 +34,9 @@ const TRANSPOSE_B: c_int = 4;
 const TRANSPOSED: i32 = 1;
 const MOST_WORKSPACE: c_int = 1;
 const REDUCTIONS: c_int = 3;
-/// Parts of the depth are added up from the workspace, in float: not by atomic additions, whose order is any.
+/// How parts of the depth are added up, one after the other in each case: in the products' place, or in the workspace,
+/// in float.
+const IN_PLACE: u32 = 1;
 const IN_WORKSPACE: u32 = 2;
 const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 
@@ -318,7 +320,9 @@ impl CublasLt {
             check("a preference", unsafe { (functions.set_preference)(preference.raw, attribute, value, bytes) })
         };
         set(MOST_WORKSPACE, ptr::from_ref(&shape.workspace_bytes).cast(), size_of::<usize>())?;
-        set(REDUCTIONS, ptr::from_ref(&IN_WORKSPACE).cast(), size_of::<u32>())?;
+        // In the place of products of 2 bytes each part would be rounded.
+        let reductions = if shape.output == Element::Float { IN_PLACE | IN_WORKSPACE } else { IN_WORKSPACE };
+        set(REDUCTIONS, ptr::from_ref(&reductions).cast(), size_of::<u32>())?;
         let [right, left, products] = shape.alignments;
         for (attribute, bytes) in ALIGNMENTS.into_iter().zip([right, left, products, products]) {
             set(attribute, ptr::from_ref(&bytes).cast(), size_of::<u32>())?;
