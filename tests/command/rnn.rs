@@ -126,6 +126,26 @@ fn line(network: &str, chosen: &str, why: &str, times: &[(&str, Option<f64>)]) -
 }
 
 #[test]
+fn a_report_shows_networks_that_train() {
+    let ucudnn = Installed::new("report-trained");
+    let line = |forward| {
+        json!({
+            "event": "rnn-training", "rnn": "LSTM 5→64", "spec": "LSTM 5→64", "forward": forward,
+            "backward": "cluster u8",
+        })
+    };
+    ucudnn
+        .file("r.jsonl", &format!("{}\n{}\n{{\"event\":\"rnn-training\",\"rnn\":3}}\n", line("step"), line("grid u4")));
+    let Ended { stdout, stderr, code, .. } = ucudnn.end(&["report", "r.jsonl"], &[]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("r.jsonl:3: ") && stderr.contains("left out"), "{stderr}");
+    assert!(stdout.starts_with("1 recurrent network trained on kernels of ours\n"), "{stdout}");
+    let row = stdout.lines().find(|line| line.starts_with("LSTM 5→64")).unwrap();
+    assert!(row.contains("grid u4") && row.contains("cluster u8"), "{row}");
+    assert_eq!(ucudnn.json(&["report", "r.jsonl", "--json"])["trained"][0]["forward"], "grid u4");
+}
+
+#[test]
 fn a_report_shows_networks() {
     let ucudnn = Installed::new("report-rnn");
     let times = [("cuDNN", Some(0.003)), ("grid u8", Some(0.0015)), ("grid u4", Some(0.001)), ("block", None)];

@@ -112,6 +112,42 @@ fn summary(decisions: &[Decision]) -> String {
     text
 }
 
+/// A network that trains on our kernels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trained {
+    /// The network, for people.
+    pub network: String,
+    /// The text that identifies the network.
+    pub spec: String,
+    /// The configurations of the kernels that run its recurrences, or `step`.
+    pub forward: String,
+    pub backward: String,
+}
+
+impl Trained {
+    /// Reads a report's line. `Err` names the part that is wrong.
+    pub fn from_fields(fields: &Fields) -> Result<Self, String> {
+        let [network, spec, forward, backward] =
+            ["rnn", "spec", "forward", "backward"].map(|name| fields.text(name).map(str::to_owned));
+        Ok(Self { network: network?, spec: spec?, forward: forward?, backward: backward? })
+    }
+
+    pub fn to_json(&self) -> Value {
+        let Self { network, spec, forward, backward } = self;
+        json!({ "rnn": network, "spec": spec, "forward": forward, "backward": backward })
+    }
+}
+
+/// A heading, and a table of networks that train on our kernels.
+pub fn trained_text_of(networks: &[Trained], width: usize) -> String {
+    let mut table = Table::new(&[("network", Side::Left), ("forward by", Side::Left), ("backward by", Side::Left)]);
+    for Trained { network, forward, backward, .. } in networks {
+        table.row(vec![network.clone(), forward.clone(), backward.clone()]);
+    }
+    let heading = quantity::counted(networks.len(), "recurrent network");
+    format!("{heading} trained on kernels of ours\n\n{}", table.lines(width))
+}
+
 /// Reads the value of `--rnn`: a file, or a description in words.
 pub fn read(text: &str) -> Result<Vec<Inference>, String> {
     let file = Path::new(text);

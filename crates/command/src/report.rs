@@ -61,6 +61,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
+            "trained": report.trained.iter().map(recurrent::Trained::to_json).collect::<Vec<_>>(),
             "norms": report.norms.iter().map(normalization::Decision::to_json).collect::<Vec<_>>(),
             "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
             "exploring": report.exploring.len(), "unknown": report.unknown,
@@ -72,6 +73,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref(), width)).collect();
     if !report.networks.is_empty() {
         parts.push(recurrent::text_of(&report.networks, width));
+    }
+    if !report.trained.is_empty() {
+        parts.push(recurrent::trained_text_of(&report.trained, width));
     }
     if !report.norms.is_empty() {
         parts.push(normalization::text_of(&report.norms, width));

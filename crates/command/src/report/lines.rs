@@ -34,6 +34,8 @@ pub struct Report {
     pub kept: (usize, usize),
     /// Recurrent networks, in the order of their first lines.
     pub networks: Vec<recurrent::Decision>,
+    /// Likewise those that train on our kernels.
+    pub trained: Vec<recurrent::Trained>,
     /// Batch normalizations, in the order of their first lines.
     pub norms: Vec<normalization::Decision>,
     /// Nets of vertex functions on a device.
@@ -173,6 +175,9 @@ impl Report {
             }
             "rnn" => {
                 put(&mut self.networks, recurrent::Decision::from_fields(&fields)?, |decision| &decision.spec);
+            }
+            "rnn-training" => {
+                put(&mut self.trained, recurrent::Trained::from_fields(&fields)?, |network| &network.spec);
             }
             "norm" => {
                 put(&mut self.norms, normalization::Decision::from_fields(&fields)?, |decision| &decision.spec);

@@ -413,7 +413,7 @@ unsafe fn clear_header(pass: &Pass, reserve: *mut c_void, size: usize) {
 }
 
 /// The kernels, if our header may be in a reserve that cuDNN uses.
-fn looked_at<'a>(pass: &'a Pass, reserve: *mut c_void, size: usize) -> Option<&'a Engine> {
+fn looked_at(pass: &Pass, reserve: *mut c_void, size: usize) -> Option<&Engine> {
     let Page { has_run, .. } = &*pass.page;
     let is_place = !reserve.is_null() && size >= HEADER && reserve.addr().is_multiple_of(align_of::<u32>());
     if has_run.load(Ordering::Relaxed) && is_place { pass.page.loaded() } else { None }

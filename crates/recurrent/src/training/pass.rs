@@ -69,9 +69,9 @@ impl Pass {
         if packing.rows == 0 {
             return Err("all sequences are empty");
         }
-        // SAFETY: the caller makes the same promise; cuDNN requires of the dropout descriptor that it is alive.
         let dropout = match network.layers {
             1 => None,
+            // SAFETY: the caller makes the same promise; cuDNN requires of the dropout descriptor that it is alive.
             _ => unsafe { Dropout::read(handle, dropout) }.map_err(|_| "its dropout descriptor is not readable")?,
         };
         let dropout = match dropout {
