@@ -8,7 +8,7 @@ use cudnn_abi::*;
 
 use super::data::DataCall;
 use super::page::{Engine, Page};
-use super::pass::{DataPlaces, ForwardPlaces, Pass, Running, WeightPlaces};
+use super::pass::{DataPlaces, ForwardPlaces, Pass, WeightPlaces};
 use super::probation::PROBATION;
 use super::reserve::{HEADER, State};
 use super::weights::WeightsCall;
@@ -445,16 +445,4 @@ unsafe fn guard(
         }
     }
     status
-}
-
-/// Looks at the header of a reserve of ours.
-///
-/// # Safety
-/// The reserve is one of ours.
-pub unsafe fn claim(running: &Running, expected: State, next: State, reserve: *mut c_void) -> Result<(), String> {
-    let Running { pass, engine, is_wrong, .. } = running;
-    let header = pass.layout.header(expected);
-    // SAFETY: the caller promises the reserve; the workspace has room for `is_wrong`.
-    unsafe { engine.around.claim(pass.stream, reserve, header, next as u32, *is_wrong) }
-        .map_err(|error| error.to_string())
 }

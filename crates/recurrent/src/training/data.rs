@@ -7,7 +7,6 @@ use std::ptr;
 use cudnn_abi::*;
 
 use super::back_steps::{BackSteps, Scratch};
-use super::calls::claim;
 use super::page::Engine;
 use super::pass::{DataPlaces, Pass, Running};
 use super::reserve::State;
@@ -106,7 +105,7 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weig
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
         let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order, (0, 0))?;
-        claim(&running, State::Forward, State::Gradients, call.reserve)?;
+        running.claim(State::Forward, State::Gradients)?;
         let y = running.packed(call.y, places.y, pass.output())?;
         let mut dy = running.packed(call.dy, places.dy, pass.output())?;
         let (hx, cx) = (running.ranked(call.hx, at_hx)?, running.ranked(call.cx, at_cx)?);

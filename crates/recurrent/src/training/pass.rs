@@ -11,7 +11,7 @@ use super::back_steps::Scratch;
 use super::kernels::{ColumnSums, Rows};
 use super::packing::Packing;
 use super::page::{self, Engine, Page};
-use super::reserve::{HEADER, Layout, saved_gates};
+use super::reserve::{HEADER, Layout, State, saved_gates};
 use super::shape::{self, Shape};
 use crate::configuration::Cell;
 use crate::eligible::takes;
@@ -372,6 +372,18 @@ impl<'a> Running<'a> {
     /// The sequences' lengths by rank, and the packed rows before each step; null where all are equally long.
     pub fn lengths(&self) -> (*const i32, *const i32) {
         (self.lengths, self.starts)
+    }
+
+    /// Looks at the reserve's header, which is to be of an `expected` state and comes to the `next`.
+    ///
+    /// # Safety
+    /// The memory is as large as the pass says.
+    pub unsafe fn claim(&self, expected: State, next: State) -> Result<(), String> {
+        let Self { pass, engine, reserve, is_wrong, .. } = *self;
+        let header = pass.layout.header(expected);
+        // SAFETY: the caller promises the reserve; the workspace has room for `is_wrong`.
+        let looked = unsafe { engine.around.claim(pass.stream, reserve, header, next as u32, is_wrong) };
+        looked.map_err(|error| error.to_string())
     }
 
     /// A part of the workspace.

@@ -5,7 +5,6 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::calls::claim;
 use super::forward::dropped;
 use super::kernels::{ColumnSums, PreviousStates};
 use super::page::Engine;
@@ -82,7 +81,7 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &WeightsCall, weights: &[W
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
         let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order, (0, 0))?;
-        claim(&running, State::Gradients, State::Gradients, call.reserve)?;
+        running.claim(State::Gradients, State::Gradients)?;
         let mut input = running.packed(call.x, places.x, network.input)?;
         let y = running.packed(call.y, places.y, pass.output())?;
         let hx = running.ranked(call.hx, places.hx)?;
