@@ -38,7 +38,8 @@ KERNEL(back_cluster, BackRecurrences) {
     const int first_unit = in_register(int(blockIdx.x) * UNITS);
     // Nobody sends the elements behind the gates, so they stay zero.
 #pragma unroll 1
-    for (int i = threadIdx.x; i < 2 * TILE_FACTORS; i += THREADS) buffers[i] = to_factor(to_element(0));
+    for (int i = threadIdx.x; i < 2 * TILE_FACTORS; i += THREADS)
+        if (i % PADDED_HIDDEN >= DEPTH) buffers[i] = to_factor(to_element(0));
     const Weights weights(recurrence.weights, first_unit, buffers + 2 * TILE_FACTORS);
     ClusterExchange others(arrived);
 

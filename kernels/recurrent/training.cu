@@ -147,7 +147,7 @@ KERNEL(add, Added) {
     });
 }
 
-// The sums of columns, part of the rows by part: the order of additions is fixed. grid: (blocks of 32 columns, parts).
+// The sums of columns, part of the rows by part: the order of additions is fixed. grid: parts × blocks of 32 columns.
 #define PART_ROWS 64
 struct ColumnSums {
     const Element *rows; // [count][columns]
@@ -162,7 +162,7 @@ struct ColumnSums {
 KERNEL(sum_columns, ColumnSums) {
     STATIC_SHARED(float, parts, [THREADS / 32][32]);
     const ColumnSums &p = parameters;
-    const int column = int(blockIdx.x) * 32 + LANE, first = int(blockIdx.y) * PART_ROWS;
+    const int column = int(blockIdx.y) * 32 + LANE, first = int(blockIdx.x) * PART_ROWS;
     float sum = 0;
     for (int row = WARP; column < p.columns && row < PART_ROWS && first + row < p.count; row += THREADS / 32)
         sum += to_float(p.rows[(long long)(first + row) * p.columns + column]);
@@ -170,7 +170,7 @@ KERNEL(sum_columns, ColumnSums) {
     barrier();
     if (WARP > 0 || column >= p.columns) return;
     for (int other = 1; other < THREADS / 32; other++) sum += parts[other][LANE];
-    p.sums[(long long)blockIdx.y * p.columns + column] = sum;
+    p.sums[(long long)blockIdx.x * p.columns + column] = sum;
 }
 
 KERNEL(add_sums, ColumnSums) {

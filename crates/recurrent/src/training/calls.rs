@@ -2,28 +2,26 @@
 //! that all calls of a pass give the same answer, whatever the settings say by then.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
 
 use super::data::DataCall;
 use super::page::{Engine, Page};
 use super::pass::{DataPlaces, ForwardPlaces, Pass, WeightPlaces};
-use super::probation::PROBATION;
+use super::probation::{PROBATION, Returned};
 use super::reserve::{HEADER, State};
 use super::weights::WeightsCall;
-use super::{data, forward, weights};
+use super::{data, forward, told, weights};
 use crate::call::Call;
 use crate::eligible::{check_states, check_weight_space, output};
+use crate::memory::Memory;
 use crate::parts::ALIGNMENT;
 use crate::temporary::Temporary;
 use cudnn::policies;
 use cudnn::rnn::Data;
 use guest::settings::{self, Policy, RnnTraining};
 use guest::summary::{self, Counted};
-
-/// A size of ours was told to the program. Until then every reserve is cuDNN's.
-static HAS_TOLD: AtomicBool = AtomicBool::new(false);
 
 /// Why our kernels did not run a call on a reserve of ours. cuDNN cannot run it either.
 enum Refusal {
@@ -63,7 +61,7 @@ fn trains() -> bool {
 
 /// Returns whether a call may be of a network that trains on our kernels.
 pub fn concerns_us() -> bool {
-    trains() || HAS_TOLD.load(Ordering::Relaxed)
+    trains() || told::has_told()
 }
 
 /// Returns what a call returns after a panic inside of it: our kernels may have begun, and cuDNN cannot go on with a
@@ -72,7 +70,7 @@ pub fn concerns_us() -> bool {
 /// # Safety
 /// `theirs` makes the same call of cuDNN.
 pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    if HAS_TOLD.load(Ordering::Relaxed) { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
+    if told::has_told() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
 }
 
 /// Changes the sizes that cuDNN has told for a training pass: the workspace is large enough for our kernels too, and the
@@ -104,23 +102,28 @@ pub unsafe fn change_sizes(
     let ours = if !is_off && may_be_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
     *reserve = match ours {
         Some(size) => {
-            HAS_TOLD.store(true, Ordering::Relaxed);
+            told::tell(pass.layout.hash(), size);
             if !pass.page.has_told.swap(true, Ordering::Relaxed) {
                 report(&pass);
             }
             size
         }
         None => {
-            let distinction = if is_off { 0 } else { PROBATION.lock().distinction() };
+            let distinction = if is_off || is_proven(&pass) { 0 } else { PROBATION.lock().distinction() };
             pass.layout.their_size(reserve.saturating_add(distinction))
         }
     };
 }
 
+/// Returns whether sizes come back: the network has shown it, and the program often enough.
+fn is_proven(pass: &Pass) -> bool {
+    pass.page.comes_back.load(Ordering::Relaxed) && PROBATION.lock().is_passed()
+}
+
 /// Returns whether the next reserve of a pass may be ours; loads the kernels then, unless the stream is being captured.
 fn may_be_ours(pass: &Pass) -> bool {
     let Pass { page, network, stream, .. } = pass;
-    if !PROBATION.lock().is_passed() || !page.knows_weights() {
+    if !is_proven(pass) || !page.knows_weights() {
         return false;
     }
     if page.loaded().is_none() && cudnn::device().is_capturing(*stream) {
@@ -174,7 +177,7 @@ unsafe fn owner(
     if let Some(engine) = pass.page.loaded() {
         say_alarm(engine);
     }
-    let is_ours = HAS_TOLD.load(Ordering::Relaxed) && pass.layout.is_ours(reserve_size);
+    let is_ours = told::was_told(pass.layout.hash(), reserve_size) && pass.layout.is_ours(reserve_size);
     if is_ours { Owner::Us(pass) } else { Owner::Cudnn(pass) }
 }
 
@@ -240,7 +243,9 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
                 if trains() && !space.0.is_null() {
                     pass.page.weights(call.handle, call.descriptor, &pass.network, space);
                 }
-                PROBATION.lock().went_forward(call.reserve.addr(), call.reserve_size);
+                if !is_proven(&pass) {
+                    PROBATION.lock().went_forward(call.reserve.addr(), call.reserve_size);
+                }
                 clear_header(&pass, call.reserve, call.reserve_size);
                 call.run_as_asked()
             }
@@ -256,7 +261,11 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
 /// # Safety
 /// As for [`run_forward`].
 unsafe fn forward_by_us(pass: &Pass, call: &Call) -> Result<(), Refusal> {
-    let memory = &call.memory;
+    let memory = &match pass.network.cell {
+        CUDNN_LSTM => call.memory,
+        // cuDNN ignores them as well.
+        _ => Memory { cx: std::ptr::null(), cy: std::ptr::null_mut(), ..call.memory },
+    };
     let spaces = Spaces {
         weights: memory.weight_space,
         weights_size: memory.weight_space_size,
@@ -306,11 +315,13 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
         match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
             Owner::Unknown => call.run_as_asked(),
             Owner::Cudnn(pass) => {
-                if PROBATION.lock().goes_back(call.reserve.addr(), call.reserve_size) {
-                    log::warn!(
+                match PROBATION.lock().goes_back(call.reserve.addr(), call.reserve_size) {
+                    Returned::Same => pass.page.comes_back.store(true, Ordering::Relaxed),
+                    Returned::Unknown => {}
+                    Returned::Other => log::warn!(
                         "the program hands in another reserve size in cudnnRNNBackwardData_v8 than in cudnnRNNForward: \
                          its RNNs train by cuDNN (said once)"
-                    );
+                    ),
                 }
                 let status = call.run_as_asked();
                 guard(&pass, status, call.spaces(), call.results(&pass))
@@ -326,6 +337,10 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
 /// # Safety
 /// As for [`run_backward_data`].
 unsafe fn data_by_us(pass: &Pass, call: &DataCall) -> Result<(), Refusal> {
+    let call = &match pass.network.cell {
+        CUDNN_LSTM => *call,
+        _ => DataCall { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
+    };
     let (dx, dhx, dcx) = (call.dx.cast_const(), call.dhx.cast_const(), call.dcx.cast_const());
     let spaces = Spaces {
         weights: call.weight_space,

@@ -187,7 +187,7 @@ unsafe fn launch(
         // SAFETY: the caller's promise.
         unsafe { kernel.launch_back(pass.stream, &turned) }
     };
-    if pass.backward.launch(persistent) {
+    if pass.backward.engine().is_some_and(|engine| pass.backward.launch(engine, persistent)) {
         return Ok(());
     }
     let scratch = running.part(places.scratch);

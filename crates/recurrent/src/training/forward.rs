@@ -6,6 +6,7 @@ use std::ptr;
 use super::page::Engine;
 use super::pass::{ForwardPlaces, Pass, Running};
 use super::reserve::State;
+use crate::kernels;
 use crate::memory::Memory;
 use crate::recurrence::{Recurrence, Recurrent};
 use cudnn::rnn::Weights;
@@ -30,7 +31,10 @@ pub unsafe fn run(
     let [at_hx, at_cx, at_hy, at_cy] = places.states;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
-        let zeroed = if pass.forward.engine().is_some() { network.directions() * places.exchange_bytes } else { 0 };
+        // Blocks of a persistent kernel may write last states while others still read first ones.
+        let is_apart = at_hx.is_some() || !overlap(memory, pass.states() * network.element());
+        let persistent = pass.forward.engine().filter(|_| is_apart);
+        let zeroed = if persistent.is_some() { network.directions() * places.exchange_bytes } else { 0 };
         let running =
             Running::begin(pass, engine, memory.workspace, reserve, &places.order, (places.exchange, zeroed))?;
         engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
@@ -88,7 +92,7 @@ pub unsafe fn run(
                     exchange: running.part(places.exchange + direction * places.exchange_bytes),
                 });
             }
-            launch(pass, engine, &recurrences, early).map_err(text)?;
+            launch(pass, engine, persistent, &recurrences, early).map_err(text)?;
             input = output;
         }
         let fill = padding_fill[..4].try_into().unwrap_or_default();
@@ -98,14 +102,30 @@ pub unsafe fn run(
     }
 }
 
+/// Returns whether a first state overlaps its last one. They have so many bytes.
+fn overlap(memory: &Memory, bytes: usize) -> bool {
+    let pairs = [(memory.hx, memory.hy.cast_const()), (memory.cx, memory.cy.cast_const())];
+    let is_one = |(first, last): (*const c_void, *const c_void)| {
+        !first.is_null() && !last.is_null() && first.addr().abs_diff(last.addr()) < bytes
+    };
+    pairs.into_iter().any(is_one)
+}
+
 /// Launches a layer's recurrences by the persistent kernel, or one time step after the other.
 ///
 /// # Safety
 /// As for [`Recurrent::launch`].
-unsafe fn launch(pass: &Pass, engine: &Engine, recurrences: &[Recurrence], early: bool) -> Result<(), Error> {
+unsafe fn launch(
+    pass: &Pass,
+    engine: &Engine,
+    persistent: Option<&kernels::Engine>,
+    recurrences: &[Recurrence],
+    early: bool,
+) -> Result<(), Error> {
     // SAFETY: the caller's promise, for either; a failed launch has begun nothing.
     unsafe {
-        if pass.forward.launch(|persistent| persistent.launch(pass.stream, recurrences, early)) {
+        let launch = |kernel: &kernels::Engine| kernel.launch(pass.stream, recurrences, early);
+        if persistent.is_some_and(|kernel| pass.forward.launch(kernel, launch)) {
             return Ok(());
         }
         pass.steps(engine).launch(pass.stream, recurrences, false)

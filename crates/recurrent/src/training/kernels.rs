@@ -304,7 +304,7 @@ impl Kernels {
         let columns = sums.columns as usize;
         // SAFETY: the caller's promise, and the kernels' own struct.
         unsafe {
-            let grid = [columns.div_ceil(SUM_COLUMNS), sums.parts as usize];
+            let grid = [sums.parts as usize, columns.div_ceil(SUM_COLUMNS)];
             self.launch(&self.sum_columns, stream, grid, *sums)?;
             self.launch(&self.add_sums, stream, Self::blocks(columns), *sums)
         }

@@ -27,6 +27,8 @@ pub struct Page {
     engine: OnceCell<Result<Engine, String>>,
     /// A reserve of ours was handed out. The page is kept from then on.
     pub has_told: AtomicBool,
+    /// The size of a reserve came back from the program once, while answers differed.
+    pub comes_back: AtomicBool,
     /// Forward ran on our kernels.
     pub has_run: AtomicBool,
 }

@@ -90,8 +90,7 @@ impl Pass {
         // SAFETY: the caller makes the same promise.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
         let page = page::of(&network);
-        let [forward, backward] =
-            shape::of(&network, packing.batch(), packing.steps).ok_or("the device tells too little")?;
+        let [forward, backward] = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
         let pass = Self {
             handle,
             descriptor,

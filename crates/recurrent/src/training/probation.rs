@@ -1,8 +1,9 @@
 //! Whether the sizes that a program is told come back. The owner of a reserve is its size, so a program that hands in
 //! another size in backward than in forward cannot have a reserve of ours.
 //!
-//! No program is told a size of ours before it has shown, under cuDNN, that sizes come back. Until then each answer
-//! differs from the ones before, so that a program which asks again before backward hands in another size.
+//! No program is told a size of ours before it has shown, under cuDNN, that sizes come back, and none for a network that
+//! has not shown it. Until then each answer differs from the ones before, so that a program which asks again before
+//! backward hands in another size.
 
 use std::collections::VecDeque;
 
@@ -26,6 +27,17 @@ pub struct Probation {
     wanders: bool,
 }
 
+/// What the size of a reserve in backward shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returned {
+    /// It is the one of forward.
+    Same,
+    /// It is another: sizes do not come back. Said once.
+    Other,
+    /// Nothing: the reserve is not known.
+    Unknown,
+}
+
 /// The probation of the process.
 pub static PROBATION: Mutex<Probation> = Mutex::new(Probation::new());
 
@@ -39,18 +51,18 @@ impl Probation {
         self.matches >= PASSES && !self.wanders
     }
 
-    /// The bytes to add to the next answer.
+    /// The bytes to add to the next answer while it is not shown that sizes come back.
     pub fn distinction(&mut self) -> usize {
-        if self.is_passed() || self.wanders {
+        if self.wanders {
             return 0;
         }
         self.answers += 1;
         self.answers % ANSWERS * APART
     }
 
-    /// Forward ran on a reserve of cuDNN's.
+    /// Forward ran on a reserve of cuDNN's while it is not shown.
     pub fn went_forward(&mut self, reserve: usize, size: usize) {
-        if self.is_passed() || self.wanders {
+        if self.wanders {
             return;
         }
         self.forwards.retain(|&(address, _)| address != reserve);
@@ -58,16 +70,20 @@ impl Probation {
         self.forwards.push_front((reserve, size));
     }
 
-    /// Backward runs on a reserve of cuDNN's. Returns true if this shows for the first time that sizes do not come back.
-    pub fn goes_back(&mut self, reserve: usize, size: usize) -> bool {
-        if self.is_passed() || self.wanders {
-            return false;
+    /// Backward runs on a reserve of cuDNN's.
+    pub fn goes_back(&mut self, reserve: usize, size: usize) -> Returned {
+        if self.wanders {
+            return Returned::Unknown;
         }
-        let Some(at) = self.forwards.iter().position(|&(address, _)| address == reserve) else { return false };
-        let came_back = self.forwards.remove(at).is_some_and(|(_, forward)| forward == size);
-        self.matches += usize::from(came_back);
-        self.wanders = !came_back;
-        self.wanders
+        let Some(at) = self.forwards.iter().position(|&(address, _)| address == reserve) else {
+            return Returned::Unknown;
+        };
+        if self.forwards.remove(at).is_some_and(|(_, forward)| forward == size) {
+            self.matches += 1;
+            return Returned::Same;
+        }
+        self.wanders = true;
+        Returned::Other
     }
 }
 
@@ -82,10 +98,20 @@ mod tests {
             assert!(!probation.is_passed());
             let size = 1000 + probation.distinction();
             probation.went_forward(pass, size);
-            assert!(!probation.goes_back(pass, size));
+            assert_eq!(probation.goes_back(pass, size), Returned::Same);
         }
         assert!(probation.is_passed());
-        assert_eq!(probation.distinction(), 0);
+        // Another network has to show it as well, and shows the opposite.
+        let size = 1000 + probation.distinction();
+        probation.went_forward(9, size);
+        assert_eq!(
+            {
+                let asked_again = 1000 + probation.distinction();
+                probation.goes_back(9, asked_again)
+            },
+            Returned::Other
+        );
+        assert!(!probation.is_passed());
     }
 
     #[test]
@@ -97,7 +123,7 @@ mod tests {
                 sizes.iter().enumerate().for_each(|(reserve, &size)| probation.went_forward(reserve, size));
                 (0..networks).rev().any(|reserve| {
                     let size = 1000 + probation.distinction();
-                    probation.goes_back(reserve, size)
+                    probation.goes_back(reserve, size) == Returned::Other
                 })
             });
             assert!(wandered && !probation.is_passed(), "{networks} networks");
@@ -108,12 +134,13 @@ mod tests {
     fn what_is_unknown_shows_nothing() {
         let mut probation = Probation::new();
         probation.went_forward(1, 1000);
-        assert!(!probation.goes_back(2, 2000) && !probation.is_passed());
+        assert_eq!(probation.goes_back(2, 2000), Returned::Unknown);
+        assert!(!probation.is_passed());
         for reserve in 10..10 + MOST_FORWARDS {
             probation.went_forward(reserve, 1000);
         }
-        assert!(!probation.goes_back(1, 2000), "the oldest is forgotten");
-        assert!(probation.goes_back(10, 2000));
-        assert!(!probation.goes_back(11, 2000), "said once");
+        assert_eq!(probation.goes_back(1, 2000), Returned::Unknown, "the oldest is forgotten");
+        assert_eq!(probation.goes_back(10, 2000), Returned::Other);
+        assert_eq!(probation.goes_back(11, 2000), Returned::Unknown, "said once");
     }
 }

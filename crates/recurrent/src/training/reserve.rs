@@ -111,7 +111,12 @@ impl Layout {
         if self.has_tag(theirs) { theirs.saturating_add(UNIT) } else { theirs }
     }
 
-    /// Returns whether a reserve of `size` bytes is ours. The answer is the same in all calls of a pass.
+    /// The hash of the network and the data.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Returns whether a reserve of `size` bytes may be ours: it has our tag, and room for all parts.
     pub fn is_ours(&self, size: usize) -> bool {
         self.has_tag(size) && size >= self.bytes
     }

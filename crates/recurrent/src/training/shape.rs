@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use once_cell::sync::OnceCell;
 
+use crate::compiler::later;
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::kernels::{Engine, problem};
@@ -20,7 +21,6 @@ use tuning::registry::Registry;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     device: i32,
-    /// Without its steps.
     problem: Problem,
 }
 
@@ -33,17 +33,22 @@ pub struct Shape {
     is_broken: AtomicBool,
 }
 
-static SHAPES: Registry<Key, Shape> = Registry::new(1 << 10, |_| false);
+/// Unloading the kernels of forgotten shapes may wait for the device.
+static SHAPES: Registry<Key, Shape> = Registry::new(1 << 10, |_| false).forgetting_by(|forgotten| {
+    later(move || drop(forgotten));
+});
+/// The steps for which the model chooses: the same choice for all batches.
+const STEPS: usize = 128;
 
 /// The shapes of a network's recurrences, forward and backward, on the calling thread's device. `None`: the device tells
 /// too little.
-pub fn of(network: &Network, batch: usize, steps: usize) -> Option<[Arc<Shape>; 2]> {
-    let problem = problem(network, batch, steps)?;
+pub fn of(network: &Network, batch: usize) -> Option<[Arc<Shape>; 2]> {
+    let problem = problem(network, batch, STEPS)?;
     Some([problem.of_forward(), problem.of_backward()].map(one))
 }
 
 fn one(problem: Problem) -> Arc<Shape> {
-    let key = Key { device: cudnn::device().ordinal(), problem: Problem { steps: 0, ..problem } };
+    let key = Key { device: cudnn::device().ordinal(), problem };
     let make = || Shape {
         problem,
         configuration: fit::model().ranked(&problem, 1).first().copied(),
@@ -78,8 +83,7 @@ impl Shape {
 
     /// Launches the kernel by `launch`. Returns whether it was launched: else the kernel runs no longer, and nothing has
     /// begun.
-    pub fn launch(&self, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {
-        let Some(engine) = self.engine() else { return false };
+    pub fn launch(&self, engine: &Engine, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {
         let launched = match settings::get().fault {
             Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
             _ => launch(engine).map_err(|error| error.to_string()),

@@ -1,0 +1,71 @@
+//! The sizes of ours that the program was told. A size that was told for one batch may have another batch's tag by
+//! chance, so the tag alone does not make a reserve ours.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+/// The sizes that are remembered: more than a program has reserves at one time.
+const MOST: usize = 1 << 16;
+
+/// A size, and the hash of the network and the data that it is for.
+type Size = (u64, usize);
+
+#[derive(Default)]
+struct Told {
+    sizes: HashSet<Size>,
+    /// In the order in which they were told first.
+    order: VecDeque<Size>,
+}
+
+static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+static HAS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether any size of ours was told. Until then every reserve is cuDNN's.
+pub fn has_told() -> bool {
+    HAS_TOLD.load(Ordering::Relaxed)
+}
+
+/// Remembers a size that the program is told.
+pub fn tell(hash: u64, size: usize) {
+    HAS_TOLD.store(true, Ordering::Relaxed);
+    TOLD.lock().get_or_insert_default().tell((hash, size));
+}
+
+/// Returns whether the program was told this size.
+pub fn was_told(hash: u64, size: usize) -> bool {
+    has_told() && TOLD.lock().as_ref().is_some_and(|told| told.sizes.contains(&(hash, size)))
+}
+
+impl Told {
+    fn tell(&mut self, size: Size) {
+        if !self.sizes.insert(size) {
+            return;
+        }
+        self.order.push_back(size);
+        if self.order.len() > MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.sizes.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_sizes_are_forgotten() {
+        let mut told = Told::default();
+        for size in 0..MOST {
+            told.tell((1, size));
+            told.tell((1, size));
+        }
+        assert!(told.sizes.contains(&(1, 0)) && !told.sizes.contains(&(2, 0)));
+        told.tell((2, 0));
+        assert!(!told.sizes.contains(&(1, 0)) && told.sizes.contains(&(1, 1)) && told.sizes.contains(&(2, 0)));
+        assert_eq!((told.sizes.len(), told.order.len()), (MOST, MOST));
+    }
+}
