@@ -58,10 +58,10 @@ const MUTATIONS: [Mutation; 12] = [
     Mutation { file: "dynamic/products.cu", from: "+ skipped) * it.depth", first: 0, each: 1, to: ") * it.depth" },
     Mutation {
         file: "dynamic/products.cu",
-        from: "- it.skipped : it.depth",
+        from: "- it.skipped : it.factors.depth",
         first: 0,
         each: 1,
-        to: "- it.skipped - 1 : it.depth",
+        to: "- it.skipped - 1 : it.factors.depth",
     },
     // A tile's shared memory is written while others read it, or before it has arrived.
     Mutation {

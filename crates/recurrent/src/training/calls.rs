@@ -64,11 +64,8 @@ pub fn concerns_us() -> bool {
     trains() || told::has_told()
 }
 
-/// Returns what a call returns after a panic inside of it: our kernels may have begun, and cuDNN cannot go on with a
-/// reserve of ours.
-///
-/// # Safety
-/// `theirs` makes the same call of cuDNN.
+/// Returns what a call returns after a panic inside of it, where `theirs` makes the same call of cuDNN: our kernels may
+/// have begun, and cuDNN cannot go on with a reserve of ours.
 pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
     if told::has_told() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
 }
