@@ -17,7 +17,6 @@ import itertools
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from fnmatch import fnmatchcase
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from harness.children import last_line  # noqa: E402
-from rnn import CELLS, LAYOUTS, PRECISIONS, Case, flat, module  # noqa: E402
+from rnn import CELLS, LAYOUTS, PRECISIONS, Case, flat, module, timed  # noqa: E402
 
 # The most that our error may be, in times plain's; and the units that it may be above.
 ALLOWED, UNITS = 1.5, 8
@@ -217,7 +216,7 @@ def run_all(device, only):
         print(json.dumps({"case": name, "difference": form(name, program, device)}), flush=True)
 
 
-def graphed(torch, step, replays=20):
+def graphed(torch, step):
     """The median milliseconds of a step that is replayed as a CUDA graph."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -228,20 +227,8 @@ def graphed(torch, step, replays=20):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return timed(torch, graph.replay, replays)
-
-
-def timed(torch, step, times=20):
-    found = []
-    for _ in range(times + 3):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        begin.record()
-        step()
-        end.record()
-        torch.cuda.synchronize()
-        found.append(begin.elapsed_time(end))
-    return statistics.median(found[3:])
+    graph.replay()
+    return timed(graph.replay, torch, "cuda")
 
 
 def run_times(only):
@@ -263,7 +250,7 @@ def run_times(only):
         def both(model=model, x=x, dy=dy):
             model(x)[0].backward(dy)
 
-        times = [graphed(torch, lambda model=model, x=x: model(x)), graphed(torch, both), timed(torch, both)]
+        times = [graphed(torch, lambda model=model, x=x: model(x)), graphed(torch, both), timed(both, torch, "cuda")]
         print(json.dumps({"case": name, "times": times}), flush=True)
 
 

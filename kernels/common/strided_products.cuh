@@ -15,10 +15,6 @@ struct StridedProducts {
 
 #define STRIDED_TILE 32
 
-__device__ __forceinline__ int strided_tiles_across(const StridedProducts &p) {
-    return (p.columns + STRIDED_TILE - 1) / STRIDED_TILE;
-}
-
 // Computes tile number blockIdx.x, row by row of tiles, over `depth`: calls write(row, column, Σ left(row, k) ·
 // right(k, column)) for each product. Each thread has four of a column.
 template <typename Write>
@@ -26,7 +22,7 @@ __device__ __forceinline__ void multiply_strided_tile(const StridedProducts &p, 
     constexpr int warps = THREADS / 32;
     STATIC_SHARED(float, left, [STRIDED_TILE][STRIDED_TILE + 1]);
     STATIC_SHARED(float, right, [STRIDED_TILE][STRIDED_TILE + 1]);
-    const int across = strided_tiles_across(p);
+    const int across = (p.columns + STRIDED_TILE - 1) / STRIDED_TILE;
     const int first_row = int(blockIdx.x) / across * STRIDED_TILE, first_column = int(blockIdx.x) % across * STRIDED_TILE;
     float sums[STRIDED_TILE / warps] = {};
     for (int first = 0; first < depth; first += STRIDED_TILE) {

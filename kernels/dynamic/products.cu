@@ -4,6 +4,7 @@
 #define THREADS 256
 #include "common/strided_products.cuh"
 #include "common/tile_products.cuh"
+#include "common/transpose.cuh"
 #include "dynamic/level.cuh"
 
 #define WARPS (THREADS / 32)
@@ -154,28 +155,7 @@ KERNEL(any_form, AnyForm) {
     });
 }
 
-// to[column][row] = from[row][column]
-struct Transposed {
-    const Element *from;
-    Element *to;
-    int rows, columns;
-};
-
-KERNEL(transpose, Transposed) {
-    STATIC_SHARED(Element, tile, [TILE][TILE + 1]);
-    const Transposed &it = parameters;
-    const int across = (it.columns + TILE - 1) / TILE;
-    const int first_row = int(blockIdx.x) / across * TILE, first_column = int(blockIdx.x) % across * TILE;
-    for (int at = WARP; at < TILE; at += WARPS) {
-        const int row = first_row + at, column = first_column + LANE;
-        if (row < it.rows && column < it.columns) tile[at][LANE] = it.from[size_t(row) * it.columns + column];
-    }
-    barrier();
-    for (int at = WARP; at < TILE; at += WARPS) {
-        const int row = first_row + LANE, column = first_column + at;
-        if (row < it.rows && column < it.columns) it.to[size_t(column) * it.rows + row] = tile[LANE][at];
-    }
-}
+KERNEL(transpose, Transposed) { transpose_square(parameters); }
 
 // sums[column] = Σ rows[row][column], added to the old sum if `adds`.
 struct RowSums {

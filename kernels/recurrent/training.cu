@@ -13,6 +13,7 @@
 #define THREADS 256
 #include "common/ops.cuh"
 #include "common/strided_products.cuh"
+#include "common/transpose.cuh"
 
 // Calls each(number) for the numbers below `count`, over all threads of the grid.
 template <typename Each> __device__ __forceinline__ void for_all(long long count, Each each) {
@@ -83,28 +84,7 @@ KERNEL(previous_states, PreviousStates) {
     });
 }
 
-// to[column][row] = from[row][column]. grid: a block for each square, row by row of squares.
-struct Transposed {
-    const Element *from;
-    Element *to;
-    int rows, columns;
-};
-
-KERNEL(transpose, Transposed) {
-    STATIC_SHARED(Element, square, [STRIDED_TILE][STRIDED_TILE + 1]);
-    const Transposed &p = parameters;
-    const int across = (p.columns + STRIDED_TILE - 1) / STRIDED_TILE;
-    const int first_row = int(blockIdx.x) / across * STRIDED_TILE, first_column = int(blockIdx.x) % across * STRIDED_TILE;
-    for (int at = WARP; at < STRIDED_TILE; at += THREADS / 32) {
-        const int row = first_row + at, column = first_column + LANE;
-        if (row < p.rows && column < p.columns) square[at][LANE] = p.from[(long long)row * p.columns + column];
-    }
-    barrier();
-    for (int at = WARP; at < STRIDED_TILE; at += THREADS / 32) {
-        const int row = first_row + LANE, column = first_column + at;
-        if (row < p.rows && column < p.columns) p.to[(long long)column * p.rows + row] = square[LANE][at];
-    }
-}
+KERNEL(transpose, Transposed) { transpose_square(parameters); }
 
 // products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`.
 struct AnyProducts {

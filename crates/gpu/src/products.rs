@@ -1,5 +1,5 @@
 //! Products of matrices: by a kernel of ours where one factor has few rows, or by cublasLt. Twin of the structs and the
-//! sizes in `kernels/common/tile_products.cuh` and `kernels/common/strided_products.cuh`.
+//! sizes in `kernels/common/tile_products.cuh`, `strided_products.cuh` and `transpose.cuh`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -18,6 +18,8 @@ const STAGES: usize = 3;
 const APART: usize = 16;
 /// The side of a block's square of a product of any form.
 const STRIDED_TILE: usize = 32;
+/// The side of a square that a block transposes.
+const SQUARE_SIDE: usize = 32;
 /// The columns of a block's tile on tensor cores.
 pub const TENSOR_COLUMNS: usize = 64;
 /// The most work of our kernel where there is cublasLt, counted in whole squares of rows: products, and multiply-adds;
@@ -90,6 +92,23 @@ impl StridedProducts {
     /// The blocks that compute the product.
     pub fn tiles(&self) -> usize {
         [self.rows, self.columns].map(|count| (count as usize).div_ceil(STRIDED_TILE)).into_iter().product()
+    }
+}
+
+/// A matrix to be transposed: twin of the struct in `kernels/common/transpose.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Transposed {
+    pub from: *const c_void,
+    pub to: *mut c_void,
+    pub rows: i32,
+    pub columns: i32,
+}
+
+impl Transposed {
+    /// The blocks that transpose it, each a square.
+    pub fn squares(&self) -> usize {
+        [self.rows, self.columns].map(|count| (count as usize).div_ceil(SQUARE_SIDE)).into_iter().product()
     }
 }
 

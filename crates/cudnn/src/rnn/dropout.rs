@@ -38,40 +38,24 @@ impl Dropout {
         Ok((probability != 0.0).then_some(Self { descriptor, probability }))
     }
 
-    /// Drops elements of `from`, and notes in the mask which; draws random numbers from the program's states.
+    /// Drops elements, and scales the others so that the mean stays. If `draws`, it draws random numbers from the
+    /// program's states, and notes in the mask which elements are dropped. Else it drops those that the mask notes.
     ///
     /// # Safety
     /// The handle's device has elements of the masked tensor at `from` and `to`, and the mask's bytes at `mask`.
-    pub unsafe fn drop_elements(
+    pub unsafe fn apply(
         &self,
         handle: cudnnHandle_t,
         masked: &Masked,
         (from, to): (*const c_void, *mut c_void),
         mask: *mut c_void,
-    ) -> Result<(), cudnnStatus_t> {
+        draws: bool,
+    ) -> Result<(), String> {
+        let run = if draws { calls::rnn::cudnnDropoutForward } else { calls::rnn::cudnnDropoutBackward };
         let (tensor, bytes) = (masked.tensor.raw(), masked.bytes);
         // SAFETY: the caller promises the memory; the descriptors are alive (see `read`).
-        checked(unsafe {
-            calls::rnn::cudnnDropoutForward(handle, self.descriptor, tensor, from, tensor, to, mask, bytes)
-        })
-    }
-
-    /// Drops the elements that a mask notes, and scales the others as [`Self::drop_elements`] does. Draws nothing.
-    ///
-    /// # Safety
-    /// As for [`Self::drop_elements`], which wrote the mask.
-    pub unsafe fn drop_again(
-        &self,
-        handle: cudnnHandle_t,
-        masked: &Masked,
-        (from, to): (*const c_void, *mut c_void),
-        mask: *mut c_void,
-    ) -> Result<(), cudnnStatus_t> {
-        let (tensor, bytes) = (masked.tensor.raw(), masked.bytes);
-        // SAFETY: the caller promises the memory; the descriptors are alive (see `read`).
-        checked(unsafe {
-            calls::rnn::cudnnDropoutBackward(handle, self.descriptor, tensor, from, tensor, to, mask, bytes)
-        })
+        let status = checked(unsafe { run(handle, self.descriptor, tensor, from, tensor, to, mask, bytes) });
+        status.map_err(|status| format!("cuDNN's dropout answered {status}"))
     }
 }
 

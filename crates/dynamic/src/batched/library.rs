@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpu::cublaslt::{CublasLt, Factor, Product};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
-use gpu::products::{self, Multiplier, Products, StridedProducts, TENSOR_COLUMNS, TILE};
+use gpu::products::{self, Multiplier, Products, StridedProducts, TENSOR_COLUMNS, TILE, Transposed};
 use gpu::{Device, Element, Stream};
 
 use crate::emit::THREADS;
@@ -307,9 +307,8 @@ impl Library {
         [rows, columns]: [usize; 2],
     ) -> Result<(), Error> {
         let parameters = Transposed { from, to, rows: rows as i32, columns: columns as i32 };
-        let tiles = rows.div_ceil(TILE) * columns.div_ceil(TILE);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.transpose, stream, [tiles, 1], parameters) }
+        unsafe { Self::launch(&self.transpose, stream, [parameters.squares(), 1], parameters) }
     }
 
     /// Adds up rows: `count`, or as many as a script says.
@@ -441,15 +440,6 @@ pub struct Rest {
     pub skipped: i32,
     /// Rows are edges.
     pub is_of_children: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Transposed {
-    from: *const c_void,
-    to: *mut c_void,
-    rows: i32,
-    columns: i32,
 }
 
 #[repr(C)]

@@ -244,9 +244,7 @@ unsafe fn through_inputs(
                 let second = places.second.map(|place| running.part(place));
                 let onto = if direction == 0 { to } else { second.ok_or("a second direction has no place")? };
                 let mask = running.saved(mask);
-                dropout
-                    .drop_again(pass.handle, masked, (products, onto), mask)
-                    .map_err(|status| format!("cuDNN's dropout answered {status}"))?;
+                dropout.apply(pass.handle, masked, (products, onto), mask, false)?;
                 if direction > 0 {
                     engine.around.add(stream, to, onto, count).map_err(text)?;
                 }

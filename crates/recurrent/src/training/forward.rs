@@ -152,12 +152,6 @@ pub unsafe fn dropped(
     };
     let (to, mask) = (running.part(place), running.saved(mask));
     // SAFETY: the caller promises the memory; the workspace and the reserve have room for both.
-    let status = unsafe {
-        match draws {
-            true => dropout.drop_elements(pass.handle, masked, (input, to), mask),
-            false => dropout.drop_again(pass.handle, masked, (input, to), mask),
-        }
-    };
-    status.map_err(|status| format!("cuDNN's dropout answered {status}"))?;
+    unsafe { dropout.apply(pass.handle, masked, (input, to), mask, draws) }?;
     Ok(to)
 }

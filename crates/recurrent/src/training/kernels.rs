@@ -13,7 +13,7 @@ use gpu::Pinned;
 use gpu::cublaslt::Product;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
-use gpu::products::StridedProducts;
+use gpu::products::{StridedProducts, Transposed};
 use gpu::{Element, Stream};
 
 const THREADS: usize = 256;
@@ -22,8 +22,6 @@ const MOST_BLOCKS: usize = 1 << 12;
 /// The rows of a part of a column's sum, and the columns of a block.
 const PART_ROWS: usize = 64;
 const SUM_COLUMNS: usize = 32;
-/// The side of a square that a block transposes.
-const SQUARE: usize = 32;
 
 /// Rows of vectors in the program's layout and packed.
 #[repr(C)]
@@ -56,15 +54,6 @@ pub struct PreviousStates {
     pub steps: i32,
     pub batch: i32,
     pub reverse: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Transposed {
-    from: *const c_void,
-    to: *mut c_void,
-    rows: i32,
-    columns: i32,
 }
 
 #[repr(C)]
@@ -249,10 +238,9 @@ impl Kernels {
         to: *mut c_void,
         [rows, columns]: [usize; 2],
     ) -> Result<(), Error> {
-        let squares = rows.div_ceil(SQUARE) * columns.div_ceil(SQUARE);
         let parameters = Transposed { from, to, rows: rows as i32, columns: columns as i32 };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.transpose, stream, [squares, 1], parameters) }
+        unsafe { self.launch(&self.transpose, stream, [parameters.squares(), 1], parameters) }
     }
 
     /// Multiplies by cublasLt, or by a kernel of ours where that cannot. `tf32` allows floats to be rounded to TF32.
