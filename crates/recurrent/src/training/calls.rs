@@ -8,9 +8,9 @@ use cudnn_abi::*;
 
 use super::data::DataCall;
 use super::page::{Engine, Page};
-use super::pass::{DataPlaces, ForwardPlaces, Pass, WeightPlaces};
+use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
 use super::probation::{PROBATION, Returned};
-use super::reserve::{HEADER, State};
+use super::reserve::{HEADER, Header, State};
 use super::weights::WeightsCall;
 use super::{data, forward, told, weights};
 use crate::call::Call;
@@ -19,7 +19,7 @@ use crate::memory::Memory;
 use crate::parts::ALIGNMENT;
 use crate::temporary::Temporary;
 use cudnn::policies;
-use cudnn::rnn::Data;
+use cudnn::rnn::{Data, Weights};
 use guest::settings::{self, Policy, RnnTraining};
 use guest::summary::{self, Counted};
 
@@ -43,16 +43,15 @@ impl From<String> for Refusal {
     }
 }
 
-impl Refusal {
-    /// Says why, and returns the status for the program.
-    fn status(self, call: &str) -> cudnnStatus_t {
-        let (status, why) = match self {
-            Self::Argument(why) => (CUDNN_STATUS_BAD_PARAM, why.to_owned()),
-            Self::Failed(why) => (CUDNN_STATUS_EXECUTION_FAILED, why),
-        };
-        log::error!("{call} with a reserve of ours: {why}; the call fails, since cuDNN cannot go on with it");
-        status
-    }
+/// The status of a call by our kernels. Says why if they refused it.
+fn status_of(ran: Result<(), Refusal>, call: &str) -> cudnnStatus_t {
+    let (status, why) = match ran {
+        Ok(()) => return CUDNN_STATUS_SUCCESS,
+        Err(Refusal::Argument(why)) => (CUDNN_STATUS_BAD_PARAM, why.to_owned()),
+        Err(Refusal::Failed(why)) => (CUDNN_STATUS_EXECUTION_FAILED, why),
+    };
+    log::error!("{call} with a reserve of ours: {why}; the call fails, since cuDNN cannot go on with it");
+    status
 }
 
 fn trains() -> bool {
@@ -92,7 +91,7 @@ pub unsafe fn change_sizes(
         Err(why) => return log::trace!("an RNN's training is cuDNN's: {why}"),
     };
     if let Some(workspace) = workspace {
-        *workspace = pass.workspace_bytes().unwrap_or(0).max(*workspace);
+        *workspace = pass.workspace_bytes.max(*workspace);
     }
     let Some(reserve) = reserve else { return };
     let is_off = policies::of(handle).policy == Policy::Off;
@@ -178,49 +177,51 @@ unsafe fn owner(
     if is_ours { Owner::Us(pass) } else { Owner::Cudnn(pass) }
 }
 
-/// The buffers and sizes that all three calls have.
-struct Spaces {
-    weights: *const c_void,
-    weights_size: usize,
-    workspace: *mut c_void,
-    workspace_size: usize,
-    reserve: *mut c_void,
+/// What a call with a reserve of ours needs beside its data.
+struct Ready<'a> {
+    y: Data,
+    weights: &'a [Weights],
+    engine: &'a Engine,
 }
 
 /// Checks a call with a reserve of ours: the first `needed` data are not null, and the workspace has room for so many
-/// bytes. Returns y's data.
+/// bytes.
 ///
 /// # Safety
 /// The caller keeps cuDNN's rules for the descriptors.
-unsafe fn check(
-    pass: &Pass,
+unsafe fn check<'a>(
+    pass: &'a Pass,
     spaces: &Spaces,
     y_descriptor: cudnnRNNDataDescriptor_t,
     states: [(cudnnTensorDescriptor_t, [*const c_void; 2]); 2],
     data: &[*const c_void],
-    (needed, bytes): (usize, Option<usize>),
-) -> Result<Data, &'static str> {
-    let Spaces { weights, weights_size, workspace, workspace_size, reserve } = *spaces;
-    let spaces = [weights, workspace.cast_const(), reserve.cast_const()];
-    if data[..needed].iter().chain(&spaces).any(|pointer| pointer.is_null()) {
-        return Err("data, weights, workspace or reserve are null");
+    (needed, bytes): (usize, usize),
+) -> Result<Ready<'a>, Refusal> {
+    let Spaces { weights, weights_size, workspace, workspace_size, reserve, .. } = *spaces;
+    let places = [weights, workspace.cast_const(), reserve.cast_const()];
+    if data[..needed].iter().chain(&places).any(|pointer| pointer.is_null()) {
+        return Err("data, weights, workspace or reserve are null".into());
     }
     let element = pass.element.bytes();
     if data.iter().chain([&weights]).any(|pointer| !pointer.addr().is_multiple_of(element)) {
-        return Err("data are not aligned to their type");
+        return Err("data are not aligned to their type".into());
     }
     if !reserve.addr().is_multiple_of(HEADER) {
-        return Err("the reserve is not aligned to 16 bytes");
+        return Err("the reserve is not aligned to 16 bytes".into());
     }
-    if bytes.is_none_or(|bytes| workspace_size < bytes + ALIGNMENT) {
-        return Err("the workspace is smaller than cudnnGetRNNTempSpaceSizes says");
+    if workspace_size < bytes + ALIGNMENT {
+        return Err("the workspace is smaller than cudnnGetRNNTempSpaceSizes says".into());
     }
-    // SAFETY: the caller makes the same promise.
-    unsafe {
-        check_states(&pass.network, &pass.data, states)?;
-        check_weight_space(pass.handle, pass.descriptor, weights_size)?;
-        output(&pass.network, &pass.data, y_descriptor)
-    }
+    let Pass { handle, descriptor, network, page, .. } = pass;
+    // SAFETY: the caller makes the same promise; the pass keeps cuDNN's rules for its handle and descriptor.
+    let (y, weights) = unsafe {
+        check_states(network, &pass.data, states)?;
+        check_weight_space(*handle, *descriptor, weights_size)?;
+        let y = output(network, &pass.data, y_descriptor)?;
+        (y, page.weights(*handle, *descriptor, network, (weights, weights_size)))
+    };
+    let weights = weights.ok_or("weights lie otherwise than our kernels take them")?;
+    Ok(Ready { y, weights, engine: page.engine(network).map_err(ToOwned::to_owned)? })
 }
 
 /// Runs forward in training.
@@ -248,8 +249,7 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
             }
             Owner::Us(pass) => {
                 summary::count(Counted::Network);
-                let ran = forward_by_us(&pass, call);
-                ran.map_or_else(|refusal| refusal.status("cudnnRNNForward"), |()| CUDNN_STATUS_SUCCESS)
+                status_of(forward_by_us(&pass, call), "cudnnRNNForward")
             }
         }
     }
@@ -269,36 +269,20 @@ unsafe fn forward_by_us(pass: &Pass, call: &Call) -> Result<(), Refusal> {
         workspace: memory.workspace,
         workspace_size: memory.workspace_size,
         reserve: call.reserve,
+        reserve_size: call.reserve_size,
     };
     let (hy, cy) = (memory.hy.cast_const(), memory.cy.cast_const());
     let states = [(call.h_descriptor, [memory.hx, hy]), (call.c_descriptor, [memory.cx, cy])];
     let data = [memory.x, memory.y.cast_const(), memory.hx, memory.cx, hy, cy];
+    let places = ForwardPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let y = check(
-            pass,
-            &spaces,
-            call.y_descriptor,
-            states,
-            &data,
-            (2, ForwardPlaces::of(pass).map(|places| places.bytes)),
-        )?;
-        let places = known_weights(pass, &spaces)?;
-        let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
-        forward::run(pass, engine, memory, places, call.reserve, y.padding_fill)?;
+        let ready = check(pass, &spaces, call.y_descriptor, states, &data, (2, places.bytes))?;
+        forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (ready.y.padding_fill, &places))?;
     }
     pass.page.has_run.store(true, Ordering::Relaxed);
     summary::count(Counted::OnOurKernels);
     Ok(())
-}
-
-/// # Safety
-/// The spaces are those of a call that was checked.
-unsafe fn known_weights<'a>(pass: &'a Pass, spaces: &Spaces) -> Result<&'a [cudnn::rnn::Weights], &'static str> {
-    let space = (spaces.weights, spaces.weights_size);
-    // SAFETY: the caller's promise; the pass keeps cuDNN's rules for its handle and descriptor.
-    let places = unsafe { pass.page.weights(pass.handle, pass.descriptor, &pass.network, space) };
-    places.ok_or("weights lie otherwise than our kernels take them")
 }
 
 /// Runs the gradients of data.
@@ -321,12 +305,9 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
                     ),
                 }
                 let status = call.run_as_asked();
-                guard(&pass, status, call.spaces(), call.results(&pass))
+                guard(&pass, status, &call.spaces(), call.results(&pass))
             }
-            Owner::Us(pass) => {
-                let ran = data_by_us(&pass, call);
-                ran.map_or_else(|refusal| refusal.status("cudnnRNNBackwardData_v8"), |()| CUDNN_STATUS_SUCCESS)
-            }
+            Owner::Us(pass) => status_of(data_by_us(&pass, call), "cudnnRNNBackwardData_v8"),
         }
     }
 }
@@ -339,21 +320,13 @@ unsafe fn data_by_us(pass: &Pass, call: &DataCall) -> Result<(), Refusal> {
         _ => DataCall { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
     };
     let (dx, dhx, dcx) = (call.dx.cast_const(), call.dhx.cast_const(), call.dcx.cast_const());
-    let spaces = Spaces {
-        weights: call.weight_space,
-        weights_size: call.weight_space_size,
-        workspace: call.workspace,
-        workspace_size: call.workspace_size,
-        reserve: call.reserve,
-    };
     let states = [(call.h_descriptor, [call.dhy, dhx]), (call.c_descriptor, [call.dcy, dcx])];
     let data = [call.y, call.dy, dx, call.hx, call.cx, call.dhy, call.dcy, dhx, dcx];
+    let places = DataPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        check(pass, &spaces, call.y_descriptor, states, &data, (3, DataPlaces::of(pass).map(|places| places.bytes)))?;
-        let places = known_weights(pass, &spaces)?;
-        let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
-        Ok(data::run(pass, engine, call, places)?)
+        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, (3, places.bytes))?;
+        Ok(data::run(pass, ready.engine, call, ready.weights, &places)?)
     }
 }
 
@@ -373,12 +346,9 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
                 let status = call.run_as_asked();
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
-                guard(&pass, status, call.spaces(), [(call.dweights, count), nothing, nothing])
+                guard(&pass, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
             }
-            Owner::Us(pass) => {
-                let ran = weights_by_us(&pass, call);
-                ran.map_or_else(|refusal| refusal.status("cudnnRNNBackwardWeights_v8"), |()| CUDNN_STATUS_SUCCESS)
-            }
+            Owner::Us(pass) => status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8"),
         }
     }
 }
@@ -386,28 +356,14 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
 /// # Safety
 /// As for [`run_backward_weights`].
 unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> {
-    let spaces = Spaces {
-        weights: call.dweights,
-        weights_size: call.weight_space_size,
-        workspace: call.workspace,
-        workspace_size: call.workspace_size,
-        reserve: call.reserve,
-    };
     let nothing = std::ptr::null();
     let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
+    let places = WeightPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        check(
-            pass,
-            &spaces,
-            call.y_descriptor,
-            states,
-            &[call.x, call.y, call.hx],
-            (2, WeightPlaces::of(pass).map(|places| places.bytes)),
-        )?;
-        let places = known_weights(pass, &spaces)?;
-        let engine = pass.page.engine(&pass.network).map_err(ToOwned::to_owned)?;
-        Ok(weights::run(pass, engine, call, places)?)
+        let data = [call.x, call.y, call.hx];
+        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, (2, places.bytes))?;
+        Ok(weights::run(pass, ready.engine, call, ready.weights, &places)?)
     }
 }
 
@@ -417,7 +373,7 @@ unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> 
 /// The reserve is one of cuDNN's, of so many bytes.
 unsafe fn clear_header(pass: &Pass, reserve: *mut c_void, size: usize) {
     let Some(engine) = looked_at(pass, reserve, size) else { return };
-    let nothing = super::reserve::Header { magic: 0, layout: 0, hash: 0, state: State::Forward };
+    let nothing = Header { magic: 0, layout: 0, hash: 0, state: State::Forward };
     // SAFETY: the reserve has the header's bytes, and cuDNN has not begun to use them.
     if let Err(why) = unsafe { engine.around.stamp(pass.stream, reserve, nothing) } {
         log::warn!("a reserve's header was not cleared: {why}");
@@ -438,9 +394,10 @@ fn looked_at(pass: &Pass, reserve: *mut c_void, size: usize) -> Option<&Engine> 
 unsafe fn guard(
     pass: &Pass,
     status: cudnnStatus_t,
-    (workspace, workspace_size, reserve, reserve_size): (*mut c_void, usize, *mut c_void, usize),
+    spaces: &Spaces,
     results: [(*mut c_void, usize); 3],
 ) -> cudnnStatus_t {
+    let Spaces { workspace, workspace_size, reserve, reserve_size, .. } = *spaces;
     let Some(engine) = looked_at(pass, reserve, reserve_size) else { return status };
     let is_wrong = Temporary::first(workspace.cast()).cast::<i32>();
     let has_room = !workspace.is_null() && workspace_size >= Temporary::LEAST;

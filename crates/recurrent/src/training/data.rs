@@ -8,7 +8,7 @@ use cudnn_abi::*;
 
 use super::back_steps::{BackSteps, Scratch};
 use super::page::Engine;
-use super::pass::{DataPlaces, Pass, Running};
+use super::pass::{DataPlaces, Pass, Running, Spaces};
 use super::reserve::State;
 use crate::configuration::Element;
 use crate::kernels;
@@ -86,9 +86,16 @@ impl DataCall {
         [(self.dx, pass.data.rows() * pass.network.input), (self.dhx, pass.states()), (self.dcx, cells)]
     }
 
-    /// The workspace and the reserve, with their sizes.
-    pub fn spaces(&self) -> (*mut c_void, usize, *mut c_void, usize) {
-        (self.workspace, self.workspace_size, self.reserve, self.reserve_size)
+    /// The call's spaces.
+    pub fn spaces(&self) -> Spaces {
+        Spaces {
+            weights: self.weight_space,
+            weights_size: self.weight_space_size,
+            workspace: self.workspace,
+            workspace_size: self.workspace_size,
+            reserve: self.reserve,
+            reserve_size: self.reserve_size,
+        }
     }
 }
 
@@ -96,8 +103,13 @@ impl DataCall {
 ///
 /// # Safety
 /// All memory is the stream's device's, as large as the pass says.
-pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weights]) -> Result<(), String> {
-    let places = DataPlaces::of(pass).ok_or("sizes exceed the address space")?;
+pub unsafe fn run(
+    pass: &Pass,
+    engine: &Engine,
+    call: &DataCall,
+    weights: &[Weights],
+    places: &DataPlaces,
+) -> Result<(), String> {
     let Pass { network, packing, stream, .. } = pass;
     let [at_hx, at_cx, at_dhy, at_dcy, at_dhx, at_dcx] = places.states;
     let (hidden, directions) = (network.hidden, network.directions());
@@ -150,10 +162,10 @@ pub unsafe fn run(pass: &Pass, engine: &Engine, call: &DataCall, weights: &[Weig
                     reverse: direction as i32,
                 });
             }
-            launch(&running, &back, &places, &recurrences).map_err(|error| error.to_string())?;
+            launch(&running, &back, places, &recurrences).map_err(|error| error.to_string())?;
             let to = if layer == 0 { Some(dx) } else { places.gradient.map(|place| running.part(place)) };
             let to = to.ok_or("a layer's gradient has no place")?;
-            through_inputs(&running, &places, layer, call.weight_space, weights, to)?;
+            through_inputs(&running, places, layer, call.weight_space, weights, to)?;
             dy = to;
         }
         running.unpack(call.dx, places.dx, network.input, [0; 4])?;

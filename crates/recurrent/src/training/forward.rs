@@ -23,9 +23,8 @@ pub unsafe fn run(
     memory: &Memory,
     weights: &[Weights],
     reserve: *mut c_void,
-    padding_fill: [u8; 8],
+    (padding_fill, places): ([u8; 8], &ForwardPlaces),
 ) -> Result<(), String> {
-    let places = ForwardPlaces::of(pass).ok_or("sizes exceed the address space")?;
     let Pass { network, packing, stream, .. } = pass;
     let text = |error: Error| error.to_string();
     let [at_hx, at_cx, at_hy, at_cy] = places.states;

@@ -23,10 +23,23 @@ use cudnn::calls;
 use cudnn::rnn::{Data, Dropout, Masked, Network};
 use gpu::{Element, Stream};
 
+/// Why a pass has no layout of its memory.
+pub const TOO_LARGE: &str = "sizes exceed the address space";
 /// Parts of the rows of a weights' gradient that may be summed apart, and the most bytes of their sums: large gradients
 /// fill the device without.
 const SPLITS: usize = 8;
 const MOST_SPLIT: usize = 4 << 20;
+
+/// The weights (or their gradients), the workspace and the reserve of a call, with their sizes.
+#[derive(Clone, Copy)]
+pub struct Spaces {
+    pub weights: *const c_void,
+    pub weights_size: usize,
+    pub workspace: *mut c_void,
+    pub workspace_size: usize,
+    pub reserve: *mut c_void,
+    pub reserve_size: usize,
+}
 
 /// A network on a batch, for one call.
 pub struct Pass {
@@ -45,6 +58,8 @@ pub struct Pass {
     /// The persistent kernels of the recurrences.
     pub forward: Arc<Shape>,
     pub backward: Arc<Shape>,
+    /// Bytes of workspace that each of the three calls can run in.
+    pub workspace_bytes: usize,
 }
 
 impl Pass {
@@ -84,14 +99,13 @@ impl Pass {
             Some(_) => return Err("the probability of dropout is not from 0 to below 1"),
         };
         let mask = dropout.as_ref().map_or(0, |(_, masked)| masked.bytes);
-        let too_large = "sizes exceed the address space";
-        let layout = Layout::of(&network, &data, mask).ok_or(too_large)?;
-        Temporary::of(&network, &data, 0).ok_or(too_large)?;
+        let layout = Layout::of(&network, &data, mask).ok_or(TOO_LARGE)?;
+        Temporary::of(&network, &data, 0).ok_or(TOO_LARGE)?;
         // SAFETY: the caller makes the same promise.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
         let page = page::of(&network);
         let [forward, backward] = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
-        let pass = Self {
+        let mut pass = Self {
             handle,
             descriptor,
             stream,
@@ -105,13 +119,14 @@ impl Pass {
             page,
             forward,
             backward,
+            workspace_bytes: 0,
         };
-        pass.workspace_bytes().ok_or(too_large)?;
+        pass.workspace_bytes = pass.most_workspace().ok_or(TOO_LARGE)?;
         Ok(pass)
     }
 
-    /// Bytes of workspace that each of the three calls can run in. `None` if they exceed the address space.
-    pub fn workspace_bytes(&self) -> Option<usize> {
+    /// Bytes of workspace for the call that needs the most. `None` if they exceed the address space.
+    fn most_workspace(&self) -> Option<usize> {
         let bytes = [ForwardPlaces::of(self)?.bytes, DataPlaces::of(self)?.bytes, WeightPlaces::of(self)?.bytes];
         bytes.into_iter().max()?.checked_add(ALIGNMENT)
     }

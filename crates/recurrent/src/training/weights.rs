@@ -8,7 +8,7 @@ use cudnn_abi::*;
 use super::forward::dropped;
 use super::kernels::{ColumnSums, PreviousStates};
 use super::page::Engine;
-use super::pass::{Pass, Running, WeightPlaces};
+use super::pass::{Pass, Running, Spaces, WeightPlaces};
 use super::reserve::State;
 use cudnn::calls;
 use cudnn::rnn::Weights;
@@ -64,9 +64,16 @@ impl WeightsCall {
         }
     }
 
-    /// The workspace and the reserve, with their sizes.
-    pub fn spaces(&self) -> (*mut c_void, usize, *mut c_void, usize) {
-        (self.workspace, self.workspace_size, self.reserve, self.reserve_size)
+    /// The call's spaces.
+    pub fn spaces(&self) -> Spaces {
+        Spaces {
+            weights: self.dweights.cast_const(),
+            weights_size: self.weight_space_size,
+            workspace: self.workspace,
+            workspace_size: self.workspace_size,
+            reserve: self.reserve,
+            reserve_size: self.reserve_size,
+        }
     }
 }
 
@@ -74,8 +81,13 @@ impl WeightsCall {
 ///
 /// # Safety
 /// All memory is the stream's device's, as large as the pass says.
-pub unsafe fn run(pass: &Pass, engine: &Engine, call: &WeightsCall, weights: &[Weights]) -> Result<(), String> {
-    let places = WeightPlaces::of(pass).ok_or("sizes exceed the address space")?;
+pub unsafe fn run(
+    pass: &Pass,
+    engine: &Engine,
+    call: &WeightsCall,
+    weights: &[Weights],
+    places: &WeightPlaces,
+) -> Result<(), String> {
     let Pass { network, packing, stream, .. } = pass;
     let text = |error: gpu::jit::Error| error.to_string();
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
