@@ -6,30 +6,7 @@
 // its own; Factor factors[2][BATCH_TILE][PADDED_HIDDEN]; and the memory of Weights.
 #include "recurrent/back_states.cuh"
 
-#include "common/cluster_exchange.cuh"
-
-// Units of a gate in one send: as many as fit 16 bytes, if their number divides UNITS and H.
-constexpr int width(int parts, int most) { return parts % most ? width(parts, most / 2) : most; }
-constexpr int WIDTH = width(HIDDEN | UNITS, 16 / sizeof(Factor));
-struct alignas(WIDTH * sizeof(Factor)) FactorVector {
-    Factor factor[WIDTH];
-};
-
-// Sends the gradients of the block's units, for `rows` rows of the tile, to all blocks. `factors` already has them.
-__device__ __forceinline__ void send_own(ClusterExchange &others, Factor *factors, int first_unit, int rows) {
-    constexpr int GATE_VECTORS = UNITS / WIDTH, ROW_VECTORS = GATES * GATE_VECTORS, VECTORS = BATCH_TILE * ROW_VECTORS;
-#pragma unroll
-    for (int k = 0; k < divided_up(BLOCKS * VECTORS, THREADS); k++) {
-        const int i = threadIdx.x + k * THREADS;
-        const int block = i / VECTORS, row = i % VECTORS / ROW_VECTORS, gate = i % ROW_VECTORS / GATE_VECTORS;
-        const int unit = first_unit + i % GATE_VECTORS * WIDTH;
-        if (block >= BLOCKS || row >= rows || unit >= HIDDEN) continue;
-        FactorVector *const place = reinterpret_cast<FactorVector *>(&factors[row * PADDED_HIDDEN + gate * HIDDEN + unit]);
-        others.send(*place, place, block);
-    }
-}
-
-constexpr int LINE = 128; // bytes of shared memory
+#include "recurrent/cluster_send.cuh"
 
 KERNEL(back_cluster, BackRecurrences) {
     const BackRecurrence &recurrence = parameters.of[blockIdx.z];
@@ -57,7 +34,7 @@ KERNEL(back_cluster, BackRecurrences) {
                 now[row * PADDED_HIDDEN + gate * HIDDEN + first_unit + unit] = factor;
             });
             barrier(); // the block's gradients are complete, and the block does not read the step behind any more
-            send_own(others, now, first_unit, rows);
+            send_own(others, now, threadIdx.x, first_unit, rows);
             // The rest of a step's work is done while gradients are on their way.
             if (threadIdx.x == 0) others.expect(rows * GATES * HIDDEN * sizeof(Factor));
             states.write(step);

@@ -21,30 +21,7 @@
 #endif
 #include "recurrent/input_warps.cuh"
 
-#include "common/cluster_exchange.cuh"
-
-// Units in one send: as many as fit 16 bytes, if their number divides UNITS and H.
-constexpr int width(int parts, int most) { return parts % most ? width(parts, most / 2) : most; }
-constexpr int WIDTH = width(HIDDEN | UNITS, 16 / sizeof(Factor));
-struct alignas(WIDTH * sizeof(Factor)) FactorVector {
-    Factor factor[WIDTH];
-};
-
-// Sends the block's units, for `rows` rows of the tile, to all blocks. h already has them.
-__device__ __forceinline__ void send_own(ClusterExchange &others, Factor *h, int thread, int first_unit, int rows) {
-    constexpr int ROW_VECTORS = UNITS / WIDTH, VECTORS = BATCH_TILE * ROW_VECTORS;
-#pragma unroll
-    for (int k = 0; k < divided_up(BLOCKS * VECTORS, THREADS); k++) {
-        const int i = thread + k * THREADS;
-        const int block = i / VECTORS, vector = i % VECTORS;
-        const int row = vector / ROW_VECTORS, unit = first_unit + vector % ROW_VECTORS * WIDTH;
-        if (block >= BLOCKS || row >= rows || unit >= HIDDEN) continue;
-        FactorVector *const place = reinterpret_cast<FactorVector *>(&h[row * PADDED_HIDDEN + unit]);
-        others.send(*place, place, block);
-    }
-}
-
-constexpr int LINE = 128; // bytes of shared memory
+#include "recurrent/cluster_send.cuh"
 
 KERNEL(recurrence_cluster, Recurrences) {
     const Recurrence &recurrence = parameters.of[blockIdx.z];

@@ -24,9 +24,9 @@
 //   saved_gates: numbers that gradients need of a unit's step, in the place of which their own gradients come
 //   step(input, recurrent, reset_bias, h, c, saved): returns the new h, from each gate's two parts and the old states;
 //     sets c and the saved numbers
-//   gradient(gates, h, h_before, c, c_before, dh, dc): replaces the saved numbers with the gradients of what they are
-//     functions of, from those of a step's h and c; sets dc to that of c before the step, and returns that part of dh
-//     before the step which does not come by R. Not for canonical GRU
+//   gradient(gates, h, h_before, c, c_before, dh, dc): takes the gradients of a step's h and c. Each saved number is a
+//     function of a sum; the sum's gradient takes its place. dc becomes the gradient of c before the step. Returns the
+//     gradient of h before the step, without the part that comes by R. Not for canonical GRU
 #pragma once
 
 // One block uses all of a multiprocessor's registers for its weights.
@@ -139,7 +139,15 @@ struct Rows {
     }
 };
 
-// A saved number of a unit in a row of x.
-__device__ __forceinline__ Element *saved_gate(const Recurrence &p, int place, int gate, int unit, int hidden) {
-    return &p.gates[((long long)place * Cell::saved_gates + gate) * hidden + unit];
+#ifdef SAVE
+// Saves a unit's step in a row of x.
+__device__ __forceinline__ void save_step(const Recurrence &p, int place, int unit, int hidden,
+                                          const Element (&saved)[Cell::saved_gates], float c) {
+    if (Cell::saved_gates > 1) {
+#pragma unroll
+        for (int gate = 0; gate < Cell::saved_gates; gate++)
+            p.gates[((long long)place * Cell::saved_gates + gate) * hidden + unit] = saved[gate];
+    }
+    if (Cell::has_cell_state) p.cells[(long long)place * hidden + unit] = to_element(c);
 }
+#endif

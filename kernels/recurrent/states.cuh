@@ -189,7 +189,7 @@ class States {
             const Element h = step < pair.length ? to_element(pair.h) : element_of(rows.fill);
             if (step >= 0 && step < pair.written) *y = h;
 #ifdef SAVE
-            if (step >= 0 && step < pair.length) save(pair);
+            if (step >= 0 && step < pair.length) save_step(p, pair.place, unit(pair), HIDDEN, pair.saved, pair.c);
 #endif
         }
     }
@@ -211,17 +211,6 @@ class States {
     __device__ __forceinline__ long long state(const Pair &pair) const {
         return (long long)row(pair) * HIDDEN + unit(pair);
     }
-
-#ifdef SAVE
-    __device__ __forceinline__ void save(const Pair &pair) const {
-        if (Cell::saved_gates > 1) {
-#pragma unroll
-            for (int gate = 0; gate < Cell::saved_gates; gate++)
-                *saved_gate(p, pair.place, gate, unit(pair), HIDDEN) = pair.saved[gate];
-        }
-        if (Cell::has_cell_state) p.cells[(long long)pair.place * HIDDEN + unit(pair)] = to_element(pair.c);
-    }
-#endif
 
     __device__ __forceinline__ void ask_for(Pair &pair, int step) const {
         pair.next_place = rows.place(row(pair), pair.length, step);

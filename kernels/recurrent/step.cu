@@ -93,12 +93,10 @@ KERNEL(finish_step, Step) {
         p.h[own.at] = h;
         if (Cell::has_cell_state) p.c[own.at] = c;
 #ifdef SAVE
-        if (Cell::saved_gates > 1) {
+        Element elements[Cell::saved_gates];
 #pragma unroll
-            for (int gate = 0; gate < Cell::saved_gates; gate++)
-                *saved_gate(r, place, gate, own.unit, p.hidden) = to_element(saved[gate]);
-        }
-        if (Cell::has_cell_state) r.cells[(long long)place * p.hidden + own.unit] = to_element(c);
+        for (int gate = 0; gate < Cell::saved_gates; gate++) elements[gate] = to_element(saved[gate]);
+        save_step(r, place, own.unit, p.hidden, elements, c);
 #endif
     }
     if (p.step < rows.written(own.length))

@@ -32,6 +32,23 @@ Network network_plain(cudnnDataType_t type, int hidden, int steps, int batch) {
     return network;
 }
 
+void network_vary(Network *n, Random *random) {
+    int packed = n->layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
+    if (random_below(random, 2))
+        for (int i = 0; i < n->batch; i++)
+            n->lengths[i] = packed ? 1 + random_below(random, n->steps) : random_below(random, n->steps + 1);
+    if (packed) {
+        n->lengths[0] = n->steps;
+        for (int i = 1; i < n->batch; i++)
+            if (n->lengths[i] > n->lengths[i - 1]) n->lengths[i] = n->lengths[i - 1];
+    }
+    n->has_hx = random_below(random, 3) > 0, n->has_hy = random_below(random, 3) > 0;
+    n->has_cx = random_below(random, 3) > 0, n->has_cy = random_below(random, 3) > 0;
+    n->has_device_lengths = random_below(random, 2);
+    n->fill = random_below(random, 3) - 1;
+    n->math = random_below(random, 2) ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+}
+
 void network_print(const Network *n, char *text, size_t size) {
     int shortest = n->steps;
     for (int i = 0; i < n->batch; i++) shortest = n->lengths[i] < shortest ? n->lengths[i] : shortest;

@@ -41,6 +41,8 @@ void fill_random(const Guarded *memory, cudnnDataType_t type, size_t count, doub
 
 /* A plain network: LSTM, one layer, both biases, equal lengths, all states. */
 Network network_plain(cudnnDataType_t type, int hidden, int steps, int batch);
+/* Draws the lengths of its sequences, in its layout, the optional arguments, y's padding and the mathematics. */
+void network_vary(Network *network, Random *random);
 void network_print(const Network *network, char *text, size_t size);
 
 /* Makes descriptors and random data, with a workspace of the size that cuDNN reports. */

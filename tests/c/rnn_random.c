@@ -21,19 +21,7 @@ static Network random_network(int i, Random *random) {
     n.input = 1 + random_below(random, 40), n.layers = 1 + random_below(random, 3), n.layout = random_below(random, 3);
     if (i == 0) n.cell = 2 + n.cell % 2, n.layers = 1; /* LSTM or GRU */
     if (i == 1) n.layers = 3, n.direction = CUDNN_UNIDIRECTIONAL;
-    int packed = n.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
-    if (random_below(random, 2))
-        for (int i = 0; i < batch; i++) n.lengths[i] = packed ? 1 + random_below(random, steps) : random_below(random, steps + 1);
-    if (packed) {
-        n.lengths[0] = steps;
-        for (int i = 1; i < batch; i++)
-            if (n.lengths[i] > n.lengths[i - 1]) n.lengths[i] = n.lengths[i - 1];
-    }
-    n.has_hx = random_below(random, 3) > 0, n.has_hy = random_below(random, 3) > 0;
-    n.has_cx = random_below(random, 3) > 0, n.has_cy = random_below(random, 3) > 0;
-    n.has_device_lengths = random_below(random, 2);
-    n.fill = random_below(random, 3) - 1;
-    n.math = random_below(random, 2) ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    network_vary(&n, random);
     /* Inference ignores dropout, whatever its probability. */
     n.dropout = random_below(random, 2) * 0.5;
     return n;

@@ -27,23 +27,11 @@ static Network random_network(Random *random) {
     if (n.cell == CUDNN_RNN_RELU) n.type = CUDNN_DATA_FLOAT;
     n.bias = random_below(random, 4), n.direction = random_below(random, 2);
     n.input = 1 + random_below(random, 40), n.layers = 1 + random_below(random, 3), n.layout = random_below(random, 3);
-    int packed = n.layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED;
-    if (random_below(random, 2))
-        for (int i = 0; i < batch; i++) n.lengths[i] = packed ? 1 + random_below(random, steps) : random_below(random, steps + 1);
-    if (packed) {
-        n.lengths[0] = steps;
-        for (int i = 1; i < batch; i++)
-            if (n.lengths[i] > n.lengths[i - 1]) n.lengths[i] = n.lengths[i - 1];
-    }
+    network_vary(&n, random);
     /* Our kernels leave a batch of empty sequences to cuDNN. */
     int rows = 0;
     for (int i = 0; i < batch; i++) rows += n.lengths[i];
     if (rows == 0) n.lengths[batch - 1] = 1;
-    n.has_hx = random_below(random, 3) > 0, n.has_hy = random_below(random, 3) > 0;
-    n.has_cx = random_below(random, 3) > 0, n.has_cy = random_below(random, 3) > 0;
-    n.has_device_lengths = random_below(random, 2);
-    n.fill = random_below(random, 3) - 1;
-    n.math = random_below(random, 2) ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
     n.dropout = random_below(random, 2) * 0.25;
     return n;
 }

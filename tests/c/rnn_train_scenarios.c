@@ -237,7 +237,7 @@ static void spoilt(const Network *network) {
     backward(&t);
     require_nan("a spoilt header", &t, 1, 1);
 
-    /* cuDNN is told another size than our forward call was: it runs on our reserve. */
+    /* Backward gets another size than forward did. So cuDNN runs it, on a reserve of ours. */
     training_prepare(handle, &t);
     forward(&t);
     Guarded larger = guarded_new(t.reserve.bytes + 32);

@@ -72,7 +72,7 @@ fn all_forms_are_described() {
     let number = |index: usize| (index * 7 % 11) as f32 - 5.0;
     for transposed in FORMS {
         for (beta, gap) in [(0.0, 0), (1.0, 0), (0.0, 3), (1.0, 2)] {
-            // What lies between stored rows must not be read.
+            // A product must not read the NaNs between stored rows.
             let stored = |[height, width]: [usize; 2], is_transposed: bool, first: usize| {
                 let [height, width] = if is_transposed { [width, height] } else { [height, width] };
                 let row = |row| (0..width).map(move |at| number(first + row * width + at)).chain(vec![f32::NAN; gap]);

@@ -1,5 +1,5 @@
 //! Clusters: each block stores its units' h into the shared memory of the other blocks, where they multiply it. Twin of
-//! the constants in `kernels/recurrent/cluster.cu`.
+//! the constants in `kernels/recurrent/cluster_send.cuh`.
 
 use super::{Cell, Configuration, LINE, Math, Problem, Regime};
 

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`calls`] | the calls of a pass: our kernels or cuDNN's, by the reserve's size |
 //! | `reserve` | the reserve, which keeps what backward needs of forward: its layout, and whose it is |
-//! | `told` | the sizes of ours that the program was told |
+//! | `told` | our sizes, as the program was told them |
 //! | `probation` | whether the sizes that a program is told come back |
 //! | `page` | what is known of a network, and its kernels |
 //! | `pass` | what the three calls have in common |

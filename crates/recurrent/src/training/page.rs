@@ -25,7 +25,7 @@ struct Key {
 pub struct Page {
     weights: OnceCell<Option<Vec<Weights>>>,
     engine: OnceCell<Result<Engine, String>>,
-    /// A reserve of ours was handed out. The page is kept from then on.
+    /// The program was told a size of ours. From then on the page is kept.
     pub has_told: AtomicBool,
     /// The size of a reserve came back from the program once, while answers differed.
     pub comes_back: AtomicBool,

@@ -35,7 +35,7 @@ pub struct Header {
     pub state: State,
 }
 
-/// What a reserve of ours holds. 0 is that of a spoilt one.
+/// What a reserve of ours holds. A spoilt one has 0 here.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {

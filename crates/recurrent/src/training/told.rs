@@ -15,7 +15,7 @@ type Size = (u64, usize);
 #[derive(Default)]
 struct Told {
     sizes: HashSet<Size>,
-    /// In the order in which they were told first.
+    /// The oldest first.
     order: VecDeque<Size>,
 }
 
