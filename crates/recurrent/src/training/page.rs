@@ -1,7 +1,8 @@
 //! What is known of a network that trains in this process.
 
+use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 use once_cell::sync::OnceCell;
@@ -35,14 +36,12 @@ pub struct Page {
 
 /// The kernels that train a network, one launch a time step.
 pub struct Engine {
-    pub cell: Cell,
     pub around: Arc<Kernels>,
     pub steps: Arc<StepKernels>,
     pub back: Arc<BackKernels>,
 }
 
-static PAGES: Registry<Key, Page> =
-    Registry::new(1 << 10, |page: &Page| page.has_told.load(std::sync::atomic::Ordering::Relaxed));
+static PAGES: Registry<Key, Page> = Registry::new(1 << 10, |page: &Page| page.has_told.load(Ordering::Relaxed));
 
 /// The page of a network on the calling thread's device.
 pub fn of(network: &Network) -> Arc<Page> {
@@ -61,7 +60,7 @@ impl Page {
         handle: cudnnHandle_t,
         descriptor: cudnnRNNDescriptor_t,
         network: &Network,
-        space: (*const std::ffi::c_void, usize),
+        space: (*const c_void, usize),
     ) -> Option<&[Weights]> {
         // SAFETY: the caller makes the same promise.
         let of = |layer| unsafe { Weights::find(handle, descriptor, network, layer, space) };
@@ -82,7 +81,7 @@ impl Page {
             let around = Kernels::load(element)?;
             let steps = StepKernels::load(Kind { cell, element, saves: true }).map_err(text)?;
             let back = BackKernels::load(cell, element).map_err(text)?;
-            Ok(Engine { cell, around, steps, back })
+            Ok(Engine { around, steps, back })
         };
         self.engine.get_or_init(load).as_ref().map_err(String::as_str)
     }
