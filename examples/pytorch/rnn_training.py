@@ -8,7 +8,8 @@ type's last digit above it. With dropout, losses of 20 training steps are compar
 programs of other forms: retain_graph, save_on_cpu, checkpoint, no_grad, autocast, and a captured step.
 
 It prints a line for each case, and fails if one is above. Without --shim it runs plain alone. --times prints times
-instead: of forward, and of forward and backward, replayed as a CUDA graph, and eager.
+instead, with UCUDNN_RNN_TRAINING=auto once that has chosen: of forward, and of forward and backward, replayed as a CUDA
+graph, and eager.
 """
 
 import argparse
@@ -17,9 +18,11 @@ import itertools
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from fnmatch import fnmatchcase
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
@@ -31,6 +34,8 @@ ALLOWED, UNITS = 1.5, 8
 UNIT = {"float": 2**-24, "tf32": 2**-11, "half": 2**-11, "bfloat16": 2**-8}
 # Passes before the one that is looked at: until then cuDNN may run.
 WARM_UP = 4
+# The layers whose steps are timed.
+HIDDEN, BATCHES = (128, 256, 512, 1024), (8, 32, 64, 128, 256)
 FORMS = ("retain_graph", "save_on_cpu", "checkpoint", "no_grad", "autocast", "captured")
 
 
@@ -231,12 +236,34 @@ def graphed(torch, step):
     return timed(graph.replay, torch, "cuda")
 
 
+def decisions():
+    """The decisions of libucudnn.so about networks that train, so far; None without it."""
+    report = os.environ.get("UCUDNN_REPORT")
+    if not report:
+        return None
+    lines = pathlib.Path(report).read_text().splitlines() if os.path.exists(report) else []
+    return [line for line in map(json.loads, lines) if line["event"] == "rnn-training"]
+
+
+def settle(step, torch, most=120.0):
+    """Runs steps until libucudnn.so has chosen, or for so many seconds. Returns what it chose."""
+    before = decisions()
+    end = time.monotonic() + most
+    while before is not None and time.monotonic() < end:
+        for _ in range(8):
+            step()
+            torch.cuda.synchronize()
+        if len(decisions()) > len(before):
+            chosen = decisions()[-1]
+            return [chosen["forward"], chosen["backward"]]
+    return None
+
+
 def run_times(only):
     """Prints times of layers over 100 steps, with inputs as wide as the state."""
     import torch
 
-    sizes = ((128, 8), (128, 64), (256, 8), (256, 32), (256, 64), (320, 32), (512, 8), (512, 32), (512, 64), (1024, 64))
-    for (hidden, batch), cell, precision in itertools.product(sizes, CELLS[:2], PRECISIONS):
+    for hidden, batch, cell, precision in itertools.product(HIDDEN, BATCHES, CELLS[:2], PRECISIONS):
         name = f"{cell}/{precision}/H{hidden} B{batch}"
         if not fnmatchcase(name, only):
             continue
@@ -250,8 +277,9 @@ def run_times(only):
         def both(model=model, x=x, dy=dy):
             model(x)[0].backward(dy)
 
+        chosen = settle(both, torch)
         times = [graphed(torch, lambda model=model, x=x: model(x)), graphed(torch, both), timed(both, torch, "cuda")]
-        print(json.dumps({"case": name, "times": times}), flush=True)
+        print(json.dumps({"case": name, "times": times, "chosen": chosen}), flush=True)
 
 
 def child(options, variables):
@@ -274,7 +302,9 @@ def compare(plain, ours):
         return f"error {plain['error']:.2e} plain, {ours['error']:.2e} ours, {ratio:.2f}", ours["error"] <= most
     if "times" in plain:
         forward, step, eager = (f"{a:.3f} {b:.3f} {b / a:.2f}" for a, b in zip(plain["times"], ours["times"], strict=True))
-        return f"plain, ours, ratio in ms: forward {forward}; forward and backward {step}; eager {eager}", True
+        chosen = ", ".join(ours.get("chosen") or ["undecided"])
+        words = f"plain, ours, ratio in ms: forward {forward}; forward and backward {step}; eager {eager}; {chosen}"
+        return words, True
     if "losses" in plain:
         pairs = zip(plain["losses"], ours["losses"], strict=True)
         off = max(abs(a - b) / max(abs(a), 1e-3) for a, b in pairs)
@@ -303,23 +333,30 @@ def main():
         return 0
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.jsonl"
-        variables = {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_RNN_TRAINING": "force",
-                     "UCUDNN_DATABASE": "off", "UCUDNN_REPORT": str(report)}  # fmt: skip
+        # What is compared runs on the model's first choices at once.
+        choice = {"UCUDNN_RNN_TRAINING": "auto"} if options.times else {"UCUDNN_RNN_TRAINING": "force",
+                                                                         "UCUDNN_RNN_TOP_K": "1"}  # fmt: skip
+        variables = choice | {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_DATABASE": "off",
+                              "UCUDNN_REPORT": str(report)}  # fmt: skip
         ours = child(options, variables)
         lines = report.read_text().splitlines() if report.exists() else []
     trained = sum(json.loads(line)["event"] == "rnn-training" for line in lines)
-    wrong, ratios = 0, {}
+    wrong, ratios, speedups = 0, {}, {}
     for one, other in zip(plain, ours, strict=True):
         words, is_right = compare(one, other)
         wrong += not is_right
         print(f"{'ok   ' if is_right else 'WRONG'} {one['case']}: {words}")
         if one.get("error") and other.get("error"):
             ratios.setdefault(one["precision"], []).append(other["error"] / one["error"])
+        if "times" in one:
+            cell, precision, _ = one["case"].split("/")
+            for what, a, b in zip(("captured", "eager"), one["times"][1:], other["times"][1:], strict=True):
+                speedups.setdefault(f"{cell} in {precision}, {what}", []).append(a / b)
     for precision, its in ratios.items():
-        product = 1.0
-        for ratio in its:
-            product *= ratio ** (1 / len(its))
-        print(f"{precision}: ours are {product:.2f} times as far from float64 as plain's, of {len(its)} cases")
+        mean = statistics.geometric_mean(its)
+        print(f"{precision}: ours are {mean:.2f} times as far from float64 as plain's, of {len(its)} cases")
+    for name, its in speedups.items():
+        print(f"{name}: {statistics.geometric_mean(its):.2f} times as fast, at least {min(its):.2f}, of {len(its)} layers")
     print(f"{len(plain) - wrong} of {len(plain)} are right; {trained} networks trained on our kernels")
     return 1 if wrong or (options.device == "cuda" and trained == 0) else 0
 

@@ -3,6 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+/* A result of fewer elements than this has too few for a norm of its own. */
+enum { FEW = 8 };
+
 const char *const result_names[RESULTS] = {"y", "hy", "cy", "dx", "dhx", "dcx", "dW", "dR", "db"};
 
 static Guarded memory_of(cudnnDataType_t type, size_t count) { return guarded_new(count * size_of(type)); }
@@ -225,15 +228,28 @@ void training_check(const Training *t) {
     REQUIRE((t->has_dcx && has_c(n)) || is_poison(&t->dcx), "dcx was not asked for");
 }
 
+/* The sums over a result of squared differences from what is expected, and of squared expected numbers. Returns the
+ * elements that it has: of the weights' gradients, those of one kind. */
+static size_t squares(const Training *t, int i, double *distance, double *norm) {
+    const Guarded *memory;
+    size_t count = result(t, i, &memory), counted = 0;
+    *distance = *norm = 0;
+    for (size_t k = 0; k < count; k++) {
+        if (i >= 6 && t->kinds[k] != i - 5) continue;
+        double expected = t->expected[i][k], off = value_at(memory, t->rnn.network.type, k) - expected;
+        *distance += off * off, *norm += expected * expected, counted++;
+    }
+    return counted;
+}
+
 void training_errors(const Training *t, double errors[RESULTS]) {
     for (int i = 0; i < RESULTS; i++) {
-        const Guarded *memory;
-        size_t count = result(t, i, &memory);
-        double distance = 0, norm = 0;
-        for (size_t k = 0; k < count; k++) {
-            if (i >= 6 && t->kinds[k] != i - 5) continue;
-            double expected = t->expected[i][k], off = value_at(memory, t->rnn.network.type, k) - expected;
-            distance += off * off, norm += expected * expected;
+        double distance, norm, first_distance, first_norm;
+        size_t count = squares(t, i, &distance, &norm);
+        /* All may be small differences of large numbers: the call's first result tells how large these are. */
+        if (count < FEW) {
+            size_t first = squares(t, i / 3 * 3, &first_distance, &first_norm);
+            if (first > 0) norm = fmax(norm, first_norm / first * count);
         }
         errors[i] = distance == 0 ? 0 : sqrt(distance / norm);
     }

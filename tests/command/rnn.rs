@@ -139,7 +139,7 @@ fn a_report_shows_networks_that_train() {
     let Ended { stdout, stderr, code, .. } = ucudnn.end(&["report", "r.jsonl"], &[]);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("r.jsonl:3: ") && stderr.contains("left out"), "{stderr}");
-    assert!(stdout.starts_with("1 recurrent network trained on kernels of ours\n"), "{stdout}");
+    assert!(stdout.starts_with("1 recurrent network trained, 1 on kernels of ours\n"), "{stdout}");
     let row = stdout.lines().find(|line| line.starts_with("LSTM 5→64")).unwrap();
     assert!(row.contains("grid u4") && row.contains("cluster u8"), "{row}");
     assert_eq!(ucudnn.json(&["report", "r.jsonl", "--json"])["trained"][0]["forward"], "grid u4");

@@ -7,6 +7,7 @@ mod faults;
 mod hostile;
 mod numerics;
 mod tensor;
+mod trained_choice;
 mod training;
 
 use std::path::Path;

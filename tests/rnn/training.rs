@@ -9,7 +9,8 @@ use super::numerics::{assert_exact, assert_exact_in_the_mean};
 use super::program_with;
 use crate::hostdnn::{Program, fault_points, has_emulator, report, seed};
 
-const FORCE: (&str, &str) = ("UCUDNN_RNN_TRAINING", "force");
+/// Our kernels wherever they can run, by the model's first choice.
+const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN_TRAINING", "force"), ("UCUDNN_RNN_TOP_K", "1")];
 
 /// No persistent kernel runs.
 const BY_STEPS: (&str, &str) = ("UCUDNN_FAULT", "launch");
@@ -34,11 +35,11 @@ fn random_gradients_are_as_exact_as_without_us() {
     let arguments = [seed.as_str(), "40"];
     let plain = program.plain(&arguments, &[AS_CUDNN]).stdout;
     assert_eq!(plain.lines().count(), 41);
-    let variables = [FORCE, AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
+    let variables = [FORCE[0], FORCE[1], AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
     let persistent = program.preloaded(&arguments, &variables);
     // The first of these networks take one launch a time step, too.
     let first: String = plain.lines().take(14).map(|line| format!("{line}\n")).collect();
-    let steps = program.preloaded(&[seed.as_str(), "14"], &[FORCE, AS_CUDNN, BY_STEPS]);
+    let steps = program.preloaded(&[seed.as_str(), "14"], &[FORCE[0], FORCE[1], AS_CUDNN, BY_STEPS]);
     for (plain, run, differing) in [(&plain, &persistent, 40), (&first, &steps, 15)] {
         let ratios = assert_exact(&with_errors(plain), &with_errors(&run.stdout));
         if has_emulator() {
@@ -82,9 +83,9 @@ fn all_reserves_lead_to_right_gradients() {
     let program = scenarios();
     let report = program.file("report.jsonl");
     let plain = program.plain(&["results"], &[AS_CUDNN]).stdout;
-    let variables = [FORCE, AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
+    let variables = [FORCE[0], FORCE[1], AS_CUDNN, ("UCUDNN_REPORT", report.to_str().unwrap())];
     let run = program.preloaded(&["results"], &variables);
-    let steps = program.preloaded(&["results"], &[FORCE, AS_CUDNN, BY_STEPS]);
+    let steps = program.preloaded(&["results"], &[FORCE[0], FORCE[1], AS_CUDNN, BY_STEPS]);
     let others = |stdout: &str| {
         let lines = stdout.lines().filter(|line| !line.contains('|') && !line.starts_with("sizes"));
         lines.map(ToOwned::to_owned).collect::<Vec<_>>()
@@ -109,7 +110,7 @@ fn a_program_whose_sizes_wander_stays_cudnns() {
     for (scenario, trained) in [("wandering", 0), ("wandering_later", usize::from(has_emulator()))] {
         let report = program.file(&format!("{scenario}.jsonl"));
         let plain = program.plain(&[scenario], &[]).stdout;
-        let run = program.preloaded(&[scenario], &[FORCE, ("UCUDNN_REPORT", report.to_str().unwrap())]);
+        let run = program.preloaded(&[scenario], &[FORCE[0], FORCE[1], ("UCUDNN_REPORT", report.to_str().unwrap())]);
         assert_eq!(run.stdout, plain);
         assert_eq!(run.stderr.matches("hands in another reserve size").count(), 1, "{}", run.stderr);
         assert_eq!(if report.exists() { ours(&report).len() } else { 0 }, trained, "{scenario}");
@@ -123,7 +124,7 @@ fn no_wrong_gradient_is_silent() {
     if !has_emulator() {
         return;
     }
-    let run = scenarios().preloaded(&["spoilt"], &[FORCE, AS_CUDNN]);
+    let run = scenarios().preloaded(&["spoilt"], &[FORCE[0], FORCE[1], AS_CUDNN]);
     assert_eq!(run.stdout.lines().filter(|line| line.ends_with("NaN")).count(), 18, "{}", run.stdout);
     let said = run.stderr.matches("got a reserve that its forward call did not leave").count();
     assert!(said >= 18, "{said} lines:\n{}", run.stderr);
@@ -148,7 +149,7 @@ fn failures_stay_inside() {
     let by_us = by_us.chain(["compiler", "compilation"].map(ToOwned::to_owned)).map(|fault| ("UCUDNN_FAULT", fault));
     let by_cudnn = functions.iter().map(|name| ("HOSTDNN_FAIL", format!("{name}:1+")));
     for (variable, fault) in by_us.chain(by_cudnn) {
-        let run = program.preloaded(&arguments, &[FORCE, AS_CUDNN, (variable, &fault)]);
+        let run = program.preloaded(&arguments, &[FORCE[0], FORCE[1], AS_CUDNN, (variable, &fault)]);
         assert_exact(&plain, &run.stdout);
     }
 }
@@ -167,7 +168,7 @@ fn off_changes_nothing() {
 fn hostile_calls_are_refused_as_without_us() {
     let program = program_with("rnn_train_hostile", &["rnn_train.c"]);
     let plain = program.plain(&[], &[]).stdout;
-    assert_eq!(program.preloaded(&[], &[FORCE]).stdout, plain);
+    assert_eq!(program.preloaded(&[], &FORCE).stdout, plain);
     let count = |what: &str| plain.lines().filter(|line| line.ends_with(what)).count();
     assert!(count("runs") > 20 && count("refused") > 40, "{plain}");
 }
@@ -181,9 +182,9 @@ fn any_schedule_gives_the_same_results() {
     let program = program_with("rnn_train_random", &["rnn_train.c"]);
     // The first networks run in clusters.
     let arguments = ["21", "2"];
-    let in_order = program.preloaded(&arguments, &[FORCE]).stdout;
+    let in_order = program.preloaded(&arguments, &FORCE).stdout;
     for seed in ["1", "2"] {
-        let run = program.preloaded(&arguments, &[FORCE, ("HOSTDNN_SCHEDULE_SEED", seed)]);
+        let run = program.preloaded(&arguments, &[FORCE[0], FORCE[1], ("HOSTDNN_SCHEDULE_SEED", seed)]);
         assert_eq!(run.stdout, in_order, "seed {seed}");
     }
 }

@@ -119,7 +119,7 @@ pub struct Trained {
     pub network: String,
     /// The text that identifies the network.
     pub spec: String,
-    /// The configurations of the kernels that run its recurrences, or `step`.
+    /// The configurations of the kernels that run its recurrences, `step`, or `cuDNN`.
     pub forward: String,
     pub backward: String,
 }
@@ -138,14 +138,15 @@ impl Trained {
     }
 }
 
-/// A heading, and a table of networks that train on our kernels.
+/// A heading, and a table of networks that train.
 pub fn trained_text_of(networks: &[Trained], width: usize) -> String {
     let mut table = Table::new(&[("network", Side::Left), ("forward by", Side::Left), ("backward by", Side::Left)]);
     for Trained { network, forward, backward, .. } in networks {
         table.row(vec![network.clone(), forward.clone(), backward.clone()]);
     }
     let heading = quantity::counted(networks.len(), "recurrent network");
-    format!("{heading} trained on kernels of ours\n\n{}", table.lines(width))
+    let ours = networks.iter().filter(|network| network.forward != CUDNN).count();
+    format!("{heading} trained, {ours} on kernels of ours\n\n{}", table.lines(width))
 }
 
 /// Reads the value of `--rnn`: a file, or a description in words.

@@ -87,6 +87,8 @@ pub enum Rnn {
 /// Which implementation trains recurrent networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RnnTraining {
+    /// Whichever is faster.
+    Auto,
     /// cuDNN.
     Off,
     /// Our kernels wherever they can run.
@@ -347,8 +349,8 @@ impl Settings {
             rnn_training: reader.parse(
                 RNN_TRAINING,
                 default.rnn_training,
-                "off or force",
-                one_of(&[("off", RnnTraining::Off), ("force", RnnTraining::Force)]),
+                "auto, off or force",
+                one_of(&[("auto", RnnTraining::Auto), ("off", RnnTraining::Off), ("force", RnnTraining::Force)]),
             ),
             rnn_top_k: reader.parse(RNN_TOP_K, default.rnn_top_k, "a number, 1 or more", |text| {
                 text.parse().ok().filter(|&k| k > 0)

@@ -43,17 +43,17 @@ impl Record {
         Some(Self { database, environment: Environment::of_device(device, device.ordinal())? })
     }
 
-    /// The times of a network.
-    pub fn step_times(&self, network: &Inference) -> Vec<StepTime> {
-        step_times(self.database.timings(&self.environment, FAMILY, KERNELS, &network.spec()))
+    /// The times of a network, by its text.
+    pub fn step_times(&self, network: &str) -> Vec<StepTime> {
+        step_times(self.database.timings(&self.environment, FAMILY, KERNELS, network))
     }
 
-    /// Takes the right to explore a network. `None` if another process explores it now.
-    pub fn begin_exploring(&self, network: &Inference) -> Option<TuningLock> {
-        self.database.begin_exploring(&self.environment, &network.spec())
+    /// Takes the right to explore a network, by its text. `None` if another process explores it now.
+    pub fn begin_exploring(&self, network: &str) -> Option<TuningLock> {
+        self.database.begin_exploring(&self.environment, network)
     }
 
-    /// The times of all networks.
+    /// The times of inference of all networks.
     pub fn all_step_times(&self) -> Vec<(Inference, Vec<StepTime>)> {
         let all = self.database.all_timings(&self.environment, FAMILY, KERNELS);
         // A text that says nothing to this version is passed over.
@@ -62,10 +62,10 @@ impl Record {
             .collect()
     }
 
-    /// Stores the times of a network.
-    pub fn keep(&self, network: &Inference, step_times: &[StepTime]) {
+    /// Stores the times of a network, by its text.
+    pub fn keep(&self, network: &str, step_times: &[StepTime]) {
         let timings: Vec<_> = step_times.iter().map(Timing::from).collect();
-        self.database.store_timings(&self.environment, FAMILY, KERNELS, &network.spec(), &timings);
+        self.database.store_timings(&self.environment, FAMILY, KERNELS, network, &timings);
     }
 
     /// The performance model's constants.

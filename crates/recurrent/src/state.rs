@@ -182,7 +182,7 @@ impl State {
     /// The result in the database now, if that suffices.
     fn recall(&self) -> Option<Recalled> {
         let Ranked { problem, configurations, .. } = self.ranked()?;
-        let known = Record::of_device()?.step_times(&self.key.inference);
+        let known = Record::of_device()?.step_times(&self.key.inference.spec());
         let space = if known.is_empty() { Vec::new() } else { Configuration::space(problem) };
         choice::recall(known, &space, configurations.len(), !is_forced())
     }
@@ -454,7 +454,7 @@ impl State {
     pub fn found(&self, candidates: &Candidates, times: &[Option<f64>], why: &str) {
         let step_times = candidates.step_times(times);
         if let Some(record) = Record::of_device() {
-            record.keep(&self.key.inference, &step_times);
+            record.keep(&self.key.inference.spec(), &step_times);
             fit::learn(&record);
         }
         self.report(candidates.fastest(times).as_deref(), why, &step_times);
@@ -518,7 +518,7 @@ impl compiler::Network for Others {
             && self.first.is_none()
             && let Some(record) = Record::of_device()
         {
-            self.lock = record.begin_exploring(&self.state.key.inference);
+            self.lock = record.begin_exploring(&self.state.key.inference.spec());
             if self.lock.is_none() && self.state.elsewhere.waits() {
                 log::debug!("{}: another process times it", self.state.key.inference);
                 self.state.leave(|course| matches!(course, Course::Loading(None)), Course::Elsewhere(Instant::now()));

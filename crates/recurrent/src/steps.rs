@@ -118,7 +118,7 @@ pub fn options(cell: Cell, element: Element) -> Vec<String> {
     vec![cell.into(), element.option().into()]
 }
 
-fn source(kind: Kind) -> Source {
+pub fn source(kind: Kind) -> Source {
     let save = kind.saves.then(|| "-DSAVE".into());
     Source::new(&kernels::recurrent::STEP, options(kind.cell, kind.element).into_iter().chain(save).collect())
 }

@@ -213,9 +213,27 @@ impl<M: Measured> Turns<M> {
         self.pending = None;
     }
 
+    /// Adds a candidate, behind the others. It has not been timed yet.
+    pub fn add(&mut self) {
+        self.candidates.push(Times::default());
+    }
+
+    /// Returns whether any of these candidates still has to be timed. Reads a time that has become available.
+    pub fn is_open(&mut self, is_among: impl Fn(usize) -> bool) -> bool {
+        if !self.read_pending() && self.pending.as_ref().is_some_and(|pending| is_among(pending.candidate)) {
+            return true;
+        }
+        (0..self.candidates.len()).any(|candidate| is_among(candidate) && self.wants(candidate))
+    }
+
     /// Chooses the next execution as [`Self::step`] does, within the promise about exploring. Before a time is known, an
     /// execution may cost anything: few of these are under way at once.
     pub fn step_as_permitted(&mut self) -> Step {
+        self.step_as_permitted_among(|_| true)
+    }
+
+    /// Chooses the next execution as [`Self::step_as_permitted`] does, among these candidates.
+    pub fn step_as_permitted_among(&mut self, is_among: impl Fn(usize) -> bool) -> Step {
         let account = allowance::of_process();
         if self.in_flight || !self.read_pending() {
             return Step::Wait;
@@ -234,27 +252,33 @@ impl<M: Measured> Turns<M> {
                 return Step::Wait;
             }
         }
-        self.step(true)
+        self.step_among(true, is_among)
     }
 
     /// Chooses the next execution. `is_quiet`: nothing is being compiled, which would disturb a time. The chosen
     /// candidate is in flight until [`Self::ran`], [`Self::skipped`] or [`Self::failed`]; other executions wait.
     pub fn step(&mut self, is_quiet: bool) -> Step {
+        self.step_among(is_quiet, |_| true)
+    }
+
+    fn step_among(&mut self, is_quiet: bool, is_among: impl Fn(usize) -> bool) -> Step {
         if self.in_flight || !self.read_pending() || !is_quiet {
             return Step::Wait;
         }
-        let best = self.best();
-        let wants = |times: &Times| {
-            let hopeless = times.executions > HOPELESS_SAMPLES
-                && times.least.zip(best).is_some_and(|(least, best)| least > HOPELESS * best);
-            !times.has_failed && !hopeless && times.executions <= SAMPLES
-        };
         let count = self.candidates.len();
-        let next = (0..count).map(|i| (self.turn + i) % count).find(|&i| wants(&self.candidates[i]));
+        let next = (0..count).map(|i| (self.turn + i) % count).find(|&i| is_among(i) && self.wants(i));
         let Some(next) = next else { return Step::Over };
         self.turn = (next + 1) % count;
         self.in_flight = true;
         Step::Run(next)
+    }
+
+    /// Returns whether a candidate's executions so far do not suffice.
+    fn wants(&self, candidate: usize) -> bool {
+        let times = &self.candidates[candidate];
+        let hopeless = times.executions > HOPELESS_SAMPLES
+            && times.least.zip(self.best()).is_some_and(|(least, best)| least > HOPELESS * best);
+        !times.has_failed && !hopeless && times.executions <= SAMPLES
     }
 
     /// Records the launch of a candidate's execution of `units` units of work, such as time steps. Without marks it
@@ -440,6 +464,27 @@ mod tests {
         assert_eq!(turns.times(), [None; 3]);
         assert_eq!(run(&mut turns, 3, reading), [SAMPLES + 1; 3]);
         assert_eq!(turns.times(), [Some(0.4), Some(0.5), Some(0.6)]);
+    }
+
+    /// The program decides whose turn it is, and a candidate arrives later.
+    #[test]
+    fn executions_are_dealt_among_some() {
+        let mut turns = Turns::new(2);
+        for execution in 0..=SAMPLES {
+            assert!(turns.is_open(|candidate| candidate == 1), "{execution}");
+            assert_eq!(turns.step_among(true, |candidate| candidate == 1), Step::Run(1));
+            turns.ran(1, 10, Some(Reading::Ready(4.0)));
+        }
+        assert_eq!(turns.step_among(true, |candidate| candidate == 1), Step::Over);
+        assert!(!turns.is_open(|candidate| candidate == 1) && turns.is_open(|candidate| candidate == 0));
+        turns.add();
+        let ran = run(&mut turns, 3, |candidate, _| Reading::Ready([2.0, 0.0, 3.0][candidate]));
+        assert_eq!(ran, [SAMPLES + 1, 0, SAMPLES + 1]);
+        assert_eq!(turns.times(), [Some(0.2), Some(0.4), Some(0.3)]);
+        turns.add();
+        assert_eq!(turns.step(true), Step::Run(3));
+        turns.ran(3, 10, Some(Reading::Pending));
+        assert!(turns.is_open(|candidate| candidate == 3), "its time is outstanding");
     }
 
     /// Such as a call with bad arguments, which cuDNN refuses.

@@ -37,7 +37,7 @@ pub struct BackKernels {
     finish: Function,
 }
 
-fn source(cell: Cell, element: Element) -> Source {
+pub fn source(cell: Cell, element: Element) -> Source {
     Source::new(&kernels::recurrent::BACK_STEP, options(cell, element))
 }
 

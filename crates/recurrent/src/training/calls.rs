@@ -11,8 +11,9 @@ use super::page::{Engine, Page};
 use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
 use super::probation::{PROBATION, Returned};
 use super::reserve::{HEADER, Header, State};
+use super::runner::Runner;
 use super::weights::WeightsCall;
-use super::{data, forward, told, weights};
+use super::{data, forward, told, trial, weights};
 use crate::call::Call;
 use crate::eligible::{check_states, check_weight_space, output};
 use crate::memory::Memory;
@@ -20,7 +21,7 @@ use crate::parts::ALIGNMENT;
 use crate::temporary::Temporary;
 use cudnn::policies;
 use cudnn::rnn::{Data, Weights};
-use guest::settings::{self, Policy, RnnTraining};
+use guest::settings::{self, Policy, Rnn, RnnTraining};
 use guest::summary::{self, Counted};
 
 /// Why our kernels did not run a call on a reserve of ours. cuDNN cannot run it either.
@@ -55,7 +56,8 @@ fn status_of(ran: Result<(), Refusal>, call: &str) -> cudnnStatus_t {
 }
 
 fn trains() -> bool {
-    settings::get().rnn_training != RnnTraining::Off
+    let settings = settings::get();
+    settings.rnn_training != RnnTraining::Off && settings.rnn != Rnn::Off
 }
 
 /// Returns whether a call may be of a network that trains on our kernels.
@@ -95,13 +97,11 @@ pub unsafe fn change_sizes(
     }
     let Some(reserve) = reserve else { return };
     let is_off = policies::of(handle).policy == Policy::Off;
-    let ours = if !is_off && may_be_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
+    let ours = if !is_off && is_next_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
     *reserve = match ours {
         Some(size) => {
             told::tell(pass.layout.hash(), size);
-            if !pass.page.has_told.swap(true, Ordering::Relaxed) {
-                report(&pass);
-            }
+            pass.page.has_told.store(true, Ordering::Relaxed);
             size
         }
         None => {
@@ -116,30 +116,10 @@ fn is_proven(pass: &Pass) -> bool {
     pass.page.comes_back.load(Ordering::Relaxed) && PROBATION.lock().is_passed()
 }
 
-/// Returns whether the next reserve of a pass may be ours; loads the kernels then, unless the stream is being captured.
-fn may_be_ours(pass: &Pass) -> bool {
-    let Pass { page, network, stream, .. } = pass;
-    if !is_proven(pass) || !page.knows_weights() {
-        return false;
-    }
-    if page.loaded().is_none() && cudnn::device().is_capturing(*stream) {
-        return false;
-    }
-    pass.forward.load(*stream);
-    pass.backward.load(*stream);
-    page.engine(network).is_ok()
-}
-
-fn report(pass: &Pass) {
-    let inference = crate::inference::Inference::of(&pass.network, &pass.data);
-    let (forward, backward) = (pass.forward.chosen(), pass.backward.chosen());
-    log::info!("{inference}: trains on our kernels: forward {forward}, backward {backward}");
-    guest::report::write(|| {
-        serde_json::json!({
-            "event": "rnn-training", "rnn": inference.to_string(), "spec": inference.spec(),
-            "device": cudnn::device().ordinal(), "forward": forward, "backward": backward,
-        })
-    });
+/// Returns whether the next reserve of a pass is ours.
+fn is_next_ours(pass: &Pass) -> bool {
+    let course = pass.course(true);
+    is_proven(pass) && pass.page.knows_weights() && course.next_pass(pass.stream) && pass.page.loaded().is_some()
 }
 
 /// Says that a gradient was wrong, if the device has seen that since the last call.
@@ -175,6 +155,25 @@ unsafe fn owner(
     }
     let is_ours = told::was_told(pass.layout.hash(), reserve_size) && pass.layout.is_ours(reserve_size);
     if is_ours { Owner::Us(pass) } else { Owner::Cudnn(pass) }
+}
+
+/// Runs a call on cuDNN by `run`, between time marks if its turn is to be timed.
+fn by_cudnn(pass: &Pass, call: trial::Call, run: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
+    if !trains() {
+        return run();
+    }
+    let course = pass.course(false);
+    let turn = course.turn(call, false, pass.stream);
+    course.timed((call, turn), (pass.data.steps, pass.stream), |_| run())
+}
+
+/// Runs a call on our kernels by `run`, between time marks if its turn is to be timed.
+fn by_us(pass: &Pass, call: trial::Call, run: impl FnOnce(&Runner) -> cudnnStatus_t) -> cudnnStatus_t {
+    let course = pass.course(false);
+    let turn = course.turn(call, true, pass.stream);
+    course.timed((call, turn), (pass.data.steps, pass.stream), |kernel| {
+        run(&Runner { course: &course, kernel: kernel.map(|kernel| &**kernel) })
+    })
 }
 
 /// What a call with a reserve of ours needs beside its data.
@@ -245,11 +244,13 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
                     PROBATION.lock().went_forward(call.reserve.addr(), call.reserve_size);
                 }
                 clear_header(&pass, call.reserve, call.reserve_size);
-                call.run_as_asked()
+                by_cudnn(&pass, trial::Call::Forward, || call.run_as_asked())
             }
             Owner::Us(pass) => {
                 summary::count(Counted::Network);
-                status_of(forward_by_us(&pass, call), "cudnnRNNForward")
+                by_us(&pass, trial::Call::Forward, |runner| {
+                    status_of(forward_by_us(&pass, call, runner), "cudnnRNNForward")
+                })
             }
         }
     }
@@ -257,7 +258,7 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
 
 /// # Safety
 /// As for [`run_forward`].
-unsafe fn forward_by_us(pass: &Pass, call: &Call) -> Result<(), Refusal> {
+unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(), Refusal> {
     let memory = &match pass.network.cell {
         CUDNN_LSTM => call.memory,
         // cuDNN ignores them as well.
@@ -278,7 +279,8 @@ unsafe fn forward_by_us(pass: &Pass, call: &Call) -> Result<(), Refusal> {
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
         let ready = check(pass, &spaces, call.y_descriptor, states, &data, (2, places.bytes))?;
-        forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (ready.y.padding_fill, &places))?;
+        let fill = ready.y.padding_fill;
+        forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &places), runner)?;
     }
     pass.page.has_run.store(true, Ordering::Relaxed);
     summary::count(Counted::OnOurKernels);
@@ -304,17 +306,19 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
                          its RNNs train by cuDNN (said once)"
                     ),
                 }
-                let status = call.run_as_asked();
+                let status = by_cudnn(&pass, trial::Call::Data, || call.run_as_asked());
                 guard(&pass, status, &call.spaces(), call.results(&pass))
             }
-            Owner::Us(pass) => status_of(data_by_us(&pass, call), "cudnnRNNBackwardData_v8"),
+            Owner::Us(pass) => by_us(&pass, trial::Call::Data, |runner| {
+                status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
+            }),
         }
     }
 }
 
 /// # Safety
 /// As for [`run_backward_data`].
-unsafe fn data_by_us(pass: &Pass, call: &DataCall) -> Result<(), Refusal> {
+unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -> Result<(), Refusal> {
     let call = &match pass.network.cell {
         CUDNN_LSTM => *call,
         _ => DataCall { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
@@ -326,7 +330,7 @@ unsafe fn data_by_us(pass: &Pass, call: &DataCall) -> Result<(), Refusal> {
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
         let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, (3, places.bytes))?;
-        Ok(data::run(pass, ready.engine, call, ready.weights, &places)?)
+        Ok(data::run(pass, ready.engine, call, ready.weights, &places, runner)?)
     }
 }
 
@@ -343,12 +347,14 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
             Owner::Us(_) if call.mode != CUDNN_WGRAD_MODE_ADD => call.run_as_asked(),
             Owner::Unknown => call.run_as_asked(),
             Owner::Cudnn(pass) => {
-                let status = call.run_as_asked();
+                let status = by_cudnn(&pass, trial::Call::Weights, || call.run_as_asked());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
                 guard(&pass, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
             }
-            Owner::Us(pass) => status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8"),
+            Owner::Us(pass) => by_us(&pass, trial::Call::Weights, |_| {
+                status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
+            }),
         }
     }
 }

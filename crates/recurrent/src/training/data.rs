@@ -10,6 +10,7 @@ use super::back_steps::{BackSteps, Scratch};
 use super::page::Engine;
 use super::pass::{DataPlaces, Pass, Running, Spaces};
 use super::reserve::State;
+use super::runner::Runner;
 use crate::configuration::Element;
 use crate::kernels;
 use crate::recurrence::BackRecurrence;
@@ -109,6 +110,7 @@ pub unsafe fn run(
     call: &DataCall,
     weights: &[Weights],
     places: &DataPlaces,
+    runner: &Runner,
 ) -> Result<(), String> {
     let Pass { network, packing, stream, .. } = pass;
     let [at_hx, at_cx, at_dhy, at_dcy, at_dhx, at_dcx] = places.states;
@@ -162,7 +164,7 @@ pub unsafe fn run(
                     reverse: direction as i32,
                 });
             }
-            launch(&running, &back, places, &recurrences).map_err(|error| error.to_string())?;
+            launch(&running, &back, places, &recurrences, runner).map_err(|error| error.to_string())?;
             let to = if layer == 0 { Some(dx) } else { places.gradient.map(|place| running.part(place)) };
             let to = to.ok_or("a layer's gradient has no place")?;
             through_inputs(&running, places, layer, call.weight_space, weights, to)?;
@@ -184,6 +186,7 @@ unsafe fn launch(
     back: &BackSteps,
     places: &DataPlaces,
     recurrences: &[BackRecurrence],
+    runner: &Runner,
 ) -> Result<(), Error> {
     let Running { pass, engine, .. } = running;
     let (hidden, columns) = (pass.network.hidden, pass.network.gates() * pass.network.hidden);
@@ -199,7 +202,7 @@ unsafe fn launch(
         // SAFETY: the caller's promise.
         unsafe { kernel.launch_back(pass.stream, &turned) }
     };
-    if pass.backward.engine().is_some_and(|engine| pass.backward.launch(engine, persistent)) {
+    if runner.launch(persistent) {
         return Ok(());
     }
     let scratch = running.part(places.scratch);

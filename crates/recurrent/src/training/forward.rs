@@ -6,8 +6,10 @@ use std::ptr;
 use super::page::Engine;
 use super::pass::{ForwardPlaces, Pass, Running};
 use super::reserve::State;
+use super::runner::Runner;
 use crate::kernels;
 use crate::memory::Memory;
+use crate::parts::ALIGNMENT;
 use crate::recurrence::{Recurrence, Recurrent};
 use cudnn::rnn::Weights;
 use gpu::jit::Error;
@@ -24,6 +26,7 @@ pub unsafe fn run(
     weights: &[Weights],
     reserve: *mut c_void,
     (padding_fill, places): ([u8; 8], &ForwardPlaces),
+    runner: &Runner,
 ) -> Result<(), String> {
     let Pass { network, packing, stream, .. } = pass;
     let text = |error: Error| error.to_string();
@@ -32,8 +35,11 @@ pub unsafe fn run(
     unsafe {
         // Blocks of a persistent kernel may write last states while others still read first ones.
         let is_apart = at_hx.is_some() || !overlap(memory, pass.states() * network.element());
-        let persistent = pass.forward.engine().filter(|_| is_apart);
-        let zeroed = if persistent.is_some() { network.directions() * places.exchange_bytes } else { 0 };
+        let persistent = runner.kernel.filter(|_| is_apart);
+        // Only the exchange of a persistent kernel begins with zeros.
+        let exchange_bytes = persistent.map_or(0, |kernel| kernel.exchange_bytes().next_multiple_of(ALIGNMENT));
+        let zeroed = network.directions() * exchange_bytes;
+        let exchange_bytes = if persistent.is_some() { exchange_bytes } else { places.exchange_bytes };
         let running =
             Running::begin(pass, engine, memory.workspace, reserve, &places.order, (places.exchange, zeroed))?;
         engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
@@ -88,10 +94,11 @@ pub unsafe fn run(
                     steps: packing.steps as i32,
                     batch: packing.batch() as i32,
                     reverse: direction as i32,
-                    exchange: running.part(places.exchange + direction * places.exchange_bytes),
+                    exchange: running.part(places.exchange + direction * exchange_bytes),
                 });
             }
-            launch(pass, engine, persistent, &recurrences, early).map_err(text)?;
+            let runner = Runner { kernel: persistent, ..*runner };
+            launch(pass, engine, &runner, &recurrences, early).map_err(text)?;
             input = output;
         }
         let fill = padding_fill[..4].try_into().unwrap_or_default();
@@ -117,14 +124,14 @@ fn overlap(memory: &Memory, bytes: usize) -> bool {
 unsafe fn launch(
     pass: &Pass,
     engine: &Engine,
-    persistent: Option<&kernels::Engine>,
+    runner: &Runner,
     recurrences: &[Recurrence],
     early: bool,
 ) -> Result<(), Error> {
     // SAFETY: the caller's promise, for either; a failed launch has begun nothing.
     unsafe {
         let launch = |kernel: &kernels::Engine| kernel.launch(pass.stream, recurrences, early);
-        if persistent.is_some_and(|kernel| pass.forward.launch(kernel, launch)) {
+        if runner.launch(launch) {
             return Ok(());
         }
         pass.steps(engine).launch(pass.stream, recurrences, false)

@@ -7,8 +7,16 @@
 //! | `told` | our sizes, as the program was told them |
 //! | `probation` | whether the sizes that a program is told come back |
 //! | `page` | what is known of a network, and its kernels |
+//! | `course` | the choice between cuDNN and our kernels, for batches of one shape |
+//! | `deciding` | whose the next pass is, by the course |
+//! | `trial` | the trial between them, in the program's passes |
+//! | `compiling` | the trial's candidates, compiled in the background |
+//! | `decision` | what a trial found: for the log, the report and the database |
+//! | `recall` | what the database knows |
+//! | `text` | the texts by which the database and the report name what trains |
+//! | `runner` | what runs the recurrences of a call |
 //! | `pass` | what the three calls have in common |
-//! | `shape` | the persistent kernel of forward's recurrences |
+//! | `shape` | the persistent kernels of the recurrences, as the model ranks them |
 //! | `packing` | the packed order of rows, in which all is computed |
 //! | `forward` | forward, which saves |
 //! | [`data`] | the gradients of data |
@@ -18,14 +26,22 @@
 
 mod back_steps;
 pub mod calls;
+mod compiling;
+mod course;
 pub mod data;
+mod deciding;
+mod decision;
 mod forward;
 mod kernels;
 mod packing;
 mod page;
 mod pass;
 mod probation;
+mod recall;
 mod reserve;
+mod runner;
 mod shape;
+mod text;
 mod told;
+mod trial;
 pub mod weights;

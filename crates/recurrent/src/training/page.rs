@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_abi::*;
 use once_cell::sync::OnceCell;
 
-use super::back_steps::BackKernels;
-use super::kernels::Kernels;
+use super::back_steps::{self, BackKernels};
+use super::kernels::{self, Kernels};
 use crate::configuration::{Cell, Element};
-use crate::steps::{Kind, StepKernels};
+use crate::steps::{self, Kind, StepKernels};
 use cudnn::rnn::{Network, Weights};
 use tuning::registry::Registry;
 
@@ -72,11 +72,19 @@ impl Page {
         self.weights.get().is_some_and(Option::is_some)
     }
 
+    /// Compiles the kernels, so that [`Self::engine`] is quick.
+    pub fn compile(&self, network: &Network) -> Result<(), String> {
+        let (cell, element) = parts(network)?;
+        let compile = |source| cudnn::device().compile(&source).map_err(|error: gpu::jit::Error| error.to_string());
+        compile(kernels::source(element))?;
+        compile(steps::source(Kind { cell, element, saves: true }))?;
+        compile(back_steps::source(cell, element))
+    }
+
     /// The kernels, loaded on the calling thread's device once. `Err` says why they cannot run there.
     pub fn engine(&self, network: &Network) -> Result<&Engine, &str> {
         let load = || {
-            let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
-            let element = Element::of(network.data_type).ok_or("the type is not known here")?;
+            let (cell, element) = parts(network)?;
             let text = |error: gpu::jit::Error| error.to_string();
             let around = Kernels::load(element)?;
             let steps = StepKernels::load(Kind { cell, element, saves: true }).map_err(text)?;
@@ -90,4 +98,11 @@ impl Page {
     pub fn loaded(&self) -> Option<&Engine> {
         self.engine.get().and_then(|engine| engine.as_ref().ok())
     }
+}
+
+/// The cell and the type of a network that our kernels know.
+fn parts(network: &Network) -> Result<(Cell, Element), &'static str> {
+    let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
+    let element = Element::of(network.data_type).ok_or("the type is not known here")?;
+    Ok((cell, element))
 }

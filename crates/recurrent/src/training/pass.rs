@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::back_steps::Scratch;
+use super::course::{self, Course};
 use super::kernels::{ColumnSums, Rows};
 use super::packing::Packing;
 use super::page::{self, Engine, Page};
@@ -15,6 +16,7 @@ use super::reserve::{HEADER, Layout, State, saved_gates};
 use super::shape::{self, Shape};
 use crate::configuration::Cell;
 use crate::eligible::takes;
+use crate::inference::Inference;
 use crate::input::Preparation;
 use crate::parts::{ALIGNMENT, Parts};
 use crate::steps::Steps;
@@ -55,9 +57,8 @@ pub struct Pass {
     pub packing: Packing,
     pub layout: Layout,
     pub page: Arc<Page>,
-    /// The persistent kernels of the recurrences.
-    pub forward: Arc<Shape>,
-    pub backward: Arc<Shape>,
+    /// The recurrences, forward and back.
+    pub shapes: [Arc<Shape>; 2],
     /// Bytes of workspace that each of the three calls can run in.
     pub workspace_bytes: usize,
 }
@@ -104,7 +105,7 @@ impl Pass {
         // SAFETY: the caller makes the same promise.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
         let page = page::of(&network);
-        let [forward, backward] = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
+        let shapes = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
         let mut pass = Self {
             handle,
             descriptor,
@@ -117,8 +118,7 @@ impl Pass {
             packing,
             layout,
             page,
-            forward,
-            backward,
+            shapes,
             workspace_bytes: 0,
         };
         pass.workspace_bytes = pass.most_workspace().ok_or(TOO_LARGE)?;
@@ -154,6 +154,11 @@ impl Pass {
     /// Whether floats may be rounded to TF32.
     pub fn allows_tf32(&self) -> bool {
         self.network.math_type != CUDNN_FMA_MATH
+    }
+
+    /// The course of the pass. `is_asked`: the program asks for a reserve.
+    pub fn course(&self, is_asked: bool) -> Arc<Course> {
+        course::of(Inference::of(&self.network, &self.data), is_asked, &self.page, &self.shapes)
     }
 
     /// The forward recurrences, which save.
@@ -206,7 +211,7 @@ pub struct ForwardPlaces {
     pub products: usize,
     /// The exchange of each direction.
     pub exchange: usize,
-    /// Bytes of one direction's exchange.
+    /// The most bytes of one direction's exchange.
     pub exchange_bytes: usize,
     pub bytes: usize,
 }
@@ -260,7 +265,7 @@ impl ForwardPlaces {
         let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
         let states = [state()?, state()?, state()?, state()?];
         let by_steps = Steps::exchange_bytes_of(pass.cell, pass.element, network.hidden, packing.batch());
-        let exchange_bytes = by_steps.max(pass.forward.exchange_bytes()).checked_next_multiple_of(ALIGNMENT)?;
+        let exchange_bytes = by_steps.max(pass.shapes[0].exchange_bytes).checked_next_multiple_of(ALIGNMENT)?;
         Some(Self {
             order,
             states,

@@ -1,20 +1,12 @@
-//! The persistent kernels of a training pass's recurrences for batches of one size: the model's first choice for each of
-//! forward and backward. Where there is none, or its launch fails, the recurrences run one time step after the other.
+//! The persistent kernels of a training pass's recurrences for batches of one size, as the model ranks them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use once_cell::sync::OnceCell;
-
-use crate::compiler::later;
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::kernels::{Engine, problem};
-use crate::steps::NAME;
 use cudnn::rnn::Network;
-use gpu::Stream;
-use gpu::jit::Error;
-use guest::settings::{self, Fault};
+use guest::settings;
 use tuning::registry::Registry;
 
 /// The recurrences of a network on a device, in one pass.
@@ -24,19 +16,16 @@ struct Key {
     problem: Problem,
 }
 
-/// The persistent kernel of such recurrences.
+/// The kernels of such recurrences.
 pub struct Shape {
-    problem: Problem,
-    configuration: Option<Configuration>,
-    engine: OnceCell<Option<Arc<Engine>>>,
-    /// A launch failed.
-    is_broken: AtomicBool,
+    pub problem: Problem,
+    /// The best configurations, the model's first choice first.
+    pub configurations: Vec<Configuration>,
+    /// The most bytes of exchange of any kernel.
+    pub exchange_bytes: usize,
 }
 
-/// Unloading the kernels of forgotten shapes may wait for the device.
-static SHAPES: Registry<Key, Shape> = Registry::new(1 << 10, |_| false).forgetting_by(|forgotten| {
-    later(move || drop(forgotten));
-});
+static SHAPES: Registry<Key, Shape> = Registry::new(1 << 10, |_| false);
 /// The steps for which the model chooses: the same choice for all batches.
 const STEPS: usize = 128;
 
@@ -51,57 +40,19 @@ fn one(problem: Problem) -> Arc<Shape> {
     let key = Key { device: cudnn::device().ordinal(), problem };
     let make = || Shape {
         problem,
-        configuration: fit::model().ranked(&problem, 1).first().copied(),
-        engine: OnceCell::new(),
-        is_broken: AtomicBool::new(false),
+        configurations: fit::model().ranked(&problem, settings::get().rnn_top_k),
+        exchange_bytes: problem.most_exchange_bytes(),
     };
     SHAPES.state(&key, make)
 }
 
 impl Shape {
-    /// Bytes of exchange of a recurrence.
-    pub fn exchange_bytes(&self) -> usize {
-        self.configuration.map_or(0, |configuration| configuration.exchange_bytes(&self.problem))
-    }
-
-    /// Compiles and loads the kernel, unless that was tried before. Must not happen while the stream is being captured.
-    pub fn load(&self, stream: Stream) {
-        if self.engine.get().is_none() && !cudnn::device().is_capturing(stream) {
-            let load = |configuration| {
-                let loaded = Engine::load(&self.problem, configuration);
-                loaded.inspect_err(|why| log::info!("training runs one launch a time step: {why}")).ok()
-            };
-            self.engine.get_or_init(|| self.configuration.and_then(load));
-        }
-    }
-
-    /// The kernel, if it is loaded and no launch has failed.
-    pub fn engine(&self) -> Option<&Engine> {
-        let engine = self.engine.get()?.as_deref()?;
-        (!self.is_broken.load(Ordering::Relaxed)).then_some(engine)
-    }
-
-    /// Launches the kernel by `launch`. Returns whether it was launched: else the kernel runs no longer, and nothing has
-    /// begun.
-    pub fn launch(&self, engine: &Engine, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {
-        let launched = match settings::get().fault {
-            Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
-            _ => launch(engine).map_err(|error| error.to_string()),
+    /// Compiles and loads the first kernel that runs on the device. `None`: there is none.
+    pub fn load_first(&self) -> Option<Arc<Engine>> {
+        let load = |&configuration: &Configuration| {
+            let loaded = Engine::load(&self.problem, configuration);
+            loaded.inspect_err(|why| log::info!("training does not run on a kernel: {why}")).ok()
         };
-        launched.inspect_err(|why| self.give_up(why)).is_ok()
-    }
-
-    /// The name of what runs: the kernel's configuration, or steps.
-    pub fn chosen(&self) -> String {
-        self.engine().map_or(NAME.to_owned(), |engine| engine.configuration().to_string())
-    }
-
-    /// A launch failed: the kernel runs no longer.
-    fn give_up(&self, why: &str) {
-        if !self.is_broken.swap(true, Ordering::Relaxed) {
-            log::warn!(
-                "a launch of a persistent kernel in training failed: {why}; each time step is a launch from now on"
-            );
-        }
+        self.configurations.iter().find_map(load)
     }
 }

@@ -1,0 +1,57 @@
+//! The decision about a network that trains: a line of the log, one of the report (`UCUDNN_REPORT`), and times for the
+//! database.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::course::{Course, Key};
+use super::recall::Times;
+use super::text;
+use super::trial::{CALLS, Call, Candidate, Seen, Trial, Verdict};
+use crate::choice::CUDNN;
+use crate::kernels::Engine;
+use crate::record::{Record, StepTime};
+
+/// Reports a decision.
+pub fn report(course: &Course, verdict: &Verdict<Arc<Engine>>, why: &str, times: &Times) {
+    let Key { device, subject } = &course.key;
+    let [forward, backward] = [Call::Forward, Call::Data].map(|call| {
+        let kernel = verdict.kernels[call as usize].as_deref().map(Engine::configuration);
+        if verdict.is_ours { text::candidate(call, kernel) } else { CUDNN.to_owned() }
+    });
+    log::info!("training of {subject}: forward {forward}, backward {backward}: {why}");
+    guest::report::write(|| {
+        let of = |times: &Vec<StepTime>| -> Vec<_> {
+            times.iter().map(|StepTime { what, time }| json!({ "what": what, "step_ms": time })).collect()
+        };
+        let [forward_times, data, weights] = times.each_ref().map(of);
+        json!({
+            "event": "rnn-training", "rnn": subject.to_string(), "spec": subject.spec(), "device": device,
+            "forward": forward, "backward": backward, "why": why,
+            "times": { "forward": forward_times, "data": data, "weights": weights },
+        })
+    });
+}
+
+/// Reports and stores the outcome of a trial.
+pub fn keep(course: &Course, trial: &Trial<Arc<Engine>>, seen: &Seen) {
+    let times: Times = CALLS.map(|call| {
+        let contest = &trial.contests()[call as usize];
+        let name = |candidate: &Candidate<Arc<Engine>>| match candidate {
+            Candidate::Cudnn => CUDNN.to_owned(),
+            Candidate::Ours(kernel) => text::candidate(call, kernel.as_deref().map(Engine::configuration)),
+        };
+        let times = contest.candidates.iter().zip(contest.times());
+        let times = times.map(|(candidate, time)| StepTime { what: name(candidate), time });
+        let failed = trial.failed.iter().filter(|(of, _)| *of == call);
+        let failed = failed.map(|(_, name)| StepTime { what: name.clone(), time: None });
+        if seen[call as usize] == 0 { Vec::new() } else { times.chain(failed).collect() }
+    });
+    if let Some(record) = Record::of_device() {
+        for (call, times) in CALLS.into_iter().zip(&times) {
+            record.keep(&text::of(&course.key.subject, call), times);
+        }
+    }
+    report(course, &trial.verdict(seen), "timed in place", &times);
+}

@@ -1,0 +1,26 @@
+//! What runs the recurrences of a call: a persistent kernel, or one launch a time step.
+
+use super::course::Course;
+use crate::kernels::Engine;
+use gpu::jit::Error;
+use guest::settings::{self, Fault};
+
+/// The choice for a call. `kernel`: `None` stands for one launch a time step.
+#[derive(Clone, Copy)]
+pub struct Runner<'a> {
+    pub course: &'a Course,
+    pub kernel: Option<&'a Engine>,
+}
+
+impl Runner<'_> {
+    /// Launches the kernel by `launch`. Returns whether it was launched: else nothing has begun, and the kernels of the
+    /// course run no longer.
+    pub fn launch(&self, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {
+        let Some(kernel) = self.kernel else { return false };
+        let launched = match settings::get().fault {
+            Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
+            _ => launch(kernel).map_err(|error| error.to_string()),
+        };
+        launched.inspect_err(|why| self.course.give_up(why)).is_ok()
+    }
+}
