@@ -320,6 +320,7 @@ def main():
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="a CPU is for trying the script")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="cases like this, such as 'small/lstm/*'")
     parser.add_argument("--times", action="store_true", help="print times, on a GPU")
+    parser.add_argument("--report", type=pathlib.Path, help="a file for the report of libucudnn.so (UCUDNN_REPORT)")
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
@@ -332,7 +333,7 @@ def main():
             print(json.dumps(line))
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder) / "report.jsonl"
+        report = options.report or pathlib.Path(folder) / "report.jsonl"
         # What is compared runs on the model's first choices at once.
         choice = {"UCUDNN_RNN_TRAINING": "auto"} if options.times else {"UCUDNN_RNN_TRAINING": "force",
                                                                          "UCUDNN_RNN_TOP_K": "1"}  # fmt: skip
