@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use super::kernels::Kernels;
+use super::kernels::{Kernels, split_bytes};
 use crate::configuration::{Cell, Element};
 use crate::parts::Parts;
 use crate::recurrence::BackRecurrence;
@@ -75,6 +75,8 @@ pub struct Scratch {
     products: usize,
     dh: usize,
     dc: usize,
+    /// The products' own workspace, and its bytes.
+    split: (usize, usize),
     pub bytes: usize,
 }
 
@@ -82,11 +84,13 @@ impl Scratch {
     /// The parts for recurrences of such states. `None` if they exceed the address space.
     pub fn of(cell: Cell, element: Element, hidden: usize, batch: usize) -> Option<Self> {
         let mut parts = Parts::default();
+        let split = split_bytes(batch.checked_mul(hidden)?);
         Some(Self {
             factors: parts.add(&[batch, cell.gates(), hidden, element.bytes()])?,
             products: parts.add(&[batch, hidden, size_of::<f32>()])?,
             dh: parts.add(&[batch, hidden, size_of::<f32>()])?,
             dc: parts.add(&[batch, hidden, size_of::<f32>()])?,
+            split: (parts.add(&[split])?, split),
             bytes: parts.bytes,
         })
     }
@@ -131,7 +135,7 @@ impl BackSteps<'_> {
             rows,
             columns: hidden,
             depth: columns,
-            workspace: (ptr::null_mut(), 0),
+            workspace: (part(places.split.0), places.split.1),
         };
         // SAFETY: the caller promises all memory, and the scratch memory has room for all parts.
         unsafe {

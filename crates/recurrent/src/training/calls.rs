@@ -100,7 +100,6 @@ pub unsafe fn change_sizes(
     let ours = if !is_off && is_next_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
     *reserve = match ours {
         Some(size) => {
-            told::tell(pass.layout.hash(), size);
             pass.page.has_told.store(true, Ordering::Relaxed);
             size
         }
@@ -109,6 +108,7 @@ pub unsafe fn change_sizes(
             pass.layout.their_size(reserve.saturating_add(distinction))
         }
     };
+    told::tell(pass.layout.hash(), *reserve, ours.is_some());
 }
 
 /// Returns whether sizes come back: the network has shown it, and the program often enough.
@@ -153,7 +153,7 @@ unsafe fn owner(
     if let Some(engine) = pass.page.loaded() {
         say_alarm(engine);
     }
-    let is_ours = told::was_told(pass.layout.hash(), reserve_size) && pass.layout.is_ours(reserve_size);
+    let is_ours = told::was_told(pass.layout.hash(), reserve_size, true) && pass.layout.is_ours(reserve_size);
     if is_ours { Owner::Us(pass) } else { Owner::Cudnn(pass) }
 }
 
@@ -386,11 +386,12 @@ unsafe fn clear_header(pass: &Pass, reserve: *mut c_void, size: usize) {
     }
 }
 
-/// The kernels, if our header may be in a reserve that cuDNN uses.
+/// The kernels, if our header may be in a reserve that cuDNN uses: one of a size that nobody was told.
 fn looked_at(pass: &Pass, reserve: *mut c_void, size: usize) -> Option<&Engine> {
     let Page { has_run, .. } = &*pass.page;
     let is_place = !reserve.is_null() && size >= HEADER && reserve.addr().is_multiple_of(align_of::<u32>());
-    if has_run.load(Ordering::Relaxed) && is_place { pass.page.loaded() } else { None }
+    let may_be_there = has_run.load(Ordering::Relaxed) && is_place && !told::was_told(pass.layout.hash(), size, false);
+    if may_be_there { pass.page.loaded() } else { None }
 }
 
 /// Makes the results of cuDNN's backward NaN if the reserve was left by our forward. Returns the call's status.

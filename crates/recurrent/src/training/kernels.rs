@@ -123,6 +123,16 @@ struct Spoiled {
     counts: [i64; 3],
 }
 
+/// Parts of the depth of a product that may be summed apart, and the most bytes of their sums: large products fill the
+/// device without.
+const SPLITS: usize = 8;
+const MOST_SPLIT: usize = 4 << 20;
+
+/// Bytes of a product's workspace, for parts of so many sums.
+pub fn split_bytes(sums: usize) -> usize {
+    sums.saturating_mul(SPLITS * size_of::<f32>()).min(MOST_SPLIT)
+}
+
 /// The kernels for elements of one type, on one device.
 pub struct Kernels {
     element: Element,

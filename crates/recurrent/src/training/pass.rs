@@ -9,7 +9,7 @@ use cudnn_abi::*;
 
 use super::back_steps::Scratch;
 use super::course::{self, Course};
-use super::kernels::{ColumnSums, Rows};
+use super::kernels::{ColumnSums, Rows, split_bytes};
 use super::packing::Packing;
 use super::page::{self, Engine, Page};
 use super::reserve::{HEADER, Layout, State, saved_gates};
@@ -27,10 +27,6 @@ use gpu::{Element, Stream};
 
 /// Why a pass has no layout of its memory.
 pub const TOO_LARGE: &str = "sizes exceed the address space";
-/// Parts of the rows of a weights' gradient that may be summed apart, and the most bytes of their sums: large gradients
-/// fill the device without.
-const SPLITS: usize = 8;
-const MOST_SPLIT: usize = 4 << 20;
 
 /// The weights (or their gradients), the workspace and the reserve of a call, with their sizes.
 #[derive(Clone, Copy)]
@@ -313,8 +309,7 @@ impl WeightPlaces {
         let (rows, element, network, packing) =
             (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
         let widest = network.input.max(if network.layers > 1 { pass.output() } else { network.hidden });
-        let a_part = widest.checked_mul(network.gates())?.checked_mul(network.hidden)?.checked_mul(size_of::<f32>())?;
-        let split = a_part.saturating_mul(SPLITS).min(MOST_SPLIT);
+        let split = split_bytes(widest.checked_mul(network.gates())?.checked_mul(network.hidden)?);
         let mut parts = Parts::default();
         Some(Self {
             order: OrderPlaces::of(pass, &mut parts)?,

@@ -1,5 +1,5 @@
-//! The sizes of ours that the program was told. A size that was told for one batch may have another batch's tag by
-//! chance, so the tag alone does not make a reserve ours.
+//! The sizes that the program was told for reserves of ours, and of cuDNN's. A size that was told for one batch may have
+//! another batch's tag by chance, so the tag alone does not make a reserve ours.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 /// The sizes that are remembered: more than a program has reserves at one time.
 const MOST: usize = 1 << 16;
 
-/// A size, and the hash of the network and the data that it is for.
-type Size = (u64, usize);
+/// The hash of a network and its data, a size that was told for it, and whether that is ours.
+type Size = (u64, usize, bool);
 
 #[derive(Default)]
 struct Told {
@@ -28,14 +28,14 @@ pub fn has_told() -> bool {
 }
 
 /// Remembers a size that the program is told.
-pub fn tell(hash: u64, size: usize) {
-    HAS_TOLD.store(true, Ordering::Relaxed);
-    TOLD.lock().get_or_insert_default().tell((hash, size));
+pub fn tell(hash: u64, size: usize, is_ours: bool) {
+    HAS_TOLD.fetch_or(is_ours, Ordering::Relaxed);
+    TOLD.lock().get_or_insert_default().tell((hash, size, is_ours));
 }
 
 /// Returns whether the program was told this size.
-pub fn was_told(hash: u64, size: usize) -> bool {
-    has_told() && TOLD.lock().as_ref().is_some_and(|told| told.sizes.contains(&(hash, size)))
+pub fn was_told(hash: u64, size: usize, is_ours: bool) -> bool {
+    has_told() && TOLD.lock().as_ref().is_some_and(|told| told.sizes.contains(&(hash, size, is_ours)))
 }
 
 impl Told {
@@ -60,12 +60,15 @@ mod tests {
     fn the_oldest_sizes_are_forgotten() {
         let mut told = Told::default();
         for size in 0..MOST {
-            told.tell((1, size));
-            told.tell((1, size));
+            told.tell((1, size, true));
+            told.tell((1, size, true));
         }
-        assert!(told.sizes.contains(&(1, 0)) && !told.sizes.contains(&(2, 0)));
-        told.tell((2, 0));
-        assert!(!told.sizes.contains(&(1, 0)) && told.sizes.contains(&(1, 1)) && told.sizes.contains(&(2, 0)));
+        assert!(told.sizes.contains(&(1, 0, true)) && !told.sizes.contains(&(1, 0, false)));
+        told.tell((2, 0, true));
+        assert!(
+            [(1, 0), (1, 1), (2, 0)].map(|(hash, size)| told.sizes.contains(&(hash, size, true)))
+                == [false, true, true]
+        );
         assert_eq!((told.sizes.len(), told.order.len()), (MOST, MOST));
     }
 }
