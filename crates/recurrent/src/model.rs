@@ -240,6 +240,10 @@ impl Model {
         };
         let at_once = match configuration.regime {
             Regime::Block => problem.multiprocessors * self.blocks_a_multiprocessor(problem, configuration),
+            Regime::Cluster => {
+                let resident = resident_clusters(problem.multiprocessors, configuration.blocks(problem));
+                configuration.groups(problem).min(resident / configuration.at_once(problem))
+            }
             _ => configuration.groups(problem),
         };
         let rounds = tiles.div_ceil(at_once.max(1));
@@ -281,6 +285,15 @@ impl Model {
         chosen.sort_unstable();
         chosen.into_iter().map(|index| space[index]).collect()
     }
+}
+
+/// The clusters of so many blocks that are resident at once, with a block on each multiprocessor. A cluster lies within a
+/// GPC, of which it can use 16 multiprocessors, and some multiprocessors are in no whole GPC: an H100's 132 hold 30
+/// clusters of 4 blocks, 15 of 8 and 7 of 16 (`cudaOccupancyMaxActiveClusters`).
+fn resident_clusters(multiprocessors: usize, blocks: usize) -> usize {
+    const GPC: usize = 16;
+    let usable = multiprocessors * 10 / 11;
+    usable / GPC * (GPC / blocks) + usable % GPC / blocks
 }
 
 /// Bytes that all warps of a block read of a tile's rows, each of `elements` elements.
@@ -343,6 +356,14 @@ mod tests {
             assert!(ranked.len() == 5 && (1..5).contains(&clusters), "{hidden} {batch} {layers}: {ranked:?}");
             assert!(ranked.is_sorted_by(|a, b| model.clocks(&problem, a) <= model.clocks(&problem, b)));
             assert!(layers == 1 || ranked.iter().any(|one| one.layers() > 1), "{ranked:?}");
+        }
+    }
+
+    #[test]
+    fn an_h100_s_clusters_are_resident() {
+        let measured = [(4, 30), (5, 22), (7, 15), (8, 15), (10, 7), (16, 7)];
+        for (blocks, clusters) in measured {
+            assert_eq!(resident_clusters(132, blocks), clusters, "{blocks}");
         }
     }
 
