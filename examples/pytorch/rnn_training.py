@@ -7,9 +7,15 @@ first states and of each weight, against float64 on the CPU. Ours may be at most
 type's last digit above it. With dropout, losses of 20 training steps are compared instead, which need equal masks. Then
 programs of other forms: retain_graph, save_on_cpu, checkpoint, no_grad, autocast, and a captured step.
 
-It prints a line for each case, and fails if one is above. Without --shim it runs plain alone. --times prints times
-instead, with UCUDNN_RNN_TRAINING=auto once that has chosen: of forward, and of forward and backward, replayed as a CUDA
-graph, and eager.
+It prints a line for each case, and fails if one is above. Without --shim it runs plain alone. Instead of that,
+
+--times       prints times with UCUDNN_RNN_TRAINING=auto once that has chosen: of forward, and of forward and backward,
+              replayed as a CUDA graph, and eager
+--repeats N   makes the same pass N times on our kernels, and fails if any bit of a result or gradient differs
+--first-steps prints what the first 100 steps of a new network take with `auto`, from an empty database, in new
+              processes; it fails if that is more than 1.05 times plain's
+
+UCUDNN_DATABASE and UCUDNN_EXPLORE hold where they are set, but not for --first-steps.
 """
 
 import argparse
@@ -26,6 +32,7 @@ import time
 from fnmatch import fnmatchcase
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from harness.arguments import count  # noqa: E402
 from harness.children import last_line  # noqa: E402
 from rnn import CELLS, LAYOUTS, PRECISIONS, Case, flat, module, timed  # noqa: E402
 
@@ -37,6 +44,12 @@ WARM_UP = 4
 # The layers whose steps are timed.
 HIDDEN, BATCHES = (128, 256, 512, 1024), (8, 32, 64, 128, 256)
 FORMS = ("retain_graph", "save_on_cpu", "checkpoint", "no_grad", "autocast", "captured")
+# The layers whose first steps are timed, how many, in how many processes each, and the most that they may take, in
+# times plain's.
+FIRST = ("lstm/bfloat16/H256 B32", "lstm/tf32/H512 B64", "gru/half/H512 B64")
+STEPS, ROUNDS, MOST_FIRST = 100, 3, 1.05
+# The model's first choice runs at once, and nothing else.
+FORCED = {"UCUDNN_RNN_TRAINING": "force", "UCUDNN_RNN_TOP_K": "1"}
 
 
 def cases():
@@ -58,6 +71,19 @@ def dropout_cases():
             for precision, cell, layout, directions in itertools.product(*axes)]  # fmt: skip
 
 
+def repeated_cases():
+    """The cases whose passes are repeated. Dropout is off: with it each pass has a mask of its own."""
+    found = [("lstm", "float", 1, 256, 32, 50, 1, "seq"), ("gru", "float", 1, 128, 64, 50, 1, "batch"),
+             ("lstm", "tf32", 2, 256, 32, 50, 1, "seq"), ("gru", "tf32", 1, 512, 16, 50, 1, "seq"),
+             ("lstm", "half", 1, 320, 16, 50, 1, "packed"), ("gru", "half", 1, 256, 64, 50, 1, "seq"),
+             ("lstm", "bfloat16", 1, 1024, 32, 20, 1, "seq"), ("gru", "bfloat16", 1, 256, 16, 50, 2, "seq")]  # fmt: skip
+    return [Case("repeated", *its) for its in found]
+
+
+def type_of(precision, torch):
+    return {"half": torch.half, "bfloat16": torch.bfloat16}.get(precision, torch.float)
+
+
 class Program:
     """A case's network and data, from its own seed."""
 
@@ -65,7 +91,7 @@ class Program:
         self.case, self.torch = case, torch
         torch.manual_seed(7)
         torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
-        self.type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(case.precision, torch.float)
+        self.type = type_of(case.precision, torch)
         self.model = module(case, torch).train().to(self.type)
         batch_first = case.layout == "batch"
         shape = (case.batch, case.steps, case.hidden) if batch_first else (case.steps, case.batch, case.hidden)
@@ -106,10 +132,15 @@ class Program:
 
     def gradients(self, to):
         """All results and gradients of one pass."""
-        model, x, states = self.leaves(to)
+        return self.one_pass(*self.leaves(to))
+
+    def one_pass(self, model, x, states):
+        leaves = [x, *states, *model.parameters()]
+        for leaf in leaves:
+            leaf.grad = None
         results = self.forward(model, x, states)
         self.loss(results).backward()
-        return [*results, x.grad, *(state.grad for state in states), *(weight.grad for weight in model.parameters())]
+        return [*results, *(leaf.grad for leaf in leaves)]
 
 
 def worst(found, expected):
@@ -195,21 +226,23 @@ def form(name, program, device):
     return worst(gradients(), expected)
 
 
+def among(cases, device, only):
+    """Those cases that run on the device, and are like the pattern."""
+    # PyTorch's CPU has no LSTM in types of 2 bytes.
+    return [case for case in cases if fnmatchcase(case.name, only) and (device == "cuda" or case.precision == "float")]
+
+
 def run_all(device, only):
     """Prints a line for each case: its name, and its error, losses or difference."""
     import torch
 
-    def wanted(case):
-        # PyTorch's CPU has no LSTM in types of 2 bytes.
-        return fnmatchcase(case.name, only) and (device == "cuda" or case.precision == "float")
-
-    for case in filter(wanted, cases()):
+    for case in among(cases(), device, only):
         program = Program(case, torch)
         expected = program.gradients({"device": "cpu", "dtype": torch.double})
         for _ in range(WARM_UP):
             found = program.gradients({"device": device})
         print(json.dumps({"case": case.name, "precision": case.precision, "error": worst(found, expected)}), flush=True)
-    for case in filter(wanted, dropout_cases()):
+    for case in among(dropout_cases(), device, only):
         program = Program(case, torch)
         program.gradients({"device": device})
         torch.manual_seed(3)
@@ -219,6 +252,27 @@ def run_all(device, only):
             continue
         program = Program(Case("small", "lstm", "float", 2, 72, 5, 23, 1, "seq"), torch)
         print(json.dumps({"case": name, "difference": form(name, program, device)}), flush=True)
+
+
+def run_repeats(device, only, passes):
+    """Prints a line for each case: how many passes differ from the first one, and what they ran on."""
+    import torch
+
+    for case in among(repeated_cases(), device, only):
+        program, before = Program(case, torch), decisions()
+        leaves = program.leaves({"device": device})
+        whole = torch.int16 if program.type.itemsize == 2 else torch.int32
+
+        def bits(program=program, leaves=leaves, whole=whole):
+            return torch.cat([found.detach().flatten() for found in program.one_pass(*leaves)]).view(whole)
+
+        for _ in range(WARM_UP):
+            bits()
+        first, different = bits(), torch.zeros((), dtype=torch.long, device=device)
+        for _ in range(passes):
+            different += (bits() != first).any()
+        found = {"case": case.name, "passes": passes, "different": different.item(), "chosen": chosen_since(before)}
+        print(json.dumps(found), flush=True)
 
 
 def graphed(torch, step):
@@ -245,6 +299,12 @@ def decisions():
     return [line for line in map(json.loads, lines) if line["event"] == "rnn-training"]
 
 
+def chosen_since(before):
+    """What libucudnn.so has chosen last, forward and backward, if it has chosen since these decisions."""
+    now = decisions()
+    return [now[-1]["forward"], now[-1]["backward"]] if now and len(now) > len(before) else None
+
+
 def settle(step, torch, most=120.0):
     """Runs steps until libucudnn.so has chosen, or for so many seconds. Returns what it chose."""
     before = decisions()
@@ -253,45 +313,79 @@ def settle(step, torch, most=120.0):
         for _ in range(8):
             step()
             torch.cuda.synchronize()
-        if len(decisions()) > len(before):
-            chosen = decisions()[-1]
-            return [chosen["forward"], chosen["backward"]]
+        if chosen := chosen_since(before):
+            return chosen
     return None
 
 
+def layers(only="*"):
+    """The layers whose steps are timed: cell, precision, H and B, by name."""
+    axes = itertools.product(HIDDEN, BATCHES, CELLS[:2], PRECISIONS)
+    named = {f"{cell}/{precision}/H{hidden} B{batch}": (cell, precision, hidden, batch)
+             for hidden, batch, cell, precision in axes}  # fmt: skip
+    return {name: its for name, its in named.items() if fnmatchcase(name, only)}
+
+
+def layer(cell, precision, hidden, batch, torch, device):
+    """A layer and its data over 100 steps, with inputs as wide as the state: its forward, and forward and backward."""
+    # A program whose types have 2 bytes leaves this as PyTorch sets it.
+    torch.backends.cudnn.allow_tf32 = precision != "float"
+    place = {"device": device, "dtype": type_of(precision, torch)}
+    model = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](hidden, hidden, **place)
+    x, dy = (torch.randn(100, batch, hidden, **place) for _ in range(2))
+    x.requires_grad_()
+    return lambda: model(x), lambda: model(x)[0].backward(dy)
+
+
 def run_times(only):
-    """Prints times of layers over 100 steps, with inputs as wide as the state."""
+    """Prints times of layers."""
     import torch
 
-    for hidden, batch, cell, precision in itertools.product(HIDDEN, BATCHES, CELLS[:2], PRECISIONS):
-        name = f"{cell}/{precision}/H{hidden} B{batch}"
-        if not fnmatchcase(name, only):
-            continue
-        # A program whose types have 2 bytes leaves this as PyTorch sets it.
-        torch.backends.cudnn.allow_tf32 = precision != "float"
-        data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(precision, torch.float)
-        model = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](hidden, hidden, device="cuda", dtype=data_type)
-        x, dy = (torch.randn(100, batch, hidden, device="cuda", dtype=data_type) for _ in range(2))
-        x.requires_grad_()
-
-        def both(model=model, x=x, dy=dy):
-            model(x)[0].backward(dy)
-
+    for name, its in layers(only).items():
+        forward, both = layer(*its, torch, "cuda")
         chosen = settle(both, torch)
-        times = [graphed(torch, lambda model=model, x=x: model(x)), graphed(torch, both), timed(both, torch, "cuda")]
+        times = [graphed(torch, forward), graphed(torch, both), timed(both, torch, "cuda")]
         print(json.dumps({"case": name, "times": times, "chosen": chosen}), flush=True)
 
 
-def child(options, variables):
-    """The lines of a run in a process of its own."""
-    command = [sys.executable, "-B", "-W", "ignore", __file__, "--run", "--device", options.device, "--only", options.only]
-    command += ["--times"] if options.times else []
+def run_first_steps(device, name):
+    """Prints the seconds of a layer's first steps in a process whose cuDNN has run before."""
+    import torch
+
+    def seconds(cell, precision, hidden, batch, steps):
+        _, both = layer(cell, precision, hidden, batch, torch, device)
+        begin = time.perf_counter()
+        for _ in range(steps):
+            both()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+    cell, precision, *sizes = layers()[name]
+    seconds(cell, precision, 16, 2, 1)
+    print(json.dumps({"case": name, "seconds": seconds(cell, precision, *sizes, STEPS)}), flush=True)
+
+
+class Ended(Exception):
+    """A child process failed."""
+
+
+def child(script, words, variables):
+    """The lines of a script in a process of its own."""
+    command = [sys.executable, "-B", "-W", "ignore", script, "--run", *words]
     found = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
     if found.returncode:
-        sys.exit(f"rnn_training: it ended with {found.returncode}: {last_line(found.stderr)}\n{found.stderr[-2000:]}")
+        raise Ended(f"it ended with {found.returncode}: {last_line(found.stderr)}\n{found.stderr[-2000:]}")
     for line in dict.fromkeys(line for line in found.stderr.splitlines() if "ucudnn" in line):
         print(line, file=sys.stderr)
     return [json.loads(line) for line in found.stdout.splitlines() if line.startswith("{")]
+
+
+def preloaded(options, **variables):
+    """The variables of a run under libucudnn.so."""
+    ours = {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_REPORT": str(options.report),
+            "UCUDNN_DATABASE": os.environ.get("UCUDNN_DATABASE", "off")}  # fmt: skip
+    return ours | variables
 
 
 def compare(plain, ours):
@@ -314,39 +408,46 @@ def compare(plain, ours):
     return words, ours["difference"] <= max(most, 1.5 * plain["difference"])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it plain runs alone")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="a CPU is for trying the script")
-    parser.add_argument("--only", default="*", metavar="PATTERN", help="cases like this, such as 'small/lstm/*'")
-    parser.add_argument("--times", action="store_true", help="print times, on a GPU")
-    parser.add_argument("--report", type=pathlib.Path, help="a file for the report of libucudnn.so (UCUDNN_REPORT)")
-    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.run:
-        return run_times(options.only) if options.times else run_all(options.device, options.only)
-    if options.shim and not options.shim.is_file():
-        parser.error(f"--shim {options.shim}: no such file")
-    plain = child(options, {})
-    if not options.shim:
-        for line in plain:
-            print(json.dumps(line))
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        report = options.report or pathlib.Path(folder) / "report.jsonl"
-        # What is compared runs on the model's first choices at once.
-        choice = {"UCUDNN_RNN_TRAINING": "auto"} if options.times else {"UCUDNN_RNN_TRAINING": "force",
-                                                                         "UCUDNN_RNN_TOP_K": "1"}  # fmt: skip
-        variables = choice | {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_DATABASE": "off",
-                              "UCUDNN_REPORT": str(report)}  # fmt: skip
-        ours = child(options, variables)
-        lines = report.read_text().splitlines() if report.exists() else []
+def compare_repeats(found, is_forced):
+    """The result of repeated passes in words, and whether it is as it should be."""
+    words = f"{found['different']} of {found['passes']} passes differ; {', '.join(found['chosen'] or ['nothing chosen'])}"
+    return words, found["different"] == 0 and (not is_forced or is_ours(found["chosen"]))
+
+
+def is_ours(chosen):
+    """Whether a network trains on our kernels."""
+    return bool(chosen) and chosen[0] != "cuDNN"
+
+
+def compare_first(plain, ours):
+    """The seconds of first steps in words, and whether ours are as they should be."""
+    a, b = map(statistics.median, (plain, ours))
+    return f"first {STEPS} steps in s: {a:.3f} plain, {b:.3f} ours, {b / a:.3f}", b <= MOST_FIRST * a
+
+
+def said(case, words, is_right):
+    """Prints the result of a case."""
+    print(f"{'ok   ' if is_right else 'WRONG'} {case}: {words}", flush=True)
+    return is_right
+
+
+def words_of(options):
+    """The words of a child."""
+    mode = ["--times"] if options.times else ["--repeats", str(options.repeats)] if options.repeats else []
+    return ["--device", options.device, "--only", options.only, *mode]
+
+
+def both(options):
+    """Runs plain and ours. Returns the cases' results, and whether all are right."""
+    plain = child(__file__, words_of(options), {})
+    # What is compared runs on the model's first choices at once.
+    choice = {"UCUDNN_RNN_TRAINING": "auto"} if options.times else FORCED
+    ours = child(__file__, words_of(options), preloaded(options, **choice))
+    lines = options.report.read_text().splitlines() if options.report.exists() else []
     trained = sum(json.loads(line)["event"] == "rnn-training" for line in lines)
     wrong, ratios, speedups = 0, {}, {}
     for one, other in zip(plain, ours, strict=True):
-        words, is_right = compare(one, other)
-        wrong += not is_right
-        print(f"{'ok   ' if is_right else 'WRONG'} {one['case']}: {words}")
+        wrong += not said(one["case"], *compare(one, other))
         if one.get("error") and other.get("error"):
             ratios.setdefault(one["precision"], []).append(other["error"] / one["error"])
         if "times" in one:
@@ -359,7 +460,79 @@ def main():
     for name, its in speedups.items():
         print(f"{name}: {statistics.geometric_mean(its):.2f} times as fast, at least {min(its):.2f}, of {len(its)} layers")
     print(f"{len(plain) - wrong} of {len(plain)} are right; {trained} networks trained on our kernels")
-    return 1 if wrong or (options.device == "cuda" and trained == 0) else 0
+    found = [{"case": one["case"], "plain": one, "ours": other} for one, other in zip(plain, ours, strict=True)]
+    return found, not wrong and (options.device == "cpu" or trained > 0)
+
+
+def repeats(options):
+    """Runs repeated passes on our kernels. Returns the cases' results, and whether all are right."""
+    found = child(__file__, words_of(options), preloaded(options, **FORCED))
+    right = [said(one["case"], *compare_repeats(one, options.device == "cuda")) for one in found]
+    print(f"{sum(right)} of {len(right)} networks have the same bits in {options.repeats} passes")
+    return found, all(right)
+
+
+def first_steps(options):
+    """Runs the first steps of new networks, plain and ours in turns. Returns their seconds, and whether all are right."""
+    found, right = [], []
+    for name in FIRST if options.only == "*" else layers(options.only):
+        seconds = {"plain": [], "ours": []}
+        for number in range(ROUNDS):
+            for kind in ("plain", "ours") if number % 2 == 0 else ("ours", "plain"):
+                with tempfile.TemporaryDirectory() as folder:
+                    ours = preloaded(options, UCUDNN_RNN_TRAINING="auto", UCUDNN_EXPLORE="5%",
+                                     UCUDNN_DATABASE=f"{folder}/tuning.sqlite")  # fmt: skip
+                    words = ["--device", options.device, "--only", name, "--first-steps"]
+                    [line] = child(__file__, words, ours if kind == "ours" else {})
+                seconds[kind].append(line["seconds"])
+        right.append(said(name, *compare_first(**seconds)))
+        found.append({"case": name, **seconds})
+    return found, all(right)
+
+
+def run(options):
+    """What a child does."""
+    if options.times:
+        return run_times(options.only)
+    if options.repeats:
+        return run_repeats(options.device, options.only, options.repeats)
+    if options.first_steps:
+        return run_first_steps(options.device, options.only)
+    return run_all(options.device, options.only)
+
+
+def main():
+    as_written = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
+    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it plain runs alone")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="a CPU is for trying the script")
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="cases like this, such as 'small/lstm/*'")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--times", action="store_true", help="print times, on a GPU")
+    modes.add_argument("--repeats", type=count, metavar="N", help="compare the bits of N passes")
+    modes.add_argument("--first-steps", action="store_true", help="print times of new networks' first steps")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="a file for the results as JSON")
+    parser.add_argument("--report", type=pathlib.Path, help="a file for the report of libucudnn.so (UCUDNN_REPORT)")
+    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        return run(options)
+    if options.shim and not options.shim.is_file():
+        parser.error(f"--shim {options.shim}: no such file")
+    if options.first_steps and not options.shim:
+        parser.error("--first-steps compares with libucudnn.so: --shim is needed")
+    try:
+        if not options.shim:
+            print(*map(json.dumps, child(__file__, words_of(options), {})), sep="\n")
+            return 0
+        with tempfile.TemporaryDirectory() as folder:
+            options.report = options.report or pathlib.Path(folder) / "report.jsonl"
+            found, is_right = (first_steps if options.first_steps else repeats if options.repeats else both)(options)
+    except Ended as why:
+        sys.exit(f"rnn_training: {why}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    return 0 if is_right else 1
 
 
 if __name__ == "__main__":

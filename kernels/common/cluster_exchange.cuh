@@ -20,6 +20,8 @@
 
 #include "common/cluster.cuh"
 
+constexpr int LINE = 128; // bytes of shared memory: Mbarriers have one of their own
+
 class ClusterExchange {
     Mbarrier *const arrived; // [2]
     unsigned next = 0;       // number of the next exchange

@@ -13,7 +13,9 @@ struct BackRecurrence {
     Element *first_dh, *first_dc;               // [batch][H]: the gradients of h0 and c0; null: not wanted
     const int *lengths;      // [batch]; null: all have `steps`
     const int *starts;       // [steps]: step t of batch row b is row starts[t] + b; null: it is row t * batch + b
-    const Element *weights;  // of a persistent kernel: the transpose of R, [H][GATES * H]
+    // Of a persistent kernel, R for each block of units (one block has all, or with SCATTER, UNITS each): element
+    // [block][column][gate * units + unit] is R's in the row of the block's unit, or 0 behind the last unit.
+    const Element *weights;
     int y_stride, steps, batch, reverse;
 };
 

@@ -1,11 +1,14 @@
 // The pairs of a unit and a row that a thread owns, on the way back through time: the gradients of their states, and the
-// element-wise part of a step. A block multiplies the gates' gradients of all units with its units' columns of R.
+// element-wise part of a step. A block multiplies the gates' gradients of all units with its units' columns of R; with
+// SCATTER, those of its own units with all columns.
 #pragma once
 
 #define BACKWARD
 #include "recurrent/back_recurrence.cuh"
 
-#ifdef TENSOR_CORES
+#ifdef SCATTER
+#include "recurrent/scatter_share.cuh"
+#elif defined TENSOR_CORES
 #include "recurrent/tensor_share.cuh"
 #else
 #include "recurrent/share.cuh"

@@ -5,8 +5,6 @@
 
 #include "common/cluster_exchange.cuh"
 
-constexpr int LINE = 128; // bytes of shared memory
-
 // A row of factors has this many parts of HIDDEN: h, or the gradients of each gate.
 constexpr int SENT_PARTS = DEPTH / HIDDEN;
 

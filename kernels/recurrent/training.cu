@@ -5,7 +5,7 @@
 // | --- | --- |
 // | pack_rows, unpack_rows | copies rows between the program's layout and the packed one |
 // | previous_states | gathers the state before each row |
-// | transpose | transposes a matrix |
+// | deal_columns | deals out R to blocks, by its columns |
 // | strided_products | a product of any form, for machines without cublasLt |
 // | narrow, add | round floats to elements; add elements to others |
 // | sum_columns, add_sums | adds the sums of columns to biases' gradients |
@@ -13,7 +13,6 @@
 #define THREADS 256
 #include "common/ops.cuh"
 #include "common/strided_products.cuh"
-#include "common/transpose.cuh"
 
 // Calls each(number) for the numbers below `count`, over all threads of the grid.
 template <typename Each> __device__ __forceinline__ void for_all(long long count, Each each) {
@@ -84,7 +83,35 @@ KERNEL(previous_states, PreviousStates) {
     });
 }
 
-KERNEL(transpose, Transposed) { transpose_square(parameters); }
+// R by its columns, for blocks of units (back_recurrence.cuh).
+struct Dealt {
+    const Element *from; // [gates][hidden][hidden]
+    Element *to;         // [blocks][hidden][gates * units]
+    int gates, hidden, units;
+};
+
+// Each block of threads deals out a square of R: some units of a gate, and some columns.
+KERNEL(deal_columns, Dealt) {
+    constexpr int SIDE = 32;
+    STATIC_SHARED(Element, square, [SIDE][SIDE + 1]);
+    const Dealt &p = parameters;
+    const int all_units = (p.hidden + p.units - 1) / p.units * p.units; // with those behind the last
+    const int down = (all_units + SIDE - 1) / SIDE, across = (p.hidden + SIDE - 1) / SIDE;
+    const int number = blockIdx.x, gate = number / (down * across);
+    const int first_unit = number / across % down * SIDE, first_column = number % across * SIDE;
+    for (int at = WARP; at < SIDE; at += THREADS / 32) {
+        const int unit = first_unit + at, column = first_column + LANE;
+        const bool is_there = unit < p.hidden && column < p.hidden;
+        square[at][LANE] = is_there ? p.from[((size_t)gate * p.hidden + unit) * p.hidden + column] : to_element(0);
+    }
+    barrier();
+    for (int at = WARP; at < SIDE; at += THREADS / 32) {
+        const int unit = first_unit + LANE, column = first_column + at;
+        if (unit >= all_units || column >= p.hidden) continue;
+        const size_t row = (size_t)(unit / p.units) * p.hidden + column;
+        p.to[(row * p.gates + gate) * p.units + unit % p.units] = square[LANE][at];
+    }
+}
 
 // products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`.
 struct AnyProducts {

@@ -44,6 +44,7 @@ pub fn problem(network: &Network, batch: usize, steps: usize) -> Option<Problem>
 pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     let source = match (configuration.regime, problem.cell) {
         (Regime::Block, _) if problem.pass == Pass::Backward => &sources::BACK_BLOCK,
+        (Regime::Scatter, _) => &sources::BACK_SCATTER,
         _ if problem.pass == Pass::Backward => &sources::BACK_CLUSTER,
         (Regime::Block, Cell::CanonicalGru) => &sources::CANONICAL_BLOCK,
         (Regime::Block, _) => &sources::BLOCK,
@@ -61,7 +62,7 @@ pub fn may_be_early(configuration: &Configuration) -> bool {
 
 /// Returns true if the blocks wait for each other: all run at once, or none. A cluster's blocks always run at once.
 fn is_cooperative(configuration: &Configuration) -> bool {
-    !matches!(configuration.regime, Regime::Block | Regime::Cluster)
+    !matches!(configuration.regime, Regime::Block | Regime::Cluster | Regime::Scatter)
 }
 
 /// The launch of a configuration's kernel.

@@ -168,7 +168,9 @@ impl Model {
         let exchange = match configuration.regime {
             Regime::Block => self.block_exchange,
             // A store of fewer bytes takes as long.
-            Regime::Cluster => self.cluster_exchange + (16 * configuration.stores(problem)) as f64 / self.cluster_bytes,
+            Regime::Cluster | Regime::Scatter => {
+                self.cluster_exchange + (16 * configuration.stores(problem)) as f64 / self.cluster_bytes
+            }
             Regime::Grid | Regime::Wavefront { .. } => through_l2,
             Regime::GridSingle => through_l2 + self.packet * collected,
         };
@@ -184,7 +186,7 @@ impl Model {
         let math = self.multiplying(problem, configuration, weights, shared);
         let h_bytes = row_bytes(configuration, configuration.matrices() * configuration.padded(problem));
         let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
-        let pairs = configuration.group_units() * tile;
+        let pairs = configuration.group_units(problem) * tile;
         let rounds = lanes.ilog2() as f64 + if lanes > 1 && pairs < lanes { GATHERING } else { 0.0 };
         let values = threads * configuration.row_gates(problem) * (pairs - pairs.div_ceil(lanes)).max(1);
         let reduction = if lanes > 1 { (self.shuffle * rounds).max(values as f64 / SHUFFLES) } else { 0.0 };
@@ -210,7 +212,9 @@ impl Model {
         let h_bytes = warps * configuration.chunks(problem) * configuration.batch_tile * CHUNK_BYTES;
         let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
         let sums = 2 * configuration.sums_bytes(problem);
-        math.max(shared).max(depth as f64 * self.tensor_latency) + self.block_exchange + sums as f64 / SHARED_BYTES
+        // Sums that are scattered do not meet, and nobody waits for a barrier in between.
+        let meeting = if configuration.regime == Regime::Scatter { 0.0 } else { self.block_exchange };
+        math.max(shared).max(depth as f64 * self.tensor_latency) + meeting + sums as f64 / SHARED_BYTES
     }
 
     /// Clocks of one time step of the whole batch, of all layers and directions.
@@ -240,7 +244,7 @@ impl Model {
         };
         let at_once = match configuration.regime {
             Regime::Block => problem.multiprocessors * self.blocks_a_multiprocessor(problem, configuration),
-            Regime::Cluster => {
+            Regime::Cluster | Regime::Scatter => {
                 let resident = resident_clusters(problem.multiprocessors, configuration.blocks(problem));
                 configuration.groups(problem).min(resident / configuration.at_once(problem))
             }
@@ -262,17 +266,19 @@ impl Model {
 
     /// Returns the best `count` configurations, best first; the first is the model's choice. As far as `count` and the
     /// space allow, each of these is there both with and without: a wavefront; a single exchange a step; clusters (not
-    /// every device of an architecture with clusters can hold them); W x within the steps. Empty where nothing fits.
+    /// every device of an architecture with clusters can hold them); scattered sums; W x within the steps. Empty where
+    /// nothing fits.
     pub fn ranked(&self, problem: &Problem, count: usize) -> Vec<Configuration> {
         let mut space = Configuration::space(problem);
         space.sort_by(|a, b| self.clocks(problem, a).total_cmp(&self.clocks(problem, b)));
         if count >= space.len() {
             return space;
         }
-        let kinds: [fn(&Configuration) -> bool; 4] = [
+        let kinds: [fn(&Configuration) -> bool; 5] = [
             |one| one.layers() > 1,
             |one| one.regime == Regime::GridSingle,
-            |one| one.regime == Regime::Cluster,
+            |one| matches!(one.regime, Regime::Cluster | Regime::Scatter),
+            |one| one.regime == Regime::Scatter,
             |one| one.multiplies_input(),
         ];
         let others = kinds.iter().filter_map(|is_it| space.iter().position(|one| is_it(one) != is_it(&space[0])));

@@ -21,9 +21,9 @@ struct alignas(16) Fragment {
     unsigned word[4];
 };
 
-// A thread's weights, read from memory once for all steps; and the memory in which sums meet. Warps in fours of `Lanes`
-// divide the depth. Registers have room for `Room` weights, which fill whole fragments.
-template <int Units, int Rows, int Lanes, int Height, int Depth, int Gates, int Room> class TensorPart {
+// A thread's weights, read from memory once for all steps; and the memory in which sums meet, unless `Meet` is false. Warps
+// in fours of `Lanes` divide the depth. Registers have room for `Room` weights, which fill whole fragments.
+template <int Units, int Rows, int Lanes, int Height, int Depth, int Gates, int Room, bool Meet = true> class TensorPart {
     static constexpr int ROWS = Units * Gates;
 
   public:
@@ -64,7 +64,7 @@ template <int Units, int Rows, int Lanes, int Height, int Depth, int Gates, int 
 
     // While weights are loaded, this memory holds a Fragment of each thread instead of sums.
     static constexpr int SUMS_BYTES =
-        at_least(parts * Rows * sum_rows * sizeof(float), THREADS * sizeof(Fragment));
+        at_least(Meet ? parts * Rows * sum_rows * sizeof(float) : 0, THREADS * sizeof(Fragment));
 
     Fragment kept[at_least(KEPT, 1)];
     Fragment *shared; // [FRAGMENTS - KEPT][THREADS]
@@ -151,12 +151,14 @@ template <int Units, int Rows, int Lanes, int Height, int Depth, int Gates, int 
     }
 };
 
-// The sums of the thread's own pairs, from a tile of factors in shared memory, [rows][Matrix::padded].
+// The sums of a warp's tiles of rows and columns, over its part of the depth, in warp_mma()'s layout.
+template <typename Matrix> using TileSums = float[Matrix::warp_tiles][Matrix::column_tiles][4];
+
+// Adds products of the warp's weights with a tile of factors in shared memory, [rows][Matrix::padded].
 template <typename Matrix>
-__device__ __forceinline__ void multiply(const Matrix &weights, const Element *tile_factors,
-                                         float (&sums)[Matrix::pairs][Matrix::gates]) {
-    constexpr int warp_tiles = Matrix::warp_tiles, column_tiles = Matrix::column_tiles, sum_rows = Matrix::sum_rows;
-    float tiles[warp_tiles][column_tiles][4] = {};
+__device__ __forceinline__ void multiply_tiles(const Matrix &weights, const Element *tile_factors,
+                                               TileSums<Matrix> &tiles) {
+    constexpr int warp_tiles = Matrix::warp_tiles, column_tiles = Matrix::column_tiles;
 #pragma unroll
     for (int chunk = 0; chunk < Matrix::chunks; chunk++) {
         Fragment b[column_tiles];
@@ -179,6 +181,15 @@ __device__ __forceinline__ void multiply(const Matrix &weights, const Element *t
             }
         }
     }
+}
+
+// The sums of the thread's own pairs, from a tile of factors in shared memory, [rows][Matrix::padded].
+template <typename Matrix>
+__device__ __forceinline__ void multiply(const Matrix &weights, const Element *tile_factors,
+                                         float (&sums)[Matrix::pairs][Matrix::gates]) {
+    constexpr int warp_tiles = Matrix::warp_tiles, column_tiles = Matrix::column_tiles, sum_rows = Matrix::sum_rows;
+    TileSums<Matrix> tiles = {};
+    multiply_tiles(weights, tile_factors, tiles);
     float *const part_sums = &weights.sums[Matrix::part() * Matrix::rows * sum_rows];
 #pragma unroll
     for (int tile = 0; tile < warp_tiles; tile++) {

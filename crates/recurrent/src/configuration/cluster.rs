@@ -20,14 +20,21 @@ impl Configuration {
         (STORE / factor).min(1 << (problem.hidden | self.units).trailing_zeros())
     }
 
-    /// Stores that bring a tile's h to each block of a cluster at each step.
+    /// Stores that bring a tile's h, or sums, to each block of a cluster at each step.
     pub fn stores(&self, problem: &Problem) -> usize {
-        problem.depth() * self.batch_tile / self.width(problem)
+        match self.regime {
+            Regime::Scatter => self.sum_stores(problem),
+            _ => problem.depth() * self.batch_tile / self.width(problem),
+        }
     }
 
     /// Returns true if the cluster kernel supports this configuration, and the device supports such clusters.
     pub(super) fn is_a_cluster(&self, problem: &Problem) -> bool {
-        let has_stores = self.math == Math::Fma || self.width(problem) * problem.element.bytes() >= LEAST_STORE;
+        let has_stores = match (self.regime, self.math) {
+            (Regime::Scatter, _) => self.scatters(problem),
+            (_, Math::Fma) => true,
+            (_, Math::TensorCores) => self.width(problem) * problem.element.bytes() >= LEAST_STORE,
+        };
         let blocks = 2..=problem.cluster_blocks.min(problem.multiprocessors);
         has_stores && problem.cell != Cell::CanonicalGru && blocks.contains(&self.blocks(problem))
     }

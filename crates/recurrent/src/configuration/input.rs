@@ -53,7 +53,7 @@ impl Configuration {
         if !self.multiplies_input() {
             return 0;
         }
-        self.padded_input(problem) / self.lanes * self.group_units() * problem.cell.gates()
+        self.padded_input(problem) / self.lanes * self.group_units(problem) * problem.cell.gates()
     }
 
     /// The thread's weights of W in shared memory.
@@ -82,14 +82,14 @@ impl Configuration {
             return 0;
         }
         let pieces = (self.batch_tile * self.padded_input(problem) / 4).div_ceil(self.threads);
-        let sums = self.group_units() * self.batch_tile * self.pair_sums(problem);
+        let sums = self.group_units(problem) * self.batch_tile * self.pair_sums(problem);
         INPUT_REGISTERS + PIECE_REGISTERS * pieces + sums
     }
 
     /// Registers of an input warp's thread beside those that hold weights: parts of x of two steps, sums, and biases.
     pub(super) fn input_warp_registers(&self, problem: &Problem) -> usize {
         let x = 2 * self.batch_tile * self.padded_input(problem) / self.lanes;
-        let pairs = self.group_units() * self.batch_tile;
+        let pairs = self.group_units(problem) * self.batch_tile;
         INPUT_WARP_REGISTERS + x + (pairs + pairs.div_ceil(self.lanes)) * problem.cell.gates()
     }
 

@@ -8,6 +8,7 @@
 //! | `cluster` | blocks that write into each other's memory |
 //! | `input` | where the layer's input is multiplied |
 //! | `problem` | the network and the device that a configuration is for |
+//! | `scatter` | blocks that send sums instead of what is multiplied |
 //! | `single` | canonical GRU with a single exchange a step |
 //! | `tensor` | how tensor cores share out the products, and the resources for that |
 //! | `text` | configurations as text |
@@ -16,6 +17,7 @@
 mod cluster;
 mod input;
 mod problem;
+mod scatter;
 mod single;
 mod tensor;
 #[cfg(test)]
@@ -36,6 +38,9 @@ pub enum Regime {
     /// R2: each block of a cluster computes some units and sends them to the other blocks at each step. Other clusters
     /// have other rows of the batch.
     Cluster,
+    /// R2 on the way back: each block of a cluster multiplies its units' gradients of gates with all columns of R, and
+    /// sends each other block the sums of that block's units.
+    Scatter,
     /// R3: each block of the whole grid computes some units, and the blocks exchange them at each step.
     Grid,
     /// R3 for canonical GRU, with one exchange a step instead of two: every block computes the new h of all units.
@@ -119,7 +124,9 @@ impl Configuration {
         let mut kinds = vec![(Regime::Block, problem.hidden)];
         kinds.extend(problem.cluster_choices());
         let is_backward = problem.pass == Pass::Backward;
-        if !is_backward {
+        if is_backward {
+            kinds.extend(problem.scatter_choices());
+        } else {
             kinds.extend(problem.grid_choices());
         }
         let on_tensor_cores = kinds.clone();
@@ -189,9 +196,9 @@ impl Configuration {
         let used = self.is_shared_out()
             && match self.math {
                 Math::Fma => {
-                    let owned = self.threads / self.lanes * self.group_units();
-                    (4 * self.units >= 3 * owned || self.threads == THREADS[0])
-                        && (self.lanes == 1 || 16 * problem.depth() >= 11 * self.padded(problem))
+                    let owned = self.threads / self.lanes * self.group_units(problem);
+                    (4 * self.own_rows(problem) >= 3 * owned || self.threads == THREADS[0])
+                        && (self.lanes == 1 || 16 * self.depth(problem) >= 11 * self.padded(problem))
                 }
                 Math::TensorCores => {
                     problem.tensor_cores && problem.cell != Cell::CanonicalGru && self.tiles_are_used(problem)
@@ -199,7 +206,7 @@ impl Configuration {
             };
         let resident = match self.regime {
             Regime::Block => true,
-            Regime::Cluster => self.is_a_cluster(problem),
+            Regime::Cluster | Regime::Scatter => self.is_a_cluster(problem),
             _ => self.blocks(problem) * self.layers() <= problem.multiprocessors,
         };
         let in_flight = self.layers() == 1
@@ -247,12 +254,16 @@ impl Configuration {
     /// The kernel's name.
     pub fn kernel(&self, problem: &Problem) -> &'static CStr {
         if problem.pass == Pass::Backward {
-            return if self.regime == Regime::Block { c"back_block" } else { c"back_cluster" };
+            return match self.regime {
+                Regime::Block => c"back_block",
+                Regime::Scatter => c"back_scatter",
+                _ => c"back_cluster",
+            };
         }
         match (self.regime, problem.cell) {
             (Regime::Block, Cell::CanonicalGru) => c"canonical_block",
             (Regime::Block, _) => c"recurrence_block",
-            (Regime::Cluster, _) => c"recurrence_cluster",
+            (Regime::Cluster | Regime::Scatter, _) => c"recurrence_cluster",
             (Regime::Grid | Regime::GridSingle, _) => c"recurrence_grid",
             (Regime::Wavefront { .. }, _) => c"recurrence_wavefront",
         }
@@ -318,7 +329,7 @@ impl Configuration {
     /// unless their blocks wait for each other and are too many.
     pub fn at_once(&self, problem: &Problem) -> usize {
         match self.regime {
-            Regime::Block | Regime::Cluster => problem.directions,
+            Regime::Block | Regime::Cluster | Regime::Scatter => problem.directions,
             Regime::Grid | Regime::GridSingle => {
                 problem.directions.min(problem.multiprocessors / self.blocks(problem)).max(1)
             }
@@ -347,7 +358,8 @@ impl Configuration {
 
     /// The cluster dimensions of the launch, in blocks.
     pub fn cluster(&self, problem: &Problem) -> [u32; 3] {
-        if self.regime == Regime::Cluster { [self.blocks(problem) as u32, 1, 1] } else { [1; 3] }
+        let is_a_cluster = matches!(self.regime, Regime::Cluster | Regime::Scatter);
+        if is_a_cluster { [self.blocks(problem) as u32, 1, 1] } else { [1; 3] }
     }
 
     /// Dynamic shared memory of a block, in bytes.
@@ -356,12 +368,13 @@ impl Configuration {
             Math::Fma => (size_of::<f32>(), 0),
             Math::TensorCores => (problem.element.bytes(), self.meeting_bytes(problem)),
         };
+        let received = self.received_bytes(problem);
         let h = self.batch_tile * self.padded(problem) * factor;
         let weights = self.shared_weights(problem) * self.threads * problem.element.bytes();
         let own = (self.packets_a_block(problem) * PACKET_DATA).next_multiple_of(16);
         let exchange = match self.regime {
             Regime::Block => h,
-            Regime::Cluster => h + cluster::MBARRIERS,
+            Regime::Cluster | Regime::Scatter => h + cluster::MBARRIERS + received,
             Regime::Grid => own,
             Regime::GridSingle => self.reset_bytes(problem),
             Regime::Wavefront { .. } => h + own,
@@ -381,7 +394,7 @@ impl Configuration {
     /// Bytes of the exchange memory of one direction; 0 in R1 and R2. It is all zero before the first launch.
     pub fn exchange_bytes(&self, problem: &Problem) -> usize {
         match self.regime {
-            Regime::Block | Regime::Cluster => 0,
+            Regime::Block | Regime::Cluster | Regime::Scatter => 0,
             Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
                 let packets = 2 * self.layers() * self.packets(problem) * PACKET;
                 self.groups(problem) * (EXCHANGE + packets.next_multiple_of(EXCHANGE))
@@ -392,7 +405,7 @@ impl Configuration {
     /// Packets that a layer's blocks exchange for a tile at each step; 0 in R1 and R2.
     pub fn packets(&self, problem: &Problem) -> usize {
         match self.regime {
-            Regime::Block | Regime::Cluster => 0,
+            Regime::Block | Regime::Cluster | Regime::Scatter => 0,
             Regime::Grid | Regime::Wavefront { .. } => self.blocks(problem) * self.packets_a_block(problem),
             Regime::GridSingle => self.triple_packets(problem),
         }
@@ -430,30 +443,34 @@ impl Configuration {
         };
         match self.math {
             Math::Fma => {
-                let pairs = self.group_units() * self.batch_tile;
+                let pairs = self.group_units(problem) * self.batch_tile;
                 let rounds = self.lanes.ilog2() as usize;
-                let own = pairs.div_ceil(self.lanes) * a_pair;
+                let own = match self.regime {
+                    Regime::Scatter => self.own_pairs() * a_pair,
+                    _ => pairs.div_ceil(self.lanes) * a_pair,
+                };
                 let sums = pairs * self.pair_sums(problem);
                 let more = self.neighbour_registers() + self.single_registers(problem) + self.input_registers(problem);
                 BASE_REGISTERS + ROUND_REGISTERS * rounds + sums + 4 * self.batch_tile + own + more
             }
-            Math::TensorCores => {
-                BASE_REGISTERS
-                    + self.tile_registers(problem)
-                    + (self.units * self.batch_tile).div_ceil(self.threads) * a_pair
-            }
+            Math::TensorCores => BASE_REGISTERS + self.tile_registers(problem) + self.own_pairs() * a_pair,
         }
     }
 
-    /// Units that a group of lanes computes with fused multiply-adds.
-    pub fn group_units(&self) -> usize {
-        self.units.div_ceil(self.threads / self.lanes)
+    /// Units, or columns that it scatters, that a group of lanes computes with fused multiply-adds.
+    pub fn group_units(&self, problem: &Problem) -> usize {
+        self.own_rows(problem).div_ceil(self.threads / self.lanes)
+    }
+
+    /// Pairs of a unit and a row that a thread owns, if threads share them out evenly.
+    fn own_pairs(&self) -> usize {
+        (self.units * self.batch_tile).div_ceil(self.threads)
     }
 
     /// H, padded to an equal share for each lane; on tensor cores also so that rows do not collide in shared memory.
     pub fn padded(&self, problem: &Problem) -> usize {
         match self.math {
-            Math::Fma => problem.depth().next_multiple_of(4 * self.lanes),
+            Math::Fma => self.depth(problem).next_multiple_of(4 * self.lanes),
             Math::TensorCores => self.padded_chunks(problem),
         }
     }
@@ -462,7 +479,7 @@ impl Configuration {
     pub fn weights(&self, problem: &Problem) -> usize {
         match self.math {
             Math::Fma => {
-                let a_matrix = self.padded(problem) / self.lanes * self.group_units() * self.row_gates(problem);
+                let a_matrix = self.padded(problem) / self.lanes * self.group_units(problem) * self.row_gates(problem);
                 self.matrices() * a_matrix + self.column_weights(problem)
             }
             Math::TensorCores => self.fragments(problem) * tensor::fragment(problem),

@@ -1,7 +1,7 @@
 //! Tensor cores multiply tiles: 16 rows of a block's weights (all gates of its units) with 8 rows of the batch. Warps
 //! share out H and the tiles of rows. Twin of the constants in `kernels/common/matrix/tensor.cuh`.
 
-use super::{Configuration, Problem};
+use super::{Configuration, Problem, Regime};
 
 /// Rows of the weights, and of the batch, in a product of tiles.
 const ROWS: usize = 16;
@@ -32,7 +32,7 @@ impl Configuration {
 
     /// Tiles of rows of a block.
     pub fn row_tiles(&self, problem: &Problem) -> usize {
-        (self.units * problem.unit_rows()).div_ceil(ROWS)
+        (self.own_rows(problem) * problem.unit_rows()).div_ceil(ROWS)
     }
 
     /// Tiles of rows of a warp.
@@ -42,7 +42,7 @@ impl Configuration {
 
     /// Chunks of H of a warp. A chunk is as deep as two products.
     pub fn chunks(&self, problem: &Problem) -> usize {
-        problem.depth().div_ceil(SHARERS * fragment(problem) * self.parts())
+        self.depth(problem).div_ceil(SHARERS * fragment(problem) * self.parts())
     }
 
     /// A warp's products, each of a tile of rows with a tile of the batch.
@@ -62,6 +62,9 @@ impl Configuration {
 
     /// Bytes of the sums of H's parts.
     pub fn sums_bytes(&self, problem: &Problem) -> usize {
+        if self.regime == Regime::Scatter {
+            return 0; // they are sent from registers
+        }
         self.parts() * self.batch_tile * (self.row_tiles(problem) * ROWS + 4) * size_of::<f32>()
     }
 
@@ -85,7 +88,7 @@ impl Configuration {
         let row_warps = self.threads / (32 * self.parts());
         let depth = self.chunks(problem) * self.parts() * SHARERS * fragment(problem);
         let owned = row_warps * self.warp_tiles(problem);
-        4 * self.row_tiles(problem) >= 3 * owned && (self.parts() == 1 || 16 * problem.depth() >= 11 * depth)
+        4 * self.row_tiles(problem) >= 3 * owned && (self.parts() == 1 || 16 * self.depth(problem) >= 11 * depth)
     }
 }
 

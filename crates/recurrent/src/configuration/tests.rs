@@ -35,7 +35,7 @@ fn the_space_is_sound() {
                     assert_eq!(configuration.to_string().parse(), Ok(*configuration));
                     let (owned, wanted) = match configuration.math {
                         Math::Fma => (
-                            configuration.threads / configuration.lanes * configuration.group_units(),
+                            configuration.threads / configuration.lanes * configuration.group_units(&problem),
                             configuration.units,
                         ),
                         Math::TensorCores => {

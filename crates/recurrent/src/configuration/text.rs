@@ -5,13 +5,15 @@ use std::str::FromStr;
 
 use super::{Configuration, MOST_RECURRENCES, Math, Regime};
 
-const KINDS: [(&str, (Regime, Math)); 7] = [
+const KINDS: [(&str, (Regime, Math)); 9] = [
     ("block", (Regime::Block, Math::Fma)),
     ("cluster", (Regime::Cluster, Math::Fma)),
+    ("scatter", (Regime::Scatter, Math::Fma)),
     ("grid", (Regime::Grid, Math::Fma)),
     ("grid-single", (Regime::GridSingle, Math::Fma)),
     ("block-tensor", (Regime::Block, Math::TensorCores)),
     ("cluster-tensor", (Regime::Cluster, Math::TensorCores)),
+    ("scatter-tensor", (Regime::Scatter, Math::TensorCores)),
     ("grid-tensor", (Regime::Grid, Math::TensorCores)),
 ];
 

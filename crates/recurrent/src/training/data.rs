@@ -7,6 +7,7 @@ use std::ptr;
 use cudnn_abi::*;
 
 use super::back_steps::{BackSteps, Scratch};
+use super::kernels::Dealt;
 use super::page::Engine;
 use super::pass::{DataPlaces, Pass, Running, Spaces};
 use super::reserve::State;
@@ -189,18 +190,20 @@ unsafe fn launch(
     runner: &Runner,
 ) -> Result<(), Error> {
     let Running { pass, engine, .. } = running;
-    let (hidden, columns) = (pass.network.hidden, pass.network.gates() * pass.network.hidden);
+    let hidden = pass.network.hidden;
     let persistent = |kernel: &kernels::Engine| {
-        let mut turned = recurrences.to_vec();
-        for (direction, recurrence) in turned.iter_mut().enumerate() {
-            let bytes = columns * hidden * pass.element.bytes();
-            let to = running.part(places.transposed + direction * bytes);
-            // SAFETY: the caller promises R, and the workspace has room for the transposes.
-            unsafe { engine.around.transpose(pass.stream, recurrence.weights, to, [columns, hidden]) }?;
+        let mut dealt = recurrences.to_vec();
+        for (direction, recurrence) in dealt.iter_mut().enumerate() {
+            let to = running.part(places.dealt + direction * places.dealt_bytes);
+            let units = kernel.configuration().dealt_units(hidden);
+            let [gates, hidden, units] = [pass.network.gates(), hidden, units].map(|count| count as i32);
+            let columns = Dealt { from: recurrence.weights, to, gates, hidden, units };
+            // SAFETY: the caller promises R, and the workspace has room for what is dealt.
+            unsafe { engine.around.deal_columns(pass.stream, &columns) }?;
             recurrence.weights = to;
         }
         // SAFETY: the caller's promise.
-        unsafe { kernel.launch_back(pass.stream, &turned) }
+        unsafe { kernel.launch_back(pass.stream, &dealt) }
     };
     if runner.launch(persistent) {
         return Ok(());

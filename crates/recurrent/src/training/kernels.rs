@@ -13,7 +13,7 @@ use gpu::Pinned;
 use gpu::cublaslt::Product;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
-use gpu::products::{StridedProducts, Transposed};
+use gpu::products::StridedProducts;
 use gpu::{Element, Stream};
 
 const THREADS: usize = 256;
@@ -104,6 +104,28 @@ impl ColumnSums {
     }
 }
 
+/// R of [gates, H, H], dealt out by its columns to blocks of so many units: [blocks, H, gates · units], with zeros behind
+/// the last unit. One block of all units has R's transpose.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Dealt {
+    pub from: *const c_void,
+    pub to: *mut c_void,
+    pub gates: i32,
+    pub hidden: i32,
+    pub units: i32,
+}
+
+/// The side of a square that a block of threads deals out.
+const SQUARE_SIDE: usize = 32;
+
+impl Dealt {
+    fn squares(&self) -> usize {
+        let [gates, hidden, units] = [self.gates, self.hidden, self.units].map(|count| count as usize);
+        gates * hidden.next_multiple_of(units).div_ceil(SQUARE_SIDE) * hidden.div_ceil(SQUARE_SIDE)
+    }
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Claim {
@@ -140,7 +162,7 @@ pub struct Kernels {
     pack_rows: Function,
     unpack_rows: Function,
     previous_states: Function,
-    transpose: Function,
+    deal_columns: Function,
     strided_products: Function,
     narrow: Function,
     add: Function,
@@ -173,7 +195,7 @@ impl Kernels {
                 pack_rows: function(c"pack_rows")?,
                 unpack_rows: function(c"unpack_rows")?,
                 previous_states: function(c"previous_states")?,
-                transpose: function(c"transpose")?,
+                deal_columns: function(c"deal_columns")?,
                 strided_products: function(c"strided_products")?,
                 narrow: function(c"narrow")?,
                 add: function(c"add")?,
@@ -237,20 +259,13 @@ impl Kernels {
         unsafe { self.launch(&self.previous_states, stream, grid, *states) }
     }
 
-    /// Transposes a matrix of these rows and columns.
+    /// Deals out R to blocks of units, by its columns.
     ///
     /// # Safety
     /// As for [`Self::pack`].
-    pub unsafe fn transpose(
-        &self,
-        stream: Stream,
-        from: *const c_void,
-        to: *mut c_void,
-        [rows, columns]: [usize; 2],
-    ) -> Result<(), Error> {
-        let parameters = Transposed { from, to, rows: rows as i32, columns: columns as i32 };
+    pub unsafe fn deal_columns(&self, stream: Stream, dealt: &Dealt) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.transpose, stream, [parameters.squares(), 1], parameters) }
+        unsafe { self.launch(&self.deal_columns, stream, [dealt.squares(), 1], *dealt) }
     }
 
     /// Multiplies by cublasLt, or by a kernel of ours where that cannot. `tf32` allows floats to be rounded to TF32.

@@ -229,8 +229,9 @@ pub struct DataPlaces {
     pub through: Option<usize>,
     pub second: Option<usize>,
     pub scratch: usize,
-    /// R's transpose, of each direction: [H, G·H].
-    pub transposed: usize,
+    /// R by its columns, of each direction, as a persistent kernel's blocks take it; and the bytes of one direction.
+    pub dealt: usize,
+    pub dealt_bytes: usize,
     pub bytes: usize,
 }
 
@@ -286,6 +287,8 @@ impl DataPlaces {
         let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
         let states = [state()?, state()?, state()?, state()?, state()?, state()?];
         let scratch = Scratch::of(pass.cell, pass.element, network.hidden, packing.batch())?.bytes;
+        let a_unit = network.gates().checked_mul(network.hidden)?.checked_mul(element)?;
+        let dealt_bytes = a_unit.checked_mul(pass.shapes[1].dealt_units)?.checked_next_multiple_of(ALIGNMENT)?;
         let widest = network.input.max(if network.layers > 1 { pass.output() } else { 0 });
         Some(Self {
             order,
@@ -298,7 +301,8 @@ impl DataPlaces {
             through: parts.add_if(drops, &[rows, pass.output(), element])?,
             second: parts.add_if(drops && has_both, &[rows, pass.output(), element])?,
             scratch: parts.add(&[scratch])?,
-            transposed: parts.add(&[network.directions(), network.gates(), network.hidden, network.hidden, element])?,
+            dealt: parts.add(&[network.directions(), dealt_bytes])?,
+            dealt_bytes,
             bytes: parts.bytes,
         })
     }

@@ -23,6 +23,8 @@ pub struct Shape {
     pub configurations: Vec<Configuration>,
     /// The most bytes of exchange of any kernel.
     pub exchange_bytes: usize,
+    /// The most units that R is dealt out to, with those behind the last.
+    pub dealt_units: usize,
 }
 
 static SHAPES: Registry<Key, Shape> = Registry::new(1 << 10, |_| false);
@@ -42,6 +44,7 @@ fn one(problem: Problem) -> Arc<Shape> {
         problem,
         configurations: fit::model().ranked(&problem, settings::get().rnn_top_k),
         exchange_bytes: problem.most_exchange_bytes(),
+        dealt_units: problem.most_dealt_units(),
     };
     SHAPES.state(&key, make)
 }

@@ -23,6 +23,10 @@ impl Numbers {
         Self::of(element, std::iter::repeat_n(f64::NAN, count))
     }
 
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.element.bytes()
+    }
+
     pub fn get(&self, index: usize) -> f64 {
         let size = self.element.bytes();
         let bytes = &self.bytes[index * size..][..size];

@@ -2,6 +2,7 @@
 //! thread orders that expose missing barriers and checks; and proof that these are exposed.
 
 mod activations;
+mod back;
 mod case;
 mod computes;
 mod element;

@@ -8,7 +8,7 @@ use hostdnn::emulator::{Module, Source};
 
 use guest::testing::skip;
 use kernels::recurrent as kernels;
-use ucudnn_recurrent::configuration::{Cell, Configuration, Problem, Regime};
+use ucudnn_recurrent::configuration::{Cell, Configuration, Pass, Problem, Regime};
 
 /// The file of each regime, and all files that these include.
 pub const BLOCK: &str = "recurrent/block.cu";
@@ -31,13 +31,27 @@ pub const GRID_STEPS: &str = "recurrent/grid_steps.cuh";
 pub const GRID_EXCHANGE: &str = "recurrent/grid_exchange.cuh";
 pub const EXCHANGE: &str = "common/exchange.cuh";
 pub const SINGLE_EXCHANGE: &str = "recurrent/single_exchange.cuh";
+/// The kernels that go back through time, and the element-wise part of their steps.
+pub const BACK_BLOCK: &str = "recurrent/back_block.cu";
+pub const BACK_CLUSTER: &str = "recurrent/back_cluster.cu";
+pub const BACK_SCATTER: &str = "recurrent/back_scatter.cu";
+pub const BACK_STATES: &str = "recurrent/back_states.cuh";
+pub const BACK_RECURRENCE: &str = "recurrent/back_recurrence.cuh";
+pub const SCATTER_SHARE: &str = "recurrent/scatter_share.cuh";
+/// What the blocks of a cluster send each other.
+pub const CLUSTER_SEND: &str = "recurrent/cluster_send.cuh";
 /// The activations of cells.
 pub const ACTIVATIONS: &str = "common/activations.cuh";
 
 /// The texts of all files, by their names.
 fn texts() -> BTreeMap<&'static str, &'static str> {
-    let sources = [kernels::BLOCK, kernels::CANONICAL_BLOCK, kernels::CLUSTER, kernels::GRID, kernels::WAVEFRONT];
-    sources.iter().flat_map(|source| source.headers.iter().copied().chain([(source.name, source.text)])).collect()
+    let forward = [kernels::BLOCK, kernels::CANONICAL_BLOCK, kernels::CLUSTER, kernels::GRID, kernels::WAVEFRONT];
+    let back = [kernels::BACK_BLOCK, kernels::BACK_CLUSTER, kernels::BACK_SCATTER];
+    forward
+        .iter()
+        .chain(&back)
+        .flat_map(|source| source.headers.iter().copied().chain([(source.name, source.text)]))
+        .collect()
 }
 
 /// A replacement in one file.
@@ -66,6 +80,9 @@ pub fn occurrences(file: &str, text: &str) -> usize {
 /// Compiles a configuration's kernel. `None`, and a skipped test, if there is no C++ compiler.
 pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&Mutation>) -> Option<Module> {
     let name = match (configuration.regime, problem.cell) {
+        (Regime::Block, _) if problem.pass == Pass::Backward => BACK_BLOCK,
+        (Regime::Cluster, _) if problem.pass == Pass::Backward => BACK_CLUSTER,
+        (Regime::Scatter, _) => BACK_SCATTER,
         (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
         (Regime::Block, _) => BLOCK,
         (Regime::Cluster, _) => CLUSTER,

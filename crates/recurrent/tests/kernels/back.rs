@@ -1,0 +1,442 @@
+//! The kernels that go back through time: gradients against loops in double precision, under thread orders that expose
+//! missing barriers; and proof that these are exposed.
+
+use std::ptr;
+
+use hostdnn::emulator::{Launch, Module};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::element::Numbers;
+use super::sources::{
+    self, BACK_BLOCK, BACK_CLUSTER, BACK_RECURRENCE, BACK_SCATTER, BACK_STATES, CLUSTER_SEND, Mutation, SCATTER_SHARE,
+};
+use ucudnn_recurrent::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
+
+const SEEDS: u64 = 200;
+const STEPS: usize = 4;
+
+/// Numbers in double precision, and as the kernels store them.
+struct Stored {
+    values: Vec<f64>,
+    numbers: Numbers,
+}
+
+impl Stored {
+    fn of(element: Element, values: Vec<f64>) -> Self {
+        let numbers = Numbers::of(element, values);
+        Self::read(numbers.clone(), numbers.len())
+    }
+
+    fn read(numbers: Numbers, count: usize) -> Self {
+        Self { values: (0..count).map(|i| numbers.get(i)).collect(), numbers }
+    }
+}
+
+/// A recurrence whose rows have different lengths, in packed order.
+struct Case {
+    problem: Problem,
+    configuration: Configuration,
+    reverse: bool,
+}
+
+struct Data {
+    lengths: Vec<i32>,
+    starts: Vec<i32>,
+    gates: Stored,
+    cells: Stored,
+    y: Stored,
+    dy: Stored,
+    h0: Stored,
+    c0: Stored,
+    last_dh: Stored,
+    last_dc: Stored,
+    weights: Stored,
+    dealt: Numbers,
+}
+
+/// The gradients of gates, and of first states.
+#[derive(Clone, PartialEq, Debug)]
+struct Results([Numbers; 3]);
+
+/// The kernels' structs, in `kernels/recurrent/back_recurrence.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct BackRecurrence {
+    gates: *mut u8,
+    cells: *const u8,
+    y: *const u8,
+    dy: *const u8,
+    h0: *const u8,
+    c0: *const u8,
+    last_dh: *const u8,
+    last_dc: *const u8,
+    first_dh: *mut u8,
+    first_dc: *mut u8,
+    lengths: *const i32,
+    starts: *const i32,
+    weights: *const u8,
+    y_stride: i32,
+    steps: i32,
+    batch: i32,
+    reverse: i32,
+}
+
+#[repr(C)]
+struct BackRecurrences {
+    of: [BackRecurrence; 2],
+}
+
+fn saved_gates(cell: Cell) -> usize {
+    match cell {
+        Cell::Lstm | Cell::Gru => 4,
+        _ => 1,
+    }
+}
+
+impl Case {
+    /// The smallest case of a regime and math that has everything: several blocks, of which the last has fewer units;
+    /// several tiles, of which the last has fewer rows; warps with work.
+    fn smallest(regime: Regime, math: Math, cell: Cell, element: Element) -> Self {
+        let ([hidden, batch, batch_tile, lanes], blocks) = match (regime, math) {
+            (Regime::Scatter, Math::Fma) => ([20, 5, 4, 2], 3),
+            (_, Math::Fma) => ([5, 3, 2, 32], 3),
+            (Regime::Scatter, Math::TensorCores) => ([20, 9, 8, 4], 3),
+            (_, Math::TensorCores) => ([20, 9, 8, 8], 3),
+        };
+        let large = Problem { steps: STEPS, ..Problem::on_an_h200(cell, element, hidden, batch) };
+        let problem = Problem { multiprocessors: blocks, ..large.of_backward() };
+        let units = if regime == Regime::Block { hidden } else { hidden.div_ceil(blocks) };
+        // Clusters send no single element of 2 bytes.
+        let units =
+            if regime == Regime::Cluster && element != Element::Float { units.next_multiple_of(2) } else { units };
+        let (threads, register_weights, input_register_weights) = (64, 0, None);
+        let configuration =
+            Configuration { regime, math, units, batch_tile, threads, lanes, register_weights, input_register_weights };
+        Self { problem, configuration, reverse: true }
+    }
+
+    /// The row of a step in memory.
+    fn place(&self, data: &Data, row: usize, step: usize) -> usize {
+        let time = if self.reverse { data.lengths[row] as usize - 1 - step } else { step };
+        data.starts[time] as usize + row
+    }
+
+    fn data(&self, seed: u64) -> Data {
+        let Problem { cell, element, hidden, batch, .. } = self.problem;
+        let mut random = StdRng::seed_from_u64(seed);
+        // Ranks go from the longest to the shortest; the last has no steps.
+        let length = |row: usize| if row + 1 == batch { 0 } else { (STEPS - row * STEPS / batch).max(1) };
+        let lengths: Vec<i32> = (0..batch).map(|row| length(row) as i32).collect();
+        let going_on = |step: usize| lengths.iter().filter(|&&length| length > step as i32).count();
+        let starts = (0..STEPS).map(|step| (0..step).map(going_on).sum::<usize>() as i32).collect();
+        let rows: usize = (0..batch).map(length).sum();
+        let mut stored = |count: usize, low: f64, high: f64| {
+            Stored::of(element, (0..count).map(|_| random.random_range(low..high)).collect())
+        };
+        let (width, scale) = (saved_gates(cell) * hidden, 1.0 / (hidden as f64).sqrt());
+        let gates = stored(rows * width, 0.1, 0.9);
+        let cells = stored(rows * hidden, -1.0, 1.0);
+        let [y, dy] = [0, 1].map(|_| stored(rows * hidden, -0.9, 0.9));
+        let [h0, c0, last_dh, last_dc] = [0; 4].map(|_| stored(batch * hidden, -1.0, 1.0));
+        let weights = stored(cell.gates() * hidden * hidden, -scale, scale);
+        let dealt = self.dealt(&weights.values);
+        Data { lengths, starts, gates, cells, y, dy, h0, c0, last_dh, last_dc, weights, dealt }
+    }
+
+    /// R as the kernel takes it: [blocks][H][gates · units], with zeros behind the last unit.
+    fn dealt(&self, weights: &[f64]) -> Numbers {
+        let Problem { cell, element, hidden, .. } = self.problem;
+        let units = self.configuration.dealt_units(hidden);
+        let mut dealt = vec![0.0; hidden.next_multiple_of(units) * cell.gates() * hidden];
+        for gate in 0..cell.gates() {
+            for unit in 0..hidden {
+                for column in 0..hidden {
+                    let row = unit / units * hidden + column;
+                    dealt[(row * cell.gates() + gate) * units + unit % units] =
+                        weights[(gate * hidden + unit) * hidden + column];
+                }
+            }
+        }
+        Numbers::of(element, dealt)
+    }
+
+    fn run(&self, module: &Module, data: &Data, seed: Option<u64>) -> Result<Results, String> {
+        let Problem { cell, element, hidden, batch, .. } = self.problem;
+        let states = || Numbers::poison(element, batch * hidden);
+        let mut results = Results([data.gates.numbers.clone(), states(), states()]);
+        if saved_gates(cell) == 1 {
+            results.0[0] = Numbers::poison(element, data.gates.values.len());
+        }
+        let [gates, first_dh, first_dc] = &mut results.0;
+        let is_lstm = cell == Cell::Lstm;
+        let of = BackRecurrence {
+            gates: gates.as_mut_ptr(),
+            cells: data.cells.numbers.as_ptr(),
+            y: data.y.numbers.as_ptr(),
+            dy: data.dy.numbers.as_ptr(),
+            h0: data.h0.numbers.as_ptr(),
+            c0: data.c0.numbers.as_ptr(),
+            last_dh: data.last_dh.numbers.as_ptr(),
+            last_dc: if is_lstm { data.last_dc.numbers.as_ptr() } else { ptr::null() },
+            first_dh: first_dh.as_mut_ptr(),
+            first_dc: if is_lstm { first_dc.as_mut_ptr() } else { ptr::null_mut() },
+            lengths: data.lengths.as_ptr(),
+            starts: data.starts.as_ptr(),
+            weights: data.dealt.as_ptr(),
+            y_stride: hidden as i32,
+            steps: STEPS as i32,
+            batch: batch as i32,
+            reverse: self.reverse.into(),
+        };
+        let parameters = BackRecurrences { of: [of; 2] };
+        let launch = Launch {
+            grid: self.configuration.grid(&self.problem),
+            block: [self.configuration.block_threads() as u32, 1, 1],
+            cluster: self.configuration.cluster(&self.problem),
+            shared_bytes: self.configuration.shared_bytes(&self.problem),
+            seed,
+        };
+        let kernel = module.kernel(self.configuration.kernel(&self.problem));
+        // SAFETY: the parameters are the kernel's struct, and their memory has the case's sizes.
+        let ran = kernel.and_then(|kernel| unsafe { kernel.launch(&launch, ptr::from_ref(&parameters).cast()) });
+        ran.map_err(|error| error.reason.into_owned())?;
+        Ok(results)
+    }
+
+    /// The gradients in double precision, in the order of [`Results`].
+    fn expected(&self, data: &Data) -> [Vec<f64>; 3] {
+        let Problem { cell, hidden, batch, .. } = self.problem;
+        let (gates, saved) = (cell.gates(), saved_gates(cell));
+        let mut of_gates = data.gates.values.clone();
+        let (mut first_dh, mut first_dc) = (data.last_dh.values.clone(), data.last_dc.values.clone());
+        for row in 0..batch {
+            let at = |unit: usize| row * hidden + unit;
+            for step in (0..data.lengths[row] as usize).rev() {
+                let place = self.place(data, row, step);
+                let before = |of: &Stored, first: &Stored, unit: usize| match step {
+                    0 => first.values[at(unit)],
+                    _ => of.values[self.place(data, row, step - 1) * hidden + unit],
+                };
+                let mut factors = vec![vec![0.0; hidden]; gates];
+                for unit in 0..hidden {
+                    let of = |gate: usize| (place * saved + gate) * hidden + unit;
+                    let number = |gate: usize| data.gates.values[of(gate)];
+                    let dh = first_dh[at(unit)] + data.dy.values[place * hidden + unit];
+                    let c = data.cells.values[place * hidden + unit];
+                    let h = data.y.values[place * hidden + unit];
+                    let (all, kept) = match cell {
+                        Cell::Lstm => {
+                            let [i, f, g, o] = [0, 1, 2, 3].map(number);
+                            let t = c.tanh();
+                            let dc = first_dc[at(unit)] + dh * o * (1.0 - t * t);
+                            first_dc[at(unit)] = dc * f;
+                            let c_before = before(&data.cells, &data.c0, unit);
+                            let of_f = dc * c_before * f * (1.0 - f);
+                            let of_i = dc * g * i * (1.0 - i);
+                            (vec![of_i, of_f, dc * i * (1.0 - g * g), dh * t * o * (1.0 - o)], 0.0)
+                        }
+                        Cell::Gru => {
+                            let [r, z, n, scaled] = [0, 1, 2, 3].map(number);
+                            let dn = dh * (1.0 - z) * (1.0 - n * n);
+                            let h_before = before(&data.y, &data.h0, unit);
+                            let of_z = dh * (h_before - n) * z * (1.0 - z);
+                            (vec![dn * scaled * r * (1.0 - r), of_z, dn, dn * r], dh * z)
+                        }
+                        Cell::Tanh => (vec![dh * (1.0 - h * h)], 0.0),
+                        _ => (vec![if h > 0.0 { dh } else { 0.0 }], 0.0),
+                    };
+                    first_dh[at(unit)] = kept;
+                    for (gate, value) in all.iter().enumerate() {
+                        of_gates[of(gate)] = *value;
+                    }
+                    // R_n's factor is the gradient of what r scales.
+                    for (gate, factors) in factors.iter_mut().enumerate() {
+                        factors[unit] = if cell == Cell::Gru && gate == 2 { all[3] } else { all[gate] };
+                    }
+                }
+                for (gate, factors) in factors.iter().enumerate() {
+                    for (unit, factor) in factors.iter().enumerate() {
+                        let row = &data.weights.values[(gate * hidden + unit) * hidden..][..hidden];
+                        row.iter().enumerate().for_each(|(column, weight)| first_dh[at(column)] += weight * factor);
+                    }
+                }
+            }
+        }
+        [of_gates, first_dh, first_dc]
+    }
+
+    /// Compares results with double precision.
+    fn check(&self, data: &Data, results: &Results) -> Result<(), String> {
+        let allowed = match (self.problem.element, self.configuration.math) {
+            (Element::Float, Math::Fma) => 2e-5,
+            (Element::Float, Math::TensorCores) | (Element::Half, _) => 1e-2,
+            (Element::Bfloat16, _) => 8e-2,
+        };
+        let wanted = if self.problem.cell == Cell::Lstm { 3 } else { 2 };
+        let expected = self.expected(data);
+        for (name, (expected, numbers)) in
+            ["gates", "dh", "dc"].iter().zip(expected.iter().zip(&results.0)).take(wanted)
+        {
+            let got = Stored::read(numbers.clone(), expected.len()).values;
+            let off = got.iter().zip(expected).position(|(got, expected)| {
+                let distance = (got - expected).abs();
+                distance.is_nan() || distance > allowed * (1.0 + expected.abs())
+            });
+            if let Some(i) = off {
+                return Err(format!("{name}[{i}] is {}, and should be {}", got[i], expected[i]));
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&self, mutation: Option<&Mutation>) -> Option<Module> {
+        sources::load(&self.problem, &self.configuration, mutation)
+    }
+
+    /// The first seed under which results are wrong or missing, and the reason.
+    fn first_failure(&self, module: &Module) -> Option<(u64, String)> {
+        (0..SEEDS).find_map(|seed| {
+            let data = self.data(seed);
+            let why = self.run(module, &data, Some(seed)).and_then(|results| self.check(&data, &results)).err()?;
+            Some((seed, why))
+        })
+    }
+}
+
+const KINDS: [(Regime, Math); 6] = [
+    (Regime::Block, Math::Fma),
+    (Regime::Cluster, Math::Fma),
+    (Regime::Scatter, Math::Fma),
+    (Regime::Block, Math::TensorCores),
+    (Regime::Cluster, Math::TensorCores),
+    (Regime::Scatter, Math::TensorCores),
+];
+
+/// All cells and types of all kinds, forwards in time and in reverse.
+#[test]
+fn gradients_are_those_of_double_precision() {
+    for (regime, math) in KINDS {
+        for cell in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu] {
+            if regime == Regime::Scatter && cell.gates() == 1 {
+                continue;
+            }
+            for element in [Element::Float, Element::Half, Element::Bfloat16] {
+                let mut case = Case::smallest(regime, math, cell, element);
+                let Some(module) = case.load(None) else { return };
+                for reverse in [false, true] {
+                    case.reverse = reverse;
+                    let data = case.data(3);
+                    let results = case.run(&module, &data, None).unwrap_or_else(|why| panic!("{why}"));
+                    case.check(&data, &results)
+                        .unwrap_or_else(|why| panic!("{regime:?} {math:?} {cell:?} {element:?}: {why}"));
+                }
+            }
+        }
+    }
+}
+
+/// Configurations that the library chooses, of sizes at the edges, are right too.
+#[test]
+fn offered_configurations_are_right() {
+    let mut random = StdRng::seed_from_u64(9);
+    for (cell, element, hidden, batch) in [
+        (Cell::Lstm, Element::Float, 40, 5),
+        (Cell::Gru, Element::Half, 96, 9),
+        (Cell::Lstm, Element::Bfloat16, 72, 17),
+        (Cell::Gru, Element::Float, 34, 10),
+    ] {
+        let large = Problem::on_an_h200(cell, element, hidden, batch);
+        let problem = Problem { steps: STEPS, multiprocessors: 12, cluster_blocks: 8, ..large }.of_backward();
+        let space = Configuration::space(&problem);
+        for (regime, math) in KINDS {
+            let offered: Vec<_> = space.iter().filter(|one| (one.regime, one.math) == (regime, math)).collect();
+            let is_offered = regime != Regime::Block && (math == Math::Fma || batch >= 8);
+            assert!(!is_offered || !offered.is_empty(), "{regime:?} {math:?} {hidden}");
+            for _ in 0..3.min(offered.len()) {
+                let configuration = *offered[random.random_range(0..offered.len())];
+                let case = Case { problem, configuration, reverse: random.random() };
+                let Some(module) = case.load(None) else { return };
+                let data = case.data(random.random());
+                let results = case.run(&module, &data, None).unwrap_or_else(|why| panic!("{configuration}: {why}"));
+                case.check(&data, &results).unwrap_or_else(|why| panic!("{cell:?} {element:?} {configuration}: {why}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_schedule_changes_a_bit() {
+    for (regime, math) in KINDS {
+        let case = Case::smallest(regime, math, Cell::Lstm, Element::Float);
+        let Some(module) = case.load(None) else { return };
+        let data = case.data(0);
+        let in_order = case.run(&module, &data, None).unwrap();
+        case.check(&data, &in_order).unwrap_or_else(|why| panic!("{regime:?} {math:?}: {why}"));
+        for seed in 0..SEEDS {
+            let results =
+                case.run(&module, &data, Some(seed)).unwrap_or_else(|why| panic!("{regime:?} {math:?}: {why}"));
+            // As text, since unwritten numbers are NaN.
+            assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{regime:?} {math:?}, seed {seed}");
+        }
+    }
+}
+
+/// Each mutation of a kernel of a kind is found under some schedule.
+#[test]
+fn every_part_is_needed() {
+    const BLOCK: (Regime, Math) = (Regime::Block, Math::Fma);
+    const CLUSTER: (Regime, Math) = (Regime::Cluster, Math::Fma);
+    const SCATTER: (Regime, Math) = (Regime::Scatter, Math::Fma);
+    const ON_TENSOR_CORES: (Regime, Math) = (Regime::Scatter, Math::TensorCores);
+    let all = [
+        // Barriers.
+        (BLOCK, BACK_BLOCK, "barrier()", 0, ""),
+        (BLOCK, BACK_BLOCK, "barrier()", 1, ""),
+        (CLUSTER, BACK_CLUSTER, "barrier()", 0, ""),
+        (SCATTER, BACK_SCATTER, "barrier()", 0, ""),
+        // Waiting for what others send, and for all of it.
+        (CLUSTER, BACK_CLUSTER, "others.wait();", 0, ""),
+        (SCATTER, BACK_SCATTER, "others.wait();", 0, ""),
+        (
+            CLUSTER,
+            BACK_CLUSTER,
+            "rows * GATES * HIDDEN * sizeof(Factor)",
+            0,
+            "(rows * GATES * HIDDEN - 1) * sizeof(Factor)",
+        ),
+        (SCATTER, BACK_SCATTER, "others.expect(bytes)", 0, "others.expect(bytes - 16)"),
+        // One buffer instead of two, of what arrives and of factors.
+        (CLUSTER, BACK_CLUSTER, "others.next_buffer() * TILE_FACTORS", 0, "0"),
+        (BLOCK, BACK_BLOCK, "step % 2 * TILE_FACTORS", 0, "0"),
+        (SCATTER, BACK_SCATTER, "step % 2 * TILE_FACTORS", 0, "0"),
+        // Gates are read into the places whose gradients are still to be written.
+        (
+            SCATTER,
+            BACK_SCATTER,
+            "states.write(step);\n            states.ask_for(step - 1);",
+            0,
+            "states.ask_for(step - 1);\n            states.write(step);",
+        ),
+        // The state of another step, and of another time.
+        (
+            BLOCK,
+            BACK_STATES,
+            "back_place(p, row(pair), pair.length, step - 1)",
+            0,
+            "back_place(p, row(pair), pair.length, step)",
+        ),
+        (BLOCK, BACK_RECURRENCE, "p.reverse ? length - 1 - step : step", 0, "step"),
+        // The sums of another block, and of another column.
+        (SCATTER, BACK_SCATTER, "from[other * SENT", 0, "from[(BLOCKS - 1) * SENT"),
+        (ON_TENSOR_CORES, SCATTER_SHARE, "is_odd ? own[i] : own[2 + i]", 0, "is_odd ? own[2 + i] : own[i]"),
+        (CLUSTER, CLUSTER_SEND, "row >= rows", 0, "row >= rows - 1"),
+    ];
+    for ((regime, math), file, from, occurrence, to) in all {
+        let mutation = Mutation { file, from, occurrence, to };
+        let case = Case::smallest(regime, math, Cell::Lstm, Element::Float);
+        let Some(module) = case.load(Some(&mutation)) else { return };
+        let Some((seed, why)) = case.first_failure(&module) else { panic!("{mutation:?} is not found") };
+        println!("{mutation:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
+    }
+}

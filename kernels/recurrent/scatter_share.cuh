@@ -1,0 +1,98 @@
+// A block's share of each step back through time, if blocks scatter sums: it multiplies its own units' gradients of gates
+// with all columns of R, and sends each block the sums of that block's units.
+#pragma once
+
+#include "recurrent/recurrence.cuh"
+
+constexpr int OWN_DEPTH = GATES * UNITS; // the block's gates: gate * UNITS + unit
+
+#ifdef TENSOR_CORES
+
+#include "common/matrix/tensor.cuh"
+
+typedef Element Factor;
+__device__ __forceinline__ Factor to_factor(Element element) { return to_tensor(element); }
+
+typedef TensorPart<HIDDEN, BATCH_TILE, LANES, HIDDEN, OWN_DEPTH, 1, REGISTER_WEIGHTS, false> Weights;
+static_assert(Weights::parts == 1, "a warp has the whole depth of its columns");
+
+constexpr int TOGETHER = 4;
+
+#else
+
+#include "common/matrix/fma.cuh"
+
+typedef float Factor;
+__device__ __forceinline__ Factor to_factor(Element element) { return to_float(element); }
+
+typedef Groups<HIDDEN, BATCH_TILE, LANES> ColumnGroups;
+typedef MatrixPart<ColumnGroups, HIDDEN, OWN_DEPTH, 1, REGISTER_WEIGHTS> Weights;
+
+// Rows of one column whose sums end on the same lane: as many as divide a tile and a lane's pairs, 4 at most.
+constexpr int together(int rows, int most) { return rows % most ? together(rows, most / 2) : most; }
+constexpr int LANE_SUMS = ColumnGroups::pairs % LANES ? 1 : ColumnGroups::pairs / LANES;
+constexpr int TOGETHER = together(BATCH_TILE | LANE_SUMS, 4);
+
+#endif
+
+constexpr int PADDED_DEPTH = Weights::padded;
+constexpr int TILE_FACTORS = BATCH_TILE * PADDED_DEPTH;
+
+// The sums of a column for neighbouring rows, which are sent together.
+struct alignas(TOGETHER * sizeof(float)) RowSums {
+    float row[TOGETHER];
+};
+
+// The pairs of the block's units and the tile's rows that a thread owns. Neighbouring threads have neighbouring rows.
+constexpr int LANE_PAIRS = divided_up(UNITS * BATCH_TILE, THREADS);
+struct Own {
+    __device__ __forceinline__ bool has(int i) const { return pair(i) < UNITS * BATCH_TILE; }
+    __device__ __forceinline__ int unit(int i) const { return pair(i) / BATCH_TILE; }
+    __device__ __forceinline__ int row(int i) const { return pair(i) % BATCH_TILE; }
+
+  private:
+    __device__ static __forceinline__ int pair(int i) { return threadIdx.x + i * THREADS; }
+};
+typedef float Sums[LANE_PAIRS][1];
+
+// Multiplies a tile of the block's own factors, [BATCH_TILE][PADDED_DEPTH]. Calls send(column, first row, sums) for all
+// columns and rows.
+template <typename Send>
+__device__ __forceinline__ void multiply_and_send(const Weights &weights, const Factor *factors, Send send) {
+#ifdef TENSOR_CORES
+    TileSums<Weights> tiles = {};
+    multiply_tiles(weights, factors, tiles);
+    // A lane has two rows of two columns. It swaps with its neighbour, so that each has four rows of one column.
+    const bool is_odd = LANE & 1;
+#pragma unroll
+    for (int tile = 0; tile < Weights::warp_tiles; tile++) {
+        if (Weights::first_tile() + tile >= Weights::row_tiles) break;
+        const int column = (Weights::first_tile() + tile) * 16 + LANE / 4 + (is_odd ? 8 : 0);
+#pragma unroll
+        for (int part = 0; part < Weights::column_tiles; part++) {
+            const float *const own = tiles[tile][part];
+            float theirs[2];
+#pragma unroll
+            for (int i = 0; i < 2; i++) theirs[i] = warp_shuffle(is_odd ? own[i] : own[2 + i], LANE ^ 1);
+            const RowSums sums = is_odd ? RowSums{{theirs[0], theirs[1], own[2], own[3]}}
+                                        : RowSums{{own[0], own[1], theirs[0], theirs[1]}};
+            if (column < HIDDEN) send(column, part * 8 + LANE % 4 / 2 * 4, sums);
+        }
+    }
+#else
+    float sums[ColumnGroups::pairs][1];
+    clear(sums);
+    multiply_part<0, 1>(weights, factors, sums);
+    add_up<ColumnGroups::pairs, LANES>(sums);
+    const OwnPairs<ColumnGroups::pairs, LANES> own;
+#pragma unroll
+    for (int i = 0; i < ColumnGroups::lane_pairs; i += TOGETHER) {
+        const int pair = own.first + i, column = ColumnGroups::index() * ColumnGroups::units + pair / BATCH_TILE;
+        if (i >= own.count || column >= HIDDEN) continue;
+        RowSums together;
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) together.row[k] = sums[i + k][0];
+        send(column, pair % BATCH_TILE, together);
+    }
+#endif
+}
