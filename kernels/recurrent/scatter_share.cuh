@@ -70,12 +70,16 @@ __device__ __forceinline__ void multiply_and_send(const Weights &weights, const 
         const int column = (Weights::first_tile() + tile) * 16 + LANE / 4 + (is_odd ? 8 : 0);
 #pragma unroll
         for (int part = 0; part < Weights::column_tiles; part++) {
-            const float *const own = tiles[tile][part];
+            const float(&own)[4] = tiles[tile][part];
             float theirs[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) theirs[i] = warp_shuffle(is_odd ? own[i] : own[2 + i], LANE ^ 1);
-            const RowSums sums = is_odd ? RowSums{{theirs[0], theirs[1], own[2], own[3]}}
-                                        : RowSums{{own[0], own[1], theirs[0], theirs[1]}};
+            RowSums sums;
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                sums.row[i] = is_odd ? theirs[i] : own[i];
+                sums.row[2 + i] = is_odd ? own[2 + i] : theirs[i];
+            }
             if (column < HIDDEN) send(column, part * 8 + LANE % 4 / 2 * 4, sums);
         }
     }

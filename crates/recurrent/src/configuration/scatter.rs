@@ -5,6 +5,8 @@ use super::{Cell, Configuration, Math, Problem, Regime};
 
 /// Neighbouring rows whose sums are sent together.
 const TOGETHER: usize = 4;
+/// The most times that a thread with a whole row reads 4 factors: the compiler reads all of them ahead.
+const MOST_AHEAD: usize = 32;
 
 impl Configuration {
     /// Units of the matrix whose rows a block has: its own, or for sums that it scatters all of them.
@@ -52,9 +54,13 @@ impl Configuration {
         }
     }
 
-    /// Returns true if the blocks of a cluster may scatter sums: a warp of tensor cores has the whole depth.
+    /// Returns true if the blocks of a cluster may scatter sums: a warp of tensor cores has the whole depth, and a thread
+    /// has few factors under way.
     pub(super) fn scatters(&self, problem: &Problem) -> bool {
-        let has_depth = self.math == Math::Fma || self.parts() == 1;
+        let has_depth = match self.math {
+            Math::Fma => self.lanes > 1 || self.padded(problem) / 4 * self.batch_tile <= MOST_AHEAD,
+            Math::TensorCores => self.parts() == 1,
+        };
         has_depth && matches!(problem.cell, Cell::Lstm | Cell::Gru)
     }
 }
