@@ -1,6 +1,12 @@
 """Checks of rnn_training.py that need no GPU and no PyTorch: `python -m unittest` in this folder."""
 
+import json
+import os
+import pathlib
+import tempfile
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import rnn
 import rnn_training
@@ -19,6 +25,20 @@ class RnnTraining(unittest.TestCase):
         self.assertEqual({case.cell for case in cases}, set(rnn.CELLS))
         self.assertEqual({case.layout for case in cases}, set(rnn.LAYOUTS))
         self.assertEqual({case.precision for case in cases if case.cell == "relu"}, {"float"})
+
+    def test_repeated_passes_are_of_every_cell_type_and_form(self):
+        cases = rnn_training.repeated_cases()
+        told = {(case.cell, case.precision) for case in cases}
+        self.assertEqual((len(cases), told), (8, {(cell, kind) for cell in ("lstm", "gru") for kind in rnn.PRECISIONS}))
+        self.assertEqual({case.layout for case in cases}, set(rnn.LAYOUTS))
+        self.assertEqual({case.directions for case in cases}, {1, 2})
+        self.assertEqual({case.precision for case in rnn_training.among(cases, "cpu", "*")}, {"float"})
+        self.assertEqual(len(rnn_training.among(cases, "cuda", "*/half/*")), 2)
+
+    def test_layers_have_names(self):
+        self.assertEqual(rnn_training.layers("gru/*/H256 B32")["gru/half/H256 B32"], ("gru", "half", 256, 32))
+        self.assertEqual(len(rnn_training.layers("lstm/half/*")), 20)
+        self.assertLess(set(rnn_training.FIRST), set(rnn_training.layers()))
 
     def test_an_error_may_be_half_again_as_large_or_some_units_larger(self):
         case = ("small/lstm", "small/lstm")
@@ -43,6 +63,61 @@ class RnnTraining(unittest.TestCase):
         words, is_right = compared(case=("x", "x"), times=([1.0, 2.0, 3.0], [0.5, 1.0, 6.0]))
         self.assertTrue(is_right)
         self.assertIn("forward 1.000 0.500 0.50; forward and backward 2.000 1.000 0.50; eager 3.000 6.000 2.00", words)
+
+    def test_repeated_passes_have_the_same_bits_on_our_kernels(self):
+        found = {"passes": 10, "different": 0, "chosen": ["block", "back"]}
+        for change, is_right in (({}, True), ({"different": 1}, False), ({"chosen": None}, False),
+                                 ({"chosen": ["cuDNN", "cuDNN"]}, False)):  # fmt: skip
+            self.assertEqual(rnn_training.compare_repeats(found | change, True)[1], is_right, change)
+        words, is_right = rnn_training.compare_repeats(found | {"chosen": None}, False)
+        self.assertTrue(is_right)
+        self.assertEqual(words, "0 of 10 passes differ; nothing chosen")
+
+    def test_first_steps_may_take_a_little_longer(self):
+        for seconds, is_right in (([9.0, 1.04, 1.0], True), ([1.06, 1.06, 0.1], False)):
+            self.assertEqual(rnn_training.compare_first([1.0, 5.0, 1.0], seconds)[1], is_right, seconds)
+        self.assertIn("1.000 plain, 0.500 ours, 0.500", rnn_training.compare_first([1.0], [0.5])[0])
+
+
+class Processes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def script(self, text):
+        script = self.path / "script.py"
+        script.write_text(text)
+        return script
+
+    def test_the_lines_of_a_child_are_its_json(self):
+        text = 'import json, os, sys; print("noise"); print(json.dumps({"words": sys.argv[1:], "x": os.environ["X"]}))'
+        found = rnn_training.child(self.script(text), ["--only", "a"], {"X": "b"})
+        self.assertEqual(found, [{"words": ["--run", "--only", "a"], "x": "b"}])
+
+    def test_a_child_that_fails_says_why(self):
+        with self.assertRaisesRegex(rnn_training.Ended, "it ended with 1: no luck"):
+            rnn_training.child(self.script("import sys; sys.exit('no luck')"), [], {})
+
+    def test_what_was_chosen_comes_from_the_report(self):
+        report = self.path / "report.jsonl"
+        chosen = {"event": "rnn-training", "forward": "block", "backward": "back"}
+        with mock.patch.dict(os.environ, {"UCUDNN_REPORT": str(report)}):
+            self.assertEqual(rnn_training.decisions(), [])
+            report.write_text("".join(json.dumps(line) + "\n" for line in ({"event": "began"}, chosen)))
+            self.assertEqual(rnn_training.chosen_since([]), ["block", "back"])
+            self.assertIsNone(rnn_training.chosen_since([chosen]))
+        with mock.patch.dict(os.environ, clear=True):
+            self.assertIsNone(rnn_training.decisions())
+            self.assertIsNone(rnn_training.chosen_since([]))
+
+    def test_the_database_that_is_set_holds(self):
+        options = SimpleNamespace(shim=self.path / "libucudnn.so", report=self.path / "report.jsonl")
+        for given, database in (({}, "off"), ({"UCUDNN_DATABASE": "/d"}, "/d")):
+            with mock.patch.dict(os.environ, given, clear=True):
+                variables = rnn_training.preloaded(options, UCUDNN_RNN_TRAINING="auto")
+            self.assertEqual((variables["UCUDNN_DATABASE"], variables["UCUDNN_RNN_TRAINING"]), (database, "auto"))
+            self.assertEqual(variables["LD_PRELOAD"], str(options.shim.resolve()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,224 @@
+"""Training of recurrent networks: errors, times beside cuDNN's, repeated passes, first steps, programs, sanitizers.
+
+PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
+are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, captured and eager:
+the geometric mean, and each layer; one under its bar is timed twice more, and the best counts. The command ends with 1
+if anything is wrong, or a bar is not held. OUT then holds
+  checks.txt   a line for each check: ok, WRONG, or skipped, and why
+  times.txt    the layers' times, plain and ours
+  *.json       full results of each part; *.log, what its script printed; *.report.jsonl, what the library chose
+  kernels/     compiled kernels: the same command again finds them
+  memcheck-*.log, synccheck-*.log   compute-sanitizer's words
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from gpu import machine
+from gpu.session import Session, ended
+from harness.children import last_line
+from harness.columns import aligned
+from harness.cudnn import ROOT
+
+PYTORCH = ROOT / "examples/pytorch"
+sys.path.append(str(PYTORCH))
+import rnn_networks  # noqa: E402
+import rnn_training  # noqa: E402
+
+PARTS = ("errors", "times", "repeats", "first", "networks", "sanitizers")
+# How many times as fast the layers of a type are to be in the geometric mean, and each of them.
+BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
+# How often a layer under its bar is timed again.
+AGAIN = 2
+WAYS = ("captured", "eager")
+TOOLS = ("memcheck", "synccheck")
+# Layers of a block and of clusters of them.
+SANITIZED = ("small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*")
+# What runs with --host.
+FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "networks": "ppo*"}
+
+
+def add_arguments(parser):
+    machine.add_arguments(parser, "library", out="build/gpu-rnn-training", seconds=1500)
+    machine.add_arguments(parser, "runs", "python", "host")
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
+
+
+def main(options):
+    checks, parts = Checks(options), options.parts.split(",")
+    if unknown := set(parts) - set(PARTS):
+        machine.stop(f"--parts {','.join(unknown)}: there are {', '.join(PARTS)}")
+    for part in parts:
+        getattr(checks, part)()
+    return checks.end("times.txt", *(["networks.log"] if "networks" in parts else []))
+
+
+def pairs(line):
+    """The milliseconds of a layer's step, plain and ours, for each of WAYS."""
+    return list(zip(line["plain"]["times"][1:], line["ours"]["times"][1:], strict=True))
+
+
+def speedups(line):
+    return [plain / ours for plain, ours in pairs(line)]
+
+
+def least(line):
+    return min(speedups(line))
+
+
+def row(line):
+    """The cells of a layer's times."""
+    cells = [cell for plain, ours in pairs(line) for cell in (f"{plain:.3f}", f"{ours:.3f}", f"{plain / ours:.2f}")]
+    return [line["case"], *cells, ", ".join(line["ours"]["chosen"] or ["undecided"])]
+
+
+class Checks(Session):
+    def __init__(self, options):
+        super().__init__(options, reserve=1)
+        self.options, self.python = options, machine.required_torch(options)
+        self.device = ["--device", "cpu" if options.host else "cuda"]
+        self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "forward, backward"]]
+        (self.out / "kernels").mkdir(exist_ok=True)
+        (self.out / "times.txt").unlink(missing_ok=True)
+        self.say(options.gpu)
+
+    def script(self, name, *words):
+        return [self.python, "-B", "-W", "ignore", PYTORCH / f"{name}.py", *self.device, *words]
+
+    def few(self, part):
+        return ["--only", FEW[part]] if self.options.host else []
+
+    def judged(self, script, part, most, *words, **variables):
+        """Runs a script, whose exit status is the verdict. Returns its results."""
+        results, log, report = (self.out / f"{part}.{ending}" for ending in ("json", "log", "report.jsonl"))
+        for old in (results, report):
+            old.unlink(missing_ok=True)
+        if self.is_over:
+            self.verdict("skipped", part, "no time left")
+            return []
+        self.say(part)
+        command = self.script(script, "--shim", self.options.library, "--json", results, "--report", report, *words)
+        status = self.run(command, most, machine.torch_environment(**variables), log, subprocess.STDOUT)
+        if not results.exists():
+            self.verdict("WRONG", part, ended(status, log))
+            return []
+        lines = log.read_text().splitlines()
+        for line in lines:
+            if line.startswith(("WRONG ", "below ")):
+                self.verdict("WRONG", part, line)
+        told = last_line(log.read_text()).removeprefix("ok    ")
+        self.verdict("WRONG" if status else "skipped" if told.startswith("skipped") else "ok", part, told)
+        return json.loads(results.read_text())
+
+    def settings(self, group):
+        """The variables of runs that share compiled kernels. Of earlier runs only these are there."""
+        for old in (self.out / "kernels").glob(f"{group}.sqlite*"):
+            old.unlink() if old.is_file() else None
+        return {"UCUDNN_DATABASE": self.out / f"kernels/{group}.sqlite", "UCUDNN_EXPLORE": "unbounded"}
+
+    def compiled(self, part, most, runs):
+        """Makes runs, each a group, a script and its words, side by side. Their times are of no use."""
+        if self.is_over or self.options.host:
+            return
+        self.say(f"{part}: kernels are compiled, {len(runs)} runs on {os.cpu_count()} processors")
+        groups = {group: self.settings(group) for group, *_ in runs}
+
+        def one(numbered):
+            number, (group, script, *words) = numbered
+            its = argparse.Namespace(shim=self.options.library, report=self.out / f"compiled-{part}-{number}.jsonl")
+            variables = rnn_training.preloaded(its, UCUDNN_RNN_TRAINING="auto") | groups[group]
+            log = self.out / f"compiled-{part}-{number}.log"
+            return self.run(self.script(script, *words), most, machine.torch_environment(**variables), log, subprocess.STDOUT)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            statuses = list(pool.map(one, enumerate(runs)))
+        if failed := [str(status) for status in statuses if status]:
+            self.verdict("WRONG", f"{part}: kernels are compiled", f"runs ended with {' '.join(failed)}")
+        self.say(f"{part}: kernels are compiled")
+
+    def errors(self):
+        self.judged("rnn_training", "errors", 400, *self.few("errors"))
+
+    def repeats(self):
+        self.judged("rnn_training", "repeats", 400, "--repeats", self.options.runs or (20 if self.options.host else 10000))
+
+    def first(self):
+        self.judged("rnn_training", "first", 300, "--first-steps", *self.few("first"))
+
+    def times(self):
+        if self.options.host:
+            return self.verdict("skipped", "times", "there is no GPU")
+        self.compiled("times", 300, [(precision, "rnn_training", "--run", "--times", "--only", f"lstm/{precision}/H{hidden} *")
+                                     for precision in BARS for hidden in rnn_training.HIDDEN])  # fmt: skip
+        for precision, bar in BARS.items():
+            self.layers(precision, bar)
+        return None
+
+    def layers(self, precision, bar):
+        """The layers of a type."""
+        part = f"times-{precision}"
+        found = self.timed(part, precision, f"lstm/{precision}/*")
+        if not found:
+            return
+        for place, line in enumerate(found):
+            for _ in range(AGAIN):
+                if least(found[place]) < LEAST and not self.is_over:
+                    again = self.timed(f"{part}-again", precision, line["case"])
+                    found[place] = max(found[place], *again, key=least)
+        (self.out / f"{part}.json").write_text(json.dumps(found, indent=1) + "\n")
+        self.rows += map(row, found)
+        (self.out / "times.txt").write_text("\n".join([self.options.gpu, *aligned(self.rows, left=(0, 7))]) + "\n")
+        for way, its in zip(WAYS, zip(*map(speedups, found), strict=True), strict=True):
+            mean = statistics.geometric_mean(its)
+            told = f"{way}, {mean:.2f} times as fast in the mean of {len(its)} layers; the bar is {bar}"
+            self.verdict("ok" if mean >= bar else "WRONG", part, told)
+        worst = min(found, key=least)
+        told = f"each at least {least(worst):.2f} times as fast, {worst['case']}; the bar is {LEAST}"
+        self.verdict("ok" if least(worst) >= LEAST else "WRONG", part, told)
+
+    def timed(self, part, precision, pattern):
+        return self.judged("rnn_training", part, 300, "--times", "--only", pattern, **self.settings(precision))
+
+    def networks(self):
+        names = list(rnn_networks.cases())
+        self.compiled("networks", 200, [("networks", "rnn_networks", "--run", name) for name in names])
+        tiny = ["--tiny"] if self.options.host else []
+        self.judged("rnn_networks", "networks", 500, "--floors", *tiny, *self.few("networks"), **self.settings("networks"))
+        self.judged("rnn_networks", "ddp", 300, "--ddp", *tiny)
+
+    def sanitizers(self):
+        sanitizer = machine.sanitizer()
+        if self.options.host or not sanitizer:
+            return self.verdict("skipped", "compute-sanitizer", "there is none")
+        for tool in TOOLS:
+            for number, pattern in enumerate(SANITIZED):
+                self.sanitized(sanitizer, tool, f"{tool}-{number}", pattern)
+        return None
+
+    def sanitized(self, sanitizer, tool, name, pattern):
+        what, log, report = f"{tool}, {pattern}", self.out / f"{name}.log", self.out / f"{name}.jsonl"
+        if self.is_over:
+            return self.verdict("skipped", what, "no time left")
+        self.say(what)
+        log.write_text("")
+        report.unlink(missing_ok=True)
+        its = argparse.Namespace(shim=self.options.library, report=report)
+        # Without PyTorch's cache each tensor is an allocation, whose ends the tool knows.
+        variables = rnn_training.preloaded(its, **rnn_training.FORCED) | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+        command = [sanitizer, "--tool", tool, "--error-exitcode", 99, "--log-file", log, "--target-processes", "all",
+                   "env", *(f"{key}={value}" for key, value in variables.items()),
+                   *self.script("rnn_training", "--run", "--only", pattern)]  # fmt: skip
+        said = self.out / f"{name}.out"
+        status = self.run(command, 240, machine.torch_environment(), said, subprocess.STDOUT)
+        if status is None:
+            return self.verdict("skipped", what, "took too long")
+        events = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+        ours = sum(rnn_training.is_ours([event["forward"]]) for event in events if event["event"] == "rnn-training")
+        is_clean = status == 0 and "ERROR SUMMARY: 0 errors" in log.read_text()
+        told = f"{ours} networks on our kernels" if is_clean else f"{ended(status, said)}; {last_line(log.read_text())}"
+        return self.verdict("ok" if is_clean and ours else "WRONG", what, told)
