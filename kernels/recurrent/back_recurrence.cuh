@@ -16,6 +16,7 @@ struct BackRecurrence {
     // Of a persistent kernel, R for each block of units (one block has all, or with SCATTER, UNITS each): element
     // [block][column][gate * units + unit] is R's in the row of the block's unit, or 0 behind the last unit.
     const Element *weights;
+    void *exchange; // memory in which blocks of a grid exchange sums, all zero before the first launch; else null
     int y_stride, steps, batch, reverse;
 };
 

@@ -45,6 +45,7 @@ pub fn source(problem: &Problem, configuration: &Configuration) -> Source {
     let source = match (configuration.regime, problem.cell) {
         (Regime::Block, _) if problem.pass == Pass::Backward => &sources::BACK_BLOCK,
         (Regime::Scatter, _) => &sources::BACK_SCATTER,
+        (Regime::GridScatter, _) => &sources::BACK_GRID,
         _ if problem.pass == Pass::Backward => &sources::BACK_CLUSTER,
         (Regime::Block, Cell::CanonicalGru) => &sources::CANONICAL_BLOCK,
         (Regime::Block, _) => &sources::BLOCK,
@@ -157,14 +158,17 @@ impl Engine {
     /// Launches the gradients of a layer's recurrences, one for each direction. Nothing waits or allocates.
     ///
     /// # Safety
-    /// The kernel is one of backward's. All memory is on the stream's device, with the network's sizes and type.
+    /// The kernel is one of backward's. Each recurrence has an exchange of its own. All memory is on the stream's device, with the network's sizes and type.
     pub unsafe fn launch_back(&self, stream: Stream, recurrences: &[BackRecurrence]) -> Result<(), Error> {
-        let mut parameters = BackRecurrences { of: [recurrences[0]; MOST_BACK_RECURRENCES] };
-        parameters.of[..recurrences.len()].copy_from_slice(recurrences);
-        let [x, y, _] = self.launch.grid;
-        let launch = Launch { grid: [x, y, recurrences.len() as u32], ..self.launch };
-        // SAFETY: the kernel takes one parameter, a `BackRecurrences`. The caller promises that its memory is valid.
-        unsafe { self.recurrence.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+        let [x, y, at_once] = self.launch.grid;
+        for part in recurrences.chunks(at_once as usize) {
+            let mut parameters = BackRecurrences { of: [part[0]; MOST_BACK_RECURRENCES] };
+            parameters.of[..part.len()].copy_from_slice(part);
+            let launch = Launch { grid: [x, y, part.len() as u32], ..self.launch };
+            // SAFETY: the kernel takes one parameter, a `BackRecurrences`. The caller promises that its memory is valid.
+            unsafe { self.recurrence.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }?;
+        }
+        Ok(())
     }
 
     /// The configuration that it was compiled for.

@@ -171,7 +171,7 @@ impl Model {
             Regime::Cluster | Regime::Scatter => {
                 self.cluster_exchange + (16 * configuration.stores(problem)) as f64 / self.cluster_bytes
             }
-            Regime::Grid | Regime::Wavefront { .. } => through_l2,
+            Regime::Grid | Regime::GridScatter | Regime::Wavefront { .. } => through_l2,
             Regime::GridSingle => through_l2 + self.packet * collected,
         };
         // Canonical GRU has two products a step, each with an exchange.
@@ -213,7 +213,7 @@ impl Model {
         let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
         let sums = 2 * configuration.sums_bytes(problem);
         // Sums that are scattered do not meet, and nobody waits for a barrier in between.
-        let meeting = if configuration.regime == Regime::Scatter { 0.0 } else { self.block_exchange };
+        let meeting = if configuration.is_scattered() { 0.0 } else { self.block_exchange };
         math.max(shared).max(depth as f64 * self.tensor_latency) + meeting + sums as f64 / SHARED_BYTES
     }
 
@@ -278,7 +278,7 @@ impl Model {
             |one| one.layers() > 1,
             |one| one.regime == Regime::GridSingle,
             |one| matches!(one.regime, Regime::Cluster | Regime::Scatter),
-            |one| one.regime == Regime::Scatter,
+            |one| one.is_scattered(),
             |one| one.multiplies_input(),
         ];
         let others = kinds.iter().filter_map(|is_it| space.iter().position(|one| is_it(one) != is_it(&space[0])));

@@ -61,6 +61,7 @@ pub struct BackRecurrence {
     pub lengths: *const i32,
     pub starts: *const i32,
     pub weights: *const c_void,
+    pub exchange: *mut c_void,
     pub y_stride: i32,
     pub steps: i32,
     pub batch: i32,

@@ -41,6 +41,8 @@ pub enum Regime {
     /// R2 on the way back: each block of a cluster multiplies its units' gradients of gates with all columns of R, and
     /// sends each other block the sums of that block's units.
     Scatter,
+    /// R3 on the way back, likewise: each block of the whole grid sends sums.
+    GridScatter,
     /// R3: each block of the whole grid computes some units, and the blocks exchange them at each step.
     Grid,
     /// R3 for canonical GRU, with one exchange a step instead of two: every block computes the new h of all units.
@@ -207,6 +209,7 @@ impl Configuration {
         let resident = match self.regime {
             Regime::Block => true,
             Regime::Cluster | Regime::Scatter => self.is_a_cluster(problem),
+            Regime::GridScatter => self.scatters(problem) && self.blocks(problem) <= problem.multiprocessors,
             _ => self.blocks(problem) * self.layers() <= problem.multiprocessors,
         };
         let in_flight = self.layers() == 1
@@ -257,6 +260,7 @@ impl Configuration {
             return match self.regime {
                 Regime::Block => c"back_block",
                 Regime::Scatter => c"back_scatter",
+                Regime::GridScatter => c"back_grid",
                 _ => c"back_cluster",
             };
         }
@@ -264,7 +268,7 @@ impl Configuration {
             (Regime::Block, Cell::CanonicalGru) => c"canonical_block",
             (Regime::Block, _) => c"recurrence_block",
             (Regime::Cluster | Regime::Scatter, _) => c"recurrence_cluster",
-            (Regime::Grid | Regime::GridSingle, _) => c"recurrence_grid",
+            (Regime::Grid | Regime::GridSingle | Regime::GridScatter, _) => c"recurrence_grid",
             (Regime::Wavefront { .. }, _) => c"recurrence_wavefront",
         }
     }
@@ -330,7 +334,7 @@ impl Configuration {
     pub fn at_once(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block | Regime::Cluster | Regime::Scatter => problem.directions,
-            Regime::Grid | Regime::GridSingle => {
+            Regime::Grid | Regime::GridSingle | Regime::GridScatter => {
                 problem.directions.min(problem.multiprocessors / self.blocks(problem)).max(1)
             }
             Regime::Wavefront { layers } => layers,
@@ -376,6 +380,7 @@ impl Configuration {
             Regime::Block => h,
             Regime::Cluster | Regime::Scatter => h + cluster::MBARRIERS + received,
             Regime::Grid => own,
+            Regime::GridScatter => received,
             Regime::GridSingle => self.reset_bytes(problem),
             Regime::Wavefront { .. } => h + own,
         };
@@ -395,6 +400,7 @@ impl Configuration {
     pub fn exchange_bytes(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block | Regime::Cluster | Regime::Scatter => 0,
+            Regime::GridScatter => self.groups(problem) * self.scattered_bytes(problem),
             Regime::Grid | Regime::GridSingle | Regime::Wavefront { .. } => {
                 let packets = 2 * self.layers() * self.packets(problem) * PACKET;
                 self.groups(problem) * (EXCHANGE + packets.next_multiple_of(EXCHANGE))
@@ -402,10 +408,11 @@ impl Configuration {
         }
     }
 
-    /// Packets that a layer's blocks exchange for a tile at each step; 0 in R1 and R2.
+    /// Packets, or pieces of scattered sums, that a block gets for a tile at each step; 0 in R1 and R2.
     pub fn packets(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::Block | Regime::Cluster | Regime::Scatter => 0,
+            Regime::GridScatter => self.sum_stores(problem),
             Regime::Grid | Regime::Wavefront { .. } => self.blocks(problem) * self.packets_a_block(problem),
             Regime::GridSingle => self.triple_packets(problem),
         }
@@ -415,6 +422,7 @@ impl Configuration {
     pub fn rounds(&self, problem: &Problem) -> usize {
         match self.regime {
             Regime::GridSingle => self.single_rounds(problem),
+            Regime::GridScatter => self.scattered_rounds(problem),
             _ => self.collected(problem).div_ceil(self.threads).div_ceil(MOST_AT_ONCE),
         }
     }
@@ -445,9 +453,9 @@ impl Configuration {
             Math::Fma => {
                 let pairs = self.group_units(problem) * self.batch_tile;
                 let rounds = self.lanes.ilog2() as usize;
-                let own = match self.regime {
-                    Regime::Scatter => self.own_pairs() * a_pair,
-                    _ => pairs.div_ceil(self.lanes) * a_pair,
+                let own = match self.is_scattered() {
+                    true => self.own_pairs() * a_pair,
+                    false => pairs.div_ceil(self.lanes) * a_pair,
                 };
                 let sums = pairs * self.pair_sums(problem);
                 let more = self.neighbour_registers() + self.single_registers(problem) + self.input_registers(problem);

@@ -1,30 +1,37 @@
 //! The way back through time with scattered sums: a block has all columns of R for its own units' gates. Twin of the
-//! constants in `kernels/recurrent/{scatter_share.cuh, back_scatter.cu}`.
+//! constants in `kernels/recurrent/{scatter_share.cuh, back_scatter.cu, back_grid.cu}` and
+//! `kernels/common/phased_exchange.cuh`.
 
-use super::{Cell, Configuration, Math, Problem, Regime};
+use super::{Cell, Configuration, EXCHANGE, Math, Problem, Regime};
 
 /// Neighbouring rows whose sums are sent together.
 const TOGETHER: usize = 4;
 /// The most times that a thread with a whole row reads 4 factors: the compiler reads all of them ahead.
 const MOST_AHEAD: usize = 32;
 
+/// The most pieces of sums that a thread asks for at once, and the most rows of a tile whose sums go through the L2 cache.
+const MOST_AT_ONCE: usize = 8;
+const MOST_ROWS: usize = 32;
+
 impl Configuration {
+    /// Returns true if blocks send sums.
+    pub fn is_scattered(&self) -> bool {
+        matches!(self.regime, Regime::Scatter | Regime::GridScatter)
+    }
+
     /// Units of the matrix whose rows a block has: its own, or for sums that it scatters all of them.
     pub fn own_rows(&self, problem: &Problem) -> usize {
-        if self.regime == Regime::Scatter { problem.hidden } else { self.units }
+        if self.is_scattered() { problem.hidden } else { self.units }
     }
 
     /// The elements of such a row: of all units' gates, or of the block's own.
     pub fn depth(&self, problem: &Problem) -> usize {
-        match self.regime {
-            Regime::Scatter => problem.cell.gates() * self.units,
-            _ => problem.depth(),
-        }
+        if self.is_scattered() { problem.cell.gates() * self.units } else { problem.depth() }
     }
 
     /// Units of each block that R is dealt out to by its columns: of one block, where none scatters.
     pub fn dealt_units(&self, hidden: usize) -> usize {
-        if self.regime == Regime::Scatter { self.units } else { hidden }
+        if self.is_scattered() { self.units } else { hidden }
     }
 
     /// Rows of a column whose sums are sent together.
@@ -44,31 +51,54 @@ impl Configuration {
         problem.hidden * self.batch_tile / self.together(problem)
     }
 
-    /// Bytes of the sums that a block gets, in two buffers.
-    pub(super) fn received_bytes(&self, problem: &Problem) -> usize {
-        match self.regime {
-            Regime::Scatter => {
-                2 * (self.blocks(problem) * self.units * self.batch_tile).next_multiple_of(4) * size_of::<f32>()
-            }
-            _ => 0,
-        }
+    /// Sets of threads that share out the blocks which send through the L2 cache.
+    fn sets(&self, problem: &Problem) -> usize {
+        let pieces = self.units * self.batch_tile / self.together(problem);
+        (self.threads / pieces).max(1)
     }
 
-    /// Returns true if the blocks of a cluster may scatter sums: a warp of tensor cores has the whole depth, and a thread
-    /// has few factors under way.
+    /// Rounds in which a thread reads sums at each step, one after the other.
+    pub(super) fn scattered_rounds(&self, problem: &Problem) -> usize {
+        let pieces = self.units * self.batch_tile / self.together(problem);
+        let senders = self.blocks(problem).div_ceil(self.sets(problem));
+        pieces.div_ceil(self.threads) * senders.div_ceil(MOST_AT_ONCE)
+    }
+
+    /// Bytes of the sums that a block gets: in two buffers, or those of each set of threads.
+    pub(super) fn received_bytes(&self, problem: &Problem) -> usize {
+        let from_a_block = self.units * self.batch_tile;
+        let sums = match self.regime {
+            Regime::Scatter => 2 * (self.blocks(problem) * from_a_block).next_multiple_of(4),
+            Regime::GridScatter => (self.sets(problem) * from_a_block).next_multiple_of(4),
+            _ => 0,
+        };
+        sums * size_of::<f32>()
+    }
+
+    /// Bytes of the exchange memory of a group of blocks that send sums through the L2 cache.
+    pub(super) fn scattered_bytes(&self, problem: &Problem) -> usize {
+        let sums = self.blocks(problem).pow(2) * self.units * self.batch_tile;
+        EXCHANGE + (2 * sums * size_of::<f32>()).next_multiple_of(EXCHANGE)
+    }
+
+    /// Returns true if blocks may scatter sums: a warp of tensor cores has the whole depth, and a thread has few factors
+    /// under way.
     pub(super) fn scatters(&self, problem: &Problem) -> bool {
         let has_depth = match self.math {
             Math::Fma => self.lanes > 1 || self.padded(problem) / 4 * self.batch_tile <= MOST_AHEAD,
             Math::TensorCores => self.parts() == 1,
         };
-        has_depth && matches!(problem.cell, Cell::Lstm | Cell::Gru)
+        let has_room = self.regime == Regime::Scatter || self.batch_tile <= MOST_ROWS;
+        has_depth && has_room && matches!(problem.cell, Cell::Lstm | Cell::Gru)
     }
 }
 
 impl Problem {
-    /// Units of a block in clusters that scatter sums, as in other clusters.
+    /// Units of a block that scatters sums, as in other clusters and grids.
     pub(super) fn scatter_choices(&self) -> Vec<(Regime, usize)> {
-        self.cluster_choices().into_iter().map(|(_, units)| (Regime::Scatter, units)).collect()
+        let in_clusters = self.cluster_choices().into_iter().map(|(_, units)| (Regime::Scatter, units));
+        let in_grids = self.grid_choices().into_iter().map(|(_, units)| (Regime::GridScatter, units));
+        in_clusters.chain(in_grids).collect()
     }
 
     /// The most units that R is dealt out to by its columns, with those behind the last.

@@ -1,7 +1,7 @@
 //! Tensor cores multiply tiles: 16 rows of a block's weights (all gates of its units) with 8 rows of the batch. Warps
 //! share out H and the tiles of rows. Twin of the constants in `kernels/common/matrix/tensor.cuh`.
 
-use super::{Configuration, Problem, Regime};
+use super::{Configuration, Problem};
 
 /// Rows of the weights, and of the batch, in a product of tiles.
 const ROWS: usize = 16;
@@ -62,7 +62,7 @@ impl Configuration {
 
     /// Bytes of the sums of H's parts.
     pub fn sums_bytes(&self, problem: &Problem) -> usize {
-        if self.regime == Regime::Scatter {
+        if self.is_scattered() {
             return 0; // they are sent from registers
         }
         self.parts() * self.batch_tile * (self.row_tiles(problem) * ROWS + 4) * size_of::<f32>()

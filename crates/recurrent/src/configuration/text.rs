@@ -5,15 +5,17 @@ use std::str::FromStr;
 
 use super::{Configuration, MOST_RECURRENCES, Math, Regime};
 
-const KINDS: [(&str, (Regime, Math)); 9] = [
+const KINDS: [(&str, (Regime, Math)); 11] = [
     ("block", (Regime::Block, Math::Fma)),
     ("cluster", (Regime::Cluster, Math::Fma)),
     ("scatter", (Regime::Scatter, Math::Fma)),
+    ("grid-scatter", (Regime::GridScatter, Math::Fma)),
     ("grid", (Regime::Grid, Math::Fma)),
     ("grid-single", (Regime::GridSingle, Math::Fma)),
     ("block-tensor", (Regime::Block, Math::TensorCores)),
     ("cluster-tensor", (Regime::Cluster, Math::TensorCores)),
     ("scatter-tensor", (Regime::Scatter, Math::TensorCores)),
+    ("grid-scatter-tensor", (Regime::GridScatter, Math::TensorCores)),
     ("grid-tensor", (Regime::Grid, Math::TensorCores)),
 ];
 

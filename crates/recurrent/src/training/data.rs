@@ -14,7 +14,8 @@ use super::reserve::State;
 use super::runner::Runner;
 use crate::configuration::Element;
 use crate::kernels;
-use crate::recurrence::BackRecurrence;
+use crate::parts::ALIGNMENT;
+use crate::recurrence::{BackRecurrence, Recurrent};
 use cudnn::calls;
 use cudnn::rnn::Weights;
 use gpu::cublaslt::{Factor, Product};
@@ -119,7 +120,9 @@ pub unsafe fn run(
     let scratch = Scratch::of(pass.cell, pass.element, hidden, packing.batch()).ok_or("states are too large")?;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
-        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order, (0, 0))?;
+        let exchange_bytes = runner.kernel.map_or(0, |kernel| kernel.exchange_bytes().next_multiple_of(ALIGNMENT));
+        let zeroed = (places.exchange, directions * exchange_bytes);
+        let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order, zeroed)?;
         running.claim(State::Forward, State::Gradients)?;
         let y = running.packed(call.y, places.y, pass.output())?;
         let mut dy = running.packed(call.dy, places.dy, pass.output())?;
@@ -159,6 +162,7 @@ pub unsafe fn run(
                     lengths,
                     starts,
                     weights: call.weight_space.wrapping_byte_add(weights[pseudo_layer].recurrent),
+                    exchange: running.part(places.exchange + direction * exchange_bytes),
                     y_stride: pass.output() as i32,
                     steps: packing.steps as i32,
                     batch: packing.batch() as i32,

@@ -232,6 +232,8 @@ pub struct DataPlaces {
     /// R by its columns, of each direction, as a persistent kernel's blocks take it; and the bytes of one direction.
     pub dealt: usize,
     pub dealt_bytes: usize,
+    /// The exchanges of all directions.
+    pub exchange: usize,
     pub bytes: usize,
 }
 
@@ -287,6 +289,7 @@ impl DataPlaces {
         let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
         let states = [state()?, state()?, state()?, state()?, state()?, state()?];
         let scratch = Scratch::of(pass.cell, pass.element, network.hidden, packing.batch())?.bytes;
+        let exchange_bytes = pass.shapes[1].exchange_bytes.checked_next_multiple_of(ALIGNMENT)?;
         let a_unit = network.gates().checked_mul(network.hidden)?.checked_mul(element)?;
         let dealt_bytes = a_unit.checked_mul(pass.shapes[1].dealt_units)?.checked_next_multiple_of(ALIGNMENT)?;
         let widest = network.input.max(if network.layers > 1 { pass.output() } else { 0 });
@@ -303,6 +306,7 @@ impl DataPlaces {
             scratch: parts.add(&[scratch])?,
             dealt: parts.add(&[network.directions(), dealt_bytes])?,
             dealt_bytes,
+            exchange: parts.add(&[network.directions(), exchange_bytes])?,
             bytes: parts.bytes,
         })
     }

@@ -7,9 +7,11 @@ use hostdnn::emulator::{Launch, Module};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::case::Exchange;
 use super::element::Numbers;
 use super::sources::{
-    self, BACK_BLOCK, BACK_CLUSTER, BACK_RECURRENCE, BACK_SCATTER, BACK_STATES, CLUSTER_SEND, Mutation, SCATTER_SHARE,
+    self, BACK_BLOCK, BACK_CLUSTER, BACK_GRID, BACK_RECURRENCE, BACK_SCATTER, BACK_STATES, CLUSTER_SEND, Mutation,
+    PHASED_EXCHANGE, SCATTER_SHARE,
 };
 use ucudnn_recurrent::configuration::{Cell, Configuration, Element, Math, Problem, Regime};
 
@@ -76,6 +78,7 @@ struct BackRecurrence {
     lengths: *const i32,
     starts: *const i32,
     weights: *const u8,
+    exchange: *mut u8,
     y_stride: i32,
     steps: i32,
     batch: i32,
@@ -99,9 +102,9 @@ impl Case {
     /// several tiles, of which the last has fewer rows; warps with work.
     fn smallest(regime: Regime, math: Math, cell: Cell, element: Element) -> Self {
         let ([hidden, batch, batch_tile, lanes], blocks) = match (regime, math) {
-            (Regime::Scatter, Math::Fma) => ([20, 5, 4, 2], 3),
+            (Regime::Scatter | Regime::GridScatter, Math::Fma) => ([20, 5, 4, 2], 3),
             (_, Math::Fma) => ([5, 3, 2, 32], 3),
-            (Regime::Scatter, Math::TensorCores) => ([20, 9, 8, 4], 3),
+            (Regime::Scatter | Regime::GridScatter, Math::TensorCores) => ([20, 9, 8, 4], 3),
             (_, Math::TensorCores) => ([20, 9, 8, 8], 3),
         };
         let large = Problem { steps: STEPS, ..Problem::on_an_h200(cell, element, hidden, batch) };
@@ -161,7 +164,8 @@ impl Case {
         Numbers::of(element, dealt)
     }
 
-    fn run(&self, module: &Module, data: &Data, seed: Option<u64>) -> Result<Results, String> {
+    /// Runs the kernel once; the seed determines the order of threads.
+    fn run(&self, module: &Module, data: &Data, exchange: &mut Exchange, seed: Option<u64>) -> Result<Results, String> {
         let Problem { cell, element, hidden, batch, .. } = self.problem;
         let states = || Numbers::poison(element, batch * hidden);
         let mut results = Results([data.gates.numbers.clone(), states(), states()]);
@@ -184,6 +188,7 @@ impl Case {
             lengths: data.lengths.as_ptr(),
             starts: data.starts.as_ptr(),
             weights: data.dealt.as_ptr(),
+            exchange: exchange.as_mut_ptr().cast(),
             y_stride: hidden as i32,
             steps: STEPS as i32,
             batch: batch as i32,
@@ -290,27 +295,38 @@ impl Case {
         Ok(())
     }
 
+    fn exchange(&self) -> Exchange {
+        Exchange::of(&self.problem, &self.configuration)
+    }
+
     fn load(&self, mutation: Option<&Mutation>) -> Option<Module> {
         sources::load(&self.problem, &self.configuration, mutation)
     }
 
     /// The first seed under which results are wrong or missing, and the reason.
     fn first_failure(&self, module: &Module) -> Option<(u64, String)> {
+        let mut exchange = self.exchange();
         (0..SEEDS).find_map(|seed| {
+            // The data differs from the previous launch's.
             let data = self.data(seed);
-            let why = self.run(module, &data, Some(seed)).and_then(|results| self.check(&data, &results)).err()?;
+            let why = self
+                .run(module, &data, &mut exchange, Some(seed))
+                .and_then(|results| self.check(&data, &results))
+                .err()?;
             Some((seed, why))
         })
     }
 }
 
-const KINDS: [(Regime, Math); 6] = [
+const KINDS: [(Regime, Math); 8] = [
     (Regime::Block, Math::Fma),
     (Regime::Cluster, Math::Fma),
     (Regime::Scatter, Math::Fma),
+    (Regime::GridScatter, Math::Fma),
     (Regime::Block, Math::TensorCores),
     (Regime::Cluster, Math::TensorCores),
     (Regime::Scatter, Math::TensorCores),
+    (Regime::GridScatter, Math::TensorCores),
 ];
 
 /// All cells and types of all kinds, forwards in time and in reverse.
@@ -318,7 +334,7 @@ const KINDS: [(Regime, Math); 6] = [
 fn gradients_are_those_of_double_precision() {
     for (regime, math) in KINDS {
         for cell in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu] {
-            if regime == Regime::Scatter && cell.gates() == 1 {
+            if matches!(regime, Regime::Scatter | Regime::GridScatter) && cell.gates() == 1 {
                 continue;
             }
             for element in [Element::Float, Element::Half, Element::Bfloat16] {
@@ -327,7 +343,8 @@ fn gradients_are_those_of_double_precision() {
                 for reverse in [false, true] {
                     case.reverse = reverse;
                     let data = case.data(3);
-                    let results = case.run(&module, &data, None).unwrap_or_else(|why| panic!("{why}"));
+                    let results =
+                        case.run(&module, &data, &mut case.exchange(), None).unwrap_or_else(|why| panic!("{why}"));
                     case.check(&data, &results)
                         .unwrap_or_else(|why| panic!("{regime:?} {math:?} {cell:?} {element:?}: {why}"));
                 }
@@ -358,7 +375,9 @@ fn offered_configurations_are_right() {
                 let case = Case { problem, configuration, reverse: random.random() };
                 let Some(module) = case.load(None) else { return };
                 let data = case.data(random.random());
-                let results = case.run(&module, &data, None).unwrap_or_else(|why| panic!("{configuration}: {why}"));
+                let results = case
+                    .run(&module, &data, &mut case.exchange(), None)
+                    .unwrap_or_else(|why| panic!("{configuration}: {why}"));
                 case.check(&data, &results).unwrap_or_else(|why| panic!("{cell:?} {element:?} {configuration}: {why}"));
             }
         }
@@ -371,11 +390,13 @@ fn no_schedule_changes_a_bit() {
         let case = Case::smallest(regime, math, Cell::Lstm, Element::Float);
         let Some(module) = case.load(None) else { return };
         let data = case.data(0);
-        let in_order = case.run(&module, &data, None).unwrap();
+        let in_order = case.run(&module, &data, &mut case.exchange(), None).unwrap();
         case.check(&data, &in_order).unwrap_or_else(|why| panic!("{regime:?} {math:?}: {why}"));
+        let mut exchange = case.exchange();
         for seed in 0..SEEDS {
-            let results =
-                case.run(&module, &data, Some(seed)).unwrap_or_else(|why| panic!("{regime:?} {math:?}: {why}"));
+            let results = case
+                .run(&module, &data, &mut exchange, Some(seed))
+                .unwrap_or_else(|why| panic!("{regime:?} {math:?}: {why}"));
             // As text, since unwritten numbers are NaN.
             assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{regime:?} {math:?}, seed {seed}");
         }
@@ -388,6 +409,7 @@ fn every_part_is_needed() {
     const BLOCK: (Regime, Math) = (Regime::Block, Math::Fma);
     const CLUSTER: (Regime, Math) = (Regime::Cluster, Math::Fma);
     const SCATTER: (Regime, Math) = (Regime::Scatter, Math::Fma);
+    const GRID: (Regime, Math) = (Regime::GridScatter, Math::Fma);
     const ON_TENSOR_CORES: (Regime, Math) = (Regime::Scatter, Math::TensorCores);
     let all = [
         // Barriers.
@@ -395,6 +417,9 @@ fn every_part_is_needed() {
         (BLOCK, BACK_BLOCK, "barrier()", 1, ""),
         (CLUSTER, BACK_CLUSTER, "barrier()", 0, ""),
         (SCATTER, BACK_SCATTER, "barrier()", 0, ""),
+        (GRID, BACK_GRID, "barrier()", 0, ""),
+        (GRID, BACK_GRID, "barrier()", 1, ""),
+        (GRID, BACK_GRID, "barrier()", 2, ""),
         // Waiting for what others send, and for all of it.
         (CLUSTER, BACK_CLUSTER, "others.wait();", 0, ""),
         (SCATTER, BACK_SCATTER, "others.wait();", 0, ""),
@@ -406,10 +431,14 @@ fn every_part_is_needed() {
             "(rows * GATES * HIDDEN - 1) * sizeof(Factor)",
         ),
         (SCATTER, BACK_SCATTER, "others.expect(bytes)", 0, "others.expect(bytes - 16)"),
+        (GRID, BACK_GRID, "% 2 == phase", 0, "% 2 < 2"),
+        (GRID, PHASED_EXCHANGE, "number / 2 % 2", 0, "number % 2"),
+        (GRID, PHASED_EXCHANGE, "memory.count = number", 0, "memory.count = number + 1"),
         // One buffer instead of two, of what arrives and of factors.
         (CLUSTER, BACK_CLUSTER, "others.next_buffer() * TILE_FACTORS", 0, "0"),
         (BLOCK, BACK_BLOCK, "step % 2 * TILE_FACTORS", 0, "0"),
         (SCATTER, BACK_SCATTER, "step % 2 * TILE_FACTORS", 0, "0"),
+        (GRID, PHASED_EXCHANGE, "number % 2 ? Floats : 0", 0, "0"),
         // Gates are read into the places whose gradients are still to be written.
         (
             SCATTER,

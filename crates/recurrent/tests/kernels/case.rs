@@ -119,6 +119,16 @@ struct Line([u8; 128]);
 /// Memory that carries over from one launch of a kernel to the next.
 pub struct Exchange(Vec<Line>);
 
+impl Exchange {
+    pub fn of(problem: &Problem, configuration: &Configuration) -> Self {
+        Self(vec![Line([0; 128]); configuration.exchange_bytes(problem).div_ceil(128)])
+    }
+
+    pub fn as_mut_ptr(&mut self) -> *mut c_void {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
 impl Case {
     pub fn data(&self, seed: u64) -> Data {
         let Problem { cell, element, hidden, batch, .. } = self.problem;
@@ -173,7 +183,7 @@ impl Case {
     }
 
     pub fn exchange(&self) -> Exchange {
-        Exchange(vec![Line([0; 128]); self.configuration.exchange_bytes(&self.problem).div_ceil(128)])
+        Exchange::of(&self.problem, &self.configuration)
     }
 
     /// Runs the kernel once; the seed determines the order of threads.
@@ -280,7 +290,7 @@ impl Case {
             steps: self.steps as i32,
             batch: batch as i32,
             reverse: self.reverse.into(),
-            exchange: exchange.0.as_mut_ptr().cast(),
+            exchange: exchange.as_mut_ptr(),
         }
     }
 

@@ -35,9 +35,11 @@ pub const SINGLE_EXCHANGE: &str = "recurrent/single_exchange.cuh";
 pub const BACK_BLOCK: &str = "recurrent/back_block.cu";
 pub const BACK_CLUSTER: &str = "recurrent/back_cluster.cu";
 pub const BACK_SCATTER: &str = "recurrent/back_scatter.cu";
+pub const BACK_GRID: &str = "recurrent/back_grid.cu";
 pub const BACK_STATES: &str = "recurrent/back_states.cuh";
 pub const BACK_RECURRENCE: &str = "recurrent/back_recurrence.cuh";
 pub const SCATTER_SHARE: &str = "recurrent/scatter_share.cuh";
+pub const PHASED_EXCHANGE: &str = "common/phased_exchange.cuh";
 /// What the blocks of a cluster send each other.
 pub const CLUSTER_SEND: &str = "recurrent/cluster_send.cuh";
 /// The activations of cells.
@@ -46,7 +48,7 @@ pub const ACTIVATIONS: &str = "common/activations.cuh";
 /// The texts of all files, by their names.
 fn texts() -> BTreeMap<&'static str, &'static str> {
     let forward = [kernels::BLOCK, kernels::CANONICAL_BLOCK, kernels::CLUSTER, kernels::GRID, kernels::WAVEFRONT];
-    let back = [kernels::BACK_BLOCK, kernels::BACK_CLUSTER, kernels::BACK_SCATTER];
+    let back = [kernels::BACK_BLOCK, kernels::BACK_CLUSTER, kernels::BACK_SCATTER, kernels::BACK_GRID];
     forward
         .iter()
         .chain(&back)
@@ -83,6 +85,7 @@ pub fn load(problem: &Problem, configuration: &Configuration, mutation: Option<&
         (Regime::Block, _) if problem.pass == Pass::Backward => BACK_BLOCK,
         (Regime::Cluster, _) if problem.pass == Pass::Backward => BACK_CLUSTER,
         (Regime::Scatter, _) => BACK_SCATTER,
+        (Regime::GridScatter, _) => BACK_GRID,
         (Regime::Block, Cell::CanonicalGru) => CANONICAL_BLOCK,
         (Regime::Block, _) => BLOCK,
         (Regime::Cluster, _) => CLUSTER,
