@@ -60,8 +60,10 @@ class RnnTraining(unittest.TestCase):
             self.assertEqual(compared(case=(name, name), difference=(1e-6, ours))[1], is_right, name)
 
     def test_times_are_shown_with_their_ratios(self):
-        words, is_right = compared(case=("x", "x"), times=([1.0, 2.0, 3.0], [0.5, 1.0, 6.0]))
-        self.assertTrue(is_right)
+        case, times = ("lstm/half/H8 B1",) * 2, ([1.0, 2.0, 3.0], [0.5, 1.0, 6.0])
+        for off, expected in ((1e-3, True), (0.1, False), (float("nan"), False)):
+            words, is_right = compared(case=case, times=times, off=(0.0, off))
+            self.assertEqual(is_right, expected, off)
         self.assertIn("forward 1.000 0.500 0.50; forward and backward 2.000 1.000 0.50; eager 3.000 6.000 2.00", words)
 
     def test_repeated_passes_have_the_same_bits_on_our_kernels(self):

@@ -7,7 +7,7 @@ use super::{Cell, Configuration, EXCHANGE, Math, Problem, Regime};
 /// Neighbouring rows whose sums are sent together.
 const TOGETHER: usize = 4;
 /// The most times that a thread with a whole row reads 4 factors: the compiler reads all of them ahead.
-const MOST_AHEAD: usize = 32;
+const MOST_AHEAD: usize = 16;
 
 /// The most pieces of sums that a thread asks for at once, and the most rows of a tile whose sums go through the L2 cache.
 const MOST_AT_ONCE: usize = 8;
