@@ -67,7 +67,7 @@ def cases():
 
 
 def dropout_cases():
-    axes = (("float", "half"), ("lstm", "gru"), ("seq", "packed"), (1, 2))
+    axes = (("float", "half", "bfloat16"), ("lstm", "gru"), ("seq", "packed"), (1, 2))
     return [Case("small", cell, precision, 3, 72, 5, 23, directions, layout, "dropout")
             for precision, cell, layout, directions in itertools.product(*axes)]  # fmt: skip
 

@@ -8,6 +8,7 @@
 // | deal_columns | deals out R to blocks, by its columns |
 // | strided_products | a product of any form, for machines without cublasLt |
 // | narrow, add | round floats to elements; add elements to others |
+// | fill_ones, keep | drop elements in bfloat16, by halves that cuDNN drops |
 // | sum_columns, add_sums | adds the sums of columns to biases' gradients |
 // | stamp, claim, spoil | write the reserve's header, look at it, and make results NaN where it is wrong |
 #define THREADS 256
@@ -151,6 +152,31 @@ struct Added {
 KERNEL(add, Added) {
     for_all(parameters.count, [&](long long at) {
         parameters.to[at] = to_element(to_float(parameters.to[at]) + to_float(parameters.from[at]));
+    });
+}
+
+struct Ones {
+    unsigned short *to;
+    long long count;
+};
+
+// Writes halves of 1.
+KERNEL(fill_ones, Ones) {
+    for_all(parameters.count, [&](long long at) { parameters.to[at] = 0x3C00; });
+}
+
+struct Kept {
+    const Element *from;
+    Element *to; // a half each, in the place of an element of 2 bytes
+    long long count;
+    float scale;
+};
+
+// Replaces halves by elements, scaled, or by 0 where the half is 0.
+KERNEL(keep, Kept) {
+    for_all(parameters.count, [&](long long at) {
+        const bool is_kept = reinterpret_cast<const unsigned short *>(parameters.to)[at] != 0;
+        parameters.to[at] = to_element(is_kept ? to_float(parameters.from[at]) * parameters.scale : 0);
     });
 }
 

@@ -154,6 +154,21 @@ fn failures_stay_inside() {
     }
 }
 
+/// Where forward fails on our kernels, cuDNN runs it, and backward.
+#[test]
+fn a_forward_that_fails_is_cudnns() {
+    let program = program_with("rnn_train_random", &["rnn_train.c"]);
+    // Of these networks some have dropout.
+    let arguments = ["5", "16"];
+    let plain = program.plain(&arguments, &[AS_CUDNN]).stdout;
+    let run =
+        program.preloaded(&arguments, &[FORCE[0], FORCE[1], AS_CUDNN, ("HOSTDNN_FAIL", "cudnnDropoutForward:1+")]);
+    assert_exact(&with_errors(&plain), &with_errors(&run.stdout));
+    if has_emulator() {
+        assert!(run.stderr.contains("cuDNN runs the call, and the next ones"), "{}", run.stderr);
+    }
+}
+
 /// Without the setting every call goes to cuDNN, with the sizes that it tells.
 #[test]
 fn off_changes_nothing() {

@@ -248,8 +248,9 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
             }
             Owner::Us(pass) => {
                 summary::count(Counted::Network);
-                by_us(&pass, trial::Call::Forward, |runner| {
-                    status_of(forward_by_us(&pass, call, runner), "cudnnRNNForward")
+                by_us(&pass, trial::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
+                    Err(Refusal::Failed(why)) => forward_by_cudnn_after_all(&pass, call, &why),
+                    ran => status_of(ran, "cudnnRNNForward"),
                 })
             }
         }
@@ -285,6 +286,23 @@ unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(),
     pass.page.has_run.store(true, Ordering::Relaxed);
     summary::count(Counted::OnOurKernels);
     Ok(())
+}
+
+/// Runs forward on cuDNN where our kernels have failed: from now on reserves of this size are cuDNN's, and backward looks
+/// for our header in them.
+///
+/// # Safety
+/// As for [`run_forward`].
+unsafe fn forward_by_cudnn_after_all(pass: &Pass, call: &Call, why: &str) -> cudnnStatus_t {
+    log::error!("cudnnRNNForward with a reserve of ours: {why}; cuDNN runs the call, and the next ones");
+    told::forget(pass.layout.hash(), call.reserve_size);
+    pass.course(false).give_up(why);
+    pass.page.has_run.store(true, Ordering::Relaxed);
+    // SAFETY: the caller's promise; the reserve has at least cuDNN's size.
+    unsafe {
+        clear_header(pass, call.reserve, call.reserve_size);
+        call.run_as_asked()
+    }
 }
 
 /// Runs the gradients of data.

@@ -212,14 +212,13 @@ impl Course {
         status
     }
 
-    /// A launch of ours failed: each time step is a launch in passes that have begun, and cuDNN runs the next ones, unless
-    /// ours are forced.
+    /// Our kernels failed: each time step is a launch in passes that have begun, and cuDNN runs the next ones, unless ours
+    /// are forced.
     pub fn give_up(&self, why: &str) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             let then = if is_forced() { "" } else { " until cuDNN runs it" };
             log::warn!(
-                "a launch of a persistent kernel in training of {} failed: {why}; each time step is a launch from now \
-                 on{then}",
+                "training of {} failed on a persistent kernel: {why}; each time step is a launch from now on{then}",
                 self.key.subject
             );
         }

@@ -7,6 +7,7 @@ use std::ptr;
 use cudnn_abi::*;
 
 use super::back_steps::{BackSteps, Scratch};
+use super::dropout;
 use super::kernels::Dealt;
 use super::page::Engine;
 use super::pass::{DataPlaces, Pass, Running, Spaces};
@@ -261,12 +262,12 @@ unsafe fn through_inputs(
         // SAFETY: the caller's promise.
         unsafe {
             engine.around.multiply(stream, &product, pass.allows_tf32()).map_err(text)?;
-            if let (true, Some((dropout, masked))) = (drops, &pass.dropout) {
+            if drops {
                 let mask = pass.layout.saved[pseudo_layer].mask.ok_or("a mask has no place")?;
                 let second = places.second.map(|place| running.part(place));
                 let onto = if direction == 0 { to } else { second.ok_or("a second direction has no place")? };
                 let mask = running.saved(mask);
-                dropout.apply(pass.handle, masked, (products, onto), mask, false)?;
+                dropout::apply(running, (products, onto), mask, false)?;
                 if direction > 0 {
                     engine.around.add(stream, to, onto, count).map_err(text)?;
                 }

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use super::dropout;
 use super::page::Engine;
 use super::pass::{ForwardPlaces, Pass, Running};
 use super::reserve::State;
@@ -150,14 +151,9 @@ pub unsafe fn dropped(
     place: Option<usize>,
     draws: bool,
 ) -> Result<*const c_void, String> {
-    let pass = running.pass;
-    let (Some((dropout, masked)), Some(mask), Some(place)) =
-        (&pass.dropout, pass.layout.saved[pseudo_layer].mask, place)
-    else {
-        return Ok(input);
-    };
+    let Some((mask, place)) = running.pass.layout.saved[pseudo_layer].mask.zip(place) else { return Ok(input) };
     let (to, mask) = (running.part(place), running.saved(mask));
     // SAFETY: the caller promises the memory; the workspace and the reserve have room for both.
-    unsafe { dropout.apply(pass.handle, masked, (input, to), mask, draws) }?;
+    unsafe { dropout::apply(running, (input, to), mask, draws) }?;
     Ok(to)
 }

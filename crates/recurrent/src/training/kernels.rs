@@ -75,6 +75,22 @@ struct Narrowed {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+struct Ones {
+    to: *mut c_void,
+    count: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Kept {
+    from: *const c_void,
+    to: *mut c_void,
+    count: i64,
+    scale: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 struct Added {
     to: *mut c_void,
     from: *const c_void,
@@ -166,6 +182,8 @@ pub struct Kernels {
     strided_products: Function,
     narrow: Function,
     add: Function,
+    fill_ones: Function,
+    keep: Function,
     sum_columns: Function,
     add_sums: Function,
     stamp: Function,
@@ -199,6 +217,8 @@ impl Kernels {
                 strided_products: function(c"strided_products")?,
                 narrow: function(c"narrow")?,
                 add: function(c"add")?,
+                fill_ones: function(c"fill_ones")?,
+                keep: function(c"keep")?,
                 sum_columns: function(c"sum_columns")?,
                 add_sums: function(c"add_sums")?,
                 stamp: function(c"stamp")?,
@@ -297,6 +317,32 @@ impl Kernels {
         let parameters = Narrowed { from, to, count: count as i64 };
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { self.launch(&self.narrow, stream, Self::blocks(count), parameters) }
+    }
+
+    /// Writes halves of 1.
+    ///
+    /// # Safety
+    /// There is room for `count` of them, on the stream's device.
+    pub unsafe fn fill_ones(&self, stream: Stream, to: *mut c_void, count: usize) -> Result<(), Error> {
+        let parameters = Ones { to, count: count as i64 };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.fill_ones, stream, Self::blocks(count), parameters) }
+    }
+
+    /// Replaces halves by elements times `scale`, or by 0 where the half is 0.
+    ///
+    /// # Safety
+    /// There are `count` elements of 2 bytes and as many halves, on the stream's device.
+    pub unsafe fn keep(
+        &self,
+        stream: Stream,
+        (from, to): (*const c_void, *mut c_void),
+        count: usize,
+        scale: f32,
+    ) -> Result<(), Error> {
+        let parameters = Kept { from, to, count: count as i64, scale };
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.keep, stream, Self::blocks(count), parameters) }
     }
 
     /// Adds elements to others.

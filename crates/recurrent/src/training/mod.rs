@@ -21,6 +21,7 @@
 //! | `forward` | forward, which saves |
 //! | [`data`] | the gradients of data |
 //! | [`weights`] | the gradients of weights |
+//! | `dropout` | dropout between layers, by cuDNN's masks |
 //! | `back_steps` | a recurrence's gradients, one time step after the other |
 //! | `kernels` | the kernels around the recurrences |
 
@@ -31,6 +32,7 @@ mod course;
 pub mod data;
 mod deciding;
 mod decision;
+mod dropout;
 mod forward;
 mod kernels;
 mod packing;

@@ -90,7 +90,9 @@ impl Pass {
             None => None,
             Some(dropout) if dropout.probability > 0.0 && dropout.probability < 1.0 => {
                 let width = network.directions() * network.hidden;
-                let masked = Masked::new(network.data_type, packing.rows, width);
+                // See dropout::apply.
+                let data_type = if element == Element::Bfloat16 { CUDNN_DATA_HALF } else { network.data_type };
+                let masked = Masked::new(data_type, packing.rows, width);
                 Some((dropout, masked.map_err(|_| "cuDNN refuses dropout of a layer's output")?))
             }
             Some(_) => return Err("the probability of dropout is not from 0 to below 1"),

@@ -33,6 +33,14 @@ pub fn tell(hash: u64, size: usize, is_ours: bool) {
     TOLD.lock().get_or_insert_default().tell((hash, size, is_ours));
 }
 
+/// Forgets a size of ours: reserves of it are cuDNN's from now on.
+pub fn forget(hash: u64, size: usize) {
+    if let Some(told) = &mut *TOLD.lock() {
+        told.sizes.remove(&(hash, size, true));
+        told.order.retain(|&known| known != (hash, size, true));
+    }
+}
+
 /// Returns whether the program was told this size.
 pub fn was_told(hash: u64, size: usize, is_ours: bool) -> bool {
     has_told() && TOLD.lock().as_ref().is_some_and(|told| told.sizes.contains(&(hash, size, is_ours)))
