@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::program_with;
 use crate::hostdnn::{Program, has_emulator, report};
 
-const AUTO: (&str, &str) = ("UCUDNN_RNN_TRAINING", "auto");
 const CALLS: [&str; 3] = ["forward", "data", "weights"];
 
 /// A program that trains an LSTM until the library decides, with its own database.
@@ -30,7 +29,7 @@ impl Network {
         self.runs += 1;
         let path = self.program.file(&format!("report-{}.jsonl", self.runs));
         let (path_name, database) = (path.to_str().unwrap(), self.database.to_str().unwrap());
-        let ours = [AUTO, ("UCUDNN_RNN_TOP_K", "2"), ("UCUDNN_REPORT", path_name), ("UCUDNN_DATABASE", database)];
+        let ours = [("UCUDNN_RNN_TOP_K", "2"), ("UCUDNN_REPORT", path_name), ("UCUDNN_DATABASE", database)];
         let arguments: Vec<_> = [path_name].into_iter().chain(passes).collect();
         self.program.preloaded(&arguments, &[&ours, variables].concat());
         let lines = if path.exists() { report(&path) } else { Vec::new() };

@@ -169,13 +169,14 @@ fn a_forward_that_fails_is_cudnns() {
     }
 }
 
-/// Without the setting every call goes to cuDNN, with the sizes that it tells.
+/// With the setting off every call goes to cuDNN, with the sizes that it tells.
 #[test]
 fn off_changes_nothing() {
     let program = scenarios();
     let plain = program.plain(&["results"], &[]).stdout;
-    let run = program.preloaded(&["results"], &[]);
-    assert_eq!(run.stdout, plain);
+    for off in [("UCUDNN_RNN_TRAINING", "off"), ("UCUDNN_RNN", "off"), ("UCUDNN_POLICY", "off")] {
+        assert_eq!(program.preloaded(&["results"], &[off]).stdout, plain, "{off:?}");
+    }
 }
 
 /// Calls with a wrong argument are refused where cuDNN refuses them, on reserves of either owner.

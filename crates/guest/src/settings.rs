@@ -146,7 +146,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: NUMERICS, values: "`match`, `any`, `deterministic`" },
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
-    Variable { name: RNN_TRAINING, values: "`off`, `force`" },
+    Variable { name: RNN_TRAINING, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
     Variable { name: NORM, values: "`auto`, `off`, `force`" },
     Variable {
@@ -266,7 +266,7 @@ impl Default for Settings {
             numerics: Numerics::Match,
             check: false,
             rnn: Rnn::Auto,
-            rnn_training: RnnTraining::Off,
+            rnn_training: RnnTraining::Auto,
             rnn_top_k: 5,
             norm: Norm::Auto,
             dynamic: Dynamic::Auto,

@@ -49,7 +49,7 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
             "Run recurrent networks' inference on our kernels where they are faster (auto), never, or wherever they can \
              [default: auto]",
         ),
-        "UCUDNN_RNN_TRAINING" => ("off|auto|force", "Whether recurrent networks train on our kernels [default: off]"),
+        "UCUDNN_RNN_TRAINING" => ("auto|off|force", "Whether recurrent networks train on our kernels [default: auto]"),
         "UCUDNN_RNN_TOP_K" => ("NUMBER", "How many of their configurations are compiled and timed [default: 5]"),
         "UCUDNN_NORM" => (
             "auto|off|force",

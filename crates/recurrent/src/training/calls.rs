@@ -92,11 +92,14 @@ pub unsafe fn change_sizes(
         Ok(pass) => pass,
         Err(why) => return log::trace!("an RNN's training is cuDNN's: {why}"),
     };
+    let is_off = policies::of(handle).policy == Policy::Off;
+    if is_off && !pass.page.has_told.load(Ordering::Relaxed) {
+        return;
+    }
     if let Some(workspace) = workspace {
         *workspace = pass.workspace_bytes.max(*workspace);
     }
     let Some(reserve) = reserve else { return };
-    let is_off = policies::of(handle).policy == Policy::Off;
     let ours = if !is_off && is_next_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
     *reserve = match ours {
         Some(size) => {
