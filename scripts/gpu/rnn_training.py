@@ -38,7 +38,7 @@ AGAIN = 2
 WAYS = ("captured", "eager")
 TOOLS = ("memcheck", "synccheck")
 # Layers of a block and of clusters of them.
-SANITIZED = ("small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*")
+SANITIZED = ("small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*")
 # What runs with --host.
 FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "networks": "ppo*"}
 
