@@ -11,7 +11,7 @@ const MOST_AHEAD: usize = 16;
 
 /// The most pieces of sums that a thread asks for at once, and the most rows of a tile whose sums go through the L2 cache.
 const MOST_AT_ONCE: usize = 8;
-const MOST_ROWS: usize = 32;
+const MOST_ROWS: usize = 16;
 
 impl Configuration {
     /// Returns true if blocks send sums.
@@ -99,11 +99,5 @@ impl Problem {
         let in_clusters = self.cluster_choices().into_iter().map(|(_, units)| (Regime::Scatter, units));
         let in_grids = self.grid_choices().into_iter().map(|(_, units)| (Regime::GridScatter, units));
         in_clusters.chain(in_grids).collect()
-    }
-
-    /// The most units that R is dealt out to by its columns, with those behind the last.
-    pub fn most_dealt_units(&self) -> usize {
-        let dealt = Configuration::space(self).into_iter().map(|one| one.dealt_units(self.hidden));
-        dealt.map(|units| self.hidden.next_multiple_of(units)).max().unwrap_or(self.hidden)
     }
 }

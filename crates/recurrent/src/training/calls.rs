@@ -93,14 +93,17 @@ pub unsafe fn change_sizes(
         Err(why) => return log::trace!("an RNN's training is cuDNN's: {why}"),
     };
     let is_off = policies::of(handle).policy == Policy::Off;
-    if is_off && !pass.page.has_told.load(Ordering::Relaxed) {
+    let has_told = pass.page.has_told.load(Ordering::Relaxed);
+    if is_off && !has_told {
         return;
     }
-    if let Some(workspace) = workspace {
+    let may_be_ours = !PROBATION.lock().has_failed() && pass.course(reserve.is_some()).may_be_ours();
+    if let Some(workspace) = workspace.filter(|_| has_told || may_be_ours) {
         *workspace = pass.workspace_bytes.max(*workspace);
     }
     let Some(reserve) = reserve else { return };
     let ours = if !is_off && is_next_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
+    let ours = ours.filter(|&size| !told::was_forgotten(pass.layout.hash(), size));
     *reserve = match ours {
         Some(size) => {
             pass.page.has_told.store(true, Ordering::Relaxed);
@@ -166,14 +169,14 @@ fn by_cudnn(pass: &Pass, call: trial::Call, run: impl FnOnce() -> cudnnStatus_t)
         return run();
     }
     let course = pass.course(false);
-    let turn = course.turn(call, false, pass.stream);
+    let turn = course.turn(call, false, &pass.shapes, pass.stream);
     course.timed((call, turn), (pass.data.steps, pass.stream), |_| run())
 }
 
 /// Runs a call on our kernels by `run`, between time marks if its turn is to be timed.
 fn by_us(pass: &Pass, call: trial::Call, run: impl FnOnce(&Runner) -> cudnnStatus_t) -> cudnnStatus_t {
     let course = pass.course(false);
-    let turn = course.turn(call, true, pass.stream);
+    let turn = course.turn(call, true, &pass.shapes, pass.stream);
     course.timed((call, turn), (pass.data.steps, pass.stream), |kernel| {
         run(&Runner { course: &course, kernel: kernel.map(|kernel| &**kernel) })
     })
@@ -243,16 +246,18 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
                 if trains() && !space.0.is_null() {
                     pass.page.weights(call.handle, call.descriptor, &pass.network, space);
                 }
-                if !is_proven(&pass) {
-                    PROBATION.lock().went_forward(call.reserve.addr(), call.reserve_size);
+                match is_proven(&pass) {
+                    true => PROBATION.lock().forgets(call.reserve.addr()),
+                    false => PROBATION.lock().went_forward(call.reserve.addr(), call.reserve_size),
                 }
                 clear_header(&pass, call.reserve, call.reserve_size);
                 by_cudnn(&pass, trial::Call::Forward, || call.run_as_asked())
             }
             Owner::Us(pass) => {
                 summary::count(Counted::Network);
+                PROBATION.lock().forgets(call.reserve.addr());
                 by_us(&pass, trial::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
-                    Err(Refusal::Failed(why)) => forward_by_cudnn_after_all(&pass, call, &why),
+                    Err(why) => forward_by_cudnn_after_all(&pass, call, why),
                     ran => status_of(ran, "cudnnRNNForward"),
                 })
             }
@@ -291,21 +296,34 @@ unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(),
     Ok(())
 }
 
-/// Runs forward on cuDNN where our kernels have failed: from now on reserves of this size are cuDNN's, and backward looks
-/// for our header in them.
+/// Runs forward on cuDNN where our kernels refused it or failed. If cuDNN does not refuse it too, reserves of this size are
+/// cuDNN's from now on, and backward looks for our header in them.
 ///
 /// # Safety
 /// As for [`run_forward`].
-unsafe fn forward_by_cudnn_after_all(pass: &Pass, call: &Call, why: &str) -> cudnnStatus_t {
-    log::error!("cudnnRNNForward with a reserve of ours: {why}; cuDNN runs the call, and the next ones");
-    told::forget(pass.layout.hash(), call.reserve_size);
-    pass.course(false).give_up(why);
-    pass.page.has_run.store(true, Ordering::Relaxed);
-    // SAFETY: the caller's promise; the reserve has at least cuDNN's size.
-    unsafe {
-        clear_header(pass, call.reserve, call.reserve_size);
-        call.run_as_asked()
+unsafe fn forward_by_cudnn_after_all(pass: &Pass, call: &Call, refusal: Refusal) -> cudnnStatus_t {
+    let has_begun = matches!(refusal, Refusal::Failed(_));
+    // What has begun may have written last states over first ones.
+    if has_begun && forward::overlap(&call.memory, pass.states() * pass.network.element()) {
+        return status_of(Err(refusal), "cudnnRNNForward");
     }
+    if has_begun {
+        pass.page.has_run.store(true, Ordering::Relaxed);
+        // SAFETY: the reserve has at least cuDNN's size.
+        unsafe { clear_header(pass, call.reserve, call.reserve_size) };
+    }
+    // SAFETY: the caller's promise.
+    let status = unsafe { call.run_as_asked() };
+    if has_begun || status == CUDNN_STATUS_SUCCESS {
+        let why = match refusal {
+            Refusal::Argument(why) => why.to_owned(),
+            Refusal::Failed(why) => why,
+        };
+        log::error!("cudnnRNNForward with a reserve of ours: {why}; cuDNN runs the call, and the next ones");
+        told::forget(pass.layout.hash(), call.reserve_size);
+        pass.course(false).give_up(&why);
+    }
+    status
 }
 
 /// Runs the gradients of data.
@@ -319,7 +337,11 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
         match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
             Owner::Unknown => call.run_as_asked(),
             Owner::Cudnn(pass) => {
-                match PROBATION.lock().goes_back(call.reserve.addr(), call.reserve_size) {
+                let returned = match is_proven(&pass) {
+                    true => Returned::Unknown,
+                    false => PROBATION.lock().goes_back(call.reserve.addr(), call.reserve_size),
+                };
+                match returned {
                     Returned::Same => pass.page.comes_back.store(true, Ordering::Relaxed),
                     Returned::Unknown => {}
                     Returned::Other => log::warn!(

@@ -25,9 +25,9 @@ pub struct Compiling {
 impl Compiling {
     /// The candidates of a course; all, or those behind first ones that run already.
     pub fn new(course: Arc<Course>, all: bool) -> Self {
-        let most = course.shapes.iter().map(|shape| shape.configurations.len()).max().unwrap_or(0);
+        let most = course.shapes.iter().map(|shape| shape.configurations().len()).max().unwrap_or(0);
         let ranked = (0..most).flat_map(|rank| {
-            let of = |call: Call| Some((call, *course.shapes[call as usize].configurations.get(rank)?));
+            let of = |call: Call| Some((call, *course.shapes[call as usize].configurations().get(rank)?));
             [Call::Forward, Call::Data].map(of).into_iter().flatten().collect::<Vec<_>>()
         });
         let mut left: Vec<_> = ranked.collect();

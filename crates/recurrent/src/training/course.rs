@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 use super::page::Page;
 use super::shape::Shape;
 use super::text;
-use super::trial::{Call, Seen, Trial, Verdict};
+use super::trial::{Call, Seen, Trial, Verdict, is_made};
 use crate::compiler::later;
 use crate::inference::Inference;
 use crate::kernels::Engine;
 use crate::record::Record;
 use gpu::Stream;
-use guest::settings::{self, RnnTraining};
+use guest::settings::{self, Numerics, RnnTraining};
 use tuning::allowance;
 use tuning::database::TuningLock;
 use tuning::elsewhere::Elsewhere;
@@ -150,6 +150,15 @@ impl Course {
         }
     }
 
+    /// Returns whether a reserve may be ours sooner or later.
+    pub fn may_be_ours(&self) -> bool {
+        match &*self.state.lock() {
+            State::Settled(settled) => settled.verdict.is_ours,
+            State::New => is_forced() || !is_deterministic(),
+            _ => true,
+        }
+    }
+
     /// Changes the trial, if it still runs.
     pub fn with_trial(&self, change: impl FnOnce(&mut Trial<Arc<Engine>>)) {
         if let State::Trying(trying) = &mut *self.state.lock() {
@@ -157,9 +166,13 @@ impl Course {
         }
     }
 
-    /// Decides what runs a call of a pass, which is ours or cuDNN's.
-    pub fn turn(&self, call: Call, is_ours: bool, stream: Stream) -> Turn {
+    /// Decides what runs a call of a pass, which is ours or cuDNN's. A call whose type of mathematics is not the one that
+    /// the program asked for last gets no kernel: the kernel might need another workspace, and round what must not be.
+    pub fn turn(&self, call: Call, is_ours: bool, shapes: &[Arc<Shape>; 2], stream: Stream) -> Turn {
         self.seen[call as usize].fetch_add(1, Ordering::Relaxed);
+        if self.shapes[0].problem != shapes[0].problem {
+            return Turn { index: None, kernel: None };
+        }
         let usual = f64::from_bits(self.usual[call as usize].load(Ordering::Relaxed));
         // The key's steps are rounded up to a power of two: a call has at least half as many.
         allowance::of_process().executed(usual * (self.key.subject.steps as f64 / 2.0));
@@ -181,9 +194,13 @@ impl Course {
             }
             State::Settled(settled) => {
                 kernel = settled.verdict.kernels.get(call as usize).cloned().flatten();
-                if !settled.weighs[call as usize] && !is_forced() {
-                    // The decision did not know of this call.
-                    *state = State::Untouched(UNTOUCHED);
+                let is_new = !settled.weighs[call as usize] && is_made(&self.seen(), call);
+                if is_new && !is_forced() && !cudnn::device().is_capturing(stream) {
+                    // The decision did not know of this call. Unloading kernels may wait for the device.
+                    let settled = std::mem::replace(&mut *state, State::Untouched(UNTOUCHED));
+                    drop(state);
+                    later(move || drop(settled));
+                    return Turn { index: None, kernel: kernel.filter(|_| is_ours) };
                 }
             }
             State::Untouched(forwards) if call == Call::Forward => *forwards += 1,
@@ -228,4 +245,9 @@ impl Course {
 /// Returns whether our kernels train wherever they can.
 pub(super) fn is_forced() -> bool {
     settings::get().rnn_training == RnnTraining::Force
+}
+
+/// Returns whether results must have the same bits each time, so that times choose nothing.
+pub(super) fn is_deterministic() -> bool {
+    settings::get().numerics == Numerics::Deterministic
 }

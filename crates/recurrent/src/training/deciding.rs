@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::compiling::Compiling;
-use super::course::{Course, Settled, State, Trying, UNTOUCHED, is_forced};
+use super::course::{Course, Settled, State, Trying, UNTOUCHED, is_deterministic, is_forced};
 use super::decision;
 use super::recall::{self, Recalled};
-use super::trial::{Seen, Trial, Verdict};
+use super::trial::{Seen, Trial, Verdict, made};
 use crate::compiler::{self, later};
 use crate::kernels::Engine;
 use gpu::Stream;
 use gpu::background::compiling;
-use guest::settings::{self, Numerics};
+use guest::settings;
 use tuning::allowance;
 use tuning::elsewhere::Elsewhere;
 
@@ -36,7 +36,7 @@ impl Course {
                 if let Some(is_ours) = trial.next_pass(&seen, may_explore) {
                     return is_ours;
                 }
-                let settled = Settled { verdict: trial.verdict(&seen), weighs: seen.map(|seen| seen > 0) };
+                let settled = Settled { verdict: trial.verdict(&seen), weighs: made(&seen) };
                 let is_ours = settled.verdict.is_ours;
                 let tried = std::mem::replace(&mut *state, State::Settled(settled));
                 drop(state);
@@ -56,7 +56,7 @@ impl Course {
             State::Untouched(forwards) if *forwards < UNTOUCHED => false,
             State::Untouched(_) if !allowance::of_process().explores() => false,
             State::Untouched(_) => {
-                self.start(&mut state, true);
+                self.start(&mut state, None);
                 false
             }
             State::Elsewhere(since) if !Elsewhere::is_due(*since) => false,
@@ -100,7 +100,7 @@ impl Course {
                 recalled.compile(self);
                 compiling::gently(|| self.load(&recalled));
             }
-            None => self.start(&mut self.state.lock(), true),
+            None => self.start(&mut self.state.lock(), None),
         }
     }
 
@@ -140,22 +140,25 @@ impl Course {
             self.settle(Verdict { is_ours: true, kernels }, "the model's first choice");
         } else {
             let mut state = self.state.lock();
-            self.start(&mut state, false);
-            if let State::Trying(trying) = &mut *state {
-                trying.trial.begin(kernels);
-            }
+            self.start(&mut state, Some(kernels));
         }
         true
     }
 
-    /// Begins a trial: candidates come as they are compiled.
-    fn start(self: &Arc<Self>, state: &mut State, with_cudnn: bool) {
-        *state = State::Trying(Box::new(Trying { trial: Trial::new(with_cudnn), lock: None }));
-        if !compiler::begin(Compiling::new(self.clone(), with_cudnn)) {
-            let kernels = [None, None];
-            *state = State::Settled(Settled { verdict: Verdict { is_ours: false, kernels }, weighs: [true; 3] });
-            log::info!("training of {}: there is no thread to compile on", self.key.subject);
+    /// Begins a trial: candidates come as they are compiled. `forced`: kernels that run already, because ours are forced;
+    /// without them cuDNN is a candidate.
+    fn start(self: &Arc<Self>, state: &mut State, forced: Option<[Option<Arc<Engine>>; 2]>) {
+        if compiler::begin(Compiling::new(self.clone(), forced.is_none())) {
+            let mut trial = Trial::new(forced.is_none());
+            if let Some(kernels) = forced {
+                trial.begin(kernels);
+            }
+            *state = State::Trying(Box::new(Trying { trial, lock: None }));
+            return;
         }
+        log::info!("training of {}: there is no thread to compile on", self.key.subject);
+        let verdict = Verdict { is_ours: forced.is_some(), kernels: forced.unwrap_or_default() };
+        *state = State::Settled(Settled { verdict, weighs: [true; 3] });
     }
 
     fn settle(&self, verdict: Verdict<Arc<Engine>>, why: &str) {
@@ -172,9 +175,4 @@ impl Course {
             drop(lock);
         });
     }
-}
-
-/// Returns whether results must have the same bits each time, so that times choose nothing.
-fn is_deterministic() -> bool {
-    settings::get().numerics == Numerics::Deterministic
 }

@@ -51,6 +51,11 @@ impl Probation {
         self.matches >= PASSES && !self.wanders
     }
 
+    /// Returns whether sizes do not come back, so that no reserve is ours.
+    pub fn has_failed(&self) -> bool {
+        self.wanders
+    }
+
     /// The bytes to add to the next answer while it is not shown that sizes come back.
     pub fn distinction(&mut self) -> usize {
         if self.wanders {
@@ -70,7 +75,13 @@ impl Probation {
         self.forwards.push_front((reserve, size));
     }
 
-    /// Backward runs on a reserve of cuDNN's.
+    /// Forward ran on a reserve, in whose memory another may have been.
+    pub fn forgets(&mut self, reserve: usize) {
+        self.forwards.retain(|&(address, _)| address != reserve);
+    }
+
+    /// Backward runs on a reserve of cuDNN's, of a network that has not shown it. A size that any forward call got may be
+    /// that of a copy of its reserve.
     pub fn goes_back(&mut self, reserve: usize, size: usize) -> Returned {
         if self.wanders {
             return Returned::Unknown;
@@ -78,9 +89,13 @@ impl Probation {
         let Some(at) = self.forwards.iter().position(|&(address, _)| address == reserve) else {
             return Returned::Unknown;
         };
+        let is_known = self.forwards.iter().any(|&(_, forward)| forward == size);
         if self.forwards.remove(at).is_some_and(|(_, forward)| forward == size) {
             self.matches += 1;
             return Returned::Same;
+        }
+        if is_known {
+            return Returned::Unknown;
         }
         self.wanders = true;
         Returned::Other
@@ -128,6 +143,18 @@ mod tests {
             });
             assert!(wandered && !probation.is_passed(), "{networks} networks");
         }
+    }
+
+    /// A copy of a reserve, in the memory of one that no backward call came for.
+    #[test]
+    fn a_copy_shows_nothing() {
+        let mut probation = Probation::new();
+        probation.went_forward(1, 1000);
+        probation.went_forward(2, 1032);
+        assert_eq!(probation.goes_back(1, 1032), Returned::Unknown);
+        probation.went_forward(1, 1000);
+        probation.forgets(1);
+        assert_eq!(probation.goes_back(1, 2000), Returned::Unknown);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn of_database(course: &Course) -> Option<Recalled> {
         return None;
     }
     let spaces = course.shapes.each_ref().map(|shape| Configuration::space(&shape.problem));
-    let wanted = course.shapes.each_ref().map(|shape| shape.configurations.len());
+    let wanted = course.shapes.each_ref().map(|shape| shape.configurations().len());
     recall(times, &spaces, wanted, settings::get().rnn_training != RnnTraining::Force)
 }
 

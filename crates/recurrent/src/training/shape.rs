@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use once_cell::sync::OnceCell;
+
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::kernels::{Engine, problem};
@@ -19,8 +21,8 @@ struct Key {
 /// The kernels of such recurrences.
 pub struct Shape {
     pub problem: Problem,
-    /// The best configurations, the model's first choice first.
-    pub configurations: Vec<Configuration>,
+    /// Ranked once they are asked for: many shapes never are.
+    ranked: OnceCell<Vec<Configuration>>,
     /// The most bytes of exchange of any kernel.
     pub exchange_bytes: usize,
     /// The most units that R is dealt out to, with those behind the last.
@@ -40,22 +42,28 @@ pub fn of(network: &Network, batch: usize) -> Option<[Arc<Shape>; 2]> {
 
 fn one(problem: Problem) -> Arc<Shape> {
     let key = Key { device: cudnn::device().ordinal(), problem };
-    let make = || Shape {
-        problem,
-        configurations: fit::model().ranked(&problem, settings::get().rnn_top_k),
-        exchange_bytes: problem.most_exchange_bytes(),
-        dealt_units: problem.most_dealt_units(),
+    let make = || {
+        let space = Configuration::space(&problem);
+        let exchange_bytes = space.iter().map(|one| one.exchange_bytes(&problem)).max().unwrap_or(0);
+        let dealt = space.iter().map(|one| problem.hidden.next_multiple_of(one.dealt_units(problem.hidden)));
+        let dealt_units = dealt.max().unwrap_or(problem.hidden);
+        Shape { problem, ranked: OnceCell::new(), exchange_bytes, dealt_units }
     };
     SHAPES.state(&key, make)
 }
 
 impl Shape {
+    /// The best configurations, the model's first choice first.
+    pub fn configurations(&self) -> &[Configuration] {
+        self.ranked.get_or_init(|| fit::model().ranked(&self.problem, settings::get().rnn_top_k))
+    }
+
     /// Compiles and loads the first kernel that runs on the device. `None`: there is none.
     pub fn load_first(&self) -> Option<Arc<Engine>> {
         let load = |&configuration: &Configuration| {
             let loaded = Engine::load(&self.problem, configuration);
             loaded.inspect_err(|why| log::info!("training does not run on a kernel: {why}")).ok()
         };
-        self.configurations.iter().find_map(load)
+        self.configurations().iter().find_map(load)
     }
 }

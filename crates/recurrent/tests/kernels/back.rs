@@ -329,15 +329,16 @@ const KINDS: [(Regime, Math); 8] = [
     (Regime::GridScatter, Math::TensorCores),
 ];
 
-/// All cells and types of all kinds, forwards in time and in reverse.
+/// All cells of all kinds, forwards in time and in reverse. Any cell and any kind meet with two types.
 #[test]
 fn gradients_are_those_of_double_precision() {
-    for (regime, math) in KINDS {
-        for cell in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu] {
+    const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
+    for (kind, (regime, math)) in KINDS.into_iter().enumerate() {
+        for (number, cell) in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu].into_iter().enumerate() {
             if matches!(regime, Regime::Scatter | Regime::GridScatter) && cell.gates() == 1 {
                 continue;
             }
-            for element in [Element::Float, Element::Half, Element::Bfloat16] {
+            for element in [0, 1].map(|more| ELEMENTS[(kind + number + more) % 3]) {
                 let mut case = Case::smallest(regime, math, cell, element);
                 let Some(module) = case.load(None) else { return };
                 for reverse in [false, true] {
@@ -370,7 +371,7 @@ fn offered_configurations_are_right() {
             let offered: Vec<_> = space.iter().filter(|one| (one.regime, one.math) == (regime, math)).collect();
             let is_offered = regime != Regime::Block && (math == Math::Fma || batch >= 8);
             assert!(!is_offered || !offered.is_empty(), "{regime:?} {math:?} {hidden}");
-            for _ in 0..3.min(offered.len()) {
+            if !offered.is_empty() {
                 let configuration = *offered[random.random_range(0..offered.len())];
                 let case = Case { problem, configuration, reverse: random.random() };
                 let Some(module) = case.load(None) else { return };
