@@ -97,7 +97,8 @@ pub unsafe fn change_sizes(
     if is_off && !has_told {
         return;
     }
-    let may_be_ours = !PROBATION.lock().has_failed() && pass.course(reserve.is_some()).may_be_ours();
+    let wanders = PROBATION.lock().has_failed();
+    let may_be_ours = !wanders && pass.course(reserve.is_some()).may_be_ours();
     if let Some(workspace) = workspace.filter(|_| has_told || may_be_ours) {
         *workspace = pass.workspace_bytes.max(*workspace);
     }
