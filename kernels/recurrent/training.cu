@@ -232,7 +232,7 @@ struct Claim {
     Header *header;
     Header expected;     // stamp: the new one
     unsigned next_state; // of the header, if it is as expected; else its state becomes 0
-    int is_found_wrong;  // what `is_wrong` means: 0: that the header differs; 1: that it is there, in any state
+    int is_found_wrong;  // what `is_wrong` means: 0: that the header differs; 1: that one is there, of any network and state
     int *is_wrong;
     int *alarm;          // memory of the host; becomes 1 where something is wrong
 };
@@ -245,8 +245,9 @@ KERNEL(claim, Claim) {
     if (threadIdx.x > 0) return;
     const Claim &p = parameters;
     const Header found = *p.header;
-    const bool is_ours = found.magic == p.expected.magic && found.layout == p.expected.layout && found.hash == p.expected.hash;
-    const bool is_wrong = p.is_found_wrong ? is_ours : !is_ours || found.state != p.expected.state;
+    const bool is_header = found.magic == p.expected.magic && found.layout == p.expected.layout;
+    const bool is_ours = is_header && found.hash == p.expected.hash;
+    const bool is_wrong = p.is_found_wrong ? is_header : !is_ours || found.state != p.expected.state;
     *p.is_wrong = is_wrong;
     if (is_wrong) *p.alarm = 1;
     if (is_ours) p.header->state = is_wrong ? 0 : p.next_state;

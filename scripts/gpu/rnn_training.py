@@ -37,7 +37,7 @@ BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 AGAIN = 2
 WAYS = ("captured", "eager")
 TOOLS = ("memcheck", "synccheck")
-# Layers of a block and of clusters of them.
+# Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 SANITIZED = ("small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*")
 # What runs with --host.
 FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "networks": "ppo*"}
