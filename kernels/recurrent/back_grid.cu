@@ -11,7 +11,6 @@
 
 #include "common/phased_exchange.cuh"
 
-constexpr int SENT = UNITS * BATCH_TILE;  // sums from one block to another
 constexpr int PIECES = SENT / TOGETHER;   // that are sent together
 typedef PhasedExchanges<(long long)BLOCKS * BLOCKS * SENT> Exchanges; // [to][from][UNITS][BATCH_TILE]
 
@@ -102,14 +101,7 @@ KERNEL(back_grid, BackRecurrences) {
             collect(&buffer[(long long)block * BLOCKS * SENT], own_sums, phase, received);
             exchanges.end();
             barrier(); // all sums are there, and nobody multiplies factors any more
-#pragma unroll
-            for (int i = 0; i < LANE_PAIRS; i++) {
-                sums[i][0] = 0;
-                if (!own.has(i)) continue;
-#pragma unroll
-                for (int set = 0; set < SETS; set++)
-                    sums[i][0] += received[set * SENT + own.unit(i) * BATCH_TILE + own.row(i)];
-            }
+            add_parts<SETS>(received, own, sums);
         }
         states.write_first(sums);
     }

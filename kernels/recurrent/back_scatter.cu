@@ -11,7 +11,6 @@
 
 #include "common/cluster_exchange.cuh"
 
-constexpr int SENT = UNITS * BATCH_TILE; // sums from one block to another
 constexpr int RECEIVED = divided_up(BLOCKS * SENT, 4) * 4;
 
 KERNEL(back_scatter, BackRecurrences) {
@@ -50,15 +49,7 @@ KERNEL(back_scatter, BackRecurrences) {
             states.write(step);
             states.ask_for(step - 1);
             others.wait();
-            const float *const from = received + others.last_buffer() * RECEIVED;
-#pragma unroll
-            for (int i = 0; i < LANE_PAIRS; i++) {
-                sums[i][0] = 0;
-                if (!own.has(i)) continue;
-#pragma unroll
-                for (int other = 0; other < BLOCKS; other++)
-                    sums[i][0] += from[other * SENT + own.unit(i) * BATCH_TILE + own.row(i)];
-            }
+            add_parts<BLOCKS>(received + others.last_buffer() * RECEIVED, own, sums);
         }
         states.write_first(sums);
         barrier(); // nobody multiplies factors any more

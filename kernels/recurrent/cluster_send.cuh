@@ -9,8 +9,7 @@
 constexpr int SENT_PARTS = DEPTH / HIDDEN;
 
 // Units in one send: as many as fit 16 bytes, if their number divides UNITS and H.
-constexpr int width(int parts, int most) { return parts % most ? width(parts, most / 2) : most; }
-constexpr int WIDTH = width(HIDDEN | UNITS, 16 / sizeof(Factor));
+constexpr int WIDTH = together(HIDDEN | UNITS, 16 / sizeof(Factor));
 struct alignas(WIDTH * sizeof(Factor)) FactorVector {
     Factor factor[WIDTH];
 };

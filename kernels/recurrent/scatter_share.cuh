@@ -29,12 +29,12 @@ typedef Groups<HIDDEN, BATCH_TILE, LANES> ColumnGroups;
 typedef MatrixPart<ColumnGroups, HIDDEN, OWN_DEPTH, 1, REGISTER_WEIGHTS> Weights;
 
 // Rows of one column whose sums end on the same lane: as many as divide a tile and a lane's pairs, 4 at most.
-constexpr int together(int rows, int most) { return rows % most ? together(rows, most / 2) : most; }
 constexpr int LANE_SUMS = ColumnGroups::pairs % LANES ? 1 : ColumnGroups::pairs / LANES;
 constexpr int TOGETHER = together(BATCH_TILE | LANE_SUMS, 4);
 
 #endif
 
+constexpr int SENT = UNITS * BATCH_TILE; // sums from one block to another
 constexpr int PADDED_DEPTH = Weights::padded;
 constexpr int TILE_FACTORS = BATCH_TILE * PADDED_DEPTH;
 
@@ -44,9 +44,9 @@ struct alignas(TOGETHER * sizeof(float)) RowSums {
 };
 
 // The pairs of the block's units and the tile's rows that a thread owns. Neighbouring threads have neighbouring rows.
-constexpr int LANE_PAIRS = divided_up(UNITS * BATCH_TILE, THREADS);
+constexpr int LANE_PAIRS = divided_up(SENT, THREADS);
 struct Own {
-    __device__ __forceinline__ bool has(int i) const { return pair(i) < UNITS * BATCH_TILE; }
+    __device__ __forceinline__ bool has(int i) const { return pair(i) < SENT; }
     __device__ __forceinline__ int unit(int i) const { return pair(i) / BATCH_TILE; }
     __device__ __forceinline__ int row(int i) const { return pair(i) % BATCH_TILE; }
 
@@ -54,6 +54,18 @@ struct Own {
     __device__ static __forceinline__ int pair(int i) { return threadIdx.x + i * THREADS; }
 };
 typedef float Sums[LANE_PAIRS][1];
+
+// Adds up `Parts` parts of the own pairs' sums, [Parts][UNITS][BATCH_TILE], in their order.
+template <int Parts> __device__ __forceinline__ void add_parts(const float *parts, const Own &own, Sums &sums) {
+#pragma unroll
+    for (int i = 0; i < LANE_PAIRS; i++) {
+        sums[i][0] = 0;
+        if (!own.has(i)) continue;
+#pragma unroll
+        for (int part = 0; part < Parts; part++)
+            sums[i][0] += parts[part * SENT + own.unit(i) * BATCH_TILE + own.row(i)];
+    }
+}
 
 // Multiplies a tile of the block's own factors, [BATCH_TILE][PADDED_DEPTH]. Calls send(column, first row, sums) for all
 // columns and rows.

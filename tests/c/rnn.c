@@ -197,3 +197,10 @@ void rnn_errors(const Rnn *rnn, double errors[3]) {
         errors[i] = counts[i] == 0 || distance == 0 ? 0 : sqrt(distance / norm);
     }
 }
+
+int is_written(const char *name) {
+    FILE *file = fopen(name, "r");
+    int written = file && fgetc(file) != EOF;
+    if (file) fclose(file);
+    return written;
+}

@@ -5,13 +5,6 @@
 #include "device_time.h"
 #include "rnn.h"
 
-static int is_written(const char *name) {
-    FILE *file = fopen(name, "r");
-    int written = file && fgetc(file) != EOF;
-    if (file) fclose(file);
-    return written;
-}
-
 int main(int count, char **arguments) {
     REQUIRE(count == 2 || count == 3, "rnn_until FILE [RUNS]");
     long runs = count == 3 ? atol(arguments[2]) : -1;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::{FORCE, decisions, program};
+use super::{FORCE, change_database, decisions, program};
 use crate::hostdnn::Program;
 use crate::hostdnn::has_emulator;
 
@@ -38,11 +38,6 @@ impl Network {
         assert_eq!(decisions.len(), 1, "{decisions:?}\n{}", outcome.stderr);
         decisions.remove(0)
     }
-
-    fn change(&self, statement: &str) {
-        let changed = Connection::open(&self.database).unwrap().execute(statement, []).unwrap();
-        assert!(changed > 0, "{statement}");
-    }
 }
 
 /// The timed candidates, with milliseconds a step.
@@ -72,7 +67,7 @@ fn the_second_start_runs_the_best_at_once() {
     assert_eq!(times(&warm), times(&cold));
     // Makes our first candidate the fastest in the database: it runs from the first call on.
     let first = cold["first"].as_str().unwrap();
-    network.change(&format!("UPDATE timings SET time_ms = 1e-9 WHERE what = '{first}'"));
+    change_database(&network.database, &format!("UPDATE timings SET time_ms = 1e-9 WHERE what = '{first}'"));
     let ours = network.decide(Some("1"), &[]);
     assert_eq!((&ours["why"], &ours["chosen"]), (&KNOWN.into(), &first.into()), "{ours}");
     // If it is not on disk, only this one is compiled, in the background.
@@ -126,7 +121,7 @@ fn what_is_not_understood_is_timed_anew() {
         "UPDATE environments SET driver = 'another'".to_owned(),
         "DELETE FROM timings".to_owned(),
     ] {
-        network.change(&change);
+        change_database(&network.database, &change);
         let decision = network.decide(None, &[]);
         assert_eq!(decision["why"], TIMED, "{change}: {decision}");
         assert_eq!(network.decide(Some("1"), &[])["why"], KNOWN, "{change}");

@@ -12,6 +12,7 @@ mod training;
 
 use std::path::Path;
 
+use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::hostdnn::{Build, Program, report};
@@ -34,4 +35,10 @@ fn program_with(name: &str, more: &[&str]) -> Program {
 /// The report's lines on RNNs.
 fn decisions(path: &Path) -> Vec<Value> {
     report(path).into_iter().filter(|line| line["event"] == "rnn").collect()
+}
+
+/// Changes a database, which must have what the statement changes.
+fn change_database(database: &Path, statement: &str) {
+    let changed = Connection::open(database).unwrap().execute(statement, []).unwrap();
+    assert!(changed > 0, "{statement}");
 }

@@ -3,10 +3,9 @@
 
 use std::path::PathBuf;
 
-use rusqlite::Connection;
 use serde_json::Value;
 
-use super::program_with;
+use super::{change_database, program_with};
 use crate::hostdnn::{Program, has_emulator, report};
 
 const CALLS: [&str; 3] = ["forward", "data", "weights"];
@@ -41,11 +40,6 @@ impl Network {
         let decisions = self.train(passes, variables);
         let [decision] = &decisions[..] else { panic!("{decisions:?}") };
         decision.clone()
-    }
-
-    fn change(&self, statement: &str) {
-        let changed = Connection::open(&self.database).unwrap().execute(statement, []).unwrap();
-        assert!(changed > 0, "{statement}");
     }
 }
 
@@ -84,11 +78,12 @@ fn the_faster_is_chosen_and_recalled() {
     let warm = network.decide(Some("4"), &[]);
     assert_eq!((&warm["why"], &warm["forward"]), (&"known from before".into(), &cold["forward"]), "{warm}");
     // Makes all of ours faster than cuDNN, and one kernel back the fastest.
-    network.change("UPDATE timings SET time_ms = time_ms * 1e-6 WHERE what <> 'cuDNN'");
+    change_database(&network.database, "UPDATE timings SET time_ms = time_ms * 1e-6 WHERE what <> 'cuDNN'");
     let slowest = times(&cold, "data").into_iter().find(|(what, _)| what != "cuDNN" && what != "step").unwrap().0;
-    network.change(&format!(
-        "UPDATE timings SET time_ms = 1e-12 WHERE what = '{slowest}' AND subject LIKE '%pass=backward-data'"
-    ));
+    change_database(
+        &network.database,
+        &format!("UPDATE timings SET time_ms = 1e-12 WHERE what = '{slowest}' AND subject LIKE '%pass=backward-data'"),
+    );
     let ours = network.decide(Some("4"), &[]);
     assert_eq!((&ours["why"], &ours["backward"]), (&"known from before".into(), &slowest.into()), "{ours}");
     // Kernels that are not on disk are compiled in the background, while cuDNN trains.

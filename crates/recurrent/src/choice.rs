@@ -5,7 +5,13 @@ use std::sync::Arc;
 use super::configuration::Configuration;
 use super::kernels::Engine;
 use super::record::StepTime;
+use guest::settings::{self, Numerics};
 use tuning::turns::MARGIN;
+
+/// Returns true if results must have the same bits each time, so that times choose nothing.
+pub fn is_deterministic() -> bool {
+    settings::get().numerics == Numerics::Deterministic
+}
 
 /// cuDNN's name in the database and in reports.
 pub const CUDNN: &str = "cuDNN";

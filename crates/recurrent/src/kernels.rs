@@ -63,7 +63,7 @@ pub fn may_be_early(configuration: &Configuration) -> bool {
 
 /// Returns true if the blocks wait for each other: all run at once, or none. A cluster's blocks always run at once.
 fn is_cooperative(configuration: &Configuration) -> bool {
-    !matches!(configuration.regime, Regime::Block | Regime::Cluster | Regime::Scatter)
+    configuration.regime != Regime::Block && !configuration.is_in_clusters()
 }
 
 /// The launch of a configuration's kernel.
@@ -158,7 +158,8 @@ impl Engine {
     /// Launches the gradients of a layer's recurrences, one for each direction. Nothing waits or allocates.
     ///
     /// # Safety
-    /// The kernel is one of backward's. Each recurrence has an exchange of its own. All memory is on the stream's device, with the network's sizes and type.
+    /// The kernel is one of backward's. Each recurrence has an exchange of its own. All memory is on the stream's device,
+    /// with the network's sizes and type.
     pub unsafe fn launch_back(&self, stream: Stream, recurrences: &[BackRecurrence]) -> Result<(), Error> {
         let [x, y, at_once] = self.launch.grid;
         for part in recurrences.chunks(at_once as usize) {

@@ -277,7 +277,7 @@ impl Model {
         let kinds: [fn(&Configuration) -> bool; 5] = [
             |one| one.layers() > 1,
             |one| one.regime == Regime::GridSingle,
-            |one| matches!(one.regime, Regime::Cluster | Regime::Scatter),
+            |one| one.is_in_clusters(),
             |one| one.is_scattered(),
             |one| one.multiplies_input(),
         ];

@@ -8,7 +8,7 @@ use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use super::call::Call;
-use super::choice::{self, Candidates, Recalled};
+use super::choice::{self, Candidates, Recalled, is_deterministic};
 use super::compiler::{self, later};
 use super::configuration::{Configuration, Problem};
 use super::fit;
@@ -19,7 +19,7 @@ use super::report::{self, Decision};
 use crate::inference::Inference;
 use cudnn::rnn::Weights;
 use gpu::background::compiling;
-use guest::settings::{self, Numerics, Rnn};
+use guest::settings::{self, Rnn};
 use tuning::allowance;
 use tuning::database::TuningLock;
 use tuning::elsewhere::Elsewhere;
@@ -564,9 +564,4 @@ impl compiler::Network for Others {
 /// Returns true if our kernels must run wherever they can.
 fn is_forced() -> bool {
     settings::get().rnn == Rnn::Force
-}
-
-/// Returns true if results must have the same bits each time, so that times choose nothing.
-fn is_deterministic() -> bool {
-    settings::get().numerics == Numerics::Deterministic
 }

@@ -8,7 +8,7 @@
 //! | `cluster` | blocks that write into each other's memory |
 //! | `input` | where the layer's input is multiplied |
 //! | `problem` | the network and the device that a configuration is for |
-//! | `scatter` | blocks that send sums instead of what is multiplied |
+//! | `scatter` | blocks that send each other sums on the way back |
 //! | `single` | canonical GRU with a single exchange a step |
 //! | `tensor` | how tensor cores share out the products, and the resources for that |
 //! | `text` | configurations as text |
@@ -360,10 +360,14 @@ impl Configuration {
         [x as u32, y as u32, self.at_once(problem) as u32]
     }
 
+    /// Returns true if the blocks of a tile are a cluster.
+    pub fn is_in_clusters(&self) -> bool {
+        matches!(self.regime, Regime::Cluster | Regime::Scatter)
+    }
+
     /// The cluster dimensions of the launch, in blocks.
     pub fn cluster(&self, problem: &Problem) -> [u32; 3] {
-        let is_a_cluster = matches!(self.regime, Regime::Cluster | Regime::Scatter);
-        if is_a_cluster { [self.blocks(problem) as u32, 1, 1] } else { [1; 3] }
+        if self.is_in_clusters() { [self.blocks(problem) as u32, 1, 1] } else { [1; 3] }
     }
 
     /// Dynamic shared memory of a block, in bytes.

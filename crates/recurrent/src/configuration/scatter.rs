@@ -51,17 +51,20 @@ impl Configuration {
         problem.hidden * self.batch_tile / self.together(problem)
     }
 
+    /// Pieces of sums from one block to another, each sent in one store.
+    fn pieces(&self, problem: &Problem) -> usize {
+        self.units * self.batch_tile / self.together(problem)
+    }
+
     /// Sets of threads that share out the blocks which send through the L2 cache.
     fn sets(&self, problem: &Problem) -> usize {
-        let pieces = self.units * self.batch_tile / self.together(problem);
-        (self.threads / pieces).max(1)
+        (self.threads / self.pieces(problem)).max(1)
     }
 
     /// Rounds in which a thread reads sums at each step, one after the other.
     pub(super) fn scattered_rounds(&self, problem: &Problem) -> usize {
-        let pieces = self.units * self.batch_tile / self.together(problem);
         let senders = self.blocks(problem).div_ceil(self.sets(problem));
-        pieces.div_ceil(self.threads) * senders.div_ceil(MOST_AT_ONCE)
+        self.pieces(problem).div_ceil(self.threads) * senders.div_ceil(MOST_AT_ONCE)
     }
 
     /// Bytes of the sums that a block gets: in two buffers, or those of each set of threads.

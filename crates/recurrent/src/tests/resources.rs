@@ -73,8 +73,7 @@ fn is_sound(
     let most = configuration.most_registers();
     // A cluster's blocks meet once, before all steps. With input warps, each kind of warp meets in its own code.
     let kinds = 1 + usize::from(configuration.has_input_warps());
-    let is_a_cluster = matches!(configuration.regime, Regime::Cluster | Regime::Scatter);
-    let meetings = if is_a_cluster { kinds } else { 0 };
+    let meetings = if configuration.is_in_clusters() { kinds } else { 0 };
     // Nothing before a kernel of backward lets it begin early.
     let waits = may_be_early(configuration) && problem.pass != Pass::Backward;
     let faults = [

@@ -2,10 +2,12 @@
 //! that all calls of a pass give the same answer, whatever the settings say by then.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
 
+use super::course::Course;
 use super::data::DataCall;
 use super::page::{Engine, Page};
 use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
@@ -98,12 +100,13 @@ pub unsafe fn change_sizes(
         return;
     }
     let wanders = PROBATION.lock().has_failed();
-    let may_be_ours = !wanders && pass.course(reserve.is_some()).may_be_ours();
+    let course = pass.course(reserve.is_some());
+    let may_be_ours = !wanders && course.may_be_ours();
     if let Some(workspace) = workspace.filter(|_| has_told || may_be_ours) {
         *workspace = pass.workspace_bytes.max(*workspace);
     }
     let Some(reserve) = reserve else { return };
-    let ours = if !is_off && is_next_ours(&pass) { pass.layout.our_size(*reserve) } else { None };
+    let ours = if !is_off && is_next_ours(&pass, &course) { pass.layout.our_size(*reserve) } else { None };
     let ours = ours.filter(|&size| !told::was_forgotten(pass.layout.hash(), size));
     *reserve = match ours {
         Some(size) => {
@@ -124,8 +127,7 @@ fn is_proven(pass: &Pass) -> bool {
 }
 
 /// Returns whether the next reserve of a pass is ours.
-fn is_next_ours(pass: &Pass) -> bool {
-    let course = pass.course(true);
+fn is_next_ours(pass: &Pass, course: &Arc<Course>) -> bool {
     is_proven(pass) && pass.page.knows_weights() && course.next_pass(pass.stream) && pass.page.loaded().is_some()
 }
 

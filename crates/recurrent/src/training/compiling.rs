@@ -16,7 +16,7 @@ pub struct Compiling {
     course: Arc<Course>,
     /// The call of each, forward or data, and its configuration; the last one is the next.
     left: Vec<(Call, Configuration)>,
-    /// The kernels of first candidates, while the trial has none of ours.
+    /// The first kernels forward and back, until the trial gets them. `None`: it has them.
     first: Option<[Option<Arc<Engine>>; 2]>,
     compiled: usize,
     has_turn: bool,

@@ -12,12 +12,13 @@ use super::page::Page;
 use super::shape::Shape;
 use super::text;
 use super::trial::{Call, Seen, Trial, Verdict, is_made};
+use crate::choice::is_deterministic;
 use crate::compiler::later;
 use crate::inference::Inference;
 use crate::kernels::Engine;
 use crate::record::Record;
 use gpu::Stream;
-use guest::settings::{self, Numerics, RnnTraining};
+use guest::settings::{self, RnnTraining};
 use tuning::allowance;
 use tuning::database::TuningLock;
 use tuning::elsewhere::Elsewhere;
@@ -95,7 +96,8 @@ static COURSES: Registry<Key, Courses> = Registry::new(1 << 10, |_| false).forge
     later(move || drop(forgotten));
 });
 
-/// The course of a pass. `is_asked`: the program asks for a reserve; else it makes a call, of what it asked for last.
+/// The course of a pass. If `is_asked`, the program asks for a reserve. Otherwise it makes a call of the course that it asked
+/// for last.
 pub fn of(subject: Inference, is_asked: bool, page: &Arc<Page>, shapes: &[Arc<Shape>; 2]) -> Arc<Course> {
     let device = cudnn::device().ordinal();
     let mut alike = Key { device, subject: subject.clone() };
@@ -245,9 +247,4 @@ impl Course {
 /// Returns whether our kernels train wherever they can.
 pub(super) fn is_forced() -> bool {
     settings::get().rnn_training == RnnTraining::Force
-}
-
-/// Returns whether results must have the same bits each time, so that times choose nothing.
-pub(super) fn is_deterministic() -> bool {
-    settings::get().numerics == Numerics::Deterministic
 }

@@ -15,8 +15,7 @@ use super::reserve::State;
 use super::runner::Runner;
 use crate::configuration::Element;
 use crate::kernels;
-use crate::parts::ALIGNMENT;
-use crate::recurrence::{BackRecurrence, Recurrent};
+use crate::recurrence::BackRecurrence;
 use cudnn::calls;
 use cudnn::rnn::Weights;
 use gpu::cublaslt::{Factor, Product};
@@ -121,7 +120,7 @@ pub unsafe fn run(
     let scratch = Scratch::of(pass.cell, pass.element, hidden, packing.batch()).ok_or("states are too large")?;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
-        let exchange_bytes = runner.kernel.map_or(0, |kernel| kernel.exchange_bytes().next_multiple_of(ALIGNMENT));
+        let exchange_bytes = runner.exchange_bytes();
         let zeroed = (places.exchange, directions * exchange_bytes);
         let running = Running::begin(pass, engine, call.workspace, call.reserve, &places.order, zeroed)?;
         running.claim(State::Forward, State::Gradients)?;

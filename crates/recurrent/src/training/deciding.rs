@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::compiling::Compiling;
-use super::course::{Course, Settled, State, Trying, UNTOUCHED, is_deterministic, is_forced};
+use super::course::{Course, Settled, State, Trying, UNTOUCHED, is_forced};
 use super::decision;
 use super::recall::{self, Recalled};
 use super::trial::{Seen, Trial, Verdict, made};
+use crate::choice::is_deterministic;
 use crate::compiler::{self, later};
 use crate::kernels::Engine;
 use gpu::Stream;
@@ -18,7 +19,7 @@ use tuning::allowance;
 use tuning::elsewhere::Elsewhere;
 
 impl Course {
-    /// Returns whether the next pass's reserve is ours: called once for each. During a capture nothing is compiled or
+    /// Returns whether the next pass's reserve is ours. It is called once a pass. During a capture nothing is compiled or
     /// timed.
     pub fn next_pass(self: &Arc<Self>, stream: Stream) -> bool {
         if self.is_broken.load(Ordering::Relaxed) {

@@ -8,8 +8,8 @@ use gpu::Element;
 /// Drops elements of a layer's output, from one place to another. The mask is drawn anew if `draws`, and else the one that
 /// is there.
 ///
-/// cuDNN drops no bfloat16 (it answers 3000). There it drops halves of 1, which gives the same mask, and a kernel of ours
-/// keeps the elements whose ones were kept.
+/// cuDNN drops no bfloat16: it answers 3000. So it drops halves of 1 instead, which gives the same mask. Then a kernel of
+/// ours keeps the elements whose ones cuDNN has kept.
 ///
 /// # Safety
 /// The memory is the stream's device's, as large as the pass says.

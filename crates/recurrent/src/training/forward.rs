@@ -10,7 +10,6 @@ use super::reserve::State;
 use super::runner::Runner;
 use crate::kernels;
 use crate::memory::Memory;
-use crate::parts::ALIGNMENT;
 use crate::recurrence::{Recurrence, Recurrent};
 use cudnn::rnn::Weights;
 use gpu::jit::Error;
@@ -36,11 +35,9 @@ pub unsafe fn run(
     unsafe {
         // Blocks of a persistent kernel may write last states while others still read first ones.
         let is_apart = at_hx.is_some() || !overlap(memory, pass.states() * network.element());
-        let persistent = runner.kernel.filter(|_| is_apart);
-        // Only the exchange of a persistent kernel begins with zeros.
-        let exchange_bytes = persistent.map_or(0, |kernel| kernel.exchange_bytes().next_multiple_of(ALIGNMENT));
-        let zeroed = network.directions() * exchange_bytes;
-        let exchange_bytes = if persistent.is_some() { exchange_bytes } else { places.exchange_bytes };
+        let runner = &Runner { kernel: runner.kernel.filter(|_| is_apart), ..*runner };
+        let zeroed = network.directions() * runner.exchange_bytes();
+        let exchange_bytes = if runner.kernel.is_some() { runner.exchange_bytes() } else { places.exchange_bytes };
         let running =
             Running::begin(pass, engine, memory.workspace, reserve, &places.order, (places.exchange, zeroed))?;
         engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
@@ -98,8 +95,7 @@ pub unsafe fn run(
                     exchange: running.part(places.exchange + direction * exchange_bytes),
                 });
             }
-            let runner = Runner { kernel: persistent, ..*runner };
-            launch(pass, engine, &runner, &recurrences, early).map_err(text)?;
+            launch(pass, engine, runner, &recurrences, early).map_err(text)?;
             input = output;
         }
         let fill = padding_fill[..4].try_into().unwrap_or_default();

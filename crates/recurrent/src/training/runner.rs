@@ -2,6 +2,8 @@
 
 use super::course::Course;
 use crate::kernels::Engine;
+use crate::parts::ALIGNMENT;
+use crate::recurrence::Recurrent;
 use gpu::jit::Error;
 use guest::settings::{self, Fault};
 
@@ -13,6 +15,11 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
+    /// Bytes of a direction's exchange, which a persistent kernel finds full of zeros; 0 without one.
+    pub fn exchange_bytes(&self) -> usize {
+        self.kernel.map_or(0, |kernel| kernel.exchange_bytes().next_multiple_of(ALIGNMENT))
+    }
+
     /// Launches the kernel by `launch`. Returns whether it was launched: else nothing has begun, and the kernels of the
     /// course run no longer.
     pub fn launch(&self, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {

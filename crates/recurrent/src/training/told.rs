@@ -26,7 +26,7 @@ struct Sizes {
 struct Told {
     ours: Sizes,
     theirs: Sizes,
-    /// Sizes of ours that cuDNN runs after all: never told again.
+    /// Sizes of ours that cuDNN runs after all. They are never told again.
     forgotten: HashSet<Size>,
 }
 

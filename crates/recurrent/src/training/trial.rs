@@ -47,7 +47,7 @@ pub struct Trial<K, M = Timed> {
 /// How often the program made each call.
 pub type Seen = [u64; 3];
 
-/// A call counts that the program makes at least once in so many of its most frequent one.
+/// A call counts if the program makes it at least once for so many of its most frequent call.
 const RARE: u64 = 16;
 
 /// Returns whether the program makes a call, and not just rarely.
@@ -147,7 +147,7 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         &self.contests
     }
 
-    /// Returns whether the next pass is ours. `None`: all is timed. Calls that the program does not make do not matter.
+    /// Returns whether the next pass is ours; `None` once all is timed. Calls that the program does not make do not matter.
     /// Where nothing may be explored now, the faster one so far runs.
     pub fn next_pass(&mut self, seen: &Seen, may_explore: bool) -> Option<bool> {
         let is_ready = self.is_ready();

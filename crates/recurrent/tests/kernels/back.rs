@@ -3,11 +3,11 @@
 
 use std::ptr;
 
-use hostdnn::emulator::{Launch, Module};
+use hostdnn::emulator::Module;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::case::Exchange;
+use super::case::{Exchange, launch};
 use super::element::Numbers;
 use super::sources::{
     self, BACK_BLOCK, BACK_CLUSTER, BACK_GRID, BACK_RECURRENCE, BACK_SCATTER, BACK_STATES, CLUSTER_SEND, Mutation,
@@ -195,13 +195,7 @@ impl Case {
             reverse: self.reverse.into(),
         };
         let parameters = BackRecurrences { of: [of; 2] };
-        let launch = Launch {
-            grid: self.configuration.grid(&self.problem),
-            block: [self.configuration.block_threads() as u32, 1, 1],
-            cluster: self.configuration.cluster(&self.problem),
-            shared_bytes: self.configuration.shared_bytes(&self.problem),
-            seed,
-        };
+        let launch = launch(&self.problem, &self.configuration, seed);
         let kernel = module.kernel(self.configuration.kernel(&self.problem));
         // SAFETY: the parameters are the kernel's struct, and their memory has the case's sizes.
         let ran = kernel.and_then(|kernel| unsafe { kernel.launch(&launch, ptr::from_ref(&parameters).cast()) });
@@ -458,7 +452,7 @@ fn every_part_is_needed() {
         ),
         (BLOCK, BACK_RECURRENCE, "p.reverse ? length - 1 - step : step", 0, "step"),
         // The sums of another block, and of another column.
-        (SCATTER, BACK_SCATTER, "from[other * SENT", 0, "from[(BLOCKS - 1) * SENT"),
+        (SCATTER, SCATTER_SHARE, "parts[part * SENT", 0, "parts[(Parts - 1) * SENT"),
         (ON_TENSOR_CORES, SCATTER_SHARE, "is_odd ? own[i] : own[2 + i]", 0, "is_odd ? own[2 + i] : own[i]"),
         (CLUSTER, CLUSTER_SEND, "row >= rows", 0, "row >= rows - 1"),
     ];

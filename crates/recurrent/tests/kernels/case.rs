@@ -129,6 +129,17 @@ impl Exchange {
     }
 }
 
+/// The launch of a configuration's kernel; the seed determines the order of threads.
+pub fn launch(problem: &Problem, configuration: &Configuration, seed: Option<u64>) -> Launch {
+    Launch {
+        grid: configuration.grid(problem),
+        block: [configuration.block_threads() as u32, 1, 1],
+        cluster: configuration.cluster(problem),
+        shared_bytes: configuration.shared_bytes(problem),
+        seed,
+    }
+}
+
 impl Case {
     pub fn data(&self, seed: u64) -> Data {
         let Problem { cell, element, hidden, batch, .. } = self.problem;
@@ -298,13 +309,7 @@ impl Case {
     /// The recurrences' memory exists, with the sizes that the configuration and the case require.
     pub unsafe fn launch(&self, module: &Module, of: [Recurrence; 8], seed: Option<u64>) -> Result<(), Error> {
         let parameters = Recurrences { of };
-        let launch = Launch {
-            grid: self.configuration.grid(&self.problem),
-            block: [self.configuration.block_threads() as u32, 1, 1],
-            cluster: self.configuration.cluster(&self.problem),
-            shared_bytes: self.configuration.shared_bytes(&self.problem),
-            seed,
-        };
+        let launch = launch(&self.problem, &self.configuration, seed);
         let kernel = module.kernel(self.configuration.kernel(&self.problem))?;
         // SAFETY: the parameters are the kernel's struct, and the caller promises the memory behind it.
         unsafe { kernel.launch(&launch, ptr::from_ref(&parameters).cast()) }
