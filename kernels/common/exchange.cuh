@@ -1,7 +1,8 @@
 // Each block of a grid hands values to all other blocks, again and again, with no fence and no barrier over the grid.
 //
-// A packet validates itself: its 16 bytes are written and read in one access, and 4 of them are its epoch, the number
-// of its exchange. A reader that finds the epoch it waits for has also read the values of that exchange.
+// A packet validates itself: it is written and read in one access, and shows its epoch, the number of its exchange. A
+// reader that finds the epoch it waits for has also read the values of that exchange. A Packet has 16 bytes, and 4 of them
+// are the epoch. A PhasedPacket (phased.cuh) has one bit that tells it from the packet before it.
 //
 // Exchange e goes through buffer e % 2. Two buffers are enough if each block publishes its packets of exchange e + 1
 // after all of its threads have collected all packets of exchange e, with a barrier of the block between. The writer of
@@ -12,42 +13,50 @@
 
 #include "common/device.cuh"
 
-template <typename Value> struct alignas(16) Packet {
+template <typename T> struct alignas(16) Packet {
+    typedef T Value;
     static constexpr int values = 12 / sizeof(Value);
     Value value[values];
     unsigned epoch;
+
+    __device__ __forceinline__ void set_epoch(unsigned of) { epoch = of; }
+
+    // Of a packet in two parts: whether it has this epoch; one that has it; and 4 of its bytes of values.
+    __device__ static __forceinline__ bool has_epoch(const unsigned long long (&half)[2], unsigned epoch) {
+        return half[1] >> 32 == epoch;
+    }
+    __device__ static __forceinline__ void set_epoch(unsigned long long (&half)[2], unsigned epoch) {
+        half[1] = (unsigned long long)epoch << 32;
+    }
+    __device__ static __forceinline__ unsigned word(const unsigned long long (&half)[2], int i) {
+        return half[i / 2] >> i % 2 * 32;
+    }
 };
 
-// The memory that the blocks of an exchange share: this header, then two buffers of packets. All zero at first.
+// The memory that the blocks of an exchange share: this header, then two buffers. All zero at first.
 struct alignas(128) Exchange {
     // The epoch of the last exchange of all launches so far. It lives in device memory, so that a launch which a CUDA
     // graph repeats goes on where the last one ended. Nobody waits for epoch 0 until the epochs have wrapped around.
     unsigned epoch;
-
-    template <typename Value>
-    __device__ __forceinline__ Packet<Value> *buffer(unsigned epoch, int packets) {
-        return reinterpret_cast<Packet<Value> *>(this + 1) + (epoch % 2 ? packets : 0);
-    }
 };
 
-// A block's exchanges one after the other, each of `Packets` packets. Each group of blocks exchanges among itself; the
-// groups' memory lies one after the other, `bytes` each.
-template <typename Value, int Packets> class Exchanges {
+// A block's exchanges one after the other, each of `Count` packets. Each group of blocks exchanges among
+// itself; the groups' memory lies one after the other, `bytes` each.
+template <typename Packet, long long Count> class Exchanges {
     Exchange &exchange;
 
   public:
-    static constexpr int bytes = sizeof(Exchange) + (2 * Packets * sizeof(Packet<Value>) + 127) / 128 * 128;
+    static constexpr long long bytes = sizeof(Exchange) + (2 * Count * sizeof(Packet) + 127) / 128 * 128;
 
     unsigned epoch; // of the last exchange
 
     __device__ __forceinline__ Exchanges(void *memory, int group)
-        : exchange(*reinterpret_cast<Exchange *>(static_cast<char *>(memory) + (size_t)group * bytes)),
-          epoch(exchange.epoch) {}
+        : exchange(*reinterpret_cast<Exchange *>(static_cast<char *>(memory) + group * bytes)), epoch(exchange.epoch) {}
 
-    // Begins the next exchange, and returns its packets.
-    __device__ __forceinline__ Packet<Value> *next() {
+    // Begins the next exchange, and returns its buffer.
+    __device__ __forceinline__ Packet *next() {
         epoch++;
-        return exchange.buffer<Value>(epoch, Packets);
+        return reinterpret_cast<Packet *>(&exchange + 1) + (epoch % 2 ? Count : 0);
     }
 
     // Stores the epoch for the next launch. One thread of the group calls this after an exchange in which all of the
@@ -56,46 +65,70 @@ template <typename Value, int Packets> class Exchanges {
 };
 
 // A packet as read, kept in whole words: taking it apart early would make the thread wait for the read.
-template <typename Value> union PacketBits {
-    Packet<Value> packet;
+template <typename Packet> union PacketBits {
+    Packet packet;
     unsigned long long half[2];
     __device__ __forceinline__ PacketBits() : half{0, 0} {}
 
-    __device__ __forceinline__ unsigned epoch() const { return half[1] >> 32; }
-    __device__ __forceinline__ void set_epoch(unsigned epoch) { half[1] = (unsigned long long)epoch << 32; }
+    __device__ __forceinline__ bool has_epoch(unsigned epoch) const { return Packet::has_epoch(half, epoch); }
+    __device__ __forceinline__ void set_epoch(unsigned epoch) { Packet::set_epoch(half, epoch); }
+    // Four bytes of its values.
+    __device__ __forceinline__ unsigned word(int i) const { return Packet::word(half, i); }
 };
 
-template <typename Value> __device__ __forceinline__ void publish(Packet<Value> *place, const Packet<Value> &packet) {
+template <typename Packet> __device__ __forceinline__ void publish(Packet *place, const Packet &packet) {
 #ifdef EMULATED
     *place = packet;
 #else
-    PacketBits<Value> bits;
+    constexpr int bytes = sizeof(Packet);
+    static_assert(bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16, "one access");
+    PacketBits<Packet> bits;
     bits.packet = packet;
-    asm volatile("{ .reg .b128 packet; mov.b128 packet, {%1, %2}; st.relaxed.gpu.global.b128 [%0], packet; }" ::"l"(
-                     __cvta_generic_to_global(place)),
-                 "l"(bits.half[0]), "l"(bits.half[1])
-                 : "memory");
+    const unsigned long long to = __cvta_generic_to_global(place);
+    if constexpr (bytes == 16)
+        asm volatile("{ .reg .b128 packet; mov.b128 packet, {%1, %2}; st.relaxed.gpu.global.b128 [%0], packet; }" ::"l"(to),
+                     "l"(bits.half[0]), "l"(bits.half[1])
+                     : "memory");
+    else if constexpr (bytes == 8)
+        asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(bits.half[0]) : "memory");
+    else if constexpr (bytes == 4)
+        asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(to), "r"(unsigned(bits.half[0])) : "memory");
+    else
+        asm volatile("st.relaxed.gpu.global.b16 [%0], %1;" ::"l"(to), "h"((unsigned short)bits.half[0]) : "memory");
 #endif
 }
 
 // The packet there now, of any exchange.
-template <typename Value> __device__ __forceinline__ PacketBits<Value> peek(const Packet<Value> *place) {
-    PacketBits<Value> bits;
+template <typename Packet> __device__ __forceinline__ PacketBits<Packet> peek(const Packet *place) {
+    PacketBits<Packet> bits;
 #ifdef EMULATED
     bits.packet = *place;
 #else
-    asm volatile("{ .reg .b128 packet; ld.relaxed.gpu.global.b128 packet, [%2]; mov.b128 {%0, %1}, packet; }"
-                 : "=l"(bits.half[0]), "=l"(bits.half[1])
-                 : "l"(__cvta_generic_to_global(place))
-                 : "memory");
+    constexpr int bytes = sizeof(Packet);
+    const unsigned long long from = __cvta_generic_to_global(place);
+    if constexpr (bytes == 16) {
+        asm volatile("{ .reg .b128 packet; ld.relaxed.gpu.global.b128 packet, [%2]; mov.b128 {%0, %1}, packet; }"
+                     : "=l"(bits.half[0]), "=l"(bits.half[1])
+                     : "l"(from)
+                     : "memory");
+    } else if constexpr (bytes == 8) {
+        asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(bits.half[0]) : "l"(from) : "memory");
+    } else {
+        unsigned word;
+        if constexpr (bytes == 4)
+            asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
+        else
+            asm volatile("ld.relaxed.gpu.global.u16 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
+        bits.half[0] = word;
+    }
 #endif
     return bits;
 }
 
 // Issues reads of packets[i] at places[first + i * stride], for all places below `end`, and waits for none.
-template <int Count, typename Value>
-__device__ __forceinline__ void ask_for(PacketBits<Value> (&packets)[Count], const Packet<Value> *places, int first,
-                                        int stride, int end, unsigned epoch) {
+template <int Count, typename Packet>
+__device__ __forceinline__ void ask_for(PacketBits<Packet> (&packets)[Count], const Packet *places, int first, int stride,
+                                        int end, unsigned epoch) {
 #pragma unroll
     for (int i = 0; i < Count; i++) {
         packets[i].set_epoch(epoch);
@@ -104,18 +137,18 @@ __device__ __forceinline__ void ask_for(PacketBits<Value> (&packets)[Count], con
 }
 
 // Waits until the packets of ask_for() have arrived.
-template <int Count, typename Value>
-__device__ __forceinline__ void collect(PacketBits<Value> (&packets)[Count], const Packet<Value> *places, int first,
-                                        int stride, unsigned epoch) {
+template <int Count, typename Packet>
+__device__ __forceinline__ void collect(PacketBits<Packet> (&packets)[Count], const Packet *places, int first, int stride,
+                                        unsigned epoch) {
     Spin spin;
     while (true) {
         bool arrived = true;
 #pragma unroll
-        for (int i = 0; i < Count; i++) arrived &= packets[i].epoch() == epoch;
+        for (int i = 0; i < Count; i++) arrived &= packets[i].has_epoch(epoch);
         if (arrived) return;
         spin.again();
 #pragma unroll
         for (int i = 0; i < Count; i++)
-            if (packets[i].epoch() != epoch) packets[i] = peek(&places[first + i * stride]);
+            if (!packets[i].has_epoch(epoch)) packets[i] = peek(&places[first + i * stride]);
     }
 }

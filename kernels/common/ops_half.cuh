@@ -10,6 +10,7 @@ struct Element {
 __device__ __forceinline__ float to_float(Element element) { return half_to_float(element.bits); }
 __device__ __forceinline__ Element to_element(float value) { return {float_to_half(value)}; }
 __device__ __forceinline__ Element element_of(unsigned bits) { return {lower_half(bits)}; }
+__device__ __forceinline__ unsigned bits_of(Element element) { return element.bits; }
 
 // The operands of tensor cores, and their products.
 __device__ __forceinline__ Element to_tensor(Element element) { return element; }

@@ -294,7 +294,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
                                                              int group, int count, unsigned epoch) {
         constexpr int stride = ROW_GROUPS * PACKETS;
         for (int first = group; first < count; first += ROWS_AT_ONCE * ROW_GROUPS) {
-            PacketBits<Element> bits[POSITIONS_AT_ONCE][ROWS_AT_ONCE];
+            PacketBits<Packet<Element>> bits[POSITIONS_AT_ONCE][ROWS_AT_ONCE];
 #pragma unroll
             for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
                 if (position + j * THREADS < PACKETS) {

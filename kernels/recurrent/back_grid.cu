@@ -3,16 +3,14 @@
 // cache.
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, all of them resident. The groups of a recurrence divide its
-// tiles; a group computes its tiles one after the other. Dynamic shared memory: float received[SETS][UNITS][BATCH_TILE],
-// in whole lines of 16 bytes; Factor factors[BATCH_TILE][PADDED_DEPTH]; and the memory of Weights. Memory at `exchange`:
-// that of Exchanges, for each group.
+// tiles; a group computes its tiles one after the other. Dynamic shared memory: float received[SETS][SENT], in whole 16
+// bytes; Factor factors[BATCH_TILE][PADDED_DEPTH]; and the memory of Weights. Memory at `exchange`: that of SumExchanges,
+// for each group.
 #define SCATTER
 #include "recurrent/back_states.cuh"
 
-#include "common/phased_exchange.cuh"
-
-constexpr int PIECES = SENT / TOGETHER;   // that are sent together
-typedef PhasedExchanges<(long long)BLOCKS * BLOCKS * SENT> Exchanges; // [to][from][UNITS][BATCH_TILE]
+constexpr int PIECES = SENT / TOGETHER; // packets from one block to another
+typedef Exchanges<RowSums, (long long)BLOCKS * BLOCKS * PIECES> SumExchanges; // [to][from][PIECES]
 
 // Sets of threads share out the blocks that send. A thread of a set has a piece, or if there are more pieces than threads
 // several ones, and asks for it from some blocks at once.
@@ -21,40 +19,29 @@ constexpr int SENDERS = divided_up(BLOCKS, SETS);
 constexpr int AT_ONCE = SENDERS < 8 ? SENDERS : 8;
 constexpr int RECEIVED = divided_up(SETS * SENT, 4) * 4;
 
-// Adds up what each set's blocks have sent for the first `count` sums of this one, in an order that is always the same.
-__device__ __forceinline__ void collect(const float *from, int count, unsigned phase, float *received) {
+struct alignas(TOGETHER * sizeof(float)) FloatSums {
+    float row[TOGETHER];
+};
+
+// Adds up what each set's blocks have sent for this one's first `units` units, in an order that is always the same.
+__device__ __forceinline__ void collect(const RowSums *from, int units, unsigned epoch, float *received) {
     const int set = int(threadIdx.x) / PIECES;
     if (set >= SETS) return;
 #pragma unroll 1
-    for (int piece = int(threadIdx.x) % PIECES; piece * TOGETHER < count; piece += THREADS) {
-        RowSums all = {};
+    for (int piece = int(threadIdx.x) % PIECES; piece < PIECES; piece += THREADS) {
+        if (piece * TOGETHER / EIGHT % UNITS >= units) continue;
+        FloatSums all = {};
 #pragma unroll 1
         for (int first = set; first < BLOCKS; first += SETS * AT_ONCE) {
-            const RowSums *const places = reinterpret_cast<const RowSums *>(&from[first * SENT + piece * TOGETHER]);
-            RowSums sums[AT_ONCE];
-            Spin spin;
-            bool has_arrived = false;
-            while (!has_arrived) {
-                has_arrived = true;
+            PacketBits<RowSums> sums[AT_ONCE];
+            ask_for(sums, from, first * PIECES + piece, SETS * PIECES, BLOCKS * PIECES, epoch);
+            collect(sums, from, first * PIECES + piece, SETS * PIECES, epoch);
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; i++)
-                    if (first + i * SETS < BLOCKS) sums[i] = peek(&places[i * SETS * PIECES]);
+            for (int i = 0; i < AT_ONCE; i++)
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; i++) {
-                    if (first + i * SETS >= BLOCKS) continue;
-#pragma unroll
-                    for (int k = 0; k < TOGETHER; k++) has_arrived &= __float_as_uint(sums[i].row[k]) % 2 == phase;
-                }
-                if (!has_arrived) spin.again();
-            }
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                if (first + i * SETS >= BLOCKS) continue;
-#pragma unroll
-                for (int k = 0; k < TOGETHER; k++) all.row[k] += sums[i].row[k];
-            }
+                for (int k = 0; k < TOGETHER; k++) all.row[k] += float_of(value_of(sums[i], k));
         }
-        *reinterpret_cast<RowSums *>(&received[set * SENT + piece * TOGETHER]) = all;
+        *reinterpret_cast<FloatSums *>(&received[set * SENT + piece * TOGETHER]) = all;
     }
 }
 
@@ -63,13 +50,13 @@ KERNEL(back_grid, BackRecurrences) {
     SHARED(float, received);
     Factor *const factors = reinterpret_cast<Factor *>(received + RECEIVED);
     const int block = in_register(int(blockIdx.x)), first_unit = block * UNITS;
-    const int own_sums = in_register(min(UNITS, HIDDEN - first_unit) * BATCH_TILE);
+    const int own_units = in_register(min(UNITS, HIDDEN - first_unit));
 #pragma unroll 1
     for (int i = threadIdx.x; i < TILE_FACTORS; i += THREADS) factors[i] = to_factor(to_element(0));
 #pragma unroll 1
     for (int i = threadIdx.x; i < RECEIVED; i += THREADS) received[i] = 0; // of units behind the last nothing comes
     const Weights weights(&recurrence.weights[(long long)block * HIDDEN * OWN_DEPTH], 0, factors + TILE_FACTORS);
-    Exchanges exchanges(recurrence.exchange, blockIdx.y);
+    SumExchanges exchanges(recurrence.exchange, blockIdx.y);
     const Own own;
     barrier(); // the zeros are there
 
@@ -85,25 +72,22 @@ KERNEL(back_grid, BackRecurrences) {
                 factors[row * PADDED_DEPTH + gate * UNITS + unit] = factor;
             });
             barrier(); // the block's gradients are complete, and the block has read the sums of the step behind
-            float *const buffer = exchanges.buffer();
-            const unsigned phase = exchanges.phase();
+            RowSums *const buffer = exchanges.next();
             multiply_and_send(weights, factors, [&](int column, int row, RowSums sent) {
-#pragma unroll
-                for (int k = 0; k < TOGETHER; k++) sent.row[k] = with_phase(sent.row[k], phase);
-                float *const there = &buffer[(long long)(column / UNITS * BLOCKS + block) * SENT];
-                publish(reinterpret_cast<RowSums *>(&there[column % UNITS * BATCH_TILE + row]), sent);
+                sent.set_epoch(exchanges.epoch);
+                const int place = place_of_sum(column % UNITS, row) / TOGETHER;
+                publish(&buffer[(column / UNITS * BLOCKS + block) * PIECES + place], sent);
             });
             const Moment sent;
             // The rest of a step's work is done while sums are on their way.
             states.write(step);
             states.ask_for(step - 1);
             sent.wait(FIRST_LOOK);
-            collect(&buffer[(long long)block * BLOCKS * SENT], own_sums, phase, received);
-            exchanges.end();
+            collect(&buffer[block * BLOCKS * PIECES], own_units, exchanges.epoch, received);
             barrier(); // all sums are there, and nobody multiplies factors any more
             add_parts<SETS>(received, own, sums);
         }
         states.write_first(sums);
     }
-    if (block == 0 && threadIdx.x == 0) exchanges.keep();
+    if (block == 0 && threadIdx.x == 0) exchanges.keep_epoch();
 }

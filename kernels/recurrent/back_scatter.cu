@@ -4,22 +4,22 @@
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, in clusters of ceil(H / UNITS). The groups of a recurrence
 // divide its tiles; a group computes its tiles one after the other. Dynamic shared memory: Mbarrier[2], in a line of its
-// own; float received[2][blocks][UNITS][BATCH_TILE]; Factor factors[2][BATCH_TILE][PADDED_DEPTH]; and the memory of
-// Weights. Two buffers of factors, since a warp may still multiply while the sums of others have arrived.
+// own; Sum received[2][blocks][SENT], each buffer in whole 16 bytes; Factor factors[2][BATCH_TILE][PADDED_DEPTH]; and the
+// memory of Weights. Two buffers of factors, since a warp may still multiply while the sums of others have arrived.
 #define SCATTER
 #include "recurrent/back_states.cuh"
 
 #include "common/cluster_exchange.cuh"
 
-constexpr int RECEIVED = divided_up(BLOCKS * SENT, 4) * 4;
+constexpr int RECEIVED = divided_up(BLOCKS * SENT, 8) * 8;
 
 KERNEL(back_scatter, BackRecurrences) {
     const BackRecurrence &recurrence = parameters.of[blockIdx.z];
     SHARED(Mbarrier, arrived);
-    float *const received = reinterpret_cast<float *>(arrived + LINE / sizeof(Mbarrier));
+    Sum *const received = reinterpret_cast<Sum *>(arrived + LINE / sizeof(Mbarrier));
     Factor *const factors = reinterpret_cast<Factor *>(received + 2 * RECEIVED);
     const int block = in_register(int(blockIdx.x)), first_unit = block * UNITS;
-    const unsigned bytes = BLOCKS * min(UNITS, HIDDEN - first_unit) * BATCH_TILE * sizeof(float);
+    const unsigned bytes = BLOCKS * min(UNITS, HIDDEN - first_unit) * BATCH_TILE * sizeof(Sum);
 #pragma unroll 1
     for (int i = threadIdx.x; i < 2 * TILE_FACTORS; i += THREADS) factors[i] = to_factor(to_element(0));
     const Weights weights(&recurrence.weights[(long long)block * HIDDEN * OWN_DEPTH], 0, factors + 2 * TILE_FACTORS);
@@ -39,9 +39,9 @@ KERNEL(back_scatter, BackRecurrences) {
                 now[row * PADDED_DEPTH + gate * UNITS + unit] = factor;
             });
             barrier(); // the block's gradients are complete, and the block has read the sums of the step behind
-            float *const to = received + others.next_buffer() * RECEIVED + block * SENT;
+            Sum *const to = received + others.next_buffer() * RECEIVED + block * SENT;
             multiply_and_send(weights, now, [&](int column, int row, const RowSums &sent) {
-                float *const place = &to[column % UNITS * BATCH_TILE + row];
+                Sum *const place = &to[place_of_sum(column % UNITS, row)];
                 others.send(sent, reinterpret_cast<RowSums *>(place), column / UNITS);
             });
             // The rest of a step's work is done while sums are on their way.

@@ -20,7 +20,7 @@ class BackStates {
     struct Pair {
         int unit, row; // in the block, in the tile; unit < 0: there is no such pair
         int length;    // the row's steps
-        int place;     // the row of memory of the step whose numbers are here
+        int place, place_before; // the rows of memory of the step whose numbers are here, and of the one before
         float dh, dc;  // what comes to the step's states from behind, but by R
         float c;       // of the step
         // The step's saved numbers, and then their gradients; its dy; the h or c before it, or for cells that save
@@ -41,7 +41,7 @@ class BackStates {
             pair.unit = in_register(own.unit(i));
             pair.row = BATCH_TILE > 1 ? in_register(own.row(i)) : 0;
             pair.dh = pair.dc = pair.c = 0;
-            pair.length = pair.place = 0;
+            pair.length = pair.place = pair.place_before = 0;
             if (!own.has(i) || unit(pair) >= HIDDEN || row(pair) >= p.batch) {
                 pair.unit = -1;
                 continue;
@@ -49,36 +49,43 @@ class BackStates {
             pair.length = p.lengths ? p.lengths[row(pair)] : p.steps;
             if (p.last_dh) pair.dh = to_float(p.last_dh[state(pair)]);
             if (Cell::has_cell_state && p.last_dc) pair.dc = to_float(p.last_dc[state(pair)]);
-            if (Cell::has_cell_state && pair.length > 0) {
-                const int last = back_place(p, row(pair), pair.length, pair.length - 1);
-                pair.c = to_float(p.cells[(long long)last * HIDDEN + unit(pair)]);
-            }
+            if (pair.length == 0) continue;
+            pair.place_before = back_place(p, row(pair), pair.length, pair.length - 1);
+            if (Cell::has_cell_state) pair.c = to_float(p.cells[(long long)pair.place_before * HIDDEN + unit(pair)]);
         }
         ask_for(p.steps - 1);
     }
 
-    // Asks for a step's numbers, which arrive during the step behind it.
+    // Asks for a step's numbers, which arrive during the step behind it. All places are found first: finding one may read
+    // memory, and would wait for the reads before it.
     __device__ __forceinline__ void ask_for(int step) {
+        const Element *const first = in_register(Cell::has_cell_state ? p.c0 : p.h0);
 #pragma unroll
         for (int i = 0; i < LANE_PAIRS; i++) {
             Pair &pair = pairs[i];
             if (step < 0 || step >= pair.length) continue;
-            pair.place = back_place(p, row(pair), pair.length, step);
-            pair.dy = p.dy[(long long)pair.place * p.y_stride + unit(pair)];
+            pair.place = pair.place_before;
+            if (step > 0) pair.place_before = back_place(p, row(pair), pair.length, step - 1);
+        }
+#pragma unroll
+        for (int i = 0; i < LANE_PAIRS; i++) {
+            Pair &pair = pairs[i];
+            const bool is_wanted = step >= 0 && step < pair.length;
+            const Element *const dy = in_register(&p.dy[(long long)pair.place * p.y_stride + unit(pair)]);
+            if (is_wanted) pair.dy = *dy;
+            const Element *before = &p.y[(long long)pair.place * p.y_stride + unit(pair)]; // an h, if no gate is saved
             if (Cell::saved_gates > 1) {
 #pragma unroll
-                for (int gate = 0; gate < Cell::saved_gates; gate++) pair.saved[gate] = *saved_gate(pair, gate);
+                for (int gate = 0; gate < Cell::saved_gates; gate++) {
+                    const Element *const saved = in_register(saved_gate(pair, gate));
+                    if (is_wanted) pair.saved[gate] = *saved;
+                }
+                before = step <= 0 ? first ? &first[state(pair)] : nullptr
+                         : Cell::has_cell_state ? &p.cells[(long long)pair.place_before * HIDDEN + unit(pair)]
+                                                : &p.y[(long long)pair.place_before * p.y_stride + unit(pair)];
             }
-            const Element *const first = Cell::has_cell_state ? p.c0 : p.h0;
-            if (Cell::saved_gates == 1) {
-                pair.before = p.y[(long long)pair.place * p.y_stride + unit(pair)];
-            } else if (step == 0) {
-                pair.before = first ? first[state(pair)] : to_element(0);
-            } else {
-                const long long before = back_place(p, row(pair), pair.length, step - 1);
-                pair.before = Cell::has_cell_state ? p.cells[before * HIDDEN + unit(pair)]
-                                                   : p.y[before * p.y_stride + unit(pair)];
-            }
+            before = in_register(before);
+            if (is_wanted) pair.before = before ? *before : to_element(0);
         }
     }
 

@@ -4,6 +4,8 @@
 
 #include "recurrent/recurrence.cuh"
 
+#include "common/phased.cuh"
+
 constexpr int OWN_DEPTH = GATES * UNITS; // the block's gates: gate * UNITS + unit
 
 #ifdef TENSOR_CORES
@@ -38,32 +40,55 @@ constexpr int SENT = UNITS * BATCH_TILE; // sums from one block to another
 constexpr int PADDED_DEPTH = Weights::padded;
 constexpr int TILE_FACTORS = BATCH_TILE * PADDED_DEPTH;
 
-// The sums of a column for neighbouring rows, which are sent together.
-struct alignas(TOGETHER * sizeof(float)) RowSums {
-    float row[TOGETHER];
+// The sums of a column for neighbouring rows, which are sent together, as elements: those of two-byte data are rounded once
+// more, as the gradients that they are sums of are. A single sum is a float, since what is sent has 4 bytes at least.
+template <int Together> struct SumOf {
+    typedef Element Type;
 };
+template <> struct SumOf<1> {
+    typedef float Type;
+};
+typedef SumOf<TOGETHER>::Type Sum;
+typedef PhasedPacket<Sum, TOGETHER> RowSums;
 
-// The pairs of the block's units and the tile's rows that a thread owns. Neighbouring threads have neighbouring rows.
+__device__ __forceinline__ float float_of(float sum) { return sum; }
+#ifndef ELEMENT_FLOAT
+__device__ __forceinline__ float float_of(Element sum) { return to_float(sum); }
+#endif
+template <typename Rounded> __device__ __forceinline__ Rounded rounded(float sum) {
+    if constexpr (sizeof(Rounded) == sizeof(float))
+        return sum;
+    else
+        return to_element(sum);
+}
+
+// The place of a sum among those from one block to another, [row's eight][unit][row of the eight]: a warp of tensor cores
+// has eight rows of neighbouring units, and fills whole lines.
+constexpr int EIGHT = BATCH_TILE % 8 ? BATCH_TILE : 8;
+__device__ __forceinline__ int place_of_sum(int unit, int row) { return (row / EIGHT * UNITS + unit) * EIGHT + row % EIGHT; }
+
+// The pairs of the block's units and the tile's rows that a thread owns. Neighbouring threads have neighbouring units,
+// whose numbers are neighbours in memory.
 constexpr int LANE_PAIRS = divided_up(SENT, THREADS);
 struct Own {
     __device__ __forceinline__ bool has(int i) const { return pair(i) < SENT; }
-    __device__ __forceinline__ int unit(int i) const { return pair(i) / BATCH_TILE; }
-    __device__ __forceinline__ int row(int i) const { return pair(i) % BATCH_TILE; }
+    __device__ __forceinline__ int unit(int i) const { return pair(i) % UNITS; }
+    __device__ __forceinline__ int row(int i) const { return pair(i) / UNITS; }
 
   private:
     __device__ static __forceinline__ int pair(int i) { return threadIdx.x + i * THREADS; }
 };
 typedef float Sums[LANE_PAIRS][1];
 
-// Adds up `Parts` parts of the own pairs' sums, [Parts][UNITS][BATCH_TILE], in their order.
-template <int Parts> __device__ __forceinline__ void add_parts(const float *parts, const Own &own, Sums &sums) {
+// Adds up `Parts` parts of the own pairs' sums, each of SENT, in their order.
+template <int Parts, typename Part> __device__ __forceinline__ void add_parts(const Part *parts, const Own &own, Sums &sums) {
 #pragma unroll
     for (int i = 0; i < LANE_PAIRS; i++) {
         sums[i][0] = 0;
         if (!own.has(i)) continue;
+        const Part *const first = &parts[place_of_sum(own.unit(i), own.row(i))];
 #pragma unroll
-        for (int part = 0; part < Parts; part++)
-            sums[i][0] += parts[part * SENT + own.unit(i) * BATCH_TILE + own.row(i)];
+        for (int part = 0; part < Parts; part++) sums[i][0] += float_of(first[part * SENT]);
     }
 }
 
@@ -89,8 +114,8 @@ __device__ __forceinline__ void multiply_and_send(const Weights &weights, const 
             RowSums sums;
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                sums.row[i] = is_odd ? theirs[i] : own[i];
-                sums.row[2 + i] = is_odd ? own[2 + i] : theirs[i];
+                sums.value[i] = rounded<Sum>(is_odd ? theirs[i] : own[i]);
+                sums.value[2 + i] = rounded<Sum>(is_odd ? own[2 + i] : theirs[i]);
             }
             if (column < HIDDEN) send(column, part * 8 + LANE % 4 / 2 * 4, sums);
         }
@@ -107,7 +132,7 @@ __device__ __forceinline__ void multiply_and_send(const Weights &weights, const 
         if (i >= own.count || column >= HIDDEN) continue;
         RowSums together;
 #pragma unroll
-        for (int k = 0; k < TOGETHER; k++) together.row[k] = sums[i + k][0];
+        for (int k = 0; k < TOGETHER; k++) together.value[k] = rounded<Sum>(sums[i + k][0]);
         send(column, pair % BATCH_TILE, together);
     }
 #endif

@@ -80,15 +80,15 @@ class NewStates {
             float sums[TRIPLE] = {}, z[TRIPLE] = {};
 #pragma unroll 1
             for (int first = 0; first < SENDERS; first += MOST_AT_ONCE) {
-                PacketBits<float> packets[MOST_AT_ONCE];
+                PacketBits<TriplePacket> packets[MOST_AT_ONCE];
                 ask_for(packets, buffer + at(i), first * TILE_TRIPLES, TILE_TRIPLES, SENDERS * TILE_TRIPLES, epoch);
                 collect(packets, buffer + at(i), first * TILE_TRIPLES, TILE_TRIPLES, epoch);
 #pragma unroll
                 for (int sender = 0; sender < MOST_AT_ONCE; sender++)
 #pragma unroll
                     for (int k = 0; k < TRIPLE; k++) {
-                        if (first + sender < BLOCKS) sums[k] += packets[sender].packet.value[k];
-                        if (first + sender == BLOCKS) z[k] = packets[sender].packet.value[k];
+                        if (first + sender < BLOCKS) sums[k] += value_of(packets[sender], k);
+                        if (first + sender == BLOCKS) z[k] = value_of(packets[sender], k);
                     }
             }
 #pragma unroll
@@ -117,7 +117,7 @@ class GridSteps {
     float *const h, *const reset, *const update;
     const Weights weights;
     const ColumnWeights column_weights;
-    Exchanges<float, SENDERS * TILE_TRIPLES> exchanges;
+    Exchanges<TriplePacket, SENDERS * TILE_TRIPLES> exchanges;
     NewStates next;
 
   public:

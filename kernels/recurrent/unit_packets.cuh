@@ -3,9 +3,14 @@
 
 #include "recurrent/states.cuh"
 
-#include "common/exchange.cuh"
+#include "common/phased.cuh"
 
+// A packet of two-byte elements has an epoch: h is exactly what y stores. A float may lose its last bit in products.
+#ifdef ELEMENT_FLOAT
+typedef PhasedPacket<float, 4> UnitPacket;
+#else
 typedef Packet<Element> UnitPacket;
+#endif
 
 constexpr int PAIRS = UNITS * BATCH_TILE;         // of a block: pair p is unit p % UNITS and row p / UNITS
 constexpr int PACKETS_A_BLOCK = divided_up(PAIRS, UnitPacket::values);
@@ -31,30 +36,46 @@ class OwnNumbers {
         UnitPacket made;
 #pragma unroll
         for (int k = 0; k < UnitPacket::values; k++) made.value[k] = numbers[packet * UnitPacket::values + k];
-        made.epoch = epoch;
+        made.set_epoch(epoch);
         return made;
     }
 };
 
-// The place of each value of a packet in h, [BATCH_TILE][PADDED_HIDDEN]; < 0: none. Threads compute the places, which
+// Values of a packet that are neighbours in h: a run.
+constexpr int RUN = together(UNITS | HIDDEN | UnitPacket::values, 4), RUNS = UnitPacket::values / RUN;
+struct alignas(RUN * sizeof(Factor)) FactorRun {
+    Factor factor[RUN];
+};
+
+// The place of each run of a packet in h, [BATCH_TILE][PADDED_HIDDEN]; < 0: none. Threads compute the places, which
 // are the same in each step, before the packets arrive, and keep them in registers.
 struct Places {
-    int of[UnitPacket::values];
+    int of[RUNS];
 };
 
 // The places of a block's packet. Packets behind the last, and blocks behind the last, have none.
 __device__ __forceinline__ Places places_of(int block, int packet) {
     Places places;
 #pragma unroll
-    for (int k = 0; k < UnitPacket::values; k++) {
-        const int pair = packet * UnitPacket::values + k, unit = block * UNITS + pair % UNITS;
-        places.of[k] = in_register(pair < PAIRS && unit < HIDDEN ? pair / UNITS * PADDED_HIDDEN + unit : -1);
+    for (int run = 0; run < RUNS; run++) {
+        const int pair = packet * UnitPacket::values + run * RUN, unit = block * UNITS + pair % UNITS;
+        places.of[run] = in_register(pair < PAIRS && unit < HIDDEN ? pair / UNITS * PADDED_HIDDEN + unit : -1);
     }
     return places;
 }
 
-__device__ __forceinline__ void unpack(const UnitPacket &from, const Places &places, Factor *h) {
+__device__ __forceinline__ void unpack(const PacketBits<UnitPacket> &from, const Places &places, Factor *h) {
 #pragma unroll
-    for (int k = 0; k < UnitPacket::values; k++)
-        if (places.of[k] >= 0) h[places.of[k]] = to_factor(from.value[k]);
+    for (int run = 0; run < RUNS; run++) {
+        if (places.of[run] < 0) continue;
+        Factor *const place = &h[places.of[run]];
+        if constexpr (sizeof(Factor) == 2 && RUN == 2) {
+            *reinterpret_cast<unsigned *>(place) = from.word(run);
+        } else {
+            FactorRun factors;
+#pragma unroll
+            for (int k = 0; k < RUN; k++) factors.factor[k] = to_factor(value_of(from, run * RUN + k));
+            *reinterpret_cast<FactorRun *>(place) = factors;
+        }
+    }
 }

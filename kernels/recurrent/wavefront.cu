@@ -53,15 +53,15 @@ __device__ __forceinline__ void collect_neighbours(const UnitPacket *buffer, int
             const int at = first + i * THREADS - own;
             places[i] = places_of_layer(at < 0 ? at + PACKETS : at);
 #pragma unroll
-            for (int k = 0; k < UnitPacket::values; k++)
-                if (at < 0 && places[i].of[k] >= 0) places[i].of[k] += TILE_FACTORS;
+            for (int run = 0; run < RUNS; run++)
+                if (at < 0 && places[i].of[run] >= 0) places[i].of[run] += TILE_FACTORS;
         }
         if (first == first_packet + int(threadIdx.x)) sent.wait(FIRST_LOOK);
-        PacketBits<Element> packets[AT_ONCE];
+        PacketBits<UnitPacket> packets[AT_ONCE];
         ask_for(packets, buffer, first, THREADS, end, epoch);
         collect(packets, buffer, first, THREADS, epoch);
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) unpack(packets[i].packet, places[i], h);
+        for (int i = 0; i < AT_ONCE; i++) unpack(packets[i], places[i], h);
     }
 }
 
@@ -75,7 +75,7 @@ KERNEL(recurrence_wavefront, Recurrences) {
     const int first_unit = in_register(int(blockIdx.x) * UNITS);
     const Weights weights(recurrence.weights, first_unit, quads);
     const Weights input_weights(recurrence.input_weights, first_unit, quads + Weights::shared_quads * THREADS);
-    Exchanges<Element, LAYERS * PACKETS> exchanges(recurrence.exchange, blockIdx.y);
+    Exchanges<UnitPacket, LAYERS * PACKETS> exchanges(recurrence.exchange, blockIdx.y);
     const Biases biases(recurrence, first_unit);
     const Own pairs;
     const int steps = in_register(recurrence.steps), waves = steps + layers - 1;

@@ -163,7 +163,8 @@ impl Model {
     fn exchanges(&self, problem: &Problem, configuration: &Configuration) -> f64 {
         let collected = configuration.collected(problem) as f64;
         let again = (configuration.rounds(problem).max(1) - 1) as f64;
-        let through_l2 = self.grid_exchange + 16.0 * collected / self.l2_bytes + self.l2_latency * again;
+        let packet = configuration.packet_bytes(problem);
+        let through_l2 = self.grid_exchange + packet as f64 * collected / self.l2_bytes + self.l2_latency * again;
         let is_single = configuration.regime == Regime::GridSingle;
         let exchange = match configuration.regime {
             Regime::Block => self.block_exchange,
@@ -467,7 +468,7 @@ mod tests {
         let math = 128.0 * 256.0 / (128.0 * model.efficiency);
         assert!((in_shared - in_registers - (f64::from(h + weights) - math)).abs() < 1e-6);
         let Model { shuffle, elementwise, more_pairs, grid_exchange, l2_bytes, .. } = model;
-        let exchange = grid_exchange + 16.0 * 128.0 * 3.0 / l2_bytes;
+        let exchange = grid_exchange + 16.0 * 128.0 * 2.0 / l2_bytes;
         let expected = math + shuffle * 6.0 + elementwise + more_pairs * 2.0 + exchange;
         assert!((in_registers - expected).abs() < 1e-6, "{in_registers} {expected}");
         // W x within a step counts as far as it takes longer than the exchange.
@@ -480,7 +481,7 @@ mod tests {
         let [cluster, grid] = ["cluster", "grid"].map(|regime| format!("{regime} u16 b4 t128 l16 r64"));
         let [cluster, grid] = [cluster, grid].map(|text| model.step(&problem, &text.parse().unwrap()));
         let sent = model.cluster_exchange + 16.0 * 4.0 * 64.0 / model.cluster_bytes;
-        let packets = grid_exchange + 16.0 * 16.0 * 22.0 / l2_bytes;
+        let packets = grid_exchange + 16.0 * 16.0 * 16.0 / l2_bytes;
         assert!((cluster - sent - (grid - packets)).abs() < 1e-6, "{cluster} {grid}");
     }
 }

@@ -113,7 +113,7 @@ const SHARED: &str = "dynamic/persistent.cuh";
 /// Of these kernels.
 const OF_PATHS: [Mutation; 12] = [
     // A packet of any launch is taken; launches do not count on; a packet is not waited for.
-    Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].epoch() == epoch", first: 0, each: 1, to: "" },
+    Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].has_epoch(epoch)", first: 0, each: 1, to: "" },
     Mutation { file: PATH, from: "path.epoch() = epoch", first: 0, each: 1, to: "path.epoch() += 0" },
     Mutation {
         file: SHARED,

@@ -93,11 +93,9 @@ const PAIR_REGISTERS: usize = 9;
 const SAVED_REGISTERS: usize = 8;
 /// Registers of a pair for its gradients, and for their places.
 const BACK_REGISTERS: usize = 12;
-/// Bytes of a packet, and its data bytes.
+/// Bytes of a packet. Those of two-byte elements have 4 bytes of an epoch.
 const PACKET: usize = 16;
-const PACKET_DATA: usize = 12;
-/// The most packets that a thread reads at once.
-const MOST_AT_ONCE: usize = 4;
+const EPOCH: usize = 4;
 /// Dynamic shared memory begins behind static shared memory, at a multiple of this many bytes.
 const LINE: usize = 128;
 /// Bytes of an exchange's header; the memory of each group is a multiple of this.
@@ -113,6 +111,11 @@ pub const MOST_RECURRENCES: usize = 8;
 
 const THREADS: [usize; 6] = [32, 64, 128, 256, 384, 512];
 const LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Data bytes of a packet of h. Floats show their epoch in their last bits.
+fn packet_data(problem: &Problem) -> usize {
+    if problem.element == Element::Float { PACKET } else { PACKET - EPOCH }
+}
 
 /// All combinations of tiles, threads and lanes.
 fn shapes(tiles: &[usize]) -> impl Iterator<Item = (usize, usize, usize)> {
@@ -379,7 +382,7 @@ impl Configuration {
         let received = self.received_bytes(problem);
         let h = self.batch_tile * self.padded(problem) * factor;
         let weights = self.shared_weights(problem) * self.threads * problem.element.bytes();
-        let own = (self.packets_a_block(problem) * PACKET_DATA).next_multiple_of(16);
+        let own = (self.packets_a_block(problem) * packet_data(problem)).next_multiple_of(16);
         let exchange = match self.regime {
             Regime::Block => h,
             Regime::Cluster | Regime::Scatter => h + cluster::MBARRIERS + received,
@@ -427,12 +430,22 @@ impl Configuration {
         match self.regime {
             Regime::GridSingle => self.single_rounds(problem),
             Regime::GridScatter => self.scattered_rounds(problem),
-            _ => self.collected(problem).div_ceil(self.threads).div_ceil(MOST_AT_ONCE),
+            _ => self.collected(problem).div_ceil(self.threads).div_ceil(self.most_at_once(problem)),
+        }
+    }
+
+    /// The most packets that a thread reads at once. More registers hold packets where a run of 4 values has one place.
+    fn most_at_once(&self, problem: &Problem) -> usize {
+        let is_in_fours = problem.element == Element::Float && (self.units | problem.hidden).is_multiple_of(4);
+        match self.regime {
+            Regime::Wavefront { .. } => 4,
+            _ if is_in_fours => 8,
+            _ => 6,
         }
     }
 
     fn packets_a_block(&self, problem: &Problem) -> usize {
-        (self.units * self.batch_tile).div_ceil(PACKET_DATA / problem.element.bytes())
+        (self.units * self.batch_tile).div_ceil(packet_data(problem) / problem.element.bytes())
     }
 
     /// Threads of a block, input warps included.

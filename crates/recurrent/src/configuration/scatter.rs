@@ -1,8 +1,8 @@
 //! The way back through time with scattered sums: a block has all columns of R for its own units' gates. Twin of the
 //! constants in `kernels/recurrent/{scatter_share.cuh, back_scatter.cu, back_grid.cu}` and
-//! `kernels/common/phased_exchange.cuh`.
+//! `kernels/common/phased.cuh`.
 
-use super::{Cell, Configuration, EXCHANGE, Math, Problem, Regime};
+use super::{Cell, Configuration, EXCHANGE, Math, PACKET, Problem, Regime};
 
 /// Neighbouring rows whose sums are sent together.
 const TOGETHER: usize = 4;
@@ -67,21 +67,32 @@ impl Configuration {
         self.pieces(problem).div_ceil(self.threads) * senders.div_ceil(MOST_AT_ONCE)
     }
 
-    /// Bytes of the sums that a block gets: in two buffers, or those of each set of threads.
+    /// Bytes of a sum that is sent: those of an element, or a float's where it is sent alone.
+    fn sum_bytes(&self, problem: &Problem) -> usize {
+        if self.together(problem) == 1 { size_of::<f32>() } else { problem.element.bytes() }
+    }
+
+    /// Bytes of the sums that a block gets: in two buffers, or as floats those of each set of threads.
     pub(super) fn received_bytes(&self, problem: &Problem) -> usize {
         let from_a_block = self.units * self.batch_tile;
-        let sums = match self.regime {
-            Regime::Scatter => 2 * (self.blocks(problem) * from_a_block).next_multiple_of(4),
-            Regime::GridScatter => (self.sets(problem) * from_a_block).next_multiple_of(4),
+        match self.regime {
+            Regime::Scatter => {
+                2 * (self.blocks(problem) * from_a_block).next_multiple_of(8) * self.sum_bytes(problem)
+            }
+            Regime::GridScatter => (self.sets(problem) * from_a_block).next_multiple_of(4) * size_of::<f32>(),
             _ => 0,
-        };
-        sums * size_of::<f32>()
+        }
+    }
+
+    /// Bytes of a packet, of sums or of others.
+    pub fn packet_bytes(&self, problem: &Problem) -> usize {
+        if self.regime == Regime::GridScatter { self.together(problem) * self.sum_bytes(problem) } else { PACKET }
     }
 
     /// Bytes of the exchange memory of a group of blocks that send sums through the L2 cache.
     pub(super) fn scattered_bytes(&self, problem: &Problem) -> usize {
         let sums = self.blocks(problem).pow(2) * self.units * self.batch_tile;
-        EXCHANGE + (2 * sums * size_of::<f32>()).next_multiple_of(EXCHANGE)
+        EXCHANGE + (2 * sums * self.sum_bytes(problem)).next_multiple_of(EXCHANGE)
     }
 
     /// Returns true if blocks may scatter sums: a warp of tensor cores has the whole depth, and a thread has few factors

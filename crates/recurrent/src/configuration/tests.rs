@@ -77,9 +77,9 @@ fn wavefronts_fit_where_their_layers_do() {
     }
     let configuration: Configuration = "wavefront3 u8 b4 t256 l32 r64".parse().unwrap();
     assert_eq!((configuration.weights(&layers(3)), configuration.shared_weights(&layers(3))), (64, 0));
-    assert_eq!(configuration.shared_bytes(&layers(3)), 2 * 4 * 256 * 4 + 11 * 12 + 12);
-    assert_eq!(configuration.exchange_bytes(&layers(3)), 128 + 2 * 3 * 32 * 11 * 16);
-    assert_eq!(configuration.collected(&layers(3)), 2 * 32 * 11 + 32);
+    assert_eq!(configuration.shared_bytes(&layers(3)), 2 * 4 * 256 * 4 + 8 * 16);
+    assert_eq!(configuration.exchange_bytes(&layers(3)), 128 + 2 * 3 * 32 * 8 * 16);
+    assert_eq!(configuration.collected(&layers(3)), 2 * 32 * 8 + 32);
     assert!(configuration.fits(&layers(3)) && !configuration.fits(&layers(2)));
     // The weights are twice those of one layer: two layers of 1024 units do not fit, two of 512 do.
     let wide = |hidden| Problem { hidden, layers: 2, ..one };
@@ -164,9 +164,9 @@ fn memory_is_counted() {
     assert!(configuration.fits(&problem));
     // 8 chunks of 4 elements, for 4 gates of 1 unit; 32 of these weights are in shared memory.
     assert_eq!((configuration.weights(&problem), configuration.shared_weights(&problem)), (128, 32));
-    let own = 11 * 12 + 12;
+    let own = 8 * 16;
     assert_eq!(configuration.shared_bytes(&problem), 4 * 1024 * 4 + own + 32 * 256 * 4);
-    assert_eq!(configuration.exchange_bytes(&problem), 128 + 2 * 128 * 11 * 16);
+    assert_eq!(configuration.exchange_bytes(&problem), 128 + 2 * 128 * 8 * 16);
     assert_eq!(configuration.grid(&problem), [128, 1, 1]);
     let block: Configuration = "block u1024 b1 t256 l32 r0".parse().unwrap();
     assert_eq!((block.exchange_bytes(&problem), block.fits(&problem)), (0, false));

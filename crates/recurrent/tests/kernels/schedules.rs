@@ -151,9 +151,9 @@ fn every_barrier_is_needed() {
 fn epochs_and_both_buffers_are_needed() {
     let mutations = [
         // A packet of any epoch is accepted.
-        (EXCHANGE, "arrived &= packets[i].epoch() == epoch", "arrived &= true"),
+        (EXCHANGE, "arrived &= packets[i].has_epoch(epoch)", "arrived &= true"),
         // The previous packets are accepted, or are waited for and overwritten.
-        (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
+        (EXCHANGE, "epoch % 2 ? Count : 0", "0"),
         // The next h overwrites the h that others still read.
         (EXCHANGE, "epoch++", "epoch += 0"),
     ];
@@ -223,8 +223,8 @@ fn canonical_gru_needs_all_barriers_and_epochs() {
     for kind in [IN_GRID, SINGLE] {
         let case = smallest(kind, Cell::CanonicalGru);
         for (from, to) in [
-            ("arrived &= packets[i].epoch() == epoch", "arrived &= true"),
-            ("epoch % 2 ? packets : 0", "0"),
+            ("arrived &= packets[i].has_epoch(epoch)", "arrived &= true"),
+            ("epoch % 2 ? Count : 0", "0"),
             ("epoch++", "epoch += 0"),
         ] {
             is_found_by(&case, &Mutation { file: EXCHANGE, from, occurrence: 0, to });

@@ -39,7 +39,7 @@ pub const BACK_GRID: &str = "recurrent/back_grid.cu";
 pub const BACK_STATES: &str = "recurrent/back_states.cuh";
 pub const BACK_RECURRENCE: &str = "recurrent/back_recurrence.cuh";
 pub const SCATTER_SHARE: &str = "recurrent/scatter_share.cuh";
-pub const PHASED_EXCHANGE: &str = "common/phased_exchange.cuh";
+pub const PHASED: &str = "common/phased.cuh";
 /// What the blocks of a cluster send each other.
 pub const CLUSTER_SEND: &str = "recurrent/cluster_send.cuh";
 /// The activations of cells.

@@ -197,9 +197,9 @@ fn every_barrier_is_needed() {
 fn epochs_buffers_and_the_layer_above_are_needed() {
     let mutations = [
         // A packet of any epoch is accepted.
-        (EXCHANGE, "arrived &= packets[i].epoch() == epoch", "arrived &= true"),
+        (EXCHANGE, "arrived &= packets[i].has_epoch(epoch)", "arrived &= true"),
         // The previous packets are accepted, or are waited for and overwritten.
-        (EXCHANGE, "epoch % 2 ? packets : 0", "0"),
+        (EXCHANGE, "epoch % 2 ? Count : 0", "0"),
         // The next h overwrites the h that others still read.
         (EXCHANGE, "epoch++", "epoch += 0"),
         // A layer runs ahead of the one above it, and overwrites the data that this one waits for.

@@ -1,0 +1,47 @@
+// Packets that carry elements alone, in the exchanges of exchange.cuh: the lowest bit of a packet is the phase of its
+// exchange, another one each time that a buffer is used. A reader that finds the phase it waits for has read the values of
+// that exchange, since the buffer holds values of that exchange or of the one before it. The first phase is 1, and memory
+// begins with zeros. The first element of a packet loses its last bit; readers see 0 there, so that no result depends on
+// how many exchanges came before.
+#pragma once
+
+#include "common/exchange.cuh"
+#include "common/ops.cuh"
+
+__device__ __forceinline__ unsigned phase_of(unsigned epoch) { return (epoch + 1) / 2 % 2; }
+
+__device__ __forceinline__ unsigned bits_of(float value) { return __float_as_uint(value); }
+template <typename Value> __device__ __forceinline__ Value value_of(unsigned bits) {
+    if constexpr (sizeof(Value) == 4)
+        return __uint_as_float(bits);
+    else
+        return element_of(bits);
+}
+
+// `Count` neighbouring elements or floats: 2, 4, 8 or 16 bytes.
+template <typename T, int Count> struct alignas(Count * sizeof(T)) PhasedPacket {
+    typedef T Value;
+    static constexpr int values = Count;
+    Value value[Count];
+
+    __device__ __forceinline__ void set_epoch(unsigned epoch) {
+        value[0] = value_of<Value>((bits_of(value[0]) & ~1u) | phase_of(epoch));
+    }
+
+    // As of a Packet.
+    __device__ static __forceinline__ bool has_epoch(const unsigned long long (&half)[2], unsigned epoch) {
+        return unsigned(half[0]) % 2 == phase_of(epoch);
+    }
+    __device__ static __forceinline__ void set_epoch(unsigned long long (&half)[2], unsigned epoch) {
+        half[0] = phase_of(epoch), half[1] = 0;
+    }
+    __device__ static __forceinline__ unsigned word(const unsigned long long (&half)[2], int i) {
+        return unsigned(half[i / 2] >> i % 2 * 32) & (i == 0 ? ~1u : ~0u);
+    }
+};
+
+// Value i of a packet of elements or floats.
+template <typename Packet> __device__ __forceinline__ typename Packet::Value value_of(const PacketBits<Packet> &packet, int i) {
+    constexpr int in_a_word = 4 / sizeof(typename Packet::Value);
+    return value_of<typename Packet::Value>(packet.word(i / in_a_word) >> i % in_a_word * 16);
+}
