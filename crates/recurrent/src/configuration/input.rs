@@ -5,7 +5,7 @@
 use super::{Cell, Configuration, Math, Problem, Regime};
 
 /// Registers that a thread needs for W x, beside those for W, x and the sums.
-const INPUT_REGISTERS: usize = 6;
+const INPUT_REGISTERS: usize = 10;
 /// The same for a thread of the input warps.
 const INPUT_WARP_REGISTERS: usize = 60;
 /// Bytes of the mbarrier that signals to the input warps that h has been sent, and of as much padding.

@@ -478,6 +478,7 @@ impl Configuration {
                 let more = self.neighbour_registers() + self.single_registers(problem) + self.input_registers(problem);
                 BASE_REGISTERS + ROUND_REGISTERS * rounds + sums + 4 * self.batch_tile + own + more
             }
+            Math::TensorCores if self.is_scattered() => self.scatter_registers(problem),
             Math::TensorCores => BASE_REGISTERS + self.tile_registers(problem) + self.own_pairs() * a_pair,
         }
     }
@@ -488,7 +489,7 @@ impl Configuration {
     }
 
     /// Pairs of a unit and a row that a thread owns, if threads share them out evenly.
-    fn own_pairs(&self) -> usize {
+    pub(super) fn own_pairs(&self) -> usize {
         (self.units * self.batch_tile).div_ceil(self.threads)
     }
 

@@ -9,9 +9,10 @@ const TOGETHER: usize = 4;
 /// The most times that a thread with a whole row reads 4 factors: the compiler reads all of them ahead.
 const MOST_AHEAD: usize = 16;
 
-/// The most pieces of sums that a thread asks for at once, and the most rows of a tile whose sums go through the L2 cache.
+/// The most pieces of sums that a thread asks for at once, and the most bytes of a column's sums that go through the L2
+/// cache.
 const MOST_AT_ONCE: usize = 8;
-const MOST_ROWS: usize = 16;
+const MOST_COLUMN: usize = 64;
 
 impl Configuration {
     /// Returns true if blocks send sums.
@@ -102,7 +103,7 @@ impl Configuration {
             Math::Fma => self.lanes > 1 || self.padded(problem) / 4 * self.batch_tile <= MOST_AHEAD,
             Math::TensorCores => self.parts() == 1,
         };
-        let has_room = self.regime == Regime::Scatter || self.batch_tile <= MOST_ROWS;
+        let has_room = self.regime == Regime::Scatter || self.batch_tile * problem.element.bytes() <= MOST_COLUMN;
         has_depth && has_room && matches!(problem.cell, Cell::Lstm | Cell::Gru)
     }
 }

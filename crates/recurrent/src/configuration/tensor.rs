@@ -15,6 +15,10 @@ pub const CODE: usize = 2;
 /// Registers for a tile's part of h on its way from shared memory, and for addresses.
 const H_UNDER_WAY: usize = 4;
 const PLACES: usize = 8;
+/// The same of a kernel that scatters sums, and for weights on their way.
+const SCATTER_BASE: usize = 84;
+const SCATTER_PAIR: usize = 18;
+const FETCHED_TO_SCATTER: usize = 48;
 
 /// The most rows of the batch in a block's tile.
 const MOST_BATCH_TILE: usize = 64;
@@ -80,7 +84,18 @@ impl Configuration {
 
     /// Registers for tiles of weights on their way from shared memory; the compiler reads these far ahead.
     pub(super) fn fetched_registers(&self, problem: &Problem) -> usize {
+        if self.is_scattered() {
+            // With more columns, each is used longer.
+            return FETCHED_TO_SCATTER / self.batch_tile.div_ceil(COLUMNS);
+        }
         8 * self.warp_tiles(problem) + 16
+    }
+
+    /// Registers of a thread beside its weights, if it scatters sums: for those of its tiles, and for its pairs. NVRTC
+    /// took so many where it had enough.
+    pub(super) fn scatter_registers(&self, problem: &Problem) -> usize {
+        let sums = 4 * self.warp_tiles(problem) * self.batch_tile.div_ceil(COLUMNS);
+        SCATTER_BASE + sums + SCATTER_PAIR * self.own_pairs()
     }
 
     /// Returns true if few warps lack tiles, and few tiles are mostly zeros.
