@@ -298,8 +298,8 @@ mod tests {
         assert!(fit(&[few]).is_none());
     }
 
-    /// Times on an H200 by `ucudnn tune --rnn … --top-k 20` and less: LSTM and GRU, one layer, 100 steps. Clusters of
-    /// up to 256 units and ten rows were timed in a program's calls, after they got input warps.
+    /// Times on an H200 by `ucudnn tune --rnn … --top-k 20`: LSTM and GRU, one layer, 100 steps; in float without tensor
+    /// cores (kernels of commit b7b77b8).
     fn timed_on_an_h200() -> Vec<Timed> {
         let mut networks: Vec<Timed> = Vec::new();
         for line in include_str!("h200.csv").lines().skip(1) {

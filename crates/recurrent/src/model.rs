@@ -48,21 +48,21 @@ impl Default for Model {
     fn default() -> Self {
         Self {
             efficiency: 0.76,
-            tensor: 495.0,
-            tensor_latency: 43.0,
-            shuffle: 25.0,
-            elementwise: 128.0,
-            more_pairs: 0.8,
-            block_exchange: 230.0,
-            cluster_exchange: 310.0,
-            cluster_bytes: 15.0,
-            grid_exchange: 930.0,
-            l2_bytes: 31.0,
-            l2_latency: 840.0,
+            tensor: 1900.0,
+            tensor_latency: 18.0,
+            shuffle: 27.0,
+            elementwise: 70.0,
+            more_pairs: 0.78,
+            block_exchange: 280.0,
+            cluster_exchange: 400.0,
+            cluster_bytes: 24.0,
+            grid_exchange: 1000.0,
+            l2_bytes: 22.0,
+            l2_latency: 680.0,
             packet: 0.8,
-            meanwhile: 200.0,
-            beside: 0.55,
-            launch: 7900.0,
+            meanwhile: 450.0,
+            beside: 0.5,
+            launch: 6200.0,
         }
     }
 }
@@ -209,7 +209,7 @@ impl Model {
         let warps = configuration.threads / 32;
         let products = warps.div_ceil(4) * 4 * configuration.products(problem);
         let depth = 2 * configuration.chunks(problem);
-        let math = (products * PRODUCT) as f64 / (self.tensor * reuse(configuration.batch_tile));
+        let math = (products * PRODUCT) as f64 / self.tensor;
         let h_bytes = warps * configuration.chunks(problem) * configuration.batch_tile * CHUNK_BYTES;
         let shared = (h_bytes + weight_bytes(problem, configuration)) as f64 / SHARED_BYTES;
         let sums = 2 * configuration.sums_bytes(problem);
@@ -301,13 +301,6 @@ fn resident_clusters(multiprocessors: usize, blocks: usize) -> usize {
     const GPC: usize = 16;
     let usable = multiprocessors * 10 / 11;
     usable / GPC * (GPC / blocks) + usable % GPC / blocks
-}
-
-/// How many times as fast tensor cores multiply if a tile has more rows: a warp multiplies weights, once they are in
-/// registers, with eight rows after the other. On an H200 they reached 495, 800 and 1,000 multiply-adds a clock for 8, 16
-/// and 32 rows.
-fn reuse(rows: usize) -> f64 {
-    (1.0 + 0.6 * (rows.div_ceil(8) - 1) as f64).min(2.0)
 }
 
 /// Bytes that all warps of a block read of a tile's rows, each of `elements` elements.
