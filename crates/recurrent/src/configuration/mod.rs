@@ -434,13 +434,14 @@ impl Configuration {
         }
     }
 
-    /// The most packets that a thread reads at once. More registers hold packets where a run of 4 values has one place.
+    /// The most packets that a thread reads at once: more where longer runs of a packet's values have one place.
     fn most_at_once(&self, problem: &Problem) -> usize {
-        let is_in_fours = problem.element == Element::Float && (self.units | problem.hidden).is_multiple_of(4);
-        match self.regime {
-            Regime::Wavefront { .. } => 4,
-            _ if is_in_fours => 8,
-            _ => 6,
+        let values = packet_data(problem) / problem.element.bytes();
+        match (self.units | problem.hidden | values).trailing_zeros() {
+            _ if matches!(self.regime, Regime::Wavefront { .. }) => 4,
+            0 => 4,
+            1 => 6,
+            _ => 8,
         }
     }
 
