@@ -40,13 +40,13 @@ struct alignas(128) Exchange {
     unsigned epoch;
 };
 
-// A block's exchanges one after the other, each of `Count` packets. Each group of blocks exchanges among
-// itself; the groups' memory lies one after the other, `bytes` each.
-template <typename Packet, long long Count> class Exchanges {
+// A block's exchanges one after the other, each of `Count` packets. Each group of blocks exchanges among itself; the
+// groups' memory lies one after the other, `bytes` each.
+template <typename AnyPacket, long long Count> class Exchanges {
     Exchange &exchange;
 
   public:
-    static constexpr long long bytes = sizeof(Exchange) + (2 * Count * sizeof(Packet) + 127) / 128 * 128;
+    static constexpr long long bytes = sizeof(Exchange) + (2 * Count * sizeof(AnyPacket) + 127) / 128 * 128;
 
     unsigned epoch; // of the last exchange
 
@@ -54,9 +54,9 @@ template <typename Packet, long long Count> class Exchanges {
         : exchange(*reinterpret_cast<Exchange *>(static_cast<char *>(memory) + group * bytes)), epoch(exchange.epoch) {}
 
     // Begins the next exchange, and returns its buffer.
-    __device__ __forceinline__ Packet *next() {
+    __device__ __forceinline__ AnyPacket *next() {
         epoch++;
-        return reinterpret_cast<Packet *>(&exchange + 1) + (epoch % 2 ? Count : 0);
+        return reinterpret_cast<AnyPacket *>(&exchange + 1) + (epoch % 2 ? Count : 0);
     }
 
     // Stores the epoch for the next launch. One thread of the group calls this after an exchange in which all of the
@@ -65,24 +65,24 @@ template <typename Packet, long long Count> class Exchanges {
 };
 
 // A packet as read, kept in whole words: taking it apart early would make the thread wait for the read.
-template <typename Packet> union PacketBits {
-    Packet packet;
+template <typename AnyPacket> union PacketBits {
+    AnyPacket packet;
     unsigned long long half[2];
     __device__ __forceinline__ PacketBits() : half{0, 0} {}
 
-    __device__ __forceinline__ bool has_epoch(unsigned epoch) const { return Packet::has_epoch(half, epoch); }
-    __device__ __forceinline__ void set_epoch(unsigned epoch) { Packet::set_epoch(half, epoch); }
+    __device__ __forceinline__ bool has_epoch(unsigned epoch) const { return AnyPacket::has_epoch(half, epoch); }
+    __device__ __forceinline__ void set_epoch(unsigned epoch) { AnyPacket::set_epoch(half, epoch); }
     // Four bytes of its values.
-    __device__ __forceinline__ unsigned word(int i) const { return Packet::word(half, i); }
+    __device__ __forceinline__ unsigned word(int i) const { return AnyPacket::word(half, i); }
 };
 
-template <typename Packet> __device__ __forceinline__ void publish(Packet *place, const Packet &packet) {
+template <typename AnyPacket> __device__ __forceinline__ void publish(AnyPacket *place, const AnyPacket &packet) {
 #ifdef EMULATED
     *place = packet;
 #else
-    constexpr int bytes = sizeof(Packet);
+    constexpr int bytes = sizeof(AnyPacket);
     static_assert(bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16, "one access");
-    PacketBits<Packet> bits;
+    PacketBits<AnyPacket> bits;
     bits.packet = packet;
     const unsigned long long to = __cvta_generic_to_global(place);
     if constexpr (bytes == 16)
@@ -99,12 +99,12 @@ template <typename Packet> __device__ __forceinline__ void publish(Packet *place
 }
 
 // The packet there now, of any exchange.
-template <typename Packet> __device__ __forceinline__ PacketBits<Packet> peek(const Packet *place) {
-    PacketBits<Packet> bits;
+template <typename AnyPacket> __device__ __forceinline__ PacketBits<AnyPacket> peek(const AnyPacket *place) {
+    PacketBits<AnyPacket> bits;
 #ifdef EMULATED
     bits.packet = *place;
 #else
-    constexpr int bytes = sizeof(Packet);
+    constexpr int bytes = sizeof(AnyPacket);
     const unsigned long long from = __cvta_generic_to_global(place);
     if constexpr (bytes == 16) {
         asm volatile("{ .reg .b128 packet; ld.relaxed.gpu.global.b128 packet, [%2]; mov.b128 {%0, %1}, packet; }"
@@ -126,9 +126,9 @@ template <typename Packet> __device__ __forceinline__ PacketBits<Packet> peek(co
 }
 
 // Issues reads of packets[i] at places[first + i * stride], for all places below `end`, and waits for none.
-template <int Count, typename Packet>
-__device__ __forceinline__ void ask_for(PacketBits<Packet> (&packets)[Count], const Packet *places, int first, int stride,
-                                        int end, unsigned epoch) {
+template <int Count, typename AnyPacket>
+__device__ __forceinline__ void ask_for(PacketBits<AnyPacket> (&packets)[Count], const AnyPacket *places, int first,
+                                        int stride, int end, unsigned epoch) {
 #pragma unroll
     for (int i = 0; i < Count; i++) {
         packets[i].set_epoch(epoch);
@@ -137,9 +137,9 @@ __device__ __forceinline__ void ask_for(PacketBits<Packet> (&packets)[Count], co
 }
 
 // Waits until the packets of ask_for() have arrived.
-template <int Count, typename Packet>
-__device__ __forceinline__ void collect(PacketBits<Packet> (&packets)[Count], const Packet *places, int first, int stride,
-                                        unsigned epoch) {
+template <int Count, typename AnyPacket>
+__device__ __forceinline__ void collect(PacketBits<AnyPacket> (&packets)[Count], const AnyPacket *places, int first,
+                                        int stride, unsigned epoch) {
     Spin spin;
     while (true) {
         bool arrived = true;

@@ -1,8 +1,8 @@
-// Packets that carry elements alone, in the exchanges of exchange.cuh: the lowest bit of a packet is the phase of its
+// Packets of nothing but values, in the exchanges of exchange.cuh: the lowest bit of a packet is the phase of its
 // exchange, another one each time that a buffer is used. A reader that finds the phase it waits for has read the values of
 // that exchange, since the buffer holds values of that exchange or of the one before it. The first phase is 1, and memory
-// begins with zeros. The first element of a packet loses its last bit; readers see 0 there, so that no result depends on
-// how many exchanges came before.
+// begins with zeros. The first value of a packet loses its last bit; readers see 0 there, so that no result depends on how
+// many exchanges came before.
 #pragma once
 
 #include "common/exchange.cuh"
@@ -40,8 +40,10 @@ template <typename T, int Count> struct alignas(Count * sizeof(T)) PhasedPacket 
     }
 };
 
-// Value i of a packet of elements or floats.
-template <typename Packet> __device__ __forceinline__ typename Packet::Value value_of(const PacketBits<Packet> &packet, int i) {
-    constexpr int in_a_word = 4 / sizeof(typename Packet::Value);
-    return value_of<typename Packet::Value>(packet.word(i / in_a_word) >> i % in_a_word * 16);
+// Value i of a packet.
+template <typename AnyPacket>
+__device__ __forceinline__ typename AnyPacket::Value value_of(const PacketBits<AnyPacket> &packet, int i) {
+    typedef typename AnyPacket::Value Value;
+    constexpr int in_a_word = 4 / sizeof(Value);
+    return value_of<Value>(packet.word(i / in_a_word) >> i % in_a_word * 16);
 }

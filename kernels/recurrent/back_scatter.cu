@@ -1,6 +1,6 @@
 // back_scatter: a cluster of ceil(H / UNITS) blocks computes a tile of the batch. In each step, each block multiplies its
-// own units' gradients of gates with all columns of R, and sends each block the sums of that block's units: for LSTM in
-// float a quarter of the bytes of all gradients, as back_cluster sends them.
+// own units' gradients of gates with all columns of R, and sends each block the sums of that block's units: for LSTM a
+// quarter of the bytes of all gradients, as back_cluster sends them.
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, in clusters of ceil(H / UNITS). The groups of a recurrence
 // divide its tiles; a group computes its tiles one after the other. Dynamic shared memory: Mbarrier[2], in a line of its

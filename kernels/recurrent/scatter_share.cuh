@@ -51,21 +51,25 @@ template <> struct SumOf<1> {
 typedef SumOf<TOGETHER>::Type Sum;
 typedef PhasedPacket<Sum, TOGETHER> RowSums;
 
-__device__ __forceinline__ float float_of(float sum) { return sum; }
-#ifndef ELEMENT_FLOAT
-__device__ __forceinline__ float float_of(Element sum) { return to_float(sum); }
-#endif
-template <typename Rounded> __device__ __forceinline__ Rounded rounded(float sum) {
-    if constexpr (sizeof(Rounded) == sizeof(float))
+template <typename T> __device__ __forceinline__ float float_of(T sum) {
+    if constexpr (sizeof(T) == sizeof(float))
+        return sum;
+    else
+        return to_float(sum);
+}
+template <typename T> __device__ __forceinline__ T rounded(float sum) {
+    if constexpr (sizeof(T) == sizeof(float))
         return sum;
     else
         return to_element(sum);
 }
 
-// The place of a sum among those from one block to another, [row's eight][unit][row of the eight]: a warp of tensor cores
-// has eight rows of neighbouring units, and fills whole lines.
+// The place of a sum among those from one block to another, [rows / 8][unit][8 rows]: a warp of tensor cores has eight rows
+// of neighbouring units, and fills whole lines.
 constexpr int EIGHT = BATCH_TILE % 8 ? BATCH_TILE : 8;
-__device__ __forceinline__ int place_of_sum(int unit, int row) { return (row / EIGHT * UNITS + unit) * EIGHT + row % EIGHT; }
+__device__ __forceinline__ int place_of_sum(int unit, int row) {
+    return (row / EIGHT * UNITS + unit) * EIGHT + row % EIGHT;
+}
 
 // The pairs of the block's units and the tile's rows that a thread owns. Neighbouring threads have neighbouring units,
 // whose numbers are neighbours in memory.
@@ -81,12 +85,12 @@ struct Own {
 typedef float Sums[LANE_PAIRS][1];
 
 // Adds up `Parts` parts of the own pairs' sums, each of SENT, in their order.
-template <int Parts, typename Part> __device__ __forceinline__ void add_parts(const Part *parts, const Own &own, Sums &sums) {
+template <int Parts, typename T> __device__ __forceinline__ void add_parts(const T *parts, const Own &own, Sums &sums) {
 #pragma unroll
     for (int i = 0; i < LANE_PAIRS; i++) {
         sums[i][0] = 0;
         if (!own.has(i)) continue;
-        const Part *const first = &parts[place_of_sum(own.unit(i), own.row(i))];
+        const T *const first = &parts[place_of_sum(own.unit(i), own.row(i))];
 #pragma unroll
         for (int part = 0; part < Parts; part++) sums[i][0] += float_of(first[part * SENT]);
     }

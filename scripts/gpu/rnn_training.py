@@ -8,7 +8,7 @@ if anything is wrong, or a bar is not held. OUT then holds
   times.txt    the layers' times, plain and ours
   *.json       full results of each part; *.log, what its script printed; *.report.jsonl, what the library chose
   kernels/     compiled kernels: the same command again finds them
-  memcheck-*.log, synccheck-*.log   compute-sanitizer's words
+  memcheck-*.log, synccheck-*.log, racecheck-*.log   compute-sanitizer's words
 """
 
 import argparse
@@ -36,9 +36,10 @@ BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # How often a layer under its bar is timed again.
 AGAIN = 2
 WAYS = ("captured", "eager")
-TOOLS = ("memcheck", "synccheck")
+TOOLS = ("memcheck", "synccheck", "racecheck")
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
-SANITIZED = ("small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*")
+BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
+CLEAN = ("ERROR SUMMARY: 0 errors", "RACECHECK SUMMARY: 0 hazards")
 # What runs with --host.
 FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "networks": "ppo*"}
 
@@ -196,8 +197,10 @@ class Checks(Session):
         if self.options.host or not sanitizer:
             return self.verdict("skipped", "compute-sanitizer", "there is none")
         for tool in TOOLS:
-            for number, pattern in enumerate(SANITIZED):
-                self.sanitized(sanitizer, tool, f"{tool}-{number}", pattern)
+            for number, pattern in enumerate((BLOCKS, CLUSTERS, GRIDS)):
+                # racecheck does not know how a cluster's blocks wait for each other.
+                if tool != "racecheck" or pattern != CLUSTERS:
+                    self.sanitized(sanitizer, tool, f"{tool}-{number}", pattern)
         return None
 
     def sanitized(self, sanitizer, tool, name, pattern):
@@ -219,6 +222,6 @@ class Checks(Session):
             return self.verdict("skipped", what, "took too long")
         events = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
         ours = sum(rnn_training.is_ours([event["forward"]]) for event in events if event["event"] == "rnn-training")
-        is_clean = status == 0 and "ERROR SUMMARY: 0 errors" in log.read_text()
+        is_clean = status == 0 and any(words in log.read_text() for words in CLEAN)
         told = f"{ours} networks on our kernels" if is_clean else f"{ended(status, said)}; {last_line(log.read_text())}"
         return self.verdict("ok" if is_clean and ours else "WRONG", what, told)
