@@ -77,9 +77,7 @@ impl Configuration {
     pub(super) fn received_bytes(&self, problem: &Problem) -> usize {
         let from_a_block = self.units * self.batch_tile;
         match self.regime {
-            Regime::Scatter => {
-                2 * (self.blocks(problem) * from_a_block).next_multiple_of(8) * self.sum_bytes(problem)
-            }
+            Regime::Scatter => 2 * (self.blocks(problem) * from_a_block).next_multiple_of(8) * self.sum_bytes(problem),
             Regime::GridScatter => (self.sets(problem) * from_a_block).next_multiple_of(4) * size_of::<f32>(),
             _ => 0,
         }
