@@ -81,7 +81,7 @@ template <typename AnyPacket> __device__ __forceinline__ void publish(AnyPacket 
     *place = packet;
 #else
     constexpr int bytes = sizeof(AnyPacket);
-    static_assert(bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16, "one access");
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16, "one access");
     PacketBits<AnyPacket> bits;
     bits.packet = packet;
     const unsigned long long to = __cvta_generic_to_global(place);
@@ -91,10 +91,8 @@ template <typename AnyPacket> __device__ __forceinline__ void publish(AnyPacket 
                      : "memory");
     else if constexpr (bytes == 8)
         asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(bits.half[0]) : "memory");
-    else if constexpr (bytes == 4)
-        asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(to), "r"(unsigned(bits.half[0])) : "memory");
     else
-        asm volatile("st.relaxed.gpu.global.b16 [%0], %1;" ::"l"(to), "h"((unsigned short)bits.half[0]) : "memory");
+        asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(to), "r"(unsigned(bits.half[0])) : "memory");
 #endif
 }
 
@@ -115,10 +113,7 @@ template <typename AnyPacket> __device__ __forceinline__ PacketBits<AnyPacket> p
         asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(bits.half[0]) : "l"(from) : "memory");
     } else {
         unsigned word;
-        if constexpr (bytes == 4)
-            asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
-        else
-            asm volatile("ld.relaxed.gpu.global.u16 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
+        asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
         bits.half[0] = word;
     }
 #endif

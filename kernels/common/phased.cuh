@@ -1,8 +1,8 @@
 // Packets of nothing but values, in the exchanges of exchange.cuh: the lowest bit of a packet is the phase of its
 // exchange, another one each time that a buffer is used. A reader that finds the phase it waits for has read the values of
 // that exchange, since the buffer holds values of that exchange or of the one before it. The first phase is 1, and memory
-// begins with zeros. The first value of a packet loses its last bit; readers see 0 there, so that no result depends on how
-// many exchanges came before.
+// begins with zeros. The first value of a packet is rounded to a bit less, and readers see 0 in the place of the phase, so
+// that no result depends on how many exchanges came before.
 #pragma once
 
 #include "common/exchange.cuh"
@@ -18,14 +18,23 @@ template <typename Value> __device__ __forceinline__ Value value_of(unsigned bit
         return element_of(bits);
 }
 
-// `Count` neighbouring elements or floats: 2, 4, 8 or 16 bytes.
+// The bits of an element or a float, rounded to an even last bit: to the nearest, ties to a multiple of 4. Cutting the bit
+// off would make all sums smaller. The largest, infinity and NaN are cut off.
+template <typename Value> __device__ __forceinline__ unsigned even_bits_of(Value value) {
+    constexpr unsigned magnitude = sizeof(Value) == 4 ? 0x7fffffff : 0x7fff;
+    constexpr unsigned largest = sizeof(Value) == 4 ? 0x7f7fffff : 0x7bff; // of half; in bfloat16 it is 2.7e36
+    const unsigned bits = bits_of(value);
+    return (bits % 4 == 3 && (bits & magnitude) < largest ? bits + 1 : bits) & ~1u;
+}
+
+// `Count` neighbouring elements or floats: 4, 8 or 16 bytes.
 template <typename T, int Count> struct alignas(Count * sizeof(T)) PhasedPacket {
     typedef T Value;
     static constexpr int values = Count;
     Value value[Count];
 
     __device__ __forceinline__ void set_epoch(unsigned epoch) {
-        value[0] = value_of<Value>((bits_of(value[0]) & ~1u) | phase_of(epoch));
+        value[0] = value_of<Value>(even_bits_of(value[0]) | phase_of(epoch));
     }
 
     // As of a Packet.

@@ -41,7 +41,8 @@ constexpr int PADDED_DEPTH = Weights::padded;
 constexpr int TILE_FACTORS = BATCH_TILE * PADDED_DEPTH;
 
 // The sums of a column for neighbouring rows, which are sent together, as elements: those of two-byte data are rounded once
-// more, as the gradients that they are sums of are. A single sum is a float, since what is sent has 4 bytes at least.
+// more, as the gradients that they are sums of are; on the grid the first of them to a bit less. A single sum is a float,
+// since what is sent has 4 bytes at least.
 template <int Together> struct SumOf {
     typedef Element Type;
 };

@@ -163,7 +163,7 @@ class States {
             if (PAIR_SUMS > GATES) input[GATES - 1] += sums[i][PAIR_SUMS - 1];
             const float h = Cell::step(input, recurrent, pair.reset_bias, pair.h, c, saved);
             if (step >= pair.length) continue;
-            // The next step uses h as y stores it.
+            // The next step uses h as y stores it. A float may be rounded by a bit more on its way to other blocks.
             pair.h = to_float(to_element(h));
             pair.c = c;
 #ifdef SAVE

@@ -5,7 +5,7 @@
 
 #include "common/phased.cuh"
 
-// A packet of two-byte elements has an epoch: h is exactly what y stores. A float may lose its last bit in products.
+// A packet of two-byte elements has an epoch: h is exactly what y stores. A float may be rounded by a bit more, in products.
 #ifdef ELEMENT_FLOAT
 typedef PhasedPacket<float, 4> UnitPacket;
 #else

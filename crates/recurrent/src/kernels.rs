@@ -155,21 +155,24 @@ impl Engine {
         Ok(Self { configuration, recurrence, launch, exchange_bytes, input })
     }
 
-    /// Launches the gradients of a layer's recurrences, one for each direction. Nothing waits or allocates.
+    /// Recurrences of a launch.
+    pub fn at_once(&self) -> usize {
+        self.launch.grid[2] as usize
+    }
+
+    /// Launches the gradients of [`Self::at_once`] of a layer's recurrences, or fewer, in one launch. Nothing waits or
+    /// allocates.
     ///
     /// # Safety
     /// The kernel is one of backward's. Each recurrence has an exchange of its own. All memory is on the stream's device,
     /// with the network's sizes and type.
     pub unsafe fn launch_back(&self, stream: Stream, recurrences: &[BackRecurrence]) -> Result<(), Error> {
-        let [x, y, at_once] = self.launch.grid;
-        for part in recurrences.chunks(at_once as usize) {
-            let mut parameters = BackRecurrences { of: [part[0]; MOST_BACK_RECURRENCES] };
-            parameters.of[..part.len()].copy_from_slice(part);
-            let launch = Launch { grid: [x, y, part.len() as u32], ..self.launch };
-            // SAFETY: the kernel takes one parameter, a `BackRecurrences`. The caller promises that its memory is valid.
-            unsafe { self.recurrence.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }?;
-        }
-        Ok(())
+        let [x, y, _] = self.launch.grid;
+        let mut parameters = BackRecurrences { of: [recurrences[0]; MOST_BACK_RECURRENCES] };
+        parameters.of[..recurrences.len()].copy_from_slice(recurrences);
+        let launch = Launch { grid: [x, y, recurrences.len() as u32], ..self.launch };
+        // SAFETY: the kernel takes one parameter, a `BackRecurrences`. The caller promises that its memory is valid.
+        unsafe { self.recurrence.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 
     /// The configuration that it was compiled for.

@@ -179,7 +179,7 @@ impl Course {
         // The key's steps are rounded up to a power of two: a call has at least half as many.
         allowance::of_process().executed(usual * (self.key.subject.steps as f64 / 2.0));
         let mut kernel = None;
-        if self.is_broken.load(Ordering::Relaxed) {
+        if self.has_given_up() {
             return Turn { index: None, kernel };
         }
         let mut state = self.state.lock();
@@ -229,6 +229,11 @@ impl Course {
             _ => trial.skipped(call),
         });
         status
+    }
+
+    /// Returns whether our kernels have failed.
+    pub fn has_given_up(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
     }
 
     /// Our kernels failed: each time step is a launch in passes that have begun, and cuDNN runs the next ones, unless ours

@@ -195,26 +195,30 @@ unsafe fn launch(
 ) -> Result<(), Error> {
     let Running { pass, engine, .. } = running;
     let hidden = pass.network.hidden;
-    let persistent = |kernel: &kernels::Engine| {
-        let mut dealt = recurrences.to_vec();
-        for (direction, recurrence) in dealt.iter_mut().enumerate() {
-            let to = running.part(places.dealt + direction * places.dealt_bytes);
-            let units = kernel.configuration().dealt_units(hidden);
-            let [gates, hidden, units] = [pass.network.gates(), hidden, units].map(|count| count as i32);
-            let columns = Dealt { from: recurrence.weights, to, gates, hidden, units };
-            // SAFETY: the caller promises R, and the workspace has room for what is dealt.
-            unsafe { engine.around.deal_columns(pass.stream, &columns) }?;
-            recurrence.weights = to;
-        }
-        // SAFETY: the caller's promise.
-        unsafe { kernel.launch_back(pass.stream, &dealt) }
-    };
-    if runner.launch(persistent) {
-        return Ok(());
-    }
     let scratch = running.part(places.scratch);
-    // SAFETY: the caller's promise; a failed launch has begun nothing.
-    recurrences.iter().try_for_each(|recurrence| unsafe { back.launch(pass.stream, recurrence, scratch) })
+    let at_once = runner.kernel.map_or(1, kernels::Engine::at_once);
+    for (number, part) in recurrences.chunks(at_once).enumerate() {
+        let persistent = |kernel: &kernels::Engine| {
+            let mut dealt = part.to_vec();
+            for (direction, recurrence) in dealt.iter_mut().enumerate() {
+                let to = running.part(places.dealt + (number * at_once + direction) * places.dealt_bytes);
+                let units = kernel.configuration().dealt_units(hidden);
+                let [gates, hidden, units] = [pass.network.gates(), hidden, units].map(|count| count as i32);
+                let columns = Dealt { from: recurrence.weights, to, gates, hidden, units };
+                // SAFETY: the caller promises R, and the workspace has room for what is dealt.
+                unsafe { engine.around.deal_columns(pass.stream, &columns) }?;
+                recurrence.weights = to;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { kernel.launch_back(pass.stream, &dealt) }
+        };
+        if runner.launch(persistent) {
+            continue;
+        }
+        // SAFETY: the caller's promise; a failed launch has begun nothing of this part.
+        part.iter().try_for_each(|recurrence| unsafe { back.launch(pass.stream, recurrence, scratch) })?;
+    }
+    Ok(())
 }
 
 /// Writes the gradient of a layer's input: the sum over directions of dgates W, behind dropout.

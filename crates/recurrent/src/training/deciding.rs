@@ -22,7 +22,7 @@ impl Course {
     /// Returns whether the next pass's reserve is ours. It is called once a pass. During a capture nothing is compiled or
     /// timed.
     pub fn next_pass(self: &Arc<Self>, stream: Stream) -> bool {
-        if self.is_broken.load(Ordering::Relaxed) {
+        if self.has_given_up() {
             return is_forced();
         }
         let is_capturing = cudnn::device().is_capturing(stream);

@@ -125,7 +125,7 @@ unsafe fn launch(
     recurrences: &[Recurrence],
     early: bool,
 ) -> Result<(), Error> {
-    // SAFETY: the caller's promise, for either; a failed launch has begun nothing.
+    // SAFETY: the caller's promise, for either. Steps compute all that a failed launch may have begun, too.
     unsafe {
         let launch = |kernel: &kernels::Engine| kernel.launch(pass.stream, recurrences, early);
         if runner.launch(launch) {

@@ -20,10 +20,10 @@ impl Runner<'_> {
         self.kernel.map_or(0, |kernel| kernel.exchange_bytes().next_multiple_of(ALIGNMENT))
     }
 
-    /// Launches the kernel by `launch`. Returns whether it was launched: else nothing has begun, and the kernels of the
-    /// course run no longer.
+    /// Launches the kernel by `launch`. Returns whether all of it was launched. Else the kernels of the course run no
+    /// longer, not in this call either: steps may have written to their exchange.
     pub fn launch(&self, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {
-        let Some(kernel) = self.kernel else { return false };
+        let Some(kernel) = self.kernel.filter(|_| !self.course.has_given_up()) else { return false };
         let launched = match settings::get().fault {
             Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
             _ => launch(kernel).map_err(|error| error.to_string()),

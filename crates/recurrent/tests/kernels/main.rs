@@ -6,6 +6,7 @@ mod back;
 mod case;
 mod computes;
 mod element;
+mod phased;
 mod reference;
 mod schedules;
 mod sources;
