@@ -1,7 +1,6 @@
 //! Whose the next pass of a network is: the transitions of its course.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::compiling::Compiling;
