@@ -4,8 +4,8 @@
 //
 // grid: ceil(H / UNITS) × groups of blocks × recurrences, all of them resident. The groups of a recurrence divide its
 // tiles; a group computes its tiles one after the other. Dynamic shared memory: float received[SETS][SENT], in whole 16
-// bytes; Factor factors[BATCH_TILE][PADDED_DEPTH]; and the memory of Weights. Memory at `exchange`: that of SumExchanges,
-// for each group.
+// bytes; Factor factors[BATCH_TILE][PADDED_DEPTH]; and the memory of Weights. `exchange` points to the memory of
+// SumExchanges, for each group.
 #define SCATTER
 #include "recurrent/back_states.cuh"
 

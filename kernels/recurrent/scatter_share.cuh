@@ -40,9 +40,9 @@ constexpr int SENT = UNITS * BATCH_TILE; // sums from one block to another
 constexpr int PADDED_DEPTH = Weights::padded;
 constexpr int TILE_FACTORS = BATCH_TILE * PADDED_DEPTH;
 
-// The sums of a column for neighbouring rows, which are sent together, as elements: those of two-byte data are rounded once
-// more, as the gradients that they are sums of are; on the grid the first of them to a bit less. A single sum is a float,
-// since what is sent has 4 bytes at least.
+// A column's sums for neighbouring rows, which are sent together. They are sent as elements: sums of two-byte data are
+// rounded to two bytes, as gradients are. On the grid the first sum of a packet is rounded to a bit less. A packet has 4
+// bytes at least, so a sum that is sent alone is a float.
 template <int Together> struct SumOf {
     typedef Element Type;
 };

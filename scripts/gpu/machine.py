@@ -93,6 +93,11 @@ def sanitizer():
     return shutil.which("compute-sanitizer") or next(reversed(installed), None)
 
 
+def is_clean(said):
+    """Whether compute-sanitizer found nothing, by what it said."""
+    return "ERROR SUMMARY: 0 errors" in said or "RACECHECK SUMMARY: 0 hazards" in said
+
+
 def program(name, *words, python=sys.executable):
     """The command of one of the programs."""
     return [python, "-B", "-W", "ignore", PROGRAMS / f"{name}.py", *words]

@@ -39,7 +39,6 @@ WAYS = ("captured", "eager")
 TOOLS = ("memcheck", "synccheck", "racecheck")
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
-CLEAN = ("ERROR SUMMARY: 0 errors", "RACECHECK SUMMARY: 0 hazards")
 # What runs with --host.
 FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "networks": "ppo*"}
 
@@ -222,6 +221,6 @@ class Checks(Session):
             return self.verdict("skipped", what, "took too long")
         events = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
         ours = sum(rnn_training.is_ours([event["forward"]]) for event in events if event["event"] == "rnn-training")
-        is_clean = status == 0 and any(words in log.read_text() for words in CLEAN)
+        is_clean = status == 0 and machine.is_clean(log.read_text())
         told = f"{ours} networks on our kernels" if is_clean else f"{ended(status, said)}; {last_line(log.read_text())}"
         return self.verdict("ok" if is_clean and ours else "WRONG", what, told)

@@ -112,7 +112,7 @@ pub const MOST_RECURRENCES: usize = 8;
 const THREADS: [usize; 6] = [32, 64, 128, 256, 384, 512];
 const LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Data bytes of a packet of h. Floats show their epoch in their last bits.
+/// Data bytes of a packet of h. A packet of floats has a phase in its lowest bit, and no epoch.
 fn packet_data(problem: &Problem) -> usize {
     if problem.element == Element::Float { PACKET } else { PACKET - EPOCH }
 }
@@ -436,9 +436,11 @@ impl Configuration {
 
     /// The most packets that a thread reads at once: more where longer runs of a packet's values have one place.
     fn most_at_once(&self, problem: &Problem) -> usize {
+        if matches!(self.regime, Regime::Wavefront { .. }) {
+            return 4;
+        }
         let values = packet_data(problem) / problem.element.bytes();
         match (self.units | problem.hidden | values).trailing_zeros() {
-            _ if matches!(self.regime, Regime::Wavefront { .. }) => 4,
             0 => 4,
             1 => 6,
             _ => 8,

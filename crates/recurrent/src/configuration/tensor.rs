@@ -15,7 +15,8 @@ pub const CODE: usize = 2;
 /// Registers for a tile's part of h on its way from shared memory, and for addresses.
 const H_UNDER_WAY: usize = 4;
 const PLACES: usize = 8;
-/// The same of a kernel that scatters sums, and for weights on their way.
+/// In a kernel that scatters sums: a thread's registers for addresses and the like, those for a pair, and those for
+/// weights on their way.
 const SCATTER_BASE: usize = 84;
 const SCATTER_PAIR: usize = 18;
 const FETCHED_TO_SCATTER: usize = 48;
@@ -85,14 +86,14 @@ impl Configuration {
     /// Registers for tiles of weights on their way from shared memory; the compiler reads these far ahead.
     pub(super) fn fetched_registers(&self, problem: &Problem) -> usize {
         if self.is_scattered() {
-            // With more columns, each is used longer.
+            // A fetched weight is multiplied with all columns, so fewer are on their way if there are more columns.
             return FETCHED_TO_SCATTER / self.batch_tile.div_ceil(COLUMNS);
         }
         8 * self.warp_tiles(problem) + 16
     }
 
-    /// Registers of a thread beside its weights, if it scatters sums: for those of its tiles, and for its pairs. NVRTC
-    /// took so many where it had enough.
+    /// Registers of a thread beside its weights, if it scatters sums: for the sums of its tiles, and for its pairs. The
+    /// compiler uses this number where no limit forces it to use fewer.
     pub(super) fn scatter_registers(&self, problem: &Problem) -> usize {
         let sums = 4 * self.warp_tiles(problem) * self.batch_tile.div_ceil(COLUMNS);
         SCATTER_BASE + sums + SCATTER_PAIR * self.own_pairs()

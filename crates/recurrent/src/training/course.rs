@@ -48,7 +48,7 @@ pub struct Course {
     usual: [AtomicU64; 3],
     elsewhere: Elsewhere,
     /// A launch of ours failed.
-    pub(super) is_broken: AtomicBool,
+    is_broken: AtomicBool,
 }
 
 /// The state of a course. Its lock is not held across calls that may block.

@@ -205,7 +205,7 @@ unsafe fn launch(
                 let units = kernel.configuration().dealt_units(hidden);
                 let [gates, hidden, units] = [pass.network.gates(), hidden, units].map(|count| count as i32);
                 let columns = Dealt { from: recurrence.weights, to, gates, hidden, units };
-                // SAFETY: the caller promises R, and the workspace has room for what is dealt.
+                // SAFETY: the caller promises R. The workspace has room for R as it is dealt out.
                 unsafe { engine.around.deal_columns(pass.stream, &columns) }?;
                 recurrence.weights = to;
             }
