@@ -7,11 +7,18 @@ use serde_json::{Value, json};
 const NETWORKS: &str = r#"[{"cell": "LSTM", "input": 5, "hidden": 16, "steps": 3, "batch": [1, 2]},
                            {"cell": "GRU", "hidden": 8, "steps": 2, "type": "half", "layers": 2, "full": false, "batch": 3}]"#;
 
-/// Tunes on hostdnn, into a database in the folder.
+impl Installed {
+    /// Tunes recurrent networks on hostdnn, whatever a program's settings for them.
+    pub fn tune(&self, arguments: &[&str]) -> Ended {
+        let search = self.path("cudnn").to_str().unwrap().to_owned();
+        let variables = [("LD_LIBRARY_PATH", &*search), ("UCUDNN_RNN", "off"), ("UCUDNN_RNN_TRAINING", "off")];
+        self.end(&[&["tune"], arguments].concat(), &variables)
+    }
+}
+
+/// Tunes into a database in the folder.
 fn tune(ucudnn: &Installed, arguments: &[&str]) -> Ended {
-    let search = ucudnn.path("cudnn").to_str().unwrap().to_owned();
-    let all = [&["tune", "--database", "t.sqlite"], arguments].concat();
-    ucudnn.end(&all, &[("LD_LIBRARY_PATH", &search), ("UCUDNN_RNN", "off")])
+    ucudnn.tune(&[&["--database", "t.sqlite"], arguments].concat())
 }
 
 fn networks(ucudnn: &Installed) -> Vec<Value> {
@@ -62,6 +69,46 @@ fn networks_are_timed_ahead_and_once() {
     // A larger number of configurations is requested.
     let more = tune(&ucudnn, &["--rnn", "tanh hidden=8 steps=2", "--top-k", "3"]);
     assert!(more.stdout.contains("1 network timed"), "{}", more.stdout);
+    // A copy through the exported text has the same contents.
+    let text = ucudnn.run(&["db", "export", "--database", "t.sqlite"]);
+    ucudnn.file("all.jsonl", &text);
+    ucudnn.run(&["db", "import", "all.jsonl", "--database", "copy.sqlite"]);
+    assert_eq!(ucudnn.run(&["db", "export", "--database", "copy.sqlite"]), text);
+}
+
+/// Forward and the gradients of data by cuDNN, two kernels and one launch a step; gradients of weights by cuDNN and ours.
+#[test]
+fn training_is_timed_ahead_and_once() {
+    if !has_emulator() {
+        return;
+    }
+    let ucudnn = Installed::new("tune-training");
+    let words = "LSTM input=5 hidden=16 steps=3 batch=2 layers=2 directions=2 layout=packed padded=no full=no";
+    let arguments = ["--rnn", &format!("{words} training=yes"), "--rnn", words, "--top-k", "2"];
+    let first = tune(&ucudnn, &arguments);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    assert!(first.stdout.starts_with("1 recurrent network\n"), "{}", first.stdout);
+    assert!(first.stdout.contains("1 recurrent network in training, "), "{}", first.stdout);
+    assert!(first.stdout.contains("2 networks timed"), "{}", first.stdout);
+    assert!(first.stderr.contains("1/2 LSTM 5→16") && first.stderr.contains(", training: "), "{}", first.stderr);
+    let known = networks(&ucudnn);
+    let counts = ["forward-training", "backward-data", "backward-weights"].map(|pass| {
+        let of = |known: &&Value| known["spec"].as_str().unwrap().ends_with(&format!(" pass={pass}"));
+        let [network] = &known.iter().filter(of).collect::<Vec<_>>()[..] else { panic!("{known:?}") };
+        assert!(network["rnn"].as_str().unwrap().ends_with(&format!(", {pass}")), "{network}");
+        let times = network["times"].as_array().unwrap();
+        assert!(times.iter().all(|time| time["step_ms"].as_f64().is_some_and(|time| time > 0.0)), "{network}");
+        times.len()
+    });
+    assert_eq!((counts, known.len()), ([4, 4, 2], 4));
+    let again = tune(&ucudnn, &arguments);
+    assert!(again.code == Some(0) && again.stdout.contains("0 networks timed"), "{}\n{}", again.stdout, again.stderr);
+    let table = |text: &str| text.lines().filter(|line| line.contains("LSTM")).map(str::to_owned).collect::<Vec<_>>();
+    assert!(table(&again.stdout).iter().all(|row| row.contains("known from before")), "{}", again.stdout);
+    let cells = |text: &str| -> Vec<String> {
+        table(text).iter().map(|row| row.trim_end_matches("known from before").trim_end().to_owned()).collect()
+    };
+    assert_eq!(cells(&again.stdout), cells(&first.stdout));
     // A copy through the exported text has the same contents.
     let text = ucudnn.run(&["db", "export", "--database", "t.sqlite"]);
     ucudnn.file("all.jsonl", &text);
@@ -129,9 +176,11 @@ fn line(network: &str, chosen: &str, why: &str, times: &[(&str, Option<f64>)]) -
 fn a_report_shows_networks_that_train() {
     let ucudnn = Installed::new("report-trained");
     let line = |forward| {
+        let times = |what: &str, time| json!([{ "what": "cuDNN", "step_ms": 0.01 }, { "what": what, "step_ms": time }]);
         json!({
             "event": "rnn-training", "rnn": "LSTM 5→64", "spec": "LSTM 5→64", "forward": forward,
-            "backward": "cluster u8",
+            "backward": "cluster u8", "why": "timed in place",
+            "times": { "forward": times(forward, 0.002), "data": times("cluster u8", 0.003), "weights": [] },
         })
     };
     ucudnn
@@ -139,10 +188,13 @@ fn a_report_shows_networks_that_train() {
     let Ended { stdout, stderr, code, .. } = ucudnn.end(&["report", "r.jsonl"], &[]);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("r.jsonl:3: ") && stderr.contains("left out"), "{stderr}");
-    assert!(stdout.starts_with("1 recurrent network trained, 1 on kernels of ours\n"), "{stdout}");
+    assert!(stdout.starts_with("1 recurrent network in training, 1 on kernels of ours\n"), "{stdout}");
     let row = stdout.lines().find(|line| line.starts_with("LSTM 5→64")).unwrap();
-    assert!(row.contains("grid u4") && row.contains("cluster u8"), "{row}");
-    assert_eq!(ucudnn.json(&["report", "r.jsonl", "--json"])["trained"][0]["forward"], "grid u4");
+    let cells = ["grid u4", "cluster u8", " 5.00", "20.0", "4.00×", "timed in place"];
+    assert!(cells.iter().all(|cell| row.contains(cell)), "{row}");
+    let json = &ucudnn.json(&["report", "r.jsonl", "--json"])["trained"][0];
+    assert_eq!((&json["forward"], &json["times"]["data"][1]["step_ms"]), (&"grid u4".into(), &0.003.into()));
+    assert_eq!((&json["step_ms"], &json["cudnn_step_ms"]), (&0.005.into(), &0.02.into()));
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{change_database, program_with};
+use crate::command::Installed;
 use crate::hostdnn::{Program, has_emulator, report};
 
 const CALLS: [&str; 3] = ["forward", "data", "weights"];
@@ -119,5 +120,26 @@ fn the_best_of_ours_is_found() {
         let least = times.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
         assert!(times.iter().all(|(what, _)| what != "cuDNN"), "{decision}");
         assert_eq!((times.len(), &decision[pass]), (3, &least.0.as_str().into()), "{decision}");
+    }
+}
+
+/// What the command timed ahead of time, a program's first process knows.
+#[test]
+fn what_was_tuned_ahead_is_recalled() {
+    if !has_emulator() {
+        return;
+    }
+    let mut network = Network::new();
+    let spec = network.decide(None, &[("UCUDNN_DATABASE", "off")])["spec"].clone();
+    let ucudnn = Installed::new("tune-trained");
+    ucudnn.file("run.jsonl", &format!("{}\n", json!({ "event": "rnn-training", "spec": spec })));
+    let database = network.database.to_str().unwrap();
+    let ended = ucudnn.tune(&["--rnn", "run.jsonl", "--top-k", "2", "--database", database]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let decision = network.decide(None, &[]);
+    assert_eq!(decision["why"], "known from before", "{decision}");
+    let row = ended.stdout.lines().find(|line| line.contains("LSTM")).unwrap();
+    for pass in ["forward", "backward"] {
+        assert!(row.contains(decision[pass].as_str().unwrap()), "{row}\n{decision}");
     }
 }

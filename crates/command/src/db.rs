@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use convolution::problem::any::AnyProblem;
 use norm::record;
 use norm::subject::Normalization;
-use recurrent::inference::Inference;
+use recurrent::Subject;
 use serde_json::json;
 use tuning::database::{Contents, Database, ProblemContents, Prune, SCHEMA, Texts, TimedContents};
 
@@ -24,7 +24,7 @@ use crate::workload::Place;
 const TEXTS: Texts = Texts {
     problem: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
     subject: |family, text| match family {
-        recurrent::FAMILY => Inference::from_spec(text).map(drop),
+        recurrent::FAMILY => Subject::from_spec(text).map(drop),
         record::FAMILY => Normalization::from_spec(text).map(drop),
         other => Err(format!("this ucudnn knows no family {other:?}")),
     },
@@ -207,7 +207,7 @@ fn timed_table((subject, time): (&'static str, &'static str), scale: f64, timed:
 }
 
 fn named_network(spec: &str) -> String {
-    Inference::from_spec(spec).map_or_else(|_| spec.to_owned(), |network| network.to_string())
+    Subject::from_spec(spec).map_or_else(|_| spec.to_owned(), |subject| subject.to_string())
 }
 
 fn named(problem: &ProblemContents) -> String {

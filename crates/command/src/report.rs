@@ -26,8 +26,8 @@ use lines::Divided;
 /// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) the table shows the
 /// division of the mini-batch, such as `2×64[FFT]` for two micro-batches of 64 images with the algorithm FFT, its
 /// workspace and its time, and beside it the fastest way without division within the same limit. For every recurrent
-/// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step; for every
-/// batch normalization likewise, with the time of a call.
+/// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step (in training
+/// the sum of the calls of a pass); for every batch normalization likewise, with the time of a call.
 #[derive(Args)]
 #[command(after_help = "Example:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
     ucudnn report run.jsonl --network examples/networks/alexnet.csv")]
@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
-            "trained": report.trained.iter().map(recurrent::Trained::to_json).collect::<Vec<_>>(),
+            "trained": report.trained.iter().map(recurrent::training::Decision::to_json).collect::<Vec<_>>(),
             "norms": report.norms.iter().map(normalization::Decision::to_json).collect::<Vec<_>>(),
             "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
             "exploring": report.exploring.len(), "unknown": report.unknown,
@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         parts.push(recurrent::text_of(&report.networks, width));
     }
     if !report.trained.is_empty() {
-        parts.push(recurrent::trained_text_of(&report.trained, width));
+        parts.push(recurrent::training::text_of(&report.trained, width));
     }
     if !report.norms.is_empty() {
         parts.push(normalization::text_of(&report.norms, width));

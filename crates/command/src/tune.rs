@@ -46,6 +46,7 @@ use progress::Bar;
     ucudnn tune net.csv --type half --math tensor-op --devices all\n  \
     # recurrent networks: one in words, and those that a run ran\n  \
     ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
+    ucudnn tune --rnn 'LSTM hidden=256 batch=64 steps=100 type=bfloat16 training=yes'\n  \
     ucudnn tune --rnn run.jsonl --top-k 20\n  \
     # batch normalization: a tensor in words, and those that a run ran\n  \
     ucudnn tune --norm '128x64x56x56 half' --norm run.jsonl\n  \
@@ -64,8 +65,9 @@ pub struct Options {
     /// default for one layer: input=N (default: hidden), layers=N, directions=2, bias=none|input|recurrent|double,
     /// type=float|half|bfloat16, math=default|tensor-op|fma, algorithm=standard|persist-static|persist-dynamic|
     /// persist-static-small-h (cuDNN's), layout=sequence-major|batch-major|packed, padded=no, full=no (sequences of
-    /// many lengths), batch=N,N,… A JSON file has one object of these keys per network. cuDNN and the configurations of
-    /// our kernels that the performance model ranks best are timed on generated data.
+    /// many lengths), batch=N,N,…, and training=yes (forward and backward; else inference). A JSON file has one object of
+    /// these keys per network. cuDNN and the configurations of our kernels that the performance model ranks best are timed
+    /// on generated data.
     #[arg(long, value_name = "NETWORK", conflicts_with = "file", verbatim_doc_comment)]
     rnn: Vec<String>,
 
@@ -217,6 +219,7 @@ fn set_variables(options: &Options, database: &std::path::Path) -> Result<(), Fa
     if !options.rnn.is_empty() || !options.norm.is_empty() {
         // Settings that keep programs from our kernels must not prevent timing them.
         add("UCUDNN_RNN", Some(OsStr::new("auto")));
+        add("UCUDNN_RNN_TRAINING", Some(OsStr::new("auto")));
         add("UCUDNN_NORM", Some(OsStr::new("auto")));
         add("UCUDNN_POLICY", Some(OsStr::new("wr")));
     }

@@ -8,7 +8,8 @@
 //! | [`call`] | the arguments of `cudnnRNNForward` |
 //! | `forward` | a call of `cudnnRNNForward`: our kernels or cuDNN, and cuDNN again after a failure |
 //! | [`direct`] | the direct call of `ucudnn.h`, without descriptors |
-//! | [`ahead`] | timing a network ahead of time |
+//! | [`ahead`] | timing a network's inference ahead of time |
+//! | `sequences` | a network's descriptors and generated data, for timing ahead of time |
 //! | `eligible` | which calls our kernels can answer |
 //! | `registry` | the states of all networks that the program runs |
 //! | `state` | the state of a network: the places of its weights, and the engine that runs it |
@@ -55,6 +56,7 @@ mod recurrence;
 mod registry;
 mod report;
 mod run;
+mod sequences;
 mod state;
 mod steps;
 mod temporary;
@@ -64,3 +66,4 @@ mod tests;
 pub mod training;
 
 pub use record::{FAMILY, StepTime};
+pub use training::subject::Subject;

@@ -35,7 +35,7 @@ pub struct Report {
     /// Recurrent networks, in the order of their first lines.
     pub networks: Vec<recurrent::Decision>,
     /// Likewise those that train on our kernels.
-    pub trained: Vec<recurrent::Trained>,
+    pub trained: Vec<recurrent::training::Decision>,
     /// Batch normalizations, in the order of their first lines.
     pub norms: Vec<normalization::Decision>,
     /// Nets of vertex functions on a device.
@@ -177,7 +177,7 @@ impl Report {
                 put(&mut self.networks, recurrent::Decision::from_fields(&fields)?, |decision| &decision.spec);
             }
             "rnn-training" => {
-                put(&mut self.trained, recurrent::Trained::from_fields(&fields)?, |network| &network.spec);
+                put(&mut self.trained, recurrent::training::Decision::from_fields(&fields)?, |decision| &decision.spec);
             }
             "norm" => {
                 put(&mut self.norms, normalization::Decision::from_fields(&fields)?, |decision| &decision.spec);

@@ -2,6 +2,7 @@
 //! that all calls of a pass give the same answer, whatever the settings say by then.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,7 @@ use guest::settings::{self, Policy, Rnn, RnnTraining};
 use guest::summary::{self, Counted};
 
 /// Why our kernels did not run a call on a reserve of ours. cuDNN cannot run it either.
-enum Refusal {
+pub(super) enum Refusal {
     /// An argument is wrong.
     Argument(&'static str),
     /// A launch failed.
@@ -46,12 +47,21 @@ impl From<String> for Refusal {
     }
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Argument(why) => f.write_str(why),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 /// The status of a call by our kernels. Says why if they refused it.
 fn status_of(ran: Result<(), Refusal>, call: &str) -> cudnnStatus_t {
-    let (status, why) = match ran {
-        Ok(()) => return CUDNN_STATUS_SUCCESS,
-        Err(Refusal::Argument(why)) => (CUDNN_STATUS_BAD_PARAM, why.to_owned()),
-        Err(Refusal::Failed(why)) => (CUDNN_STATUS_EXECUTION_FAILED, why),
+    let Err(why) = ran else { return CUDNN_STATUS_SUCCESS };
+    let status = match why {
+        Refusal::Argument(_) => CUDNN_STATUS_BAD_PARAM,
+        Refusal::Failed(_) => CUDNN_STATUS_EXECUTION_FAILED,
     };
     log::error!("{call} with a reserve of ours: {why}; the call fails, since cuDNN cannot go on with it");
     status
@@ -268,9 +278,11 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
     }
 }
 
+/// Runs forward on our kernels.
+///
 /// # Safety
 /// As for [`run_forward`].
-unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(), Refusal> {
+pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(), Refusal> {
     let memory = &match pass.network.cell {
         CUDNN_LSTM => call.memory,
         // cuDNN ignores them as well.
@@ -318,10 +330,7 @@ unsafe fn forward_by_cudnn_after_all(pass: &Pass, call: &Call, refusal: Refusal)
     // SAFETY: the caller's promise.
     let status = unsafe { call.run_as_asked() };
     if has_begun || status == CUDNN_STATUS_SUCCESS {
-        let why = match refusal {
-            Refusal::Argument(why) => why.to_owned(),
-            Refusal::Failed(why) => why,
-        };
+        let why = refusal.to_string();
         log::error!("cudnnRNNForward with a reserve of ours: {why}; cuDNN runs the call, and the next ones");
         told::forget(pass.layout.hash(), call.reserve_size);
         pass.course(false).give_up(&why);
@@ -362,9 +371,11 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
     }
 }
 
+/// Runs the gradients of data on our kernels.
+///
 /// # Safety
 /// As for [`run_backward_data`].
-unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -> Result<(), Refusal> {
+pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -> Result<(), Refusal> {
     let call = &match pass.network.cell {
         CUDNN_LSTM => *call,
         _ => DataCall { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
@@ -405,9 +416,11 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
     }
 }
 
+/// Runs the gradients of weights on our kernels.
+///
 /// # Safety
 /// As for [`run_backward_weights`].
-unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> {
+pub(super) unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> {
     let nothing = std::ptr::null();
     let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
     let places = WeightPlaces::of(pass).ok_or(TOO_LARGE)?;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::page::Page;
 use super::shape::Shape;
-use super::text;
+use super::subject::Subject;
 use super::trial::{Call, Seen, Trial, Verdict, is_made};
 use crate::choice::is_deterministic;
 use crate::compiler::later;
@@ -136,7 +136,7 @@ impl Course {
     /// Takes the right to time the network. Returns false if another process times it, whose result will come.
     pub fn takes_turn(&self) -> bool {
         let Some(record) = Record::of_device() else { return true };
-        let lock = record.begin_exploring(&text::of(&self.key.subject, Call::Forward));
+        let lock = record.begin_exploring(&Subject::of_call(&self.key.subject, Call::Forward).spec());
         let mut state = self.state.lock();
         match (&mut *state, lock) {
             (_, None) if self.elsewhere.waits() => {

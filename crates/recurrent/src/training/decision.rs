@@ -6,20 +6,31 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::course::{Course, Key};
-use super::recall::Times;
+use super::recall::{self, Times};
 use super::text;
 use super::trial::{CALLS, Call, Candidate, Seen, Trial, Verdict};
 use crate::choice::CUDNN;
+use crate::configuration::Configuration;
 use crate::kernels::Engine;
-use crate::record::{Record, StepTime};
+use crate::record::StepTime;
 
-/// Reports a decision.
+/// The names of what runs a network's recurrences, forward and back.
+pub fn chosen(is_ours: bool, configurations: [Option<&Configuration>; 2]) -> [String; 2] {
+    [Call::Forward, Call::Data].map(|call| match is_ours {
+        true => text::candidate(call, configurations[call as usize]),
+        false => CUDNN.to_owned(),
+    })
+}
+
+/// Reports a decision of this process.
 pub fn report(course: &Course, verdict: &Verdict<Arc<Engine>>, why: &str, times: &Times) {
+    let configurations = verdict.kernels.each_ref().map(|kernel| kernel.as_deref().map(Engine::configuration));
+    report_chosen(course, chosen(verdict.is_ours, configurations), why, times);
+}
+
+/// Reports what runs a network's recurrences, forward and back.
+pub fn report_chosen(course: &Course, [forward, backward]: [String; 2], why: &str, times: &Times) {
     let Key { device, subject } = &course.key;
-    let [forward, backward] = [Call::Forward, Call::Data].map(|call| {
-        let kernel = verdict.kernels[call as usize].as_deref().map(Engine::configuration);
-        if verdict.is_ours { text::candidate(call, kernel) } else { CUDNN.to_owned() }
-    });
     log::info!("training of {subject}: forward {forward}, backward {backward}: {why}");
     guest::report::write(|| {
         let of = |times: &Vec<StepTime>| -> Vec<_> {
@@ -48,10 +59,6 @@ pub fn keep(course: &Course, trial: &Trial<Arc<Engine>>, seen: &Seen) {
         let failed = failed.map(|(_, name)| StepTime { what: name.clone(), time: None });
         if seen[call as usize] == 0 { Vec::new() } else { times.chain(failed).collect() }
     });
-    if let Some(record) = Record::of_device() {
-        for (call, times) in CALLS.into_iter().zip(&times) {
-            record.keep(&text::of(&course.key.subject, call), times);
-        }
-    }
+    recall::keep(course, &times);
     report(course, &trial.verdict(seen), "timed in place", &times);
 }

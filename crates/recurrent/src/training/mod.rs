@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
+//! | [`ahead`] | timing a network's training ahead of time |
 //! | [`calls`] | the calls of a pass: our kernels or cuDNN's, by the reserve's size |
 //! | `reserve` | the reserve, which keeps what backward needs of forward: its layout, and whose it is |
 //! | `told` | our sizes, as the program was told them |
@@ -13,7 +14,8 @@
 //! | `compiling` | the trial's candidates, compiled in the background |
 //! | `decision` | what a trial found: for the log, the report and the database |
 //! | `recall` | what the database knows |
-//! | `text` | the texts by which the database and the report name what trains |
+//! | [`subject`] | what is timed of a network, and its text in the database |
+//! | `text` | the names of our candidates in the database and in the report |
 //! | `runner` | what runs the recurrences of a call |
 //! | `pass` | what the three calls have in common |
 //! | `shape` | the persistent kernels of the recurrences, as the model ranks them |
@@ -25,6 +27,7 @@
 //! | `back_steps` | a recurrence's gradients, one time step after the other |
 //! | `kernels` | the kernels around the recurrences |
 
+pub mod ahead;
 mod back_steps;
 pub mod calls;
 mod compiling;
@@ -43,6 +46,7 @@ mod recall;
 mod reserve;
 mod runner;
 mod shape;
+pub mod subject;
 mod text;
 mod told;
 mod trial;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::course::Course;
+use super::subject::Subject;
 use super::text;
 use super::trial::{CALLS, Call, Seen, Verdict, weighed};
 use crate::choice::CUDNN;
@@ -29,10 +30,21 @@ pub struct Recalled {
 /// The result in the database, if that suffices.
 pub fn of_database(course: &Course) -> Option<Recalled> {
     let record = Record::of_device()?;
-    let times = CALLS.map(|call| record.step_times(&text::of(&course.key.subject, call)));
-    if times[Call::Forward as usize].is_empty() {
-        return None;
+    let times = CALLS.map(|call| record.step_times(&Subject::of_call(&course.key.subject, call).spec()));
+    if times[Call::Forward as usize].is_empty() { None } else { of_times(course, times) }
+}
+
+/// Stores times in the database.
+pub fn keep(course: &Course, times: &Times) {
+    if let Some(record) = Record::of_device() {
+        for (call, times) in CALLS.into_iter().zip(times) {
+            record.keep(&Subject::of_call(&course.key.subject, call).spec(), times);
+        }
     }
+}
+
+/// The result that these times give, if they suffice.
+pub fn of_times(course: &Course, times: Times) -> Option<Recalled> {
     let spaces = course.shapes.each_ref().map(|shape| Configuration::space(&shape.problem));
     let wanted = course.shapes.each_ref().map(|shape| shape.configurations().len());
     recall(times, &spaces, wanted, settings::get().rnn_training != RnnTraining::Force)

@@ -1,0 +1,179 @@
+//! The descriptors of a network and generated data, on a handle of our own: to time the network ahead of time.
+
+use cudnn_abi::*;
+
+use crate::inference::Inference;
+use cudnn::calls;
+use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
+use cudnn::rnn::{Data, Network};
+use cudnn::tensor::Tensor;
+use gpu::{Buffer, Device, OwnStream};
+
+/// A network's descriptors, which this struct owns.
+pub struct Sequences {
+    pub x: OwnedRnnData,
+    pub y: OwnedRnnData,
+    /// Of a state of all layers.
+    pub state: OwnedTensor,
+    pub rnn: OwnedRnn,
+    /// Bytes of x and of y.
+    pub x_bytes: usize,
+    pub y_bytes: usize,
+    data_type: cudnnDataType_t,
+    device: Device,
+    pub handle: OwnedHandle,
+    pub stream: OwnStream,
+}
+
+/// The sizes that cuDNN tells for a network, in bytes.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    pub weights: usize,
+    pub workspace: usize,
+    pub reserve: usize,
+}
+
+/// The reason why a network cannot be timed: what cuDNN refuses.
+pub fn refused(status: cudnnStatus_t) -> String {
+    format!("cuDNN refuses it with status {status}")
+}
+
+impl Sequences {
+    pub fn new(device: Device, inference: &Inference) -> Result<Self, String> {
+        let stream = device.stream().ok_or("the device gives no stream")?;
+        let handle = OwnedHandle::new(stream.raw()).map_err(refused)?;
+        let network = &inference.network;
+        let rnn = OwnedRnn::new(&handle, network).map_err(refused)?;
+        let x_data = data(inference);
+        let y_data = Data { vector: network.directions() * network.hidden, ..x_data.clone() };
+        let state = state(network, inference.batch).ok_or("a state has more elements than cuDNN counts")?;
+        let bytes = |data: &Data| data.rows() * data.vector * network.element();
+        Ok(Self {
+            x: OwnedRnnData::new(&x_data).map_err(refused)?,
+            y: OwnedRnnData::new(&y_data).map_err(refused)?,
+            state: OwnedTensor::new(3, &state).map_err(refused)?,
+            rnn,
+            x_bytes: bytes(&x_data),
+            y_bytes: bytes(&y_data),
+            data_type: network.data_type,
+            device,
+            handle,
+            stream,
+        })
+    }
+
+    /// The sizes that cuDNN tells.
+    pub fn sizes(&self, mode: cudnnForwardMode_t) -> Result<Sizes, String> {
+        let (handle, rnn) = (self.handle.raw(), self.rnn.raw());
+        let [mut weights, mut workspace, mut reserve] = [0; 3];
+        // SAFETY: this struct owns the handle and the descriptors; the sizes go to local variables.
+        let statuses = unsafe {
+            [
+                calls::rnn::cudnnGetRNNWeightSpaceSize(handle, rnn, &mut weights),
+                calls::rnn::cudnnGetRNNTempSpaceSizes(handle, rnn, mode, self.x.raw(), &mut workspace, &mut reserve),
+            ]
+        };
+        match statuses.into_iter().find(|status| *status != CUDNN_STATUS_SUCCESS) {
+            Some(status) => Err(refused(status)),
+            None => Ok(Sizes { weights, workspace, reserve }),
+        }
+    }
+
+    /// A buffer of random values of the network's type.
+    pub fn buffer(&self, bytes: usize) -> Result<Buffer, String> {
+        let buffer = self.device.allocate(bytes);
+        let buffer = buffer.ok_or_else(|| format!("{bytes} bytes of its data cannot be had"))?;
+        let values = values(self.data_type, bytes);
+        // SAFETY: `buffer` and `values` both have `bytes` bytes.
+        let written = unsafe { self.device.write(buffer.data(), &values, self.stream.raw()) };
+        if written { Ok(buffer) } else { Err("the device's memory cannot be written".to_owned()) }
+    }
+}
+
+/// The sequences of x: equally long if the batch is full, else with lengths that fall from `steps` to 1.
+pub fn data(inference: &Inference) -> Data {
+    let Inference { network, layout, batch, steps, is_full } = inference;
+    let length = |row: usize| match (is_full, batch) {
+        (true, _) => *steps,
+        (false, 1) => steps.div_ceil(2),
+        (false, _) => steps - row * (steps - 1) / (batch - 1),
+    };
+    Data {
+        data_type: network.data_type,
+        layout: *layout,
+        steps: *steps,
+        vector: network.input,
+        lengths: (0..*batch).map(|row| length(row) as i32).collect(),
+        padding_fill: [0; 8],
+    }
+}
+
+/// The shape of a state: a packed [layers · D, B, H]. `None`: a size exceeds an `int`.
+fn state(network: &Network, batch: usize) -> Option<Tensor> {
+    let mut dims = [0; 5];
+    let mut strides = [0; 5];
+    let sizes = [network.pseudo_layers(), batch, network.hidden];
+    for axis in 0..3 {
+        dims[axis] = i32::try_from(sizes[axis]).ok()?;
+        strides[axis] = i32::try_from(sizes[axis + 1..].iter().product::<usize>()).ok()?;
+    }
+    Some(Tensor { data_type: network.data_type, dims, strides })
+}
+
+/// Returns `bytes` bytes of random numbers, with magnitudes of 1/16 to 1/8: the exponents are fixed, the other bits
+/// random. Execution times depend on values only if these are subnormal or not numbers.
+fn values(data_type: cudnnDataType_t, bytes: usize) -> Vec<u8> {
+    let (exponent, others, size) = match data_type {
+        CUDNN_DATA_HALF => (0x2C00, 0x83FF, 2),
+        CUDNN_DATA_BFLOAT16 => (0x3D80, 0x807F, 2),
+        _ => (0x3D80_0000_u32, 0x807F_FFFF, 4),
+    };
+    // Marsaglia, "Xorshift RNGs" (2003): the generator with 64 bits.
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (exponent | ((state >> 32) as u32 & others)).to_le_bytes()
+    };
+    let mut numbers: Vec<u8> =
+        std::iter::repeat_with(next).take(bytes.div_ceil(size)).flat_map(|n| n.into_iter().take(size)).collect();
+    numbers.truncate(bytes);
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_numbers_of_their_size() {
+        let floats = values(CUDNN_DATA_FLOAT, 4001);
+        assert_eq!(floats.len(), 4001);
+        let floats: Vec<_> = floats.chunks_exact(4).map(|n| f32::from_le_bytes(n.try_into().unwrap())).collect();
+        let halves = values(CUDNN_DATA_HALF, 2000);
+        let halves = halves.chunks_exact(2).map(|n| half::f16::from_le_bytes(n.try_into().unwrap()).to_f32());
+        let brains = values(CUDNN_DATA_BFLOAT16, 2000);
+        let brains = brains.chunks_exact(2).map(|n| half::bf16::from_le_bytes(n.try_into().unwrap()).to_f32());
+        for all in [floats, halves.collect(), brains.collect::<Vec<f32>>()] {
+            assert_eq!(all.len(), 1000);
+            assert!(all.iter().all(|value| (1.0 / 16.0..1.0 / 8.0).contains(&value.abs())));
+            let negative = all.iter().filter(|value| **value < 0.0).count();
+            assert!((300..700).contains(&negative), "{negative}");
+        }
+    }
+
+    #[test]
+    fn sequences_are_full_or_not() {
+        let text = "LSTM input=5 hidden=64 layers=2 directions=2 bias=double type=half math=default algorithm=standard \
+                    layout=packed padded=no batch=4 steps=10 full=yes";
+        let full = Inference::from_spec(text).unwrap();
+        assert_eq!(data(&full).lengths, [10; 4]);
+        let varied = Inference { is_full: false, ..full.clone() };
+        assert_eq!(data(&varied).lengths, [10, 7, 4, 1]);
+        assert_eq!(data(&Inference { batch: 1, ..varied.clone() }).lengths, [5]);
+        assert_eq!(Inference::of(&varied.network, &data(&varied)), Inference { steps: 16, ..varied });
+        let state = state(&full.network, 4).unwrap();
+        assert_eq!((&state.dims[..3], &state.strides[..3]), (&[4, 4, 64][..], &[256, 64, 1][..]));
+    }
+}
