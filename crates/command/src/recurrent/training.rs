@@ -63,7 +63,7 @@ impl Decision {
             timed.min_by(f64::total_cmp)
         };
         let made: Vec<_> = self.times.iter().filter(|times| !times.is_empty()).collect();
-        let times: Option<Vec<f64>> = made.iter().map(|times| fastest(times)).collect();
+        let times: Option<Vec<f64>> = made.iter().map(fastest).collect();
         times.filter(|times| !times.is_empty()).map(|times| times.iter().sum())
     }
 }
