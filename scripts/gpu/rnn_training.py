@@ -1,17 +1,21 @@
 """Training of recurrent networks: errors, times beside cuDNN's, repeated passes, first steps, programs, sanitizers.
 
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
-are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, captured and eager:
-the geometric mean, and each layer; one under its bar is timed twice more, and the best counts. The command ends with 1
-if anything is wrong, or a bar is not held. OUT then holds
+are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type: the geometric mean,
+and each layer. A layer is timed in PyTorch, captured and eager; one under its bar is timed twice more, and the best
+counts. Its calls are timed without PyTorch by `ucudnn tune`, beside the fastest of cuDNN's algorithms. The command ends
+with 1 if anything is wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
-  times.txt    the layers' times, plain and ours
+  times.txt    the layers' times in PyTorch, plain and ours
+  calls.txt    the calls' times, cuDNN's and ours
   *.json       full results of each part; *.log, what its script printed; *.report.jsonl, what the library chose
+  calls/       the same of the calls, by type and algorithm
   kernels/     compiled kernels: the same command again finds them
   memcheck-*.log, synccheck-*.log, racecheck-*.log   compute-sanitizer's words
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -19,7 +23,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from gpu import machine
+from gpu import machine, rnn_calls
 from gpu.session import Session, ended
 from harness.children import last_line
 from harness.columns import aligned
@@ -30,7 +34,7 @@ sys.path.append(str(PYTORCH))
 import rnn_networks  # noqa: E402
 import rnn_training  # noqa: E402
 
-PARTS = ("errors", "times", "repeats", "first", "networks", "sanitizers")
+PARTS = ("errors", "times", "calls", "repeats", "first", "networks", "sanitizers")
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # How often a layer under its bar is timed again.
@@ -44,8 +48,8 @@ FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "net
 
 
 def add_arguments(parser):
-    machine.add_arguments(parser, "library", out="build/gpu-rnn-training", seconds=1500)
-    machine.add_arguments(parser, "runs", "python", "host")
+    machine.add_arguments(parser, "library", "command", out="build/gpu-rnn-training", seconds=1500)
+    machine.add_arguments(parser, "runs", "python", "cudnn", "host")
     parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
 
 
@@ -55,7 +59,7 @@ def main(options):
         machine.stop(f"--parts {','.join(unknown)}: there are {', '.join(PARTS)}")
     for part in parts:
         getattr(checks, part)()
-    return checks.end("times.txt", *(["networks.log"] if "networks" in parts else []))
+    return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in parts else []))
 
 
 def pairs(line):
@@ -84,7 +88,8 @@ class Checks(Session):
         self.device = ["--device", "cpu" if options.host else "cuda"]
         self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "forward, backward"]]
         (self.out / "kernels").mkdir(exist_ok=True)
-        (self.out / "times.txt").unlink(missing_ok=True)
+        for table in ("times.txt", "calls.txt"):
+            (self.out / table).unlink(missing_ok=True)
         self.say(options.gpu)
 
     def script(self, name, *words):
@@ -174,15 +179,39 @@ class Checks(Session):
         self.rows += map(row, found)
         (self.out / "times.txt").write_text("\n".join([self.options.gpu, *aligned(self.rows, left=(0, 7))]) + "\n")
         for way, its in zip(WAYS, zip(*map(speedups, found), strict=True), strict=True):
-            mean = statistics.geometric_mean(its)
-            told = f"{way}, {mean:.2f} times as fast in the mean of {len(its)} layers; the bar is {bar}"
-            self.verdict("ok" if mean >= bar else "WRONG", part, told)
+            self.mean(part, way, its, bar)
         worst = min(found, key=least)
         told = f"each at least {least(worst):.2f} times as fast, {worst['case']}; the bar is {LEAST}"
         self.verdict("ok" if least(worst) >= LEAST else "WRONG", part, told)
 
     def timed(self, part, precision, pattern):
         return self.judged("rnn_training", part, 300, "--times", "--only", pattern, **self.settings(precision))
+
+    def mean(self, part, way, its, bar):
+        mean = statistics.geometric_mean(its)
+        told = f"{way}, {mean:.2f} times as fast in the mean of {len(its)} layers; the bar is {bar}"
+        self.verdict("ok" if mean >= bar else "WRONG", part, told)
+
+    def calls(self):
+        """The three calls of the same layers, without PyTorch."""
+        sizes = [(16, 2)] if self.options.host else list(itertools.product(rnn_training.HIDDEN, rnn_training.BATCHES))
+        calls = rnn_calls.Calls(self, sizes, 4 if self.options.host else rnn_training.STEPS)
+        if not self.options.host:
+            calls.compile(BARS)
+        for kind, bar in BARS.items():
+            part = f"calls-{kind}"
+            if self.is_over:
+                self.verdict("skipped", part, "no time left")
+                continue
+            self.say(part)
+            layers, why = calls.timed(kind)
+            (self.out / "calls.txt").write_text(f"{self.options.gpu}\n{calls.table()}")
+            if len(layers) < len(sizes):
+                self.verdict("WRONG", part, f"{len(layers)} of {len(sizes)} layers were timed: {why}")
+            elif self.options.host:
+                self.verdict("ok", part, f"{len(layers)} of {len(sizes)} layers were timed")
+            else:
+                self.mean(part, "three calls", [layer.faster for layer in layers], bar)
 
     def networks(self):
         names = list(rnn_networks.cases())

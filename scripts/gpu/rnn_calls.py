@@ -1,0 +1,118 @@
+"""The calls of training passes without a framework: cuDNN's algorithms beside ours, as `ucudnn tune` times them."""
+
+import itertools
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+from gpu import machine
+from gpu.session import ended
+from harness.columns import aligned
+from harness.cudnn import library_path
+
+# As PyTorch asks for them.
+TYPES = {"float": {"type": "float", "math": "fma"}, "tf32": {"type": "float", "math": "default"},
+         "half": {"type": "half", "math": "tensor-op"}, "bfloat16": {"type": "bfloat16", "math": "default"}}  # fmt: skip
+# cuDNN compiles persist-dynamic for a batch by a call of its own.
+ALGORITHMS = ("standard", "persist-static", "persist-static-small-h")
+CALLS = ("forward", "data", "weights")
+CUDNN = "cuDNN"
+# Our kernels are chosen below this part of cuDNN's time.
+MARGIN = 0.98
+
+
+def networks(kind, sizes, steps, algorithm):
+    """One LSTM layer of each size (hidden, batch), for a JSON file of `ucudnn tune --rnn`."""
+    layer = {"cell": "LSTM", **TYPES[kind], "steps": steps, "algorithm": algorithm, "training": True}
+    return [{**layer, "hidden": hidden, "batch": batch} for hidden, batch in sizes]
+
+
+class Layer:
+    """The times of a layer, of all algorithms: `lines` are the report's."""
+
+    def __init__(self, size, lines):
+        self.size = size
+        totals = {line["algorithm"]: self.total(line["times"], False) for line in lines}
+        self.algorithm, self.cudnn = min(totals.items(), key=lambda known: known[1])
+        ours = {self.total(line["times"], True): (line["forward"], line["backward"]) for line in lines}
+        self.ours = min(ours)
+        is_chosen = self.ours < MARGIN * self.cudnn
+        self.chosen = ours[self.ours] if is_chosen else (CUDNN, CUDNN)
+        self.faster = self.cudnn / self.ours if is_chosen else 1.0
+
+    @staticmethod
+    def total(times, is_ours):
+        """Milliseconds a time step of the three calls, each by the fastest of one side."""
+        known = [[one["step_ms"] for one in times[call] if (one["what"] != CUDNN) == is_ours and one["step_ms"]] for call in CALLS]
+        return sum(map(min, known)) if all(known) else float("inf")
+
+    def row(self, kind):
+        hidden, batch = self.size
+        times = [f"{1e3 * self.cudnn:.2f}", self.algorithm, f"{1e3 * self.ours:.2f}", f"{self.faster:.2f}"]
+        return [f"lstm/{kind}/H{hidden} B{batch}", *times, ", ".join(self.chosen)]
+
+
+def layers(lines):
+    """The layers of a report's lines, in the order of their first ones."""
+    known = {}
+    for line in map(json.loads, lines):
+        if line["event"] == "rnn-training":
+            words = dict(word.split("=") for word in line["spec"].split() if "=" in word)
+            line["algorithm"] = words["algorithm"]
+            known.setdefault((int(words["hidden"]), int(words["batch"])), []).append(line)
+    return list(itertools.starmap(Layer, known.items()))
+
+
+class Calls:
+    """Times layers of these sizes (hidden, batch) in a session, which has the command, the folder and the time."""
+
+    def __init__(self, session, sizes, steps):
+        self.session, self.sizes, self.steps, self.rows = session, sizes, steps, []
+        self.out, self.kernels = session.out / "calls", session.out / "kernels"
+        self.out.mkdir(exist_ok=True)
+        self.libraries = library_path(machine.cudnn_folder(session.options))
+        # Of what an earlier command left, only compiled kernels count.
+        for old in self.kernels.glob("calls*.sqlite*"):
+            old.unlink() if old.is_file() else None
+
+    def tune(self, name, kind, sizes, algorithm, database, *words):
+        """Runs `ucudnn tune`. Returns its exit status, its log, and its report."""
+        file, log, report = (self.out / f"{name}.{ending}" for ending in ("networks.json", "log", "report.jsonl"))
+        file.write_text(json.dumps(networks(kind, sizes, self.steps, algorithm)))
+        report.unlink(missing_ok=True)
+        command = [self.session.options.command, "tune", "--rnn", file, "--database", database, *words]
+        variables = machine.environment(LD_LIBRARY_PATH=self.libraries, UCUDNN_REPORT=report)
+        return self.session.run(command, 300, variables, log, subprocess.STDOUT), log, report
+
+    def compile(self, kinds):
+        """Compiles all kernels, processes side by side. Their times are of no use."""
+        if self.session.is_over:
+            return
+        self.session.say(f"calls: kernels are compiled on {os.cpu_count()} processors")
+
+        def one(run):
+            kind, size = run
+            name = f"compile-{kind}-{size[0]}-{size[1]}"
+            return self.tune(name, kind, [size], ALGORITHMS[0], self.kernels / f"calls-{name}.sqlite")
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(one, itertools.product(kinds, self.sizes)))
+
+    def timed(self, kind):
+        """The layers of a type, and why some are missing. cuDNN refuses algorithms for some of them."""
+        lines, why = [], ""
+        for algorithm in ALGORITHMS:
+            few = () if algorithm == ALGORITHMS[0] else ("--top-k", 1)
+            database = self.kernels / "calls.sqlite"
+            status, log, report = self.tune(f"{kind}-{algorithm}", kind, self.sizes, algorithm, database, *few)
+            if algorithm == ALGORITHMS[0] and status != 0:
+                why = ended(status, log)
+            lines += report.read_text().splitlines() if report.exists() else []
+        found = layers(lines)
+        self.rows += [layer.row(kind) for layer in found]
+        return found, why
+
+    def table(self):
+        heading = ["", "cuDNN µs a step", "algorithm", "ours", "faster", "forward, backward"]
+        return "\n".join(aligned([heading, *self.rows], left=(0, 2, 5))) + "\n"
