@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use convolution::problem::any::AnyProblem;
-use norm::record;
 use norm::subject::Normalization;
 use recurrent::Subject;
 use serde_json::json;
@@ -20,12 +19,16 @@ use crate::table::{Side, Table};
 use crate::width::Width;
 use crate::workload::Place;
 
+/// The names of families of subjects.
+const RECURRENT: &str = recurrent::FAMILY.name;
+const NORM: &str = norm::record::FAMILY.name;
+
 /// The problems and networks whose results an import takes.
 const TEXTS: Texts = Texts {
     problem: |text| AnyProblem::from_spec(text).map(AnyProblem::into_subject),
     subject: |family, text| match family {
-        recurrent::FAMILY => Subject::from_spec(text).map(drop),
-        record::FAMILY => Normalization::from_spec(text).map(drop),
+        RECURRENT => Subject::from_spec(text).map(drop),
+        NORM => Normalization::from_spec(text).map(drop),
         other => Err(format!("this ucudnn knows no family {other:?}")),
     },
 };
@@ -174,12 +177,12 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
         text += &table.lines(width);
     }
     for (entry, (_, timed)) in &listed {
-        let networks: Vec<_> = timed.iter().filter(|timed| timed.family == recurrent::FAMILY).collect();
+        let networks: Vec<_> = timed.iter().filter(|timed| timed.family == RECURRENT).collect();
         if !networks.is_empty() {
             text += &format!("\nRecurrent networks of {}\n", entry.environment);
             text += &timed_table(("network", "step µs"), 1e3, &networks).lines(width);
         }
-        let norms: Vec<_> = timed.iter().filter(|timed| timed.family == record::FAMILY).collect();
+        let norms: Vec<_> = timed.iter().filter(|timed| timed.family == NORM).collect();
         if !norms.is_empty() {
             text += &format!("\nBatch normalizations of {}\n", entry.environment);
             text += &timed_table(("batch normalization", "ms"), 1.0, &norms).lines(width);
@@ -270,7 +273,7 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Timed
         "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
         "contents": listed.map(|(problems, _)| problems.iter().map(problem).collect::<Vec<_>>()),
         "timed": entry.subjects, "times": entry.timings,
-        "networks": of_family(recurrent::FAMILY, &network), "norms": of_family(record::FAMILY, &norm),
+        "networks": of_family(RECURRENT, &network), "norms": of_family(NORM, &norm),
     })
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use gpu::Element;
-use norm::record::Time;
 use norm::shape::Planes;
 use norm::subject::{Normalization, Pass};
 use serde_json::{Value, json};
+use tuning::family::Time;
 
 use crate::decisions::Fields;
 use crate::quantity::{self, ratio};

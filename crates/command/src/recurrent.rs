@@ -3,8 +3,8 @@
 pub mod description;
 pub mod training;
 
-use recurrent::StepTime;
 use serde_json::{Value, json};
+use tuning::family::Time;
 
 use crate::decisions::Fields;
 use crate::quantity::{self, ratio};
@@ -14,18 +14,18 @@ use crate::table::{Side, Table};
 const CUDNN: &str = "cuDNN";
 
 /// Reads a list of times. `Err` names the part that is wrong.
-fn step_times(value: Option<&Value>, name: &str) -> Result<Vec<StepTime>, String> {
+fn step_times(value: Option<&Value>, name: &str) -> Result<Vec<Time>, String> {
     let times = value.and_then(Value::as_array).ok_or_else(|| format!("{name} is missing, or no list"))?;
     let step_time = |value: &Value| {
         let fields = Fields::of(value)?;
         let time = fields.0.get("step_ms").filter(|time| !time.is_null()).map(|_| fields.time("step_ms"));
-        Ok(StepTime { what: fields.text("what")?.to_owned(), time: time.transpose()? })
+        Ok(Time { what: fields.text("what")?.to_owned(), time: time.transpose()? })
     };
     times.iter().map(step_time).collect()
 }
 
-fn times_json(times: &[StepTime]) -> Vec<Value> {
-    times.iter().map(|StepTime { what, time }| json!({ "what": what, "step_ms": time })).collect()
+fn times_json(times: &[Time]) -> Vec<Value> {
+    times.iter().map(|Time { what, time }| json!({ "what": what, "step_ms": time })).collect()
 }
 
 /// Milliseconds as microseconds.
@@ -45,7 +45,7 @@ pub struct Decision {
     pub why: String,
     /// The performance model's first choice.
     pub first: Option<String>,
-    pub step_times: Vec<StepTime>,
+    pub step_times: Vec<Time>,
 }
 
 impl Decision {
@@ -128,8 +128,8 @@ fn summary(decisions: &[Decision]) -> String {
 mod tests {
     use super::*;
 
-    fn step_time(what: &str, time: impl Into<Option<f64>>) -> StepTime {
-        StepTime { what: what.into(), time: time.into() }
+    fn step_time(what: &str, time: impl Into<Option<f64>>) -> Time {
+        Time { what: what.into(), time: time.into() }
     }
 
     #[test]

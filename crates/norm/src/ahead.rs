@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use super::call::{BackwardCall, ForwardCall};
 use super::fitted::Fitted;
-use super::record::{Record, Time};
+use super::record::FAMILY;
 use super::run::measure;
 use super::shape::Planes;
 use super::state::{self, CUDNN};
@@ -16,6 +16,7 @@ use cudnn::owned::{OwnedHandle, OwnedTensor};
 use cudnn::tensor::Tensor;
 use gpu::background::compiling;
 use gpu::{Buffer, Device, OwnStream};
+use tuning::family::Time;
 use tuning::turns::Trial;
 use tuning::waiting::fill;
 
@@ -51,8 +52,8 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         return Err("our kernels do not take its images: they are not whole vectors of 16 bytes, or too large".into());
     }
     let ours = compiling::now(|| Fitted::load(subject))?;
-    let record = Record::of_device();
-    let known = record.as_ref().map(|record| record.times(subject)).unwrap_or_default();
+    let entries = FAMILY.entries();
+    let known = entries.as_ref().map(|entries| entries.times(&subject.spec())).unwrap_or_default();
     let found = |is_ours: bool, times| Found { chosen: if is_ours { ours.name() } else { CUDNN.into() }, times };
     if let Some(is_ours) = state::recall(&ours.name(), &known) {
         return Ok(found(is_ours, known));
@@ -75,8 +76,8 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         Ok(())
     })?;
     let times = state::times(&ours, &times);
-    if let Some(record) = record {
-        record.keep(subject, &times);
+    if let Some(entries) = entries {
+        entries.keep(&subject.spec(), &times);
     }
     Ok(found(state::are_ours_faster(&ours, &times), times))
 }

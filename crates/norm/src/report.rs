@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::record::Time;
 use super::subject::Normalization;
+use tuning::family::Time;
 
 /// Reports a decision. `device` is its number, `chosen` the name of what runs the pass.
 pub fn decided(device: i32, subject: &Normalization, chosen: &str, why: &str, times: &[Time]) {

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::fitted::Fitted;
-use super::record::{Record, Time};
+use super::record::FAMILY;
 use super::report;
 use super::subject::Normalization;
 use gpu::background::{Queue, compiling};
 use guest::settings::{self, Norm, Numerics};
 use tuning::allowance;
+use tuning::family::Time;
 use tuning::registry::Registry;
 use tuning::turns::{MARGIN, Step, Turns};
 
@@ -149,7 +150,7 @@ impl State {
         }
         let subject = &self.key.subject;
         let ours = Fitted::name_for(subject);
-        let known = Record::of_device().map(|record| record.times(subject)).unwrap_or_default();
+        let known = FAMILY.entries().map(|entries| entries.times(&subject.spec())).unwrap_or_default();
         match ours.and_then(|ours| recall(&ours, &known)) {
             None => self.enter(Course::Untouched(1)),
             Some(false) => self.settle(None, KNOWN, &known),
@@ -213,8 +214,8 @@ impl State {
     }
 
     fn keep(&self, times: &[Time]) {
-        if let Some(record) = Record::of_device() {
-            record.keep(&self.key.subject, times);
+        if let Some(entries) = FAMILY.entries() {
+            entries.keep(&self.key.subject.spec(), times);
         }
     }
 

@@ -11,12 +11,12 @@ use super::choice;
 use super::eligible::takes;
 use super::forward::workspace_size;
 use super::memory::Memory;
-use super::record::StepTime;
 use super::registry;
 use super::sequences::{Sequences, Sizes, data, refused};
 use super::state::NOTHING_FITS;
 use crate::inference::Inference;
 use gpu::Buffer;
+use tuning::family::Time;
 use tuning::turns::{self, Trial};
 
 /// A network to time.
@@ -39,7 +39,7 @@ pub struct Found {
     /// The configuration that the performance model ranks first.
     pub first: Option<String>,
     /// The time of each candidate.
-    pub step_times: Vec<StepTime>,
+    pub step_times: Vec<Time>,
 }
 
 /// Times cuDNN and the `UCUDNN_RNN_TOP_K` configurations that the model ranks best, and stores the times. A network

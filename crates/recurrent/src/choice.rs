@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::configuration::Configuration;
 use super::kernels::Engine;
-use super::record::StepTime;
 use guest::settings::{self, Numerics};
+use tuning::family::Time;
 use tuning::turns::MARGIN;
 
 /// Returns true if results must have the same bits each time, so that times choose nothing.
@@ -31,11 +31,10 @@ pub struct Candidates {
 
 impl Candidates {
     /// Returns the time of each candidate. `times` are in milliseconds a time step; `None`: it did not run.
-    pub fn step_times(&self, times: &[Option<f64>]) -> Vec<StepTime> {
+    pub fn step_times(&self, times: &[Option<f64>]) -> Vec<Time> {
         let configurations = self.engines.iter().map(|engine| engine.as_ref().map(|engine| engine.configuration()));
-        let timed =
-            configurations.zip(times).map(|(configuration, &time)| StepTime { what: name(configuration), time });
-        timed.chain(self.failed.iter().map(|failed| StepTime { what: name(Some(failed)), time: None })).collect()
+        let timed = configurations.zip(times).map(|(configuration, &time)| Time { what: name(configuration), time });
+        timed.chain(self.failed.iter().map(|failed| Time { what: name(Some(failed)), time: None })).collect()
     }
 
     /// Returns the fastest engine; `None` stands for cuDNN.
@@ -57,13 +56,13 @@ fn fastest(times: impl Iterator<Item = (bool, Option<f64>)>) -> Option<usize> {
 pub struct Recalled {
     /// `None` stands for cuDNN.
     pub chosen: Option<Configuration>,
-    pub step_times: Vec<StepTime>,
+    pub step_times: Vec<Time>,
 }
 
 /// Chooses by `known` times if they suffice: one of cuDNN, where it is a candidate, and entries of at least `wanted`
 /// configurations. Entries that are no configurations, or not in `space`, are ignored.
-pub fn recall(known: Vec<StepTime>, space: &[Configuration], wanted: usize, with_cudnn: bool) -> Option<Recalled> {
-    let read = |step_time: StepTime| {
+pub fn recall(known: Vec<Time>, space: &[Configuration], wanted: usize, with_cudnn: bool) -> Option<Recalled> {
+    let read = |step_time: Time| {
         let configuration = match step_time.what.as_str() {
             CUDNN => (with_cudnn && step_time.time.is_some()).then_some(None)?,
             text => Some(text.parse().ok().filter(|configuration| space.contains(configuration))?),
@@ -89,7 +88,7 @@ mod tests {
     const BLOCK: &str = "block u1024 b1 t256 l32 r0";
 
     fn chosen(known: &[(&str, Option<f64>)], wanted: usize, with_cudnn: bool) -> Option<Option<String>> {
-        let known = known.iter().map(|&(what, time)| StepTime { what: what.into(), time }).collect();
+        let known = known.iter().map(|&(what, time)| Time { what: what.into(), time }).collect();
         let recalled = recall(known, &[GRID.parse().unwrap()], wanted, with_cudnn)?;
         Some(recalled.chosen.map(|configuration| configuration.to_string()))
     }

@@ -9,11 +9,13 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::configuration::{Configuration, Problem};
+use super::configuration::{Configuration, Pass, Problem};
 use super::kernels::problem;
 use super::model::Model;
-use super::record::{Record, StepTime};
+use super::record::FAMILY;
+use super::training::subject::Subject;
 use crate::inference::Inference;
+use tuning::family::{Entries, Time};
 
 /// The largest factor between a constant and its default.
 const MOST: f64 = 4.0;
@@ -32,34 +34,48 @@ pub fn model() -> Model {
     if let Some(&model) = MODELS.lock().get_or_insert_default().get(&ordinal) {
         return model;
     }
-    let model = Record::of_device().and_then(|record| record.model()).map_or_else(Model::default, |text| read(&text));
+    let model = FAMILY.entries().and_then(|entries| entries.model()).map_or_else(Model::default, |text| read(&text));
     MODELS.lock().get_or_insert_default().insert(ordinal, model);
     model
 }
 
 /// Fits the model to all known times of the calling thread's device, and stores it for the next process.
-pub fn learn(record: &Record) {
-    let known = record.all_step_times();
+pub fn learn(entries: &Entries) {
+    let known = entries.all_times();
     let part = known.len().div_ceil(MOST_NETWORKS).max(1);
-    let networks: Vec<_> = known.iter().step_by(part).filter_map(|(network, times)| timed(network, times)).collect();
+    let networks: Vec<_> = known.iter().step_by(part).filter_map(|(subject, times)| timed(subject, times)).collect();
     if let Some(model) = fit(&networks) {
         let constants = text(model);
         log::info!("the performance model of RNNs, fitted to {} networks: {constants}", networks.len());
-        record.keep_model(&constants);
+        entries.keep_model(&constants);
     }
 }
 
-/// A network's times by our kernels, in milliseconds a time step.
+/// The times of a recurrence by our kernels, in milliseconds a time step.
 struct Timed {
     problem: Problem,
     times: Vec<(Configuration, f64)>,
 }
 
-fn timed(network: &Inference, step_times: &[StepTime]) -> Option<Timed> {
-    let problem = problem(&network.network, network.batch, network.steps)?;
-    let ours = step_times.iter().filter_map(|known| Some((known.what.parse().ok()?, known.time.filter(|&t| t > 0.0)?)));
+/// The times of a subject, by its text. `None`: it has no recurrence, or its text says nothing to this version.
+fn timed(subject: &str, times: &[Time]) -> Option<Timed> {
+    let subject = Subject::from_spec(subject).ok()?;
+    let Inference { network, batch, steps, .. } = &subject.network;
+    let (problem, launches) = recurrence(&subject, problem(network, *batch, *steps)?)?;
+    let time = |known: &Time| known.time.filter(|&time| time > 0.0).map(|time| time / launches as f64);
+    let ours = times.iter().filter_map(|known| Some((known.what.parse().ok()?, time(known)?)));
     let times = ours.filter(|(configuration, _): &(Configuration, _)| configuration.fits(&problem)).collect();
     Some(Timed { problem, times })
+}
+
+/// The recurrence of a subject, given the one of its network's inference, and how often the subject runs it one after the
+/// other. In training that is once a layer.
+fn recurrence(subject: &Subject, inference: Problem) -> Option<(Problem, usize)> {
+    match subject.pass()? {
+        Pass::Inference => Some((inference, 1)),
+        Pass::Forward => Some((inference.of_forward(), inference.layers)),
+        Pass::Backward => Some((inference.of_backward(), inference.layers)),
+    }
 }
 
 /// The constants as text, such as `efficiency=0.8 shuffle=25`.
@@ -328,6 +344,18 @@ mod tests {
         let worst = regrets.fold(0.0, f64::max);
         let mean = regret(&networks, &Model::default());
         assert!(networks.len() > 20 && mean < 1.03 && worst < 1.15, "{mean} {worst}");
+    }
+
+    #[test]
+    fn each_pass_has_its_recurrence() {
+        const NETWORK: &str = "LSTM input=64 hidden=64 layers=3 directions=1 bias=double type=float math=default \
+                               algorithm=standard layout=packed padded=no batch=4 steps=16 full=yes";
+        let inference = Problem { layers: 3, ..Problem::on_an_h200(Cell::Lstm, Element::Float, 64, 4) };
+        let of = |pass: &str| recurrence(&Subject::from_spec(&format!("{NETWORK}{pass}")).unwrap(), inference);
+        assert_eq!(of(""), Some((inference, 1)));
+        assert_eq!(of(" pass=forward-training"), Some((inference.of_forward(), 3)));
+        assert_eq!(of(" pass=backward-data"), Some((inference.of_backward(), 3)));
+        assert_eq!(of(" pass=backward-weights"), None);
     }
 
     /// Constants stay within bounds, whatever the times are.

@@ -65,5 +65,5 @@ pub mod testing;
 mod tests;
 pub mod training;
 
-pub use record::{FAMILY, StepTime};
+pub use record::FAMILY;
 pub use training::subject::Subject;

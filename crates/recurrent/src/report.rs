@@ -5,8 +5,8 @@ use serde_json::json;
 use super::choice;
 use super::configuration::Configuration;
 use super::kernels::Engine;
-use super::record::StepTime;
 use crate::inference::Inference;
+use tuning::family::Time;
 
 /// A decision.
 pub struct Decision<'a> {
@@ -18,7 +18,7 @@ pub struct Decision<'a> {
     /// The model's first choice.
     pub first: Option<&'a Configuration>,
     pub why: &'a str,
-    pub times: &'a [StepTime],
+    pub times: &'a [Time],
 }
 
 /// Reports a decision.
@@ -28,8 +28,7 @@ pub fn decided(decision: &Decision) {
     log::info!("{inference}: {chosen}: {why}");
     guest::report::write(|| {
         let Inference { network, layout, batch, steps, is_full } = inference;
-        let times: Vec<_> =
-            times.iter().map(|StepTime { what, time }| json!({ "what": what, "step_ms": time })).collect();
+        let times: Vec<_> = times.iter().map(|Time { what, time }| json!({ "what": what, "step_ms": time })).collect();
         json!({
             "event": "rnn", "rnn": inference.to_string(), "spec": inference.spec(), "device": device,
             "cell": inference.cell(), "type": inference.data_type(), "input": network.input, "hidden": network.hidden,

@@ -13,7 +13,7 @@ use super::compiler::{self, later};
 use super::configuration::{Configuration, Problem};
 use super::fit;
 use super::kernels::{Engine, problem};
-use super::record::{Record, StepTime};
+use super::record::FAMILY;
 use super::recurrence::Recurrent;
 use super::report::{self, Decision};
 use crate::inference::Inference;
@@ -23,6 +23,7 @@ use guest::settings::{self, Rnn};
 use tuning::allowance;
 use tuning::database::TuningLock;
 use tuning::elsewhere::Elsewhere;
+use tuning::family::Time;
 use tuning::turns::{Step, Turns};
 
 /// Executions by cuDNN before anything is compiled for a network: programs that do inference run thousands.
@@ -182,7 +183,7 @@ impl State {
     /// The result in the database now, if that suffices.
     fn recall(&self) -> Option<Recalled> {
         let Ranked { problem, configurations, .. } = self.ranked()?;
-        let known = Record::of_device()?.step_times(&self.key.inference.spec());
+        let known = FAMILY.entries()?.times(&self.key.inference.spec());
         let space = if known.is_empty() { Vec::new() } else { Configuration::space(problem) };
         choice::recall(known, &space, configurations.len(), !is_forced())
     }
@@ -453,14 +454,14 @@ impl State {
     /// Reports and stores the result of a trial.
     pub fn found(&self, candidates: &Candidates, times: &[Option<f64>], why: &str) {
         let step_times = candidates.step_times(times);
-        if let Some(record) = Record::of_device() {
-            record.keep(&self.key.inference.spec(), &step_times);
-            fit::learn(&record);
+        if let Some(entries) = FAMILY.entries() {
+            entries.keep(&self.key.inference.spec(), &step_times);
+            fit::learn(&entries);
         }
         self.report(candidates.fastest(times).as_deref(), why, &step_times);
     }
 
-    fn report(&self, chosen: Option<&Engine>, why: &str, times: &[StepTime]) {
+    fn report(&self, chosen: Option<&Engine>, why: &str, times: &[Time]) {
         let Key { device, ref inference } = self.key;
         report::decided(&Decision { device, inference, chosen, first: self.first_choice(), why, times });
     }
@@ -516,9 +517,9 @@ impl compiler::Network for Others {
         settings::fault_point("rnn-load");
         if self.lock.is_none()
             && self.first.is_none()
-            && let Some(record) = Record::of_device()
+            && let Some(entries) = FAMILY.entries()
         {
-            self.lock = record.begin_exploring(&self.state.key.inference.spec());
+            self.lock = entries.begin_exploring(&self.state.key.inference.spec());
             if self.lock.is_none() && self.state.elsewhere.waits() {
                 log::debug!("{}: another process times it", self.state.key.inference);
                 self.state.leave(|course| matches!(course, Course::Loading(None)), Course::Elsewhere(Instant::now()));

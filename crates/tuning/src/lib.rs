@@ -12,6 +12,7 @@
 //! | [`turns`] | timed contenders in turns |
 //! | [`record`], [`database`] | known results, and where new ones go |
 //! | [`recall`] | plans from a database alone |
+//! | [`family`] | the same for subjects that are timed whole |
 //! | [`registry`] | a capped map of states by key |
 //! | [`report`] | the report's lines about decisions |
 //! | [`ahead`] | tuning on handles and buffers of our own |
@@ -23,6 +24,7 @@ pub mod devices;
 pub mod elsewhere;
 pub mod executable;
 pub mod exploring;
+pub mod family;
 pub mod recall;
 pub mod record;
 pub mod registry;

@@ -1,7 +1,7 @@
 //! Recurrent networks in training: results, and their table.
 
-use recurrent::StepTime;
 use serde_json::{Value, json};
+use tuning::family::Time;
 
 use super::{CUDNN, microseconds, step_times, times_json};
 use crate::decisions::Fields;
@@ -23,7 +23,7 @@ pub struct Decision {
     pub backward: String,
     pub why: String,
     /// Of each call; empty where the program does not make it.
-    pub times: [Vec<StepTime>; 3],
+    pub times: [Vec<Time>; 3],
 }
 
 impl Decision {
@@ -58,7 +58,7 @@ impl Decision {
 
     /// Milliseconds per time step of all calls that were timed, by the fastest of ours or by cuDNN.
     fn time(&self, is_ours: bool) -> Option<f64> {
-        let fastest = |times: &&Vec<StepTime>| {
+        let fastest = |times: &&Vec<Time>| {
             let timed = times.iter().filter(|known| (known.what != CUDNN) == is_ours).filter_map(|known| known.time);
             timed.min_by(f64::total_cmp)
         };

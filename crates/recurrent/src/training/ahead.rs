@@ -22,10 +22,10 @@ use crate::choice::CUDNN;
 use crate::eligible::takes;
 use crate::kernels::Engine;
 use crate::memory::Memory;
-use crate::record::StepTime;
 use crate::sequences::{Sequences, Sizes, data, refused};
 use gpu::Buffer;
 use gpu::background::compiling;
+use tuning::family::Time;
 use tuning::turns::{self, Started, Timed};
 
 /// The result of a tuning.
@@ -107,10 +107,10 @@ impl Contest {
         }
     }
 
-    fn step_times(&self, times: &[Option<f64>]) -> Vec<StepTime> {
+    fn step_times(&self, times: &[Option<f64>]) -> Vec<Time> {
         let timed = self.candidates.iter().zip(times);
-        let timed = timed.map(|(candidate, &time)| StepTime { what: self.name(candidate), time });
-        timed.chain(self.failed.iter().map(|what| StepTime { what: what.clone(), time: None })).collect()
+        let timed = timed.map(|(candidate, &time)| Time { what: self.name(candidate), time });
+        timed.chain(self.failed.iter().map(|what| Time { what: what.clone(), time: None })).collect()
     }
 }
 

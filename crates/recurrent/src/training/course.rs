@@ -16,7 +16,7 @@ use crate::choice::is_deterministic;
 use crate::compiler::later;
 use crate::inference::Inference;
 use crate::kernels::Engine;
-use crate::record::Record;
+use crate::record::FAMILY;
 use gpu::Stream;
 use guest::settings::{self, RnnTraining};
 use tuning::allowance;
@@ -135,8 +135,8 @@ impl Course {
 
     /// Takes the right to time the network. Returns false if another process times it, whose result will come.
     pub fn takes_turn(&self) -> bool {
-        let Some(record) = Record::of_device() else { return true };
-        let lock = record.begin_exploring(&Subject::of_call(&self.key.subject, Call::Forward).spec());
+        let Some(entries) = FAMILY.entries() else { return true };
+        let lock = entries.begin_exploring(&Subject::of_call(&self.key.subject, Call::Forward).spec());
         let mut state = self.state.lock();
         match (&mut *state, lock) {
             (_, None) if self.elsewhere.waits() => {

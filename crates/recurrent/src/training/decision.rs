@@ -12,7 +12,7 @@ use super::trial::{CALLS, Call, Candidate, Seen, Trial, Verdict};
 use crate::choice::CUDNN;
 use crate::configuration::Configuration;
 use crate::kernels::Engine;
-use crate::record::StepTime;
+use tuning::family::Time;
 
 /// The names of what runs a network's recurrences, forward and back.
 pub fn chosen(is_ours: bool, configurations: [Option<&Configuration>; 2]) -> [String; 2] {
@@ -33,8 +33,8 @@ pub fn report_chosen(course: &Course, [forward, backward]: [String; 2], why: &st
     let Key { device, subject } = &course.key;
     log::info!("training of {subject}: forward {forward}, backward {backward}: {why}");
     guest::report::write(|| {
-        let of = |times: &Vec<StepTime>| -> Vec<_> {
-            times.iter().map(|StepTime { what, time }| json!({ "what": what, "step_ms": time })).collect()
+        let of = |times: &Vec<Time>| -> Vec<_> {
+            times.iter().map(|Time { what, time }| json!({ "what": what, "step_ms": time })).collect()
         };
         let [forward_times, data, weights] = times.each_ref().map(of);
         json!({
@@ -54,9 +54,9 @@ pub fn keep(course: &Course, trial: &Trial<Arc<Engine>>, seen: &Seen) {
             Candidate::Ours(kernel) => text::candidate(call, kernel.as_deref().map(Engine::configuration)),
         };
         let times = contest.candidates.iter().zip(contest.times());
-        let times = times.map(|(candidate, time)| StepTime { what: name(candidate), time });
+        let times = times.map(|(candidate, time)| Time { what: name(candidate), time });
         let failed = trial.failed.iter().filter(|(of, _)| *of == call);
-        let failed = failed.map(|(_, name)| StepTime { what: name.clone(), time: None });
+        let failed = failed.map(|(_, name)| Time { what: name.clone(), time: None });
         if seen[call as usize] == 0 { Vec::new() } else { times.chain(failed).collect() }
     });
     recall::keep(course, &times);

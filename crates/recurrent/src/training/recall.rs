@@ -8,13 +8,15 @@ use super::text;
 use super::trial::{CALLS, Call, Seen, Verdict, weighed};
 use crate::choice::CUDNN;
 use crate::configuration::Configuration;
+use crate::fit;
 use crate::kernels::Engine;
-use crate::record::{Record, StepTime};
+use crate::record::FAMILY;
 use guest::settings::{self, RnnTraining};
+use tuning::family::Time;
 use tuning::turns::MARGIN;
 
 /// The times of each call's candidates.
-pub type Times = [Vec<StepTime>; 3];
+pub type Times = [Vec<Time>; 3];
 
 /// A result that was known.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,17 +31,18 @@ pub struct Recalled {
 
 /// The result in the database, if that suffices.
 pub fn of_database(course: &Course) -> Option<Recalled> {
-    let record = Record::of_device()?;
-    let times = CALLS.map(|call| record.step_times(&Subject::of_call(&course.key.subject, call).spec()));
+    let entries = FAMILY.entries()?;
+    let times = CALLS.map(|call| entries.times(&Subject::of_call(&course.key.subject, call).spec()));
     if times[Call::Forward as usize].is_empty() { None } else { of_times(course, times) }
 }
 
-/// Stores times in the database.
+/// Stores times in the database, and lets the model learn from them.
 pub fn keep(course: &Course, times: &Times) {
-    if let Some(record) = Record::of_device() {
+    if let Some(entries) = FAMILY.entries() {
         for (call, times) in CALLS.into_iter().zip(times) {
-            record.keep(&Subject::of_call(&course.key.subject, call).spec(), times);
+            entries.keep(&Subject::of_call(&course.key.subject, call).spec(), times);
         }
+        fit::learn(&entries);
     }
 }
 
@@ -58,7 +61,7 @@ fn recall(times: Times, spaces: &[Vec<Configuration>; 2], wanted: [usize; 2], wi
     for (call, rows) in CALLS.into_iter().zip(&times) {
         let own = text::candidate(call, None);
         let mut known = 0;
-        for StepTime { what, time } in rows {
+        for Time { what, time } in rows {
             let side = usize::from(what != CUDNN);
             let configuration = match what.as_str() {
                 what if what == CUDNN || what == own => None,
@@ -139,7 +142,7 @@ mod tests {
     type Known<'a> = &'a [(&'a str, Option<f64>)];
 
     fn recalled(known: [Known; 3], with_cudnn: bool) -> Option<Recalled> {
-        let rows = |known: Known| known.iter().map(|&(what, time)| StepTime { what: what.into(), time }).collect();
+        let rows = |known: Known| known.iter().map(|&(what, time)| Time { what: what.into(), time }).collect();
         let spaces = [FORWARD, BACK].map(|one| vec![one.parse().unwrap()]);
         recall(known.map(rows), &spaces, [1, 1], with_cudnn)
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::trial::{CALLS, Call};
+use crate::configuration::Pass;
 use crate::inference::Inference;
 
 /// What one list of times is of. Its text is the subject in the database.
@@ -20,6 +21,16 @@ impl Subject {
     /// A call of a network's training.
     pub(super) fn of_call(network: &Inference, call: Call) -> Self {
         Self { network: network.clone(), call: Some(call) }
+    }
+
+    /// The pass of its recurrences. `None`: it has none.
+    pub fn pass(&self) -> Option<Pass> {
+        match self.call {
+            None => Some(Pass::Inference),
+            Some(Call::Forward) => Some(Pass::Forward),
+            Some(Call::Data) => Some(Pass::Backward),
+            Some(Call::Weights) => None,
+        }
     }
 
     /// The subject as one line of text: the network's, and of training the call behind it.
