@@ -66,7 +66,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         return Ok(Found { chosen, first, step_times: recalled.step_times.clone() });
     }
     let stopped = || if job.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) };
-    let candidates = state.candidates(&mut |remaining| {
+    let candidates = state.candidates(|remaining| {
         (job.progress)(remaining + turns::executions(remaining + 1));
         stopped()
     })?;

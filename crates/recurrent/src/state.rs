@@ -16,6 +16,7 @@ use super::kernels::{Engine, problem};
 use super::record::FAMILY;
 use super::recurrence::Recurrent;
 use super::report::{self, Decision};
+use super::side_by_side;
 use crate::inference::Inference;
 use cudnn::rnn::Weights;
 use gpu::background::compiling;
@@ -424,20 +425,20 @@ impl State {
         self.leave(|_| true, Course::Settled(chosen));
     }
 
-    /// Compiles the candidates, cuDNN beside them, while the caller waits. `each` gets the number of remaining
+    /// Compiles and loads the candidates, cuDNN beside them, while the caller waits. `each` gets the number of remaining
     /// compilations after each one, and may stop with `Err`. `Err` also if none of our kernels can run.
-    pub fn candidates(&self, each: &mut dyn FnMut(usize) -> Result<(), String>) -> Result<Candidates, String> {
+    pub fn candidates(&self, each: impl FnMut(usize) -> Result<(), String>) -> Result<Candidates, String> {
         let Ranked { problem, configurations, .. } = self.ranked().ok_or(NOTHING_FITS)?;
+        let loaded = side_by_side::load(configurations, |&one| Engine::load(problem, one), each)?;
         let (mut engines, mut failed, mut why) = (vec![None], Vec::new(), String::new());
-        for (index, &configuration) in configurations.iter().enumerate() {
-            match compiling::now(|| Engine::load(problem, configuration)) {
+        for (&configuration, loaded) in configurations.iter().zip(loaded) {
+            match loaded {
                 Ok(engine) => engines.push(Some(engine)),
                 Err(error) => {
                     failed.push(configuration);
                     why = error;
                 }
             }
-            each(configurations.len() - 1 - index)?;
         }
         if engines.len() > 1 { Ok(Candidates { engines, failed }) } else { Err(why) }
     }

@@ -1,6 +1,7 @@
 //! Chooses the kernels of a network: those that the program names, or the fastest of the model's best by their times on
 //! the device.
 
+use std::convert::Infallible;
 use std::ptr;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::kernels::{Engine, problem};
 use crate::memory::Memory;
 use crate::recurrence::Recurrent;
 use crate::run::Work;
+use crate::side_by_side;
 use crate::steps::{self, Steps};
 use crate::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
@@ -44,12 +46,14 @@ pub fn choose(
     if let Some(text) = wanted {
         return makings.named(text);
     }
+    let kinds: Vec<_> = makings.best().into_iter().map(Kind::Persistent).collect();
+    let Ok(loaded) = side_by_side::load(&kinds, |kind| makings.load(kind), |_| Ok::<_, Infallible>(()));
     let mut why = String::new();
-    let mut load = |kind| makings.load(kind).inspect_err(|error| why = error.clone()).ok();
-    let mut candidates: Vec<_> = makings.best().into_iter().filter_map(&mut load).collect();
+    let mut ready = |loaded: Result<Candidate, String>| loaded.inspect_err(|error| why = error.clone()).ok();
+    let mut candidates: Vec<_> = loaded.into_iter().filter_map(&mut ready).collect();
     // `Steps` needs no space on chip. It also competes, since large batches may reuse weights better with it.
     if candidates.len() != 1 {
-        candidates.extend(load(Kind::Steps));
+        candidates.extend(ready(makings.load(&Kind::Steps)));
     }
     let fastest = match candidates.len() {
         0 => return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why)),
@@ -82,28 +86,27 @@ impl Makings {
         Some(Self { problem: problem(network, data.batch(), data.steps)?, allows_tf32 })
     }
 
-    /// The kinds that the model ranks best.
-    fn best(&self) -> Vec<Kind> {
-        let ranked = fit::model().ranked(&self.problem, settings::get().rnn_top_k);
-        ranked.into_iter().map(Kind::Persistent).collect()
+    /// The configurations that the model ranks best.
+    fn best(&self) -> Vec<Configuration> {
+        fit::model().ranked(&self.problem, settings::get().rnn_top_k)
     }
 
     /// Loads the kernels that the program names.
     fn named(&self, text: &str) -> Result<Candidate, Refusal> {
         let unsupported = |why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
         if text == steps::NAME {
-            return self.load(Kind::Steps).map_err(unsupported);
+            return self.load(&Kind::Steps).map_err(unsupported);
         }
         let bad = |why: String| Refusal::new(CUDNN_STATUS_BAD_PARAM, format!("{why}, and not {:?}", steps::NAME));
         let configuration: Configuration = text.parse().map_err(bad)?;
         if !configuration.fits(&self.problem) {
             return Err(unsupported(format!("{text:?} does not fit the network, or the device")));
         }
-        self.load(Kind::Persistent(configuration)).map_err(unsupported)
+        self.load(&Kind::Persistent(configuration)).map_err(unsupported)
     }
 
-    fn load(&self, kind: Kind) -> Result<Candidate, String> {
-        match kind {
+    fn load(&self, kind: &Kind) -> Result<Candidate, String> {
+        match *kind {
             Kind::Persistent(configuration) => {
                 let engine = Engine::load(&self.problem, configuration)?;
                 Ok(Candidate { engine, configuration: configuration.to_string() })

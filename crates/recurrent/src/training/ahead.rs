@@ -19,12 +19,13 @@ use super::weights::WeightsCall;
 use crate::ahead::Job;
 use crate::call::Call as ForwardCall;
 use crate::choice::CUDNN;
+use crate::configuration::Configuration;
 use crate::eligible::takes;
 use crate::kernels::Engine;
 use crate::memory::Memory;
 use crate::sequences::{Sequences, Sizes, data, refused};
+use crate::side_by_side;
 use gpu::Buffer;
-use gpu::background::compiling;
 use tuning::family::Time;
 use tuning::turns::{self, Started, Timed};
 
@@ -116,26 +117,32 @@ impl Contest {
 
 /// Compiles and loads the candidates of all calls.
 fn contests(course: &Course, job: &Job) -> Result<[Contest; 3], String> {
-    let network = &course.key.subject.network;
-    compiling::now(|| course.page.engine(network))?;
-    let mut left: usize = course.shapes.iter().map(|shape| shape.configurations().len()).sum();
+    let mut wanted = vec![None];
+    for (call, shape) in CALLS.into_iter().zip(&course.shapes) {
+        wanted.extend(shape.configurations().iter().map(|&configuration| Some((call, configuration))));
+    }
     // cuDNN and what needs no persistent kernel, for each call.
-    let executions = turns::executions(left + 2 * CALLS.len());
+    let executions = turns::executions(wanted.len() - 1 + 2 * CALLS.len());
+    let load = |wanted: &Option<(Call, Configuration)>| match *wanted {
+        None => course.page.engine(&course.key.subject.network).map(|_| None).map_err(ToOwned::to_owned),
+        Some((call, configuration)) => Engine::load(&course.shapes[call as usize].problem, configuration).map(Some),
+    };
+    let loaded = side_by_side::load(&wanted, load, |remaining| {
+        (job.progress)(remaining + executions);
+        if job.stop.load(Ordering::Relaxed) { Err("it was stopped") } else { Ok(()) }
+    })?;
     let mut contests = CALLS.map(|call| Contest { call, candidates: vec![Candidate::Cudnn], failed: Vec::new() });
-    for (contest, shape) in contests.iter_mut().zip(&course.shapes) {
-        for &configuration in shape.configurations() {
-            match compiling::now(|| Engine::load(&shape.problem, configuration)) {
-                Ok(kernel) => contest.candidates.push(Candidate::Ours(Some(kernel))),
-                Err(why) => {
-                    log::info!("training of {}: {why}", course.key.subject);
-                    contest.failed.push(configuration.to_string());
-                }
+    for (wanted, loaded) in wanted.into_iter().zip(loaded) {
+        match (wanted, loaded) {
+            (Some((call, _)), Ok(Some(kernel))) => {
+                contests[call as usize].candidates.push(Candidate::Ours(Some(kernel)));
             }
-            left -= 1;
-            (job.progress)(left + executions);
-            if job.stop.load(Ordering::Relaxed) {
-                return Err("it was stopped".into());
+            (Some((call, configuration)), Err(why)) => {
+                log::info!("training of {}: {why}", course.key.subject);
+                contests[call as usize].failed.push(configuration.to_string());
             }
+            (None, Err(why)) => return Err(why),
+            (_, Ok(_)) => {}
         }
     }
     for contest in &mut contests {
