@@ -41,8 +41,8 @@ ALLOWED, UNITS = 1.5, 8
 UNIT = {"float": 2**-24, "tf32": 2**-11, "half": 2**-11, "bfloat16": 2**-8}
 # Passes before the one that is looked at: until then cuDNN may run.
 WARM_UP = 4
-# The layers whose steps are timed.
-HIDDEN, BATCHES = (128, 256, 512, 1024), (8, 32, 64, 128, 256)
+# The layers whose steps are timed, and the time steps of their sequences.
+HIDDEN, BATCHES, LENGTH = (128, 256, 512, 1024), (8, 32, 64, 128, 256), 100
 FORMS = ("retain_graph", "save_on_cpu", "checkpoint", "no_grad", "autocast", "captured")
 # The layers whose first steps are timed, how many, in how many processes each, and the most that they may take, in
 # times plain's.
@@ -343,12 +343,12 @@ def layers(only="*"):
 
 
 def layer(cell, precision, hidden, batch, torch, device):
-    """A layer over 100 steps, with inputs as wide as the state: its forward, and a step that returns its gradients."""
+    """A layer over LENGTH steps, with inputs as wide as the state: its forward, and a step that returns its gradients."""
     # A program whose types have 2 bytes leaves this as PyTorch sets it.
     torch.backends.cudnn.allow_tf32 = precision != "float"
     place = {"device": device, "dtype": type_of(precision, torch)}
     model = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](hidden, hidden, **place)
-    x, dy = (torch.randn(100, batch, hidden, **place) for _ in range(2))
+    x, dy = (torch.randn(LENGTH, batch, hidden, **place) for _ in range(2))
     leaves = [x.requires_grad_(), *model.parameters()]
 
     def step():

@@ -17,7 +17,7 @@ ARGUMENTS = {
     "library": dict(help="libucudnn.so [%(default)s]", default="target/release/libucudnn.so"),
     "convnet": dict(help="the program of examples/convnet.c [%(default)s]", default="build/convnet"),
     "bench": dict(help="the program of examples/rnn_bench.c [%(default)s]", default="build/rnn_bench"),
-    "command": dict(help="the ucudnn command [%(default)s]", default="target/release/ucudnn"),
+    "command": dict(help="the ucudnn command [beside the library]"),
     "out": dict(help="folder of the results [%(default)s]"),
     "seconds": dict(type=above_zero, help="the time for everything [%(default)s]"),
     "runs": dict(type=count, help="repeated runs of each network [10000; with --host 20]"),
@@ -38,7 +38,7 @@ def prepare(options):
     """Checks that there is a GPU, and the files; ends the program with one line and 2 if not."""
     options.host = "host" in options and options.host
     options.gpu = "hostdnn, on the CPU" if options.host else gpu()
-    for name in {"library", "convnet", "bench", "command"} & vars(options).keys():
+    for name in {"library", "convnet", "bench"} & vars(options).keys():
         path = pathlib.Path(getattr(options, name))
         if not path.is_file():
             stop(f"--{name} {path}: no such file")

@@ -2,14 +2,12 @@
 
 import itertools
 import json
-import os
+import math
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 
 from gpu import machine
 from gpu.session import ended
 from harness.columns import aligned
-from harness.cudnn import library_path
 
 # As PyTorch asks for them.
 TYPES = {"float": {"type": "float", "math": "fma"}, "tf32": {"type": "float", "math": "default"},
@@ -20,6 +18,8 @@ CALLS = ("forward", "data", "weights")
 CUDNN = "cuDNN"
 # Our kernels are chosen below this part of cuDNN's time.
 MARGIN = 0.98
+# The most that one run of `ucudnn tune` may take.
+MOST_SECONDS = 300
 
 
 def networks(kind, sizes, steps, algorithm):
@@ -65,51 +65,39 @@ def layers(lines):
 
 
 class Calls:
-    """Times layers of these sizes (hidden, batch) in a session, which has the command, the folder and the time."""
+    """Times layers of these sizes (hidden, batch) in a session, which has the folder and the time."""
 
-    def __init__(self, session, sizes, steps):
-        self.session, self.sizes, self.steps, self.rows = session, sizes, steps, []
-        self.out, self.kernels = session.out / "calls", session.out / "kernels"
+    def __init__(self, session, command, libraries, sizes, steps):
+        self.session, self.command, self.libraries, self.sizes, self.steps = session, command, libraries, sizes, steps
+        self.rows, self.out = [], session.out / "calls"
         self.out.mkdir(exist_ok=True)
-        self.libraries = library_path(machine.cudnn_folder(session.options))
         # Of what an earlier command left, only compiled kernels count.
-        for old in self.kernels.glob("calls*.sqlite*"):
+        for old in self.out.glob("*.sqlite*"):
             old.unlink() if old.is_file() else None
 
-    def tune(self, name, kind, sizes, algorithm, database, *words):
+    def tune(self, kind, algorithm, *words):
         """Runs `ucudnn tune`. Returns its exit status, its log, and its report."""
+        name, database = f"{kind}-{algorithm}", self.out / f"{kind}.sqlite"
         file, log, report = (self.out / f"{name}.{ending}" for ending in ("networks.json", "log", "report.jsonl"))
-        file.write_text(json.dumps(networks(kind, sizes, self.steps, algorithm)))
+        file.write_text(json.dumps(networks(kind, self.sizes, self.steps, algorithm)))
         report.unlink(missing_ok=True)
-        command = [self.session.options.command, "tune", "--rnn", file, "--database", database, *words]
+        command = [self.command, "tune", "--rnn", file, "--database", database, *words]
         variables = machine.environment(LD_LIBRARY_PATH=self.libraries, UCUDNN_REPORT=report)
-        return self.session.run(command, 300, variables, log, subprocess.STDOUT), log, report
-
-    def compile(self, kinds):
-        """Compiles all kernels, processes side by side. Their times are of no use."""
-        if self.session.is_over:
-            return
-        self.session.say(f"calls: kernels are compiled on {os.cpu_count()} processors")
-
-        def one(run):
-            kind, size = run
-            name = f"compile-{kind}-{size[0]}-{size[1]}"
-            return self.tune(name, kind, [size], ALGORITHMS[0], self.kernels / f"calls-{name}.sqlite")
-
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(one, itertools.product(kinds, self.sizes)))
+        return self.session.run(command, MOST_SECONDS, variables, log, subprocess.STDOUT), log, report
 
     def timed(self, kind):
         """The layers of a type, and why some are missing. cuDNN refuses algorithms for some of them."""
         lines, why = [], ""
         for algorithm in ALGORITHMS:
+            if self.session.is_over:
+                why = why or f"no time left for {algorithm}"
+                break
             few = () if algorithm == ALGORITHMS[0] else ("--top-k", 1)
-            database = self.kernels / "calls.sqlite"
-            status, log, report = self.tune(f"{kind}-{algorithm}", kind, self.sizes, algorithm, database, *few)
+            status, log, report = self.tune(kind, algorithm, *few)
             if algorithm == ALGORITHMS[0] and status != 0:
                 why = ended(status, log)
             lines += report.read_text().splitlines() if report.exists() else []
-        found = layers(lines)
+        found = [layer for layer in layers(lines) if math.isfinite(layer.cudnn) and math.isfinite(layer.ours)]
         self.rows += [layer.row(kind) for layer in found]
         return found, why
 

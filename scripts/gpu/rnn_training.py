@@ -9,7 +9,7 @@ with 1 if anything is wrong, or a bar is not held. OUT then holds
   times.txt    the layers' times in PyTorch, plain and ours
   calls.txt    the calls' times, cuDNN's and ours
   *.json       full results of each part; *.log, what its script printed; *.report.jsonl, what the library chose
-  calls/       the same of the calls, by type and algorithm
+  calls/       the same of the calls, by type and algorithm, with a database for each type
   kernels/     compiled kernels: the same command again finds them
   memcheck-*.log, synccheck-*.log, racecheck-*.log   compute-sanitizer's words
 """
@@ -18,6 +18,7 @@ import argparse
 import itertools
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -27,14 +28,14 @@ from gpu import machine, rnn_calls
 from gpu.session import Session, ended
 from harness.children import last_line
 from harness.columns import aligned
-from harness.cudnn import ROOT
+from harness.cudnn import ROOT, library_path
 
 PYTORCH = ROOT / "examples/pytorch"
 sys.path.append(str(PYTORCH))
 import rnn_networks  # noqa: E402
 import rnn_training  # noqa: E402
 
-PARTS = ("errors", "times", "calls", "repeats", "first", "networks", "sanitizers")
+PARTS = ("errors", "times", "repeats", "first", "networks", "calls", "sanitizers")
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # How often a layer under its bar is timed again.
@@ -48,15 +49,16 @@ FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "net
 
 
 def add_arguments(parser):
-    machine.add_arguments(parser, "library", "command", out="build/gpu-rnn-training", seconds=1500)
+    machine.add_arguments(parser, "library", "command", out="build/gpu-rnn-training", seconds=1800)
     machine.add_arguments(parser, "runs", "python", "cudnn", "host")
     parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
 
 
 def main(options):
-    checks, parts = Checks(options), options.parts.split(",")
+    parts = options.parts.split(",")
     if unknown := set(parts) - set(PARTS):
         machine.stop(f"--parts {','.join(unknown)}: there are {', '.join(PARTS)}")
+    checks = Checks(options, parts)
     for part in parts:
         getattr(checks, part)()
     return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in parts else []))
@@ -82,9 +84,16 @@ def row(line):
 
 
 class Checks(Session):
-    def __init__(self, options):
+    def __init__(self, options, parts):
         super().__init__(options, reserve=1)
-        self.options, self.python = options, machine.required_torch(options)
+        self.options = options
+        # What a part needs and does not find ends the command before anything runs.
+        self.python = machine.required_torch(options) if parts != ["calls"] else None
+        if "calls" in parts:
+            self.command = self.options.command or self.options.library.with_name("ucudnn")
+            if not pathlib.Path(self.command).is_file():
+                machine.stop(f"--command {self.command}: no such file")
+            self.libraries = library_path(machine.cudnn_folder(options))
         self.device = ["--device", "cpu" if options.host else "cuda"]
         self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "forward, backward"]]
         (self.out / "kernels").mkdir(exist_ok=True)
@@ -195,9 +204,8 @@ class Checks(Session):
     def calls(self):
         """The three calls of the same layers, without PyTorch."""
         sizes = [(16, 2)] if self.options.host else list(itertools.product(rnn_training.HIDDEN, rnn_training.BATCHES))
-        calls = rnn_calls.Calls(self, sizes, 4 if self.options.host else rnn_training.STEPS)
-        if not self.options.host:
-            calls.compile(BARS)
+        steps = 4 if self.options.host else rnn_training.LENGTH
+        calls = rnn_calls.Calls(self, self.command, self.libraries, sizes, steps)
         for kind, bar in BARS.items():
             part = f"calls-{kind}"
             if self.is_over:

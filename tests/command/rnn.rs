@@ -9,16 +9,16 @@ const NETWORKS: &str = r#"[{"cell": "LSTM", "input": 5, "hidden": 16, "steps": 3
 
 impl Installed {
     /// Tunes recurrent networks on hostdnn, whatever a program's settings for them.
-    pub fn tune(&self, arguments: &[&str]) -> Ended {
+    pub fn tune(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
         let search = self.path("cudnn").to_str().unwrap().to_owned();
-        let variables = [("LD_LIBRARY_PATH", &*search), ("UCUDNN_RNN", "off"), ("UCUDNN_RNN_TRAINING", "off")];
-        self.end(&[&["tune"], arguments].concat(), &variables)
+        let programs = [("LD_LIBRARY_PATH", &*search), ("UCUDNN_RNN", "off"), ("UCUDNN_RNN_TRAINING", "off")];
+        self.end(&[&["tune"], arguments].concat(), &[&programs, variables].concat())
     }
 }
 
 /// Tunes into a database in the folder.
 fn tune(ucudnn: &Installed, arguments: &[&str]) -> Ended {
-    ucudnn.tune(&[&["--database", "t.sqlite"], arguments].concat())
+    ucudnn.tune(&[&["--database", "t.sqlite"], arguments].concat(), &[])
 }
 
 fn networks(ucudnn: &Installed) -> Vec<Value> {
@@ -114,6 +114,23 @@ fn training_is_timed_ahead_and_once() {
     ucudnn.file("all.jsonl", &text);
     ucudnn.run(&["db", "import", "all.jsonl", "--database", "copy.sqlite"]);
     assert_eq!(ucudnn.run(&["db", "export", "--database", "copy.sqlite"]), text);
+}
+
+/// cuDNN and one launch a time step are left, in all calls.
+#[test]
+fn kernels_that_cannot_be_launched_do_not_end_the_timing() {
+    if !has_emulator() {
+        return;
+    }
+    let ucudnn = Installed::new("tune-launch");
+    let arguments = ["--rnn", "GRU hidden=8 steps=2 training=yes", "--top-k", "2", "--database", "t.sqlite"];
+    let ended = ucudnn.tune(&arguments, &[("UCUDNN_FAULT", "launch")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for (network, fail) in networks(&ucudnn).iter().zip([2, 0, 2]) {
+        let times = network["times"].as_array().unwrap();
+        let (timed, failed): (Vec<_>, Vec<_>) = times.iter().partition(|time| time["step_ms"].is_number());
+        assert_eq!((timed.len(), failed.len()), (2, fail), "{network}");
+    }
 }
 
 /// These networks are enough for the performance model to learn from.

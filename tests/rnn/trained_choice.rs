@@ -134,7 +134,7 @@ fn what_was_tuned_ahead_is_recalled() {
     let ucudnn = Installed::new("tune-trained");
     ucudnn.file("run.jsonl", &format!("{}\n", json!({ "event": "rnn-training", "spec": spec })));
     let database = network.database.to_str().unwrap();
-    let ended = ucudnn.tune(&["--rnn", "run.jsonl", "--top-k", "2", "--database", database]);
+    let ended = ucudnn.tune(&["--rnn", "run.jsonl", "--top-k", "2", "--database", database], &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let decision = network.decide(None, &[]);
     assert_eq!(decision["why"], "known from before", "{decision}");

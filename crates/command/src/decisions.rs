@@ -4,6 +4,7 @@
 //! `ucudnn plan --json`: one object with `plans`, whose layers have the same keys as a report's lines.
 
 use serde_json::{Map, Value, json};
+use tuning::family::Time;
 
 /// The decision on one layer's problem, or on several layers that are alike and run alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -242,6 +243,18 @@ impl<'a> Fields<'a> {
         let value = self.get(name)?;
         let time = value.as_f64().filter(|time| *time >= 0.0);
         time.ok_or_else(|| format!("{name} is {}: it must be milliseconds, 0 or more", short(value)))
+    }
+
+    /// A list of times, in milliseconds of this unit; one without them does not run.
+    pub fn timings(&self, name: &str, unit: &str) -> Result<Vec<Time>, String> {
+        let times =
+            self.0.get(name).and_then(Value::as_array).ok_or_else(|| format!("{name} is missing, or no list"))?;
+        let time = |value: &Value| {
+            let fields = Fields::of(value)?;
+            let time = fields.0.get(unit).filter(|time| !time.is_null()).map(|_| fields.time(unit));
+            Ok(Time { what: fields.text("what")?.to_owned(), time: time.transpose()? })
+        };
+        times.iter().map(time).collect()
     }
 
     pub fn number(&self, name: &str) -> Option<f64> {

@@ -6,7 +6,7 @@ use gpu::Element;
 use norm::shape::Planes;
 use norm::subject::{Normalization, Pass};
 use serde_json::{Value, json};
-use tuning::family::Time;
+use tuning::family::{Time, times_json};
 
 use crate::decisions::Fields;
 use crate::quantity::{self, ratio};
@@ -31,21 +31,15 @@ pub struct Decision {
 impl Decision {
     /// Reads a report's line. `Err` names the part that is wrong.
     pub fn from_fields(fields: &Fields) -> Result<Self, String> {
-        let times = fields.0.get("times").and_then(Value::as_array).ok_or("times is missing, or no list")?;
-        let time = |value: &Value| {
-            let fields = Fields::of(value)?;
-            let time = fields.0.get("time_ms").filter(|time| !time.is_null()).map(|_| fields.time("time_ms"));
-            Ok::<_, String>(Time { what: fields.text("what")?.to_owned(), time: time.transpose()? })
-        };
         let [norm, spec, chosen, why] =
             ["norm", "spec", "chosen", "why"].map(|key| fields.text(key).map(str::to_owned));
-        let times = times.iter().map(time).collect::<Result<_, _>>()?;
+        let times = fields.timings("times", "time_ms")?;
         Ok(Self { norm: norm?, spec: spec?, chosen: chosen?, why: why?, times })
     }
 
     pub fn to_json(&self) -> Value {
         let Self { norm, spec, chosen, why, times } = self;
-        let times: Vec<_> = times.iter().map(|Time { what, time }| json!({ "what": what, "time_ms": time })).collect();
+        let times = times_json(times, "time_ms");
         json!({ "norm": norm, "spec": spec, "chosen": chosen, "why": why, "times": times })
     }
 

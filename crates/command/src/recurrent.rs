@@ -4,7 +4,7 @@ pub mod description;
 pub mod training;
 
 use serde_json::{Value, json};
-use tuning::family::Time;
+use tuning::family::{Time, times_json};
 
 use crate::decisions::Fields;
 use crate::quantity::{self, ratio};
@@ -12,21 +12,8 @@ use crate::table::{Side, Table};
 
 /// The name of cuDNN in the database and in reports.
 const CUDNN: &str = "cuDNN";
-
-/// Reads a list of times. `Err` names the part that is wrong.
-fn step_times(value: Option<&Value>, name: &str) -> Result<Vec<Time>, String> {
-    let times = value.and_then(Value::as_array).ok_or_else(|| format!("{name} is missing, or no list"))?;
-    let step_time = |value: &Value| {
-        let fields = Fields::of(value)?;
-        let time = fields.0.get("step_ms").filter(|time| !time.is_null()).map(|_| fields.time("step_ms"));
-        Ok(Time { what: fields.text("what")?.to_owned(), time: time.transpose()? })
-    };
-    times.iter().map(step_time).collect()
-}
-
-fn times_json(times: &[Time]) -> Vec<Value> {
-    times.iter().map(|Time { what, time }| json!({ "what": what, "step_ms": time })).collect()
-}
+/// The unit of times in reports.
+const STEP: &str = "step_ms";
 
 /// Milliseconds as microseconds.
 fn microseconds(time: Option<f64>) -> String {
@@ -58,14 +45,14 @@ impl Decision {
             chosen: fields.text("chosen")?.to_owned(),
             why: fields.text("why")?.to_owned(),
             first: fields.0.get("first").and_then(Value::as_str).map(str::to_owned),
-            step_times: step_times(fields.0.get("times"), "times")?,
+            step_times: fields.timings("times", STEP)?,
         })
     }
 
     pub fn to_json(&self) -> Value {
         json!({
             "rnn": self.network, "spec": self.spec, "chosen": self.chosen, "why": self.why, "first": self.first,
-            "times": times_json(&self.step_times), "first_over_best": self.first_over_best(),
+            "times": times_json(&self.step_times, STEP), "first_over_best": self.first_over_best(),
         })
     }
 

@@ -27,7 +27,7 @@ use lines::Divided;
 /// division of the mini-batch, such as `2×64[FFT]` for two micro-batches of 64 images with the algorithm FFT, its
 /// workspace and its time, and beside it the fastest way without division within the same limit. For every recurrent
 /// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step (in training
-/// the sum of the calls of a pass); for every batch normalization likewise, with the time of a call.
+/// the sum of a pass's calls, each once); for every batch normalization likewise, with the time of a call.
 #[derive(Args)]
 #[command(after_help = "Example:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
     ucudnn report run.jsonl --network examples/networks/alexnet.csv")]

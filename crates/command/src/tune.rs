@@ -71,7 +71,8 @@ pub struct Options {
     #[arg(long, value_name = "NETWORK", conflicts_with = "file", verbatim_doc_comment)]
     rnn: Vec<String>,
 
-    /// The number of configurations to time per recurrent network [default: UCUDNN_RNN_TOP_K, or 5]
+    /// The number of configurations to time per recurrent network, in training as many forward and as many back
+    /// [default: UCUDNN_RNN_TOP_K, or 5]
     #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
 

@@ -3,16 +3,15 @@
 use serde_json::json;
 
 use super::subject::Normalization;
-use tuning::family::Time;
+use tuning::family::{Time, times_json};
 
 /// Reports a decision. `device` is its number, `chosen` the name of what runs the pass.
 pub fn decided(device: i32, subject: &Normalization, chosen: &str, why: &str, times: &[Time]) {
     log::info!("{subject}: {chosen}: {why}");
     guest::report::write(|| {
-        let times: Vec<_> = times.iter().map(|Time { what, time }| json!({ "what": what, "time_ms": time })).collect();
         json!({
             "event": "norm", "norm": subject.to_string(), "spec": subject.spec(), "device": device, "chosen": chosen,
-            "why": why, "times": times,
+            "why": why, "times": times_json(times, "time_ms"),
         })
     });
 }

@@ -99,15 +99,15 @@ struct Buffers {
 
 impl Buffers {
     fn new(sequences: &Sequences) -> Result<Self, String> {
-        let mut sizes = sequences.sizes(CUDNN_FWD_MODE_INFERENCE)?;
+        let mut sizes = sequences.sizes(&sequences.rnn, CUDNN_FWD_MODE_INFERENCE)?;
         let (handle, rnn, x) = (sequences.handle.raw(), sequences.rnn.raw(), sequences.x.raw());
         // SAFETY: `sequences` owns the handle and the descriptors.
         let ours = unsafe { workspace_size(handle, rnn, CUDNN_FWD_MODE_INFERENCE, x) };
         sizes.workspace = sizes.workspace.max(ours);
         Ok(Self {
-            x: sequences.buffer(sequences.x_bytes)?,
+            x: sequences.filled(sequences.x_bytes)?,
             y: sequences.buffer(sequences.y_bytes)?,
-            weights: sequences.buffer(sizes.weights)?,
+            weights: sequences.filled(sizes.weights)?,
             workspace: sequences.buffer(sizes.workspace)?,
             sizes,
         })

@@ -6,6 +6,7 @@
 //! no time depends on. The method is Levenberg's (1944) and Marquardt's (1963), in the constants' logarithms.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use parking_lot::Mutex;
 
@@ -41,9 +42,11 @@ pub fn model() -> Model {
 
 /// Fits the model to all known times of the calling thread's device, and stores it for the next process.
 pub fn learn(entries: &Entries) {
-    let known = entries.all_times();
-    let part = known.len().div_ceil(MOST_NETWORKS).max(1);
-    let networks: Vec<_> = known.iter().step_by(part).filter_map(|(subject, times)| timed(subject, times)).collect();
+    let mut known = entries.all_times();
+    // Of many a part that has all passes, and is the same each time.
+    known.sort_by_cached_key(|(subject, _)| hash(subject));
+    let networks = known.iter().filter_map(|(subject, times)| timed(subject, times)).take(MOST_NETWORKS);
+    let networks: Vec<_> = networks.collect();
     if let Some(model) = fit(&networks) {
         let constants = text(model);
         log::info!("the performance model of RNNs, fitted to {} networks: {constants}", networks.len());
@@ -57,15 +60,22 @@ struct Timed {
     times: Vec<(Configuration, f64)>,
 }
 
-/// The times of a subject, by its text. `None`: it has no recurrence, or its text says nothing to this version.
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The times of a subject, by its text. `None`: it has no recurrence that was timed, or its text says nothing to this
+/// version.
 fn timed(subject: &str, times: &[Time]) -> Option<Timed> {
     let subject = Subject::from_spec(subject).ok()?;
     let Inference { network, batch, steps, .. } = &subject.network;
     let (problem, launches) = recurrence(&subject, problem(network, *batch, *steps)?)?;
     let time = |known: &Time| known.time.filter(|&time| time > 0.0).map(|time| time / launches as f64);
     let ours = times.iter().filter_map(|known| Some((known.what.parse().ok()?, time(known)?)));
-    let times = ours.filter(|(configuration, _): &(Configuration, _)| configuration.fits(&problem)).collect();
-    Some(Timed { problem, times })
+    let times: Vec<_> = ours.filter(|(configuration, _): &(Configuration, _)| configuration.fits(&problem)).collect();
+    Some(Timed { problem, times }).filter(|timed| !timed.times.is_empty())
 }
 
 /// The recurrence of a subject, given the one of its network's inference, and how often the subject runs it one after the

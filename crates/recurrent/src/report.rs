@@ -6,7 +6,7 @@ use super::choice;
 use super::configuration::Configuration;
 use super::kernels::Engine;
 use crate::inference::Inference;
-use tuning::family::Time;
+use tuning::family::{Time, times_json};
 
 /// A decision.
 pub struct Decision<'a> {
@@ -28,13 +28,12 @@ pub fn decided(decision: &Decision) {
     log::info!("{inference}: {chosen}: {why}");
     guest::report::write(|| {
         let Inference { network, layout, batch, steps, is_full } = inference;
-        let times: Vec<_> = times.iter().map(|Time { what, time }| json!({ "what": what, "step_ms": time })).collect();
         json!({
             "event": "rnn", "rnn": inference.to_string(), "spec": inference.spec(), "device": device,
             "cell": inference.cell(), "type": inference.data_type(), "input": network.input, "hidden": network.hidden,
             "layers": network.layers, "directions": network.directions(), "layout": layout, "batch": batch,
             "steps": steps, "full": is_full, "chosen": chosen, "why": why, "first": first.map(ToString::to_string),
-            "times": times,
+            "times": times_json(times, "step_ms"),
         })
     });
 }

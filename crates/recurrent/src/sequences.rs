@@ -19,11 +19,15 @@ pub struct Sequences {
     /// Bytes of x and of y.
     pub x_bytes: usize,
     pub y_bytes: usize,
-    data_type: cudnnDataType_t,
+    /// Random values, for buffers of any size.
+    tile: Vec<u8>,
     device: Device,
     pub handle: OwnedHandle,
     pub stream: OwnStream,
 }
+
+/// The bytes of a tile.
+const TILE: usize = 1 << 20;
 
 /// The sizes that cuDNN tells for a network, in bytes.
 #[derive(Clone, Copy)]
@@ -55,18 +59,18 @@ impl Sequences {
             rnn,
             x_bytes: bytes(&x_data),
             y_bytes: bytes(&y_data),
-            data_type: network.data_type,
+            tile: values(network.data_type, TILE),
             device,
             handle,
             stream,
         })
     }
 
-    /// The sizes that cuDNN tells.
-    pub fn sizes(&self, mode: cudnnForwardMode_t) -> Result<Sizes, String> {
-        let (handle, rnn) = (self.handle.raw(), self.rnn.raw());
+    /// The sizes that cuDNN tells for a descriptor of the network.
+    pub fn sizes(&self, rnn: &OwnedRnn, mode: cudnnForwardMode_t) -> Result<Sizes, String> {
+        let (handle, rnn) = (self.handle.raw(), rnn.raw());
         let [mut weights, mut workspace, mut reserve] = [0; 3];
-        // SAFETY: this struct owns the handle and the descriptors; the sizes go to local variables.
+        // SAFETY: the handle and the descriptors have owners; the sizes go to local variables.
         let statuses = unsafe {
             [
                 calls::rnn::cudnnGetRNNWeightSpaceSize(handle, rnn, &mut weights),
@@ -79,14 +83,20 @@ impl Sequences {
         }
     }
 
-    /// A buffer of random values of the network's type.
+    /// A buffer with whatever the memory holds.
     pub fn buffer(&self, bytes: usize) -> Result<Buffer, String> {
-        let buffer = self.device.allocate(bytes);
-        let buffer = buffer.ok_or_else(|| format!("{bytes} bytes of its data cannot be had"))?;
-        let values = values(self.data_type, bytes);
-        // SAFETY: `buffer` and `values` both have `bytes` bytes.
-        let written = unsafe { self.device.write(buffer.data(), &values, self.stream.raw()) };
-        if written { Ok(buffer) } else { Err("the device's memory cannot be written".to_owned()) }
+        self.device.allocate(bytes).ok_or_else(|| format!("{bytes} bytes of its data cannot be had"))
+    }
+
+    /// A buffer of random values of the network's type; a tile of them repeats.
+    pub fn filled(&self, bytes: usize) -> Result<Buffer, String> {
+        let buffer = self.buffer(bytes)?;
+        let is_written = (0..bytes).step_by(TILE).all(|start| {
+            let part = &self.tile[..TILE.min(bytes - start)];
+            // SAFETY: the part begins in `buffer`, and is cut at its end.
+            unsafe { self.device.write(buffer.data().wrapping_byte_add(start), part, self.stream.raw()) }
+        });
+        if is_written { Ok(buffer) } else { Err("the device's memory cannot be written".to_owned()) }
     }
 }
 
@@ -120,13 +130,13 @@ fn state(network: &Network, batch: usize) -> Option<Tensor> {
     Some(Tensor { data_type: network.data_type, dims, strides })
 }
 
-/// Returns `bytes` bytes of random numbers, with magnitudes of 1/16 to 1/8: the exponents are fixed, the other bits
-/// random. Execution times depend on values only if these are subnormal or not numbers.
+/// Returns `bytes` bytes of random numbers, with magnitudes of 1/128 to 1/64: the exponents are fixed, the other bits
+/// random. As weights they are so small that states and gradients do not grow over time.
 fn values(data_type: cudnnDataType_t, bytes: usize) -> Vec<u8> {
     let (exponent, others, size) = match data_type {
-        CUDNN_DATA_HALF => (0x2C00, 0x83FF, 2),
-        CUDNN_DATA_BFLOAT16 => (0x3D80, 0x807F, 2),
-        _ => (0x3D80_0000_u32, 0x807F_FFFF, 4),
+        CUDNN_DATA_HALF => (0x2000, 0x83FF, 2),
+        CUDNN_DATA_BFLOAT16 => (0x3C00, 0x807F, 2),
+        _ => (0x3C00_0000_u32, 0x807F_FFFF, 4),
     };
     // Marsaglia, "Xorshift RNGs" (2003): the generator with 64 bits.
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -157,7 +167,7 @@ mod tests {
         let brains = brains.chunks_exact(2).map(|n| half::bf16::from_le_bytes(n.try_into().unwrap()).to_f32());
         for all in [floats, halves.collect(), brains.collect::<Vec<f32>>()] {
             assert_eq!(all.len(), 1000);
-            assert!(all.iter().all(|value| (1.0 / 16.0..1.0 / 8.0).contains(&value.abs())));
+            assert!(all.iter().all(|value| (1.0 / 128.0..1.0 / 64.0).contains(&value.abs())));
             let negative = all.iter().filter(|value| **value < 0.0).count();
             assert!((300..700).contains(&negative), "{negative}");
         }

@@ -1,5 +1,7 @@
 //! Families of subjects that are timed whole, such as recurrent networks, and their times in the database.
 
+use serde_json::{Value, json};
+
 use crate::database::{Database, Environment, Timing, TuningLock};
 
 /// A family of subjects.
@@ -17,6 +19,11 @@ pub struct Time {
     pub what: String,
     /// The milliseconds of one of the family's units of work, such as a time step; `None` if it does not run.
     pub time: Option<f64>,
+}
+
+/// Times as JSON, with milliseconds under the name of the unit, such as `step_ms`.
+pub fn times_json(times: &[Time], unit: &str) -> Vec<Value> {
+    times.iter().map(|Time { what, time }| json!({ "what": what, unit: time })).collect()
 }
 
 /// The database's entries of a family on one device.

@@ -1,9 +1,9 @@
 //! Recurrent networks in training: results, and their table.
 
 use serde_json::{Value, json};
-use tuning::family::Time;
+use tuning::family::{Time, times_json};
 
-use super::{CUDNN, microseconds, step_times, times_json};
+use super::{CUDNN, STEP, microseconds};
 use crate::decisions::Fields;
 use crate::quantity::{self, ratio};
 use crate::table::{Side, Table};
@@ -31,7 +31,7 @@ impl Decision {
     pub fn from_fields(fields: &Fields) -> Result<Self, String> {
         let text = |name| fields.text(name).map(str::to_owned);
         let calls = Fields::of(fields.0.get("times").ok_or("times is missing")?)?;
-        let [forward, data, weights] = CALLS.map(|call| step_times(calls.0.get(call), call));
+        let [forward, data, weights] = CALLS.map(|call| calls.timings(call, STEP));
         Ok(Self {
             network: text("rnn")?,
             spec: text("spec")?,
@@ -45,7 +45,7 @@ impl Decision {
     pub fn to_json(&self) -> Value {
         let Self { network, spec, forward, backward, why, times } = self;
         let times: serde_json::Map<_, _> =
-            CALLS.iter().zip(times).map(|(&call, times)| (call.to_owned(), times_json(times).into())).collect();
+            CALLS.iter().zip(times).map(|(&call, times)| (call.to_owned(), times_json(times, STEP).into())).collect();
         json!({
             "rnn": network, "spec": spec, "forward": forward, "backward": backward, "why": why, "times": times,
             "step_ms": self.time(self.is_ours()), "cudnn_step_ms": self.time(false),
@@ -56,7 +56,7 @@ impl Decision {
         self.forward != CUDNN
     }
 
-    /// Milliseconds per time step of all calls that were timed, by the fastest of ours or by cuDNN.
+    /// Milliseconds per time step of all calls that were timed, each once, by the fastest of ours or by cuDNN.
     fn time(&self, is_ours: bool) -> Option<f64> {
         let fastest = |times: &&Vec<Time>| {
             let timed = times.iter().filter(|known| (known.what != CUDNN) == is_ours).filter_map(|known| known.time);

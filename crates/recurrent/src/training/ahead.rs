@@ -1,5 +1,6 @@
 //! Times a network's training ahead of time, on our own handle and data (`ucudnn tune --rnn`). Programs recall the result.
 
+use std::cell::OnceCell;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,13 +19,14 @@ use super::trial::{CALLS, Call, Candidate};
 use super::weights::WeightsCall;
 use crate::ahead::Job;
 use crate::call::Call as ForwardCall;
-use crate::choice::CUDNN;
 use crate::configuration::Configuration;
 use crate::eligible::takes;
 use crate::kernels::Engine;
 use crate::memory::Memory;
 use crate::sequences::{Sequences, Sizes, data, refused};
 use crate::side_by_side;
+use cudnn::owned::OwnedRnn;
+use cudnn::rnn::Network;
 use gpu::Buffer;
 use tuning::family::Time;
 use tuning::turns::{self, Started, Timed};
@@ -54,15 +56,16 @@ struct Contest {
     failed: Vec<String>,
 }
 
-/// Times the three calls of a training pass by cuDNN, by the `UCUDNN_RNN_TOP_K` configurations that the model ranks best,
-/// and by one launch a time step; stores the times. A network that the database already knows is not timed again. `Err`
-/// gives the reason why the network cannot be timed.
+/// Times the three calls of a training pass by cuDNN, by the `UCUDNN_RNN_TOP_K` configurations that the model ranks best
+/// forward and as many back, and by one launch a time step; stores the times. A network that the database already knows is
+/// not timed again. `Err` gives the reason why the network cannot be timed.
 pub fn tune(job: &Job) -> Result<Found, String> {
     let device = cudnn::device();
     let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;
     // This check comes before memory is allocated.
     takes(&job.network.network, &data(job.network))?;
     let sequences = Sequences::new(device, job.network)?;
+    let back = OwnedRnn::new(&sequences.handle, &going_back(&job.network.network)).map_err(refused)?;
     // SAFETY: `sequences` owns the handle and the descriptors.
     let pass = unsafe { Pass::of(sequences.handle.raw(), sequences.rnn.raw(), sequences.x.raw()) }?;
     let course = pass.course(true);
@@ -70,9 +73,9 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     if let Some(known) = known {
         return Ok(known.into());
     }
-    let buffers = Buffers::new(&sequences, &pass)?;
+    let buffers = Buffers::new(&sequences, &back, &pass)?;
     let contests = contests(&course, job)?;
-    let timing = Timing { pass: &pass, course: &course, sequences: &sequences, buffers: &buffers, contests: &contests };
+    let mut timing = Timing { pass: &pass, sequences: &sequences, back: &back, buffers: &buffers, earlier: Vec::new() };
     let mut behind: usize = contests.iter().map(Contest::executions).sum();
     let mut times = Times::default();
     for (contest, times) in contests.iter().zip(&mut times) {
@@ -80,20 +83,39 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         let progress = |remaining| (job.progress)(behind + remaining);
         let trial = turns::Trial { device, stream: sequences.stream.raw(), stop: job.stop, progress: &progress };
         let found = trial.times(contest.candidates.len(), |index, turns| {
-            turns.ran(index, pass.data.steps, timing.time(contest, &contest.candidates[index])?);
+            let candidate = &contest.candidates[index];
+            match timing.time(contest.call, candidate) {
+                Ok(timed) => turns.ran(index, pass.data.steps, timed),
+                Err(Failure::Kernel(why)) => {
+                    log::info!(
+                        "training of {}: {}: {why}",
+                        course.key.subject,
+                        text::candidate(contest.call, candidate)
+                    );
+                    turns.failed(index);
+                }
+                Err(Failure::Network(why)) => return Err(why),
+            }
             Ok(())
         })?;
+        timing.earlier.push(contest.fastest(&found));
         *times = contest.step_times(&found);
     }
     recall::keep(&course, &times);
-    let found = recall::of_times(&course, times).map(Found::from).ok_or("cuDNN's time is not known")?;
-    decision::report_chosen(
-        &course,
-        [found.forward.clone(), found.backward.clone()],
-        "timed ahead of time",
-        &found.times,
-    );
+    // The database may know of more candidates, among which programs choose.
+    let recalled = recall::of_database(&course).or_else(|| recall::of_times(&course, times));
+    let found = recalled.map(Found::from).ok_or("cuDNN's time is not known")?;
+    let chosen = [found.forward.clone(), found.backward.clone()];
+    decision::report_chosen(&course, chosen, "timed ahead of time", &found.times);
     Ok(found)
+}
+
+/// The network as PyTorch asks for it in backward (`get_algo` in RNN.cpp): the algorithm for small states takes fewer units
+/// there than in forward.
+fn going_back(network: &Network) -> Network {
+    let most = if matches!(network.cell, CUDNN_RNN_TANH | CUDNN_RNN_RELU) { 256 } else { 128 };
+    let is_too_large = network.algorithm == CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H && network.hidden > most;
+    Network { algorithm: if is_too_large { CUDNN_RNN_ALGO_STANDARD } else { network.algorithm }, ..*network }
 }
 
 impl Contest {
@@ -101,17 +123,20 @@ impl Contest {
         turns::executions(self.candidates.len())
     }
 
-    fn name(&self, candidate: &Candidate<Arc<Engine>>) -> String {
-        match candidate {
-            Candidate::Cudnn => CUDNN.to_owned(),
-            Candidate::Ours(kernel) => text::candidate(self.call, kernel.as_deref().map(Engine::configuration)),
-        }
-    }
-
     fn step_times(&self, times: &[Option<f64>]) -> Vec<Time> {
         let timed = self.candidates.iter().zip(times);
-        let timed = timed.map(|(candidate, &time)| Time { what: self.name(candidate), time });
+        let timed = timed.map(|(candidate, &time)| Time { what: text::candidate(self.call, candidate), time });
         timed.chain(self.failed.iter().map(|what| Time { what: what.clone(), time: None })).collect()
+    }
+
+    /// The fastest of ours; one launch a time step if none has a time.
+    fn fastest(&self, times: &[Option<f64>]) -> (Call, Option<Arc<Engine>>) {
+        let timed = self.candidates.iter().zip(times).filter_map(|(candidate, time)| match candidate {
+            Candidate::Ours(kernel) => Some((kernel, (*time)?)),
+            Candidate::Cudnn => None,
+        });
+        let fastest = timed.min_by(|(_, a), (_, b)| a.total_cmp(b));
+        (self.call, fastest.and_then(|(kernel, _)| kernel.clone()))
     }
 }
 
@@ -161,26 +186,28 @@ struct Buffers {
     dweights: Buffer,
     workspace: Buffer,
     reserve: Buffer,
-    /// As cuDNN tells them, with a workspace for our kernels too.
+    /// As cuDNN tells them, with a workspace for backward and for our kernels too.
     sizes: Sizes,
     /// The size of a reserve of ours.
     our_reserve: usize,
 }
 
 impl Buffers {
-    fn new(sequences: &Sequences, pass: &Pass) -> Result<Self, String> {
-        let mut sizes = sequences.sizes(CUDNN_FWD_MODE_TRAINING)?;
-        sizes.workspace = sizes.workspace.max(pass.workspace_bytes);
+    fn new(sequences: &Sequences, back: &OwnedRnn, pass: &Pass) -> Result<Self, String> {
+        let mut sizes = sequences.sizes(&sequences.rnn, CUDNN_FWD_MODE_TRAINING)?;
+        let workspace = sequences.sizes(back, CUDNN_FWD_MODE_TRAINING)?.workspace;
+        sizes.workspace = sizes.workspace.max(workspace).max(pass.workspace_bytes);
         let our_reserve = pass.layout.our_size(sizes.reserve).ok_or(TOO_LARGE)?;
         Ok(Self {
-            x: sequences.buffer(sequences.x_bytes)?,
+            x: sequences.filled(sequences.x_bytes)?,
             dx: sequences.buffer(sequences.x_bytes)?,
             y: sequences.buffer(sequences.y_bytes)?,
-            dy: sequences.buffer(sequences.y_bytes)?,
-            weights: sequences.buffer(sizes.weights)?,
-            dweights: sequences.buffer(sizes.weights)?,
+            dy: sequences.filled(sequences.y_bytes)?,
+            weights: sequences.filled(sizes.weights)?,
+            dweights: sequences.filled(sizes.weights)?,
             workspace: sequences.buffer(sizes.workspace)?,
-            reserve: sequences.buffer(our_reserve.max(sizes.reserve))?,
+            // Ours are not smaller than cuDNN's.
+            reserve: sequences.buffer(our_reserve)?,
             sizes,
             our_reserve,
         })
@@ -190,58 +217,69 @@ impl Buffers {
 /// A network's passes, in which candidates are timed.
 struct Timing<'a> {
     pass: &'a Pass,
-    course: &'a Course,
     sequences: &'a Sequences,
+    /// cuDNN's descriptor for backward.
+    back: &'a OwnedRnn,
     buffers: &'a Buffers,
-    contests: &'a [Contest; 3],
+    /// The calls that were timed, and the kernels that run them on our side.
+    earlier: Vec<(Call, Option<Arc<Engine>>)>,
+}
+
+/// Why a candidate was not timed.
+enum Failure {
+    /// Its kernel cannot be launched.
+    Kernel(String),
+    /// Nothing can be timed of the network.
+    Network(String),
 }
 
 impl Timing<'_> {
-    /// Times a candidate of a contest, behind the pass's earlier calls on the same side. `Err` says why the network cannot
-    /// be timed.
-    fn time(&self, contest: &Contest, candidate: &Candidate<Arc<Engine>>) -> Result<Option<Timed>, String> {
-        for earlier in &self.contests[..contest.call as usize] {
-            // cuDNN is the first candidate, and ours come in the model's order.
-            let side = usize::from(matches!(candidate, Candidate::Ours(_)));
-            self.run(earlier, &earlier.candidates[side])?;
+    /// Times a candidate of a call, behind the pass's earlier calls on the same side.
+    fn time(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<Option<Timed>, Failure> {
+        for (earlier, kernel) in &self.earlier {
+            match candidate {
+                Candidate::Cudnn => self.run(*earlier, &Candidate::Cudnn)?,
+                Candidate::Ours(_) => self.run(*earlier, &Candidate::Ours(kernel.clone()))?,
+            }
         }
         let (device, stream) = (cudnn::device(), self.sequences.stream.raw());
+        // All calls begin on an idle device: else the earlier ones would hide this one's launches, the longer the better.
+        if !device.synchronize(stream) {
+            return Err(Failure::Network("the device failed".into()));
+        }
         let started = Started::start(device, stream);
-        self.run(contest, candidate)?;
+        self.run(call, candidate)?;
         Ok(started.and_then(|started| started.end(device, stream)))
     }
 
     /// Runs a call by a candidate.
-    fn run(&self, contest: &Contest, candidate: &Candidate<Arc<Engine>>) -> Result<(), String> {
-        let Self { pass, course, buffers, .. } = *self;
-        // SAFETY: `sequences` and `buffers` own what the calls name, made for one network.
-        let status = unsafe {
+    fn run(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<(), Failure> {
+        let Self { pass, buffers, .. } = *self;
+        // SAFETY: `sequences`, `back` and `buffers` own what the calls name, made for one network.
+        unsafe {
             match candidate {
                 Candidate::Cudnn => {
                     let reserve_size = buffers.sizes.reserve;
-                    match contest.call {
+                    let status = match call {
                         Call::Forward => self.forward(reserve_size).run_as_asked(),
                         Call::Data => self.data(reserve_size).run_as_asked(),
                         Call::Weights => self.weights(reserve_size).run_as_asked(),
-                    }
+                    };
+                    if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
                 }
                 Candidate::Ours(kernel) => {
-                    let reserve_size = buffers.our_reserve;
-                    let runner = Runner { course, kernel: kernel.as_deref() };
-                    let ran = match contest.call {
+                    let (reserve_size, failure) = (buffers.our_reserve, OnceCell::new());
+                    let runner = Runner { kernel: kernel.as_deref(), failure: &failure };
+                    let ran = match call {
                         Call::Forward => forward_by_us(pass, &self.forward(reserve_size), &runner),
                         Call::Data => data_by_us(pass, &self.data(reserve_size), &runner),
                         Call::Weights => weights_by_us(pass, &self.weights(reserve_size)),
                     };
-                    ran.map_err(|why| why.to_string())?;
-                    CUDNN_STATUS_SUCCESS
+                    ran.map_err(|why| Failure::Network(why.to_string()))?;
+                    failure.into_inner().map_or(Ok(()), |why| Err(Failure::Kernel(why)))
                 }
             }
-        };
-        if course.has_given_up() {
-            return Err(format!("{} cannot be launched", contest.name(candidate)));
         }
-        if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(refused(status)) }
     }
 
     fn forward(&self, reserve_size: usize) -> ForwardCall {
@@ -273,10 +311,10 @@ impl Timing<'_> {
     }
 
     fn data(&self, reserve_size: usize) -> DataCall {
-        let Self { sequences, buffers, .. } = *self;
+        let Self { sequences, back, buffers, .. } = *self;
         DataCall {
             handle: sequences.handle.raw(),
-            descriptor: sequences.rnn.raw(),
+            descriptor: back.raw(),
             device_lengths: null(),
             y_descriptor: sequences.y.raw(),
             y: buffers.y.data(),
@@ -301,10 +339,10 @@ impl Timing<'_> {
     }
 
     fn weights(&self, reserve_size: usize) -> WeightsCall {
-        let Self { sequences, buffers, .. } = *self;
+        let Self { sequences, back, buffers, .. } = *self;
         WeightsCall {
             handle: sequences.handle.raw(),
-            descriptor: sequences.rnn.raw(),
+            descriptor: back.raw(),
             mode: CUDNN_WGRAD_MODE_ADD,
             device_lengths: null(),
             x_descriptor: sequences.x.raw(),

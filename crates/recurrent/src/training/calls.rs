@@ -1,6 +1,7 @@
 //! The calls of a training pass, on our kernels or cuDNN's: the size of the reserve says whose. Nothing else is asked, so
 //! that all calls of a pass give the same answer, whatever the settings say by then.
 
+use std::cell::OnceCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
@@ -191,7 +192,12 @@ fn by_us(pass: &Pass, call: trial::Call, run: impl FnOnce(&Runner) -> cudnnStatu
     let course = pass.course(false);
     let turn = course.turn(call, true, &pass.shapes, pass.stream);
     course.timed((call, turn), (pass.data.steps, pass.stream), |kernel| {
-        run(&Runner { course: &course, kernel: kernel.map(|kernel| &**kernel) })
+        let failure = OnceCell::new();
+        let status = run(&Runner { kernel: kernel.map(|kernel| &**kernel), failure: &failure });
+        if let Some(why) = failure.get() {
+            course.give_up(why);
+        }
+        status
     })
 }
 

@@ -8,16 +8,16 @@ use serde_json::json;
 use super::course::{Course, Key};
 use super::recall::{self, Times};
 use super::text;
-use super::trial::{CALLS, Call, Candidate, Seen, Trial, Verdict};
+use super::trial::{CALLS, Call, Seen, Trial, Verdict};
 use crate::choice::CUDNN;
 use crate::configuration::Configuration;
 use crate::kernels::Engine;
-use tuning::family::Time;
+use tuning::family::{Time, times_json};
 
 /// The names of what runs a network's recurrences, forward and back.
 pub fn chosen(is_ours: bool, configurations: [Option<&Configuration>; 2]) -> [String; 2] {
     [Call::Forward, Call::Data].map(|call| match is_ours {
-        true => text::candidate(call, configurations[call as usize]),
+        true => text::ours(call, configurations[call as usize]),
         false => CUDNN.to_owned(),
     })
 }
@@ -33,10 +33,7 @@ pub fn report_chosen(course: &Course, [forward, backward]: [String; 2], why: &st
     let Key { device, subject } = &course.key;
     log::info!("training of {subject}: forward {forward}, backward {backward}: {why}");
     guest::report::write(|| {
-        let of = |times: &Vec<Time>| -> Vec<_> {
-            times.iter().map(|Time { what, time }| json!({ "what": what, "step_ms": time })).collect()
-        };
-        let [forward_times, data, weights] = times.each_ref().map(of);
+        let [forward_times, data, weights] = times.each_ref().map(|times| times_json(times, "step_ms"));
         json!({
             "event": "rnn-training", "rnn": subject.to_string(), "spec": subject.spec(), "device": device,
             "forward": forward, "backward": backward, "why": why,
@@ -49,12 +46,8 @@ pub fn report_chosen(course: &Course, [forward, backward]: [String; 2], why: &st
 pub fn keep(course: &Course, trial: &Trial<Arc<Engine>>, seen: &Seen) {
     let times: Times = CALLS.map(|call| {
         let contest = &trial.contests()[call as usize];
-        let name = |candidate: &Candidate<Arc<Engine>>| match candidate {
-            Candidate::Cudnn => CUDNN.to_owned(),
-            Candidate::Ours(kernel) => text::candidate(call, kernel.as_deref().map(Engine::configuration)),
-        };
         let times = contest.candidates.iter().zip(contest.times());
-        let times = times.map(|(candidate, time)| Time { what: name(candidate), time });
+        let times = times.map(|(candidate, time)| Time { what: text::candidate(call, candidate), time });
         let failed = trial.failed.iter().filter(|(of, _)| *of == call);
         let failed = failed.map(|(_, name)| Time { what: name.clone(), time: None });
         if seen[call as usize] == 0 { Vec::new() } else { times.chain(failed).collect() }

@@ -15,7 +15,7 @@
 //! | `decision` | what a trial found: for the log, the report and the database |
 //! | `recall` | what the database knows |
 //! | [`subject`] | what is timed of a network, and its text in the database |
-//! | `text` | the names of our candidates in the database and in the report |
+//! | `text` | the names of candidates in the database and in the report |
 //! | `runner` | what runs the recurrences of a call |
 //! | `pass` | what the three calls have in common |
 //! | `shape` | the persistent kernels of the recurrences, as the model ranks them |

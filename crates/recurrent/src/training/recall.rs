@@ -59,7 +59,7 @@ fn recall(times: Times, spaces: &[Vec<Configuration>; 2], wanted: [usize; 2], wi
     let mut configurations = [None; 2];
     let mut best = [[None; 2]; 3];
     for (call, rows) in CALLS.into_iter().zip(&times) {
-        let own = text::candidate(call, None);
+        let own = text::ours(call, None);
         let mut known = 0;
         for Time { what, time } in rows {
             let side = usize::from(what != CUDNN);

@@ -1,17 +1,21 @@
 //! What runs the recurrences of a call: a persistent kernel, or one launch a time step.
 
-use super::course::Course;
+use std::cell::OnceCell;
+
 use crate::kernels::Engine;
 use crate::parts::ALIGNMENT;
 use crate::recurrence::Recurrent;
 use gpu::jit::Error;
 use guest::settings::{self, Fault};
 
-/// The choice for a call. `kernel`: `None` stands for one launch a time step.
+/// The choice for a call.
 #[derive(Clone, Copy)]
 pub struct Runner<'a> {
-    pub course: &'a Course,
+    /// `None` stands for one launch a time step.
     pub kernel: Option<&'a Engine>,
+    /// Why the kernel was not launched. Then it runs no longer, not in this call either: steps may have written to its
+    /// exchange.
+    pub failure: &'a OnceCell<String>,
 }
 
 impl Runner<'_> {
@@ -20,14 +24,13 @@ impl Runner<'_> {
         self.kernel.map_or(0, |kernel| kernel.exchange_bytes().next_multiple_of(ALIGNMENT))
     }
 
-    /// Launches the kernel by `launch`. Returns whether all of it was launched. Else the kernels of the course run no
-    /// longer, not in this call either: steps may have written to their exchange.
+    /// Launches the kernel by `launch`. Returns whether all of it was launched.
     pub fn launch(&self, launch: impl FnOnce(&Engine) -> Result<(), Error>) -> bool {
-        let Some(kernel) = self.kernel.filter(|_| !self.course.has_given_up()) else { return false };
+        let Some(kernel) = self.kernel.filter(|_| self.failure.get().is_none()) else { return false };
         let launched = match settings::get().fault {
             Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
             _ => launch(kernel).map_err(|error| error.to_string()),
         };
-        launched.inspect_err(|why| self.course.give_up(why)).is_ok()
+        launched.map_err(|why| self.failure.set(why)).is_ok()
     }
 }
