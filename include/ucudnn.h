@@ -977,7 +977,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
 
 /*
  Makes a network for the calling thread's current device: compiles kernels, which may take some seconds, and times
- them in memory that it frees again. The calling thread must not be capturing a stream.
+ them in memory that it frees again. The compiler runs on threads of its own, one for each processor, which have ended
+ when the call returns. The calling thread must not be capturing a stream.
 
  Needs CUDA's driver and NVRTC, but not cuDNN; uses cublasLt if it finds it.
 

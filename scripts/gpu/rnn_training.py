@@ -3,8 +3,8 @@
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
 are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type: the geometric mean,
 and each layer. A layer is timed in PyTorch, captured and eager; one under its bar is timed twice more, and the best
-counts. Its calls are timed without PyTorch by `ucudnn tune`, beside the fastest of cuDNN's algorithms. The command ends
-with 1 if anything is wrong, or a bar is not held. OUT then holds
+counts. Its calls are timed without PyTorch by `ucudnn tune`, beside the fastest of cuDNN's algorithms; they have the
+first bar only. The command ends with 1 if anything is wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
   times.txt    the layers' times in PyTorch, plain and ours
   calls.txt    the calls' times, cuDNN's and ours
@@ -90,9 +90,9 @@ class Checks(Session):
         # What a part needs and does not find ends the command before anything runs.
         self.python = machine.required_torch(options) if parts != ["calls"] else None
         if "calls" in parts:
-            self.command = self.options.command or self.options.library.with_name("ucudnn")
-            if not pathlib.Path(self.command).is_file():
-                machine.stop(f"--command {self.command}: no such file")
+            self.command = pathlib.Path(self.options.command or self.options.library.with_name("ucudnn")).resolve()
+            if not os.access(self.command, os.X_OK):
+                machine.stop(f"--command {self.command}: there is no such program")
             self.libraries = library_path(machine.cudnn_folder(options))
         self.device = ["--device", "cpu" if options.host else "cuda"]
         self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "forward, backward"]]
@@ -212,12 +212,12 @@ class Checks(Session):
                 self.verdict("skipped", part, "no time left")
                 continue
             self.say(part)
-            layers, why = calls.timed(kind)
+            layers, wrong = calls.timed(kind)
             (self.out / "calls.txt").write_text(f"{self.options.gpu}\n{calls.table()}")
-            if len(layers) < len(sizes):
-                self.verdict("WRONG", part, f"{len(layers)} of {len(sizes)} layers were timed: {why}")
+            if wrong:
+                self.verdict("WRONG", part, wrong)
             elif self.options.host:
-                self.verdict("ok", part, f"{len(layers)} of {len(sizes)} layers were timed")
+                self.verdict("ok", part, f"{len(layers)} layers were timed")
             else:
                 self.mean(part, "three calls", [layer.faster for layer in layers], bar)
 

@@ -71,7 +71,7 @@ pub struct Options {
     #[arg(long, value_name = "NETWORK", conflicts_with = "file", verbatim_doc_comment)]
     rnn: Vec<String>,
 
-    /// The number of configurations to time per recurrent network, in training as many forward and as many back
+    /// The number K of configurations to time per recurrent network, in training K forward and K back
     /// [default: UCUDNN_RNN_TOP_K, or 5]
     #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,

@@ -11,7 +11,7 @@
 //! | [`run`] | answering a call |
 //! | `state` | the choice between cuDNN and our kernels |
 //! | [`ahead`] | timing both ahead of time |
-//! | [`record`] | the tuning database |
+//! | [`record`] | the family's name in the tuning database |
 //! | `report` | the report's lines |
 //! | [`subject`] | a pass over a tensor, which is what is timed |
 //! | `fitted` | our kernels for a pass, with the shape of its launches |

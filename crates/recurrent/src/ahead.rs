@@ -66,8 +66,11 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         return Ok(Found { chosen, first, step_times: recalled.step_times.clone() });
     }
     let stopped = || if job.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) };
+    // One source is no candidate's, and cuDNN has none: as many sources as candidates.
+    let mut sources = None;
     let candidates = state.candidates(|remaining| {
-        (job.progress)(remaining + turns::executions(remaining + 1));
+        let candidates = *sources.get_or_insert(remaining + 1);
+        (job.progress)(remaining + turns::executions(candidates));
         stopped()
     })?;
     let Job { stop, progress, .. } = *job;

@@ -43,7 +43,7 @@ pub fn model() -> Model {
 /// Fits the model to all known times of the calling thread's device, and stores it for the next process.
 pub fn learn(entries: &Entries) {
     let mut known = entries.all_times();
-    // Of many a part that has all passes, and is the same each time.
+    // Of more networks a part: the same each time, and with all passes in it.
     known.sort_by_cached_key(|(subject, _)| hash(subject));
     let networks = known.iter().filter_map(|(subject, times)| timed(subject, times)).take(MOST_NETWORKS);
     let networks: Vec<_> = networks.collect();
@@ -78,8 +78,8 @@ fn timed(subject: &str, times: &[Time]) -> Option<Timed> {
     Some(Timed { problem, times }).filter(|timed| !timed.times.is_empty())
 }
 
-/// The recurrence of a subject, given the one of its network's inference, and how often the subject runs it one after the
-/// other. In training that is once a layer.
+/// The recurrence of a subject, given the one of its network's inference, and how often the subject runs it. The problem of
+/// inference has all layers, and one of training a single layer.
 fn recurrence(subject: &Subject, inference: Problem) -> Option<(Problem, usize)> {
     match subject.pass()? {
         Pass::Inference => Some((inference, 1)),
@@ -122,7 +122,7 @@ fn scaled(logarithms: &[f64]) -> Model {
 }
 
 /// Returns the constants that fit the times best. `None`: there are too few times, or the fitted model would choose
-/// slower configurations than the defaults.
+/// slower configurations than the defaults for some pass.
 fn fit(networks: &[Timed]) -> Option<Model> {
     let times: usize = networks.iter().map(|network| network.times.len()).sum();
     if times < networks.len() + LEAST {
@@ -146,7 +146,11 @@ fn fit(networks: &[Timed]) -> Option<Model> {
         }
     }
     let fitted = scaled(&unknowns[..count]);
-    (regret(networks, &fitted) <= regret(networks, &Model::default())).then_some(fitted)
+    let is_no_worse = |pass| {
+        let of_pass = || networks.iter().filter(|network| network.problem.pass == pass);
+        regret(of_pass(), &fitted) <= regret(of_pass(), &Model::default())
+    };
+    [Pass::Inference, Pass::Forward, Pass::Backward].into_iter().all(is_no_worse).then_some(fitted)
 }
 
 fn squares(errors: &[f64]) -> f64 {
@@ -236,14 +240,14 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
 
 /// The mean over the networks of chosen time / shortest time, among the configurations that were timed. The chosen time
 /// is the time of the configuration with the fewest clocks in the model.
-fn regret(networks: &[Timed], model: &Model) -> f64 {
+fn regret<'a>(networks: impl IntoIterator<Item = &'a Timed>, model: &Model) -> f64 {
     let of = |Timed { problem, times, .. }: &Timed| {
         let clocks = |configuration| model.clocks(problem, configuration);
         let chosen = times.iter().min_by(|(a, _), (b, _)| clocks(a).total_cmp(&clocks(b)))?;
         let best = times.iter().map(|(_, time)| *time).min_by(f64::total_cmp)?;
         Some(chosen.1 / best)
     };
-    let regrets: Vec<f64> = networks.iter().filter_map(of).collect();
+    let regrets: Vec<f64> = networks.into_iter().filter_map(of).collect();
     regrets.iter().sum::<f64>() / regrets.len().max(1) as f64
 }
 
@@ -350,7 +354,7 @@ mod tests {
     #[test]
     fn the_defaults_choose_well_on_an_h200() {
         let networks = timed_on_an_h200();
-        let regrets = networks.iter().map(|network| regret(std::slice::from_ref(network), &Model::default()));
+        let regrets = networks.iter().map(|network| regret([network], &Model::default()));
         let worst = regrets.fold(0.0, f64::max);
         let mean = regret(&networks, &Model::default());
         assert!(networks.len() > 20 && mean < 1.03 && worst < 1.15, "{mean} {worst}");

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use gpu::cublaslt::CublasLt;
-use gpu::jit::{Error, Function, Launch};
+use gpu::jit::{Error, Function, Launch, Source};
 use gpu::products::{self, Multiplier};
 use gpu::{Device, Element, Stream};
 
@@ -46,7 +46,7 @@ pub struct Input {
 impl Input {
     /// Compiles and loads the kernels.
     pub fn load(device: Device, element: Element) -> Result<Self, Error> {
-        let module = device.load(&products::source(element))?;
+        let module = device.load(&Self::source(element))?;
         let cublaslt = match device {
             Device::Host => None,
             Device::Cuda => {
@@ -60,14 +60,14 @@ impl Input {
         Ok(Self { products, prepare: module.function(c"prepare")? })
     }
 
-    /// Compiles the kernels, so that [`Self::load`] is quick.
-    pub fn compile(device: Device, element: Element) -> Result<(), Error> {
-        device.compile(&products::source(element))
+    /// The source of the kernels.
+    pub fn source(element: Element) -> Source {
+        products::source(element)
     }
 
     /// Returns true if the kernels are on disk, compiled for the calling thread's device.
     pub fn is_compiled(device: Device, element: Element) -> bool {
-        device.is_compiled(&products::source(element))
+        device.is_compiled(&Self::source(element))
     }
 
     /// Zeroes memory, writes lengths and finds starts, in the stream's order: in one launch, or none if there is

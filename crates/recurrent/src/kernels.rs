@@ -1,5 +1,6 @@
 //! The recurrence's persistent kernels: compiling, loading and launching.
 
+use std::iter;
 use std::sync::Arc;
 
 use cudnn_abi::CUDNN_FMA_MATH;
@@ -97,6 +98,12 @@ pub fn input(element: Element) -> Result<Arc<Input>, String> {
     INPUTS.get(device, element, || Input::load(device, element).map_err(|error| error.to_string()))
 }
 
+/// The sources of these configurations' kernels, and of those before a recurrence.
+pub fn sources(problem: &Problem, configurations: &[Configuration]) -> Vec<Source> {
+    let recurrences = configurations.iter().map(|configuration| source(problem, configuration));
+    iter::once(Input::source(problem.element)).chain(recurrences).collect()
+}
+
 impl Engine {
     /// Finds or compiles and loads the kernels for the calling thread's device. `Err` says why they cannot run there.
     pub fn load(problem: &Problem, configuration: Configuration) -> Result<Arc<Self>, String> {
@@ -109,7 +116,7 @@ impl Engine {
     pub fn compile(problem: &Problem, configuration: &Configuration) -> Result<(), String> {
         compiling::hang()?;
         let device = cudnn::device();
-        let input = Input::compile(device, problem.element);
+        let input = device.compile(&Input::source(problem.element));
         input.and_then(|()| device.compile(&source(problem, configuration))).map_err(|error| error.to_string())
     }
 

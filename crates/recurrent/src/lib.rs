@@ -14,9 +14,8 @@
 //! | `registry` | the states of all networks that the program runs |
 //! | `state` | the state of a network: the places of its weights, and the engine that runs it |
 //! | `compiler` | the thread that compiles, and the order in which networks have their turns |
-//! | `side_by_side` | compiling on all processors, where a caller waits |
 //! | `choice` | choosing an engine by times, measured now or recalled from the database |
-//! | `record` | the tuning database: reading and storing results |
+//! | `record` | the family's name in the tuning database |
 //! | `memory` | the buffers of a network |
 //! | `temporary` | the layout of the workspace |
 //! | `report` | reporting a decision |
@@ -58,7 +57,6 @@ mod registry;
 mod report;
 mod run;
 mod sequences;
-mod side_by_side;
 mod state;
 mod steps;
 mod temporary;

@@ -12,11 +12,10 @@ use super::choice::{self, Candidates, Recalled, is_deterministic};
 use super::compiler::{self, later};
 use super::configuration::{Configuration, Problem};
 use super::fit;
-use super::kernels::{Engine, problem};
+use super::kernels::{self, Engine, problem};
 use super::record::FAMILY;
 use super::recurrence::Recurrent;
 use super::report::{self, Decision};
-use super::side_by_side;
 use crate::inference::Inference;
 use cudnn::rnn::Weights;
 use gpu::background::compiling;
@@ -429,10 +428,10 @@ impl State {
     /// compilations after each one, and may stop with `Err`. `Err` also if none of our kernels can run.
     pub fn candidates(&self, each: impl FnMut(usize) -> Result<(), String>) -> Result<Candidates, String> {
         let Ranked { problem, configurations, .. } = self.ranked().ok_or(NOTHING_FITS)?;
-        let loaded = side_by_side::load(configurations, |&one| Engine::load(problem, one), each)?;
+        cudnn::device().compile_all(&kernels::sources(problem, configurations), each)?;
         let (mut engines, mut failed, mut why) = (vec![None], Vec::new(), String::new());
-        for (&configuration, loaded) in configurations.iter().zip(loaded) {
-            match loaded {
+        for &configuration in configurations {
+            match compiling::now(|| Engine::load(problem, configuration)) {
                 Ok(engine) => engines.push(Some(engine)),
                 Err(error) => {
                     failed.push(configuration);

@@ -57,7 +57,7 @@ unsafe impl Send for Function {}
 // SAFETY: CUDA's driver allows concurrent calls with one kernel.
 unsafe impl Sync for Function {}
 
-/// The compute capability of the calling thread's device, and the driver's version.
+/// The compute capability of a device, and the driver's version.
 fn target(ordinal: i32) -> Result<(u32, i32), Error> {
     let driver = cuda::driver_version();
     if driver < OLDEST_DRIVER {
@@ -71,9 +71,9 @@ fn target(ordinal: i32) -> Result<(u32, i32), Error> {
     Ok((cuda::compute_capability(ordinal).ok_or_else(none)?, driver))
 }
 
-/// Compiles, for [`load`] to find it.
-pub fn compile(source: &Source) -> Result<(), Error> {
-    let (capability, driver) = target(cuda::ordinal())?;
+/// Compiles for a device, for [`load`] to find it.
+pub fn compile(source: &Source, ordinal: i32) -> Result<(), Error> {
+    let (capability, driver) = target(ordinal)?;
     image(source, capability, driver).map(drop)
 }
 

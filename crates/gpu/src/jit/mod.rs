@@ -10,6 +10,7 @@
 //! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
 //! | `places` | where an NVRTC may be |
 //! | `cubins` | what was compiled before, on disk |
+//! | `side_by_side` | compiling on all processors, where a caller waits |
 //! | [`loaded`] | what is loaded on each device, found again while it is used |
 //!
 //! ```ignore
@@ -42,6 +43,7 @@ pub mod loaded;
 mod module;
 mod nvrtc;
 pub(super) mod places;
+mod side_by_side;
 #[cfg(test)]
 mod tests;
 
@@ -53,7 +55,7 @@ use cudarc::driver::sys::CUresult;
 use kernels::KernelSource;
 use parking_lot::Mutex;
 
-use super::Device;
+use super::{Device, cuda};
 use guest::settings::{self, Fault};
 pub use launch::{Launch, Resources};
 use module::OnDevice;
@@ -143,8 +145,21 @@ impl Device {
     pub fn compile(self, source: &Source) -> Result<(), Error> {
         match self {
             Self::Host => emulated::load(source).map(drop),
-            Self::Cuda => driver::compile(source),
+            Self::Cuda => driver::compile(source, cuda::ordinal()),
         }
+    }
+
+    /// Compiles for the calling thread's current device on all processors, so that [`Self::load`] is fast. What does not
+    /// compile says so when it is loaded. Calls `each` behind each source, with the number of those that remain; if it
+    /// fails, no more begin, and this fails likewise.
+    pub fn compile_all<E>(self, sources: &[Source], each: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
+        let ordinal = self.ordinal();
+        let compile = |source: &Source| match self {
+            Self::Host => drop(emulated::load(source)),
+            // The compiler needs no context.
+            Self::Cuda => drop(driver::compile(source, ordinal)),
+        };
+        side_by_side::all(sources, compile, each)
     }
 
     /// Returns whether the code for the calling thread's current device was compiled before, so that [`Self::load`] is fast.

@@ -12,11 +12,10 @@ use super::description::{WeightSpace, data_of};
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
 use crate::input::Preparation;
-use crate::kernels::{Engine, problem};
+use crate::kernels::{self, Engine, problem};
 use crate::memory::Memory;
 use crate::recurrence::Recurrent;
 use crate::run::Work;
-use crate::side_by_side;
 use crate::steps::{self, Steps};
 use crate::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
@@ -46,14 +45,15 @@ pub fn choose(
     if let Some(text) = wanted {
         return makings.named(text);
     }
-    let kinds: Vec<_> = makings.best().into_iter().map(Kind::Persistent).collect();
-    let Ok(loaded) = side_by_side::load(&kinds, |kind| makings.load(kind), |_| Ok::<_, Infallible>(()));
+    let best = makings.best();
+    let sources = kernels::sources(&makings.problem, &best);
+    let Ok(()) = cudnn::device().compile_all(&sources, |_| Ok::<_, Infallible>(()));
     let mut why = String::new();
-    let mut ready = |loaded: Result<Candidate, String>| loaded.inspect_err(|error| why = error.clone()).ok();
-    let mut candidates: Vec<_> = loaded.into_iter().filter_map(&mut ready).collect();
+    let mut load = |kind| makings.load(kind).inspect_err(|error| why = error.clone()).ok();
+    let mut candidates: Vec<_> = best.into_iter().map(Kind::Persistent).filter_map(&mut load).collect();
     // `Steps` needs no space on chip. It also competes, since large batches may reuse weights better with it.
     if candidates.len() != 1 {
-        candidates.extend(ready(makings.load(&Kind::Steps)));
+        candidates.extend(load(Kind::Steps));
     }
     let fastest = match candidates.len() {
         0 => return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why)),
@@ -95,18 +95,18 @@ impl Makings {
     fn named(&self, text: &str) -> Result<Candidate, Refusal> {
         let unsupported = |why| Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why);
         if text == steps::NAME {
-            return self.load(&Kind::Steps).map_err(unsupported);
+            return self.load(Kind::Steps).map_err(unsupported);
         }
         let bad = |why: String| Refusal::new(CUDNN_STATUS_BAD_PARAM, format!("{why}, and not {:?}", steps::NAME));
         let configuration: Configuration = text.parse().map_err(bad)?;
         if !configuration.fits(&self.problem) {
             return Err(unsupported(format!("{text:?} does not fit the network, or the device")));
         }
-        self.load(&Kind::Persistent(configuration)).map_err(unsupported)
+        self.load(Kind::Persistent(configuration)).map_err(unsupported)
     }
 
-    fn load(&self, kind: &Kind) -> Result<Candidate, String> {
-        match *kind {
+    fn load(&self, kind: Kind) -> Result<Candidate, String> {
+        match kind {
             Kind::Persistent(configuration) => {
                 let engine = Engine::load(&self.problem, configuration)?;
                 Ok(Candidate { engine, configuration: configuration.to_string() })

@@ -1,6 +1,5 @@
 //! Times a network's training ahead of time, on our own handle and data (`ucudnn tune --rnn`). Programs recall the result.
 
-use std::cell::OnceCell;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,23 +10,23 @@ use super::calls::{data_by_us, forward_by_us, weights_by_us};
 use super::course::Course;
 use super::data::DataCall;
 use super::decision;
+use super::page::Page;
 use super::pass::{Pass, TOO_LARGE};
 use super::recall::{self, Recalled, Times};
-use super::runner::Runner;
+use super::runner::{NotRun, Outcome, Runner};
 use super::text;
 use super::trial::{CALLS, Call, Candidate};
 use super::weights::WeightsCall;
 use crate::ahead::Job;
 use crate::call::Call as ForwardCall;
-use crate::configuration::Configuration;
 use crate::eligible::takes;
-use crate::kernels::Engine;
+use crate::kernels::{self, Engine};
 use crate::memory::Memory;
 use crate::sequences::{Sequences, Sizes, data, refused};
-use crate::side_by_side;
 use cudnn::owned::OwnedRnn;
 use cudnn::rnn::Network;
 use gpu::Buffer;
+use gpu::background::compiling;
 use tuning::family::Time;
 use tuning::turns::{self, Started, Timed};
 
@@ -98,7 +97,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
             }
             Ok(())
         })?;
-        timing.earlier.push(contest.fastest(&found));
+        timing.earlier.push((contest.call, contest.fastest(&found)));
         *times = contest.step_times(&found);
     }
     recall::keep(&course, &times);
@@ -110,8 +109,8 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     Ok(found)
 }
 
-/// The network as PyTorch asks for it in backward (`get_algo` in RNN.cpp): the algorithm for small states takes fewer units
-/// there than in forward.
+/// The network as PyTorch mostly asks for it in backward (`get_algo` in RNN.cpp): the algorithm for small states takes
+/// fewer units there than in forward.
 fn going_back(network: &Network) -> Network {
     let most = if matches!(network.cell, CUDNN_RNN_TANH | CUDNN_RNN_RELU) { 256 } else { 128 };
     let is_too_large = network.algorithm == CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H && network.hidden > most;
@@ -130,44 +129,39 @@ impl Contest {
     }
 
     /// The fastest of ours; one launch a time step if none has a time.
-    fn fastest(&self, times: &[Option<f64>]) -> (Call, Option<Arc<Engine>>) {
-        let timed = self.candidates.iter().zip(times).filter_map(|(candidate, time)| match candidate {
-            Candidate::Ours(kernel) => Some((kernel, (*time)?)),
-            Candidate::Cudnn => None,
-        });
+    fn fastest(&self, times: &[Option<f64>]) -> Candidate<Arc<Engine>> {
+        let ours = self.candidates.iter().zip(times).filter(|(candidate, _)| matches!(candidate, Candidate::Ours(_)));
+        let timed = ours.filter_map(|(candidate, time)| Some((candidate, (*time)?)));
         let fastest = timed.min_by(|(_, a), (_, b)| a.total_cmp(b));
-        (self.call, fastest.and_then(|(kernel, _)| kernel.clone()))
+        fastest.map_or(Candidate::Ours(None), |(candidate, _)| candidate.clone())
     }
 }
 
 /// Compiles and loads the candidates of all calls.
 fn contests(course: &Course, job: &Job) -> Result<[Contest; 3], String> {
-    let mut wanted = vec![None];
-    for (call, shape) in CALLS.into_iter().zip(&course.shapes) {
-        wanted.extend(shape.configurations().iter().map(|&configuration| Some((call, configuration))));
-    }
+    let network = &course.key.subject.network;
+    let [forward, back] = course.shapes.each_ref().map(|shape| (&shape.problem, shape.configurations()));
+    let mut sources = kernels::sources(forward.0, forward.1);
+    // The first one is the same.
+    sources.extend(kernels::sources(back.0, back.1).split_off(1));
+    sources.extend(Page::sources(network)?);
     // cuDNN and what needs no persistent kernel, for each call.
-    let executions = turns::executions(wanted.len() - 1 + 2 * CALLS.len());
-    let load = |wanted: &Option<(Call, Configuration)>| match *wanted {
-        None => course.page.engine(&course.key.subject.network).map(|_| None).map_err(ToOwned::to_owned),
-        Some((call, configuration)) => Engine::load(&course.shapes[call as usize].problem, configuration).map(Some),
-    };
-    let loaded = side_by_side::load(&wanted, load, |remaining| {
+    let executions = turns::executions(forward.1.len() + back.1.len() + 2 * CALLS.len());
+    cudnn::device().compile_all(&sources, |remaining| {
         (job.progress)(remaining + executions);
         if job.stop.load(Ordering::Relaxed) { Err("it was stopped") } else { Ok(()) }
     })?;
+    compiling::now(|| course.page.engine(network))?;
     let mut contests = CALLS.map(|call| Contest { call, candidates: vec![Candidate::Cudnn], failed: Vec::new() });
-    for (wanted, loaded) in wanted.into_iter().zip(loaded) {
-        match (wanted, loaded) {
-            (Some((call, _)), Ok(Some(kernel))) => {
-                contests[call as usize].candidates.push(Candidate::Ours(Some(kernel)));
+    for (contest, (problem, configurations)) in contests.iter_mut().zip([forward, back]) {
+        for &configuration in configurations {
+            match compiling::now(|| Engine::load(problem, configuration)) {
+                Ok(kernel) => contest.candidates.push(Candidate::Ours(Some(kernel))),
+                Err(why) => {
+                    log::info!("training of {}: {why}", course.key.subject);
+                    contest.failed.push(configuration.to_string());
+                }
             }
-            (Some((call, configuration)), Err(why)) => {
-                log::info!("training of {}: {why}", course.key.subject);
-                contests[call as usize].failed.push(configuration.to_string());
-            }
-            (None, Err(why)) => return Err(why),
-            (_, Ok(_)) => {}
         }
     }
     for contest in &mut contests {
@@ -221,8 +215,8 @@ struct Timing<'a> {
     /// cuDNN's descriptor for backward.
     back: &'a OwnedRnn,
     buffers: &'a Buffers,
-    /// The calls that were timed, and the kernels that run them on our side.
-    earlier: Vec<(Call, Option<Arc<Engine>>)>,
+    /// The calls that were timed, and what runs them on our side.
+    earlier: Vec<(Call, Candidate<Arc<Engine>>)>,
 }
 
 /// Why a candidate was not timed.
@@ -236,14 +230,17 @@ enum Failure {
 impl Timing<'_> {
     /// Times a candidate of a call, behind the pass's earlier calls on the same side.
     fn time(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<Option<Timed>, Failure> {
-        for (earlier, kernel) in &self.earlier {
-            match candidate {
-                Candidate::Cudnn => self.run(*earlier, &Candidate::Cudnn)?,
-                Candidate::Ours(_) => self.run(*earlier, &Candidate::Ours(kernel.clone()))?,
+        for (earlier, ours) in &self.earlier {
+            let its = if matches!(candidate, Candidate::Cudnn) { candidate } else { ours };
+            match self.run(*earlier, its) {
+                // Steps have done its work.
+                Ok(()) | Err(Failure::Kernel(_)) => {}
+                network => network?,
             }
         }
         let (device, stream) = (cudnn::device(), self.sequences.stream.raw());
-        // All calls begin on an idle device: else the earlier ones would hide this one's launches, the longer the better.
+        // Each call begins on an idle device. Behind queued work its launches would cost nothing, and longer work would
+        // hide more of them.
         if !device.synchronize(stream) {
             return Err(Failure::Network("the device failed".into()));
         }
@@ -268,15 +265,18 @@ impl Timing<'_> {
                     if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
                 }
                 Candidate::Ours(kernel) => {
-                    let (reserve_size, failure) = (buffers.our_reserve, OnceCell::new());
-                    let runner = Runner { kernel: kernel.as_deref(), failure: &failure };
+                    let (reserve_size, outcome) = (buffers.our_reserve, Outcome::default());
+                    let runner = Runner { kernel: kernel.as_deref(), outcome: &outcome };
                     let ran = match call {
                         Call::Forward => forward_by_us(pass, &self.forward(reserve_size), &runner),
                         Call::Data => data_by_us(pass, &self.data(reserve_size), &runner),
                         Call::Weights => weights_by_us(pass, &self.weights(reserve_size)),
                     };
                     ran.map_err(|why| Failure::Network(why.to_string()))?;
-                    failure.into_inner().map_or(Ok(()), |why| Err(Failure::Kernel(why)))
+                    match outcome.not_run() {
+                        Some(NotRun::Failed(why)) => Err(Failure::Kernel(why.clone())),
+                        _ => Ok(()),
+                    }
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! The calls of a training pass, on our kernels or cuDNN's: the size of the reserve says whose. Nothing else is asked, so
 //! that all calls of a pass give the same answer, whatever the settings say by then.
 
-use std::cell::OnceCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use super::page::{Engine, Page};
 use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
 use super::probation::{PROBATION, Returned};
 use super::reserve::{HEADER, Header, State};
-use super::runner::Runner;
+use super::runner::{NotRun, Outcome, Runner};
 use super::weights::WeightsCall;
 use super::{data, forward, told, trial, weights};
 use crate::call::Call;
@@ -184,7 +183,7 @@ fn by_cudnn(pass: &Pass, call: trial::Call, run: impl FnOnce() -> cudnnStatus_t)
     }
     let course = pass.course(false);
     let turn = course.turn(call, false, &pass.shapes, pass.stream);
-    course.timed((call, turn), (pass.data.steps, pass.stream), |_| run())
+    course.timed((call, turn), (pass.data.steps, pass.stream), |_| (run(), true))
 }
 
 /// Runs a call on our kernels by `run`, between time marks if its turn is to be timed.
@@ -192,12 +191,12 @@ fn by_us(pass: &Pass, call: trial::Call, run: impl FnOnce(&Runner) -> cudnnStatu
     let course = pass.course(false);
     let turn = course.turn(call, true, &pass.shapes, pass.stream);
     course.timed((call, turn), (pass.data.steps, pass.stream), |kernel| {
-        let failure = OnceCell::new();
-        let status = run(&Runner { kernel: kernel.map(|kernel| &**kernel), failure: &failure });
-        if let Some(why) = failure.get() {
+        let outcome = Outcome::default();
+        let status = run(&Runner { kernel: kernel.map(|kernel| &**kernel), outcome: &outcome });
+        if let Some(NotRun::Failed(why)) = outcome.not_run() {
             course.give_up(why);
         }
-        status
+        (status, outcome.not_run().is_none())
     })
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::course::Course;
+use super::page::Page;
 use super::trial::Call;
 use crate::compiler;
 use crate::configuration::Configuration;
@@ -53,7 +54,7 @@ impl Compiling {
         let Some(kernels) = self.first.take() else { return true };
         let Course { page, key, .. } = &*self.course;
         // If that fails, loading says why.
-        let _ = page.compile(&key.subject.network);
+        let _ = Page::compile(&key.subject.network);
         match compiling::gently(|| page.engine(&key.subject.network).map_err(ToOwned::to_owned)) {
             Some(Ok(_)) => {
                 self.course.with_trial(|trial| trial.begin(kernels));

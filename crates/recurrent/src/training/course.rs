@@ -211,21 +211,22 @@ impl Course {
         Turn { index: None, kernel: kernel.filter(|_| is_ours) }
     }
 
-    /// Runs a call by `run`, between time marks if its turn is to be timed.
+    /// Runs a call by `run`, between time marks if its turn is to be timed. `run` returns the status, and whether the kernel
+    /// ran that it got.
     pub fn timed(
         &self,
         (call, turn): (Call, Turn),
         (steps, stream): (usize, Stream),
-        run: impl FnOnce(Option<&Arc<Engine>>) -> cudnnStatus_t,
+        run: impl FnOnce(Option<&Arc<Engine>>) -> (cudnnStatus_t, bool),
     ) -> cudnnStatus_t {
-        let Some(index) = turn.index else { return run(turn.kernel.as_ref()) };
+        let Some(index) = turn.index else { return run(turn.kernel.as_ref()).0 };
         let device = cudnn::device();
         let started = Started::start(device, stream);
-        let status = run(turn.kernel.as_ref());
+        let (status, has_run) = run(turn.kernel.as_ref());
         let timed: Option<Timed> = started.and_then(|started| started.end(device, stream));
         self.with_trial(|trial| match status {
-            CUDNN_STATUS_SUCCESS => trial.ran((call, index), steps, timed),
-            // A refused call does not count against what runs it.
+            CUDNN_STATUS_SUCCESS if has_run => trial.ran((call, index), steps, timed),
+            // Neither a refused call nor memory that a kernel cannot take counts against what runs it.
             _ => trial.skipped(call),
         });
         status
@@ -245,6 +246,11 @@ impl Course {
                 "training of {} failed on a persistent kernel: {why}; each time step is a launch from now on{then}",
                 self.key.subject
             );
+            let verdict = Verdict { is_ours: is_forced(), kernels: [None, None] };
+            let given_up = State::Settled(Settled { verdict, weighs: [true; 3] });
+            let before = std::mem::replace(&mut *self.state.lock(), given_up);
+            // Unloading kernels may wait for the device. Other processes may time the network now.
+            later(move || drop(before));
         }
     }
 }

@@ -35,7 +35,7 @@ pub unsafe fn run(
     unsafe {
         // Blocks of a persistent kernel may write last states while others still read first ones.
         let is_apart = at_hx.is_some() || !overlap(memory, pass.states() * network.element());
-        let runner = &Runner { kernel: runner.kernel.filter(|_| is_apart), ..*runner };
+        let runner = &if is_apart { *runner } else { runner.without_kernel() };
         let zeroed = network.directions() * runner.exchange_bytes();
         let exchange_bytes = if runner.kernel.is_some() { runner.exchange_bytes() } else { places.exchange_bytes };
         let running =

@@ -12,6 +12,7 @@ use super::kernels::{self, Kernels};
 use crate::configuration::{Cell, Element};
 use crate::steps::{self, Kind, StepKernels};
 use cudnn::rnn::{Network, Weights};
+use gpu::jit::Source;
 use tuning::registry::Registry;
 
 /// A network on a device. The algorithm and the type of mathematics do not matter: backward may have others.
@@ -72,13 +73,17 @@ impl Page {
         self.weights.get().is_some_and(Option::is_some)
     }
 
-    /// Compiles the kernels, so that [`Self::engine`] is quick.
-    pub fn compile(&self, network: &Network) -> Result<(), String> {
+    /// The sources of the kernels.
+    pub fn sources(network: &Network) -> Result<[Source; 3], String> {
         let (cell, element) = parts(network)?;
-        let compile = |source| cudnn::device().compile(&source).map_err(|error: gpu::jit::Error| error.to_string());
-        compile(kernels::source(element))?;
-        compile(steps::source(Kind { cell, element, saves: true }))?;
-        compile(back_steps::source(cell, element))
+        let steps = steps::source(Kind { cell, element, saves: true });
+        Ok([kernels::source(element), steps, back_steps::source(cell, element)])
+    }
+
+    /// Compiles the kernels, so that [`Self::engine`] is quick.
+    pub fn compile(network: &Network) -> Result<(), String> {
+        let compile = |source| cudnn::device().compile(source).map_err(|error| error.to_string());
+        Self::sources(network)?.iter().try_for_each(compile)
     }
 
     /// The kernels, loaded on the calling thread's device once. `Err` says why they cannot run there.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::course::Course;
+use super::page::Page;
 use super::subject::Subject;
 use super::text;
 use super::trial::{CALLS, Call, Seen, Verdict, weighed};
@@ -110,7 +111,7 @@ impl Recalled {
     /// Compiles what was fastest, so that loading is quick. If that fails, loading says why.
     pub fn compile(&self, course: &Course) {
         if self.is_ours {
-            let _ = course.page.compile(&course.key.subject.network);
+            let _ = Page::compile(&course.key.subject.network);
             for (shape, configuration) in course.shapes.iter().zip(&self.configurations) {
                 let _ = configuration.as_ref().map(|one| Engine::compile(&shape.problem, one));
             }
