@@ -58,6 +58,7 @@ COMMANDS = {
     "ucudnn run torchrun --nproc_per_node 2 train.py": "needs two GPUs",
     "ucudnn doctor -- ./program": "needs a program that is linked with cuDNN; tests/command/doctor.rs has one",
     "ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10,20 steps=100' --top-k 20": "emulating it takes too long",
+    "ucudnn tune --rnn 'LSTM hidden=256 batch=20 steps=100 type=bfloat16 training=yes'": "emulating it takes too long",
     "ucudnn tune --rnn run.jsonl": "needs a report of recurrent networks, which train.py does not run",
     "ucudnn tune --norm '128x64x56x56 half'": "emulating it takes too long",
     "ucudnn tune --norm run.jsonl": "needs a report of batch normalization, which train.py does not run",

@@ -72,8 +72,9 @@ fn scratch() -> Installed {
 }
 
 /// Sizes that take minutes on a processor, and smaller ones.
-const SMALLER: [(&str, &str); 3] = [
+const SMALLER: [(&str, &str); 4] = [
     ("hidden=256 layers=2 batch=1,10 steps=100", "hidden=8 layers=2 batch=1,2 steps=2"),
+    ("hidden=256 batch=64 steps=100", "hidden=8 batch=2 steps=2"),
     ("--top-k 20", "--top-k 1"),
     ("128x64x56x56 half", "2x8x2x2 half"),
 ];
@@ -111,15 +112,17 @@ fn every_example_runs() {
     lines.sort_by_key(order);
     let (runs, others) = lines.split_at(lines.partition_point(|line| order(line) == 0));
     runs.iter().for_each(|line| run(&ucudnn, line));
-    // Two more reports, a recurrent network and a dynamic net, whose origins no example shows.
+    // Two more reports, recurrent networks and a dynamic net, whose origins no example shows.
     run(&ucudnn, "ucudnn run --workspace-limit 64MiB --report wr.jsonl ./program");
     run(&ucudnn, "ucudnn run --total-workspace-size 512MiB --report wd.jsonl ./program");
     let network = Inference::from_spec(
         "LSTM input=8 hidden=8 layers=1 directions=1 bias=double type=float math=default algorithm=standard \
          layout=sequence-major padded=yes batch=1 steps=2 full=yes",
     );
+    let network = network.unwrap().spec();
     let lines = [
-        json!({ "event": "rnn", "spec": network.unwrap().spec() }),
+        json!({ "event": "rnn", "spec": network }),
+        json!({ "event": "rnn-training", "spec": network }),
         json!({ "event": "norm", "spec": "forward spatial half images=2 channels=8 plane=4" }),
     ];
     let lines = lines.map(|line| format!("{line}\n")).concat();

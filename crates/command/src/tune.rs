@@ -46,7 +46,7 @@ use progress::Bar;
     ucudnn tune net.csv --type half --math tensor-op --devices all\n  \
     # recurrent networks: one in words, and those that a run ran\n  \
     ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10 steps=100 type=half'\n  \
-    ucudnn tune --rnn 'LSTM hidden=256 batch=64 steps=100 type=bfloat16 training=yes'\n  \
+    ucudnn tune --rnn 'LSTM hidden=256 batch=64 steps=100 type=half training=yes'\n  \
     ucudnn tune --rnn run.jsonl --top-k 20\n  \
     # batch normalization: a tensor in words, and those that a run ran\n  \
     ucudnn tune --norm '128x64x56x56 half' --norm run.jsonl\n  \
