@@ -1,21 +1,18 @@
 //! Times a network's inference ahead of time, on our own handle and data (`ucudnn tune --rnn`). Programs recall the
 //! result.
 
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::call::Call;
 use super::choice;
 use super::eligible::takes;
 use super::forward::workspace_size;
-use super::memory::Memory;
 use super::registry;
-use super::sequences::{Sequences, Sizes, data, refused};
+use super::sequences::{Sequences, data, refused};
 use super::state::NOTHING_FITS;
 use crate::inference::Inference;
-use gpu::Buffer;
 use tuning::family::Time;
 use tuning::turns::{self, Trial};
 
@@ -29,6 +26,13 @@ pub struct Job<'a> {
     pub stop: &'a AtomicBool,
     /// Called after each compilation and execution, with an upper bound of those that remain.
     pub progress: &'a dyn Fn(usize),
+}
+
+impl Job<'_> {
+    /// `Err` once it was stopped.
+    pub fn goes_on(&self) -> Result<(), String> {
+        if self.stop.load(Ordering::Relaxed) { Err("it was stopped".into()) } else { Ok(()) }
+    }
 }
 
 /// The result of a tuning.
@@ -54,8 +58,13 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         return Err(NOTHING_FITS.into());
     }
     let sequences = Sequences::new(device, job.network)?;
-    let buffers = Buffers::new(&sequences)?;
-    let call = buffers.call(&sequences);
+    let mode = CUDNN_FWD_MODE_INFERENCE;
+    let mut sizes = sequences.sizes(&sequences.rnn, mode)?;
+    // SAFETY: `sequences` owns the handle and the descriptors.
+    let ours = unsafe { workspace_size(sequences.handle.raw(), sequences.rnn.raw(), mode, sequences.x.raw()) };
+    sizes.workspace = sizes.workspace.max(ours);
+    let buffers = sequences.buffers(sizes)?;
+    let call = sequences.forward(mode, &buffers, (null_mut(), 0));
     // SAFETY: `sequences` and `buffers` own the call's handle, descriptors and memory, made for one network, and outlive
     // `running`.
     let running = unsafe { call.running() }?;
@@ -65,18 +74,17 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         let chosen = choice::name(recalled.chosen.as_ref());
         return Ok(Found { chosen, first, step_times: recalled.step_times.clone() });
     }
-    let stopped = || if job.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) };
     // One source is no candidate's, and cuDNN has none: as many sources as candidates.
     let mut sources = None;
     let candidates = state.candidates(|remaining| {
         let candidates = *sources.get_or_insert(remaining + 1);
         (job.progress)(remaining + turns::executions(candidates));
-        stopped()
+        job.goes_on()
     })?;
     let Job { stop, progress, .. } = *job;
     let trial = Trial { device, stream: sequences.stream.raw(), stop, progress };
     let times = trial.times(candidates.engines.len(), |index, turns| {
-        // SAFETY: `running` holds a valid call: `sequences` and `buffers` own what it names.
+        // SAFETY: `running` holds a valid call. `sequences` and `buffers` own its memory and descriptors.
         let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
         match ran {
             Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, running.case.data.steps, timed),
@@ -89,57 +97,4 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let chosen = candidates.fastest(&times);
     let chosen = choice::name(chosen.as_deref().map(super::kernels::Engine::configuration));
     Ok(Found { chosen, first, step_times: candidates.step_times(&times) })
-}
-
-/// A network's data for inference.
-struct Buffers {
-    x: Buffer,
-    y: Buffer,
-    weights: Buffer,
-    workspace: Buffer,
-    sizes: Sizes,
-}
-
-impl Buffers {
-    fn new(sequences: &Sequences) -> Result<Self, String> {
-        let mut sizes = sequences.sizes(&sequences.rnn, CUDNN_FWD_MODE_INFERENCE)?;
-        let (handle, rnn, x) = (sequences.handle.raw(), sequences.rnn.raw(), sequences.x.raw());
-        // SAFETY: `sequences` owns the handle and the descriptors.
-        let ours = unsafe { workspace_size(handle, rnn, CUDNN_FWD_MODE_INFERENCE, x) };
-        sizes.workspace = sizes.workspace.max(ours);
-        Ok(Self {
-            x: sequences.filled(sequences.x_bytes)?,
-            y: sequences.buffer(sequences.y_bytes)?,
-            weights: sequences.filled(sizes.weights)?,
-            workspace: sequences.buffer(sizes.workspace)?,
-            sizes,
-        })
-    }
-
-    fn call(&self, sequences: &Sequences) -> Call {
-        Call {
-            handle: sequences.handle.raw(),
-            descriptor: sequences.rnn.raw(),
-            mode: CUDNN_FWD_MODE_INFERENCE,
-            device_lengths: null(),
-            x_descriptor: sequences.x.raw(),
-            y_descriptor: sequences.y.raw(),
-            h_descriptor: sequences.state.raw(),
-            c_descriptor: sequences.state.raw(),
-            memory: Memory {
-                x: self.x.data(),
-                y: self.y.data(),
-                hx: null(),
-                hy: null_mut(),
-                cx: null(),
-                cy: null_mut(),
-                weight_space: self.weights.data(),
-                weight_space_size: self.sizes.weights,
-                workspace: self.workspace.data(),
-                workspace_size: self.sizes.workspace,
-            },
-            reserve_size: 0,
-            reserve: null_mut(),
-        }
-    }
 }

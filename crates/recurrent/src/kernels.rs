@@ -98,10 +98,12 @@ pub fn input(element: Element) -> Result<Arc<Input>, String> {
     INPUTS.get(device, element, || Input::load(device, element).map_err(|error| error.to_string()))
 }
 
-/// The sources of these configurations' kernels, and of those before a recurrence.
-pub fn sources(problem: &Problem, configurations: &[Configuration]) -> Vec<Source> {
-    let recurrences = configurations.iter().map(|configuration| source(problem, configuration));
-    iter::once(Input::source(problem.element)).chain(recurrences).collect()
+/// The sources of a network's kernels: those before its recurrences, and those of its recurrences' configurations.
+pub fn sources(element: Element, recurrences: &[(&Problem, &[Configuration])]) -> Vec<Source> {
+    let of_all = recurrences.iter().flat_map(|(problem, configurations)| {
+        configurations.iter().map(|configuration| source(problem, configuration))
+    });
+    iter::once(Input::source(element)).chain(of_all).collect()
 }
 
 impl Engine {

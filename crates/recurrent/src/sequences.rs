@@ -1,13 +1,19 @@
 //! The descriptors of a network and generated data, on a handle of our own: to time the network ahead of time.
 
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
 use cudnn_abi::*;
 
+use crate::call::Call;
 use crate::inference::Inference;
+use crate::memory::Memory;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
 use cudnn::tensor::Tensor;
 use gpu::{Buffer, Device, OwnStream};
+use tuning::waiting::write_tiles;
 
 /// A network's descriptors, which this struct owns.
 pub struct Sequences {
@@ -35,6 +41,16 @@ pub struct Sizes {
     pub weights: usize,
     pub workspace: usize,
     pub reserve: usize,
+}
+
+/// The memory of forward calls.
+pub struct Buffers {
+    pub x: Buffer,
+    pub y: Buffer,
+    pub weights: Buffer,
+    pub workspace: Buffer,
+    /// The sizes that calls are told.
+    pub sizes: Sizes,
 }
 
 /// The reason why a network cannot be timed: what cuDNN refuses.
@@ -83,6 +99,45 @@ impl Sequences {
         }
     }
 
+    /// The memory of forward calls, with these sizes.
+    pub fn buffers(&self, sizes: Sizes) -> Result<Buffers, String> {
+        Ok(Buffers {
+            x: self.filled(self.x_bytes)?,
+            y: self.buffer(self.y_bytes)?,
+            weights: self.filled(sizes.weights)?,
+            workspace: self.buffer(sizes.workspace)?,
+            sizes,
+        })
+    }
+
+    /// A forward call with null states.
+    pub fn forward(&self, mode: cudnnForwardMode_t, buffers: &Buffers, reserve: (*mut c_void, usize)) -> Call {
+        Call {
+            handle: self.handle.raw(),
+            descriptor: self.rnn.raw(),
+            mode,
+            device_lengths: null(),
+            x_descriptor: self.x.raw(),
+            y_descriptor: self.y.raw(),
+            h_descriptor: self.state.raw(),
+            c_descriptor: self.state.raw(),
+            memory: Memory {
+                x: buffers.x.data(),
+                y: buffers.y.data(),
+                hx: null(),
+                hy: null_mut(),
+                cx: null(),
+                cy: null_mut(),
+                weight_space: buffers.weights.data(),
+                weight_space_size: buffers.sizes.weights,
+                workspace: buffers.workspace.data(),
+                workspace_size: buffers.sizes.workspace,
+            },
+            reserve_size: reserve.1,
+            reserve: reserve.0,
+        }
+    }
+
     /// A buffer with whatever the memory holds.
     pub fn buffer(&self, bytes: usize) -> Result<Buffer, String> {
         self.device.allocate(bytes).ok_or_else(|| format!("{bytes} bytes of its data cannot be had"))
@@ -91,11 +146,7 @@ impl Sequences {
     /// A buffer of random values of the network's type; a tile of them repeats.
     pub fn filled(&self, bytes: usize) -> Result<Buffer, String> {
         let buffer = self.buffer(bytes)?;
-        let is_written = (0..bytes).step_by(TILE).all(|start| {
-            let part = &self.tile[..TILE.min(bytes - start)];
-            // SAFETY: the part begins in `buffer`, and is cut at its end.
-            unsafe { self.device.write(buffer.data().wrapping_byte_add(start), part, self.stream.raw()) }
-        });
+        let is_written = write_tiles(self.device, self.stream.raw(), &buffer, &self.tile);
         if is_written { Ok(buffer) } else { Err("the device's memory cannot be written".to_owned()) }
     }
 }

@@ -428,7 +428,7 @@ impl State {
     /// compilations after each one, and may stop with `Err`. `Err` also if none of our kernels can run.
     pub fn candidates(&self, each: impl FnMut(usize) -> Result<(), String>) -> Result<Candidates, String> {
         let Ranked { problem, configurations, .. } = self.ranked().ok_or(NOTHING_FITS)?;
-        cudnn::device().compile_all(&kernels::sources(problem, configurations), each)?;
+        cudnn::device().compile_all(&kernels::sources(problem.element, &[(problem, configurations)]), each)?;
         let (mut engines, mut failed, mut why) = (vec![None], Vec::new(), String::new());
         for &configuration in configurations {
             match compiling::now(|| Engine::load(problem, configuration)) {

@@ -215,8 +215,13 @@ pub fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDat
             _ => tile.extend(value.to_ne_bytes()),
         }
     }
-    (0..buffer.bytes()).step_by(TILE).all(|start| {
-        let bytes = TILE.min(buffer.bytes() - start);
+    write_tiles(device, stream, buffer, &tile)
+}
+
+/// Fills a buffer with a tile that repeats. Returns false if that fails.
+pub fn write_tiles(device: Device, stream: Stream, buffer: &Buffer, tile: &[u8]) -> bool {
+    (0..buffer.bytes()).step_by(tile.len()).all(|start| {
+        let bytes = tile.len().min(buffer.bytes() - start);
         // SAFETY: the range starts inside `buffer`, and is cut at its end.
         unsafe { device.write(buffer.data().wrapping_byte_add(start), &tile[..bytes], stream) }
     })

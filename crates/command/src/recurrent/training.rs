@@ -56,7 +56,7 @@ impl Decision {
         self.forward != CUDNN
     }
 
-    /// Milliseconds per time step of all calls that were timed, each once, by the fastest of ours or by cuDNN.
+    /// Milliseconds per time step: the sum of all calls that were timed, by cuDNN or by the fastest of ours.
     fn time(&self, is_ours: bool) -> Option<f64> {
         let fastest = |times: &&Vec<Time>| {
             let timed = times.iter().filter(|known| (known.what != CUDNN) == is_ours).filter_map(|known| known.time);

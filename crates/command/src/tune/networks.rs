@@ -13,7 +13,7 @@ use crate::recurrent::{self, training as trained};
 const FAMILY: Family =
     Family { option: "--rnn", subjects: "recurrent networks", whole: "network", timed: "network", all: " networks" };
 
-/// What was found of a network.
+/// The result for a network.
 enum Found {
     Inference(ahead::Found),
     Training(training::ahead::Found),

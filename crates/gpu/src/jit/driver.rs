@@ -105,9 +105,9 @@ pub fn load(source: &Source) -> Result<Module, Error> {
     Ok(Module(Arc::new(Loaded { library, device: ordinal, can_begin_early, is_captured })))
 }
 
-/// Returns whether [`load`] finds the code on disk.
-pub fn is_compiled(source: &Source) -> bool {
-    let capability = cuda::compute_capability(cuda::ordinal());
+/// Returns whether [`load`] finds the code for a device on disk.
+pub fn is_compiled(source: &Source, ordinal: i32) -> bool {
+    let capability = cuda::compute_capability(ordinal);
     capability.is_some_and(|capability| has_image(source, capability, cuda::driver_version()))
 }
 

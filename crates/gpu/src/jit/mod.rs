@@ -55,7 +55,7 @@ use cudarc::driver::sys::CUresult;
 use kernels::KernelSource;
 use parking_lot::Mutex;
 
-use super::{Device, cuda};
+use super::Device;
 use guest::settings::{self, Fault};
 pub use launch::{Launch, Resources};
 use module::OnDevice;
@@ -143,30 +143,40 @@ impl Device {
     /// Compiles for the calling thread's current device, so that [`Self::load`] is fast. The compiler takes none of the
     /// driver's locks: launches of other threads continue.
     pub fn compile(self, source: &Source) -> Result<(), Error> {
+        self.compile_on(self.ordinal(), source)
+    }
+
+    /// The same for the device of this number. The calling thread needs no context.
+    fn compile_on(self, ordinal: i32, source: &Source) -> Result<(), Error> {
         match self {
             Self::Host => emulated::load(source).map(drop),
-            Self::Cuda => driver::compile(source, cuda::ordinal()),
+            Self::Cuda => driver::compile(source, ordinal),
         }
     }
 
-    /// Compiles for the calling thread's current device on all processors, so that [`Self::load`] is fast. What does not
-    /// compile says so when it is loaded. Calls `each` behind each source, with the number of those that remain; if it
-    /// fails, no more begin, and this fails likewise.
+    /// Compiles on all processors, for the calling thread's current device, so that [`Self::load`] is fast. A source that
+    /// does not compile fails when it is loaded. `each` is called on this thread after each source, with the number of those
+    /// that remain. If it fails, no more begin, and this fails likewise.
     pub fn compile_all<E>(self, sources: &[Source], each: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
         let ordinal = self.ordinal();
-        let compile = |source: &Source| match self {
-            Self::Host => drop(emulated::load(source)),
-            // The compiler needs no context.
-            Self::Cuda => drop(driver::compile(source, ordinal)),
+        let compile = |source: &Source| {
+            // Compiling what is on disk would read it, and loading reads it again.
+            if !self.is_compiled_on(ordinal, source) {
+                let _ = self.compile_on(ordinal, source);
+            }
         };
         side_by_side::all(sources, compile, each)
     }
 
     /// Returns whether the code for the calling thread's current device was compiled before, so that [`Self::load`] is fast.
     pub fn is_compiled(self, source: &Source) -> bool {
+        self.is_compiled_on(self.ordinal(), source)
+    }
+
+    fn is_compiled_on(self, ordinal: i32, source: &Source) -> bool {
         match self {
             Self::Host => emulated::is_compiled(source),
-            Self::Cuda => driver::is_compiled(source),
+            Self::Cuda => driver::is_compiled(source, ordinal),
         }
     }
 }

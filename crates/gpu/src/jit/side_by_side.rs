@@ -8,8 +8,8 @@ use guest::signals;
 
 use crate::background::compiling;
 
-/// Does `work` for each item on threads of our own. Calls `each` on this thread behind each item, with the number of those
-/// that remain; if it fails, no more begin, and this fails likewise.
+/// Does `work` for each item on threads of our own. `each` is called on this thread after each item, with the number of
+/// those that remain. If it fails, no more begin, and this fails likewise.
 pub fn all<T: Sync, E>(
     items: &[T],
     work: impl Fn(&T) + Sync,

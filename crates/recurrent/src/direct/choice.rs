@@ -46,7 +46,8 @@ pub fn choose(
         return makings.named(text);
     }
     let best = makings.best();
-    let sources = kernels::sources(&makings.problem, &best);
+    let problem = &makings.problem;
+    let sources = kernels::sources(problem.element, &[(problem, &best)]);
     let Ok(()) = cudnn::device().compile_all(&sources, |_| Ok::<_, Infallible>(()));
     let mut why = String::new();
     let mut load = |kind| makings.load(kind).inspect_err(|error| why = error.clone()).ok();

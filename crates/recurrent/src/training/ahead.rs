@@ -2,7 +2,6 @@
 
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
 
@@ -15,25 +14,23 @@ use super::pass::{Pass, TOO_LARGE};
 use super::recall::{self, Recalled, Times};
 use super::runner::{NotRun, Outcome, Runner};
 use super::text;
-use super::trial::{CALLS, Call, Candidate};
+use super::trial::{self, CALLS, Call, Candidate};
 use super::weights::WeightsCall;
 use crate::ahead::Job;
 use crate::call::Call as ForwardCall;
 use crate::eligible::takes;
 use crate::kernels::{self, Engine};
-use crate::memory::Memory;
-use crate::sequences::{Sequences, Sizes, data, refused};
+use crate::sequences::{Buffers, Sequences, data, refused};
 use cudnn::owned::OwnedRnn;
 use cudnn::rnn::Network;
 use gpu::Buffer;
 use gpu::background::compiling;
-use tuning::family::Time;
 use tuning::turns::{self, Started, Timed};
 
 /// The result of a tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// What is fastest in all: the configurations of our kernels that run the recurrences, `step`, or `cuDNN`.
+    /// The names of the fastest for the recurrences: a configuration of our kernels, `step`, or `cuDNN`.
     pub forward: String,
     pub backward: String,
     /// The time of each candidate: of forward, the gradients of data and those of weights.
@@ -72,9 +69,9 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     if let Some(known) = known {
         return Ok(known.into());
     }
-    let buffers = Buffers::new(&sequences, &back, &pass)?;
+    let memory = Memory::new(&sequences, &back, &pass)?;
     let contests = contests(&course, job)?;
-    let mut timing = Timing { pass: &pass, sequences: &sequences, back: &back, buffers: &buffers, earlier: Vec::new() };
+    let mut timing = Timing { pass: &pass, sequences: &sequences, back: &back, memory: &memory, earlier: Vec::new() };
     let mut behind: usize = contests.iter().map(Contest::executions).sum();
     let mut times = Times::default();
     for (contest, times) in contests.iter().zip(&mut times) {
@@ -98,7 +95,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
             Ok(())
         })?;
         timing.earlier.push((contest.call, contest.fastest(&found)));
-        *times = contest.step_times(&found);
+        *times = decision::times(contest.call, &contest.candidates, &found, contest.failed.iter());
     }
     recall::keep(&course, &times);
     // The database may know of more candidates, among which programs choose.
@@ -122,18 +119,10 @@ impl Contest {
         turns::executions(self.candidates.len())
     }
 
-    fn step_times(&self, times: &[Option<f64>]) -> Vec<Time> {
-        let timed = self.candidates.iter().zip(times);
-        let timed = timed.map(|(candidate, &time)| Time { what: text::candidate(self.call, candidate), time });
-        timed.chain(self.failed.iter().map(|what| Time { what: what.clone(), time: None })).collect()
-    }
-
-    /// The fastest of ours; one launch a time step if none has a time.
+    /// The fastest of ours, or one launch a time step if none of ours has a time.
     fn fastest(&self, times: &[Option<f64>]) -> Candidate<Arc<Engine>> {
-        let ours = self.candidates.iter().zip(times).filter(|(candidate, _)| matches!(candidate, Candidate::Ours(_)));
-        let timed = ours.filter_map(|(candidate, time)| Some((candidate, (*time)?)));
-        let fastest = timed.min_by(|(_, a), (_, b)| a.total_cmp(b));
-        fastest.map_or(Candidate::Ours(None), |(candidate, _)| candidate.clone())
+        let fastest = trial::fastest(&self.candidates, times, true);
+        fastest.map_or(Candidate::Ours(None), |(index, _)| self.candidates[index].clone())
     }
 }
 
@@ -141,15 +130,13 @@ impl Contest {
 fn contests(course: &Course, job: &Job) -> Result<[Contest; 3], String> {
     let network = &course.key.subject.network;
     let [forward, back] = course.shapes.each_ref().map(|shape| (&shape.problem, shape.configurations()));
-    let mut sources = kernels::sources(forward.0, forward.1);
-    // The first one is the same.
-    sources.extend(kernels::sources(back.0, back.1).split_off(1));
+    let mut sources = kernels::sources(forward.0.element, &[forward, back]);
     sources.extend(Page::sources(network)?);
-    // cuDNN and what needs no persistent kernel, for each call.
+    // Each call has two more candidates: cuDNN, and ours without a persistent kernel.
     let executions = turns::executions(forward.1.len() + back.1.len() + 2 * CALLS.len());
     cudnn::device().compile_all(&sources, |remaining| {
         (job.progress)(remaining + executions);
-        if job.stop.load(Ordering::Relaxed) { Err("it was stopped") } else { Ok(()) }
+        job.goes_on()
     })?;
     compiling::now(|| course.page.engine(network))?;
     let mut contests = CALLS.map(|call| Contest { call, candidates: vec![Candidate::Cudnn], failed: Vec::new() });
@@ -171,38 +158,29 @@ fn contests(course: &Course, job: &Job) -> Result<[Contest; 3], String> {
 }
 
 /// The memory of a training pass.
-struct Buffers {
-    x: Buffer,
+struct Memory {
+    /// With a workspace for backward and for our kernels too.
+    forward: Buffers,
     dx: Buffer,
-    y: Buffer,
     dy: Buffer,
-    weights: Buffer,
     dweights: Buffer,
-    workspace: Buffer,
     reserve: Buffer,
-    /// As cuDNN tells them, with a workspace for backward and for our kernels too.
-    sizes: Sizes,
-    /// The size of a reserve of ours.
+    /// The reserve's size where it is ours. cuDNN's is not larger.
     our_reserve: usize,
 }
 
-impl Buffers {
+impl Memory {
     fn new(sequences: &Sequences, back: &OwnedRnn, pass: &Pass) -> Result<Self, String> {
         let mut sizes = sequences.sizes(&sequences.rnn, CUDNN_FWD_MODE_TRAINING)?;
         let workspace = sequences.sizes(back, CUDNN_FWD_MODE_TRAINING)?.workspace;
         sizes.workspace = sizes.workspace.max(workspace).max(pass.workspace_bytes);
         let our_reserve = pass.layout.our_size(sizes.reserve).ok_or(TOO_LARGE)?;
         Ok(Self {
-            x: sequences.filled(sequences.x_bytes)?,
+            forward: sequences.buffers(sizes)?,
             dx: sequences.buffer(sequences.x_bytes)?,
-            y: sequences.buffer(sequences.y_bytes)?,
             dy: sequences.filled(sequences.y_bytes)?,
-            weights: sequences.filled(sizes.weights)?,
             dweights: sequences.filled(sizes.weights)?,
-            workspace: sequences.buffer(sizes.workspace)?,
-            // Ours are not smaller than cuDNN's.
             reserve: sequences.buffer(our_reserve)?,
-            sizes,
             our_reserve,
         })
     }
@@ -214,8 +192,8 @@ struct Timing<'a> {
     sequences: &'a Sequences,
     /// cuDNN's descriptor for backward.
     back: &'a OwnedRnn,
-    buffers: &'a Buffers,
-    /// The calls that were timed, and what runs them on our side.
+    memory: &'a Memory,
+    /// The calls that were timed, each with our candidate that runs it.
     earlier: Vec<(Call, Candidate<Arc<Engine>>)>,
 }
 
@@ -231,9 +209,9 @@ impl Timing<'_> {
     /// Times a candidate of a call, behind the pass's earlier calls on the same side.
     fn time(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<Option<Timed>, Failure> {
         for (earlier, ours) in &self.earlier {
-            let its = if matches!(candidate, Candidate::Cudnn) { candidate } else { ours };
+            let its = if candidate.is_ours() { ours } else { candidate };
             match self.run(*earlier, its) {
-                // Steps have done its work.
+                // One launch a time step has taken the kernel's place.
                 Ok(()) | Err(Failure::Kernel(_)) => {}
                 network => network?,
             }
@@ -251,12 +229,12 @@ impl Timing<'_> {
 
     /// Runs a call by a candidate.
     fn run(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<(), Failure> {
-        let Self { pass, buffers, .. } = *self;
-        // SAFETY: `sequences`, `back` and `buffers` own what the calls name, made for one network.
+        let Self { pass, memory, .. } = *self;
+        // SAFETY: `sequences`, `back` and `memory` own the calls' descriptors and memory, made for one network.
         unsafe {
             match candidate {
                 Candidate::Cudnn => {
-                    let reserve_size = buffers.sizes.reserve;
+                    let reserve_size = memory.forward.sizes.reserve;
                     let status = match call {
                         Call::Forward => self.forward(reserve_size).run_as_asked(),
                         Call::Data => self.data(reserve_size).run_as_asked(),
@@ -265,7 +243,7 @@ impl Timing<'_> {
                     if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
                 }
                 Candidate::Ours(kernel) => {
-                    let (reserve_size, outcome) = (buffers.our_reserve, Outcome::default());
+                    let (reserve_size, outcome) = (memory.our_reserve, Outcome::default());
                     let runner = Runner { kernel: kernel.as_deref(), outcome: &outcome };
                     let ran = match call {
                         Call::Forward => forward_by_us(pass, &self.forward(reserve_size), &runner),
@@ -283,44 +261,21 @@ impl Timing<'_> {
     }
 
     fn forward(&self, reserve_size: usize) -> ForwardCall {
-        let Self { sequences, buffers, .. } = *self;
-        ForwardCall {
-            handle: sequences.handle.raw(),
-            descriptor: sequences.rnn.raw(),
-            mode: CUDNN_FWD_MODE_TRAINING,
-            device_lengths: null(),
-            x_descriptor: sequences.x.raw(),
-            y_descriptor: sequences.y.raw(),
-            h_descriptor: sequences.state.raw(),
-            c_descriptor: sequences.state.raw(),
-            memory: Memory {
-                x: buffers.x.data(),
-                y: buffers.y.data(),
-                hx: null(),
-                hy: null_mut(),
-                cx: null(),
-                cy: null_mut(),
-                weight_space: buffers.weights.data(),
-                weight_space_size: buffers.sizes.weights,
-                workspace: buffers.workspace.data(),
-                workspace_size: buffers.sizes.workspace,
-            },
-            reserve_size,
-            reserve: buffers.reserve.data(),
-        }
+        let Memory { forward, reserve, .. } = self.memory;
+        self.sequences.forward(CUDNN_FWD_MODE_TRAINING, forward, (reserve.data(), reserve_size))
     }
 
     fn data(&self, reserve_size: usize) -> DataCall {
-        let Self { sequences, back, buffers, .. } = *self;
+        let Self { sequences, back, memory, .. } = *self;
         DataCall {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             device_lengths: null(),
             y_descriptor: sequences.y.raw(),
-            y: buffers.y.data(),
-            dy: buffers.dy.data(),
+            y: memory.forward.y.data(),
+            dy: memory.dy.data(),
             x_descriptor: sequences.x.raw(),
-            dx: buffers.dx.data(),
+            dx: memory.dx.data(),
             h_descriptor: sequences.state.raw(),
             hx: null(),
             dhy: null(),
@@ -329,34 +284,34 @@ impl Timing<'_> {
             cx: null(),
             dcy: null(),
             dcx: null_mut(),
-            weight_space_size: buffers.sizes.weights,
-            weight_space: buffers.weights.data(),
-            workspace_size: buffers.sizes.workspace,
-            workspace: buffers.workspace.data(),
+            weight_space_size: memory.forward.sizes.weights,
+            weight_space: memory.forward.weights.data(),
+            workspace_size: memory.forward.sizes.workspace,
+            workspace: memory.forward.workspace.data(),
             reserve_size,
-            reserve: buffers.reserve.data(),
+            reserve: memory.reserve.data(),
         }
     }
 
     fn weights(&self, reserve_size: usize) -> WeightsCall {
-        let Self { sequences, back, buffers, .. } = *self;
+        let Self { sequences, back, memory, .. } = *self;
         WeightsCall {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             mode: CUDNN_WGRAD_MODE_ADD,
             device_lengths: null(),
             x_descriptor: sequences.x.raw(),
-            x: buffers.x.data(),
+            x: memory.forward.x.data(),
             h_descriptor: sequences.state.raw(),
             hx: null(),
             y_descriptor: sequences.y.raw(),
-            y: buffers.y.data(),
-            weight_space_size: buffers.sizes.weights,
-            dweights: buffers.dweights.data(),
-            workspace_size: buffers.sizes.workspace,
-            workspace: buffers.workspace.data(),
+            y: memory.forward.y.data(),
+            weight_space_size: memory.forward.sizes.weights,
+            dweights: memory.dweights.data(),
+            workspace_size: memory.forward.sizes.workspace,
+            workspace: memory.forward.workspace.data(),
             reserve_size,
-            reserve: buffers.reserve.data(),
+            reserve: memory.reserve.data(),
         }
     }
 }

@@ -226,7 +226,7 @@ impl Course {
         let timed: Option<Timed> = started.and_then(|started| started.end(device, stream));
         self.with_trial(|trial| match status {
             CUDNN_STATUS_SUCCESS if has_run => trial.ran((call, index), steps, timed),
-            // Neither a refused call nor memory that a kernel cannot take counts against what runs it.
+            // A refused call does not count against a candidate, nor does memory that its kernel cannot take.
             _ => trial.skipped(call),
         });
         status

@@ -8,13 +8,25 @@ use serde_json::json;
 use super::course::{Course, Key};
 use super::recall::{self, Times};
 use super::text;
-use super::trial::{CALLS, Call, Seen, Trial, Verdict};
+use super::trial::{CALLS, Call, Candidate, Seen, Trial, Verdict};
 use crate::choice::CUDNN;
 use crate::configuration::Configuration;
 use crate::kernels::Engine;
 use tuning::family::{Time, times_json};
 
-/// The names of what runs a network's recurrences, forward and back.
+/// The times of a call's candidates, by name. Those that `failed` have none.
+pub fn times<'a>(
+    call: Call,
+    candidates: &[Candidate<Arc<Engine>>],
+    times: &[Option<f64>],
+    failed: impl Iterator<Item = &'a String>,
+) -> Vec<Time> {
+    let timed = candidates.iter().zip(times);
+    let timed = timed.map(|(candidate, &time)| Time { what: text::candidate(call, candidate), time });
+    timed.chain(failed.map(|name| Time { what: name.clone(), time: None })).collect()
+}
+
+/// The name of the kernel or of cuDNN, which runs a network's recurrences: forward, and back.
 pub fn chosen(is_ours: bool, configurations: [Option<&Configuration>; 2]) -> [String; 2] {
     [Call::Forward, Call::Data].map(|call| match is_ours {
         true => text::ours(call, configurations[call as usize]),
@@ -28,7 +40,7 @@ pub fn report(course: &Course, verdict: &Verdict<Arc<Engine>>, why: &str, times:
     report_chosen(course, chosen(verdict.is_ours, configurations), why, times);
 }
 
-/// Reports what runs a network's recurrences, forward and back.
+/// Reports a decision by the names of [`chosen`].
 pub fn report_chosen(course: &Course, [forward, backward]: [String; 2], why: &str, times: &Times) {
     let Key { device, subject } = &course.key;
     log::info!("training of {subject}: forward {forward}, backward {backward}: {why}");
@@ -46,11 +58,11 @@ pub fn report_chosen(course: &Course, [forward, backward]: [String; 2], why: &st
 pub fn keep(course: &Course, trial: &Trial<Arc<Engine>>, seen: &Seen) {
     let times: Times = CALLS.map(|call| {
         let contest = &trial.contests()[call as usize];
-        let times = contest.candidates.iter().zip(contest.times());
-        let times = times.map(|(candidate, time)| Time { what: text::candidate(call, candidate), time });
-        let failed = trial.failed.iter().filter(|(of, _)| *of == call);
-        let failed = failed.map(|(_, name)| Time { what: name.clone(), time: None });
-        if seen[call as usize] == 0 { Vec::new() } else { times.chain(failed).collect() }
+        let failed = trial.failed.iter().filter(|(of, _)| *of == call).map(|(_, name)| name);
+        match seen[call as usize] {
+            0 => Vec::new(),
+            _ => self::times(call, &contest.candidates, &contest.times(), failed),
+        }
     });
     recall::keep(course, &times);
     report(course, &trial.verdict(seen), "timed in place", &times);

@@ -22,9 +22,15 @@ pub enum Candidate<K> {
 }
 
 impl<K> Candidate<K> {
-    fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         matches!(self, Self::Ours(_))
     }
+}
+
+/// The fastest candidate on one side that has a time: its index and its time.
+pub fn fastest<K>(candidates: &[Candidate<K>], times: &[Option<f64>], is_ours: bool) -> Option<(usize, f64)> {
+    let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
+    timed.filter(|&(index, _)| candidates[index].is_ours() == is_ours).min_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
 /// The candidates of a call.
@@ -96,8 +102,7 @@ impl<K: Clone, M: Measured> Contest<K, M> {
 
     /// The fastest on one side that was timed: its index and its time.
     fn fastest(&self, is_ours: bool) -> Option<(usize, f64)> {
-        let timed = self.times().into_iter().enumerate().filter_map(|(index, time)| Some((index, time?)));
-        timed.filter(|&(index, _)| self.candidates[index].is_ours() == is_ours).min_by(|(_, a), (_, b)| a.total_cmp(b))
+        fastest(&self.candidates, &self.times(), is_ours)
     }
 
     /// The best kernel of ours so far: the fastest, or the first one.
