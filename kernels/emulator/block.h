@@ -36,6 +36,32 @@ class Memory {
     }
 };
 
+struct Block;
+
+// A copy that a thread has begun in one of its groups, and that has not arrived. Zeros if `from` is null.
+struct Copy {
+    void *to;
+    const void *from;
+    unsigned bytes, group;
+};
+
+struct Fiber : Thread {
+    unsigned number;
+    Block *block;
+    // The stack pointer at which the thread goes on; null once it has ended.
+    void *stack;
+    // The thread waits until this differs from `seen`; null if it may go on.
+    const unsigned *generation = nullptr;
+    unsigned seen = 0;
+    Where where = {};
+    std::vector<Copy> copying;
+    // Number of ended groups of copies.
+    unsigned groups = 0;
+
+    Fiber(const uint3 &index, unsigned number, Block *block, void *stack)
+        : Thread{index}, number(number), block(block), stack(stack) {}
+};
+
 struct Variable {
     const void *key;
     Memory memory;
@@ -89,7 +115,7 @@ struct Block {
     Meeting whole_meeting;
     // How often, in percent, a thread loses its turn, and all threads lose their turns together.
     unsigned skips_thread = 0, skips_all = 0;
-    std::vector<Thread> threads;
+    std::vector<Fiber> threads;
     std::vector<Warp> warps;
     std::vector<Variable> variables;
     std::unique_ptr<Memory> shared;

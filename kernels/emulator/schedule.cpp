@@ -46,6 +46,9 @@ struct Waiting {
 class Schedule;
 __thread Schedule *running;
 
+// The fiber of the kernel's thread that now runs.
+Fiber &fiber() { return *static_cast<Fiber *>(current); }
+
 class Schedule {
   public:
     const Kernel &kernel;
@@ -60,7 +63,7 @@ class Schedule {
     // Runs the launch to its end. Returns an error, or null.
     const char *run();
     // Switches from a thread to the scheduler.
-    void leave() { emulator_switch(&current->stack, scheduler); }
+    void leave() { emulator_switch(&fiber().stack, scheduler); }
     // A thread awaits something new.
     void go_on() { idle_rounds = 0; }
     // A thread has come to a barrier or to its end.
@@ -180,7 +183,7 @@ void Schedule::begin(size_t place, const Waiting &waiting) {
     made->whole_meeting.alive = kernel.most_threads;
     made->shared = std::make_unique<Memory>(launch.shared_bytes);
     made->warps.resize((threads + 31) / 32);
-    made->threads.resize(threads);
+    made->threads.reserve(threads);
     made->skips_thread = random.below(70);
     // Some blocks are much slower than others.
     const bool is_slow = random.chance(25);
@@ -189,7 +192,7 @@ void Schedule::begin(size_t place, const Waiting &waiting) {
     for (Warp &warp : made->warps) warp.skips = !is_slow && random.chance(25) ? 80 : 0;
     for (unsigned i = 0; i < threads; i++) {
         const uint3 index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
-        made->threads[i] = {index, i, made.get(), stacks.begin(place * threads + i, enter), nullptr, 0, {}, {}, 0};
+        made->threads.emplace_back(index, i, made.get(), stacks.begin(place * threads + i, enter));
     }
     resident[place] = std::move(made);
     arrive();
@@ -227,7 +230,7 @@ bool Schedule::give_turns(Block &block) {
     }
     const bool all_skipped = skips(block.skips_all);
     bool warp_skipped = false;
-    for (Thread &thread : block.threads) {
+    for (Fiber &thread : block.threads) {
         if (thread.number % 32 == 0) warp_skipped = skips(block.warps[thread.number / 32].skips);
         if (!thread.stack || (thread.generation && *thread.generation == thread.seen)) continue;
         any = true;
@@ -243,13 +246,13 @@ bool Schedule::give_turns(Block &block) {
 
 void Schedule::enter() {
     running->kernel.run(running->launch.parameters);
-    if (!current->copying.empty()) emulator::stop("it has ended before all that it copies has arrived");
+    if (!fiber().copying.empty()) emulator::stop("it has ended before all that it copies has arrived");
     running->arrive();
-    current->block->meeting.ended();
-    current->block->cluster->meeting.ended();
+    fiber().block->meeting.ended();
+    fiber().block->cluster->meeting.ended();
     void *nowhere;
     void *const scheduler = running->scheduler;
-    current->stack = nullptr;
+    fiber().stack = nullptr;
     emulator_switch(&nowhere, scheduler);
     __builtin_unreachable();
 }
@@ -261,9 +264,9 @@ const char *Schedule::explain(const char *why) {
 
 void Schedule::stop(const char *format, const char *why) {
     failed = true;
-    const uint3 &block = current->block->index;
+    const uint3 &block = fiber().block->index;
     const int length = snprintf(message, sizeof message, "%s, block (%u, %u, %u), thread %u: ", kernel.name, block.x,
-                                block.y, block.z, current->number);
+                                block.y, block.z, fiber().number);
     snprintf(message + length, sizeof message - length, format, why);
     leave();
     __builtin_unreachable();
@@ -278,7 +281,7 @@ const char *Schedule::deadlock() {
                          waiting_blocks.size());
     for (const auto &block : resident) {
         if (!block) continue;
-        const Thread *first = nullptr;
+        const Fiber *first = nullptr;
         unsigned alike = 0;
         const auto line = [&] {
             if (!first || used + 200 > sizeof message) return;
@@ -287,7 +290,7 @@ const char *Schedule::deadlock() {
                              block->index.y, block->index.z, alike, first->number, first->where.what, first->where.file,
                              first->where.line);
         };
-        for (const Thread &thread : block->threads) {
+        for (const Fiber &thread : block->threads) {
             if (!thread.stack) continue;
             const bool same = first && first->where.what == thread.where.what && first->where.line == thread.where.line;
             if (!same) {
@@ -304,13 +307,13 @@ const char *Schedule::deadlock() {
 
 // Suspends the thread until `generation` has changed.
 void wait(const unsigned &generation) {
-    current->generation = &generation;
-    current->seen = generation;
+    fiber().generation = &generation;
+    fiber().seen = generation;
     running->leave();
 }
 
 void meet(const Where &where, Meeting &meeting) {
-    current->where = where;
+    fiber().where = where;
     running->arrive();
     if (++meeting.arrived == meeting.alive) meeting.open();
     else wait(meeting.generation);
@@ -320,27 +323,27 @@ void meet(const Where &where, Meeting &meeting) {
 
 __thread Thread *current;
 
-const uint3 &block_index() { return current->block->index; }
+const uint3 &block_index() { return fiber().block->index; }
 const dim3 &block_size() { return running->block; }
 const dim3 &grid_size() { return running->grid; }
-void *shared() { return current->block->shared->data(); }
+void *shared() { return fiber().block->shared->data(); }
 
 void *static_shared(const void *key, size_t bytes) {
-    std::vector<Variable> &variables = current->block->variables;
+    std::vector<Variable> &variables = fiber().block->variables;
     for (const Variable &variable : variables)
         if (variable.key == key) return variable.memory.data();
     variables.push_back({key, Memory(bytes)});
     return variables.back().memory.data();
 }
 
-void meet_block(const Where &where) { meet(where, current->block->meeting); }
-void meet_whole_block(const Where &where) { meet(where, current->block->whole_meeting); }
-void meet_cluster(const Where &where) { meet(where, current->block->cluster->meeting); }
+void meet_block(const Where &where) { meet(where, fiber().block->meeting); }
+void meet_whole_block(const Where &where) { meet(where, fiber().block->whole_meeting); }
+void meet_cluster(const Where &where) { meet(where, fiber().block->cluster->meeting); }
 
 // The offset of `bytes` bytes at `place` in the dynamic shared memory of the thread's block.
 static size_t offset_of(const void *place, size_t bytes) {
     const size_t size = running->launch.shared_bytes;
-    const size_t offset = static_cast<const unsigned char *>(place) - current->block->shared->data();
+    const size_t offset = static_cast<const unsigned char *>(place) - fiber().block->shared->data();
     if (offset > size || bytes > size - offset)
         stop("what it sends or copies, and where that arrives, is to lie in dynamic shared memory");
     if (offset % bytes) stop("what it sends or copies is to be aligned to its size, and an Mbarrier to 8 bytes");
@@ -348,7 +351,7 @@ static size_t offset_of(const void *place, size_t bytes) {
 }
 
 void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank) {
-    const auto &blocks = current->block->cluster->blocks;
+    const auto &blocks = fiber().block->cluster->blocks;
     if (rank >= blocks.size()) stop("it sends to a block of a rank that its cluster does not have");
     Block *const to = blocks[rank];
     if (!to) stop("it sends to a block that has not begun or has ended");
@@ -367,26 +370,26 @@ static void arrive(const Copy &copy) {
 void copy_async(void *to, const void *from, unsigned bytes) {
     offset_of(to, bytes);
     if (reinterpret_cast<uintptr_t>(from) % bytes) stop("what it copies is to be aligned to its size");
-    const Copy copy = {to, from, bytes, current->groups};
+    const Copy copy = {to, from, bytes, fiber().groups};
     if (running->is_fast()) arrive(copy);
-    else current->copying.push_back(copy);
+    else fiber().copying.push_back(copy);
 }
 
-void end_group() { current->groups++; }
+void end_group() { fiber().groups++; }
 
 void wait_for_groups(unsigned but) {
-    std::vector<Copy> &copying = current->copying;
-    const auto waits = [&](const Copy &copy) { return copy.group + but < current->groups; };
+    std::vector<Copy> &copying = fiber().copying;
+    const auto waits = [&](const Copy &copy) { return copy.group + but < fiber().groups; };
     const auto later = std::find_if_not(copying.begin(), copying.end(), waits);
     std::for_each(copying.begin(), later, arrive);
     copying.erase(copying.begin(), later);
 }
 
 unsigned long long meet_warp(const Where &where, Slot mine, Combine combine) {
-    Block &block = *current->block;
-    Warp &warp = block.warps[current->number / 32];
-    Slot &slot = warp.slots[current->number % 32];
-    current->where = where;
+    Block &block = *fiber().block;
+    Warp &warp = block.warps[fiber().number / 32];
+    Slot &slot = warp.slots[fiber().number % 32];
+    fiber().where = where;
     running->arrive();
     if (warp.arrived == 0) warp.combine = combine;
     else if (warp.combine != combine) running->stop("%s, where other lanes of its warp call something else", where.what);
@@ -402,7 +405,7 @@ unsigned long long meet_warp(const Where &where, Slot mine, Combine combine) {
 }
 
 void give_way(const Where &where, bool went_on) {
-    current->where = where;
+    fiber().where = where;
     if (went_on) running->go_on();
     running->leave();
 }

@@ -1,8 +1,8 @@
 // The scheduler. It runs a launch's threads as fibers of the launching thread, and lets them wait for each other.
+// Kernels include this file, so it includes no header of C++'s library: they would be most of what a kernel compiles.
 #pragma once
 
 #include <stddef.h>
-#include <vector>
 
 #include "fiber.h"
 #include "vectors.h"
@@ -57,28 +57,9 @@ struct Slot {
 // Turns the inputs of 32 lanes into their results. Returns an error, or null.
 typedef const char *(*Combine)(Slot (&slots)[32]);
 
-struct Block;
-
-// A copy that a thread has begun in one of its groups, and that has not arrived. Zeros if `from` is null.
-struct Copy {
-    void *to;
-    const void *from;
-    unsigned bytes, group;
-};
-
+// What a kernel reads of a thread. The scheduler's threads are more, see block.h.
 struct Thread {
     uint3 index;
-    unsigned number;
-    Block *block;
-    // The stack pointer at which the thread goes on; null once it has ended.
-    void *stack;
-    // The thread waits until this differs from `seen`; null if it may go on.
-    const unsigned *generation;
-    unsigned seen;
-    Where where;
-    std::vector<Copy> copying;
-    // Number of ended groups of copies.
-    unsigned groups;
 };
 
 // The kernel's thread that now runs on this thread of the system.

@@ -2,8 +2,8 @@
 // they are wrong.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
-#include <vector>
 
 struct Factor {
     const unsigned char *place;
@@ -34,17 +34,21 @@ template <int COLUMNS> struct SumsOf {
 
     void begin() {}
 
-    template <Way A, Way B> void add(Factor a, Factor b) { begun.push_back({a, b, multiply<A, B>, groups}); }
+    template <Way A, Way B> void add(Factor a, Factor b) {
+        if (count == MOST) emulator::stop("more products were begun and not waited for than the emulator keeps");
+        begun[count++] = {a, b, multiply<A, B>, groups};
+    }
 
     void end_group() { groups++; }
 
     template <int BUT> void wait_for_groups() {
         size_t done = 0;
-        while (done < begun.size() && begun[done].group + BUT < groups) {
+        while (done < count && begun[done].group + BUT < groups) {
             begun[done].multiply(of, begun[done].a, begun[done].b);
             done++;
         }
-        begun.erase(begun.begin(), begun.begin() + done);
+        for (size_t i = done; i < count; i++) begun[i - done] = begun[i];
+        count -= done;
     }
 
   private:
@@ -53,7 +57,9 @@ template <int COLUMNS> struct SumsOf {
         void (*multiply)(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b);
         unsigned group;
     };
-    std::vector<Product> begun;
+    static constexpr size_t MOST = 64;
+    Product begun[MOST];
+    size_t count = 0;
     unsigned groups = 0;
 
     template <Way A, Way B> static void multiply(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b) {
