@@ -18,7 +18,7 @@ type Version = extern "C" fn() -> usize;
 type Integers = extern "C" fn(i64, c_int, i16, i8, u32, i64, i64, c_int, i8, i64, i16, i64) -> i64;
 
 fn fake_cudnn() -> PathBuf {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/c");
     let fake = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-libcudnn.so.9");
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-shared", "-fPIC", "-pthread", "-o"]).arg(&fake);

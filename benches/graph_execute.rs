@@ -29,11 +29,11 @@ const ALIGNMENT: i64 = 4;
 const PLACES: usize = 8;
 
 fn instant_cudnn() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("instant-graph-libcudnn.so.9");
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=c99", "-O2", "-shared", "-fPIC", "-I"]).arg(root.join("hostdnn/include"));
-    compiler.args(["instant_cudnn.c", "instant_graph.c"].map(|name| root.join("benches/c").join(name)));
+    compiler.args(["-std=c99", "-O2", "-shared", "-fPIC", "-I"]).arg(benches.join("../hostdnn/include"));
+    compiler.args(["instant_cudnn.c", "instant_graph.c"].map(|name| benches.join("c").join(name)));
     assert!(compiler.arg("-o").arg(&library).status().unwrap().success());
     library
 }

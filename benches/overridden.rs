@@ -52,11 +52,11 @@ type Query = unsafe extern "C" fn(
 ) -> cudnnStatus_t;
 
 fn instant_cudnn() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("instant-libcudnn.so.9");
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=c99", "-O2", "-shared", "-fPIC", "-I"]).arg(root.join("hostdnn/include"));
-    compiler.arg(root.join("benches/c/instant_cudnn.c")).arg("-o").arg(&library);
+    compiler.args(["-std=c99", "-O2", "-shared", "-fPIC", "-I"]).arg(benches.join("../hostdnn/include"));
+    compiler.arg(benches.join("c/instant_cudnn.c")).arg("-o").arg(&library);
     assert!(compiler.status().unwrap().success());
     library
 }

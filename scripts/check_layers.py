@@ -21,6 +21,7 @@ CRATES = {
     "ucudnn-planner": "arithmetic",
     "ucudnn-guest": "manners",
     "ucudnn-gpu": "devices",
+    "ucudnn-loops": "references",
     "ucudnn-cudnn": "calls",
     "ucudnn-tuning": "measurements",
     "ucudnn-vertex": "layers",
@@ -37,6 +38,8 @@ ASIDE = {
     "hostdnn-arithmetic": "numbers",
     "hostdnn": "imitation",
     "ucudnn-solver": "programmes",
+    "ucudnn-benches": "benchmarks",
+    "ucudnn-headers": "headers",
 }
 # The circles that are natural: the set of their files, and the reason.
 ALLOWED = {}

@@ -2,7 +2,6 @@
 
 pub mod backward_filter;
 mod element_kernels;
-pub mod elements;
 pub mod implicit_gemm;
 mod samples;
 #[cfg(test)]

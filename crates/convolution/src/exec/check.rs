@@ -59,7 +59,9 @@ impl Check {
             self.device.read(&mut ours, self.result, self.stream)
                 && self.device.read(&mut theirs, self.copy.data(), self.stream)
         };
-        read.then(|| relative_error(&self.tensor, &ours, &theirs)).ok_or("the results cannot be read".into())
+        let Tensor { data_type, dims, strides, .. } = &self.tensor;
+        read.then(|| loops::relative_error(*data_type, dims, strides, &ours, &theirs))
+            .ok_or("the results cannot be read".into())
     }
 }
 
@@ -71,42 +73,5 @@ pub fn tolerance(data_type: cudnnDataType_t, is_tf32: bool) -> f64 {
         CUDNN_DATA_FLOAT if cudnn::device() == Device::Host || !is_tf32 => 1e-5,
         CUDNN_DATA_BFLOAT16 => 1.6e-2,
         _ => 2e-3,
-    }
-}
-
-fn relative_error(tensor: &Tensor, ours: &[u8], theirs: &[u8]) -> f64 {
-    let (mut difference, mut norm) = (0.0, 0.0);
-    for_each_value(tensor, |offset| {
-        let (a, b) = (value(tensor.data_type, ours, offset), value(tensor.data_type, theirs, offset));
-        // Both results have the same NaN or infinity where the program's data causes one.
-        if a != b && !(a.is_nan() && b.is_nan()) {
-            difference += (a - b) * (a - b);
-        }
-        norm += if b.is_finite() { b * b } else { 0.0 };
-    });
-    if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }
-}
-
-/// Calls `visit` with the byte offset of each value, skipping the gaps between values.
-fn for_each_value(tensor: &Tensor, mut visit: impl FnMut(usize)) {
-    for mut index in 0..tensor.values() {
-        let mut offset = 0;
-        for (&dim, &stride) in tensor.dims.iter().zip(&tensor.strides).rev() {
-            offset += index % dim as usize * stride as usize;
-            index /= dim as usize;
-        }
-        visit(offset * tensor.element());
-    }
-}
-
-fn value(data_type: cudnnDataType_t, bytes: &[u8], offset: usize) -> f64 {
-    fn at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
-        std::array::from_fn(|i| bytes[offset + i])
-    }
-    match data_type {
-        CUDNN_DATA_DOUBLE => f64::from_ne_bytes(at(bytes, offset)),
-        CUDNN_DATA_FLOAT => f64::from(f32::from_ne_bytes(at(bytes, offset))),
-        CUDNN_DATA_HALF => half::f16::from_ne_bytes(at(bytes, offset)).to_f64(),
-        _ => half::bf16::from_ne_bytes(at(bytes, offset)).to_f64(),
     }
 }

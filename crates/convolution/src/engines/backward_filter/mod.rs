@@ -10,12 +10,9 @@ mod tiling;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use half::{bf16, f16};
-
-use crate::engines::elements::Number;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{self, Function, Launch, Source};
-use gpu::{Device, Element, Stream};
+use gpu::{Device, Stream};
 pub use gradient::FilterGradient;
 pub use parts::Parts;
 pub use tiling::MOST_SUMMED;
@@ -222,44 +219,9 @@ impl Code {
 /// # Safety
 /// As for [`BackwardFilter::run`], in the host's memory.
 pub unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
-    // SAFETY: the caller promises memory as large as the tensors, with elements of type `of.element`.
-    unsafe {
-        match of.element {
-            Element::Float => compute_in::<f32>(of, memory, alpha, beta),
-            Element::Half => compute_in::<f16>(of, memory, alpha, beta),
-            Element::Bfloat16 => compute_in::<bf16>(of, memory, alpha, beta),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`BackwardFilter::run`], in the host's memory, with elements of type `T`.
-unsafe fn compute_in<T: Number>(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
-    let FilterGradient { images, k, c, x: [height, width], dy: [p, q], filter: [rows, columns], .. } = *of;
-    // SAFETY: the caller promises three tensors of these sizes, and that dw overlaps neither x nor dy.
-    let (x, dy, dw) = unsafe {
-        (
-            std::slice::from_raw_parts(memory.x.cast::<T>(), images * c * height * width),
-            std::slice::from_raw_parts(memory.dy.cast::<T>(), images * k * p * q),
-            std::slice::from_raw_parts_mut(memory.dw.cast::<T>(), of.elements()),
-        )
-    };
-    // The index in x for a position of dy and an offset in the filter; `None` in the padding.
-    let below =
-        |at: usize, by: usize, length: usize| (at * of.stride + by).checked_sub(of.padding).filter(|it| *it < length);
-    for (place, dw) in dw.iter_mut().enumerate() {
-        let (s, r) = (place % columns, place / columns % rows);
-        let (of_c, of_k) = (place / (columns * rows) % c, place / (columns * rows * c));
-        let mut sum = 0.0;
-        for image in 0..images {
-            let x = &x[(image * c + of_c) * height * width..][..height * width];
-            let dy = &dy[(image * k + of_k) * p * q..][..p * q];
-            for (row, h) in (0..p).filter_map(|row| Some((row, below(row, r, height)?))) {
-                for (column, w) in (0..q).filter_map(|column| Some((column, below(column, s, width)?))) {
-                    sum += f64::from(dy[row * q + column].to_f32()) * f64::from(x[h * width + w].to_f32());
-                }
-            }
-        }
-        dw.add_scaled(sum, alpha, beta);
-    }
+    let FilterGradient { element, images, k, c, x, dy, filter, stride, padding, .. } = *of;
+    let shape = loops::FilterGradient { images, k, c, x, dy, filter, stride, padding };
+    let GradientMemory { x, dy, dw, .. } = memory;
+    // SAFETY: the caller promises memory as large as the tensors, with elements of this type.
+    unsafe { loops::filter_gradient(element, &shape, [x, dy], dw, alpha, beta) }
 }

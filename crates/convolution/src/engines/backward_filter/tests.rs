@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::engines::tests::GradientCase;
+use gpu::Element;
 use gpu::testing::buffers::{bytes_of, errors, filled, read, write};
 use gpu::testing::emulated;
 use gpu::testing::resources;
@@ -170,16 +171,19 @@ fn small() -> impl Iterator<Item = FilterGradient> {
 }
 
 /// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops. Runs in child processes
-/// whose cuDNN is hostdnn.
-#[test]
-fn emulated_as_in_loops() {
-    if !emulated::is_child("engines::backward_filter::tests::emulated_as_in_loops") {
+/// whose cuDNN is hostdnn. `has` gets a case's number.
+fn as_in_loops(test: &str, has: impl Fn(usize, &FilterGradient) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(11);
     // Every shape, in one type or two.
     for (index, of) in small().step_by(3).enumerate() {
+        if !has(index, &of) {
+            GradientCase::numbers(&of, &mut random);
+            continue;
+        }
         // The shared memory of large GPUs, for three tiles, and of many smaller ones.
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
         let case = GradientCase::new(of, device, stream, &mut random);
@@ -192,6 +196,45 @@ fn emulated_as_in_loops() {
             check(&case, &kernel, device, stream);
         }
     }
+}
+
+#[test]
+fn some_emulated_as_in_loops() {
+    as_in_loops("engines::backward_filter::tests::some_emulated_as_in_loops", |index, _| index % 17 == 0);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_in_tf32_as_in_loops() {
+    let has = |_, of: &FilterGradient| of.element == Element::Float && !of.is_exact;
+    as_in_loops("engines::backward_filter::tests::emulated_in_tf32_as_in_loops", has);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_in_exact_floats_as_in_loops() {
+    as_in_loops("engines::backward_filter::tests::emulated_in_exact_floats_as_in_loops", |_, of| of.is_exact);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_in_half_as_in_loops() {
+    let has = |_, of: &FilterGradient| of.element == Element::Half && of.filter[0] < 5;
+    as_in_loops("engines::backward_filter::tests::emulated_in_half_as_in_loops", has);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_with_large_filters_in_half_as_in_loops() {
+    let has = |_, of: &FilterGradient| of.element == Element::Half && of.filter[0] >= 5;
+    as_in_loops("engines::backward_filter::tests::emulated_with_large_filters_in_half_as_in_loops", has);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_in_bfloat16_as_in_loops() {
+    let has = |_, of: &FilterGradient| of.element == Element::Bfloat16;
+    as_in_loops("engines::backward_filter::tests::emulated_in_bfloat16_as_in_loops", has);
 }
 
 /// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and
@@ -217,24 +260,39 @@ fn in_clusters() -> Vec<(FilterGradient, Parts)> {
 }
 
 /// The same for clusters. Sums start anew as early as possible.
-#[test]
-fn emulated_in_clusters_as_in_loops() {
-    if !emulated::is_child("engines::backward_filter::tests::emulated_in_clusters_as_in_loops") {
+fn in_clusters_as_in_loops(test: &str, has: fn(usize) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(16);
     let mut anew = 0;
-    for (of, parts) in in_clusters() {
+    for (index, (of, parts)) in in_clusters().into_iter().enumerate() {
         let tiling = Tiling::of(&of, parts, 227 << 10).unwrap();
         let has_several = tiling.has_totals() && tiling.tiles(&of) > 4 * parts.count();
         anew += usize::from(has_several);
+        if !has(index) {
+            GradientCase::numbers(&of, &mut random);
+            continue;
+        }
         let tiling = Tiling { summed_tiles: has_several.then_some(2), ..tiling };
         let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
         let kernel = BackwardFilter::of_code(of, parts, tiling, code).unwrap();
         check(&GradientCase::new(of, device, stream, &mut random), &kernel, device, stream);
     }
     assert!(anew >= 2, "{anew}");
+}
+
+#[test]
+fn some_emulated_in_clusters_as_in_loops() {
+    let has = |index| index == 8;
+    in_clusters_as_in_loops("engines::backward_filter::tests::some_emulated_in_clusters_as_in_loops", has);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_in_clusters_as_in_loops() {
+    in_clusters_as_in_loops("engines::backward_filter::tests::emulated_in_clusters_as_in_loops", |_| true);
 }
 
 /// Returns ||dw - exact|| / ||exact|| and dw's mean relative excess, for positive numbers that no product type

@@ -8,9 +8,6 @@ mod tests;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use half::{bf16, f16};
-
-use crate::engines::elements::Number;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Source};
@@ -364,49 +361,9 @@ impl Code {
 /// # Safety
 /// As for [`ImplicitGemm::run`], in the host's memory.
 pub unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
-    // SAFETY: the caller promises memory as large as the tensors, with elements of type `of.element`.
-    unsafe {
-        match of.element {
-            Element::Float => compute_in::<f32>(of, memory, alpha, beta),
-            Element::Half => compute_in::<f16>(of, memory, alpha, beta),
-            Element::Bfloat16 => compute_in::<bf16>(of, memory, alpha, beta),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`ImplicitGemm::run`], in the host's memory, with elements of type `T`.
-unsafe fn compute_in<T: Number>(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
-    let Correlation { images, depth, rows, from: [height, width], to: [p, q], filter, .. } = *of;
-    let places = of.places();
-    // SAFETY: the caller promises three tensors of these sizes, and that the output overlaps neither input.
-    let (w, from, to) = unsafe {
-        (
-            std::slice::from_raw_parts(memory.w.cast::<T>(), rows * depth * places),
-            std::slice::from_raw_parts(memory.from.cast::<T>(), images * depth * height * width),
-            std::slice::from_raw_parts_mut(memory.to.cast::<T>(), images * rows * p * q),
-        )
-    };
-    // The index in the input for a position of the output and an offset in the filter; `None` in the padding.
-    let below =
-        |at: usize, by: usize, length: usize| (at * of.stride + by).checked_sub(of.padding).filter(|it| *it < length);
-    for (index, to) in to.iter_mut().enumerate() {
-        let (column, row, m, n) = (index % q, index / q % p, index / (q * p) % rows, index / (q * p * rows));
-        let mut sum = 0.0;
-        for d in 0..depth {
-            let from = &from[(n * depth + d) * height * width..][..height * width];
-            let w = match of.is_gradient {
-                true => &w[(d * rows + m) * places..][..places],
-                false => &w[(m * depth + d) * places..][..places],
-            };
-            for (r, h) in (0..filter).filter_map(|r| Some((r, below(row, r, height)?))) {
-                for (s, x) in (0..filter).filter_map(|s| Some((s, below(column, s, width)?))) {
-                    let place = r * filter + s;
-                    let w = w[if of.is_gradient { places - 1 - place } else { place }];
-                    sum += f64::from(w.to_f32()) * f64::from(from[h * width + x].to_f32());
-                }
-            }
-        }
-        to.add_scaled(sum, alpha, beta);
-    }
+    let Correlation { element, is_gradient, images, depth, rows, from, to, filter, stride, padding, .. } = *of;
+    let shape = loops::Correlation { is_gradient, images, depth, rows, from, to, filter, stride, padding };
+    let CorrelationMemory { w, from, to } = memory;
+    // SAFETY: the caller promises memory as large as the tensors, with elements of this type.
+    unsafe { loops::correlate(element, &shape, [w, from], to, alpha, beta) }
 }

@@ -1,4 +1,4 @@
-//! Elements of the tensors that our kernels multiply on tensor cores, on the host: float, half and bfloat16.
+//! Elements of the tensors that our kernels multiply on tensor cores: float, half and bfloat16.
 
 use half::{bf16, f16};
 

@@ -1,0 +1,15 @@
+//! Arithmetic on the host, in plain loops and double precision: what our engines for convolutions compute, for hostdnn's
+//! device and for tests of the kernels, and the distance between two results.
+//!
+//! The loops are a crate of their own because they are compiled optimised also where the rest is not. So no function here
+//! is generic: a generic one would be compiled with its caller. The tests are those of the engines.
+#![warn(missing_docs)]
+
+mod compare;
+mod correlation;
+mod element;
+mod gradient;
+
+pub use compare::relative_error;
+pub use correlation::{Correlation, correlate};
+pub use gradient::{FilterGradient, filter_gradient};
