@@ -127,37 +127,51 @@ pub fn has_emulator() -> bool {
     found
 }
 
-/// The file of a program, compiled at the first call with these arguments.
+/// The file of a program. It is compiled unless an earlier test, perhaps of another process, has compiled the same
+/// sources and headers with the same options.
 fn compiled(compiler: &OsStr, strict: &[&str], name: &str, build: Build) -> PathBuf {
     static FOLDER: LazyLock<Folder> = LazyLock::new(|| Folder::lasting("compiled"));
-    static FILES: Mutex<BTreeMap<Vec<OsString>, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
+    static FILES: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |parts: &[&OsStr]| arguments.extend(parts.iter().map(OsString::from));
     strict.iter().chain(build.options).for_each(|option| add(&[option.as_ref()]));
     add(&["-I".as_ref(), root.join("hostdnn/include").as_ref(), "-I".as_ref(), root.join("include").as_ref()]);
-    build.sources.iter().for_each(|name| add(&[source(name).as_ref()]));
+    let sources: Vec<_> = build.sources.iter().map(|name| source(name)).collect();
+    sources.iter().for_each(|source| add(&[source.as_ref()]));
     add(&["-x".as_ref(), "none".as_ref()]); // the libraries are no sources, whatever language the options name
     if build.with_ucudnn {
         add(&[library().as_ref()]);
     }
     // By its soname, `libcudnn.so.9`, the program looks for cuDNN when it starts.
     add(&[hostdnn().as_ref(), "-ldl".as_ref(), "-lm".as_ref()]);
-    let key: Vec<_> = [compiler, name.as_ref()].into_iter().map(OsString::from).chain(arguments.clone()).collect();
     let mut hash = DefaultHasher::new();
-    key.hash(&mut hash);
-    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
-    let file = files.entry(key).or_default().clone();
-    drop(files);
-    let compile = || {
-        // Renamed when it is whole: another run of the tests may use the folder now.
-        let whole = FOLDER.join(&format!("{name}-{:016x}", hash.finish()));
-        let partial = whole.with_extension(std::process::id().to_string());
-        programs::compile_with(compiler, &partial, arguments);
-        std::fs::rename(&partial, &whole).unwrap();
-        whole
-    };
-    file.get_or_init(compile).clone()
+    (compiler, &arguments, sources.iter().map(|file| std::fs::read(file).unwrap()).collect::<Vec<_>>()).hash(&mut hash);
+    headers(root).hash(&mut hash);
+    let whole = FOLDER.join(&format!("{name}-{:016x}", hash.finish()));
+    let file = FILES.lock().unwrap_or_else(PoisonError::into_inner).entry(whole.clone()).or_default().clone();
+    file.get_or_init(|| {
+        if !whole.exists() {
+            // Renamed when it is whole: another process may look for it now.
+            let partial = whole.with_extension(std::process::id().to_string());
+            programs::compile_with(compiler, &partial, arguments);
+            std::fs::rename(&partial, &whole).unwrap();
+        }
+    });
+    whole
+}
+
+/// The texts of all headers that programs under test include.
+fn headers(root: &Path) -> &'static [Vec<u8>] {
+    static TEXTS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    TEXTS.get_or_init(|| {
+        let folders = ["hostdnn/include", "include", "tests/c", "examples/convnet", "examples/rnn_bench"];
+        let files = folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "h"));
+        files.sort_unstable();
+        files.iter().map(|file| std::fs::read(file).unwrap()).collect()
+    })
 }
 
 /// A number that differs in each call.

@@ -3,43 +3,33 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use crate::programs::{Folder, compile, compile_with, cxx_compiler, library, run, source};
 use guest::testing::skip;
 
-/// `tests/c/conventions.c`, built once for all tests.
-struct Conventions {
-    folder: Folder,
-    /// Linked with a fake cuDNN, so that the process has it from the start; runs with libucudnn.so preloaded.
-    preloaded: PathBuf,
-    /// Linked with libucudnn.so, which loads the real library in the first call.
-    linked: PathBuf,
+/// Compiles `tests/c/conventions.c`, linked with a library.
+fn conventions(folder: &Folder, linked: &Path) -> PathBuf {
+    let program = folder.join("conventions");
+    let sources = [source("conventions.c"), source("registers.S"), linked.into()];
+    let options = [OsStr::new("-rdynamic"), OsStr::new("-Wl,--no-as-needed")];
+    compile(&program, options.into_iter().chain(sources.iter().map(|path| path.as_os_str())));
+    program
 }
 
-static CONVENTIONS: LazyLock<Conventions> = LazyLock::new(|| {
-    let folder = Folder::lasting("conventions");
-    let (preloaded, linked) = (folder.join("preloaded"), folder.join("linked"));
-    for (program, library) in [(&preloaded, fake(&folder, &[])), (&linked, library())] {
-        let sources = [source("conventions.c"), source("registers.S"), library];
-        let options = [OsStr::new("-rdynamic"), OsStr::new("-Wl,--no-as-needed")];
-        compile(program, options.into_iter().chain(sources.iter().map(|path| path.as_os_str())));
-    }
-    Conventions { folder, preloaded, linked }
-});
-
-/// Runs the case preloaded and linked.
+/// Runs the case in two programs. One is linked with a fake cuDNN, so that the process has it from the start, and runs
+/// with libucudnn.so preloaded; the other is linked with libucudnn.so, which loads the real library in the first call.
 fn passes(case: &str) {
-    let fake = CONVENTIONS.folder.join("libcudnn.so.9");
-    assert_eq!(preloaded(&CONVENTIONS.preloaded, &[case], &fake), "passed\n");
-    assert_eq!(linked(&CONVENTIONS.linked, &[case], &fake), "passed\n");
+    let folder = Folder::new(&format!("conventions-{case}"));
+    let fake = fake(&folder, &[]);
+    assert_eq!(preloaded(&conventions(&folder, &fake), &[case], &fake), "passed\n");
+    assert_eq!(linked(&conventions(&folder, &library()), &[case], &fake), "passed\n");
 }
 
 /// Runs the case with a real library whose constructor calls back within the first call.
 fn passes_with_constructor(test: &str, case: &str) {
     let folder = Folder::new(test);
     let fake = fake(&folder, &["-DCONSTRUCTOR"]);
-    assert_eq!(linked(&CONVENTIONS.linked, &[case], &fake), "passed\n");
+    assert_eq!(linked(&conventions(&folder, &library()), &[case], &fake), "passed\n");
 }
 
 fn fake(folder: &Folder, options: &[&str]) -> PathBuf {
