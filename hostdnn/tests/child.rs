@@ -15,7 +15,8 @@ pub fn is_child(test: &str, variables: &[(&str, &OsStr)]) -> bool {
         return true;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, test).envs(variables.iter().copied());
+    command.args(["--exact", test, "--include-ignored", "--nocapture"]);
+    command.env(CHILD, test).envs(variables.iter().copied());
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{command:?}: {}\n{text}", output.status);

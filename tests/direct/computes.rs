@@ -82,14 +82,25 @@ fn steps_are_exact() {
 
 /// Canonical GRU with both ways of exchange between its blocks; 16 is its enumerator.
 #[test]
+fn some_canonical_gru_is_exact_with_one_exchange_and_with_two() {
+    canonical_gru_is_exact(3);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
 fn canonical_gru_is_exact_with_one_exchange_and_with_two() {
+    canonical_gru_is_exact(15);
+}
+
+fn canonical_gru_is_exact(networks: usize) {
     if !has_emulator() {
         return;
     }
     for configuration in ["grid-single u24 b2 t32 l1 r64", "grid u24 b2 t32 l1 r64"] {
-        let ran = program("direct_random").plain(&[&seed().to_string(), "15", "70", configuration, "16"], &[]);
+        let ran = program("direct_random")
+            .plain(&[&seed().to_string(), &networks.to_string(), "70", configuration, "16"], &[]);
         let lines = Line::all(&ran.stdout);
-        assert_eq!(lines.len(), 3 * 15, "{}", ran.stderr);
+        assert_eq!(lines.len(), 3 * networks, "{}", ran.stderr);
         assert!(lines.iter().all(|line| line.configuration == configuration && line.number("cell") == 16));
         lines.iter().for_each(Line::assert_exact);
     }

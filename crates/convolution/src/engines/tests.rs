@@ -68,10 +68,7 @@ pub struct CorrelationCase {
 
 impl CorrelationCase {
     pub fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
-        let w = values(of.rows * of.depth * of.filter * of.filter);
-        let from = values(of.images * of.depth * of.from[0] * of.from[1]);
-        let held = values(of.images * of.rows * of.to[0] * of.to[1]);
+        let [w, from, held] = Self::numbers(&of, random);
         let to = device.allocate(held.len() + 2 * GUARD).unwrap();
         let results = Results::new(held, |to, beta| {
             let (w, from, to) = (w.as_ptr().cast(), from.as_ptr().cast(), to.as_mut_ptr().cast());
@@ -80,6 +77,15 @@ impl CorrelationCase {
         });
         let [w, from] = [w, from].map(|bytes| between_nans(device, &bytes, stream));
         Self { of, w, from, to, results }
+    }
+
+    /// Random numbers for w, from and what is held. A test of some cases also draws those of the cases between them, so
+    /// that each case has the same in all tests.
+    pub fn numbers(of: &Correlation, random: &mut SmallRng) -> [Vec<u8>; 3] {
+        let w = of.rows * of.depth * of.filter * of.filter;
+        let from = of.images * of.depth * of.from[0] * of.from[1];
+        let held = of.images * of.rows * of.to[0] * of.to[1];
+        [w, from, held].map(|count| small_whole_numbers(of.element, count, random))
     }
 
     /// Runs a kernel, which `how` describes, in poisoned memory and compares its result. `run` gets memory as large as
@@ -147,10 +153,7 @@ pub struct GradientCase {
 
 impl GradientCase {
     pub fn new(of: FilterGradient, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let mut values = |count: usize| small_whole_numbers(of.element, count, random);
-        let x = values(of.images * of.c * of.x[0] * of.x[1]);
-        let dy = values(of.images * of.k * of.dy[0] * of.dy[1]);
-        let held = values(of.k * of.c * of.filter[0] * of.filter[1]);
+        let [x, dy, held] = Self::numbers(&of, random);
         let dw = device.allocate(held.len() + 2 * GUARD).unwrap();
         let results = Results::new(held, |dw, beta| {
             let (x, dy, dw) = (x.as_ptr().cast(), dy.as_ptr().cast(), dw.as_mut_ptr().cast());
@@ -160,6 +163,14 @@ impl GradientCase {
         });
         let [x, dy] = [x, dy].map(|bytes| between_nans(device, &bytes, stream));
         Self { of, x, dy, dw, results }
+    }
+
+    /// As [`CorrelationCase::numbers`], for x, dy and what is held.
+    pub fn numbers(of: &FilterGradient, random: &mut SmallRng) -> [Vec<u8>; 3] {
+        let x = of.images * of.c * of.x[0] * of.x[1];
+        let dy = of.images * of.k * of.dy[0] * of.dy[1];
+        let held = of.k * of.c * of.filter[0] * of.filter[1];
+        [x, dy, held].map(|count| small_whole_numbers(of.element, count, random))
     }
 
     /// As [`CorrelationCase::check`], with a poisoned workspace of so many bytes.

@@ -15,14 +15,14 @@ use super::nets::{
     aligned, batches, compare, options, poisoned, pulled_bytes, read, rounded_numbers, set, tree_lstm_case,
 };
 
-/// Batches of one tree and of many in turns, which run by other configurations in the same memory.
-#[test]
-fn batches_change_their_configuration() {
-    if !emulated::is_child("choices::batches_change_their_configuration") {
+/// A Tree-LSTM of this width on batches of at most so many trees and of one in turns, which run by other configurations
+/// in the same memory.
+fn batches_change(test: &str, hidden: usize, trees: usize, turns: usize) {
+    if !emulated::is_child(test) {
         return;
     }
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[14; 32]);
-    let many = tree_lstm_case(&mut TestRunner::new_with_rng(Config::default(), rng), 0, 100, 200);
+    let many = tree_lstm_case(&mut TestRunner::new_with_rng(Config::default(), rng), 0, hidden, trees);
     let mut one = many.clone();
     let vertices = |id: &i64| many.graphs.first_vertex[*id as usize + 1] - many.graphs.first_vertex[*id as usize];
     one.ids = many.ids.iter().copied().max_by_key(vertices).into_iter().collect();
@@ -34,7 +34,7 @@ fn batches_change_their_configuration() {
     let mut arrays = DeviceBatch::new(&made, &maxima).unwrap();
     let memory = made.most_memory(&maxima);
     let mut groups = vec![];
-    for case in [&many, &one, &many, &one, &many] {
+    for case in [&many, &one].into_iter().cycle().take(turns) {
         let [mut batch, _] = batches(case, &net, Policy::Height, 0, 1);
         set(&mut arrays, &made, &mut batch, case, &case.ids);
         groups.push(batch.groups());
@@ -65,6 +65,18 @@ fn batches_change_their_configuration() {
         }
     }
     // A configuration whose launch failed would not be chosen again.
-    let [several, 1, ref rest @ ..] = groups[..] else { panic!("{groups:?}") };
-    assert!(several > 1 && *rest == [several, 1, several], "{groups:?}");
+    let several = groups[0];
+    let expected: Vec<_> = [several, 1].into_iter().cycle().take(turns).collect();
+    assert!(several > 1 && groups == expected, "{groups:?}");
+}
+
+#[test]
+fn a_batch_changes_its_configuration() {
+    batches_change("choices::a_batch_changes_its_configuration", 20, 500, 2);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn batches_change_their_configuration() {
+    batches_change("choices::batches_change_their_configuration", 100, 200, 5);
 }

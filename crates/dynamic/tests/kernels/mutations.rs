@@ -145,9 +145,8 @@ const OF_PATHS: [Mutation; 12] = [
 /// Runs in which a mutation must show.
 const RUNS: usize = 12;
 
-#[test]
-fn mutations_are_found() {
-    if !emulated::is_child("mutations::mutations_are_found") {
+fn are_found(test: &str, mutations: &[Mutation]) {
+    if !emulated::is_child(test) {
         return;
     }
     // One child is enough; and in the first one, blocks and threads run in order, which hides some.
@@ -157,13 +156,29 @@ fn mutations_are_found() {
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[9; 32]));
     // Narrow and wide levels, with the passes of each in kernels of their own and together.
     let wide: Vec<Case> = [6, 500].map(|most| tree_lstm_case(&mut runner, 0, 12, most)).into();
-    let missed = missed(&MUTATIONS, &wide, Executor::Batched);
+    let missed = missed(mutations, &wide, Executor::Batched);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
 #[test]
-fn mutations_of_paths_are_found() {
-    if !emulated::is_child("mutations::mutations_of_paths_are_found") {
+fn a_mutation_is_found() {
+    are_found("mutations::a_mutation_is_found", &MUTATIONS[..1]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn mutations_of_nets_are_found() {
+    are_found("mutations::mutations_of_nets_are_found", &MUTATIONS[..6]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn mutations_of_products_are_found() {
+    are_found("mutations::mutations_of_products_are_found", &MUTATIONS[6..]);
+}
+
+fn of_paths_are_found(test: &str, mutations: &[Mutation]) {
+    if !emulated::is_child(test) {
         return;
     }
     if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
@@ -178,8 +193,19 @@ fn mutations_of_paths_are_found() {
     let graphs = arrays(&graphs(12, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
     let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
     let sums = Case { declaration, graphs, ids, seed: 1 };
-    let missed = missed(&OF_PATHS, &[tree, sums], Executor::Persistent { groups: 1 });
+    let missed = missed(mutations, &[tree, sums], Executor::Persistent { groups: 1 });
     assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+#[test]
+fn a_mutation_of_paths_is_found() {
+    of_paths_are_found("mutations::a_mutation_of_paths_is_found", &OF_PATHS[3..4]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn mutations_of_paths_are_found() {
+    of_paths_are_found("mutations::mutations_of_paths_are_found", &OF_PATHS);
 }
 
 /// The mutations that no run shows.

@@ -25,9 +25,9 @@ use super::tree_lstm;
 /// Compiling a net takes the machine's C++ compiler a second.
 const NETS: usize = 40;
 
-#[test]
-fn random_nets_emulated_as_the_oracle() {
-    if !emulated::is_child("nets::random_nets_emulated_as_the_oracle") {
+/// Checks those of the nets that `has` chooses by their number and type.
+fn random_nets(test: &str, has: impl Fn(usize, Element) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
@@ -35,6 +35,9 @@ fn random_nets_emulated_as_the_oracle() {
     for number in 0..NETS {
         let case = cases().new_tree(&mut runner).unwrap().current();
         let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
+        if !has(number, element) {
+            continue;
+        }
         let with_all = [false, true].map(|is_static| options(element, is_static));
         let part = [Without::Fusion, Without::Batching][number / 3 % 2];
         for options in [with_all[0], with_all[1], Options { without: part, ..with_all[0] }] {
@@ -45,40 +48,97 @@ fn random_nets_emulated_as_the_oracle() {
     }
 }
 
-/// The Tree-LSTM, whose levels are one kernel each where they have few rows.
 #[test]
-fn tree_lstms_emulated_as_the_oracle() {
-    if !emulated::is_child("nets::tree_lstms_emulated_as_the_oracle") {
+fn some_random_nets_emulated_as_the_oracle() {
+    random_nets("nets::some_random_nets_emulated_as_the_oracle", |number, _| number == 4);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn random_nets_of_floats_emulated_as_the_oracle() {
+    random_nets("nets::random_nets_of_floats_emulated_as_the_oracle", |_, element| element == Element::Float);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn random_nets_of_halves_emulated_as_the_oracle() {
+    random_nets("nets::random_nets_of_halves_emulated_as_the_oracle", |_, element| element == Element::Half);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn random_nets_of_bfloat16_emulated_as_the_oracle() {
+    random_nets("nets::random_nets_of_bfloat16_emulated_as_the_oracle", |_, element| element == Element::Bfloat16);
+}
+
+/// Tree-LSTMs with those numbers of [`TREES`] that `has` chooses; batched, or as paths in one launch.
+fn tree_lstms(test: &str, has: fn(usize) -> bool, options_of: fn(Element, bool) -> Options) {
+    if !emulated::is_child(test) {
         return;
     }
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[8; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     for (number, (hidden, most)) in TREES.into_iter().enumerate() {
         let case = tree_lstm_case(&mut runner, number, hidden, most);
+        if !has(number) {
+            continue;
+        }
         let element = [Element::Float, Element::Half, Element::Bfloat16][number % 3];
         let net = function::Net::new(case.declaration.clone()).unwrap();
-        let made = Net::new(&net, Device::Host, options(element, false)).map_err(|why| why.to_string());
-        let Some(made) = emulated::compiled(made) else { return };
-        // The leaves, and the nodes each way, with the pass before the product and without, where rows are of quads.
-        let fused = if hidden % 4 == 0 { 7 } else { 2 };
-        assert_eq!(made.configuration(), format!("batched, {fused} fused"));
         for is_static in [false, true] {
-            check(&case, number, options(element, is_static));
-        }
-        if element == Element::Float {
-            check(&case, number, Options { tf32: true, ..options(element, true) });
-        }
-        // Blocks of many threads take their time here.
-        for is_static in [false, true].into_iter().filter(|_| most <= 60) {
-            let options = persistent(element, is_static);
-            let made = Net::new(&net, Device::Host, options).unwrap();
-            assert!(made.configuration().starts_with("persistent on "), "{}", made.configuration());
+            let options = options_of(element, is_static);
+            let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
+            let Some(made) = emulated::compiled(made) else { return };
+            // Levels with few rows are one kernel each: the leaves, and the nodes each way, with the pass before the
+            // product and without, where rows are of quads.
+            let fused = if hidden % 4 == 0 { 7 } else { 2 };
+            let expected = match options.executor {
+                Executor::Batched => format!("batched, {fused} fused"),
+                _ => "persistent on ".into(),
+            };
+            assert!(made.configuration().starts_with(&expected), "{}", made.configuration());
             check(&case, number, options);
             if element == Element::Float {
                 check(&case, number, Options { tf32: true, ..options });
             }
         }
     }
+}
+
+#[test]
+fn a_tree_lstm_emulated_as_the_oracle() {
+    tree_lstms("nets::a_tree_lstm_emulated_as_the_oracle", |number| number == 1, options);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn tree_lstms_emulated_as_the_oracle() {
+    tree_lstms("nets::tree_lstms_emulated_as_the_oracle", |number| TREES[number].1 <= 60, options);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn tree_lstms_on_many_trees_emulated_as_the_oracle() {
+    tree_lstms("nets::tree_lstms_on_many_trees_emulated_as_the_oracle", |number| TREES[number].1 > 60, options);
+}
+
+// Blocks of many threads take their time here: no paths of many trees.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_a_few_trees_emulated_as_the_oracle() {
+    tree_lstms("nets::paths_of_a_few_trees_emulated_as_the_oracle", |number| TREES[number].1 < 60, persistent);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_some_trees_emulated_as_the_oracle() {
+    tree_lstms("nets::paths_of_some_trees_emulated_as_the_oracle", |number| number == 3, persistent);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_other_trees_emulated_as_the_oracle() {
+    tree_lstms("nets::paths_of_other_trees_emulated_as_the_oracle", |number| number == 6, persistent);
 }
 
 /// A Tree-LSTM of this width on so many random trees, at most.
@@ -317,35 +377,84 @@ pub fn compare(found: &[f64], expected: &[f64], epsilon: f64, what: &str) {
 /// Sums are in float, and each value that another kernel reads is rounded: a few of them lie on a way through a net.
 pub const ROUNDINGS: f64 = 60.0;
 
-/// An LSTM over chains of words, whose rows of a level are few and whose levels are many.
-#[test]
-fn chains_emulated_as_the_oracle() {
-    if !emulated::is_child("nets::chains_emulated_as_the_oracle") {
+/// The lengths of chains of words, whose rows of a level are few and whose levels are many.
+const CHAINS: [&[usize]; 3] = [&[3, 1], &[30, 41, 25], &[70; 3]];
+
+/// An LSTM over those chains.
+fn chains(test: &str, number: usize, options: &[Options]) {
+    if !emulated::is_child(test) {
         return;
     }
-    for (number, lengths) in [&[3_usize, 1][..], &[30, 41, 25], &[70; 3]].into_iter().enumerate() {
-        let mut graphs = Arrays { first_vertex: vec![0], first_child: vec![0], ..Arrays::default() };
-        for length in lengths {
-            for vertex in 0..*length as i32 {
-                graphs.children.extend((vertex > 0).then_some(vertex - 1));
-                graphs.first_child.push(graphs.children.len() as i64);
-            }
-            graphs.first_vertex.push(graphs.first_child.len() as i64 - 1);
+    let mut graphs = Arrays { first_vertex: vec![0], first_child: vec![0], ..Arrays::default() };
+    for length in CHAINS[number] {
+        for vertex in 0..*length as i32 {
+            graphs.children.extend((vertex > 0).then_some(vertex - 1));
+            graphs.first_child.push(graphs.children.len() as i64);
         }
-        let ids = (0..lengths.len() as i64).collect();
-        let case = Case { declaration: lstm(12).parse().unwrap(), graphs, ids, seed: number as u64 };
-        for is_static in [false, true] {
-            check(&case, number, options(Element::Float, is_static));
-            check(&case, number, persistent(Element::Float, is_static));
-        }
+        graphs.first_vertex.push(graphs.first_child.len() as i64 - 1);
+    }
+    let ids = (0..CHAINS[number].len() as i64).collect();
+    let case = Case { declaration: lstm(12).parse().unwrap(), graphs, ids, seed: number as u64 };
+    for options in options {
+        check(&case, number, *options);
     }
 }
 
-/// Nets of all shapes of paths in one launch: products of edges, reductions, several products in a row; and units that
-/// blocks share unevenly.
+/// Of floats, not static and static.
+fn batched() -> [Options; 2] {
+    [false, true].map(|is_static| options(Element::Float, is_static))
+}
+
+fn paths_of_floats() -> [Options; 2] {
+    [false, true].map(|is_static| persistent(Element::Float, is_static))
+}
+
 #[test]
-fn paths_emulated_as_the_oracle() {
-    if !emulated::is_child("nets::paths_emulated_as_the_oracle") {
+#[ignore = "long: make test-kernels runs it"]
+fn short_chains_emulated_as_the_oracle() {
+    chains("nets::short_chains_emulated_as_the_oracle", 0, &batched());
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn chains_emulated_as_the_oracle() {
+    chains("nets::chains_emulated_as_the_oracle", 1, &batched());
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn long_chains_emulated_as_the_oracle() {
+    chains("nets::long_chains_emulated_as_the_oracle", 2, &batched());
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_short_chains_emulated_as_the_oracle() {
+    chains("nets::paths_of_short_chains_emulated_as_the_oracle", 0, &paths_of_floats());
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_chains_emulated_as_the_oracle() {
+    chains("nets::paths_of_chains_emulated_as_the_oracle", 1, &paths_of_floats());
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_long_chains_emulated_as_the_oracle() {
+    chains("nets::paths_of_long_chains_emulated_as_the_oracle", 2, &paths_of_floats()[..1]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn static_paths_of_long_chains_emulated_as_the_oracle() {
+    chains("nets::static_paths_of_long_chains_emulated_as_the_oracle", 2, &paths_of_floats()[1..]);
+}
+
+/// Nets of all shapes of paths in one launch: products of edges, reductions, several products in a row; and units that
+/// blocks share unevenly. Checks those that `has` chooses by their number and type.
+fn paths(test: &str, has: impl Fn(usize, Element) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[10; 32]);
@@ -358,13 +467,40 @@ fn paths_emulated_as_the_oracle() {
         let graphs = arrays(&graphs(most, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
         let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
         let case = Case { declaration, graphs, ids, seed: number as u64 };
-        let options = persistent(Element::ALL[number % 3], number % 2 == 0);
+        let element = Element::ALL[number % 3];
+        if !has(number, element) {
+            continue;
+        }
+        let options = persistent(element, number % 2 == 0);
         let net = function::Net::new(case.declaration.clone()).unwrap();
         let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
         let Some(made) = emulated::compiled(made) else { return };
         assert!(made.configuration().starts_with("persistent on "), "{text}: {}", made.configuration());
         check(&case, number, options);
     }
+}
+
+#[test]
+fn some_paths_emulated_as_the_oracle() {
+    paths("nets::some_paths_emulated_as_the_oracle", |number, _| number == 1);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_floats_emulated_as_the_oracle() {
+    paths("nets::paths_of_floats_emulated_as_the_oracle", |_, element| element == Element::Float);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_halves_emulated_as_the_oracle() {
+    paths("nets::paths_of_halves_emulated_as_the_oracle", |_, element| element == Element::Half);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_bfloat16_emulated_as_the_oracle() {
+    paths("nets::paths_of_bfloat16_emulated_as_the_oracle", |_, element| element == Element::Bfloat16);
 }
 
 /// The canonical text of an LSTM: x and h with h numbers.

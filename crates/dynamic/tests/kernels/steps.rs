@@ -22,14 +22,16 @@ use super::tree_lstm;
 const SCORES: usize = 1;
 const RATES: [f32; 2] = [0.5, 0.25];
 
-#[test]
-fn steps_emulated_as_the_oracle() {
-    if !emulated::is_child("steps::steps_emulated_as_the_oracle") {
+/// The width, the classes and the number of trees, at most.
+const STEPS: [(usize, usize, usize); 4] = [(8, 3, 4), (12, 5, 30), (4, 40, 2), (6, 3, 1)];
+
+fn steps(test: &str, all: &[(usize, usize, usize)]) {
+    if !emulated::is_child(test) {
         return;
     }
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[12; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    for (number, (hidden, classes, most)) in [(8, 3, 4), (12, 5, 30), (4, 40, 2), (6, 3, 1)].into_iter().enumerate() {
+    for (number, &(hidden, classes, most)) in all.iter().enumerate() {
         let declaration: Declaration = tree_lstm::tree_lstm(hidden, hidden, Some(classes)).parse().unwrap();
         let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
         let graphs = arrays(&graphs(most, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
@@ -45,6 +47,17 @@ fn steps_emulated_as_the_oracle() {
             }
         }
     }
+}
+
+#[test]
+fn some_steps_emulated_as_the_oracle() {
+    steps("steps::some_steps_emulated_as_the_oracle", &STEPS[..1]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn steps_emulated_as_the_oracle() {
+    steps("steps::steps_emulated_as_the_oracle", &STEPS);
 }
 
 /// Compares a step with one by the oracle. `None` where there is no compiler.

@@ -22,10 +22,11 @@ pub fn is_child(test: &str) -> bool {
     let binary = std::env::current_exe().unwrap();
     let begin = |seed: &Option<&str>| {
         let mut command = Command::new(&binary);
-        command.args(["--exact", test, "--nocapture"]).env_clear();
+        command.args(["--exact", test, "--include-ignored", "--nocapture"]).env_clear();
         command.env(CHILD, "1").env("UCUDNN_CUDNN_LIBRARY", binary.with_file_name("libhostdnn.so"));
         command.envs(seed.map(|seed| ("HOSTDNN_SCHEDULE_SEED", seed)));
-        command.envs(std::env::var_os("HOSTDNN_CXX").map(|compiler| ("HOSTDNN_CXX", compiler)));
+        let passed_on = ["HOSTDNN_CXX", "HOSTDNN_KERNEL_CACHE"];
+        command.envs(passed_on.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     // The first child compiles the kernels; the others run at the same time.

@@ -230,13 +230,13 @@ fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy
     assert_near(&format!("{what}: dbias"), &channels(&dbias), &dbiases, 1e-6);
 }
 
-/// Checks both passes of some planes in all types, by clusters of several sizes.
-fn check(device: Device, stream: Stream, sizes: &[[usize; 3]]) {
+/// Checks both passes of some planes in some types; by the likely clusters, and if `is_whole` by those of other sizes.
+fn check(device: Device, stream: Stream, elements: &[Element], sizes: &[[usize; 3]], is_whole: bool) {
     let room = Room::of(device).expect("a device tells its properties");
     // With little shared memory, most vectors are read again.
     let little = Room { shared_bytes: 8 << 10, ..room };
     let memory = Memory { device, stream };
-    for element in Element::ALL {
+    for &element in elements {
         let load = |pass| emulated::compiled(Engine::load(device, pass, element));
         let (Some(forward), Some(backward)) = (load(Pass::Forward), load(Pass::Backward)) else { return };
         for &[images, channels, plane] in sizes {
@@ -251,7 +251,8 @@ fn check(device: Device, stream: Stream, sizes: &[[usize; 3]]) {
                     for pass in [Pass::Forward, Pass::Backward] {
                         let all = shapes(pass, &planes, &room);
                         let first = likely(&planes, &room, &all);
-                        for place in [0, all.len() / 2, first] {
+                        let others = if is_whole { &[0, all.len() / 2][..] } else { &[] };
+                        for &place in others.iter().chain([&first]) {
                             let shape = all[place];
                             let what = format!("{element:?} {images} × {channels} × {plane}, {shape:?}");
                             match pass {
@@ -272,14 +273,40 @@ fn on_a_gpu_as_in_double() {
     check(
         Device::Cuda,
         gpu.stream.raw(),
+        &Element::ALL,
         &[[3, 8, 49], [16, 16, 196], [2, 8, 3136], [32, 24, 289], [5, 8, 1], [1, 8, 3]],
+        true,
     );
 }
 
-#[test]
-fn emulated_as_in_double() {
-    if emulated::is_child("tests::results::emulated_as_in_double") {
+fn check_emulated(test: &str, element: Element, sizes: &[[usize; 3]], is_whole: bool) {
+    if emulated::is_child(test) {
         let stream = Device::Host.stream().expect("a stream");
-        check(Device::Host, stream.raw(), &[[3, 8, 49], [2, 8, 64], [5, 8, 1], [2, 8, 3]]);
+        check(Device::Host, stream.raw(), &[element], sizes, is_whole);
     }
+}
+
+const SIZES: [[usize; 3]; 4] = [[3, 8, 49], [2, 8, 64], [5, 8, 1], [2, 8, 3]];
+
+#[test]
+fn some_emulated_as_in_double() {
+    check_emulated("tests::results::some_emulated_as_in_double", Element::Half, &SIZES[..2], false);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn floats_emulated_as_in_double() {
+    check_emulated("tests::results::floats_emulated_as_in_double", Element::Float, &SIZES, true);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn halves_emulated_as_in_double() {
+    check_emulated("tests::results::halves_emulated_as_in_double", Element::Half, &SIZES, true);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn bfloat16_emulated_as_in_double() {
+    check_emulated("tests::results::bfloat16_emulated_as_in_double", Element::Bfloat16, &SIZES, true);
 }

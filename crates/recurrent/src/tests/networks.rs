@@ -2,6 +2,7 @@
 //! on a GPU where there is one, and emulated.
 
 use std::ffi::c_void;
+use std::ops::Range;
 
 use cudnn_abi::*;
 use half::f16;
@@ -203,8 +204,15 @@ fn network(cell: cudnnRNNMode_t, data_type: cudnnDataType_t, hidden: usize, laye
     }
 }
 
-/// Runs the best configuration of each regime, on networks with these hidden sizes and steps.
-fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize) {
+/// Runs the best configuration of each regime, on some of the networks with these hidden sizes and steps. Returns the
+/// configurations.
+fn some_as_in_double(
+    device: Device,
+    stream: Stream,
+    hidden: [usize; 2],
+    steps: usize,
+    some: Range<usize>,
+) -> Vec<Configuration> {
     let lengths = [vec![steps as i32; 3], vec![steps as i32, steps as i32 - 1, 1, 1, 1]];
     let layouts = [CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED];
     let (half, float) = (CUDNN_DATA_HALF, CUDNN_DATA_FLOAT);
@@ -217,9 +225,8 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
         (as_wide(network(CUDNN_LSTM, half, hidden[0], 2, true)), 1),
         (network(CUDNN_GRU, float, hidden[1], 1, true), 0),
     ];
-    let mut regimes = Vec::new();
-    let mut within = 0;
-    for (network, kind) in networks {
+    let mut run = Vec::new();
+    for &(network, kind) in &networks[some] {
         let (lengths, layout) = (lengths[kind].clone(), layouts[kind]);
         let (data_type, vector, padding_fill) = (network.data_type, network.input, [0; 8]);
         let case = Case::new(network, Data { data_type, layout, steps, vector, lengths, padding_fill });
@@ -240,10 +247,17 @@ fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize
                 println!("{configuration}: {distance}");
                 assert!(distance.is_of_rounding(), "{configuration}: {distance}, of {network:?}");
             }
-            regimes.push(configuration.regime);
-            within += usize::from(configuration.multiplies_input());
+            run.push(*configuration);
         }
     }
+    run
+}
+
+/// All networks, which have every regime.
+fn as_in_double(device: Device, stream: Stream, hidden: [usize; 2], steps: usize) {
+    let run = some_as_in_double(device, stream, hidden, steps, 0..5);
+    let regimes: Vec<_> = run.iter().map(|configuration| configuration.regime).collect();
+    let within = run.iter().filter(|configuration| configuration.multiplies_input()).count();
     let waves = regimes.iter().filter(|regime| matches!(regime, Regime::Wavefront { .. })).count();
     assert!(within >= 4, "{within}");
     let has_clusters = regimes.contains(&Regime::Cluster) || device == Device::Cuda;
@@ -258,15 +272,22 @@ fn networks_on_a_gpu_are_as_in_double() {
     as_in_double(device, stream.raw(), [256, 100], 20);
 }
 
+fn is_emulated(test: &str) -> bool {
+    let input = || crate::input::Input::load(Device::Host, crate::configuration::Element::Float);
+    emulated::is_child(test) && emulated::compiled(input().map_err(|error| error.to_string())).is_some()
+}
+
 #[test]
+fn a_network_emulated_is_as_in_double() {
+    if is_emulated("tests::networks::a_network_emulated_is_as_in_double") {
+        some_as_in_double(Device::Host, std::ptr::null_mut(), [20, 33], 3, 0..1);
+    }
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
 fn networks_emulated_are_as_in_double() {
-    if emulated::is_child("tests::networks::networks_emulated_are_as_in_double")
-        && emulated::compiled(
-            crate::input::Input::load(Device::Host, crate::configuration::Element::Float)
-                .map_err(|error| error.to_string()),
-        )
-        .is_some()
-    {
+    if is_emulated("tests::networks::networks_emulated_are_as_in_double") {
         as_in_double(Device::Host, std::ptr::null_mut(), [20, 33], 3);
     }
 }

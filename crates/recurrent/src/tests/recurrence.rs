@@ -181,11 +181,11 @@ fn run(device: Device, problem: &Problem, configuration: &Configuration, data: &
     Some(found[..y_bytes].chunks_exact(element.bytes()).map(|bytes| number(element, bytes)).collect())
 }
 
-/// Checks the results of the model's best configuration of each kind, for each cell, type, H and batch.
-fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
+/// Checks the results of the model's best configuration of each kind, for each of these cells and types, H and batch.
+fn check(device: Device, multiprocessors: usize, of: impl IntoIterator<Item = (Cell, Element)>, sizes: &[[usize; 2]]) {
     let shared_bytes = device.shared_bytes(0).expect("how much a block may have");
     let cluster_blocks = device.cluster_blocks(0);
-    for (cell, element) in CELLS.into_iter().flat_map(|cell| ELEMENTS.map(|element| (cell, element))) {
+    for (cell, element) in of {
         let kinds = kinds(cell, cluster_blocks > 0);
         let mut seen = HashSet::new();
         for &[hidden, batch] in sizes {
@@ -217,19 +217,58 @@ fn check(device: Device, multiprocessors: usize, sizes: &[[usize; 2]]) {
     }
 }
 
+fn in_all_types(cell: Cell) -> [(Cell, Element); 3] {
+    ELEMENTS.map(|element| (cell, element))
+}
+
 #[test]
 fn on_a_gpu_as_in_double() {
     let device = Device::Cuda;
     let Some(_gpu) = on_gpu::first() else { return };
     let multiprocessors = device.multiprocessors(0).expect("how many it has");
-    check(device, multiprocessors, &[[64, 10], [90, 20], [256, 20], [1000, 9]]);
+    let all = || CELLS.into_iter().flat_map(in_all_types);
+    check(device, multiprocessors, all(), &[[64, 10], [90, 20], [256, 20], [1000, 9]]);
     // Few blocks, which compute their tiles one after the other.
-    check(device, 4, &[[64, 300]]);
+    check(device, 4, all(), &[[64, 300]]);
+}
+
+fn check_emulated(test: &str, of: impl IntoIterator<Item = (Cell, Element)>) {
+    if emulated::is_child(test) {
+        check(Device::Host, Device::Host.multiprocessors(0).expect("as many as it is"), of, &[[50, 9]]);
+    }
 }
 
 #[test]
-fn emulated_as_in_double() {
-    if emulated::is_child("tests::recurrence::emulated_as_in_double") {
-        check(Device::Host, Device::Host.multiprocessors(0).expect("as many as it is"), &[[50, 9]]);
-    }
+fn some_emulated_as_in_double() {
+    check_emulated("tests::recurrence::some_emulated_as_in_double", [(Cell::CanonicalGru, Element::Half)]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn lstms_emulated_as_in_double() {
+    check_emulated("tests::recurrence::lstms_emulated_as_in_double", in_all_types(Cell::Lstm));
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn grus_emulated_as_in_double() {
+    check_emulated("tests::recurrence::grus_emulated_as_in_double", in_all_types(Cell::Gru));
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn canonical_grus_emulated_as_in_double() {
+    check_emulated("tests::recurrence::canonical_grus_emulated_as_in_double", in_all_types(Cell::CanonicalGru));
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn tanh_emulated_as_in_double() {
+    check_emulated("tests::recurrence::tanh_emulated_as_in_double", in_all_types(Cell::Tanh));
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn relu_emulated_as_in_double() {
+    check_emulated("tests::recurrence::relu_emulated_as_in_double", in_all_types(Cell::Relu));
 }

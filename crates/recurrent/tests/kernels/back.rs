@@ -324,9 +324,10 @@ const KINDS: [(Regime, Math); 8] = [
     (Regime::GridScatter, Math::TensorCores),
 ];
 
-/// All cells of all kinds, forwards in time and in reverse. Any cell and any kind meet with two types.
-#[test]
-fn gradients_are_those_of_double_precision() {
+/// All cells of all kinds, forwards in time and in reverse. Any cell and any kind meet with two types. Checks every
+/// `step`th of these.
+fn check_gradients(step: usize) {
+    let mut index = 0;
     const ELEMENTS: [Element; 3] = [Element::Float, Element::Half, Element::Bfloat16];
     for (kind, (regime, math)) in KINDS.into_iter().enumerate() {
         for (number, cell) in [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu].into_iter().enumerate() {
@@ -334,6 +335,10 @@ fn gradients_are_those_of_double_precision() {
                 continue;
             }
             for element in [0, 1].map(|more| ELEMENTS[(kind + number + more) % 3]) {
+                index += 1;
+                if index % step > 0 {
+                    continue;
+                }
                 let mut case = Case::smallest(regime, math, cell, element);
                 let Some(module) = case.load(None) else { return };
                 for reverse in [false, true] {
@@ -349,9 +354,20 @@ fn gradients_are_those_of_double_precision() {
     }
 }
 
-/// Configurations that the library chooses, of sizes at the edges, are right too.
 #[test]
-fn offered_configurations_are_right() {
+fn some_gradients_are_those_of_double_precision() {
+    check_gradients(15);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn gradients_are_those_of_double_precision() {
+    check_gradients(1);
+}
+
+/// Every `step`th of some configurations that the library chooses, of sizes at the edges, is right too.
+fn check_offered(step: usize) {
+    let mut index = 0;
     let mut random = StdRng::seed_from_u64(9);
     for (cell, element, hidden, batch) in [
         (Cell::Lstm, Element::Float, 40, 5),
@@ -369,8 +385,13 @@ fn offered_configurations_are_right() {
             if !offered.is_empty() {
                 let configuration = *offered[random.random_range(0..offered.len())];
                 let case = Case { problem, configuration, reverse: random.random() };
+                let seed = random.random();
+                index += 1;
+                if index % step > 0 {
+                    continue;
+                }
                 let Some(module) = case.load(None) else { return };
-                let data = case.data(random.random());
+                let data = case.data(seed);
                 let results = case
                     .run(&module, &data, &mut case.exchange(), None)
                     .unwrap_or_else(|why| panic!("{configuration}: {why}"));
@@ -381,15 +402,26 @@ fn offered_configurations_are_right() {
 }
 
 #[test]
-fn no_schedule_changes_a_bit() {
-    for (regime, math) in KINDS {
+fn some_offered_configurations_are_right() {
+    check_offered(10);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn offered_configurations_are_right() {
+    check_offered(1);
+}
+
+/// Checks every `step`th kind.
+fn seeds_change_no_bit(seeds: u64, step: usize) {
+    for (regime, math) in KINDS.into_iter().step_by(step) {
         let case = Case::smallest(regime, math, Cell::Lstm, Element::Float);
         let Some(module) = case.load(None) else { return };
         let data = case.data(0);
         let in_order = case.run(&module, &data, &mut case.exchange(), None).unwrap();
         case.check(&data, &in_order).unwrap_or_else(|why| panic!("{regime:?} {math:?}: {why}"));
         let mut exchange = case.exchange();
-        for seed in 0..SEEDS {
+        for seed in 0..seeds {
             let results = case
                 .run(&module, &data, &mut exchange, Some(seed))
                 .unwrap_or_else(|why| panic!("{regime:?} {math:?}: {why}"));
@@ -397,6 +429,17 @@ fn no_schedule_changes_a_bit() {
             assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{regime:?} {math:?}, seed {seed}");
         }
     }
+}
+
+#[test]
+fn some_schedules_change_no_bit() {
+    seeds_change_no_bit(5, 7);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn no_schedule_changes_a_bit() {
+    seeds_change_no_bit(SEEDS, 1);
 }
 
 /// A launch begins with the phase that the launch before it ended with. Sums without their phase do not show that.
@@ -414,9 +457,8 @@ fn no_phase_changes_a_bit() {
     assert!(without && !with);
 }
 
-/// Each mutation of a kernel of a kind is found under some schedule.
-#[test]
-fn every_part_is_needed() {
+/// Every `step`th mutation of a kernel of a kind is found under some schedule.
+fn parts_are_needed(step: usize) {
     const BLOCK: (Regime, Math) = (Regime::Block, Math::Fma);
     const CLUSTER: (Regime, Math) = (Regime::Cluster, Math::Fma);
     const SCATTER: (Regime, Math) = (Regime::Scatter, Math::Fma);
@@ -472,11 +514,22 @@ fn every_part_is_needed() {
         (ON_TENSOR_CORES, SCATTER_SHARE, "is_odd ? own[i] : own[2 + i]", 0, "is_odd ? own[2 + i] : own[i]"),
         (CLUSTER, CLUSTER_SEND, "row >= rows", 0, "row >= rows - 1"),
     ];
-    for ((regime, math), file, from, occurrence, to) in all {
+    for ((regime, math), file, from, occurrence, to) in all.into_iter().step_by(step) {
         let mutation = Mutation { file, from, occurrence, to };
         let case = Case::smallest(regime, math, Cell::Lstm, Element::Float);
         let Some(module) = case.load(Some(&mutation)) else { return };
         let Some((seed, why)) = case.first_failure(&module) else { panic!("{mutation:?} is not found") };
         println!("{mutation:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
     }
+}
+
+#[test]
+fn some_parts_are_needed() {
+    parts_are_needed(8);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn every_part_is_needed() {
+    parts_are_needed(1);
 }

@@ -154,8 +154,8 @@ fn case(choice: &Choice) -> Case {
     }
 }
 
-#[test]
-fn a_pairwise_sample_is_right() {
+/// Checks those cases of the sample that `has` chooses by their number.
+fn check(has: impl Fn(usize, &Case) -> bool) {
     let sample: Vec<_> = pairwise().iter().map(case).collect();
     println!("{} cases", sample.len());
     // More packets than a thread requests at once.
@@ -163,7 +163,7 @@ fn a_pairwise_sample_is_right() {
         |case: &Case| case.configuration.regime == Regime::GridSingle && case.configuration.blocks(&case.problem) > 9;
     assert!(sample.iter().any(takes_turns));
     let mut distances = HashMap::new();
-    for (number, case) in sample.iter().enumerate() {
+    for (number, case) in sample.iter().enumerate().filter(|(number, case)| has(*number, case)) {
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
         let data = case.data(number as u64);
         let results = case.run(&module, &data, &mut case.exchange(), None);
@@ -180,10 +180,33 @@ fn a_pairwise_sample_is_right() {
     }
 }
 
-/// Configurations that the library chooses, of sizes at the edges.
 #[test]
-fn offered_configurations_are_right() {
+fn some_of_a_pairwise_sample_are_right() {
+    check(|number, _| number % 29 == 0);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn floats_of_a_pairwise_sample_are_right() {
+    check(|_, case| case.problem.element == Element::Float);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn halves_of_a_pairwise_sample_are_right() {
+    check(|_, case| case.problem.element == Element::Half);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn bfloat16_of_a_pairwise_sample_is_right() {
+    check(|_, case| case.problem.element == Element::Bfloat16);
+}
+
+/// Every `step`th of some configurations that the library chooses, of sizes at the edges.
+fn check_offered(step: usize) {
     let mut random = StdRng::seed_from_u64(1);
+    let mut number = 0;
     let all = [
         (Cell::Lstm, Element::Float, 40, 5),
         (Cell::Gru, Element::Half, 96, 9),
@@ -219,10 +242,25 @@ fn offered_configurations_are_right() {
                 has_states: true,
                 is_aligned: true,
             };
+            number += 1;
+            if number % step > 0 {
+                continue;
+            }
             let Some(module) = sources::load(&problem, configuration, None) else { return };
             let data = case.data(9);
             let results = case.run(&module, &data, &mut case.exchange(), Some(3)).expect("runs");
             case.check(&data, &results).unwrap_or_else(|why| panic!("{case:?}: {why}"));
         }
     }
+}
+
+#[test]
+fn some_offered_configurations_are_right() {
+    check_offered(20);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn offered_configurations_are_right() {
+    check_offered(1);
 }

@@ -54,8 +54,8 @@ fn first_failure(case: &Case, module: &Module) -> Option<(u64, String)> {
     })
 }
 
-#[test]
-fn no_schedule_changes_a_bit() {
+/// Checks every `step`th kind.
+fn seeds_change_no_bit(seeds: u64, step: usize) {
     let kinds = [
         (IN_BLOCK, Cell::Lstm),
         (IN_GRID, Cell::Lstm),
@@ -71,14 +71,14 @@ fn no_schedule_changes_a_bit() {
         (INPUT_IN_CLUSTER, Cell::Gru),
         (INPUT_IN_GRID, Cell::Gru),
     ];
-    for (kind, cell) in kinds {
+    for (kind, cell) in kinds.into_iter().step_by(step) {
         let case = smallest(kind, cell);
         let Some(module) = sources::load(&case.problem, &case.configuration, None) else { return };
         let data = case.data(0);
         let mut exchange = case.exchange();
         let in_order = case.run(&module, &data, &mut exchange, None).expect("runs in order");
         case.check(&data, &in_order).unwrap();
-        for seed in 0..SEEDS {
+        for seed in 0..seeds {
             let results = case.run(&module, &data, &mut exchange, Some(seed));
             let results = results.unwrap_or_else(|error| panic!("{kind:?}, seed {seed}: {}", error.reason));
             // As text, since unwritten numbers are NaN.
@@ -87,9 +87,19 @@ fn no_schedule_changes_a_bit() {
     }
 }
 
-/// Both directions in one launch, each with an exchange of its own.
 #[test]
-fn no_schedule_changes_a_bit_of_either_direction() {
+fn some_schedules_change_no_bit() {
+    seeds_change_no_bit(5, 5);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn no_schedule_changes_a_bit() {
+    seeds_change_no_bit(SEEDS, 1);
+}
+
+/// Both directions in one launch, each with an exchange of its own; of every `step`th kind.
+fn seeds_change_no_bit_of_either_direction(seeds: u64, step: usize) {
     let kinds = [
         (IN_BLOCK, Cell::Gru),
         (IN_GRID, Cell::Gru),
@@ -97,7 +107,7 @@ fn no_schedule_changes_a_bit_of_either_direction() {
         (TENSOR_IN_GRID, Cell::Gru),
         (SINGLE, Cell::CanonicalGru),
     ];
-    for (kind, cell) in kinds {
+    for (kind, cell) in kinds.into_iter().step_by(step) {
         let mut case = smallest(kind, cell);
         (case.problem.directions, case.problem.multiprocessors) = (2, 6);
         assert_eq!(case.configuration.grid(&case.problem)[2], 2);
@@ -107,12 +117,23 @@ fn no_schedule_changes_a_bit_of_either_direction() {
         let mut exchanges = [case.exchange(), case.exchange()];
         let in_order = case.run_both(&module, both, &mut exchanges, None).expect("runs in order");
         case.check_both(both, &in_order).unwrap();
-        for seed in 0..SEEDS {
+        for seed in 0..seeds {
             let results = case.run_both(&module, both, &mut exchanges, Some(seed));
             let results = results.unwrap_or_else(|error| panic!("{kind:?}, seed {seed}: {}", error.reason));
             assert_eq!(format!("{results:?}"), format!("{in_order:?}"), "{kind:?}, seed {seed}");
         }
     }
+}
+
+#[test]
+fn some_schedules_change_no_bit_of_either_direction() {
+    seeds_change_no_bit_of_either_direction(5, 5);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn no_schedule_changes_a_bit_of_either_direction() {
+    seeds_change_no_bit_of_either_direction(SEEDS, 1);
 }
 
 /// A cell with few shuffles, at which a warp's threads would wait for each other.
@@ -127,6 +148,7 @@ fn is_found_by(case: &Case, mutation: &Mutation) {
 }
 
 #[test]
+#[ignore = "long: make test-kernels runs it"]
 fn every_barrier_is_needed() {
     let all = [
         (IN_BLOCK, BLOCK, 0..2),
@@ -148,6 +170,7 @@ fn every_barrier_is_needed() {
 }
 
 #[test]
+#[ignore = "long: make test-kernels runs it"]
 fn epochs_and_both_buffers_are_needed() {
     let mutations = [
         // A packet of any epoch is accepted.
@@ -181,6 +204,7 @@ fn epochs_and_both_buffers_are_needed() {
 /// Weights and h are rounded to TF32 for tensor cores. Errors have the size of this rounding; truncation would double
 /// them.
 #[test]
+#[ignore = "long: make test-kernels runs it"]
 fn rounding_to_tf32_is_needed() {
     let case = smallest(TENSOR_IN_GRID, Cell::Tanh);
     let deviations = |mutation: Option<&Mutation>| {
@@ -205,6 +229,7 @@ fn rounding_to_tf32_is_needed() {
 }
 
 #[test]
+#[ignore = "long: make test-kernels runs it"]
 fn canonical_gru_needs_all_barriers_and_epochs() {
     let all = [
         (IN_BLOCK, CANONICAL_BLOCK, 3),
@@ -252,8 +277,8 @@ fn all_parts_are_needed() {
 }
 
 /// In the cluster's smallest case, each warp of every block has a unit, except the second warp of the last block.
-#[test]
-fn clusters_need_all_that_keeps_blocks_apart() {
+/// Checks every `step`th mutation.
+fn clusters_need(step: usize) {
     let mutations = [
         // The last tile's h is still read, and the first h is not there yet.
         (CLUSTER, "    barrier();", 0, ""),
@@ -274,10 +299,21 @@ fn clusters_need_all_that_keeps_blocks_apart() {
         // The next h overwrites the h that others still read.
         (CLUSTER_EXCHANGE, "return 1 - next_buffer()", 0, "return next_buffer()"),
     ];
-    for (file, from, occurrence, to) in mutations {
+    for (file, from, occurrence, to) in mutations.into_iter().step_by(step) {
         is_found(IN_CLUSTER, &Mutation { file, from, occurrence, to });
     }
     assert_eq!(sources::occurrences(CLUSTER, "barrier();"), 3);
+}
+
+#[test]
+fn clusters_need_some_that_keeps_blocks_apart() {
+    clusters_need(8);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn clusters_need_all_that_keeps_blocks_apart() {
+    clusters_need(1);
 }
 
 /// x must arrive before it is multiplied, and stay until the last thread has multiplied it.
@@ -292,6 +328,7 @@ fn input_within_the_steps_needs_all_that_keeps_threads_apart() {
 /// W x must arrive before it is added, and stay until it has been added; and both kinds of warps must reach their
 /// barriers equally often.
 #[test]
+#[ignore = "long: make test-kernels runs it"]
 fn warps_for_the_input_need_all_that_keeps_them_apart() {
     let mutations = [
         // The others still read the last step's W x.
@@ -315,6 +352,7 @@ fn warps_for_the_input_need_all_that_keeps_them_apart() {
 
 /// On tensor cores all warps multiply. Here the last two own no unit; the lanes of the others send four warps' results.
 #[test]
+#[ignore = "long: make test-kernels runs it"]
 fn clusters_on_tensor_cores_need_all_that_keeps_blocks_apart() {
     let mut case = smallest(TENSOR_IN_CLUSTER, Cell::Tanh);
     (case.configuration.units, case.configuration.threads, case.configuration.lanes) = (8, 128, 16);

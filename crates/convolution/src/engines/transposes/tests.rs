@@ -61,15 +61,14 @@ fn summed(matrices: Matrices, from: *const c_void, sum: *mut c_void, begins: boo
     Transposition { matrices, from, to: Destination::Sum(sum, begins) }
 }
 
-/// On the CPU, under the emulator and adversarial schedules, the kernels agree with the loops bit for bit, one at a
-/// time and all in one launch. Runs in child processes whose cuDNN is hostdnn.
-#[test]
-fn emulated_as_in_loops() {
-    if !emulated::is_child("engines::transposes::tests::emulated_as_in_loops") {
+/// On the CPU, under the emulator and adversarial schedules, the kernels agree with the loops bit for bit, all in one
+/// launch and, if `alone`, one at a time. Runs in child processes whose cuDNN is hostdnn.
+fn as_in_loops(test: &str, data_types: &[cudnnDataType_t], alone: bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let mut random = SmallRng::seed_from_u64(8);
-    for data_type in [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT] {
+    for &data_type in data_types {
         let loops = Transposes::new(Device::Host, data_type).unwrap();
         let compiled = Transposes::compiled(Device::Host, data_type, loops.element);
         let Some(kernels) = emulated::compiled(compiled) else { return };
@@ -79,7 +78,7 @@ fn emulated_as_in_loops() {
             let there_is = cases.iter().any(|case| way_of(case.matrices, loops.element) == *way);
             assert!(there_is, "no shape for {way:?} of {} bytes", loops.element);
         }
-        for together in [1, cases.len()] {
+        for together in if alone { vec![1, cases.len()] } else { vec![cases.len()] } {
             for cases in cases.chunks_mut(together) {
                 cases.iter_mut().for_each(Case::poison);
                 for begins in [true, false] {
@@ -91,6 +90,18 @@ fn emulated_as_in_loops() {
             }
         }
     }
+}
+
+#[test]
+fn floats_emulated_as_in_loops() {
+    as_in_loops("engines::transposes::tests::floats_emulated_as_in_loops", &[CUDNN_DATA_FLOAT], false);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_as_in_loops() {
+    let data_types = [CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT];
+    as_in_loops("engines::transposes::tests::emulated_as_in_loops", &data_types, true);
 }
 
 /// The packed shapes, and images whose few channels are padded to one access, in both directions.

@@ -103,21 +103,35 @@ fn check(kernel: &SameConvolution, device: Device, stream: Stream, random: &mut 
     CorrelationCase::new(kernel.of, device, stream, random).check(device, stream, kernel.tile, run);
 }
 
-/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops. Runs in child processes
-/// whose cuDNN is hostdnn.
-#[test]
-fn emulated_as_in_loops() {
-    if !emulated::is_child("engines::warpgroups::tests::emulated_as_in_loops") {
+/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops, in those cases that `has`
+/// chooses by their number. Runs in child processes whose cuDNN is hostdnn.
+fn as_in_loops(test: &str, has: fn(usize) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(31);
-    for of in small().chain(with_strides()) {
+    for (index, of) in small().chain(with_strides()).enumerate() {
+        if !has(index) {
+            CorrelationCase::numbers(&of, &mut random);
+            continue;
+        }
         let tile = tile(&of, SHARED).unwrap();
         let Some(function) = emulated::compiled(same::compiled(device, &of, &tile)) else { return };
         let code = Arc::new(Some(function));
         check(&SameConvolution { of, tile, code }, device, stream, &mut random);
     }
+}
+
+#[test]
+fn some_emulated_as_in_loops() {
+    as_in_loops("engines::warpgroups::tests::some_emulated_as_in_loops", |index| index % 19 == 0);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_as_in_loops() {
+    as_in_loops("engines::warpgroups::tests::emulated_as_in_loops", |_| true);
 }
 
 #[test]
@@ -245,21 +259,37 @@ fn check_shifted(kernel: &ShiftedConvolution, device: Device, stream: Stream, ra
     });
 }
 
-#[test]
-fn emulated_shifted_as_in_loops() {
-    if !emulated::is_child("engines::warpgroups::tests::emulated_shifted_as_in_loops") {
+fn shifted_as_in_loops(test: &str, has: fn(usize) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(36);
     let ways = [(3, COLUMNS), (4, shifted::WIDE), (5, COLUMNS), (3, shifted::WIDE)];
-    for (of, (stages, columns)) in small_shifted().zip(ways.into_iter().cycle()) {
+    for (index, (of, (stages, columns))) in small_shifted().zip(ways.into_iter().cycle()).enumerate() {
         let Some(mut tiling) = shifted::Tiling::with(&of, SHARED, columns) else { continue };
+        if !has(index) {
+            CorrelationCase::numbers(&of, &mut random);
+            continue;
+        }
         tiling.stages = stages;
         let Some(code) = emulated::compiled(shifted::compiled(device, &of, &tiling)) else { return };
         let kernel = ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) };
         check_shifted(&kernel, device, stream, &mut random);
     }
+}
+
+#[test]
+fn some_emulated_shifted_as_in_loops() {
+    // Narrow products and wide ones.
+    let has = |index| [0, 5].contains(&index);
+    shifted_as_in_loops("engines::warpgroups::tests::some_emulated_shifted_as_in_loops", has);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_shifted_as_in_loops() {
+    shifted_as_in_loops("engines::warpgroups::tests::emulated_shifted_as_in_loops", |_| true);
 }
 
 #[test]
@@ -355,18 +385,34 @@ fn check_few_channels(kernel: &FewChannels, device: Device, stream: Stream, rand
     CorrelationCase::new(kernel.of, device, stream, random).check(device, stream, kernel.tile, run);
 }
 
-#[test]
-fn emulated_few_channels_as_in_loops() {
-    if !emulated::is_child("engines::warpgroups::tests::emulated_few_channels_as_in_loops") {
+fn few_channels_as_in_loops(test: &str, has: fn(usize) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(38);
-    for of in few_channels() {
+    for (index, of) in few_channels().enumerate() {
+        if !has(index) {
+            CorrelationCase::numbers(&of, &mut random);
+            continue;
+        }
         let tile = FewChannels::new(device, of).expect("ours").tile;
         let Some(code) = emulated::compiled(few_channels::compiled(device, &of, &tile)) else { return };
         check_few_channels(&FewChannels { of, tile, code: Arc::new(Some(code)) }, device, stream, &mut random);
     }
+}
+
+#[test]
+fn some_emulated_few_channels_as_in_loops() {
+    few_channels_as_in_loops("engines::warpgroups::tests::some_emulated_few_channels_as_in_loops", |index| {
+        [1, 3].contains(&index)
+    });
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_few_channels_as_in_loops() {
+    few_channels_as_in_loops("engines::warpgroups::tests::emulated_few_channels_as_in_loops", |_| true);
 }
 
 #[test]
@@ -440,19 +486,34 @@ fn check_gradient(kernel: &SameGradient, device: Device, stream: Stream, random:
     GradientCase::new(kernel.of, device, stream, random).check(device, stream, 0, kernel.tiling, run);
 }
 
-#[test]
-fn emulated_gradients_as_in_loops() {
-    if !emulated::is_child("engines::warpgroups::tests::emulated_gradients_as_in_loops") {
+fn gradients_as_in_loops(test: &str, has: fn(usize) -> bool) {
+    if !emulated::is_child(test) {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     let mut random = SmallRng::seed_from_u64(34);
-    for (of, cluster) in small_gradients().zip([1, 2, 4, 1, 8, 16, 2, 4].into_iter().cycle()) {
+    let clusters = [1, 2, 4, 1, 8, 16, 2, 4].into_iter().cycle();
+    for (index, (of, cluster)) in small_gradients().zip(clusters).enumerate() {
+        if !has(index) {
+            GradientCase::numbers(&of, &mut random);
+            continue;
+        }
         let tiling = same_gradient::Tiling { cluster, ..same_gradient::Tiling::of(&of, SHARED, 1, 1).unwrap() };
         let Some(function) = emulated::compiled(same_gradient::compiled(device, &of, &tiling)) else { return };
         let kernel = SameGradient { of, tiling, code: Arc::new(Some(function)) };
         check_gradient(&kernel, device, stream, &mut random);
     }
+}
+
+#[test]
+fn some_emulated_gradients_as_in_loops() {
+    gradients_as_in_loops("engines::warpgroups::tests::some_emulated_gradients_as_in_loops", |index| index % 9 == 0);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn emulated_gradients_as_in_loops() {
+    gradients_as_in_loops("engines::warpgroups::tests::emulated_gradients_as_in_loops", |_| true);
 }
 
 #[test]
