@@ -21,7 +21,7 @@ GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-e
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo demo-dynamic quick test bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
+.PHONY: help tools build demo demo-dynamic quick test test-kernels bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
 
 help: ## say what there is to make
 	@echo "ucudnn: cuDNN's convolutions in micro-batches"
@@ -31,7 +31,7 @@ tools:
 	@scripts/tools.sh
 
 build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimised
-	$(CARGO) build --release $(LOCKED)
+	$(CARGO) build --release $(LOCKED) --exclude ucudnn-benches --exclude ucudnn-headers
 
 demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
@@ -50,17 +50,20 @@ quick: ## run the unit tests of the changed crates, within a minute (CRATE=plann
 	@scripts/quick.sh $(CRATE)
 
 # The same random cases each time. Another value of these two gives others; docs/testing.md says how to repeat a failure.
-test: export UCUDNN_TEST_SEED ?= 1
-test: export PROPTEST_RNG_SEED ?= 1
-test: tools ## run every test that needs no download, and each bench once
+test test-kernels: export UCUDNN_TEST_SEED ?= 1
+test test-kernels: export PROPTEST_RNG_SEED ?= 1
+test: ## run the tests of every part, none of which needs a download
 	@scripts/tools.sh c++
 	@echo "random cases: UCUDNN_TEST_SEED=$$UCUDNN_TEST_SEED PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"
-	$(CARGO) build $(LOCKED) --all-targets
-	$(CARGO) test $(LOCKED)
-	$(CARGO) test $(LOCKED) --benches
+	$(PYTHON) -B scripts/run_tests.py
+
+test-kernels: ## emulate GPU kernels over many cases and schedules; `make test` has a sample of each family
+	@scripts/tools.sh c++
+	@echo "random cases: UCUDNN_TEST_SEED=$$UCUDNN_TEST_SEED PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED"
+	$(PYTHON) -B scripts/run_tests.py --long
 
 bench: tools ## measure (criterion; ARGS="--bench NAME" for one)
-	$(CARGO) bench $(LOCKED) $(ARGS)
+	$(CARGO) bench --locked -p ucudnn-benches $(ARGS)
 
 compare: build build/convnet build/passing_shapes ## plain and preloaded runs in turns, with their scatter; shapes that never come back
 	$(PYTHON) -B scripts/compare.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
@@ -89,18 +92,18 @@ gpu-dynamic: ## nets over graphs on a GPU: exactness, captured runs, times besid
 $(GPU): gpu-%: build
 	$(PYTHON) -B scripts/gpu.py $* --library $(TARGET)/release/libucudnn.so $(ARGS)
 
-check: build build/convnet ## formatting, lints, documentation, layers, dependencies, the generated headers, the finished libraries
+check: build build/convnet ## formatting, lints, documentation, layers, dependencies, the generated headers, each bench once, the finished libraries
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc $(LOCKED) --no-deps
 	$(PYTHON) -B scripts/check_layers.py
 	scripts/deny.sh
-	$(CARGO) test $(LOCKED) --test tests -- header::the_header_is_up_to_date
+	$(CARGO) test --locked -p ucudnn-headers -p ucudnn-benches --tests --benches
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \
 		--solver $(TARGET)/release/libucudnn_solver.so
 
 header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
-	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test $(LOCKED) --test tests -- header::the_header_is_up_to_date
+	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test --locked -p ucudnn-headers
 
 dist: build ## pack library, command, header and GLPK in build/dist/: unpacked anywhere, it runs
 	rm -rf $(DIST)

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # Builds the library for AArch64 Linux, and tests its trampolines, its search for the real cuDNN, its symbols, and the
 # kernels' emulator. The tests run here, their C and C++ programs under qemu. Needs rustup's target, a cross compiler
 # and qemu-user, and names missing tools.
@@ -25,5 +25,4 @@ CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$cross-gcc \
     cargo build -p ucudnn --lib --target $target
 export UCUDNN_TEST_CC=$cross-gcc UCUDNN_TEST_CXX=$cross-g++ UCUDNN_TEST_RUNNER="$emulator -L /usr/$cross"
 UCUDNN_TEST_LIBRARY=$(realpath "${CARGO_TARGET_DIR:-target}/$target/debug/libucudnn.so") \
-    "${PYTHON:-python3}" -B scripts/chosen_tests.py . tests trampolines:: finding:: symbols::
-"${PYTHON:-python3}" -B scripts/chosen_tests.py hostdnn emulator alone::
+    "${PYTHON:-python3}" -B scripts/run_tests.py .:tests:{trampolines::,finding::,symbols::} hostdnn:emulator:alone::

@@ -28,8 +28,7 @@ LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$progr
     { echo "test-pytorch: PyTorch's cudnnGetVersion is not bound to $shim" >&2; exit 1; }
 
 # hostdnn's RNNs against PyTorch's on the CPU.
-RUST_TEST_NOCAPTURE=1 UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${PYTHON:-python3}" -B scripts/chosen_tests.py \
-    hostdnn tests rnn::pytorch::
+UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${PYTHON:-python3}" -B scripts/run_tests.py hostdnn:tests:rnn::pytorch::
 
 # The checks of RNNs on a GPU, here on hostdnn; and torch.nn's RNNs on the CPU.
 python=$(realpath build/pytorch)/bin/python

@@ -14,13 +14,11 @@ vendor=(-isystem "$cudnn/include" -isystem "$cuda/include")
 # These tests skip themselves if they know no real library.
 export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
 export UCUDNN_TEST_REAL_CUDNN=$cudnn/lib
-chosen() { "${PYTHON:-python3}" -B scripts/chosen_tests.py "$@"; }
-chosen . tests real_library:: real_graph:: real_graph_layer:: command::device:: dlopen:: symbols::
-chosen hostdnn tests real_cudnn:: real_graph:: real_rnn::
-chosen crates/gpu lib jit:: cublaslt::
-chosen crates/recurrent lib tests::resources:: compiles_for_all_gpus
-chosen crates/convolution lib compiles_for_all_gpus
-chosen crates/dynamic kernels compiled::
+"${PYTHON:-python3}" -B scripts/run_tests.py \
+    crates/recurrent:lib:{tests::resources::,compiles_for_all_gpus} crates/convolution:lib:compiles_for_all_gpus \
+    crates/dynamic:kernels:compiled:: crates/norm:lib:tests::resources:: crates/gpu:lib:{jit::,cublaslt::} \
+    .:tests:{real_library::,real_graph::,real_graph_layer::,command::device::,dlopen::,symbols::} \
+    hostdnn:tests:{real_cudnn::,real_graph::,real_rnn::}
 unset UCUDNN_TEST_REAL_CUDNN
 
 echo "the same program, built with the vendor's header and with ours, plain and preloaded:"
