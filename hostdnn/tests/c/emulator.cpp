@@ -3,7 +3,9 @@
 #define THREADS 96
 #include "common/device.cuh"
 
+#include <memory>
 #include <stdio.h>
+#include <vector>
 
 struct Parameters {
     float *x;
