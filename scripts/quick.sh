@@ -17,7 +17,9 @@ for crate in "$@"; do
     for folder in "crates/$crate" "$crate" "${crate/#src/.}" ""; do
         [[ ! -f $folder/Cargo.toml ]] || break
     done
-    if [[ -n $folder ]]; then
+    if [[ $folder == benches || $folder == headers ]]; then
+        echo "quick: $folder has no unit tests; make check runs it" >&2
+    elif [[ -n $folder ]]; then
         packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$folder/Cargo.toml" | head -n 1)")
     elif ((named)); then
         echo "quick: there is no crate $crate" >&2

@@ -12,6 +12,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -24,6 +25,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # No test needs these packages: `make bench` and `make check` build them.
 APART = ["ucudnn-benches", "ucudnn-headers"]
 SLOWEST = 10
+# How the reasons of ignored tests begin: of those for --long; of those that other tests run; of what is never needed.
+LONG = "long:"
+REASONS = (LONG, "a part of ", "hundreds of kernels")
 
 
 class Program(typing.NamedTuple):
@@ -40,7 +44,11 @@ class Program(typing.NamedTuple):
             return [test for test in self.listed() if test not in ignored]
         # Running ignored tests runs none of them, and prints why.
         said = self.lines("--exact", *ignored) if ignored else []
-        return [test for test in ignored if any(line.startswith(f"test {test} ... ignored, long:") for line in said)]
+        found = [re.match(r"test (\S+) \.\.\. ignored, (.*)", line) for line in said]
+        reasons = {one[1]: one[2] for one in found if one}
+        if unknown := [test for test in ignored if not reasons.get(test, "").startswith(REASONS)]:
+            sys.exit(f"run_tests: {self.name}: why are these ignored, {' or '.join(REASONS)}? {' '.join(unknown)}")
+        return [test for test in ignored if reasons[test].startswith(LONG)]
 
     def listed(self, *options):
         lines = self.lines("--list", "--format", "terse", *options)
@@ -70,8 +78,8 @@ def build():
 
 
 def chosen(programs, filters, long):
-    """Pairs of a program and a test. The programs with the most tests come first: with a long test at the end, the
-    other processors would be idle."""
+    """Pairs of a program and a test. The programs with the most tests come first. They have the longest tests, and with
+    one of these at the end the other processors would be idle."""
     tests = {program: program.tests(long) for program in programs}
     if not filters:
         ordered = sorted(programs, key=lambda program: -len(tests[program]))
@@ -102,9 +110,10 @@ class Results:
             self.seconds[name] = seconds
             print(f"[{len(self.seconds):{len(str(self.count))}}/{self.count}] {seconds:5.1f} s, {used:5.1f} s used: "
                   f"{'ok' if passed else 'FAILED'} {name}")
+            # The harness has begun the line, unless a process that the test has started says so.
             for line in text.splitlines():
-                if line.startswith("SKIPPED"):
-                    print(line)
+                if "SKIPPED " in line:
+                    print(line[line.index("SKIPPED "):])
             if not passed:
                 self.failed.append(name)
                 print(f"{text}\n{name} has failed with status {status}")
@@ -146,6 +155,8 @@ def main():
     programs = build()
     print(f"built in {time.monotonic() - began:.0f} s")
     pairs = chosen(programs, arguments.filters, arguments.long)
+    if not pairs:
+        sys.exit("run_tests: there is no test to run")
     results = Results(len(pairs))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for future in [pool.submit(run, results, *pair) for pair in pairs]:

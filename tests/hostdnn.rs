@@ -92,10 +92,8 @@ impl Program {
     /// The program as a command, for a test that starts it in its own way.
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Command {
         let mut command = Command::new(&self.path);
-        // Tests end within some iterations; those of the promise about exploring set another value. hostdnn's threads
-        // would wait for the processors, which other tests use meanwhile.
-        command.args(arguments).env_clear().envs([("UCUDNN_EXPLORE", "unbounded"), ("RAYON_NUM_THREADS", "1")]);
-        command.envs(variables.iter().copied());
+        // Tests end within some iterations; those of the promise about exploring set another value.
+        command.args(arguments).env_clear().env("UCUDNN_EXPLORE", "unbounded").envs(variables.iter().copied());
         command.env("LD_LIBRARY_PATH", self.path.parent().unwrap());
         if preloaded {
             command.env("LD_PRELOAD", library());

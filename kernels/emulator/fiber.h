@@ -8,7 +8,7 @@ namespace emulator {
 // Stacks for fibers, one after another. hostdnn allocates them and mirrors this struct.
 struct Stacks {
     // Bytes at a stack's top that are poisoned before a fiber begins: kernels' arrays lie there.
-    static constexpr size_t poisoned = 8 << 10;
+    static constexpr size_t poisoned = 10 << 10;
 
     // Null: there is no memory.
     unsigned char *memory;

@@ -57,7 +57,7 @@ template <int COLUMNS> struct SumsOf {
         void (*multiply)(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b);
         unsigned group;
     };
-    static constexpr size_t MOST = 64;
+    static constexpr size_t MOST = 32;
     Product begun[MOST];
     size_t count = 0;
     unsigned groups = 0;

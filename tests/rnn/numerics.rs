@@ -60,7 +60,8 @@ pub fn assert_exact_in_the_mean(ratios: &HashMap<String, Vec<f64>>) {
 /// kernels are about as exact as hostdnn's own arithmetic in the same type.
 #[test]
 fn some_networks_are_as_exact_as_without_us() {
-    networks_are_as_exact_as_without_us(8);
+    let (decisions, _) = networks_are_as_exact_as_without_us(8);
+    assert!(!has_emulator() || decisions.len() >= 4, "{decisions:?}");
 }
 
 #[test]

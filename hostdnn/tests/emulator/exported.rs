@@ -18,7 +18,7 @@ type Unload = unsafe extern "C" fn(*mut c_void) -> i32;
 
 /// The child process: one launch through the exported functions, whose results it prints.
 #[test]
-#[ignore = "the tests below run it in processes of their own"]
+#[ignore = "a part of the tests below, which run it in processes of their own"]
 fn child() {
     // SAFETY: this is our own library, whose functions have these types. Its arguments are valid, or refused.
     unsafe {

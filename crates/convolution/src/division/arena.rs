@@ -67,7 +67,9 @@ impl Arena {
         if !unsafe { self.device.read(&mut bytes, buffer.data(), stream) } {
             return Err(());
         }
-        bytes[segment.clone()].fill(PATTERN);
+        if let Some(within) = bytes.get_mut(segment.clone()) {
+            within.fill(PATTERN);
+        }
         // By whole blocks, which is fast without optimisation too.
         let block = [PATTERN; 4096];
         let mut blocks = bytes.chunks(block.len()).enumerate().filter(|(_, bytes)| *bytes != &block[..bytes.len()]);
@@ -103,6 +105,24 @@ mod tests {
         write(1000 - 256);
         assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(Some(1000)), "the guard is watched too");
         assert!(arena.workspace(&(900..1001)).is_none());
+    }
+
+    #[test]
+    fn the_first_changed_byte_is_found_anywhere() {
+        let bytes = 3 * 4096 + 100;
+        let arena = Arena::allocate(Device::Host, bytes, true).unwrap();
+        for (segment, change) in
+            [(0..0, 0), (0..0, 4095), (0..0, 4096), (512..4096, 4096), (0..8192, bytes - 1), (8192..bytes, 8191)]
+        {
+            // SAFETY: nothing uses the arena at this point.
+            assert!(unsafe { arena.poison(std::ptr::null_mut()) });
+            let memory = arena.workspace(&(0..bytes)).unwrap().data.cast::<u8>();
+            for at in [change, (change + 1).min(bytes - 1)] {
+                // SAFETY: both offsets lie within the arena.
+                unsafe { memory.wrapping_add(at).write(7) };
+            }
+            assert_eq!(arena.overwritten(&segment, std::ptr::null_mut()), Ok(Some(change)), "{segment:?}");
+        }
     }
 
     #[test]
