@@ -64,7 +64,9 @@ template <typename AnyPacket, long long Count> class Exchanges {
     __device__ __forceinline__ void keep_epoch() { exchange.epoch = epoch; }
 };
 
-// A packet as read, kept in whole words: taking it apart early would make the thread wait for the read.
+// A packet as read, kept in whole words: taking it apart early would make the thread wait for the read. Readers take values
+// from the words, by word(): NVRTC may move a read of `packet.value` in front of a later read of the words from memory,
+// since the types differ, and a packet that was waited for would keep the values of the exchange before it.
 template <typename AnyPacket> union PacketBits {
     AnyPacket packet;
     unsigned long long half[2];

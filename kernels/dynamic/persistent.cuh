@@ -17,6 +17,7 @@
 #pragma once
 
 #include "common/exchange.cuh"
+#include "common/phased.cuh"
 #include "dynamic/level.cuh"
 
 // A step of the script: the rows of a kind in a level, or those of a group, and their edges. They follow each other.
@@ -309,14 +310,15 @@ template <int HEIGHT, int DEPTH> class PathProduct {
 #pragma unroll
                 for (int i = 0; i < ROWS_AT_ONCE; ++i) {
                     const int row = first + i * ROW_GROUPS;
-                    if (row < count) unpack(tile + row * PITCH + block * OWN_ELEMENTS, run, bits[j][i].packet);
+                    if (row < count) unpack(tile + row * PITCH + block * OWN_ELEMENTS, run, bits[j][i]);
                 }
             }
         }
     }
 
     // Puts a packet's elements among those of its block, two of 2 bytes at once.
-    __device__ static __forceinline__ void unpack(Element *of_block, int run, const Packet<Element> &packet) {
+    __device__ static __forceinline__ void unpack(Element *of_block, int run,
+                                                  const PacketBits<Packet<Element>> &packet) {
         constexpr int values = Packet<Element>::values, access = OWN_ELEMENTS % 2 ? 1 : quotient_up(4, sizeof(Element));
         struct alignas(access * sizeof(Element)) Vector {
             Element element[access];
@@ -326,7 +328,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             if (OWN_ELEMENTS % values && run * values + k >= OWN_ELEMENTS) break;
             Vector vector;
 #pragma unroll
-            for (int i = 0; i < access; ++i) vector.element[i] = to_factor(packet.value[k + i]);
+            for (int i = 0; i < access; ++i) vector.element[i] = to_factor(value_of(packet, k + i));
             *reinterpret_cast<Vector *>(of_block + run * values + k) = vector;
         }
     }
