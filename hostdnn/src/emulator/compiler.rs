@@ -24,7 +24,8 @@ pub const EMULATOR: &[(&str, &str)] = files!("async_copy.h" "block.h" "cluster.h
 const FOLDER: &str = "emulator";
 
 /// Options of every compilation. Arithmetic is the source's: no product and sum become an FMA. Memory may be read as
-/// any type, whatever wrote it, as with NVRTC. Only the kernels' names are exported.
+/// any type, whatever wrote it; NVRTC moves such reads, so what depends on their order is right here and wrong on a
+/// GPU. Only the kernels' names are exported.
 const OPTIONS: [&str; 11] = [
     "-std=c++17",
     "-O1",
