@@ -12,7 +12,7 @@ if ((named == 0)); then
     set -- "${crates[@]}"
 fi
 
-packages=()
+packages=() targets=(--bins)
 for crate in "$@"; do
     for folder in "crates/$crate" "$crate" "${crate/#src/.}" ""; do
         [[ ! -f $folder/Cargo.toml ]] || break
@@ -20,6 +20,8 @@ for crate in "$@"; do
     if [[ $folder == benches || $folder == headers ]]; then
         echo "quick: $folder has no unit tests; make check runs it" >&2
     elif [[ -n $folder ]]; then
+        # Cargo refuses --lib where no package has a library.
+        [[ ! -f $folder/src/lib.rs && ! -f $folder/lib.rs ]] || targets=(--lib --bins)
         packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$folder/Cargo.toml" | head -n 1)")
     elif ((named)); then
         echo "quick: there is no crate $crate" >&2
@@ -31,4 +33,4 @@ if ((${#packages[@]} == 0)); then
     exit 0
 fi
 echo "quick: ${packages[*]//-p/}"
-"${CARGO:-cargo}" test --locked "${packages[@]}" --lib --bins -- --skip emulated
+"${CARGO:-cargo}" test --locked "${packages[@]}" "${targets[@]}" -- --skip emulated
