@@ -31,7 +31,7 @@ tools:
 	@scripts/tools.sh
 
 build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimised
-	$(CARGO) build --release $(LOCKED) --exclude ucudnn-benches --exclude ucudnn-headers
+	$(CARGO) build --release $(LOCKED)
 
 demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)

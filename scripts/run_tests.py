@@ -25,7 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # No test needs these packages: `make bench` and `make check` build them.
 APART = ["ucudnn-benches", "ucudnn-headers"]
 SLOWEST = 10
-# How the reasons of ignored tests begin: of those for --long; of those that other tests run; of what is never needed.
+# The reasons of ignored tests begin with one of these. --long runs the first kind; other tests run the second kind; the
+# third kind runs only by hand.
 LONG = "long:"
 REASONS = (LONG, "a part of ", "hundreds of kernels")
 

@@ -12,11 +12,9 @@ UNARY(expf)
 UNARY(fabsf)
 UNARY(logf)
 UNARY(sqrtf)
-UNARY(tanhf)
 #undef UNARY
 inline float copysignf(float x, float y) { return __builtin_copysignf(x, y); }
 inline float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
-inline float fminf(float x, float y) { return __builtin_fminf(x, y); }
 inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 template <typename T> inline bool isnan(T x) { return __builtin_isnan(x); }
 template <typename T> inline bool isinf(T x) { return __builtin_isinf(x); }

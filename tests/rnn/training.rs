@@ -15,7 +15,7 @@ const FORCE: [(&str, &str); 2] = [("UCUDNN_RNN_TRAINING", "force"), ("UCUDNN_RNN
 /// No persistent kernel runs.
 const BY_STEPS: (&str, &str) = ("UCUDNN_FAULT", "launch");
 
-/// By network, what ran forward and backward.
+/// For each network, the kernels that ran forward and backward.
 type Kernels = HashMap<String, [String; 2]>;
 
 /// The networks that trained on our kernels, by the report.

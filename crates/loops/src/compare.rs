@@ -2,8 +2,8 @@
 
 use cudnn_abi::*;
 
-/// Returns ‖ours − theirs‖ / ‖theirs‖ of two tensors in the bytes of a device's memory, with their gaps. `strides` are
-/// in elements. Both may have the same NaN or infinity where the program's data causes one.
+/// Returns ‖ours − theirs‖ / ‖theirs‖. The two tensors have the same `dims` and `strides`, in elements; the slices hold
+/// their memory, gaps included. An equal NaN or infinity in both is no difference: the program's data may cause one.
 pub fn relative_error(data_type: cudnnDataType_t, dims: &[i64], strides: &[i64], ours: &[u8], theirs: &[u8]) -> f64 {
     let (mut difference, mut norm) = (0.0, 0.0);
     for mut index in 0..dims.iter().product::<i64>() {

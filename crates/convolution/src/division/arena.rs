@@ -70,13 +70,11 @@ impl Arena {
         if let Some(within) = bytes.get_mut(segment.clone()) {
             within.fill(PATTERN);
         }
-        // By whole blocks, which is fast without optimisation too.
+        // By whole blocks first, which is fast without optimisation too.
         let block = [PATTERN; 4096];
-        let mut blocks = bytes.chunks(block.len()).enumerate().filter(|(_, bytes)| *bytes != &block[..bytes.len()]);
-        Ok(blocks.next().and_then(|(index, bytes)| {
-            let within = bytes.iter().position(|byte| *byte != PATTERN)?;
-            Some(index * block.len() + within)
-        }))
+        let unchanged = bytes.chunks(block.len()).take_while(|bytes| *bytes == &block[..bytes.len()]).count();
+        let mut rest = bytes.iter().enumerate().skip(unchanged * block.len());
+        Ok(rest.find_map(|(at, byte)| (*byte != PATTERN).then_some(at)))
     }
 }
 

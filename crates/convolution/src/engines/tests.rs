@@ -79,8 +79,8 @@ impl CorrelationCase {
         Self { of, w, from, to, results }
     }
 
-    /// Random numbers for w, from and what is held. A test of some cases also draws those of the cases between them, so
-    /// that each case has the same in all tests.
+    /// Random numbers for the filter w, for the images that are read, and for the result before the run. A test draws
+    /// the numbers of cases that it leaves out, too: so each case has the same numbers in all tests.
     pub fn numbers(of: &Correlation, random: &mut SmallRng) -> [Vec<u8>; 3] {
         let w = of.rows * of.depth * of.filter * of.filter;
         let from = of.images * of.depth * of.from[0] * of.from[1];
@@ -165,7 +165,7 @@ impl GradientCase {
         Self { of, x, dy, dw, results }
     }
 
-    /// As [`CorrelationCase::numbers`], for x, dy and what is held.
+    /// Random numbers for x, for dy, and for the result before the run, as in [`CorrelationCase::numbers`].
     pub fn numbers(of: &FilterGradient, random: &mut SmallRng) -> [Vec<u8>; 3] {
         let x = of.images * of.c * of.x[0] * of.x[1];
         let dy = of.images * of.k * of.dy[0] * of.dy[1];

@@ -15,8 +15,8 @@ use super::nets::{
     aligned, batches, compare, options, poisoned, pulled_bytes, read, rounded_numbers, set, tree_lstm_case,
 };
 
-/// A Tree-LSTM of this width on batches of at most so many trees and of one in turns, which run by other configurations
-/// in the same memory.
+/// Runs a Tree-LSTM of width `hidden` on two batches in turns: one has at most `trees` trees, the other has one tree. Each
+/// batch runs by a configuration of its own, in the same memory.
 fn batches_change(test: &str, hidden: usize, trees: usize, turns: usize) {
     if !emulated::is_child(test) {
         return;
