@@ -10,12 +10,12 @@ use cudnn::calls;
 use recurrent::call::Call;
 use recurrent::forward::workspace_size;
 use recurrent::memory::Memory;
-use recurrent::training::calls::{after_a_panic, change_sizes, concerns_us, run_backward_data, run_backward_weights};
+use recurrent::training::calls::{after_a_panic, raise_sizes, concerns_us, run_backward_data, run_backward_weights};
 use recurrent::training::data::DataCall;
 use recurrent::training::weights::WeightsCall;
 
-/// Overrides cuDNN's function: a workspace is also large enough for our kernels, and the size of a reserve says whose it
-/// will be.
+/// Overrides cuDNN's function: a workspace and a reserve are also large enough for our kernels. The answer depends on the
+/// arguments alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     handle: cudnnHandle_t,
@@ -36,10 +36,13 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
         // SAFETY: cuDNN has accepted the arguments and written each size that is not null.
         unsafe {
             let (workspace, reserve) = (workSpaceSize.as_mut(), reserveSpaceSize.as_mut());
-            if fwdMode != CUDNN_FWD_MODE_INFERENCE {
-                change_sizes(handle, rnnDesc, xDesc, workspace, reserve);
-            } else if let Some(workspace) = workspace {
-                *workspace = workspace_size(handle, rnnDesc, fwdMode, xDesc).max(*workspace);
+            match fwdMode {
+                CUDNN_FWD_MODE_TRAINING => raise_sizes(handle, rnnDesc, xDesc, workspace, reserve),
+                CUDNN_FWD_MODE_INFERENCE => {
+                    let needed = workspace_size(rnnDesc, xDesc);
+                    workspace.into_iter().for_each(|workspace| *workspace = needed.max(*workspace));
+                }
+                _ => {}
             }
         }
         status
@@ -97,7 +100,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
         reserve_size: reserveSpaceSize,
         reserve: reserveSpace,
     };
-    let trains = fwdMode != CUDNN_FWD_MODE_INFERENCE;
+    let trains = fwdMode == CUDNN_FWD_MODE_TRAINING;
     // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
     let theirs = || unsafe { call.run_as_asked() };
     // SAFETY: the program keeps cuDNN's rules.

@@ -204,14 +204,6 @@ void training_pass(cudnnHandle_t handle, Training *t) {
     training_check(t);
 }
 
-void training_warm_up(cudnnHandle_t handle, Random *random) {
-    Network small = network_plain(CUDNN_DATA_FLOAT, 3, 2, 2);
-    Training training;
-    training_open(handle, &training, &small, random);
-    for (int i = 0; i < 3; i++) training_pass(handle, &training);
-    training_close(&training);
-}
-
 static int is_poison(const Guarded *memory) {
     for (size_t i = 0; i < memory->bytes; i++)
         if (memory->start[i] != 0xff) return 0;

@@ -39,8 +39,6 @@ cudnnStatus_t training_data(cudnnHandle_t handle, Training *training);
 cudnnStatus_t training_weights(cudnnHandle_t handle, Training *training);
 /* All of that, with new sizes and random numbers. */
 void training_pass(cudnnHandle_t handle, Training *training);
-/* Small passes, until our kernels may have passed their probation. */
-void training_warm_up(cudnnHandle_t handle, Random *random);
 
 /* Ends the program if anything except results was written, or a result has poison. */
 void training_check(const Training *training);

@@ -60,7 +60,6 @@ static void try(int number, const char *what, const Arguments *a) {
 int main(void) {
     Random random = {5};
     CALL(cudnnCreate(&handle));
-    training_warm_up(handle, &random);
     Network n = network_plain(CUDNN_DATA_FLOAT, 6, 3, 2), other = n;
     n.layers = 2, n.dropout = 0.5;
     other.batch = 3, other.lengths[2] = 3, other.hidden = other.projection = 7;

@@ -41,7 +41,6 @@ int main(int count, char **arguments) {
     Random random = {strtoull(arguments[1], NULL, 10)};
     cudnnHandle_t handle;
     CALL(cudnnCreate(&handle));
-    training_warm_up(handle, &random);
     for (int i = 0; i < atoi(arguments[2]); i++) {
         Network network = i < 4 ? large_network(i) : random_network(&random);
         char text[512];

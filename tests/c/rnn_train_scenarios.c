@@ -3,8 +3,7 @@
  * results against double precision.
  *
  * rnn_train_scenarios results      scenarios that give right results
- * rnn_train_scenarios wandering    a program that asks for sizes again before backward, and hands those in
- * rnn_train_scenarios wandering_later  the same after passes of another network that does not
+ * rnn_train_scenarios both         passes of both owners together; prints how many are libucudnn.so's
  * rnn_train_scenarios spoilt       calls that libucudnn.so must answer with NaN: on its own reserves only */
 #include <math.h>
 #include <string.h>
@@ -71,7 +70,6 @@ static void results(const Network *network) {
     Training t, other;
     training_open(handle, &t, network, &randomness);
 
-    /* The first pass of a network is cuDNN's in any case: a second forward call is another owner's. */
     training_prepare(handle, &t);
     forward(&t);
     Guarded first = t.reserve, y = copy_of(&t.rnn.y);
@@ -188,21 +186,67 @@ static void results(const Network *network) {
     training_close(&t), training_close(&other);
 }
 
-/* Asks again before backward, as a framework may that does not keep the size. */
-static void wandering(const Network *network) {
+/* Whether our forward ran: its header begins the reserve. */
+static int is_ours(const Training *t) { return memcmp(t->reserve.start, "RRcu", 4) == 0; }
+
+static void set_workspace(Training *t, size_t bytes) {
+    guarded_free(&t->workspace);
+    t->workspace = guarded_new(bytes);
+}
+
+/* The least workspace that forward takes: cuDNN's own. */
+static size_t least_workspace(Training *t) {
+    size_t refused = 0, taken = t->workspace.bytes;
+    while (taken - refused > 1) {
+        size_t middle = refused + (taken - refused) / 2;
+        set_workspace(t, middle);
+        training_seed(handle, t);
+        if (training_forward(handle, t) == CUDNN_STATUS_SUCCESS) taken = middle;
+        else refused = middle;
+    }
+    return taken;
+}
+
+/* Passes of both owners are alive together, in memory that they share in turns. */
+static void both(const Network *network) {
+    enum { ALIVE = 6 };
     Training t;
     training_open(handle, &t, network, &randomness);
-    for (int pass = 0; pass < 5; pass++) {
-        training_prepare(handle, &t);
-        size_t told = t.reserve.bytes, has = told + 10000;
-        resize(&t, has);
-        t.reserve.bytes = told;
-        forward(&t);
-        t.reserve.bytes = training_reserve(handle, &t);
-        backward(&t);
-        t.reserve.bytes = has;
-        print("a size asked for again", &t);
+    training_prepare(handle, &t);
+    size_t told = t.workspace.bytes, least = least_workspace(&t);
+    int ours = 0;
+    for (int round = 0; round < 20; round++) {
+        Guarded kept[ALIVE], y[ALIVE];
+        for (int i = 0; i < ALIVE; i++) {
+            int by_cudnn = random_below(&randomness, 2);
+            set_workspace(&t, by_cudnn ? least : told);
+            forward(&t);
+            kept[i] = copy_of(&t.reserve), y[i] = copy_of(&t.rnn.y);
+            REQUIRE(!by_cudnn || !is_ours(&t), "the least workspace is none of cuDNN's");
+            ours += is_ours(&t);
+            if (random_below(&randomness, 3) == 0) {
+                Guarded moved = t.reserve;
+                t.reserve = guarded_new(moved.bytes);
+                guarded_free(&moved);
+            }
+        }
+        set_workspace(&t, told);
+        for (int i = 0; i < ALIVE; i++) {
+            /* In the place of the last forward's, or elsewhere. */
+            int which = random_below(&randomness, ALIVE);
+            if (random_below(&randomness, 2)) {
+                guarded_free(&t.reserve);
+                t.reserve = copy_of(&kept[which]);
+            } else {
+                memcpy(t.reserve.start, kept[which].start, kept[which].bytes);
+            }
+            memcpy(t.rnn.y.start, y[which].start, y[which].bytes);
+            backward(&t);
+            print("either owner's", &t);
+        }
+        for (int i = 0; i < ALIVE; i++) guarded_free(&kept[i]), guarded_free(&y[i]);
     }
+    printf("ours: %d\n", ours);
     training_close(&t);
 }
 
@@ -237,29 +281,26 @@ static void spoilt(const Network *network) {
     backward(&t);
     require_nan("a spoilt header", &t, 1, 1);
 
-    /* Backward gets another size than forward did. So cuDNN runs it, on a reserve of ours. */
+    /* cuDNN's reserve in the place of ours, before anything shows that the program moves reserves. */
+    Training other;
+    training_open(handle, &other, network, &randomness);
+    training_prepare(handle, &other);
+    set_workspace(&other, least_workspace(&other));
+    forward(&other);
     training_prepare(handle, &t);
     forward(&t);
-    Guarded larger = guarded_new(t.reserve.bytes + 32);
-    memcpy(larger.start, t.reserve.start, t.reserve.bytes);
-    size_t ours = t.reserve.bytes;
-    guarded_free(&t.reserve);
-    t.reserve = larger;
-    CALL(training_data(handle, &t));
-    require_nan("our forward, cuDNN's backward", &t, 1, 0);
-    t.reserve.bytes = ours;
-    forward(&t);
-    CALL(training_data(handle, &t));
-    t.reserve.bytes = larger.bytes;
-    CALL(training_weights(handle, &t));
-    require_nan("our data, cuDNN's weights", &t, 0, 1);
-
-    /* The reverse, in memory that held a reserve of ours. */
-    forward(&t);
-    t.reserve.bytes = ours;
+    memcpy(t.reserve.start, other.reserve.start, t.reserve.bytes);
     backward(&t);
     require_nan("cuDNN's forward, our backward", &t, 1, 1);
-    t.reserve.bytes = larger.bytes;
+
+    /* The reverse. */
+    forward(&other);
+    forward(&t);
+    memcpy(other.reserve.start, t.reserve.start, t.reserve.bytes);
+    set_workspace(&other, t.workspace.bytes);
+    backward(&other);
+    require_nan("our forward, cuDNN's backward", &other, 1, 1);
+    training_close(&other);
 
     /* cuDNN's own pass there is right. */
     forward(&t);
@@ -271,10 +312,8 @@ static void spoilt(const Network *network) {
 }
 
 int main(int count, char **arguments) {
-    REQUIRE(count == 2, "rnn_train_scenarios results|wandering|wandering_later|spoilt");
+    REQUIRE(count == 2, "rnn_train_scenarios results|both|spoilt");
     CALL(cudnnCreate(&handle));
-    int wanders = strncmp(arguments[1], "wandering", strlen("wandering")) == 0;
-    if (strcmp(arguments[1], "wandering") != 0) training_warm_up(handle, &randomness);
     for (int cell = CUDNN_RNN_TANH; cell <= CUDNN_GRU; cell++) {
         Network n = network_plain(cell == CUDNN_GRU ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT, 12, 4, 3);
         n.cell = cell, n.layers = 2, n.dropout = 0.25;
@@ -283,7 +322,7 @@ int main(int count, char **arguments) {
         if (cell == CUDNN_LSTM) n.lengths[0] = 2, n.lengths[2] = 3;
         if (strcmp(arguments[1], "results") == 0) results(&n);
         else if (strcmp(arguments[1], "spoilt") == 0) spoilt(&n);
-        else if (wanders) wandering(&n);
+        else if (strcmp(arguments[1], "both") == 0) both(&n);
         else REQUIRE(0, "%s: no such scenarios", arguments[1]);
     }
     CALL(cudnnDestroy(handle));

@@ -6,6 +6,7 @@ mod database;
 mod faults;
 mod hostile;
 mod numerics;
+mod sizes;
 mod tensor;
 mod trained_choice;
 mod training;

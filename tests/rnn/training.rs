@@ -90,8 +90,8 @@ fn sizes(stdout: &str) -> Vec<[usize; 2]> {
     lines.map(|line| numbers(line).try_into().unwrap()).collect()
 }
 
-/// Reserves that are cloned, moved or of other sizes, algorithms that change, several forward calls before backward: all
-/// results are as exact as without us, and what cuDNN refuses stays refused. Our reserves are hardly larger.
+/// Reserves that are cloned, moved or larger, algorithms that change, several forward calls before backward: all results are
+/// as exact as without us, and what cuDNN refuses stays refused. Our reserves are hardly larger.
 #[test]
 fn all_reserves_lead_to_right_gradients() {
     let program = scenarios();
@@ -109,25 +109,25 @@ fn all_reserves_lead_to_right_gradients() {
         assert_eq!(others(&plain), others(&run.stdout));
     }
     if has_emulator() {
-        assert_eq!(ours(&report).len(), 4, "{}", run.stderr);
+        assert_eq!(ours(&report).len(), 3, "{}", run.stderr);
         for ([_, theirs], [_, ours]) in sizes(&plain).into_iter().zip(sizes(&run.stdout)) {
-            assert!(ours > theirs && ours <= theirs + (8 << 10), "{ours} and {theirs}");
+            assert!(ours >= theirs && ours <= theirs + (8 << 10), "{ours} and {theirs}");
         }
     }
 }
 
-/// A program that hands in another size in backward than in forward stays cuDNN's, and the log says so once; also where
-/// another network of the program keeps its sizes.
+/// Passes of cuDNN's and of ours are alive together. Their reserves are copied to and fro, also to where one of the other
+/// owner was: each backward call is of the owner whose forward ran.
 #[test]
-fn a_program_whose_sizes_wander_stays_cudnns() {
+fn backward_follows_forward_wherever_the_reserve_goes() {
     let program = scenarios();
-    for (scenario, trained) in [("wandering", 0), ("wandering_later", usize::from(has_emulator()))] {
-        let report = program.file(&format!("{scenario}.jsonl"));
-        let plain = program.plain(&[scenario], &[]).stdout;
-        let run = program.preloaded(&[scenario], &[FORCE[0], FORCE[1], ("UCUDNN_REPORT", report.to_str().unwrap())]);
-        assert_eq!(run.stdout, plain);
-        assert_eq!(run.stderr.matches("hands in another reserve size").count(), 1, "{}", run.stderr);
-        assert_eq!(if report.exists() { ours(&report).len() } else { 0 }, trained, "{scenario}");
+    let plain = program.plain(&["both"], &[AS_CUDNN]).stdout;
+    let run = program.preloaded(&["both"], &[FORCE[0], FORCE[1], AS_CUDNN]);
+    assert_exact(&with_errors(&plain), &with_errors(&run.stdout));
+    if has_emulator() {
+        let counts = run.stdout.lines().filter_map(|line| line.strip_prefix("ours: ")?.parse::<usize>().ok());
+        assert!(counts.clone().all(|count| (40..80).contains(&count)) && counts.count() == 3, "{}", run.stdout);
+        assert_eq!(run.stderr, "");
     }
 }
 
@@ -139,9 +139,9 @@ fn no_wrong_gradient_is_silent() {
         return;
     }
     let run = scenarios().preloaded(&["spoilt"], &[FORCE[0], FORCE[1], AS_CUDNN]);
-    assert_eq!(run.stdout.lines().filter(|line| line.ends_with("NaN")).count(), 18, "{}", run.stdout);
+    assert_eq!(run.stdout.lines().filter(|line| line.ends_with("NaN")).count(), 15, "{}", run.stdout);
     let said = run.stderr.matches("got a reserve that its forward call did not leave").count();
-    assert!(said >= 18, "{said} lines:\n{}", run.stderr);
+    assert!(said >= 15, "{said} lines:\n{}", run.stderr);
 }
 
 /// Whatever fails inside of us, all calls succeed and have the right results.

@@ -34,6 +34,11 @@ pub fn all_off() -> bool {
     !ANY.load(Ordering::Acquire) && environment().policy == Policy::Off
 }
 
+/// True if the environment leaves every call to cuDNN. Unlike a handle's own settings, it never changes.
+pub fn environment_is_off() -> bool {
+    environment().policy == Policy::Off
+}
+
 /// The handle's policies.
 pub fn of(handle: cudnnHandle_t) -> Policies {
     if ANY.load(Ordering::Acquire)

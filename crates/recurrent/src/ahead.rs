@@ -61,7 +61,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let mode = CUDNN_FWD_MODE_INFERENCE;
     let mut sizes = sequences.sizes(&sequences.rnn, mode)?;
     // SAFETY: `sequences` owns the handle and the descriptors.
-    let ours = unsafe { workspace_size(sequences.handle.raw(), sequences.rnn.raw(), mode, sequences.x.raw()) };
+    let ours = unsafe { workspace_size(sequences.rnn.raw(), sequences.x.raw()) };
     sizes.workspace = sizes.workspace.max(ours);
     let buffers = sequences.buffers(sizes)?;
     let call = sequences.forward(mode, &buffers, (null_mut(), 0));

@@ -26,17 +26,13 @@ fn is_off(handle: cudnnHandle_t) -> bool {
     settings::get().rnn == Rnn::Off || policies::of(handle).policy == Policy::Off
 }
 
-/// Bytes of workspace that our kernels need for the sequences of `x`; 0 where they run nothing.
+/// Bytes of workspace that our kernels need for the sequences of `x`, at most; 0 where they run nothing. They depend on the
+/// arguments and the device alone, since a program may ask at any time and keep an answer for good.
 ///
 /// # Safety
-/// The arguments are those of a call of `cudnnGetRNNTempSpaceSizes`, which cuDNN has accepted.
-pub unsafe fn workspace_size(
-    handle: cudnnHandle_t,
-    descriptor: cudnnRNNDescriptor_t,
-    mode: cudnnForwardMode_t,
-    x: cudnnRNNDataDescriptor_t,
-) -> usize {
-    if mode != CUDNN_FWD_MODE_INFERENCE || is_off(handle) {
+/// The arguments are those of a call of `cudnnGetRNNTempSpaceSizes` for inference, which cuDNN has accepted.
+pub unsafe fn workspace_size(descriptor: cudnnRNNDescriptor_t, x: cudnnRNNDataDescriptor_t) -> usize {
+    if settings::get().rnn == Rnn::Off || policies::environment_is_off() {
         return 0;
     }
     settings::fault_point("rnn-workspace");
@@ -55,7 +51,7 @@ impl Call {
     /// # Safety
     /// As for [`Self::run_as_asked`].
     pub unsafe fn run(&self) -> cudnnStatus_t {
-        if self.mode != CUDNN_FWD_MODE_INFERENCE && training::calls::concerns_us() {
+        if self.mode == CUDNN_FWD_MODE_TRAINING && training::calls::concerns_us() {
             // SAFETY: the caller makes the same promise.
             return unsafe { training::calls::run_forward(self) };
         }

@@ -14,7 +14,6 @@ use super::configuration::{Configuration, Problem};
 use super::fit;
 use super::kernels::{self, Engine, problem};
 use super::record::FAMILY;
-use super::recurrence::Recurrent;
 use super::report::{self, Decision};
 use crate::inference::Inference;
 use cudnn::rnn::Weights;
@@ -157,17 +156,9 @@ impl State {
         self.ranked.get_or_init(rank).as_ref()
     }
 
-    /// The most bytes of exchange memory of any remaining candidate; `None` where cuDNN runs the network.
+    /// The most bytes of exchange memory of any candidate; `None` where our kernels never run the network.
     pub fn most_exchange_bytes(&self) -> Option<usize> {
-        let most = self.ranked()?.most_exchange_bytes;
-        if self.is_broken.load(Ordering::Relaxed) {
-            return None;
-        }
-        match &*self.course.lock() {
-            Course::Settled(chosen) => chosen.as_ref().map(|engine| engine.exchange_bytes()),
-            Course::New if !is_forced() && is_deterministic() => None,
-            _ => Some(most),
-        }
+        self.ranked().map(|ranked| ranked.most_exchange_bytes)
     }
 
     /// The model's first choice.

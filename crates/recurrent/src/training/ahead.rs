@@ -10,7 +10,7 @@ use super::course::Course;
 use super::data::DataCall;
 use super::decision;
 use super::page::Page;
-use super::pass::{Pass, TOO_LARGE};
+use super::pass::Pass;
 use super::recall::{self, Recalled, Times};
 use super::runner::{NotRun, Outcome, Runner};
 use super::text;
@@ -165,8 +165,6 @@ struct Memory {
     dy: Buffer,
     dweights: Buffer,
     reserve: Buffer,
-    /// The reserve's size where it is ours. cuDNN's is not larger.
-    our_reserve: usize,
 }
 
 impl Memory {
@@ -174,14 +172,13 @@ impl Memory {
         let mut sizes = sequences.sizes(&sequences.rnn, CUDNN_FWD_MODE_TRAINING)?;
         let workspace = sequences.sizes(back, CUDNN_FWD_MODE_TRAINING)?.workspace;
         sizes.workspace = sizes.workspace.max(workspace).max(pass.workspace_bytes);
-        let our_reserve = pass.layout.our_size(sizes.reserve).ok_or(TOO_LARGE)?;
+        sizes.reserve = sizes.reserve.max(pass.layout.bytes());
         Ok(Self {
             forward: sequences.buffers(sizes)?,
             dx: sequences.buffer(sequences.x_bytes)?,
             dy: sequences.filled(sequences.y_bytes)?,
             dweights: sequences.filled(sizes.weights)?,
-            reserve: sequences.buffer(our_reserve)?,
-            our_reserve,
+            reserve: sequences.buffer(sizes.reserve)?,
         })
     }
 }
@@ -229,26 +226,25 @@ impl Timing<'_> {
 
     /// Runs a call by a candidate.
     fn run(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<(), Failure> {
-        let Self { pass, memory, .. } = *self;
+        let pass = self.pass;
         // SAFETY: `sequences`, `back` and `memory` own the calls' descriptors and memory, made for one network.
         unsafe {
             match candidate {
                 Candidate::Cudnn => {
-                    let reserve_size = memory.forward.sizes.reserve;
                     let status = match call {
-                        Call::Forward => self.forward(reserve_size).run_as_asked(),
-                        Call::Data => self.data(reserve_size).run_as_asked(),
-                        Call::Weights => self.weights(reserve_size).run_as_asked(),
+                        Call::Forward => self.forward().run_as_asked(),
+                        Call::Data => self.data().run_as_asked(),
+                        Call::Weights => self.weights().run_as_asked(),
                     };
                     if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
                 }
                 Candidate::Ours(kernel) => {
-                    let (reserve_size, outcome) = (memory.our_reserve, Outcome::default());
+                    let outcome = Outcome::default();
                     let runner = Runner { kernel: kernel.as_deref(), outcome: &outcome };
                     let ran = match call {
-                        Call::Forward => forward_by_us(pass, &self.forward(reserve_size), &runner),
-                        Call::Data => data_by_us(pass, &self.data(reserve_size), &runner),
-                        Call::Weights => weights_by_us(pass, &self.weights(reserve_size)),
+                        Call::Forward => forward_by_us(pass, &self.forward(), &runner),
+                        Call::Data => data_by_us(pass, &self.data(), &runner),
+                        Call::Weights => weights_by_us(pass, &self.weights()),
                     };
                     ran.map_err(|why| Failure::Network(why.to_string()))?;
                     match outcome.not_run() {
@@ -260,12 +256,12 @@ impl Timing<'_> {
         }
     }
 
-    fn forward(&self, reserve_size: usize) -> ForwardCall {
+    fn forward(&self) -> ForwardCall {
         let Memory { forward, reserve, .. } = self.memory;
-        self.sequences.forward(CUDNN_FWD_MODE_TRAINING, forward, (reserve.data(), reserve_size))
+        self.sequences.forward(CUDNN_FWD_MODE_TRAINING, forward, (reserve.data(), forward.sizes.reserve))
     }
 
-    fn data(&self, reserve_size: usize) -> DataCall {
+    fn data(&self) -> DataCall {
         let Self { sequences, back, memory, .. } = *self;
         DataCall {
             handle: sequences.handle.raw(),
@@ -288,12 +284,12 @@ impl Timing<'_> {
             weight_space: memory.forward.weights.data(),
             workspace_size: memory.forward.sizes.workspace,
             workspace: memory.forward.workspace.data(),
-            reserve_size,
+            reserve_size: memory.forward.sizes.reserve,
             reserve: memory.reserve.data(),
         }
     }
 
-    fn weights(&self, reserve_size: usize) -> WeightsCall {
+    fn weights(&self) -> WeightsCall {
         let Self { sequences, back, memory, .. } = *self;
         WeightsCall {
             handle: sequences.handle.raw(),
@@ -310,7 +306,7 @@ impl Timing<'_> {
             dweights: memory.dweights.data(),
             workspace_size: memory.forward.sizes.workspace,
             workspace: memory.forward.workspace.data(),
-            reserve_size,
+            reserve_size: memory.forward.sizes.reserve,
             reserve: memory.reserve.data(),
         }
     }

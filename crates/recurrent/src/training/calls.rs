@@ -1,5 +1,5 @@
-//! The calls of a training pass, on our kernels or cuDNN's: the size of the reserve says whose. Nothing else is asked, so
-//! that all calls of a pass give the same answer, whatever the settings say by then.
+//! The calls of a training pass, on our kernels or cuDNN's: forward decides whose the pass is, and the calls that go back
+//! follow the owner of its reserve, whatever was decided by then. A program is told the same sizes for either.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -10,15 +10,15 @@ use cudnn_abi::*;
 
 use super::course::Course;
 use super::data::DataCall;
-use super::page::{Engine, Page};
+use super::owners::{Back, OWNERS, Owner};
+use super::page::{self, Engine, Page};
 use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
-use super::probation::{PROBATION, Returned};
-use super::reserve::{HEADER, Header, State};
+use super::reserve::{HEADER, Header, State, is_header};
 use super::runner::{NotRun, Outcome, Runner};
 use super::weights::WeightsCall;
-use super::{data, forward, told, trial, weights};
+use super::{data, forward, trial, weights};
 use crate::call::Call;
-use crate::eligible::{check_states, check_weight_space, output};
+use crate::eligible::{check_states, check_weight_space, output, told_by_cudnn};
 use crate::memory::Memory;
 use crate::parts::ALIGNMENT;
 use crate::temporary::Temporary;
@@ -67,120 +67,129 @@ fn status_of(ran: Result<(), Refusal>, call: &str) -> cudnnStatus_t {
     status
 }
 
-fn trains() -> bool {
-    let settings = settings::get();
-    settings.rnn_training != RnnTraining::Off && settings.rnn != Rnn::Off
-}
-
-/// Returns whether a call may be of a network that trains on our kernels.
+/// Returns whether a call may be of a network that trains on our kernels. This does not change in a process's life.
 pub fn concerns_us() -> bool {
-    trains() || told::has_told()
+    let settings = settings::get();
+    settings.rnn_training != RnnTraining::Off && settings.rnn != Rnn::Off && !policies::environment_is_off()
 }
 
 /// Returns what a call returns after a panic inside of it, where `theirs` makes the same call of cuDNN: our kernels may
 /// have begun, and cuDNN cannot go on with a reserve of ours.
 pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    if told::has_told() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
+    if page::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
 }
 
-/// Changes the sizes that cuDNN has told for a training pass: the workspace is large enough for our kernels too, and the
-/// reserve's size says whose it will be. `None` stands for a size that the program does not want.
+/// Raises the sizes that cuDNN has told for a training pass to what our kernels need. They depend on the arguments and the
+/// device alone, since a program may ask at any time and keep an answer for good. `None` stands for a size that the program
+/// does not want.
 ///
 /// # Safety
 /// The arguments are those of a call of `cudnnGetRNNTempSpaceSizes`, which cuDNN has accepted.
-pub unsafe fn change_sizes(
+pub unsafe fn raise_sizes(
     handle: cudnnHandle_t,
     descriptor: cudnnRNNDescriptor_t,
     x_descriptor: cudnnRNNDataDescriptor_t,
     workspace: Option<&mut usize>,
     reserve: Option<&mut usize>,
 ) {
-    if !trains() {
+    if !concerns_us() {
         return;
     }
     settings::fault_point("rnn-training-sizes");
     // SAFETY: cuDNN has accepted the arguments (see `# Safety`).
-    let pass = match unsafe { Pass::of(handle, descriptor, x_descriptor) } {
-        Ok(pass) => pass,
-        Err(why) => return log::trace!("an RNN's training is cuDNN's: {why}"),
-    };
-    let is_off = policies::of(handle).policy == Policy::Off;
-    let has_told = pass.page.has_told.load(Ordering::Relaxed);
-    if is_off && !has_told {
-        return;
-    }
-    let wanders = PROBATION.lock().has_failed();
-    let course = pass.course(reserve.is_some());
-    let may_be_ours = !wanders && course.may_be_ours();
-    if let Some(workspace) = workspace.filter(|_| has_told || may_be_ours) {
-        *workspace = pass.workspace_bytes.max(*workspace);
-    }
-    let Some(reserve) = reserve else { return };
-    let ours = if !is_off && is_next_ours(&pass, &course) { pass.layout.our_size(*reserve) } else { None };
-    let ours = ours.filter(|&size| !told::was_forgotten(pass.layout.hash(), size));
-    *reserve = match ours {
-        Some(size) => {
-            pass.page.has_told.store(true, Ordering::Relaxed);
-            size
+    match unsafe { Pass::of(handle, descriptor, x_descriptor) } {
+        Ok(pass) => {
+            let raise = |told: Option<&mut usize>, needed: usize| told.into_iter().for_each(|told| *told = needed.max(*told));
+            raise(workspace, pass.workspace_bytes);
+            raise(reserve, pass.layout.bytes());
         }
-        None => {
-            let distinction = if is_off || is_proven(&pass) { 0 } else { PROBATION.lock().distinction() };
-            pass.layout.their_size(reserve.saturating_add(distinction))
-        }
-    };
-    told::tell(pass.layout.hash(), *reserve, ours.is_some());
+        Err(why) => log::trace!("an RNN's training is cuDNN's: {why}"),
+    }
 }
 
-/// Returns whether sizes come back: the network has shown it, and the program often enough.
-fn is_proven(pass: &Pass) -> bool {
-    pass.page.comes_back.load(Ordering::Relaxed) && PROBATION.lock().is_passed()
+/// Returns whether a call's workspace and reserve are as large as the program was told. Where they are not, cuDNN may refuse
+/// the call.
+///
+/// # Safety
+/// The pass keeps cuDNN's rules for its handle and descriptors.
+unsafe fn has_room(pass: &Pass, x_descriptor: cudnnRNNDataDescriptor_t, [workspace, reserve]: [usize; 2]) -> bool {
+    // SAFETY: the caller makes the same promise.
+    let theirs = unsafe { told_by_cudnn(pass.handle, pass.descriptor, CUDNN_FWD_MODE_TRAINING, x_descriptor) };
+    theirs.is_ok_and(|[their_workspace, their_reserve]| {
+        workspace >= their_workspace.max(pass.workspace_bytes) && reserve >= their_reserve.max(pass.layout.bytes())
+    })
 }
 
-/// Returns whether the next reserve of a pass is ours.
-fn is_next_ours(pass: &Pass, course: &Arc<Course>) -> bool {
-    is_proven(pass) && pass.page.knows_weights() && course.next_pass(pass.stream) && pass.page.loaded().is_some()
+/// Decides whose a pass is whose forward begins.
+///
+/// # Safety
+/// As for [`run_forward`].
+unsafe fn decide(pass: &Pass, course: &Arc<Course>, call: &Call) -> Owner {
+    let memory = &call.memory;
+    if memory.weight_space.is_null() || policies::of(pass.handle).policy == Policy::Off {
+        return Owner::Cudnn;
+    }
+    let space = (memory.weight_space, memory.weight_space_size);
+    // SAFETY: the caller's promise; cuDNN looks at the space's size itself.
+    let can_run = unsafe {
+        pass.page.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
+            && has_room(pass, call.x_descriptor, [memory.workspace_size, call.reserve_size])
+    };
+    let is_ours = can_run && course.next_pass(pass.stream) && pass.page.loaded().is_some();
+    if is_ours { Owner::Us } else { Owner::Cudnn }
 }
 
 /// Says that a gradient was wrong, if the device has seen that since the last call.
-fn say_alarm(engine: &Engine) {
-    if engine.around.take_alarm() {
+fn say_alarm(page: &Page) {
+    if page.loaded().is_some_and(|engine| engine.around.take_alarm()) {
         log::error!(
-            "an RNN's backward call got a reserve that its forward call did not leave: another size than the one that \
-             forward got, a second cudnnRNNBackwardData_v8 on one reserve, or other memory. Its gradients are NaN"
+            "an RNN's backward call got a reserve that its forward call did not leave: a second cudnnRNNBackwardData_v8 on \
+             one reserve, or other memory. Its gradients are NaN"
         );
     }
 }
 
-/// The owner of a call's reserve.
-enum Owner {
-    /// The pass is not one of those that our kernels know.
-    Unknown,
-    Cudnn(Pass),
-    Us(Pass),
+/// Whose a reserve is that a call goes back from.
+struct Found {
+    owner: Owner,
+    /// The reserve's header may tell another owner.
+    is_guess: bool,
 }
 
+/// Finds the owner of a reserve that a call goes back from. Waits for the stream's work where only the header can tell.
+///
 /// # Safety
-/// The caller keeps cuDNN's rules for the handle and the descriptors.
-unsafe fn owner(
-    handle: cudnnHandle_t,
-    descriptor: cudnnRNNDescriptor_t,
-    x_descriptor: cudnnRNNDataDescriptor_t,
-    reserve_size: usize,
-) -> Owner {
-    // SAFETY: the caller makes the same promise.
-    let Ok(pass) = (unsafe { Pass::of(handle, descriptor, x_descriptor) }) else { return Owner::Unknown };
-    if let Some(engine) = pass.page.loaded() {
-        say_alarm(engine);
+/// The reserve is null, or memory of the stream's device of so many bytes.
+unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: Back) -> Found {
+    let Pass { page, stream, layout, .. } = pass;
+    if !page.has_run.load(Ordering::Relaxed) {
+        return Found { owner: Owner::Cudnn, is_guess: false };
     }
-    let is_ours = told::was_told(pass.layout.hash(), reserve_size, true) && pass.layout.is_ours(reserve_size);
-    if is_ours { Owner::Us(pass) } else { Owner::Cudnn(pass) }
+    say_alarm(page);
+    let (at, hash) = (reserve.addr(), layout.hash());
+    let mut owners = OWNERS.lock();
+    let owners = owners.get_or_insert_default();
+    let remembered = owners.goes_back(at, hash, call);
+    if let Some(owner) = remembered {
+        // A copy of a reserve of the other owner's may lie there, as long as there are any.
+        return Found { owner, is_guess: page.only_owner().is_none() };
+    }
+    if let Some(owner) = page.only_owner() {
+        return Found { owner, is_guess: true };
+    }
+    let mut header = [0; HEADER];
+    let can_be_read = is_place(reserve, size) && !cudnn::device().is_capturing(*stream);
+    // SAFETY: the caller promises the reserve, which has room for a header.
+    if can_be_read && unsafe { cudnn::device().read(&mut header, reserve, *stream) } {
+        let owner = if is_header(&header) { Owner::Us } else { Owner::Cudnn };
+        owners.was_read(at, hash, owner);
+        return Found { owner, is_guess: false };
+    }
+    Found { owner: owners.last(at, hash).unwrap_or_else(|| page.last_owner()), is_guess: true }
 }
 
 /// Runs a call on cuDNN by `run`, between time marks if its turn is to be timed.
 fn by_cudnn(pass: &Pass, call: trial::Call, run: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    if !trains() {
-        return run();
-    }
     let course = pass.course(false);
     let turn = course.turn(call, false, &pass.shapes, pass.stream);
     course.timed((call, turn), (pass.data.steps, pass.stream), |_| (run(), true))
@@ -220,7 +229,7 @@ unsafe fn check<'a>(
     data: &[*const c_void],
     (needed, bytes): (usize, usize),
 ) -> Result<Ready<'a>, Refusal> {
-    let Spaces { weights, weights_size, workspace, workspace_size, reserve, .. } = *spaces;
+    let Spaces { weights, weights_size, workspace, workspace_size, reserve, reserve_size } = *spaces;
     let places = [weights, workspace.cast_const(), reserve.cast_const()];
     if data[..needed].iter().chain(&places).any(|pointer| pointer.is_null()) {
         return Err("data, weights, workspace or reserve are null".into());
@@ -229,11 +238,11 @@ unsafe fn check<'a>(
     if data.iter().chain([&weights]).any(|pointer| !pointer.addr().is_multiple_of(element)) {
         return Err("data are not aligned to their type".into());
     }
-    if !reserve.addr().is_multiple_of(HEADER) {
+    if !is_place(reserve, reserve_size) {
         return Err("the reserve is not aligned to 16 bytes".into());
     }
-    if workspace_size < bytes + ALIGNMENT {
-        return Err("the workspace is smaller than cudnnGetRNNTempSpaceSizes says".into());
+    if workspace_size < bytes + ALIGNMENT || reserve_size < pass.layout.bytes() {
+        return Err("the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says".into());
     }
     let Pass { handle, descriptor, network, page, .. } = pass;
     // SAFETY: the caller makes the same promise; the pass keeps cuDNN's rules for its handle and descriptor.
@@ -253,33 +262,39 @@ unsafe fn check<'a>(
 /// The arguments are those of a call of `cudnnRNNForward` in training, or cuDNN refuses them.
 pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
-    let memory = &call.memory;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
-            Owner::Unknown => call.run_as_asked(),
-            Owner::Cudnn(pass) => {
-                summary::count(Counted::Network);
-                let space = (memory.weight_space, memory.weight_space_size);
-                if trains() && !space.0.is_null() {
-                    pass.page.weights(call.handle, call.descriptor, &pass.network, space);
-                }
-                match is_proven(&pass) {
-                    true => PROBATION.lock().forgets(call.reserve.addr()),
-                    false => PROBATION.lock().went_forward(call.reserve.addr(), call.reserve_size),
-                }
-                clear_header(&pass, call.reserve, call.reserve_size);
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        say_alarm(&pass.page);
+        summary::count(Counted::Network);
+        match decide(&pass, &pass.course(true), call) {
+            Owner::Cudnn => {
+                went_forward(&pass, call, Owner::Cudnn);
                 by_cudnn(&pass, trial::Call::Forward, || call.run_as_asked())
             }
-            Owner::Us(pass) => {
-                summary::count(Counted::Network);
-                PROBATION.lock().forgets(call.reserve.addr());
+            Owner::Us => {
+                went_forward(&pass, call, Owner::Us);
                 by_us(&pass, trial::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
                     Err(why) => forward_by_cudnn_after_all(&pass, call, why),
                     ran => status_of(ran, "cudnnRNNForward"),
                 })
             }
         }
+    }
+}
+
+/// Remembers whose a pass is, whose forward runs next. cuDNN's forward begins on a reserve without our header: an old one
+/// may lie there.
+///
+/// # Safety
+/// The reserve is one of a forward call, or cuDNN refuses it.
+unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
+    OWNERS.lock().get_or_insert_default().went_forward(call.reserve.addr(), pass.layout.hash(), owner);
+    pass.page.went_forward(owner);
+    let is_old = owner == Owner::Cudnn && pass.page.has_run.load(Ordering::Relaxed);
+    if is_old && is_place(call.reserve, call.reserve_size) {
+        // SAFETY: the reserve has the header's bytes, and cuDNN has not begun to use them.
+        unsafe { clear_header(pass, call.reserve) };
     }
 }
 
@@ -311,13 +326,13 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
         let fill = ready.y.padding_fill;
         forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &places), runner)?;
     }
-    pass.page.has_run.store(true, Ordering::Relaxed);
+    pass.page.run_forward();
     summary::count(Counted::OnOurKernels);
     Ok(())
 }
 
-/// Runs forward on cuDNN where our kernels refused it or failed. If cuDNN does not refuse it too, reserves of this size are
-/// cuDNN's from now on, and backward looks for our header in them.
+/// Runs forward on cuDNN where our kernels refused it or failed. If cuDNN does not refuse it too, the network is cuDNN's
+/// from now on.
 ///
 /// # Safety
 /// As for [`run_forward`].
@@ -328,16 +343,16 @@ unsafe fn forward_by_cudnn_after_all(pass: &Pass, call: &Call, refusal: Refusal)
         return status_of(Err(refusal), "cudnnRNNForward");
     }
     if has_begun {
-        pass.page.has_run.store(true, Ordering::Relaxed);
-        // SAFETY: the reserve has at least cuDNN's size.
-        unsafe { clear_header(pass, call.reserve, call.reserve_size) };
+        pass.page.run_forward();
     }
     // SAFETY: the caller's promise.
-    let status = unsafe { call.run_as_asked() };
+    let status = unsafe {
+        went_forward(pass, call, Owner::Cudnn);
+        call.run_as_asked()
+    };
     if has_begun || status == CUDNN_STATUS_SUCCESS {
         let why = refusal.to_string();
-        log::error!("cudnnRNNForward with a reserve of ours: {why}; cuDNN runs the call, and the next ones");
-        told::forget(pass.layout.hash(), call.reserve_size);
+        log::error!("cudnnRNNForward on our kernels: {why}; cuDNN runs the call, and the next ones");
         pass.course(false).give_up(&why);
     }
     status
@@ -351,25 +366,14 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
-            Owner::Unknown => call.run_as_asked(),
-            Owner::Cudnn(pass) => {
-                let returned = match is_proven(&pass) {
-                    true => Returned::Unknown,
-                    false => PROBATION.lock().goes_back(call.reserve.addr(), call.reserve_size),
-                };
-                match returned {
-                    Returned::Same => pass.page.comes_back.store(true, Ordering::Relaxed),
-                    Returned::Unknown => {}
-                    Returned::Other => log::warn!(
-                        "the program hands in another reserve size in cudnnRNNBackwardData_v8 than in cudnnRNNForward: \
-                         its RNNs train by cuDNN (said once)"
-                    ),
-                }
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Data);
+        match found.owner {
+            Owner::Cudnn => {
                 let status = by_cudnn(&pass, trial::Call::Data, || call.run_as_asked());
-                guard(&pass, status, &call.spaces(), call.results(&pass))
+                guard(&pass, &found, status, &call.spaces(), call.results(&pass))
             }
-            Owner::Us(pass) => by_us(&pass, trial::Call::Data, |runner| {
+            Owner::Us => by_us(&pass, trial::Call::Data, |runner| {
                 status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
             }),
         }
@@ -404,17 +408,20 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        match owner(call.handle, call.descriptor, call.x_descriptor, call.reserve_size) {
-            // cuDNN refuses to set gradients, whatever the reserve.
-            Owner::Us(_) if call.mode != CUDNN_WGRAD_MODE_ADD => call.run_as_asked(),
-            Owner::Unknown => call.run_as_asked(),
-            Owner::Cudnn(pass) => {
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        // cuDNN refuses to set gradients, whatever the reserve.
+        if call.mode != CUDNN_WGRAD_MODE_ADD {
+            return call.run_as_asked();
+        }
+        let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights);
+        match found.owner {
+            Owner::Cudnn => {
                 let status = by_cudnn(&pass, trial::Call::Weights, || call.run_as_asked());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
-                guard(&pass, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
+                guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
             }
-            Owner::Us(pass) => by_us(&pass, trial::Call::Weights, |_| {
+            Owner::Us => by_us(&pass, trial::Call::Weights, |_| {
                 status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
             }),
         }
@@ -437,42 +444,44 @@ pub(super) unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<()
     }
 }
 
-/// Clears the place of our header before cuDNN's forward, if our kernels have run the network: it may hold an old one.
+/// Returns whether a reserve has a place for our header.
+fn is_place(reserve: *mut c_void, size: usize) -> bool {
+    !reserve.is_null() && size >= HEADER && reserve.addr().is_multiple_of(HEADER)
+}
+
+/// Clears the place of our header.
 ///
 /// # Safety
-/// The reserve is one of cuDNN's, of so many bytes.
-unsafe fn clear_header(pass: &Pass, reserve: *mut c_void, size: usize) {
-    let Some(engine) = looked_at(pass, reserve, size) else { return };
+/// The reserve has such a place, in memory of the stream's device.
+unsafe fn clear_header(pass: &Pass, reserve: *mut c_void) {
+    let Some(engine) = pass.page.loaded() else { return };
     let nothing = Header { magic: 0, layout: 0, hash: 0, state: State::Forward };
-    // SAFETY: the reserve has the header's bytes, and cuDNN has not begun to use them.
+    // SAFETY: the caller's promise.
     if let Err(why) = unsafe { engine.around.stamp(pass.stream, reserve, nothing) } {
         log::warn!("a reserve's header was not cleared: {why}");
     }
 }
 
-/// The kernels, if our header may be in a reserve that cuDNN uses: one of a size that nobody was told.
-fn looked_at(pass: &Pass, reserve: *mut c_void, size: usize) -> Option<&Engine> {
-    let Page { has_run, .. } = &*pass.page;
-    let is_place = !reserve.is_null() && size >= HEADER && reserve.addr().is_multiple_of(align_of::<u32>());
-    let may_be_there = has_run.load(Ordering::Relaxed) && is_place && !told::was_told(pass.layout.hash(), size, false);
-    if may_be_there { pass.page.loaded() } else { None }
-}
-
-/// Makes the results of cuDNN's backward NaN if the reserve was left by our forward. Returns the call's status.
+/// Makes the results of cuDNN's backward NaN if the reserve has our header, where its owner was a guess. Returns the call's
+/// status.
 ///
 /// # Safety
 /// cuDNN has run the call, in these spaces; each result is null or has so many elements.
 unsafe fn guard(
     pass: &Pass,
+    found: &Found,
     status: cudnnStatus_t,
     spaces: &Spaces,
     results: [(*mut c_void, usize); 3],
 ) -> cudnnStatus_t {
     let Spaces { workspace, workspace_size, reserve, reserve_size, .. } = *spaces;
-    let Some(engine) = looked_at(pass, reserve, reserve_size) else { return status };
+    if !found.is_guess || status != CUDNN_STATUS_SUCCESS {
+        return status;
+    }
+    let Some(engine) = pass.page.loaded().filter(|_| is_place(reserve, reserve_size)) else { return status };
     let is_wrong = Temporary::first(workspace.cast()).cast::<i32>();
     let has_room = !workspace.is_null() && workspace_size >= Temporary::LEAST;
-    if status == CUDNN_STATUS_SUCCESS && has_room {
+    if has_room {
         let (around, header) = (&engine.around, pass.layout.header(State::Forward));
         // SAFETY: cuDNN is done with its workspace in the stream's order; the caller promises the results.
         let looked = unsafe {

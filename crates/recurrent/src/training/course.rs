@@ -12,7 +12,6 @@ use super::page::Page;
 use super::shape::Shape;
 use super::subject::Subject;
 use super::trial::{Call, Seen, Trial, Verdict, is_made};
-use crate::choice::is_deterministic;
 use crate::compiler::later;
 use crate::inference::Inference;
 use crate::kernels::Engine;
@@ -88,7 +87,7 @@ pub struct Turn {
 }
 
 /// The courses of one network with one shape, which differ in the algorithm and the type of mathematics: backward may have
-/// others than forward. The last one is the one that was asked for last.
+/// others than forward. The last one is the one of the last forward.
 type Courses = Mutex<Vec<Arc<Course>>>;
 
 /// Unloading the kernels of forgotten courses may wait for the device.
@@ -96,16 +95,16 @@ static COURSES: Registry<Key, Courses> = Registry::new(1 << 10, |_| false).forge
     later(move || drop(forgotten));
 });
 
-/// The course of a pass. If `is_asked`, the program asks for a reserve. Otherwise it makes a call of the course that it asked
-/// for last.
-pub fn of(subject: Inference, is_asked: bool, page: &Arc<Page>, shapes: &[Arc<Shape>; 2]) -> Arc<Course> {
+/// The course of a pass. If `begins`, the pass's forward runs next. Otherwise the program goes back from the pass that began
+/// last.
+pub fn of(subject: Inference, begins: bool, page: &Arc<Page>, shapes: &[Arc<Shape>; 2]) -> Arc<Course> {
     let device = cudnn::device().ordinal();
     let mut alike = Key { device, subject: subject.clone() };
     alike.subject.network.algorithm = CUDNN_RNN_ALGO_STANDARD;
     alike.subject.network.math_type = CUDNN_DEFAULT_MATH;
     let courses = COURSES.state(&alike, Courses::default);
     let mut courses = courses.lock();
-    if !is_asked && let Some(last) = courses.last() {
+    if !begins && let Some(last) = courses.last() {
         return last.clone();
     }
     if let Some(at) = courses.iter().position(|course| course.key.subject == subject) {
@@ -149,15 +148,6 @@ impl Course {
                 true
             }
             _ => false,
-        }
-    }
-
-    /// Returns whether a reserve may be ours sooner or later.
-    pub fn may_be_ours(&self) -> bool {
-        match &*self.state.lock() {
-            State::Settled(settled) => settled.verdict.is_ours,
-            State::New => is_forced() || !is_deterministic(),
-            _ => true,
         }
     }
 

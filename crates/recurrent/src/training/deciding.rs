@@ -18,7 +18,7 @@ use tuning::allowance;
 use tuning::elsewhere::Elsewhere;
 
 impl Course {
-    /// Returns whether the next pass's reserve is ours. It is called once a pass. During a capture nothing is compiled or
+    /// Returns whether the pass that begins is ours. It is called once a pass. During a capture nothing is compiled or
     /// timed.
     pub fn next_pass(self: &Arc<Self>, stream: Stream) -> bool {
         if self.has_given_up() {

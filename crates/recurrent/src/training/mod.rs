@@ -3,10 +3,9 @@
 //! | file | contents |
 //! | --- | --- |
 //! | [`ahead`] | timing a network's training ahead of time |
-//! | [`calls`] | the calls of a pass: our kernels or cuDNN's, by the reserve's size |
-//! | `reserve` | the reserve, which keeps what backward needs of forward: its layout, and whose it is |
-//! | `told` | our sizes, as the program was told them |
-//! | `probation` | whether the sizes that a program is told come back |
+//! | [`calls`] | the calls of a pass: our kernels or cuDNN's |
+//! | `reserve` | the reserve, which keeps what backward needs of forward: its layout and its header |
+//! | `owners` | whose the reserves of passes are |
 //! | `page` | what is known of a network, and its kernels |
 //! | `course` | the choice between cuDNN and our kernels, for batches of one shape |
 //! | `deciding` | whose the next pass is, by the course |
@@ -38,16 +37,15 @@ mod decision;
 mod dropout;
 mod forward;
 mod kernels;
+mod owners;
 mod packing;
 mod page;
 mod pass;
-mod probation;
 mod recall;
 mod reserve;
 mod runner;
 mod shape;
 pub mod subject;
 mod text;
-mod told;
 mod trial;
 pub mod weights;

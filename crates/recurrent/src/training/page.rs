@@ -2,13 +2,14 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cudnn_abi::*;
 use once_cell::sync::OnceCell;
 
 use super::back_steps::{self, BackKernels};
 use super::kernels::{self, Kernels};
+use super::owners::Owner;
 use crate::configuration::{Cell, Element};
 use crate::steps::{self, Kind, StepKernels};
 use cudnn::rnn::{Network, Weights};
@@ -27,12 +28,21 @@ struct Key {
 pub struct Page {
     weights: OnceCell<Option<Vec<Weights>>>,
     engine: OnceCell<Result<Engine, String>>,
-    /// The program was told a size of ours. From then on the page is kept.
-    pub has_told: AtomicBool,
-    /// The size of a reserve came back from the program once, while answers differed.
-    pub comes_back: AtomicBool,
-    /// Forward ran on our kernels.
+    /// Forward ran on our kernels. From then on the page is kept.
     pub has_run: AtomicBool,
+    /// Forward calls since the last one of another owner: of cuDNN's, and of ours. One of them is 0.
+    in_a_row: [AtomicU32; 2],
+}
+
+/// So many forward calls in a row of one owner, and no reserve of the other's is taken to be alive.
+const ALL_ALIKE: u32 = 1024;
+
+/// Forward of any network ran on our kernels.
+static ANY_HAS_RUN: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether forward of any network ran on our kernels.
+pub fn any_has_run() -> bool {
+    ANY_HAS_RUN.load(Ordering::Relaxed)
 }
 
 /// The kernels that train a network, one launch a time step.
@@ -42,7 +52,7 @@ pub struct Engine {
     pub back: Arc<BackKernels>,
 }
 
-static PAGES: Registry<Key, Page> = Registry::new(1 << 10, |page: &Page| page.has_told.load(Ordering::Relaxed));
+static PAGES: Registry<Key, Page> = Registry::new(1 << 10, |page: &Page| page.has_run.load(Ordering::Relaxed));
 
 /// The page of a network on the calling thread's device.
 pub fn of(network: &Network) -> Arc<Page> {
@@ -68,9 +78,34 @@ impl Page {
         self.weights.get_or_init(|| (0..network.pseudo_layers()).map(of).collect()).as_deref()
     }
 
-    /// Returns whether the weights' places are known, so that our kernels can run.
-    pub fn knows_weights(&self) -> bool {
-        self.weights.get().is_some_and(Option::is_some)
+    /// Forward has run on our kernels.
+    pub fn run_forward(&self) {
+        self.has_run.store(true, Ordering::Relaxed);
+        ANY_HAS_RUN.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a forward call.
+    pub fn went_forward(&self, owner: Owner) {
+        let [other, own] = match owner {
+            Owner::Cudnn => [1, 0],
+            Owner::Us => [0, 1],
+        };
+        self.in_a_row[other].store(0, Ordering::Relaxed);
+        if self.in_a_row[own].load(Ordering::Relaxed) < ALL_ALIKE {
+            self.in_a_row[own].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The owner of the last forward call.
+    pub fn last_owner(&self) -> Owner {
+        if self.in_a_row[1].load(Ordering::Relaxed) > 0 { Owner::Us } else { Owner::Cudnn }
+    }
+
+    /// The owner of all reserves that may be alive, if they have the same one.
+    pub fn only_owner(&self) -> Option<Owner> {
+        let owner = self.last_owner();
+        let is_long = self.in_a_row.iter().any(|count| count.load(Ordering::Relaxed) >= ALL_ALIKE);
+        is_long.then_some(owner)
     }
 
     /// The sources of the kernels.

@@ -154,9 +154,9 @@ impl Pass {
         self.network.math_type != CUDNN_FMA_MATH
     }
 
-    /// The course of the pass. `is_asked`: the program asks for a reserve.
-    pub fn course(&self, is_asked: bool) -> Arc<Course> {
-        course::of(Inference::of(&self.network, &self.data), is_asked, &self.page, &self.shapes)
+    /// The course of the pass. `begins`: its forward runs next.
+    pub fn course(&self, begins: bool) -> Arc<Course> {
+        course::of(Inference::of(&self.network, &self.data), begins, &self.page, &self.shapes)
     }
 
     /// The forward recurrences, which save.

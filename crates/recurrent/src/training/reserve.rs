@@ -1,8 +1,5 @@
-//! The reserve of a training pass: what backward needs of forward. It is either cuDNN's or ours, and its size says whose.
-//!
-//! Forward and backward are calls of their own, and between them a program may clone the reserve or move it. All that is
-//! sure to come back is its size. So the choice is made when the program asks for the size, and the size carries it: the
-//! size of our reserve has a tag. The tag depends on the network and its data. The size of cuDNN's reserve never has it.
+//! The reserve of a training pass: what backward needs of forward. It is either cuDNN's or ours. One of ours begins with
+//! a header; the size is the same for both.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,19 +8,15 @@ use cudnn_abi::*;
 use crate::parts::Parts;
 use cudnn::rnn::{Data, Network};
 
-/// Counts the layouts. Reserves of another layout have other tags.
+/// Counts the layouts. A header of another layout is not ours.
 const LAYOUT: u32 = 1;
-/// Sizes with the same rest have the same tag.
-const MODULUS: usize = 4096;
-/// A tag is an odd multiple of this many bytes. Allocators round sizes to even multiples, so they never make a tag.
-const UNIT: usize = 16;
-/// The tags: odd multiples in a modulus, but one.
-const TAGS: u64 = 127;
+/// The first word of a header.
+const MAGIC: u32 = u32::from_be_bytes(*b"ucRR");
 /// The bytes of a [`Header`].
 pub const HEADER: usize = size_of::<Header>();
 
 /// The first bytes of a reserve of ours: written by forward, and read by backward. They are the first so that they are
-/// found whatever the size is that comes back. Twin of the struct in `kernels/recurrent/training.cu`.
+/// found whatever size the program hands in. Twin of the struct in `kernels/recurrent/training.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -90,25 +83,9 @@ impl Layout {
         Some(Self { saved, outputs, bytes: parts.bytes, hash: hash(network, data, mask) })
     }
 
-    /// The rest of a size of ours.
-    fn tag(&self) -> usize {
-        UNIT * (1 + 2 * (self.hash % TAGS) as usize)
-    }
-
-    fn has_tag(&self, size: usize) -> bool {
-        size % MODULUS == self.tag()
-    }
-
-    /// The bytes of a reserve that is to be ours. They are no fewer than `theirs`, which cuDNN needs: the program may hand
-    /// the reserve to cuDNN for other data. `None` if they exceed the address space.
-    pub fn our_size(&self, theirs: usize) -> Option<usize> {
-        let least = theirs.max(self.bytes);
-        least.checked_add((self.tag() + MODULUS - least % MODULUS) % MODULUS)
-    }
-
-    /// The bytes of a reserve that is to be cuDNN's, which needs `theirs` bytes: the least without our tag.
-    pub fn their_size(&self, theirs: usize) -> usize {
-        if self.has_tag(theirs) { theirs.saturating_add(UNIT) } else { theirs }
+    /// The bytes of a reserve that may be ours.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The hash of the network and the data.
@@ -116,15 +93,16 @@ impl Layout {
         self.hash
     }
 
-    /// Returns whether a reserve of `size` bytes may be ours: it has our tag, and room for all parts.
-    pub fn is_ours(&self, size: usize) -> bool {
-        self.has_tag(size) && size >= self.bytes
-    }
-
     /// The header of a reserve of ours.
     pub fn header(&self, state: State) -> Header {
-        Header { magic: u32::from_be_bytes(*b"ucRR"), layout: LAYOUT, hash: self.hash as u32, state }
+        Header { magic: MAGIC, layout: LAYOUT, hash: self.hash as u32, state }
     }
+}
+
+/// Returns whether a reserve's first bytes are a header of ours, of any network and state.
+pub fn is_header(bytes: &[u8; HEADER]) -> bool {
+    let expected = [MAGIC, LAYOUT].map(u32::to_ne_bytes);
+    bytes.starts_with(expected.as_flattened())
 }
 
 /// The numbers that are saved of each unit's step, and the gradients in their places.
@@ -197,23 +175,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_size_says_whose_the_reserve_is(
-            (network, data, has_dropout) in (networks(), batches(), any::<bool>()), theirs in 0_usize..1 << 24,
-        ) {
-            let layout = Layout::of(&network, &data, mask_bytes(&network, &data, has_dropout)).unwrap();
-            let ours = layout.our_size(theirs).unwrap();
-            prop_assert!(layout.is_ours(ours) && ours >= theirs);
-            prop_assert!(ours < theirs.max(layout.bytes) + MODULUS);
-            prop_assert_eq!(ours / UNIT % 2, 1);
-            let their_size = layout.their_size(theirs);
-            prop_assert!(!layout.is_ours(their_size) && (theirs..=theirs + UNIT).contains(&their_size));
-            // An allocator that rounds up makes none of ours.
-            for rounded in [32, 256, 512, MODULUS].map(|to| ours.next_multiple_of(to)) {
-                prop_assert!(!layout.is_ours(rounded));
-            }
-        }
-
-        #[test]
         fn parts_lie_apart_and_behind_the_header(
             (network, data, has_dropout) in (networks(), batches(), any::<bool>()),
         ) {
@@ -232,36 +193,31 @@ mod tests {
                 prop_assert_eq!(saved.cells.is_some(), network.cell == CUDNN_LSTM);
                 prop_assert_eq!(saved.mask.is_some(), has_dropout && index >= network.directions());
             }
-            parts.extend([(0, HEADER), (layout.our_size(0).unwrap(), 0)]);
+            parts.extend([(0, HEADER), (layout.bytes(), 0)]);
             parts.sort_unstable();
             prop_assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{parts:?}");
         }
 
         #[test]
-        fn another_algorithm_for_backward_keeps_the_owner((network, data) in (networks(), batches())) {
-            let of = |network: &Network, data: &Data| Layout::of(network, data, 0).unwrap();
-            let size = of(&network, &data).our_size(0).unwrap();
+        fn another_algorithm_for_backward_keeps_the_layout((network, data) in (networks(), batches())) {
+            let of = |network: &Network| Layout::of(network, &data, 0).unwrap();
             let (algorithm, math_type) = (CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, CUDNN_TENSOR_OP_MATH);
-            let other = Network { algorithm, math_type, ..network };
-            prop_assert!(of(&other, &data).is_ours(size));
+            prop_assert_eq!(of(&network), of(&Network { algorithm, math_type, ..network }));
+        }
+
+        /// Some programs ask once, with full lengths, and hand in the reserve for all lengths.
+        #[test]
+        fn shorter_sequences_need_no_more((network, data) in (networks(), batches())) {
+            let full = Data { lengths: vec![data.steps as i32; data.batch()], ..data.clone() };
+            let bytes = |data| Layout::of(&network, data, 0).unwrap().bytes();
+            prop_assert!(bytes(&data) <= bytes(&full));
         }
     }
 
     #[test]
-    fn other_data_mostly_have_other_tags() {
-        let mut runner = proptest::test_runner::TestRunner::deterministic();
-        let network = networks().new_tree(&mut runner).unwrap().current();
-        let batch = |lengths| Data {
-            data_type: CUDNN_DATA_FLOAT,
-            layout: CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
-            steps: 1000,
-            vector: 1,
-            lengths,
-            padding_fill: [0; 8],
-        };
-        let tags: std::collections::HashSet<_> =
-            (1..=1000).map(|length| Layout::of(&network, &batch(vec![1000, length]), 0).unwrap().tag()).collect();
-        assert!(tags.len() > 120, "{}", tags.len());
+    fn a_header_is_seen_whatever_its_network_and_state() {
+        let header = |magic| [magic, LAYOUT, 3, 0].map(u32::to_ne_bytes).as_flattened().try_into().unwrap();
+        assert!(is_header(&header(MAGIC)) && !is_header(&header(MAGIC + 1)) && !is_header(&[0; HEADER]));
     }
 
     #[test]
@@ -270,6 +226,5 @@ mod tests {
         let network = networks().new_tree(&mut runner).unwrap().current();
         let data = batches().new_tree(&mut runner).unwrap().current();
         assert_eq!(Layout::of(&Network { hidden: usize::MAX / 2, ..network }, &data, 0), None);
-        assert_eq!(Layout::of(&network, &data, 0).unwrap().our_size(usize::MAX), None);
     }
 }
