@@ -10,7 +10,7 @@ use cudnn::calls;
 use recurrent::call::Call;
 use recurrent::forward::workspace_size;
 use recurrent::memory::Memory;
-use recurrent::training::calls::{after_a_panic, raise_sizes, concerns_us, run_backward_data, run_backward_weights};
+use recurrent::training::calls::{after_a_panic, concerns_us, raise_sizes, run_backward_data, run_backward_weights};
 use recurrent::training::data::DataCall;
 use recurrent::training::weights::WeightsCall;
 

@@ -87,7 +87,7 @@ int main(int count, char **arguments) {
             case 18: saved = NULL; break;
             case 19: inverse = NULL; break;
             case 20: epsilon = -1e-9; break;
-            case 21: epsilon = NAN; break;
+            case 21: epsilon = (const double[]){NAN, INFINITY, 1e39}[below(3)]; break;
             case 22: epsilon = 0; break;
             case 23: factor = below(2) ? -1 : 2; break;
             case 24: factor = NAN; break;

@@ -1,6 +1,7 @@
 /* Null, garbage, mismatched and aliased arguments to the functions of the RNN API that run a network, and networks that
  * only cuDNN runs. Prints a line for each call: its text, its status and, if cuDNN itself must have computed it, a hash
  * of the results. */
+#include <stddef.h>
 #include <string.h>
 
 #include "rnn.h"
@@ -90,6 +91,18 @@ static cudnnTensorDescriptor_t other_state(cudnnDataType_t type, int a, int b, i
     return descriptor;
 }
 
+/* The least bytes in a field of the arguments with which the call succeeds, up to those that are told. */
+static size_t least(const Rnn *rnn, size_t offset) {
+    Arguments arguments = arguments_of(rnn);
+    size_t *field = (size_t *)(void *)((char *)&arguments + offset), refused = 0, taken = *field;
+    while (taken - refused > 1) {
+        *field = refused + (taken - refused) / 2;
+        if (forward(&arguments) == CUDNN_STATUS_SUCCESS) taken = *field;
+        else refused = *field;
+    }
+    return taken;
+}
+
 static void each(Rnn *rnn, int is_cudnn) {
     const Network *n = &rnn->network;
     int directions = n->direction == CUDNN_BIDIRECTIONAL ? 2 : 1, output = directions * n->projection;
@@ -123,6 +136,14 @@ static void each(Rnn *rnn, int is_cudnn) {
     WITH(weight_bytes, rnn->weights.bytes - 1);
     WITH(workspace_bytes, 0);
     WITH(workspace_bytes, 64);
+    /* Each call with dropout draws further masks. */
+    if (n->dropout == 0) {
+        size_t workspace = least(rnn, offsetof(Arguments, workspace_bytes));
+        size_t reserve = least(rnn, offsetof(Arguments, reserve_bytes));
+        printf("least workspace and reserve|0|%zu %zu\n", workspace, reserve);
+        WITH(workspace_bytes, workspace - 1);
+        WITH(workspace_bytes, workspace);
+    }
     WITH(reserve_bytes, 0);
     WITH(reserve, NULL);
     WITH_FORWARDED(hy, rnn->hx.start);

@@ -1,4 +1,4 @@
-/* Calls of a training pass with one argument that is wrong. Prints whether each is refused.
+/* Calls of a training pass with one argument that is wrong. Prints each call's status.
  *
  * rnn_train_hostile */
 #include <string.h>
@@ -18,9 +18,11 @@ static const char *const names[] = {"handle", "descriptor", "yDesc", "xDesc", "h
                                     "hy", "cx", "cy", "dhy", "dhx", "dcy", "dcx", "weights", "dweights", "workspace", "reserve"};
 enum { POINTERS = sizeof names / sizeof *names };
 
+static int mode = CUDNN_FWD_MODE_TRAINING;
+
 static cudnnStatus_t call(int number, const Arguments *a) {
     if (number == 0)
-        return cudnnRNNForward(a->handle, a->descriptor, CUDNN_FWD_MODE_TRAINING, NULL, a->x_descriptor, a->x, a->y_descriptor,
+        return cudnnRNNForward(a->handle, a->descriptor, (cudnnForwardMode_t)mode, NULL, a->x_descriptor, a->x, a->y_descriptor,
                                a->y, a->h_descriptor, a->hx, a->hy, a->c_descriptor, a->cx, a->cy, a->weight_bytes, a->weights,
                                a->workspace_bytes, a->workspace, a->reserve_bytes, a->reserve);
     if (number == 1)
@@ -53,8 +55,20 @@ static Arguments prepared(int number) {
 static void try(int number, const char *what, const Arguments *a) {
     static const char *const calls[] = {"forward", "backward data", "backward weights"};
     cudnnStatus_t status = call(number, a);
-    printf("%s, %s: %s\n", calls[number], what, status == CUDNN_STATUS_SUCCESS ? "runs" : "refused");
+    printf("%s, %s: %s\n", calls[number], what, cudnnGetErrorString(status));
     fflush(stdout);
+}
+
+/* The least workspace (1) or reserve (2) with which forward succeeds: cuDNN's own. */
+static size_t least(int space) {
+    Arguments a = prepared(0);
+    size_t *bytes = &(&a.weight_bytes)[space], refused = 0, taken = *bytes;
+    while (taken - refused > 1) {
+        *bytes = refused + (taken - refused) / 2;
+        if (call(0, &a) == CUDNN_STATUS_SUCCESS) taken = *bytes;
+        else refused = *bytes;
+    }
+    return taken;
 }
 
 int main(void) {
@@ -62,11 +76,14 @@ int main(void) {
     CALL(cudnnCreate(&handle));
     Network n = network_plain(CUDNN_DATA_FLOAT, 6, 3, 2), other = n;
     n.layers = 2, n.dropout = 0.5;
-    other.batch = 3, other.lengths[2] = 3, other.hidden = other.projection = 7;
+    other.batch = 1, other.hidden = other.projection = 5;
     Training wrong;
     training_open(handle, &training, &n, &random);
     training_open(handle, &wrong, &other, &random);
     training_pass(handle, &training);
+    training_prepare(handle, &wrong);
+    size_t least_bytes[] = {0, least(1), least(2)};
+    printf("least workspace and reserve: %zu %zu\n", least_bytes[1], least_bytes[2]);
     for (int number = 0; number < 3; number++) {
         for (int i = 0; i < POINTERS; i++) {
             Arguments a = prepared(number);
@@ -91,8 +108,25 @@ int main(void) {
             (&a.weight_bytes)[i] = 0;
             try(number, spaces[i], &a);
         }
+        for (int space = 1; space < 3; space++) {
+            static const char *const spaces[] = {"a byte of workspace too few", "a byte of reserve too few"};
+            Arguments a = prepared(number);
+            (&a.weight_bytes)[space] = least_bytes[space] - 1;
+            try(number, spaces[space - 1], &a);
+        }
         Arguments a = prepared(number);
+        a.reserve = wrong.reserve.start, a.reserve_bytes = wrong.reserve.bytes;
+        REQUIRE(a.reserve_bytes < least_bytes[2], "the other network's reserve is not smaller");
+        try(number, "another network's reserve", &a);
+        a = prepared(number);
         try(number, "all is right", &a);
+    }
+    static const int others[] = {-1, 2, 1 << 20};
+    for (int i = 0; i < 3; i++) {
+        Arguments a = prepared(0);
+        mode = others[i];
+        try(0, "another mode", &a);
+        mode = CUDNN_FWD_MODE_TRAINING;
     }
     training_close(&training), training_close(&wrong);
     CALL(cudnnDestroy(handle));

@@ -68,7 +68,7 @@ fn is_plain(mode: cudnnBatchNormMode_t, extra: Option<&Extra>, epsilon: f64) -> 
     let refusals = [
         (!is_spatial, "its mode is not a spatial one"),
         (extra.is_some_and(|extra| extra.ops != CUDNN_BATCHNORM_OPS_BN), "it is fused with other operations"),
-        (epsilon.is_nan() || epsilon < 0.0, "its epsilon is not a positive number"),
+        (!(0.0..=f64::from(f32::MAX)).contains(&epsilon), "its epsilon is not a positive number that a float holds"),
     ];
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, why)| Err(why))
 }

@@ -108,9 +108,8 @@ pub unsafe fn told_by_cudnn(
 ) -> Result<[usize; 2], &'static str> {
     let [mut workspace, mut reserve] = [0; 2];
     // SAFETY: the caller makes the same promise; the sizes go to local variables.
-    let status = unsafe {
-        calls::rnn::cudnnGetRNNTempSpaceSizes(handle, descriptor, mode, x, &mut workspace, &mut reserve)
-    };
+    let status =
+        unsafe { calls::rnn::cudnnGetRNNTempSpaceSizes(handle, descriptor, mode, x, &mut workspace, &mut reserve) };
     if status == CUDNN_STATUS_SUCCESS { Ok([workspace, reserve]) } else { Err("cuDNN tells no sizes") }
 }
 

@@ -56,6 +56,8 @@ impl fmt::Display for Refusal {
     }
 }
 
+const TOO_SMALL: &str = "the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says";
+
 /// The status of a call by our kernels. Says why if they refused it.
 fn status_of(ran: Result<(), Refusal>, call: &str) -> cudnnStatus_t {
     let Err(why) = ran else { return CUDNN_STATUS_SUCCESS };
@@ -99,7 +101,8 @@ pub unsafe fn raise_sizes(
     // SAFETY: cuDNN has accepted the arguments (see `# Safety`).
     match unsafe { Pass::of(handle, descriptor, x_descriptor) } {
         Ok(pass) => {
-            let raise = |told: Option<&mut usize>, needed: usize| told.into_iter().for_each(|told| *told = needed.max(*told));
+            let raise =
+                |told: Option<&mut usize>, needed: usize| told.into_iter().for_each(|told| *told = needed.max(*told));
             raise(workspace, pass.workspace_bytes);
             raise(reserve, pass.layout.bytes());
         }
@@ -242,7 +245,7 @@ unsafe fn check<'a>(
         return Err("the reserve is not aligned to 16 bytes".into());
     }
     if workspace_size < bytes + ALIGNMENT || reserve_size < pass.layout.bytes() {
-        return Err("the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says".into());
+        return Err(TOO_SMALL.into());
     }
     let Pass { handle, descriptor, network, page, .. } = pass;
     // SAFETY: the caller makes the same promise; the pass keeps cuDNN's rules for its handle and descriptor.
@@ -374,7 +377,9 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
                 guard(&pass, &found, status, &call.spaces(), call.results(&pass))
             }
             Owner::Us => by_us(&pass, trial::Call::Data, |runner| {
-                status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
+                let has_room = has_room(&pass, call.x_descriptor, [call.workspace_size, call.reserve_size]);
+                let ran = if has_room { data_by_us(&pass, call, runner) } else { Err(TOO_SMALL.into()) };
+                status_of(ran, "cudnnRNNBackwardData_v8")
             }),
         }
     }
@@ -422,7 +427,9 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
                 guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
             }
             Owner::Us => by_us(&pass, trial::Call::Weights, |_| {
-                status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
+                let has_room = has_room(&pass, call.x_descriptor, [call.workspace_size, call.reserve_size]);
+                let ran = if has_room { weights_by_us(&pass, call) } else { Err(TOO_SMALL.into()) };
+                status_of(ran, "cudnnRNNBackwardWeights_v8")
             }),
         }
     }

@@ -158,8 +158,8 @@ impl Course {
         }
     }
 
-    /// Decides what runs a call of a pass, which is ours or cuDNN's. A call whose type of mathematics is not the one that
-    /// the program asked for last gets no kernel: the kernel might need another workspace, and round what must not be.
+    /// Decides what runs a call of a pass, which is ours or cuDNN's. A call whose type of mathematics is not that of
+    /// the last forward gets no kernel: the kernel might need another workspace, and round what must not be.
     pub fn turn(&self, call: Call, is_ours: bool, shapes: &[Arc<Shape>; 2], stream: Stream) -> Turn {
         self.seen[call as usize].fetch_add(1, Ordering::Relaxed);
         if self.shapes[0].problem != shapes[0].problem {
