@@ -64,11 +64,10 @@ template <typename AnyPacket, long long Count> class Exchanges {
     __device__ __forceinline__ void keep_epoch() { exchange.epoch = epoch; }
 };
 
-// A packet as read, kept in whole words: taking it apart early would make the thread wait for the read. Readers take values
-// from the words, by word(): NVRTC may move a read of `packet.value` in front of a later read of the words from memory,
-// since the types differ, and a packet that was waited for would keep the values of the exchange before it.
-template <typename AnyPacket> union PacketBits {
-    AnyPacket packet;
+// A packet as read, kept in whole words: taking it apart early would make the thread wait for the read. Values come from
+// the words alone. Through a struct in their place NVRTC may read a value before the words were read from memory for the
+// last time, since the types differ: a packet that was waited for would keep the values of the exchange before it.
+template <typename AnyPacket> struct PacketBits {
     unsigned long long half[2];
     __device__ __forceinline__ PacketBits() : half{0, 0} {}
 
@@ -78,14 +77,20 @@ template <typename AnyPacket> union PacketBits {
     __device__ __forceinline__ unsigned word(int i) const { return AnyPacket::word(half, i); }
 };
 
+// A packet to be written, and its words.
+template <typename AnyPacket> union PacketWords {
+    unsigned long long half[2];
+    AnyPacket packet;
+    __device__ __forceinline__ PacketWords(const AnyPacket &packet) : half{0, 0} { this->packet = packet; }
+};
+
 template <typename AnyPacket> __device__ __forceinline__ void publish(AnyPacket *place, const AnyPacket &packet) {
 #ifdef EMULATED
     *place = packet;
 #else
     constexpr int bytes = sizeof(AnyPacket);
     static_assert(bytes == 4 || bytes == 8 || bytes == 16, "one access");
-    PacketBits<AnyPacket> bits;
-    bits.packet = packet;
+    const PacketWords<AnyPacket> bits(packet);
     const unsigned long long to = __cvta_generic_to_global(place);
     if constexpr (bytes == 16)
         asm volatile("{ .reg .b128 packet; mov.b128 packet, {%1, %2}; st.relaxed.gpu.global.b128 [%0], packet; }" ::"l"(to),
@@ -102,7 +107,8 @@ template <typename AnyPacket> __device__ __forceinline__ void publish(AnyPacket 
 template <typename AnyPacket> __device__ __forceinline__ PacketBits<AnyPacket> peek(const AnyPacket *place) {
     PacketBits<AnyPacket> bits;
 #ifdef EMULATED
-    bits.packet = *place;
+    const PacketWords<AnyPacket> words(*place);
+    for (int i = 0; i < 2; i++) bits.half[i] = words.half[i];
 #else
     constexpr int bytes = sizeof(AnyPacket);
     const unsigned long long from = __cvta_generic_to_global(place);

@@ -9,6 +9,7 @@ use super::eligible::{Case, takes};
 use super::kernels::Engine;
 use super::recurrence::Recurrent;
 use super::registry;
+use super::room::Asked;
 use super::run::Work;
 use super::state::{Run, State};
 use super::temporary::Temporary;
@@ -81,6 +82,19 @@ impl Call {
         // SAFETY: the handle is the program's (see `# Safety`), and cuDNN has checked it in `Case::of`.
         let stream = unsafe { calls::stream_of(self.handle) }.ok_or("its stream is not told")?;
         let state = registry::state(&case.network, &case.data);
+        let asked = Asked {
+            handle: self.handle,
+            descriptor: self.descriptor,
+            x_descriptor: self.x_descriptor,
+            mode: self.mode,
+            network: &case.network,
+            data: &case.data,
+            others: 0,
+        };
+        // SAFETY: the arguments are those of a `cudnnRNNForward` call (see `# Safety`).
+        if !unsafe { state.room.is_enough(&asked, [self.memory.workspace_size, self.reserve_size]) } {
+            return Err("the workspace is smaller than cuDNN's own");
+        }
         Ok(Running { call: self, case, stream, state })
     }
 }

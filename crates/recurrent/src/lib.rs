@@ -11,6 +11,7 @@
 //! | [`ahead`] | timing a network's inference ahead of time |
 //! | `sequences` | a network's descriptors and generated data, for timing ahead of time |
 //! | `eligible` | which calls our kernels can answer |
+//! | `room` | the memory that cuDNN itself asks for |
 //! | `registry` | the states of all networks that the program runs |
 //! | `state` | the state of a network: the places of its weights, and the engine that runs it |
 //! | `compiler` | the thread that compiles, and the order in which networks have their turns |
@@ -55,6 +56,7 @@ mod record;
 mod recurrence;
 mod registry;
 mod report;
+mod room;
 mod run;
 mod sequences;
 mod state;

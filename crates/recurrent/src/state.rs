@@ -15,6 +15,7 @@ use super::fit;
 use super::kernels::{self, Engine, problem};
 use super::record::FAMILY;
 use super::report::{self, Decision};
+use super::room::Room;
 use crate::inference::Inference;
 use cudnn::rnn::Weights;
 use gpu::background::compiling;
@@ -45,6 +46,8 @@ const KNOWN: &str = "known from before";
 pub struct State {
     pub key: Key,
     weights: OnceCell<Option<Vec<Weights>>>,
+    /// What cuDNN's calls need.
+    pub room: Room,
     ranked: OnceCell<Option<Ranked>>,
     recalled: OnceCell<Option<Recalled>>,
     course: Mutex<Course>,
@@ -116,6 +119,7 @@ impl State {
         Self {
             key,
             weights: OnceCell::new(),
+            room: Room::default(),
             ranked: OnceCell::new(),
             recalled: OnceCell::new(),
             course: Mutex::new(Course::New),

@@ -18,9 +18,10 @@ use super::runner::{NotRun, Outcome, Runner};
 use super::weights::WeightsCall;
 use super::{data, forward, trial, weights};
 use crate::call::Call;
-use crate::eligible::{check_states, check_weight_space, output, told_by_cudnn};
+use crate::eligible::{check_states, check_weight_space, output};
 use crate::memory::Memory;
 use crate::parts::ALIGNMENT;
+use crate::room::Asked;
 use crate::temporary::Temporary;
 use cudnn::policies;
 use cudnn::rnn::{Data, Weights};
@@ -115,12 +116,19 @@ pub unsafe fn raise_sizes(
 ///
 /// # Safety
 /// The pass keeps cuDNN's rules for its handle and descriptors.
-unsafe fn has_room(pass: &Pass, x_descriptor: cudnnRNNDataDescriptor_t, [workspace, reserve]: [usize; 2]) -> bool {
+unsafe fn has_room(pass: &Pass, x_descriptor: cudnnRNNDataDescriptor_t, spaces: [usize; 2]) -> bool {
+    let asked = Asked {
+        handle: pass.handle,
+        descriptor: pass.descriptor,
+        x_descriptor,
+        mode: CUDNN_FWD_MODE_TRAINING,
+        network: &pass.network,
+        data: &pass.data,
+        others: pass.layout.hash(),
+    };
+    let is_ours = spaces[0] >= pass.workspace_bytes && spaces[1] >= pass.layout.bytes();
     // SAFETY: the caller makes the same promise.
-    let theirs = unsafe { told_by_cudnn(pass.handle, pass.descriptor, CUDNN_FWD_MODE_TRAINING, x_descriptor) };
-    theirs.is_ok_and(|[their_workspace, their_reserve]| {
-        workspace >= their_workspace.max(pass.workspace_bytes) && reserve >= their_reserve.max(pass.layout.bytes())
-    })
+    is_ours && unsafe { pass.page.room.is_enough(&asked, spaces) }
 }
 
 /// Decides whose a pass is whose forward begins.
@@ -170,10 +178,8 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
     }
     say_alarm(page);
     let (at, hash) = (reserve.addr(), layout.hash());
-    let mut owners = OWNERS.lock();
-    let owners = owners.get_or_insert_default();
-    let remembered = owners.goes_back(at, hash, call);
-    if let Some(owner) = remembered {
+    // The lock is not held while the stream's work is waited for.
+    if let Some(owner) = OWNERS.lock().get_or_insert_default().goes_back(at, hash, call) {
         // A copy of a reserve of the other owner's may lie there, as long as there are any.
         return Found { owner, is_guess: page.only_owner().is_none() };
     }
@@ -183,7 +189,10 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
     let mut header = [0; HEADER];
     let can_be_read = is_place(reserve, size) && !cudnn::device().is_capturing(*stream);
     // SAFETY: the caller promises the reserve, which has room for a header.
-    if can_be_read && unsafe { cudnn::device().read(&mut header, reserve, *stream) } {
+    let is_read = can_be_read && unsafe { cudnn::device().read(&mut header, reserve, *stream) };
+    let mut owners = OWNERS.lock();
+    let owners = owners.get_or_insert_default();
+    if is_read {
         let owner = if is_header(&header) { Owner::Us } else { Owner::Cudnn };
         owners.was_read(at, hash, owner);
         return Found { owner, is_guess: false };

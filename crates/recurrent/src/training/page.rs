@@ -11,6 +11,7 @@ use super::back_steps::{self, BackKernels};
 use super::kernels::{self, Kernels};
 use super::owners::Owner;
 use crate::configuration::{Cell, Element};
+use crate::room::Room;
 use crate::steps::{self, Kind, StepKernels};
 use cudnn::rnn::{Network, Weights};
 use gpu::jit::Source;
@@ -28,6 +29,8 @@ struct Key {
 pub struct Page {
     weights: OnceCell<Option<Vec<Weights>>>,
     engine: OnceCell<Result<Engine, String>>,
+    /// What cuDNN's calls need.
+    pub room: Room,
     /// Forward ran on our kernels. From then on the page is kept.
     pub has_run: AtomicBool,
     /// Forward calls since the last one of another owner: of cuDNN's, and of ours. One of them is 0.
