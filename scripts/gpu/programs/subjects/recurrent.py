@@ -1,0 +1,135 @@
+"""Recurrent networks: inference, and training with the reserves of several networks and passes at once."""
+
+import contextlib
+import copy
+
+import torch
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+from . import TYPES, Normal, Sized, allow_tf32, replace
+
+
+def module_of(case):
+    its = (case["input"], case["hidden"], case["layers"])
+    more = {"bias": case["bias"], "bidirectional": case["directions"] == 2, "batch_first": case["layout"] == "batch"}
+    if case["cell"] in ("lstm", "gru"):
+        return {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[case["cell"]](*its, **more)
+    return torch.nn.RNN(*its, nonlinearity=case["cell"], **more)
+
+
+class Network:
+    """A network with its data: x, the states and the gradients of all results."""
+
+    def __init__(self, case, device, normal):
+        self.case, kind = case, TYPES[case["precision"]]
+        self.module = module_of(case).to(device, kind).train(case["training"])
+        steps, batch, lengths = case["steps"], case["batch"], case["lengths"]
+        self.packed = None
+        shape, width = [steps, batch, case["input"]], case["hidden"] * case["directions"]
+        if case["layout"] == "batch":
+            shape[:2] = batch, steps
+        if case["layout"] in ("packed", "unsorted"):
+            like = torch.zeros(steps, batch, 1)
+            packed = pack_padded_sequence(like, lengths, enforce_sorted=case["layout"] == "packed")
+            orders = [None if it is None else it.to(device) for it in (packed.sorted_indices, packed.unsorted_indices)]
+            self.packed = (packed.batch_sizes, *orders)
+            shape = [sum(lengths), case["input"]]
+        state = [case["layers"] * case["directions"], batch, case["hidden"]]
+        states = 2 if case["cell"] == "lstm" else 1
+        self.names = ["y", "hn", "cn"][: 1 + states]
+
+        def data():
+            weights = [normal(*its.shape, scale=case["hidden"] ** -0.5 / 3**0.5, dtype=kind) for its in self.module.parameters()]
+            first = [normal(*state, dtype=kind) for _ in range(states if case["states"] else 0)]
+            results = [[*shape[:-1], width], *[state] * states]
+            return [normal(*shape, dtype=kind), *first, *weights], [normal(*its, dtype=kind) for its in results]
+
+        self.data = [data(), data()]
+        self.count = states if case["states"] else 0
+        x, *others = (tensor.clone() for tensor in self.data[0][0])
+        self.leaves = [x, *others[: self.count], *self.module.parameters()]
+        self.factors = [tensor.clone() for tensor in self.data[0][1]]
+        for leaf in self.leaves:
+            leaf.requires_grad_(case["training"])
+
+    def renew(self, which):
+        replace(self.leaves, self.data[which][0])
+        replace(self.factors, self.data[which][1])
+
+    def forward(self, module=None, leaves=None):
+        """y and the last states."""
+        x, *states = (leaves or self.leaves)[: 1 + self.count]
+        given = x if self.packed is None else PackedSequence(x, *self.packed)
+        first = (tuple(states) if len(states) > 1 else states[0]) if states else None
+        y, last = (module or self.module)(given, first)
+        return [y if self.packed is None else y.data, *(last if isinstance(last, tuple) else [last])]
+
+    def gradients(self, results, leaves=None, factors=None, retain=False):
+        return torch.autograd.grad(results, leaves or self.leaves, factors or self.factors, retain_graph=retain)
+
+    def named(self, results, gradients=()):
+        of_weights = [f"d {name}" for name, _ in self.module.named_parameters()]
+        names = ["dx", "dh", "dc"][: 1 + self.count] + of_weights
+        results = dict(zip(self.names, (result.detach() for result in results), strict=True))
+        return results | dict(zip(names, gradients, strict=False))
+
+    def exact(self, which):
+        module = copy.deepcopy(self.module).double()
+        given, factors = self.data[which]
+        leaves = [tensor.double() for tensor in given]
+        replace(module.parameters(), leaves[1 + self.count :])
+        leaves = [tensor.requires_grad_(self.case["training"]) for tensor in leaves[: 1 + self.count]] + [*module.parameters()]
+        # PyTorch's own loops, and not cuDNN.
+        with torch.backends.cudnn.flags(enabled=False):
+            results = self.forward(module, leaves)
+            if not self.case["training"]:
+                return self.named(results)
+            return self.named(results, self.gradients(results, leaves, [factor.double() for factor in factors]))
+
+
+class Subject(Sized):
+    def __init__(self, case, device):
+        self.case = case
+        allow_tf32(case["precision"] == "tf32")
+        torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = False
+        normal = Normal(case, device)
+        self.networks = [Network(case, device, normal) for _ in range(case["alive"])]
+        # The networks in the order of their passes forward.
+        self.passes = [*range(case["alive"]), *([0] if case["twice"] else [])]
+
+    def renew(self, which):
+        for network in self.networks:
+            network.renew(which)
+
+    def run(self):
+        if not self.case["training"]:
+            with torch.no_grad():
+                return self._named({0: self.networks[0].named(self.networks[0].forward())})
+        offload = torch.autograd.graph.save_on_cpu() if self.case["offload"] else contextlib.nullcontext()
+        found, alive = {}, []
+        with offload:
+            for place in self.passes:
+                alive.append(self.networks[place].forward())
+        # The first pass goes back first if there are two, the last one if there are three: reserves wait for each other.
+        for place in sorted(range(len(alive)), key=lambda place: (place + len(alive)) % 3):
+            network = self.networks[self.passes[place]]
+            gradients = network.gradients(alive[place], retain=self.case["retain"])
+            if self.case["retain"]:
+                gradients = network.gradients(alive[place])
+            found[place] = network.named(alive[place], gradients)
+        return self._named(found)
+
+    def _named(self, found):
+        return {f"{place}: {name}": tensor for place, its in sorted(found.items()) for name, tensor in its.items()}
+
+    def exact(self, which):
+        of_networks = [network.exact(which) for network in self.networks]
+        return self._named({place: of_networks[number] for place, number in enumerate(self.passes)})
+
+    def traits(self, name):
+        case = self.case
+        chain = case["steps"] * case["layers"]
+        depth = (case["hidden"] + case["input"]) * chain * (4 if name.partition(": ")[2].startswith("d") else 1)
+        if ": d " in name:
+            depth += case["steps"] * case["batch"]
+        return {"precision": case["precision"], "depth": depth, "chain": chain, "goes_by_plain": False}

@@ -1,0 +1,85 @@
+"""Convolutions: dimensions, sizes, groups, filters, strides, dilations, types and layouts.
+
+A case has `input` [N, C, ...], `channels` K, `filter`, `stride`, `padding` and `dilation` for each dimension.
+"""
+
+import math
+
+from .draw import Draw, cut
+
+# The multiply-adds and the elements of a tensor, and of a large case, of which there are few.
+MOST_WORK, MOST_ELEMENTS, LARGE = 1 << 29, 1 << 20, 16
+PRECISIONS = {"float": 3, "tf32": 3, "half": 4, "bfloat16": 2}
+
+
+def draw(seed, family, number, lanes, scale=1.0):
+    """A case of any kind."""
+    r = Draw(seed, family, number)
+    dims = r.choices((1, 2, 3), (1, 6, 2))[0]
+    groups = r.weighted(one=7, few=2, depthwise=1)
+    most = {"one": 512, "few": 64, "depthwise": 1}[groups]
+    count = {"one": 1, "few": r.randint(2, 8), "depthwise": r.size(128, 2)}[groups]
+    sizes = {"n": r.size(64), "c": r.size(most), "k": r.size(most if groups != "depthwise" else 4)}
+    sizes |= {f"x{d}": r.size((1024, 112, 32)[dims - 1]) for d in range(dims)}
+    filters = [r.choices((1, 3, 5, 7, 2, 4, 11), (5, 6, 2, 1, 1, 1, 1))[0] for _ in range(dims)]
+    if r.is_so(0.6):
+        filters = [filters[0]] * dims
+    square = r.is_so(0.7)
+    stride = [r.choices((1, 2, 3), (6, 3, 1))[0] for _ in range(dims)]
+    dilation = [r.choices((1, 2, 3), (8, 1, 1))[0] for _ in range(dims)]
+    if square:
+        stride, dilation = [stride[0]] * dims, [dilation[0]] * dims
+    same = r.is_so(0.6)
+    padding = [d * (f // 2) if same else r.randint(0, d * (f - 1)) for f, d in zip(filters, dilation, strict=True)]
+    return _made(r, dims, count, sizes, filters, stride, dilation, padding, {}, scale)
+
+
+def draw_copied(seed, family, number, lanes, scale=1.0):
+    """A case that cuDNN computes on copies in another layout: channels first, small filters, two dimensions. Channels
+    and planes are the rows and columns of what is transposed."""
+    r = Draw(seed, family, number)
+    sizes = {"n": r.size(32), "c": r.size(1024), "k": r.size(1024), "x0": r.size(64), "x1": r.size(64)}
+    filters = [r.choice((1, 1, 3))] * 2
+    stride = [r.choices((1, 2), (4, 1))[0]] * 2
+    its = {"layout": "first", "precision": r.choice(("half", "bfloat16", "tf32")), "transposed": False}
+    return _made(r, 2, 1, sizes, filters, stride, [1, 1], [f // 2 for f in filters], its, scale)
+
+
+def _made(r, dims, groups, sizes, filters, stride, dilation, padding, fixed, scale):
+    """The case, of sizes that are cut to what is quickly computed in double precision."""
+    larger = scale * (LARGE if r.is_so(0.03) else 1)
+    reach = [d * (f - 1) + 1 for f, d in zip(filters, dilation, strict=True)]
+
+    def output(sizes):
+        places = zip(range(dims), reach, stride, padding, strict=True)
+        return [max((sizes[f"x{d}"] + 2 * p - its) // s + 1, 1) for d, its, s, p in places]
+
+    def weight(sizes):
+        planes = [sizes[f"x{d}"] for d in range(dims)]
+        out = math.prod(output(sizes))
+        work = sizes["n"] * groups * sizes["c"] * sizes["k"] * math.prod(filters) * max(out, math.prod(planes))
+        elements = max(sizes["n"] * groups * sizes["c"] * math.prod(planes), sizes["n"] * groups * sizes["k"] * out,
+                       groups * sizes["c"] * sizes["k"] * math.prod(filters))  # fmt: skip
+        return max(work / MOST_WORK, elements / MOST_ELEMENTS) / larger
+
+    cut(sizes, weight, 1)
+    planes = [sizes[f"x{d}"] for d in range(dims)]
+    # A filter is no larger than what it is laid on.
+    planes = [max(x, its - 2 * p) for x, its, p in zip(planes, reach, padding, strict=True)]
+    precision = r.choices(list(PRECISIONS), list(PRECISIONS.values()))[0]
+    case = {
+        "input": [sizes["n"], groups * sizes["c"], *planes], "channels": groups * sizes["k"], "groups": groups,
+        "filter": filters, "stride": stride, "padding": padding, "dilation": dilation, "precision": precision,
+        "layout": "last" if dims > 1 and r.is_so(0.25) else "first", "bias": r.is_so(0.2), "transposed": r.is_so(0.1),
+        "deterministic": r.is_so(0.12), "benchmark": r.is_so(0.15), "way": r.way(0.2),
+        "calls": r.choices((3, 12, 40), (3, 5, 2))[0],
+    } | fixed  # fmt: skip
+    if case["transposed"]:
+        # The input of a transposed convolution has the output's size.
+        case["input"] = [sizes["n"], groups * sizes["c"], *(min(x, 32) for x in planes)]
+        case["padding"] = [min(p, its - 1) for p, its in zip(padding, reach, strict=True)]
+        transposed = ((x - 1) * s - 2 * p + its
+                      for x, s, p, its in zip(case["input"][2:], stride, case["padding"], reach, strict=True))  # fmt: skip
+        if min(transposed) < 1:
+            case["padding"] = [0] * dims
+    return case

@@ -1,0 +1,23 @@
+"""Batch normalization in training: images, channels, planes, types, layouts, and means far from 0."""
+
+import math
+
+from .draw import Draw, cut
+
+MOST_ELEMENTS, LARGE = 1 << 20, 16
+
+
+def draw(seed, family, number, lanes, scale=1.0):
+    r = Draw(seed, family, number)
+    dims = r.choices((0, 1, 2, 3), (1, 1, 5, 2))[0]
+    sizes = {"n": r.size(256), "c": r.size(2048)} | {f"x{d}": r.size((4096, 4096, 112, 28)[dims]) for d in range(dims)}
+    most = scale * MOST_ELEMENTS * (LARGE if r.is_so(0.04) else 1)
+    # Planes that are whole vectors of 16 bytes, and those that are not.
+    cut(sizes, lambda its: math.prod(its.values()), most)
+    shape = list(sizes.values())
+    if math.prod(shape) // shape[1] < 2:
+        shape[0] = 2  # of one number for a channel, PyTorch refuses to take a variance
+    precision = r.choice(("half", "float"))
+    apart = r.choices((0, 4, 1000), (6, 3, 1))[0] if precision == "float" else r.choices((0, 4), (4, 1))[0]
+    return {"shape": shape, "precision": precision, "apart": apart, "calls": r.choices((3, 60), (3, 1))[0],
+            "layout": "last" if dims == 2 and r.is_so(0.1) else "first", "way": r.way()}  # fmt: skip
