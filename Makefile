@@ -17,7 +17,7 @@ DIST      := build/dist/ucudnn-$(VERSION)-$(shell uname -m)
 GLIBC     := 2.28
 ZIG_TARGET := $(shell uname -m)-unknown-linux-gnu
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
-GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-exploring gpu-canonical-gru gpu-dynamic gpu-norm gpu-rnn-training gpu-reported
+GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-exploring gpu-canonical-gru gpu-dynamic gpu-norm gpu-rnn-training gpu-reported gpu-truth
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
@@ -89,6 +89,7 @@ gpu-exploring: build/convnet ## the cost of exploring in whole programs on a GPU
 gpu-canonical-gru: ## canonical GRU on a GPU, by how its blocks exchange
 gpu-reported: ## programs that went wrong once, on a GPU: plain, by default, forced
 gpu-norm: ## batch normalization on a GPU: errors, bits, times beside cuDNN's, random shapes, compute-sanitizer
+gpu-truth: ## all kernels in random cases on a GPU, against double precision, beside plain's errors (ARGS="--family norm --seconds 60 --seed 1")
 gpu-dynamic: ## nets over graphs on a GPU: exactness, captured runs, times beside PyTorch, what parts are worth
 $(GPU): gpu-%: build
 	$(PYTHON) -B scripts/gpu.py $* --library $(TARGET)/release/libucudnn.so $(ARGS)
@@ -102,6 +103,7 @@ check: build build/convnet ## formatting, lints, documentation, layers, dependen
 	$(CARGO) test --locked -p ucudnn-headers -p ucudnn-benches --tests --benches
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \
 		--solver $(TARGET)/release/libucudnn_solver.so
+	$(PYTHON) -B scripts/ledger.py $(TARGET)/release/ucudnn
 
 header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
 	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test --locked -p ucudnn-headers
@@ -111,6 +113,7 @@ dist: build ## pack library, command, header and GLPK in build/dist/: unpacked a
 	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into $(DIST) --cargo $(CARGO)
 	tar --sort=name --owner=0 --group=0 --numeric-owner -C build/dist -czf $(DIST).tar.gz $(notdir $(DIST))
 	@echo "$(DIST).tar.gz"
+	@$(PYTHON) -B scripts/ledger.py $(TARGET)/release/ucudnn
 
 install: build ## put the same into PREFIX=/usr/local (below DESTDIR, for packagers)
 	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into "$(DESTDIR)$(PREFIX)" --list --cargo $(CARGO)
@@ -128,6 +131,7 @@ wheel: tools ## pack the same as a Python wheel in build/dist/, for older system
 		--target-dir target -p ucudnn -p ucudnn-solver -p ucudnn-command
 	$(PYTHON) -B scripts/wheel.py --target build/wheel/target/$(ZIG_TARGET)/release --glpk build/wheel/glpk \
 		--glibc $(GLIBC) --into build/dist --cargo $(CARGO)
+	@$(PYTHON) -B scripts/ledger.py build/wheel/target/$(ZIG_TARGET)/release/ucudnn
 
 test-dist: dist build/convnet ## the packed library and command, elsewhere, with the system's GLPK hidden; install, uninstall
 	scripts/without-glpk.sh scripts/test-dist.sh $(DIST).tar.gz build/convnet build/hostdnn

@@ -1,6 +1,7 @@
 //! Makes a Rust module for each family of kernels.
 
 mod families;
+mod hash;
 
 use std::fmt::Write;
 use std::fs;

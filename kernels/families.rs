@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::hash;
+
 /// The families: the folder of each one's sources, by which its module is called, and host code that decides how they are
 /// cut and launched. Timings depend on this code as much as on the sources.
 pub const FAMILIES: [(&str, &[&str]); 4] = [
@@ -74,12 +76,12 @@ fn rust_files(path: &Path) -> Vec<PathBuf> {
     entries(path).filter(|path| !is_test(path)).flat_map(|path| rust_files(&path)).collect()
 }
 
-/// A hash (FNV-1a, of Fowler, Noll and Vo) of files' names and texts.
+/// A hash of files' names and texts.
 fn version(files: &BTreeSet<PathBuf>, text: &dyn Fn(&Path) -> String) -> u64 {
-    let bytes =
-        files.iter().flat_map(|file| [file.to_string_lossy().into_owned().into_bytes(), text(file).into_bytes()]);
-    let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-    bytes.flatten().fold(0xCBF2_9CE4_8422_2325, add)
+    let add = |hash, file: &PathBuf| {
+        hash::add(hash::add(hash, file.to_string_lossy().as_bytes()), text(file).as_bytes())
+    };
+    files.iter().fold(hash::NOTHING, add)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod families;
+pub mod hash;
 
 /// A source in this folder.
 #[derive(Clone, Copy, Debug)]

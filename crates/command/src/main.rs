@@ -20,6 +20,7 @@
 //! | `shell` | completions and manual pages |
 //! | `table`, `width`, `quantity` | text for people |
 //! | `text`, `output` | a file's text; the streams that the command writes to |
+//! | `kernel_versions` | the versions of the GPU kernels, for `make gpu-truth` |
 //! | `failure`, `interrupt` | how a command fails, and how Ctrl-C ends it |
 //!
 //! The command prints through `output` alone: Rust's macros panic where a write fails. It adds no logic of its own to
@@ -32,6 +33,7 @@ mod division_text;
 mod doctor;
 mod failure;
 mod interrupt;
+mod kernel_versions;
 mod naming;
 mod network;
 mod normalization;
@@ -90,6 +92,8 @@ enum Command {
     Plot(plot::Options),
     Db(db::Options),
     Doctor(doctor::Options),
+    #[command(hide = true)]
+    Kernels(kernel_versions::Options),
     Completions(shell::Completions),
     Man(shell::Manual),
 }
@@ -128,6 +132,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Plot(options) => plot::run(&options),
         Command::Db(options) => db::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        Command::Kernels(options) => kernel_versions::run(&options),
         Command::Completions(options) => shell::completions(&options, Cli::command()),
         Command::Man(options) => shell::manual(&options, Cli::command()),
     }

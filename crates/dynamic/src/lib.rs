@@ -13,7 +13,9 @@ pub mod emit;
 mod memory;
 mod options;
 mod report;
+mod version;
 
 pub use batched::{DeviceBatch, Gradients, Inputs, Net, Step, Unsupported, sources};
 pub use memory::Bytes;
 pub use options::{Executor, Options, Without};
+pub use version::version;

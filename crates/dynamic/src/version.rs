@@ -1,0 +1,73 @@
+//! The version of what runs nets on a GPU.
+
+use gpu::Element;
+use kernels::hash;
+use vertex::function::Net;
+
+use crate::{Executor, Options, Without, sources};
+
+#[path = "../../vertex/nets/ready.rs"]
+mod ready;
+#[path = "../../vertex/nets/tree_lstm.rs"]
+mod tree_lstm;
+
+/// The widths of the fixed nets, inputs and states: of one block and of many, and such as are not whole vectors.
+const WIDTHS: [(usize, usize); 3] = [(12, 32), (5, 33), (256, 256)];
+/// An H100's multiprocessors, and the bytes of shared memory that a block may have there.
+const LIMITS: [usize; 2] = [132, 227 << 10];
+
+/// The version: a hash of the family `dynamic` of kernels, and of the kernels that are made for a fixed set of nets. So it
+/// changes too if what is made changes for another reason, such as how `vertex` differentiates and plans.
+pub fn version() -> String {
+    version_of(&|text| text)
+}
+
+/// Likewise, of kernels whose texts were changed.
+fn version_of(change: &dyn Fn(String) -> String) -> String {
+    let add = |hash, text: &str| hash::add(hash, text.as_bytes());
+    let hash = fixed().into_iter().fold(add(hash::NOTHING, kernels::dynamic::VERSION), |hash, (net, options)| {
+        let made = sources(&net, options, LIMITS).into_iter().flatten();
+        made.fold(hash, |hash, source| {
+            let hash = source.options.iter().fold(hash, |hash, option| add(hash, option));
+            add(hash, &change(source.text.into_owned()))
+        })
+    });
+    format!("{hash:016x}")
+}
+
+/// The fixed nets, and how they are made.
+fn fixed() -> Vec<(Net, Options)> {
+    let mut fixed = vec![];
+    for (x, h) in WIDTHS {
+        let texts = ready::ready(x, h).map(|(_, text)| text);
+        for text in texts.into_iter().chain([tree_lstm::tree_lstm(x, h, None)]) {
+            let net = Net::new(text.parse().expect("a net's text")).expect("a net");
+            for (element, tf32) in Element::ALL.map(|element| (element, false)).into_iter().chain([(Element::Float, true)])
+            {
+                let options = Options {
+                    element,
+                    is_training: true,
+                    tf32,
+                    is_static: false,
+                    without: Without::Nothing,
+                    executor: Executor::Auto,
+                };
+                fixed.push((net.clone(), options));
+            }
+        }
+    }
+    fixed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change of one line in one of the kernels that are made changes the version.
+    #[test]
+    fn what_is_made_for_nets_is_a_part_of_the_version() {
+        let changed = version_of(&|text| text.replacen("path_backward", "path_back", 1));
+        assert_eq!(version(), version());
+        assert_ne!(version(), changed);
+    }
+}
