@@ -189,7 +189,8 @@ class Random:
         graphs = [plain[id] for id in ids]
         kinks = (common.Interpreter(text, graphs, self.exact_model.used, its).nearest_kink for its in pulls)
         self.is_skipped = min(kinks) < OFF_KINKS
-        self.x = {name: its.to(device, torch.float32 if its.is_floating_point() else its.dtype) for name, its in self.data[0][0].items()}
+        self.x = {name: its.to(device, torch.float32 if its.is_floating_point() else its.dtype, copy=True)
+                  for name, its in self.data[0][0].items()}  # fmt: skip
 
     def _like(self, kind, device):
         return copy.deepcopy(self.exact_model).to(device, kind)
