@@ -244,6 +244,50 @@ fn packages_that_others_can_change_are_passed_over() {
     assert!(outcome.stderr.contains("is used, but is not safe: ") && outcome.stderr.contains(&why));
 }
 
+/// A sticky folder, in which another user has made a folder of Python's packages beside the program, and a file by the
+/// name that the process's list of libraries has for the kernel's own.
+#[test]
+fn names_in_the_working_directory_make_nobody_trusted() {
+    let folder = Folder::new("planted");
+    let real = folder.join("lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+    fake(&real, "libcudnn.so.9", 91_900);
+    let program = folder.join("bin/calls");
+    caller(&program, Some(&library()));
+    let name = folder.join("linux-vdso.so.1");
+    std::fs::write(&name, "").unwrap();
+    let shared = folder.join("lib").parent().unwrap().to_owned();
+    std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    let theirs = real.ancestors().take_while(|path| *path != shared).chain([name.as_path()]);
+    for path in theirs {
+        if std::os::unix::fs::chown(path, Some(65534), None).is_err() {
+            return skip("only root makes files of another user");
+        }
+    }
+    let outcome = start_in(&shared, &program, &[("LD_LIBRARY_PATH", library().parent().unwrap().into())]);
+    answers(&outcome, "0", NOT_INITIALIZED);
+    let why = format!("is not safe: another user (number 65534) owns {}", shared.join("lib").display());
+    assert!(outcome.stderr.contains(&why), "{}", outcome.stderr);
+}
+
+/// The program may have changed its folder since it was told the path.
+#[test]
+fn relative_paths_to_packages_do_not_count() {
+    let folder = Folder::new("relative-packages");
+    fake(&folder.join("venv/lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9"), "libcudnn.so.9", 91_900);
+    let program = folder.join("system/calls");
+    caller(&program, Some(&library()));
+    let venv = folder.join("venv");
+    let working = venv.parent().unwrap();
+    for name in ["VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME"] {
+        let told = |venv: &Path| {
+            let search = ("LD_LIBRARY_PATH", library().parent().unwrap().into());
+            start_in(working, &program, &[search, (name, venv.into())])
+        };
+        answers(&told(&venv), "91900", NOT_SUPPORTED);
+        answers(&told(Path::new("venv")), "0", NOT_INITIALIZED);
+    }
+}
+
 /// Opening such a file would wait for a writer for ever.
 #[test]
 fn a_pipe_is_no_cudnn() {
@@ -300,6 +344,15 @@ fn preloaded(search: impl Into<OsString>, named: Option<&Path>) -> Vec<(&'static
 }
 
 fn start(program: &Path, variables: &[(&str, OsString)]) -> Outcome {
+    started(program, &[], variables)
+}
+
+/// Starts a program that goes to this folder before its first call.
+fn start_in(folder: &Path, program: &Path, variables: &[(&str, OsString)]) -> Outcome {
+    started(program, &[folder.to_str().unwrap()], variables)
+}
+
+fn started(program: &Path, arguments: &[&str], variables: &[(&str, OsString)]) -> Outcome {
     let variables: Vec<(&str, &OsStr)> = variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
-    run(program, &[], &variables)
+    run(program, arguments, &variables)
 }

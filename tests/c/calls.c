@@ -1,12 +1,14 @@
 /* Prints the library that a program gets as cuDNN, and the results of its functions. With DLOPEN the program loads
- * libcudnn.so.9 itself; otherwise it is linked with the library. */
+ * libcudnn.so.9 itself; otherwise it is linked with the library. With an argument it first goes to that folder. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define FUNCTION(name, type) ((type)dlsym(library, name))
 
-int main(void) {
+int main(int count, char **arguments) {
+    if (count > 1 && chdir(arguments[1])) return perror(arguments[1]), 1;
 #ifdef DLOPEN
     void *library = dlopen("libcudnn.so.9", RTLD_NOW);
     if (!library) return fprintf(stderr, "%s\n", dlerror()), 1;

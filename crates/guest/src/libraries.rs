@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 pub use place::{Chosen, Place};
-pub use trust::loaded_files;
+pub use trust::{loaded_files, loaded_names};
 
 /// The load address and the file of the library that contains `address`.
 pub fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
@@ -24,7 +24,8 @@ pub fn home(address: *const c_void) -> Option<(*mut c_void, PathBuf)> {
     Some((info.dli_fbase, OsString::from_vec(file.to_bytes().to_vec()).into()))
 }
 
-/// Folders from which this process's Python, if it runs one, imports packages; the surest come first.
+/// Folders from which this process's Python, if it runs one, imports packages; the surest come first. Relative paths do
+/// not count: the program may have changed its folder since they were given.
 pub fn package_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     // Packages that have mapped a library.
@@ -44,7 +45,7 @@ pub fn package_folders() -> Vec<PathBuf> {
         std::env::current_exe().ok().and_then(prefix),
         variable("HOME").map(|home| home.join(".local")),
     ];
-    for prefix in prefixes.into_iter().flatten() {
+    for prefix in prefixes.into_iter().flatten().filter(|prefix| prefix.is_absolute()) {
         for library in ["lib", "lib64", "local/lib"] {
             let versions = std::fs::read_dir(prefix.join(library)).into_iter().flatten().flatten();
             let versions = versions.filter(|entry| entry.file_name().as_bytes().starts_with(b"python3"));
@@ -80,5 +81,6 @@ fn started_as() -> Option<PathBuf> {
         return (std::fs::canonicalize(&path).ok()? == program).then_some(path);
     }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -143,23 +143,9 @@ fn load(path: &Path) -> Result<Functions, String> {
     Ok(Functions { solve })
 }
 
-/// The file that this code was loaded from. The dynamic linker only knows the name that it was given, which may be
-/// relative to a folder that the program has left; the kernel knows the full path.
+/// The file that this code was loaded from.
 fn own_file() -> Result<PathBuf, String> {
-    const MAPS: &str = "/proc/self/maps";
-    let maps = std::fs::read(MAPS).map_err(|error| format!("{MAPS}, which says where ucudnn is: {error}"))?;
-    let found = maps.split(|&byte| byte == b'\n').find_map(|line| mapped(line, own_file as *const () as usize));
-    found.ok_or_else(|| format!("{MAPS} does not say where ucudnn is"))
-}
-
-/// The file in a line of that table, if `address` is in its mapping.
-fn mapped(line: &[u8], address: usize) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    let range = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
-    let (begin, end) = range.split_once('-')?;
-    let range = usize::from_str_radix(begin, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
-    let path = &line[line.iter().position(|&byte| byte == b'/')?..];
-    range.contains(&address).then(|| std::ffi::OsStr::from_bytes(path).into())
+    trust::file_at(own_file as *const () as usize)
 }
 
 #[cfg(test)]
@@ -187,10 +173,6 @@ mod tests {
     #[test]
     fn the_kernel_knows_our_file() {
         assert_eq!(own_file().unwrap(), std::env::current_exe().unwrap());
-        let line = b"7f00-7fff r-xp 00000000 08:01 42      /a folder/libucudnn.so";
-        assert_eq!(mapped(line, 0x7f80), Some("/a folder/libucudnn.so".into()));
-        assert_eq!(mapped(line, 0x7fff), None);
-        assert_eq!(mapped(b"7f00-7fff rw-p 00000000 00:00 0", 0x7f80), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which files the library may load or believe in someone else's process: those that only the user, root and whoever can
 //! change the process's code already can change. (A cluster's Python often belongs to a user for installations, and its
-//! folders to a group.)
+//! folders to a group. A name that is not absolute makes nobody one of these, for others can make a file of that name in
+//! the working directory.)
 //!
 //! A folder is *safe* if one of these owns it and nobody else can write to it. A file is trusted if it is safe in
 //! the same sense, and all folders of its real path are. A sticky folder such as `/tmp` may lie further up the path,
@@ -11,12 +12,16 @@
 //! checked, and nobody but these can make another file of the real path that the check returns.
 #![warn(missing_docs)]
 
-use std::ffi::{CStr, OsString, c_int, c_void};
+mod code;
+mod mappings;
+
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+pub use code::{loaded_files, loaded_names};
+pub use mappings::file_at;
 
 /// True if the process has more rights than the user who started it (`AT_SECURE`): a program that is setuid, setgid or
 /// has capabilities. Such a process takes no orders from the user's environment.
@@ -71,48 +76,20 @@ fn folders(real: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The files of all libraries in the process.
-pub fn loaded_files() -> Vec<OsString> {
-    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid record, whose name is null or a C string, and passes on the vector
-        // that the call below hands it.
-        unsafe {
-            let name = (*info).dlpi_name;
-            if !name.is_null() {
-                let name = CStr::from_ptr(name).to_bytes().to_vec();
-                (*files.cast::<Vec<OsString>>()).push(OsString::from_vec(name));
-            }
-        }
-        0
-    }
-    let mut files = Vec::<OsString>::new();
-    // SAFETY: `note` expects a `Vec<OsString>`, and this call passes one that outlives it.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut files).cast()) };
-    files
-}
-
-/// Returns whether a user or a group can change the process's code already: the program, a library that it has loaded,
-/// or a folder that holds one of them.
-fn changes_code_already(is_who: impl Fn(&Metadata) -> bool) -> bool {
-    let program = fs::canonicalize("/proc/self/exe").ok();
-    let files = loaded_files().into_iter().map(PathBuf::from).chain(program);
-    let mut places = files.flat_map(|file| [file.parent().map(Path::to_owned), Some(file)]).flatten();
-    places.any(|place| fs::metadata(place).is_ok_and(|metadata| is_who(&metadata)))
-}
-
 /// `Err` if somebody else owns this or can write to it.
 fn safe(path: &Path, metadata: &Metadata, may_be_sticky: bool) -> Result<(), String> {
     // SAFETY: both functions only return a number, and never fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode());
-    if owner != user && owner != 0 && !changes_code_already(|code| code.uid() == owner) {
+    if owner != user && owner != 0 && !code::is_changed_by(|code| code.uid() == owner) {
         return Err(format!("another user (number {owner}) owns {path}"));
     }
     // A group with its user's number is that user's alone, by the custom of all distributions.
     let gid = metadata.gid();
     let is_safe_group = || {
-        let writes = |code: &Metadata| code.gid() == gid && code.mode() & 0o020 != 0;
-        gid == 0 || (gid == group && group == user) || changes_code_already(writes)
+        // In a sticky folder, a group can only change what its members own.
+        let writes = |code: &Metadata| code.gid() == gid && code.mode() & (libc::S_ISVTX | 0o020) == 0o020;
+        gid == 0 || (gid == group && group == user) || code::is_changed_by(writes)
     };
     let others_write = mode & 0o002 != 0 || (mode & 0o020 != 0 && !is_safe_group());
     let is_sticky = mode & libc::S_ISVTX != 0 && may_be_sticky;
@@ -123,17 +100,18 @@ fn safe(path: &Path, metadata: &Metadata, may_be_sticky: bool) -> Result<(), Str
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs::Permissions;
+    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
     /// A folder of this test's own, which the test may let others write to.
-    struct Scratch(PathBuf);
+    pub struct Scratch(pub PathBuf);
 
     impl Scratch {
-        fn new(name: &str) -> Self {
+        pub fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("ucudnn-trust-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(folder.join("lib/inner")).unwrap();
@@ -146,13 +124,19 @@ mod tests {
             scratch
         }
 
-        fn library(&self) -> PathBuf {
+        pub fn library(&self) -> PathBuf {
             self.0.join("lib/inner/library.so")
         }
 
-        fn set(&self, path: &str, mode: u32) {
+        pub fn set(&self, path: &str, mode: u32) {
             fs::set_permissions(self.0.join(path), Permissions::from_mode(mode)).unwrap();
         }
+    }
+
+    /// Reports, past the capture of output, that the running test is skipped.
+    pub fn skip(why: &str) {
+        let thread = std::thread::current();
+        let _ = writeln!(io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
     }
 
     impl Drop for Scratch {
@@ -201,8 +185,7 @@ mod tests {
     fn other_users_files_are_not_trusted() {
         let scratch = Scratch::new("owner");
         if std::os::unix::fs::chown(scratch.library(), Some(65534), None).is_err() {
-            eprintln!("SKIPPED other_users_files_are_not_trusted: only root gives files away");
-            return;
+            return skip("only root gives files away");
         }
         let why = file(&scratch.library()).unwrap_err();
         assert_eq!(why, format!("another user (number 65534) owns {}", scratch.library().display()));
@@ -219,21 +202,12 @@ mod tests {
     fn folders_of_other_groups_are_not_trusted() {
         let scratch = Scratch::new("group");
         if std::os::unix::fs::chown(scratch.0.join("lib"), None, Some(65534)).is_err() {
-            eprintln!("SKIPPED folders_of_other_groups_are_not_trusted: only root gives folders to any group");
-            return;
+            return skip("only root gives folders to any group");
         }
         assert_eq!(file(&scratch.library()), Ok(scratch.library()));
         scratch.set("lib", 0o775);
         let why = format!("other users can write to {} (mode 775)", scratch.0.join("lib").display());
         assert_eq!(file(&scratch.library()), Err(why));
-    }
-
-    #[test]
-    fn who_owns_the_program_changes_its_code() {
-        let program = fs::metadata("/proc/self/exe").unwrap();
-        assert!(changes_code_already(|code| code.uid() == program.uid()));
-        assert!(!changes_code_already(|code| code.uid() == 65534));
-        assert!(loaded_files().iter().any(|file| file.to_string_lossy().contains("libc.so")));
     }
 
     /// Opening a pipe that nobody writes to would wait for ever.

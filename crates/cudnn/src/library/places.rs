@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use guest::libraries::{Chosen, Place, loaded_files, package_folders};
+use guest::libraries::{Chosen, Place, loaded_names, package_folders};
 use guest::settings::CUDNN_LIBRARY;
 
 const NAME: &str = "libcudnn.so.9";
@@ -36,12 +36,12 @@ fn named() -> Vec<Place> {
     file.into_iter().map(place).collect()
 }
 
-/// The plain name, and the path of each loaded file with that name: libucudnn may itself be loaded under that name and
-/// hide another library.
+/// The plain name, and each name of a loaded library that ends in it: libucudnn may itself be loaded under that name and
+/// hide another library. Such a place only opens what is loaded, so a relative name does too.
 fn loaded() -> Vec<Place> {
     let mut files = vec![OsString::from(NAME)];
     files.extend(
-        loaded_files()
+        loaded_names()
             .into_iter()
             .filter(|file| Path::new(file).file_name().is_some_and(|name| name == NAME || name == "libcudnn.so")),
     );
