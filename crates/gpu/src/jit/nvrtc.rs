@@ -86,8 +86,7 @@ impl Nvrtc {
         let known = functions.known()?;
         let path =
             home(functions.version as *const _).map_or_else(|| PathBuf::from(&candidate.place.file), |(_, path)| path);
-        let chosen = if candidate.place.chosen == Chosen::ByUs { Chosen::ByUs } else { Chosen::ByLinker };
-        open_builtins(&path, version, chosen);
+        open_builtins(&path, version);
         std::mem::forget(library);
         process_end::loaded();
         Ok(Self { path, version, known, functions })
@@ -129,13 +128,19 @@ impl Nvrtc {
 /// Loads the builtins library beside NVRTC, for good. NVRTC opens it by its bare name when it compiles, and knows no
 /// folder for it; the linker finds a loaded library whatever its folder. Without this file NVRTC may find another one,
 /// or reports the failure in its log.
-fn open_builtins(nvrtc: &Path, (major, minor): (u32, u32), chosen: Chosen) {
-    let file = nvrtc.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
-    let place = Place { origin: "beside NVRTC", file: file.into(), chosen };
+fn open_builtins(nvrtc: &Path, version: (u32, u32)) {
+    let Some(place) = builtins(nvrtc, version) else { return };
     // SAFETY: runs the constructors that NVRTC would run itself.
     if let Ok(builtins) = unsafe { place.open() } {
         std::mem::forget(builtins);
     }
+}
+
+/// The place of the builtins library. `None` beside an NVRTC with a relative path: the program may have left its folder.
+pub fn builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Option<Place> {
+    let file = nvrtc.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
+    // NVRTC was the linker's choice or the program's, perhaps; this file is ours.
+    nvrtc.is_absolute().then(|| Place { origin: "beside NVRTC", file: file.into(), chosen: Chosen::ByUs })
 }
 
 /// NVRTC's opaque handle of a program.

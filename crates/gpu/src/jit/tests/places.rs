@@ -1,10 +1,11 @@
 //! The search for NVRTC.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::super::nvrtc::Nvrtc;
+use super::super::nvrtc::{Nvrtc, builtins};
 use guest::libraries::{Chosen, Place};
 
 use super::super::places::{Candidate, beside, in_folders};
@@ -62,4 +63,21 @@ fn what_was_tried_is_told() {
     assert!(lines[1].contains("libnvrtc.so.13 (a test): the driver runs code of CUDA 12 at most"), "{why}");
     assert!(lines[2].contains("libnvrtc.so.12 (a test): ") && lines[2].contains("file too short"), "{why}");
     assert!(lines[3].contains("libc.so.6 (the C library): it has no nvrtcVersion"), "{why}");
+}
+
+/// Whoever chose NVRTC, we choose what lies beside it, so that file must be trusted. Beside a relative path may lie
+/// anything: the program may have left the folder.
+#[test]
+fn the_builtins_beside_nvrtc_must_be_trusted() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("libnvrtc-builtins.so.13.0"), "no library").unwrap();
+    let open = |mode| {
+        fs::set_permissions(&folder.0, Permissions::from_mode(mode)).unwrap();
+        let place = builtins(&folder.0.join("libnvrtc.so.13"), (13, 0)).unwrap();
+        // SAFETY: the file is no library, so it has no constructors.
+        unsafe { place.open() }.err().unwrap()
+    };
+    assert!(open(0o755).contains("file too short"), "{}", open(0o755));
+    assert!(open(0o757).contains("other users can write to "), "{}", open(0o757));
+    assert_eq!(builtins(Path::new("lib/libnvrtc.so.13"), (13, 0)), None);
 }
