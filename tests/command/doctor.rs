@@ -1,5 +1,7 @@
 //! `ucudnn doctor` on hostdnn: the parts that the library would use, and whether a program reaches it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -175,4 +177,26 @@ fn ctrl_c_ends_the_program_too() {
         assert!(!lives, "the {name} program ran on");
         assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0, "a file is left");
     }
+}
+
+/// The loader writes its report by path, so others must not be able to exchange a folder of it.
+#[test]
+fn a_report_does_not_go_where_others_can_exchange_it() {
+    let ucudnn = Installed::new("doctor-shared");
+    let tmp = ucudnn.path("tmp/x").parent().unwrap().canonicalize().unwrap();
+    std::fs::set_permissions(&tmp, Permissions::from_mode(0o777)).unwrap();
+    let end = || {
+        doctor(&ucudnn, &["--", "touch", ucudnn.path("ran").to_str().unwrap()], &[("TMPDIR", tmp.to_str().unwrap())])
+    };
+    let ended = end();
+    let why = format!("other users can write to {} (mode 777)", tmp.display());
+    assert!(
+        ended.code == Some(1) && ended.stderr.contains(&why) && ended.stderr.contains("TMPDIR"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ucudnn.path("ran").exists() && std::fs::read_dir(&tmp).unwrap().count() == 0);
+    std::fs::set_permissions(&tmp, Permissions::from_mode(0o1777)).unwrap();
+    end();
+    assert!(ucudnn.path("ran").exists());
 }

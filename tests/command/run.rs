@@ -1,7 +1,8 @@
 //! `ucudnn run`: programs start unchanged, with the library in front of their cuDNN.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
@@ -154,13 +155,13 @@ fn programs_that_gain_rights_are_refused() {
     let ucudnn = Installed::new("setuid");
     let program = ucudnn.path("gains");
     std::fs::copy("/bin/true", &program).unwrap();
-    if std::os::unix::fs::chown(&program, Some(1), None).is_err() {
+    if chown(&program, Some(1), None).is_err() {
         return skip("only root can make a program of another user");
     }
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     let error = ucudnn.fails(1, &["run", "./gains"]);
     assert!(error.contains("./gains") && error.contains("LD_PRELOAD"), "{error}");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     ucudnn.run(&["run", "./gains"]);
 }
 
@@ -198,7 +199,8 @@ fn programs_that_open_cudnn_by_name_are_reached() {
     let path = value(&ended, "LD_LIBRARY_PATH").unwrap();
     let (disguise, rest) = path.split_once(':').unwrap();
     assert_eq!(rest, real.parent().unwrap().to_str().unwrap());
-    assert!(Path::new(disguise).starts_with(ucudnn.path("home/.cache/ucudnn")), "{disguise}");
+    let cache = ucudnn.path("home/.cache/ucudnn").canonicalize().unwrap();
+    assert!(Path::new(disguise).starts_with(cache), "{disguise}");
     let preload = value(&ended, "LD_PRELOAD").unwrap();
     assert_eq!(preload, format!("{}:{disguise}/libcudnn.so.9", library().canonicalize().unwrap().display()));
 
@@ -216,22 +218,109 @@ fn programs_that_open_cudnn_by_name_are_reached() {
     assert_eq!(line(&ended, "version"), "92000");
 }
 
+/// Whoever can exchange a folder of the path decides what the program and its children preload.
 #[test]
-fn a_folder_of_others_is_not_loaded_from() {
+fn a_folder_that_others_can_exchange_is_not_preloaded_from() {
     let ucudnn = Installed::new("cache");
-    let cache = ucudnn.path("cache/x").parent().unwrap().to_owned();
-    let variables = [("XDG_CACHE_HOME", cache.to_str().unwrap())];
-    let ended = ucudnn.end(&["run", "--dlopen", "true"], &variables);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let cache = ucudnn.path("shared/user/cache/x").parent().unwrap().canonicalize().unwrap();
+    let end = || ucudnn.end(&["run", "--dlopen", "echo", "started"], &[("XDG_CACHE_HOME", cache.to_str().unwrap())]);
+    let refused = |why: &str| {
+        let ended = end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{why}: {}", ended.stderr);
+        for part in [why, "the program is not started", "set XDG_CACHE_HOME to another place"] {
+            assert!(ended.stderr.contains(part), "{part} is not in {}", ended.stderr);
+        }
+    };
+    let accepted = || {
+        let ended = end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "started\n"), "{}", ended.stderr);
+    };
+    accepted();
     let made = std::fs::read_dir(cache.join("ucudnn")).unwrap().next().unwrap().unwrap().path();
-    std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let ended = ucudnn.end(&["run", "--dlopen", "true"], &variables);
-    assert_eq!(ended.code, Some(1));
-    assert!(
-        ended.stderr.contains(made.to_str().unwrap()) && ended.stderr.contains("XDG_CACHE_HOME"),
-        "{}",
-        ended.stderr
-    );
+    let folders: Vec<_> = made.ancestors().take(5).collect();
+    for folder in folders.into_iter().rev() {
+        let mode = |mode| std::fs::set_permissions(folder, Permissions::from_mode(mode)).unwrap();
+        mode(0o757);
+        refused(&format!("other users can write to {} (mode 757)", folder.display()));
+        mode(0o755);
+        accepted();
+    }
+    // In a sticky folder on the way, others cannot exchange what is this user's; but its owner can.
+    let shared = cache.ancestors().nth(2).unwrap();
+    std::fs::set_permissions(shared, Permissions::from_mode(0o1777)).unwrap();
+    accepted();
+    if chown(shared, Some(65534), None).is_err() {
+        return skip("only root makes a folder of another user");
+    }
+    refused(&format!("another user (number 65534) owns {}", shared.display()));
+}
+
+/// The file is opened and then checked: whose it is, who can write to it, and each of its bytes.
+#[test]
+fn a_file_that_is_not_as_made_is_replaced() {
+    let ucudnn = Installed::new("replaced");
+    let run = || ucudnn.run(&["run", "--dlopen", "true"]);
+    run();
+    let folder = std::fs::read_dir(ucudnn.path("home/.cache/ucudnn")).unwrap().next().unwrap().unwrap().path();
+    let file = folder.join("libcudnn.so.9");
+    let made = std::fs::read(&file).unwrap();
+    let inode = || file.symlink_metadata().unwrap().ino();
+    let before = inode();
+    run();
+    assert_eq!(inode(), before, "a good file is made again");
+    let pipe = || {
+        std::fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    };
+    let link = || {
+        std::fs::rename(&file, ucudnn.path("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(ucudnn.path("elsewhere"), &file).unwrap();
+    };
+    let harms: [(&str, &dyn Fn()); 5] = [
+        ("others can write", &|| std::fs::set_permissions(&file, Permissions::from_mode(0o646)).unwrap()),
+        ("a byte more", &|| std::fs::write(&file, [&made[..], b"x"].concat()).unwrap()),
+        ("another content", &|| std::fs::write(&file, vec![0; made.len()]).unwrap()),
+        ("a pipe without a writer", &pipe),
+        ("a link", &link),
+    ];
+    let is_replaced = |harm: &str| {
+        run();
+        let metadata = file.symlink_metadata().unwrap();
+        assert!(metadata.is_file(), "{harm}");
+        assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (user(), 0o600), "{harm}");
+        assert_eq!(std::fs::read(&file).unwrap(), made, "{harm}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "{harm}: something was left behind");
+    };
+    for (harm, act) in harms {
+        act();
+        is_replaced(harm);
+    }
+    if chown(&file, Some(65534), None).is_err() {
+        return skip("only root gives files away");
+    }
+    is_replaced("another user's");
+}
+
+fn user() -> u32 {
+    // SAFETY: geteuid always succeeds.
+    unsafe { libc::geteuid() }
+}
+
+/// A command in a sticky folder, where another user may have put a library beside it.
+#[test]
+fn a_library_that_others_can_exchange_is_not_preloaded() {
+    let ucudnn = Installed::new("beside");
+    let bin = ucudnn.path("bin/x").parent().unwrap().canonicalize().unwrap();
+    std::fs::copy(library(), bin.join("libucudnn.so")).unwrap();
+    let preloaded = || value(&ucudnn.end(&["run", "env"], &[]), "LD_PRELOAD").map(str::to_owned);
+    assert_eq!(preloaded().as_deref(), bin.join("libucudnn.so").to_str());
+    std::fs::set_permissions(&bin, Permissions::from_mode(0o1777)).unwrap();
+    assert_eq!(preloaded().as_deref(), library().canonicalize().unwrap().to_str(), "that in ../lib");
+    std::fs::remove_file(ucudnn.path("lib/libucudnn.so")).unwrap();
+    let error = ucudnn.fails(1, &["run", "true"]);
+    assert!(error.contains(&format!("other users can write to {} (mode 1777)", bin.display())), "{error}");
+    assert!(error.contains("give --library"), "{error}");
+    ucudnn.run(&["run", "--library", "bin/libucudnn.so", "true"]);
 }
 
 /// Users look for the file first, whether or not the program calls cuDNN.

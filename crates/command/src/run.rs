@@ -125,14 +125,28 @@ pub fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
             let own =
                 own.map_err(|error| format!("where this command lies cannot be told: {error}; give --library"))?;
             let folder = own.parent().unwrap_or(Path::new("/"));
-            let places = [".", "../lib", "../lib64"].map(|place| folder.join(place).join(LIBRARY));
-            let tried = places.iter().map(|place| format!("\n  {}", place.display())).collect::<String>();
-            let found = places.iter().find(|place| place.is_file()).and_then(|place| place.canonicalize().ok());
-            found.ok_or_else(|| format!("{LIBRARY} was not found; give --library. Tried:{tried}"))?
+            near(folder)?
         }
     };
     listable(&found)?;
     Ok(found)
+}
+
+/// The library beside this command, which lies in `folder`. We choose it for every process that the program starts, so it
+/// must be trusted.
+fn near(folder: &Path) -> Result<PathBuf, String> {
+    let mut tried = String::new();
+    for place in [".", "../lib", "../lib64"].map(|place| folder.join(place).join(LIBRARY)) {
+        let found = if place.is_file() { trust::file(&place) } else { Err("no such file".into()) };
+        match found {
+            Ok(found) => return Ok(found),
+            Err(why) => tried += &format!("\n  {}: {why}", place.display()),
+        }
+    }
+    Err(format!(
+        "no {LIBRARY} was found that only this user and root can change; give --library, which is preloaded all the \
+         same. Tried:{tried}"
+    ))
 }
 
 /// Refuses a space or a colon: the loader splits LD_PRELOAD at both and has no quotes.

@@ -114,7 +114,16 @@ impl Folder {
         if made.is_null() {
             return Err(format!("{}: {}", path.display(), io::Error::last_os_error()));
         }
-        Ok(Self(path))
+        // The loader of the program writes there by path.
+        let folder = Self(path);
+        match trust::folder(&folder.0) {
+            Ok(_) => Ok(folder),
+            Err(why) => Err(format!(
+                "the loader's report does not go to {}: {why}; set TMPDIR to a folder that only this user and root can \
+                 change",
+                folder.0.display()
+            )),
+        }
     }
 }
 

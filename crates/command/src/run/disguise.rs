@@ -2,8 +2,10 @@
 
 mod elf;
 
+use std::fs::{self, DirBuilder, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use guest::libraries;
@@ -11,57 +13,72 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 pub const CUDNN: &str = "libcudnn.so.9";
 
-/// Makes a folder of this user's in which `libcudnn.so.9` stands for `library`. The folder stays for the next run: the
-/// command becomes the program, so nothing is left to remove it.
+/// Makes a folder in which `libcudnn.so.9` stands for `library`, and returns its real path. The folder stays for the next
+/// run: the command becomes the program, so nothing is left to remove it.
 ///
 /// The file is a separate library that has cuDNN's name and needs `library`. A link to `library` would only do for a
 /// program that always opens cuDNN by that name. But JAX first opens the cuDNN in its Python packages by path; the name
 /// then means that cuDNN to the loader, unless a library of that name was loaded earlier.
+///
+/// The program and all that it starts load the file by its path. So the folder and all above it must be safe, as
+/// [`trust`] means it: then nobody else can exchange a part of the path later. `Err` says what is not safe.
 pub fn folder(library: &Path) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     library.hash(&mut hasher);
-    let folder = cache()?.join(format!("dlopen-{:016x}", hasher.finish()));
-    let failed = |path: &Path, error| format!("{}: {error}; --dlopen needs a folder there", path.display());
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|error| failed(&folder, error))?;
-    own(&folder)?;
-    let file = folder.join(CUDNN);
-    let wanted = elf::alias(CUDNN, library.as_os_str());
-    // Earlier versions left a link there.
-    let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-    if !is_link && std::fs::read(&file).is_ok_and(|found| found == wanted) {
-        return Ok(folder);
+    let folder = cache().join(format!("dlopen-{:016x}", hasher.finish()));
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| format!("{}: {error}; --dlopen needs a folder there", folder.display()))?;
+    let folder = trust::folder(&folder).map_err(|why| refusal(&folder, &why))?;
+    let (file, wanted) = (folder.join(CUDNN), elf::alias(CUDNN, library.as_os_str()));
+    // Earlier versions left a link there, or a file that others could write to.
+    if !holds(&file, &wanted).unwrap_or(false) {
+        replace(&file, &wanted).map_err(|error| format!("{}: {error}; --dlopen needs this file", file.display()))?;
+        if !holds(&file, &wanted).map_err(|error| refusal(&file, &error))? {
+            return Err(refusal(&file, &"another process has written something else to it"));
+        }
     }
-    // Another process may write the file too, or use it: the rename replaces it atomically.
-    let new = folder.join(format!("{CUDNN}.{}", std::process::id()));
-    std::fs::write(&new, wanted).map_err(|error| failed(&new, error))?;
-    std::fs::rename(&new, &file).map_err(|error| failed(&file, error))?;
     Ok(folder)
 }
 
+fn refusal(path: &Path, why: &dyn std::fmt::Display) -> String {
+    format!(
+        "--dlopen does not preload from {}, and the program is not started: {why}. Only this user and root may own this \
+         path and every folder of it, and write to them; set XDG_CACHE_HOME to another place",
+        path.display()
+    )
+}
+
+/// Returns whether the file has these bytes. The file is opened once, and then checked: only this user and root may
+/// write to it.
+fn holds(file: &Path, wanted: &[u8]) -> io::Result<bool> {
+    let mut found = Vec::with_capacity(wanted.len() + 1);
+    trust::open(file)?.take(wanted.len() as u64 + 1).read_to_end(&mut found)?;
+    Ok(found == wanted)
+}
+
+/// Puts a file of this user's alone in the place of `file`. Another process may do so too, or use the file: the rename
+/// replaces it atomically.
+fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = file.with_file_name(format!("{CUDNN}.{}", std::process::id()));
+    // A killed process of this number may have left one.
+    let _ = fs::remove_file(&new);
+    let opened = File::options().write(true).create_new(true).mode(0o600).open(&new);
+    let replaced = opened.and_then(|mut opened| opened.write_all(bytes)).and_then(|()| fs::rename(&new, file));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    replaced
+}
+
 /// The user's cache folder for ucudnn, or a per-user folder among temporary files.
-fn cache() -> Result<PathBuf, String> {
+fn cache() -> PathBuf {
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(cache) = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache"))) {
-        return Ok(cache.join("ucudnn"));
+        return cache.join("ucudnn");
     }
     // SAFETY: geteuid always succeeds.
     let user = unsafe { libc::geteuid() };
-    Ok(std::env::temp_dir().join(format!("ucudnn-{user}")))
-}
-
-/// Refuses a folder that another user can change: programs load the library in it.
-fn own(folder: &Path) -> Result<(), String> {
-    // Some systems let a user's private group write to the folder above by default.
-    for (folder, others) in [(folder, 0o022), (folder.parent().unwrap_or(folder), 0o002)] {
-        let metadata = folder.symlink_metadata().map_err(|error| format!("{}: {error}", folder.display()))?;
-        // SAFETY: geteuid always succeeds.
-        let user = unsafe { libc::geteuid() };
-        if !metadata.is_dir() || metadata.uid() != user || metadata.mode() & others != 0 {
-            let why = "not a folder of this user's alone, so nothing is loaded from there";
-            return Err(format!("{}: {why}; set XDG_CACHE_HOME to another place", folder.display()));
-        }
-    }
-    Ok(())
+    std::env::temp_dir().join(format!("ucudnn-{user}"))
 }
 
 /// The file that cuDNN's name means to the loader, before the folder hides it. `None` if there is none, or if it is
