@@ -2,8 +2,8 @@
 //! own folder and then renamed, so that any number of processes compile and load at once, and a killed process leaves
 //! no partial object. Objects that nobody has used for a week are deleted.
 
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
@@ -38,11 +38,11 @@ impl Object {
         Ok(Self { folder: folder()?, name: name(compiler, texts, "o") })
     }
 
-    /// The object, if it was made before.
+    /// The object, if it was made before and nobody else can change it.
     pub fn find(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.name);
         // Using an object keeps it. This fails silently in a read-only folder.
-        File::open(&path).ok()?.set_modified(SystemTime::now()).ok();
+        trust::open(&path).ok()?.set_modified(SystemTime::now()).ok();
         Some(path)
     }
 
@@ -57,7 +57,7 @@ impl Object {
         let result = fs::create_dir_all(&sources)
             .map_err(|error| refused(&sources, &error))
             .and_then(|()| make(&sources, &made))
-            .and_then(|()| fs::rename(&made, &path).map_err(|error| refused(&path, &error)));
+            .and_then(|()| keep(&made, &path).map_err(|error| refused(&path, &error)));
         let _ = fs::remove_dir_all(&unfinished);
         self.forget_unused();
         result.map(|()| path)
@@ -78,22 +78,25 @@ fn refused(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::new(CUDNN_STATUS_INTERNAL_ERROR, format!("compiled kernels are kept in {}: {why}", path.display()))
 }
 
-/// The folder, made if it is missing. It must belong to the user, and nobody else may write to it: otherwise code of
-/// others would run.
+/// Puts a made object in its place. Nobody else can write to it, whatever the process's mask of rights says.
+fn keep(made: &Path, path: &Path) -> std::io::Result<()> {
+    fs::set_permissions(made, Permissions::from_mode(0o700))?;
+    fs::rename(made, path)
+}
+
+/// The real path of the folder, which is made if it is missing. It must be safe, and all folders above it: otherwise code
+/// of others would run.
 fn folder() -> Result<PathBuf> {
     // SAFETY: `geteuid` takes no arguments and always succeeds.
     let user = unsafe { libc::geteuid() };
     let given = std::env::var_os("HOSTDNN_KERNEL_CACHE").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let folder = given.unwrap_or_else(|| std::env::temp_dir().join(format!("hostdnn-kernels-{user}")));
     DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|error| refused(&folder, &error))?;
-    let about = fs::symlink_metadata(&folder).map_err(|error| refused(&folder, &error))?;
-    if about.is_dir() && about.uid() == user && about.mode() & 0o022 == 0 {
-        return folder.canonicalize().map_err(|error| refused(&folder, &error));
-    }
-    Err(refused(
-        &folder,
-        &"it is to be a folder of this user's, which nobody else writes to; HOSTDNN_KERNEL_CACHE names another",
-    ))
+    trust::folder(&folder).map_err(|why| {
+        let wanted = "it is to be a folder of this user's, which nobody else writes to, nor to those above it; \
+                      HOSTDNN_KERNEL_CACHE names another";
+        refused(&folder, &format!("{why}: {wanted}"))
+    })
 }
 
 fn name<'a>(compiler: &Compiler, texts: impl Iterator<Item = &'a str>, ending: &str) -> String {

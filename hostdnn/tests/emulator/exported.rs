@@ -196,10 +196,17 @@ fn objects_are_not_taken_from_where_others_write() {
         return;
     }
     use std::os::unix::fs::PermissionsExt;
-    let cache = built::scratch("emulator_open_folder");
-    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let text = output(&mut command(&cache));
-    assert!(text.contains("nobody else writes to") && files(&cache).is_empty(), "{text}");
+    let shared = built::scratch("emulator_open_folder");
+    let cache = shared.join("of-this-user/cache");
+    std::fs::create_dir_all(&cache).unwrap();
+    // Others could exchange a folder further up, too.
+    for open in [&shared, &cache] {
+        std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let text = output(&mut command(&cache));
+        let why = format!("other users can write to {} (mode 777)", open.display());
+        assert!(text.contains(&why) && text.contains("nobody else writes to") && files(&cache).is_empty(), "{text}");
+        std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
 
 #[test]
