@@ -1150,8 +1150,10 @@ cudnnStatus_t ucudnnRunVertexNetForward(ucudnnVertexNet_t net,
                                         void *stream);
 
 /*
- Runs a batch backward, behind its run forward with the same parameters, inputs and reserve. The net was made with
- isTraining. For the rest see ucudnnRunVertexNetForward.
+ Runs a batch backward, behind its run forward with the same parameters, inputs and reserve, and the same graphs in the
+ batch. The net was made with isTraining. The reserve may lie elsewhere by then, byte for byte the same. On the host, a
+ reserve of no such run is CUDNN_STATUS_BAD_PARAM; on a device nothing waits to look at it, and gradients are wrong. For
+ the rest see ucudnnRunVertexNetForward.
  */
 cudnnStatus_t ucudnnRunVertexNetBackward(ucudnnVertexNet_t net,
                                          ucudnnGraphBatch_t batch,

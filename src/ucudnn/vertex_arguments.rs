@@ -109,6 +109,15 @@ impl Kind {
     }
 }
 
+/// The bytes before the values of a reserve on the host, a line of a cache: the number of the graphs that they are of.
+const OF_GRAPHS: usize = 64;
+
+/// The bytes of workspace and reserve that runs on the host take.
+pub(super) fn bytes(kind: Kind, executor: &Executor, memory: Memory) -> [usize; 2] {
+    let [workspace, reserve] = [memory.workspace, memory.reserve].map(|numbers| numbers.saturating_mul(kind.bytes()));
+    [workspace, if executor.is_training() { reserve.saturating_add(OF_GRAPHS) } else { reserve }]
+}
+
 /// What a call runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
@@ -118,7 +127,8 @@ pub(super) enum Call {
     Step(usize),
 }
 
-/// Runs a batch on the host in the memory that the arguments name. `memory` is what the run takes.
+/// Runs a batch, whose graphs have this number, on the host in the memory that the arguments name. `memory` is what the
+/// run takes.
 ///
 /// # Safety
 /// Each pointer of the arguments that is neither null nor misaligned leads to memory of the size that
@@ -126,13 +136,14 @@ pub(super) enum Call {
 pub(super) unsafe fn run(
     kind: Kind,
     executor: &Executor,
-    batch: &Batch,
+    batch: (&Batch, u64),
     given: &ucudnnVertexNetArguments_t,
     memory: Memory,
     call: Call,
 ) -> Result<(), Refusal> {
+    let sizes = bytes(kind, executor, memory);
     // SAFETY: the caller's promise.
-    unsafe { of_kind!(kind, E => run_as::<E>(executor, batch, given, memory, call)) }
+    unsafe { of_kind!(kind, E => run_as::<E>(executor, batch, given, (memory, sizes), call)) }
 }
 
 /// The pointers of a run, checked. Those that a call does not take are empty.
@@ -378,21 +389,14 @@ pub(super) unsafe fn checked<'a>(
 /// As for [`run`].
 unsafe fn run_as<E: Element>(
     executor: &Executor,
-    batch: &Batch,
+    (batch, graphs): (&Batch, u64),
     given: &ucudnnVertexNetArguments_t,
-    memory: Memory,
+    (memory, [workspace, reserve]): (Memory, [usize; 2]),
     call: Call,
 ) -> Result<(), Refusal> {
     let declaration = executor.net().declaration();
-    let bytes = |numbers: usize| numbers.saturating_mul(size_of::<E::Real>());
-    let of_run = Sizes {
-        element: size_of::<E>(),
-        rows: batch.pulled_rows(),
-        vertices: batch.vertices(),
-        workspace: bytes(memory.workspace),
-        reserve: bytes(memory.reserve),
-        alignment: 8,
-    };
+    let (rows, vertices) = (batch.pulled_rows(), batch.vertices());
+    let of_run = Sizes { element: size_of::<E>(), rows, vertices, workspace, reserve, alignment: 8 };
     // SAFETY: the caller's promise.
     let its = unsafe { checked(declaration, batch, given, of_run, call) }?;
     let (parameter_sizes, parameters) =
@@ -408,7 +412,15 @@ unsafe fn run_as<E: Element>(
     // rest.
     unsafe {
         let workspace = write(given.workspace.cast::<E::Real>(), memory.workspace);
-        let reserve = write(given.reserve.cast::<E::Real>(), memory.reserve);
+        // The number of graphs that the reserve has; none without training.
+        let of_graphs = executor.is_training().then(|| &mut *given.reserve.cast::<u64>());
+        let before = if of_graphs.is_some() { OF_GRAPHS } else { 0 };
+        let reserve = write(given.reserve.wrapping_byte_add(before).cast::<E::Real>(), memory.reserve);
+        if is_backward && of_graphs.as_deref() != Some(&graphs) {
+            let why = "the reserve is of no run forward of this batch with the graphs that it has now; a run backward comes \
+                       before the batch is set to others";
+            return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM, why));
+        }
         let mut read_pulls: [Pull<E>; MOST_PULLS_AND_PUSHES] = [Pull::Rows(&[]); MOST_PULLS_AND_PUSHES];
         for (number, pointer) in its.pulls.iter().enumerate() {
             read_pulls[number] = match is_index(number) {
@@ -432,6 +444,7 @@ unsafe fn run_as<E: Element>(
             };
             let memory = (workspace, reserve);
             let loss = executor.step(batch, &mut written[..parameters], read_pulls, &step, memory).map_err(bad)?;
+            of_graphs.into_iter().for_each(|number| *number = 0); // its parameters are others now
             if !given.loss.is_null() {
                 given.loss.write(loss as f32);
             }
@@ -444,7 +457,9 @@ unsafe fn run_as<E: Element>(
         let mut results = [const { None }; MOST_PULLS_AND_PUSHES];
         if !is_backward {
             wanted_slices::<E>(its.pushes, &push_sizes, &mut results);
-            return executor.forward(batch, inputs, &mut results[..pushes], (workspace, reserve)).map_err(bad);
+            executor.forward(batch, inputs, &mut results[..pushes], (workspace, reserve)).map_err(bad)?;
+            of_graphs.into_iter().for_each(|number| *number = graphs);
+            return Ok(());
         }
         let mut read_gradients: [&[E]; MOST_PULLS_AND_PUSHES] = [&[]; MOST_PULLS_AND_PUSHES];
         for (number, pointer) in its.push_gradients.iter().enumerate().filter(|(_, pointer)| !pointer.is_null()) {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
@@ -260,6 +261,15 @@ struct GraphBatch {
 struct Batches {
     batch: Batch,
     on_device: Option<DeviceBatch>,
+    /// [`number_of_graphs`] that it was set to last; 0 before. A reserve on the host has it too.
+    graphs: u64,
+}
+
+/// A number, not 0, that tells these graphs in a batch from others. Handles have no more than one object.
+fn number_of_graphs(batch: usize, graphs: usize, ids: &[c_longlong]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (batch, graphs, ids).hash(&mut hasher);
+    hasher.finish() | 1
 }
 
 impl VertexNet {
@@ -287,7 +297,7 @@ impl VertexNet {
         match &self.runs {
             Runs::OnHost(executor, kind) => {
                 let memory = self.memory_on_host(executor, *kind, batch, self.loss_push);
-                [memory.workspace, memory.reserve].map(|numbers| numbers.saturating_mul(kind.bytes()))
+                vertex_arguments::bytes(*kind, executor, memory)
             }
             Runs::OnDevice(net) => {
                 let bytes = self.memory_on_device(net, batch, self.loss_push);
@@ -644,7 +654,7 @@ pub unsafe extern "C" fn ucudnnCreateGraphBatch(
                 Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, why)
             })?),
         };
-        let made = GraphBatch { batch: Mutex::new(Batches { batch: made, on_device }), net };
+        let made = GraphBatch { batch: Mutex::new(Batches { batch: made, on_device, graphs: 0 }), net };
         // SAFETY: not null, and the caller promises a place for the batch.
         unsafe { batch.write(ptr::without_provenance_mut(BATCHES.keep(made))) };
         Ok(())
@@ -675,8 +685,9 @@ pub unsafe extern "C" fn ucudnnSetGraphBatch(
     stream: *mut c_void,
 ) -> cudnnStatus_t {
     REFUSALS.answered(|| {
-        let batch = find(&BATCHES, batch.addr(), "batch", "batch")?;
-        let graphs = find(&GRAPHS, graphs.addr(), "graphs", "set of graphs")?;
+        let handles = (batch.addr(), graphs.addr());
+        let batch = find(&BATCHES, handles.0, "batch", "batch")?;
+        let graphs = find(&GRAPHS, handles.1, "graphs", "set of graphs")?;
         let most = batch.net.maxima.graphs;
         let size = usize::try_from(count).ok().filter(|size| (1..=most).contains(size));
         let count =
@@ -691,8 +702,9 @@ pub unsafe extern "C" fn ucudnnSetGraphBatch(
             return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why));
         }
         let mut set = batch.batch.lock();
-        let Batches { batch: on_host, on_device } = &mut *set;
+        let Batches { batch: on_host, on_device, graphs: number } = &mut *set;
         on_host.set(batch.net.net(), &graphs, ids).map_err(bad)?;
+        *number = number_of_graphs(handles.0, handles.1, ids);
         let (Runs::OnDevice(net), Some(on_device)) = (&batch.net.runs, on_device) else { return Ok(()) };
         let groups = on_device.choose(net, on_host);
         if on_host.groups() != groups {
@@ -786,7 +798,7 @@ unsafe fn run(
             (Asked::Step, None) => return Err(bad("the net was made without a loss")),
         };
         let of_batch = batch.batch.lock();
-        let Batches { batch, on_device } = &*of_batch;
+        let Batches { batch, on_device, graphs } = &*of_batch;
         match (&net.runs, on_device) {
             (Runs::OnDevice(its), Some(arrays)) => {
                 let _entered = net.enter()?;
@@ -799,7 +811,7 @@ unsafe fn run(
                 let step = if let Call::Step(push) = call { Some(push) } else { None };
                 let memory = net.memory_on_host(executor, *kind, Some(batch), step);
                 // SAFETY: the caller promises the memory that the arguments name.
-                unsafe { vertex_arguments::run(*kind, executor, batch, given, memory, call) }
+                unsafe { vertex_arguments::run(*kind, executor, (batch, *graphs), given, memory, call) }
             }
             (Runs::OnDevice(_), None) => Err(Refusal::new(CUDNN_STATUS_INTERNAL_ERROR, "a batch without a device")),
         }
@@ -894,8 +906,10 @@ pub unsafe extern "C" fn ucudnnRunVertexNetForward(
     unsafe { run(net, batch, arguments, Asked::Forward, stream) }
 }
 
-/// Runs a batch backward, behind its run forward with the same parameters, inputs and reserve. The net was made with
-/// isTraining. For the rest see ucudnnRunVertexNetForward.
+/// Runs a batch backward, behind its run forward with the same parameters, inputs and reserve, and the same graphs in the
+/// batch. The net was made with isTraining. The reserve may lie elsewhere by then, byte for byte the same. On the host, a
+/// reserve of no such run is CUDNN_STATUS_BAD_PARAM; on a device nothing waits to look at it, and gradients are wrong. For
+/// the rest see ucudnnRunVertexNetForward.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunVertexNetBackward(
     net: ucudnnVertexNet_t,

@@ -506,15 +506,53 @@ static void contents(void) {
         for (int i = 0; i < 12; i++) {
             char text[160];
             unsigned char *place = looked.arrays[PULL][1].start + 8 * 5, kept[8];
+            int is_backward = i / 4 == 1;
+            if (is_backward) DYNAMIC_OK(ucudnnRunVertexNetForward(looked.handle, looked.batch, &looked.arguments, NULL));
             memcpy(kept, place, 8), memcpy(place, &bad[i % 4], 8);
             sprintf(text, "input 1, row 5: index %lld of parameter 0; 0 to 6 are accepted", bad[i % 4]);
             refused(calls[i / 4](looked.handle, looked.batch, &looked.arguments, NULL), CUDNN_STATUS_BAD_PARAM, text,
                     __LINE__);
             memcpy(place, kept, 8);
-            case_check(&looked, 1);
+            case_check(&looked, !is_backward);
+            for (size_t at = 0; at < case_elements(&looked, PARAMETER_GRADIENT, 0); at++)
+                REQUIRE(isnan(value_at(&looked.arrays[PARAMETER_GRADIENT][0], types[type], at)), "a gradient was written");
+            case_poison(&looked);
         }
         case_close(&looked);
     }
+}
+
+/* A run backward is of the graphs that its run forward had, wherever the reserve lies by then. */
+static void reserves(void) {
+    static const char none[] = "the reserve is of no run forward of this batch with the graphs that it has now; a run "
+                               "backward comes before the batch is set to others";
+    static const long long ids[2] = {0, 1}, others[2] = {1, 0};
+    static Case c, other;
+    case_open(&c, &net, &trees, ids, 2, &randoms);
+    REFUSED(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL), BAD_PARAM, none);
+    case_check(&c, 1);
+    DYNAMIC_OK(ucudnnRunVertexNetForward(c.handle, c.batch, &c.arguments, NULL));
+    DYNAMIC_OK(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL));
+    unsigned char *moved = malloc(c.reserve.bytes), *first = c.arguments.reserve;
+    REQUIRE(moved, "no memory");
+    memcpy(moved, first, c.reserve.bytes), memset(first, 0, c.reserve.bytes);
+    c.arguments.reserve = moved;
+    DYNAMIC_OK(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL));
+    case_expect(&c);
+    REQUIRE(case_error(&c, PARAMETER_GRADIENT) < 4, "off by %g", case_error(&c, PARAMETER_GRADIENT));
+    DYNAMIC_OK(ucudnnSetGraphBatch(c.batch, c.graphs, ids, 2, NULL));
+    DYNAMIC_OK(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL));
+    DYNAMIC_OK(ucudnnSetGraphBatch(c.batch, c.graphs, others, 2, NULL));
+    REFUSED(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL), BAD_PARAM, none);
+    /* Nor is it of another batch, or of what a step leaves. */
+    case_open(&other, &net, &trees, ids, 2, &randoms);
+    other.arguments.reserve = moved;
+    REFUSED(ucudnnRunVertexNetBackward(other.handle, other.batch, &other.arguments, NULL), BAD_PARAM, none);
+    DYNAMIC_OK(ucudnnRunVertexNetForward(other.handle, other.batch, &other.arguments, NULL));
+    DYNAMIC_OK(ucudnnRunVertexNetStep(other.handle, other.batch, &other.arguments, NULL));
+    REFUSED(ucudnnRunVertexNetBackward(other.handle, other.batch, &other.arguments, NULL), BAD_PARAM, none);
+    case_close(&other), case_close(&c);
+    free(moved);
 }
 
 static void nets_that_do_less(void) {
@@ -590,6 +628,7 @@ int main(void) {
     arguments();
     small_memory();
     contents();
+    reserves();
     nets_that_do_less();
     handles();
     accepted();
