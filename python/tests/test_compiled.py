@@ -3,7 +3,9 @@
 import unittest
 
 import torch
+import ucudnn
 from common import Programs, as_graphs, random_tree, seeded
+from torch.utils.checkpoint import checkpoint
 from ucudnn import nn
 
 SIZES = ([0], [0, 1, 2], [3], [4, 5, 6, 7, 0, 1], [2, 2], [6, 5, 4, 3, 2, 1, 0])
@@ -64,6 +66,35 @@ def deleted_batches_do_no_harm():
     assert torch.equal(*torch.autograd.grad(value, x), *expected)
 
 
+def what_is_gone_is_refused():
+    """Graphs that were replaced, and what only a hook's copy of a number is left of."""
+    model, _, graphs = setting()
+    batch = graphs.batch([0, 4], static=True)
+    x = torch.randn(batch.most_vertices, 5, requires_grad=True)
+    run = lambda batch, x: model(batch, x)[0]
+    again = lambda batch, x: checkpoint(run, batch, x, use_reentrant=False)
+    expected = torch.autograd.grad(run(batch, x).sum(), x)
+    for function in (run, again):
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+        assert torch.equal(*torch.autograd.grad(compiled(batch, x).sum(), x), *expected)
+        value = compiled(batch, x).sum()
+        batch.set([1])
+        refused(value, "set to other graphs since this run forward")
+        batch.set([0, 4])
+    with torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone):
+        value = torch.compile(run, backend="aot_eager", fullgraph=True)(batch, x).sum()
+    refused(value, "a saved-tensor hook copied the tensor of torch.int64 that kept it")
+
+
+def refused(value, text):
+    try:
+        value.backward()
+    except ucudnn.Refused as reason:
+        assert text in str(reason), str(reason)
+    else:
+        raise AssertionError("was accepted")
+
+
 def module_compiles_whole():
     model, _, graphs = setting()
     batch = graphs.batch([0, 4])
@@ -89,7 +120,8 @@ class Compiled(Programs):
         self.run_functions("programs_are_equal()")
 
     def test_deleted_batches_do_no_harm_and_modules_compile_whole(self):
-        self.run_functions("deleted_batches_do_no_harm()", "module_compiles_whole()", "explained()")
+        names = ("deleted_batches_do_no_harm", "what_is_gone_is_refused", "module_compiles_whole", "explained")
+        self.run_functions(*(f"{name}()" for name in names))
 
 
 class Operators(unittest.TestCase):

@@ -2,33 +2,50 @@
 
 An operator of PyTorch takes tensors and numbers. What else it needs, a batch or what a run forward kept, is an object
 with a number here; a tensor holds the number. So compiled graphs, saved tensors and threads pass objects on as they
-pass tensors, and the object goes with the last tensor that shares the storage.
+pass tensors. The object lives as long as a tensor that shares the storage, or anything else that holds the object. A
+copy of the tensor has the number alone.
 """
 
 import array
+import ctypes
 import itertools
 import weakref
 
 import torch
 
+from ._library import Refused
+
+
+class _Number(array.array):
+    """The memory of a tensor that holds a number. It has its thing as an attribute."""
+
 
 class Kept:
     """Objects by number."""
 
-    def __init__(self):
-        self._objects, self._numbers = {}, itertools.count(1)
+    def __init__(self, what):
+        self._what = what
+        self._objects, self._numbers = weakref.WeakValueDictionary(), itertools.count(1)
 
-    def keep(self, thing):
-        """A tensor that holds the thing's number."""
-        number = next(self._numbers)
-        self._objects[number] = thing
-        view = memoryview(array.array("q", [number]))
-        weakref.finalize(view, self._objects.pop, number).atexit = False
-        return torch.frombuffer(view, dtype=torch.int64)  # whose storage holds the view
+    def keep(self, thing, more=0):
+        """A tensor that holds the thing's number, and one number more."""
+        if not hasattr(thing, "number"):
+            thing.number = next(self._numbers)
+            self._objects[thing.number] = thing
+        memory = _Number("q", [thing.number, more])
+        memory.thing = thing
+        return torch.frombuffer(memory, dtype=torch.int64)  # whose storage holds the memory
 
     def find(self, tensor):
-        """The thing whose number a tensor holds."""
-        return self._objects[tensor.item()]
+        """The thing whose number a tensor holds, and the number more."""
+        number, more = tensor.tolist()
+        thing = self._objects.get(number)
+        if thing is None:
+            raise Refused(
+                f"{self._what} is gone: a saved-tensor hook copied the tensor of torch.int64 that kept it. In a program "
+                "of torch.compile's, hooks return such tensors as they are; in others, they may copy all"
+            )
+        return thing, more
 
 
 class Memory:
@@ -58,6 +75,13 @@ class Memory:
         self._free.append(piece)
         del self._free[: -self.MOST]
 
+    def lend(self, size):
+        """A tensor of so many bytes, which mean nothing. They come back once nobody holds the tensor's storage."""
+        piece = self.take(size)
+        view = (ctypes.c_uint8 * len(piece)).from_address(piece.data_ptr())
+        weakref.finalize(view, self.give, piece).atexit = False
+        return torch.frombuffer(view, dtype=torch.uint8, count=max(size, 1))  # whose storage holds the view
+
 
 class DeviceMemory:
     """Memory of a CUDA device. torch gives each stream's memory out again, in the stream's order."""
@@ -73,3 +97,7 @@ class DeviceMemory:
 
     def give(self, piece):
         """Does nothing: the memory is free once nobody holds the tensor."""
+
+    def lend(self, size):
+        """A tensor of so many bytes, for the current stream."""
+        return self.take(size)[: max(size, 1)]

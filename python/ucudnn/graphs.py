@@ -24,8 +24,19 @@ _MOST_VERTICES = 1 << 24
 #: Up to this number, ranges are made one by one.
 _FEW = 8
 
-#: The batches, for the operators.
-BATCHES = Kept()
+#: The batches, for the operators. A tensor also has a number that tells the graphs of its batch from others.
+BATCHES = Kept("a batch")
+
+
+def prepared_of(tensor):
+    """The batch of a tensor. Refuses one that was set to other graphs since."""
+    prepared, chosen = BATCHES.find(tensor)
+    if prepared.chosen != chosen:
+        raise Refused(
+            "the batch was set to other graphs since this run forward, whose gradients are those of the graphs that it "
+            "had: run backward before set(), or let each run that waits have a batch of its own"
+        )
+    return prepared
 
 
 def _integers(what, numbers, dimensions=None):
@@ -335,7 +346,8 @@ class Batch:
         self._set(graphs, chosen)
 
     def _set(self, graphs, ids):
-        self._number = BATCHES.keep(Prepared(graphs, ids, _sizes(graphs, ids)))
+        prepared = Prepared(graphs, ids, _sizes(graphs, ids))
+        self._number = BATCHES.keep(prepared, prepared.chosen)
         self._graphs, self._ids = graphs, ids
         #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
         self.vertices: torch.Tensor = _of_graphs(graphs._first_vertex, ids)
@@ -410,12 +422,18 @@ class StaticBatch(Batch):
 
     Inputs and outputs have `most_vertices` rows. Those that the batch has come first; what is behind them is not read,
     and zero in results. All runs launch what the largest batch needs: the closer that is to those that come, the better.
+
+    copy.copy gives the batch itself: a captured run has one batch. copy.deepcopy and pickle make another static batch,
+    with all its graphs, which is set on its own from then on.
     """
 
     def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor, vertices: int | None):
-        self._most = graphs._most(len(torch.as_tensor(ids)), vertices)
+        self._begin(graphs, ids, graphs._most(len(torch.as_tensor(ids)), vertices))
+
+    def _begin(self, graphs, ids, most):
+        self._most = most
         #: The number of rows of inputs and outputs.
-        self.most_vertices: int = self._most[1]
+        self.most_vertices: int = most[1]
         self._all_rows = torch.empty(self.most_vertices, dtype=torch.int64)
         self._prepared = None
         self._choose(graphs, ids)
@@ -431,9 +449,12 @@ class StaticBatch(Batch):
     def set(self, ids: Sequence[int] | torch.Tensor) -> None:
         """Makes it the batch of these graphs. On a device, it is copied in the order of the current stream.
 
-        A run backward is of the batch that its run forward had: it comes before the next `set`. Raises
-        :class:`ucudnn.Refused`, and changes nothing, for what :meth:`Graphs.batch` refuses and for more than the batch
-        was made for.
+        A run backward is of the graphs that its run forward had: it comes before the batch is set to others. Else it
+        raises :class:`ucudnn.Refused`. So does a run that torch.utils.checkpoint computes again, unless it has
+        use_reentrant=True or was given a compiled function: nothing tells such a run from a new one.
+
+        Raises :class:`ucudnn.Refused`, and changes nothing, for what :meth:`Graphs.batch` refuses and for more than the
+        batch was made for.
         """
         self._choose(self._graphs, ids)
 
@@ -444,9 +465,9 @@ class StaticBatch(Batch):
                     raise Refused(f"the batch has {size} {name}; it was made for at most {most}")
         if self._prepared is None:
             self._prepared = Prepared(graphs, ids, self._most, is_static=True)
-            self._number = BATCHES.keep(self._prepared)
         else:
             self._prepared.set(ids)
+        self._number = BATCHES.keep(self._prepared, self._prepared.chosen)
         self._graphs, self._ids = graphs, ids
 
     # As those of other batches. They are seldom wanted each time.
@@ -459,25 +480,50 @@ class StaticBatch(Batch):
     def rows(self) -> torch.Tensor:
         return self.vertices if self._graphs._rows is None else _of_graphs(self._graphs._first_row, self._ids)
 
+    def __copy__(self):
+        return self
+
+    def __reduce__(self):
+        return _static_batch_again, (self._graphs, _bytes(self._ids), self._most)
+
+
+def _static_batch_again(graphs, ids, most):
+    made = StaticBatch.__new__(StaticBatch)
+    made._begin(graphs, _tensor(ids, torch.int64), most)
+    return made
+
 
 class Prepared:
     """A batch, and what nets made of it."""
 
     def __init__(self, graphs, ids, sizes, is_static=False):
-        self.graphs, self.ids, self.is_static = graphs, ids, is_static
+        self.graphs, self.is_static = graphs, is_static
+        self._choose(ids)
         #: Graphs, vertices, slots, and no fewer levels than there are. Of a static batch, the most.
         self.sizes = sizes
         self.of = {}
 
+    def _choose(self, ids):
+        self.ids = ids
+        #: A number that tells these graphs from others.
+        self.chosen = hash(_bytes(ids))
+
     def is_checked(self):
         """Whether the library refuses more than the sizes: a net that is not static may take more."""
-        return any(native.is_static for native in self.of)
+        return bool(self.of) and all(native.is_static for native in self.of)
 
     def set(self, ids):
-        """Other graphs."""
-        for native, batch in self.of.items():
-            native.set_batch(batch, self.graphs, ids)
-        self.ids = ids
+        """Other graphs. If a net refuses them, all have those that they had."""
+        tried = []
+        try:
+            for native, batch in self.of.items():
+                tried.append((native, batch))
+                native.set_batch(batch, self.graphs, ids)
+        except BaseException:
+            for native, batch in tried:
+                native.set_batch(batch, self.graphs, self.ids)
+            raise
+        self._choose(ids)
 
     def __del__(self):
         for native, batch in self.of.items():

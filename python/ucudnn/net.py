@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from . import _library
 from ._kept import DeviceMemory, Kept, Memory
 from ._library import NotSupported, Refused
-from .graphs import BATCHES, Batch
+from .graphs import Batch, prepared_of
 from .vertex import Symbols, Vertex, check_held
 
 _TYPES = {getattr(torch, name): number for name, number in _library.DATA_TYPES.items()}
@@ -140,7 +140,7 @@ class VertexNet(torch.nn.Module):
         # Other labels that are no classes stay such in 32 bits.
         classes = self._declaration.pushes[self._declaration.loss]
         given = labels.to(device, torch.int64).clamp(-1, classes).to(torch.int32)
-        native, prepared = self._core.prepared(BATCHES.find(batch._number), dtype, True, device)
+        native, prepared = self._core.prepared(prepared_of(batch._number), dtype, True, device)
         more = {"labels": given.data_ptr(), "loss": ctypes.cast(loss.data_ptr(), ctypes.POINTER(ctypes.c_float)),
                 "learningRate": _rate("lr", lr), "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
         reserve = native.memory.take(prepared.reserve)
@@ -420,22 +420,34 @@ class _Core:
         return native, batch.of[native]
 
 
-class _Reserve:
-    """What a run forward kept for the run backward."""
+class _Origin:
+    """What ran forward: a net of the library's, and its batch."""
 
     def __init__(self, native, prepared, batch):
         self.native, self.prepared, self.batch = native, prepared, batch
-        self.memory = native.memory.take(prepared.reserve)
-
-    def __del__(self):
-        self.native.memory.give(self.memory)
+        # Replays run the graphs that the batch has then. The library captures no others.
+        self.is_captured = native.is_static and torch.cuda.is_current_stream_capturing()
 
 
-_RESERVES = Kept()
+class _Reserve:
+    """What a run forward kept for the run backward."""
+
+    def __init__(self, origin, memory):
+        self.origin, self.memory = origin, memory
+
+
+_ORIGINS = Kept("the net and the batch of a run forward")
+_RESERVES = Kept("what a run forward kept")
 
 
 def _contiguous(tensors):
     return [tensor.contiguous() for tensor in tensors]
+
+
+def _aligned(memory):
+    """Memory as the library takes it; a saved-tensor hook may have brought it back anywhere."""
+    memory = memory.contiguous()
+    return memory.clone() if memory.data_ptr() % (8 if memory.device.type == "cpu" else 256) else memory
 
 
 def _type_and_device(parameters, pulls):
@@ -445,28 +457,34 @@ def _type_and_device(parameters, pulls):
 
 
 def _forward(batch, vertices, parameters, pulls, net, widths, is_training):
-    core, prepared = _Core.ALL[net], BATCHES.find(batch)
+    core, prepared = _Core.ALL[net], prepared_of(batch)
     dtype, device = _type_and_device(parameters, pulls)
     native, its = core.prepared(prepared, dtype, is_training, device)
-    reserve = _Reserve(native, its, prepared) if is_training else None
+    memory = native.memory.lend(its.reserve) if is_training else None
     make = torch.zeros if prepared.is_static and device.type == "cpu" else torch.empty  # devices fill up with zeros
     pushes = [make((len(vertices), width), dtype=dtype, device=device) for width in widths]
-    memory = reserve.memory if is_training else None
     parameters, pulls = _contiguous(parameters), _contiguous(pulls)
     native.run("Forward", its, memory, parameters=parameters, pulls=pulls, pushes=pushes)
-    return [*pushes, _RESERVES.keep(reserve)] if is_training else pushes
+    return [*pushes, _RESERVES.keep(_Reserve(_Origin(native, its, prepared), memory))] if is_training else pushes
 
 
-def _backward(reserve, parameters, pulls, gradients, wanted):
-    kept = _RESERVES.find(reserve)
+def _backward(batch, reserve, parameters, pulls, gradients, wanted):
+    if len(reserve) == 1:
+        kept, _ = _RESERVES.find(reserve[0])
+        origin, memory = kept.origin, kept.memory
+    else:
+        memory, number = reserve
+        origin, _ = _ORIGINS.find(number)
+    if not origin.is_captured:
+        prepared_of(batch)
     tensors = [*parameters, *pulls]
-    make = torch.zeros_like if kept.batch.is_static and tensors[0].device.type == "cpu" else torch.empty_like
+    make = torch.zeros_like if origin.batch.is_static and tensors[0].device.type == "cpu" else torch.empty_like
     results = [make(tensor, memory_format=torch.contiguous_format) if want else None
                for tensor, want in zip(tensors, wanted, strict=True)]  # fmt: skip
     parameters, pulls = _contiguous(parameters), _contiguous(pulls)
     gradients = [None if gradient is None else gradient.contiguous() for gradient in gradients]
-    kept.native.run(
-        "Backward", kept.prepared, kept.memory, parameters=parameters, pulls=pulls, pushGradients=gradients,
+    origin.native.run(
+        "Backward", origin.prepared, _aligned(memory), parameters=parameters, pulls=pulls, pushGradients=gradients,
         parameterGradients=results[: len(parameters)], pullGradients=results[len(parameters) :],
     )  # fmt: skip
     return [result for result in results if result is not None]
@@ -475,10 +493,10 @@ def _backward(reserve, parameters, pulls, gradients, wanted):
 def _forward_fake(batch, vertices, parameters, pulls, net, widths, is_training):
     dtype, device = _type_and_device(parameters, pulls)
     pushes = [vertices.new_empty((vertices.shape[0], width), dtype=dtype, device=device) for width in widths]
-    return [*pushes, batch.new_empty(1)] if is_training else pushes
+    return [*pushes, batch.new_empty(2)] if is_training else pushes
 
 
-def _backward_fake(reserve, parameters, pulls, gradients, wanted):
+def _backward_fake(batch, reserve, parameters, pulls, gradients, wanted):
     tensors = zip((*parameters, *pulls), wanted, strict=True)
     return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor, want in tensors if want]
 
@@ -489,7 +507,8 @@ _OPERATORS.define(
     "bool is_training) -> Tensor[]"
 )
 _OPERATORS.define(
-    "vertex_backward(Tensor reserve, Tensor[] parameters, Tensor[] pulls, Tensor?[] gradients, bool[] wanted) -> Tensor[]"
+    "vertex_backward(Tensor batch, Tensor[] reserve, Tensor[] parameters, Tensor[] pulls, Tensor?[] gradients, "
+    "bool[] wanted) -> Tensor[]"
 )
 for _name, _run, _fake in (
     ("vertex_forward", _forward, _forward_fake),
@@ -502,11 +521,35 @@ _forward_operator = torch.ops.ucudnn.vertex_forward.default
 _backward_operator = torch.ops.ucudnn.vertex_backward.default
 
 
+def _kind(tensor):
+    return tensor.dtype, tensor.shape, tensor.device
+
+
+def _check_saved(kinds, tensors):
+    """Refuses what a saved-tensor hook brought back as another kind of tensor."""
+    for kind, tensor in zip(kinds, tensors, strict=True):
+        if _kind(tensor) != kind:
+            found, given = (f"{dtype} {list(shape)} on {device}" for dtype, shape, device in (_kind(tensor), kind))
+            raise Refused(f"a saved-tensor hook gave back a tensor of {found}; what it was given, {given}, is accepted")
+
+
 class _Run(torch.autograd.Function):
+    # Saved-tensor hooks may copy what is saved, keep it elsewhere, or run forward again for it, as checkpoints do. So
+    # the reserve's memory itself is saved. A compiler knows no size of it, and saves the tensor that stands for it.
+
     @staticmethod
     def forward(ctx, net, widths, count, batch, vertices, *tensors):
         *pushes, reserve = _forward_operator(batch, vertices, tensors[:count], tensors[count:], net, widths, True)
-        ctx.save_for_backward(reserve, *tensors)
+        if torch.compiler.is_compiling() or type(reserve) is not torch.Tensor:
+            ctx.saved = None
+            ctx.save_for_backward(batch, reserve, *tensors)
+        else:
+            kept, _ = _RESERVES.find(reserve)
+            saved = (kept.memory, _ORIGINS.keep(kept.origin), *tensors)
+            # The batch stays that of this run, whatever runs again. And the origin lives on for a copy of its number.
+            ctx.batch, ctx.origin = batch, kept.origin
+            ctx.saved = [_kind(tensor) for tensor in saved]
+            ctx.save_for_backward(*saved)
         ctx.count = count
         ctx.set_materialize_grads(False)
         return tuple(pushes)
@@ -514,7 +557,12 @@ class _Run(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, *gradients):
-        reserve, *tensors = ctx.saved_tensors
+        first, second, *tensors = ctx.saved_tensors
+        if ctx.saved is None:
+            batch, reserve = first, [second]
+        else:
+            batch, reserve = ctx.batch, [first, second]
+            _check_saved(ctx.saved, (first, second, *tensors))
         wanted = list(ctx.needs_input_grad[5:])
-        found = iter(_backward_operator(reserve, tensors[: ctx.count], tensors[ctx.count :], gradients, wanted))
+        found = iter(_backward_operator(batch, reserve, tensors[: ctx.count], tensors[ctx.count :], gradients, wanted))
         return (None, None, None, None, None, *(next(found) if want else None for want in wanted))
