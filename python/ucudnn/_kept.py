@@ -79,8 +79,18 @@ class Memory:
         """A tensor of so many bytes, which mean nothing. They come back once nobody holds the tensor's storage."""
         piece = self.take(size)
         view = (ctypes.c_uint8 * len(piece)).from_address(piece.data_ptr())
-        weakref.finalize(view, self.give, piece).atexit = False
+        view.loan = _Loan(self, piece)
         return torch.frombuffer(view, dtype=torch.uint8, count=max(size, 1))  # whose storage holds the view
+
+
+class _Loan:
+    """Gives a piece of memory back when it ends."""
+
+    def __init__(self, memory, piece):
+        self._memory, self._piece = memory, piece
+
+    def __del__(self):
+        self._memory.give(self._piece)
 
 
 class DeviceMemory:

@@ -521,16 +521,16 @@ _forward_operator = torch.ops.ucudnn.vertex_forward.default
 _backward_operator = torch.ops.ucudnn.vertex_backward.default
 
 
-def _kind(tensor):
-    return tensor.dtype, tensor.shape, tensor.device
+def _kinds(tensors):
+    return [(tensor.dtype, tensor.shape, tensor.device) for tensor in tensors]
 
 
 def _check_saved(kinds, tensors):
     """Refuses what a saved-tensor hook brought back as another kind of tensor."""
-    for kind, tensor in zip(kinds, tensors, strict=True):
-        if _kind(tensor) != kind:
-            found, given = (f"{dtype} {list(shape)} on {device}" for dtype, shape, device in (_kind(tensor), kind))
-            raise Refused(f"a saved-tensor hook gave back a tensor of {found}; what it was given, {given}, is accepted")
+    if (found := _kinds(tensors)) != kinds:
+        pair = next(pair for pair in zip(found, kinds, strict=True) if pair[0] != pair[1])
+        found, given = (f"{dtype} {list(shape)} on {device}" for dtype, shape, device in pair)
+        raise Refused(f"a saved-tensor hook gave back a tensor of {found}; what it was given, {given}, is accepted")
 
 
 class _Run(torch.autograd.Function):
@@ -548,7 +548,7 @@ class _Run(torch.autograd.Function):
             saved = (kept.memory, _ORIGINS.keep(kept.origin), *tensors)
             # The batch stays that of this run, whatever runs again. And the origin lives on for a copy of its number.
             ctx.batch, ctx.origin = batch, kept.origin
-            ctx.saved = [_kind(tensor) for tensor in saved]
+            ctx.saved = _kinds(saved)
             ctx.save_for_backward(*saved)
         ctx.count = count
         ctx.set_materialize_grads(False)
