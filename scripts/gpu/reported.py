@@ -105,7 +105,9 @@ def run(options, checks, python, program, setting, number):
         else:
             variables |= {"LD_PRELOAD": options.library, "PYTHONPATH": ROOT / "python"}
     log = options.out / f"{file}.log"
-    status = checks.run(command, 300, machine.torch_environment(**(variables or {})), log)
+    # Each of several processes with JAX would take most of the memory.
+    variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | (variables or {})
+    status = checks.run(command, 300, machine.torch_environment(**variables), log, subprocess.STDOUT)
     said = log.read_text(errors="replace")
     wrong = next((line for line in said.splitlines() if line.startswith("WRONG")), None)
     return (None if status == 0 else wrong or session.ended(status, log)), said
