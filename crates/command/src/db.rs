@@ -18,6 +18,7 @@ use crate::quantity;
 use crate::table::{Side, Table};
 use crate::width::Width;
 use crate::workload::Place;
+use trust::Shown as _;
 
 /// The names of families of subjects.
 const RECURRENT: &str = recurrent::FAMILY.name;
@@ -111,7 +112,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             if let Some(id) = environment
                 && !database.contents()?.iter().any(|entry| entry.id == *id)
             {
-                let file = database.path().display();
+                let file = database.path().shown();
                 let why = format!("--environment {id}: {file} has none of this number; see `ucudnn db list`");
                 return Err(Failure::Failed(why));
             }
@@ -119,7 +120,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             for what in all.into_iter().flatten() {
                 removed += database.prune(what)?;
             }
-            output::print(&format!("{removed} results removed from {}\n", database.path().display()))
+            output::print(&format!("{removed} results removed from {}\n", database.path().shown()))
         }
     }
 }
@@ -141,9 +142,9 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
         return output::print(&format!("{whole:#}\n"));
     }
     if contents.is_empty() {
-        return output::print(&format!("{}: it holds no results yet\n", database.path().display()));
+        return output::print(&format!("{}: it holds no results yet\n", database.path().shown()));
     }
-    let mut text = format!("{}\n\n", database.path().display());
+    let mut text = format!("{}\n\n", database.path().shown());
     let mut table = Table::new(&[
         ("", Side::Right),
         ("environment", Side::Left),
@@ -283,15 +284,15 @@ fn export(database: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
         database.export(&mut text)?;
         return output::write(|output| output.write_all(&text));
     };
-    let opened = File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let opened = File::create(file).map_err(|error| format!("{}: {error}", file.shown()))?;
     let results = database.export(&mut BufWriter::new(opened))?;
-    output::print(&format!("{results} results written to {}\n", file.display()))
+    output::print(&format!("{results} results written to {}\n", file.shown()))
 }
 
 fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
     let (mut refused, mut said) = (0, String::new());
     for file in files {
-        let name = file.display().to_string();
+        let name = file.shown().to_string();
         let imported = if name == "-" {
             database.import(io::stdin().lock(), "standard input", &TEXTS)?
         } else {

@@ -18,6 +18,7 @@ use crate::python;
 use crate::run::prepare;
 use bindings::{Bindings, Files};
 use facts::Fact;
+use trust::Shown as _;
 
 /// The most functions that are named for a library.
 const MOST_NAMED: usize = 8;
@@ -71,7 +72,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         let files = Files { library: prepared.library, disguise: prepared.disguise };
         let run = program::run(prepared.command, &files, Duration::from_secs_f64(options.seconds))?;
-        let name = options.command[0].display();
+        let name = options.command[0].shown();
         let mut text = format!("\n{name} {}.\n", run.end);
         if run.is_reported {
             text += &bound(&run.bindings, options.dlopen);
@@ -101,7 +102,7 @@ fn bound(bindings: &Bindings, dlopen: bool) -> String {
     }
     text += &format!("{} bound to libucudnn.so.\n", functions(bindings.ours.len()));
     for (library, functions) in &bindings.past {
-        let library = library.display();
+        let library = library.shown();
         text += &format!("{} bound past it, to {library}: {}.\n", self::functions(functions.len()), named(functions));
     }
     if !bindings.past.is_empty() {
@@ -111,7 +112,7 @@ fn bound(bindings: &Bindings, dlopen: bool) -> String {
         };
     }
     if let Some(real) = &bindings.real {
-        text += &format!("The cuDNN behind libucudnn.so was {}.\n", real.display());
+        text += &format!("The cuDNN behind libucudnn.so was {}.\n", real.shown());
     }
     text
 }

@@ -11,6 +11,7 @@ use crate::decisions::{Decision, Decisions, Policy};
 use crate::network::{self, Network, Shapes};
 use crate::output;
 use crate::text;
+use trust::Shown as _;
 
 /// The most names in a message.
 const MOST_NAMED: usize = 8;
@@ -27,10 +28,10 @@ pub fn name<'a>(decisions: impl Iterator<Item = &'a mut Decisions>, file: &Path)
     without.dedup();
     without.retain(|name| !matches.named.contains(*name));
     if !without.is_empty() {
-        output::tell(&format!("{}: no kernel is of the layers {}", file.display(), listed(&without)));
+        output::tell(&format!("{}: no kernel is of the layers {}", file.shown(), listed(&without)));
     }
     if !matches.unnamed.is_empty() {
-        output::tell(&format!("{}: no layer is of the kernels {}", file.display(), listed(&matches.unnamed)));
+        output::tell(&format!("{}: no layer is of the kernels {}", file.shown(), listed(&matches.unnamed)));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use convolution::problem::{Problem, graph};
 use cudnn::Direction;
 use cudnn::tensor::Tensor;
 use cudnn_abi::*;
+use trust::Shown as _;
 
 /// The choices that a file of layers leaves open.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -139,7 +140,7 @@ struct At<'a> {
 
 impl At<'_> {
     fn complain(&self, what: std::fmt::Arguments) -> String {
-        format!("{}:{}: {what}", self.file.display(), self.line)
+        format!("{}:{}: {what}", self.file.shown(), self.line)
     }
 }
 
@@ -175,13 +176,13 @@ pub fn parse(file: &Path, text: &str, shapes: &Shapes) -> Result<Network, String
         }
     }
     if names.is_empty() {
-        return Err(format!("{}: it names no layers; a file starts with the line {}", file.display(), header()));
+        return Err(format!("{}: it names no layers; a file starts with the line {}", file.shown(), header()));
     }
     if let Some(unknown) = shapes.layers.iter().find(|only| !names.contains(only)) {
-        return Err(format!("{}: no layer is called {unknown}; there are {}", file.display(), names.join(", ")));
+        return Err(format!("{}: no layer is called {unknown}; there are {}", file.shown(), names.join(", ")));
     }
     if network.layers.is_empty() {
-        return Err(format!("{}: no kernel of it is left by the options", file.display()));
+        return Err(format!("{}: no kernel of it is left by the options", file.shown()));
     }
     Ok(network)
 }

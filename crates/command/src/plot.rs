@@ -23,6 +23,7 @@ use crate::report::lines;
 use crate::sets::{self, Group};
 use crate::text;
 use crate::workload::{Costs, Workload, quoted};
+use trust::Shown as _;
 
 /// Draw reports, plans and batches of graphs as SVG pictures
 ///
@@ -140,7 +141,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             let mut found = found.ok_or_else(|| {
                 format!(
                     "{}: nothing is divided in it; run with --total-workspace-size, or plan with --total",
-                    file.display()
+                    file.shown()
                 )
             })?;
             name(std::iter::once(&mut found), network.as_deref())?;
@@ -148,7 +149,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             write(&division::draw(&title, &found), output)
         }
         What::Graphs { file, output } => {
-            let batch = graphs::read(&text::read(file)?).map_err(|why| format!("{}: {why}", file.display()))?;
+            let batch = graphs::read(&text::read(file)?).map_err(|why| format!("{}: {why}", file.shown()))?;
             write(&graphs::draw(output.title.as_deref().unwrap_or("A batch by its levels"), &batch), output)
         }
     }
@@ -158,7 +159,7 @@ fn write(picture: &str, output: &Target) -> Result<(), Failure> {
     match &output.output {
         None => output::print(picture)?,
         Some(file) => {
-            std::fs::write(file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
+            std::fs::write(file, picture).map_err(|error| format!("{}: {error}", file.shown()))?;
         }
     }
     Ok(())
@@ -197,7 +198,7 @@ fn read_sources(argument: &str) -> Result<Vec<layers::Source>, String> {
 fn read(file: &Path) -> Result<Vec<Decisions>, String> {
     let text = text::read(file)?;
     if let Some(plans) = plans_of(&text) {
-        let wrong = |(number, why): (usize, String)| format!("{}: plan {}: {why}", file.display(), number + 1);
+        let wrong = |(number, why): (usize, String)| format!("{}: plan {}: {why}", file.shown(), number + 1);
         let read =
             plans.iter().enumerate().map(|(number, plan)| Decisions::from_json(plan).map_err(|why| (number, why)));
         return read.map(|read| read.map_err(wrong)).collect();
@@ -205,7 +206,7 @@ fn read(file: &Path) -> Result<Vec<Decisions>, String> {
     let report = lines::parse(file, &text)?;
     let decisions = report.decisions();
     if decisions.is_empty() {
-        return Err(format!("{}: nothing was decided in it", file.display()));
+        return Err(format!("{}: nothing was decided in it", file.shown()));
     }
     Ok(decisions)
 }

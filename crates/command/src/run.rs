@@ -13,6 +13,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::Failure;
+use trust::Shown as _;
 use variables::Variables;
 
 const LIBRARY: &str = "libucudnn.so";
@@ -66,7 +67,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         command.env(name, value);
     }
     let error = command.exec();
-    Err(Failure::Failed(format!("{} cannot be run: {error}", command.get_program().display())))
+    Err(Failure::Failed(format!("{} cannot be run: {error}", command.get_program().shown())))
 }
 
 /// A program that is ready to start with the library in front of its cuDNN.
@@ -114,9 +115,9 @@ pub fn prepare(
 pub fn find_library(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = match given {
         Some(path) => {
-            let found = path.canonicalize().map_err(|error| format!("--library {}: {error}", path.display()))?;
+            let found = path.canonicalize().map_err(|error| format!("--library {}: {error}", path.shown()))?;
             if !found.is_file() {
-                return Err(Failure::Failed(format!("--library {}: not a file", path.display())));
+                return Err(Failure::Failed(format!("--library {}: not a file", path.shown())));
             }
             found
         }
@@ -140,7 +141,7 @@ fn near(folder: &Path) -> Result<PathBuf, String> {
         let found = if place.is_file() { trust::file(&place) } else { Err("no such file".into()) };
         match found {
             Ok(found) => return Ok(found),
-            Err(why) => tried += &format!("\n  {}: {why}", place.display()),
+            Err(why) => tried += &format!("\n  {}: {why}", place.shown()),
         }
     }
     Err(format!(
@@ -152,8 +153,7 @@ fn near(folder: &Path) -> Result<PathBuf, String> {
 /// Refuses a space or a colon: the loader splits LD_PRELOAD at both and has no quotes.
 fn listable(library: &Path) -> Result<(), Failure> {
     if library.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
-        let why =
-            format!("{} cannot be preloaded: LD_PRELOAD takes no path with a space or a colon", library.display());
+        let why = format!("{} cannot be preloaded: LD_PRELOAD takes no path with a space or a colon", library.shown());
         return Err(Failure::Failed(why));
     }
     Ok(())
@@ -184,7 +184,7 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
         let path = PathBuf::from(name);
         return match path.metadata() {
             Ok(_) => Ok(path),
-            Err(error) => Err(Failure::Failed(format!("{}: {error}", path.display()))),
+            Err(error) => Err(Failure::Failed(format!("{}: {error}", path.shown()))),
         };
     }
     in_path(name).next().ok_or_else(|| {
@@ -204,7 +204,7 @@ pub fn in_path(name: &OsStr) -> impl Iterator<Item = PathBuf> {
 
 /// Refuses a program that gains rights as it starts: the loader ignores LD_PRELOAD for it, so it would run without us.
 fn refuse_secure_execution(program: &Path) -> Result<(), Failure> {
-    let metadata = program.metadata().map_err(|error| format!("{}: {error}", program.display()))?;
+    let metadata = program.metadata().map_err(|error| format!("{}: {error}", program.shown()))?;
     // SAFETY: both functions always succeed.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let gains = (metadata.mode() & libc::S_ISUID != 0 && metadata.uid() != user)
@@ -214,7 +214,7 @@ fn refuse_secure_execution(program: &Path) -> Result<(), Failure> {
         return Err(Failure::Failed(format!(
             "{} gains rights as it starts (setuid, setgid or file capabilities), and the loader ignores LD_PRELOAD for \
              such programs: it cannot be run with ucudnn",
-            program.display()
+            program.shown()
         )));
     }
     Ok(())

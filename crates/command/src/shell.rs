@@ -8,6 +8,7 @@ use clap_mangen::Man;
 
 use crate::Failure;
 use crate::output;
+use trust::Shown as _;
 
 /// Print a shell's completions of this command
 ///
@@ -44,7 +45,7 @@ pub fn manual(options: &Manual, command: Command) -> Result<(), Failure> {
         Man::new(command).render(&mut text).map_err(|error| error.to_string())?;
         return output::write(|output| output.write_all(&text));
     };
-    let failed = |error| format!("{}: {error}", folder.display());
+    let failed = |error| format!("{}: {error}", folder.shown());
     std::fs::create_dir_all(folder).map_err(failed)?;
     Ok(clap_mangen::generate_to(command, folder).map_err(failed)?)
 }

@@ -1,6 +1,7 @@
 //! The text of a file that a command is given.
 
 use std::path::Path;
+use trust::Shown as _;
 
 /// A file's text, or standard input's for `-`. Errors name the file.
 pub fn read(file: &Path) -> Result<String, String> {
@@ -11,5 +12,5 @@ pub fn read(file: &Path) -> Result<String, String> {
             String::from_utf8(bytes).map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not text"))
         })
     };
-    text.map_err(|error| format!("{}: {error}", file.display()))
+    text.map_err(|error| format!("{}: {error}", file.shown()))
 }

@@ -21,6 +21,7 @@ use crate::sets::Group;
 use crate::text;
 use crate::times::Kind;
 use crate::times::Known;
+use trust::Shown as _;
 
 /// The most kernels that a message names.
 const MOST_NAMED: usize = 10;
@@ -94,18 +95,18 @@ impl Problems {
         let of_layers = [batch.is_some(), data_type.is_some(), format.is_some(), math.is_some(), api.is_some()];
         if of_layers.contains(&true) || *skip_first_bd {
             let why = "--batch, --type, --format, --math, --api and --skip-first-bd are of a CSV file's layers";
-            return Err(Failure::Usage(format!("{}: a report's kernels are complete: {why}", self.file.display())));
+            return Err(Failure::Usage(format!("{}: a report's kernels are complete: {why}", self.file.shown())));
         }
         let mut network = Network { name: String::new(), layers: Vec::<Layer>::new() };
         for row in report.decisions().iter().flat_map(|decisions| &decisions.rows) {
             let problem = AnyProblem::from_spec(&row.spec);
-            let problem = problem.map_err(|why| format!("{}: {}: {why}", self.file.display(), row.problem))?;
+            let problem = problem.map_err(|why| format!("{}: {}: {why}", self.file.shown(), row.problem))?;
             match network.layers.iter_mut().find(|known| known.problem == problem) {
                 Some(known) => known.count += row.count,
                 None => network.layers.push(Layer { name: row.layer.clone(), problem, count: row.count }),
             }
         }
-        let file = self.file.display();
+        let file = self.file.shown();
         if let Some(unknown) = layers.iter().find(|only| network.layers.iter().all(|layer| layer.name != **only)) {
             let mut names: Vec<&str> = network.layers.iter().map(|layer| layer.name.as_str()).collect();
             names.dedup();
@@ -163,14 +164,14 @@ impl Place {
             return Ok(path);
         }
         let why = "no such file; `ucudnn tune`, and programs that run on ucudnn, fill it";
-        Err(Failure::Failed(format!("{}: {why}", path.display())))
+        Err(Failure::Failed(format!("{}: {why}", path.shown())))
     }
 
     /// Opens the database for writing; creates the file and its folder if they are missing.
     pub fn create(&self) -> Result<Database, Failure> {
         let path = self.path()?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.shown()))?;
         }
         Ok(Database::open(&path, self.seed().as_deref())?)
     }
@@ -185,7 +186,7 @@ impl Workload {
         if let Some(Ok((mut groups, times))) = report.as_ref().map(lines::Report::groups) {
             groups.retain(keep);
             if let Some(other) = self.times.filter(|wanted| *wanted != times) {
-                let (file, other) = (self.problems.file.display(), other.name());
+                let (file, other) = (self.problems.file.shown(), other.name());
                 let why = format!("--times {other}: the times in {file} are {times}");
                 return Err(Failure::Usage(why));
             }
@@ -212,7 +213,7 @@ impl Workload {
         }
         let mut why = format!(
             "{}: {} of {} kernels have not been measured on {environment}:",
-            database.path().display(),
+            database.path().shown(),
             unknown.len(),
             network.layers.len()
         );
@@ -271,7 +272,7 @@ impl Workload {
 
     /// The requested environment, or the latest one that has results for any of the problems.
     fn environment(&self, database: &Database, network: &Network) -> Result<Environment, Failure> {
-        let file = database.path().display();
+        let file = database.path().shown();
         let contents = database.contents()?;
         if let Some(id) = self.environment {
             let found = contents.iter().find(|entry| entry.id == id).map(|entry| entry.environment.clone());
@@ -296,7 +297,7 @@ impl Workload {
     /// The command line that measures the problems without results.
     fn tune_line(&self, network: &Network, unknown: &[&Layer]) -> String {
         let Problems { file, shapes } = &self.problems;
-        let mut line = format!("ucudnn tune {}", quoted(file.display()));
+        let mut line = format!("ucudnn tune {}", quoted(file.shown()));
         if let Some(batch) = shapes.batch {
             let _ = write!(line, " --batch {batch}");
         }
@@ -316,7 +317,7 @@ impl Workload {
         let directions: Vec<_> = shapes.directions.iter().map(ToString::to_string).collect();
         named("directions", (!directions.is_empty()).then(|| directions.join(",")));
         named("sizes", (self.sizes != BatchSizePolicy::PowerOfTwo).then(|| self.sizes.to_string()));
-        named("database", self.place.database.as_deref().map(|path| quoted(path.display())));
+        named("database", self.place.database.as_deref().map(|path| quoted(path.shown())));
         line
     }
 }

@@ -18,6 +18,7 @@ use cudnn_abi::symbols::Symbol;
 use gpu::Device;
 use guest::libraries::{Place, home};
 use guest::settings::CUDNN_LIBRARY;
+use trust::Shown as _;
 
 /// Null until the search is over, then a leaked `Library`.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
@@ -146,13 +147,13 @@ fn load() -> &'static Library {
 fn report(library: &Library, refused: &[(Place, String)]) {
     let Ok(real) = &library.real else { return };
     if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == CUDNN_LIBRARY) {
-        log::warn!("{place}: {why}; using {} instead", real.path.display());
+        log::warn!("{place}: {why}; using {} instead", real.path.shown());
     }
     if major(real.version) < 9 {
-        let (path, version) = (real.path.display(), real.version);
+        let (path, version) = (real.path.shown(), real.version);
         log::warn!("{path} is cuDNN {version}, older than 9: every call is forwarded unchanged");
     }
-    log::info!("the real cuDNN is {}, version {}", real.path.display(), real.version);
+    log::info!("the real cuDNN is {}, version {}", real.path.shown(), real.version);
 }
 
 fn try_place(place: &Place) -> Result<Real, String> {

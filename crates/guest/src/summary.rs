@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::settings;
+use trust::Shown as _;
 
 /// What is counted. A call of cuDNN that the library does not know is forwarded by a jump, and is not counted.
 #[derive(Clone, Copy)]
@@ -63,7 +64,7 @@ pub fn begin(version: &str, account: Account) {
         return;
     }
     let program = std::env::current_exe().unwrap_or_default();
-    log::info!("ucudnn {version} is loaded into {} (process {})", program.display(), std::process::id());
+    log::info!("ucudnn {version} is loaded into {} (process {})", program.shown(), std::process::id());
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     ACCOUNT.get_or_init(|| account);
     // SAFETY: the handler is a function of this library, which is never unloaded.

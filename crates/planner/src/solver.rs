@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use trust::Shown as _;
 
 const FILE: &str = "libucudnn_solver.so";
 
@@ -106,7 +107,7 @@ fn find(own: &Path) -> Result<(PathBuf, Functions), String> {
     for path in places(own) {
         match load(&path) {
             Ok(functions) => return Ok((path, functions)),
-            Err(why) => write!(tried, "\n  {}: {why}", path.display()).expect("writing to a string does not fail"),
+            Err(why) => write!(tried, "\n  {}: {why}", path.shown()).expect("writing to a string does not fail"),
         }
     }
     Err(format!("{FILE} was not found or cannot be used. Tried:{tried}"))
@@ -122,11 +123,11 @@ fn load(path: &Path) -> Result<Functions, String> {
     if !path.exists() {
         return Err("no such file".to_owned());
     }
-    let path = trust::file(path)
-        .inspect_err(|why| log::warn!("{} is passed over, as it is not safe: {why}", path.display()))?;
+    let path =
+        trust::file(path).inspect_err(|why| log::warn!("{} is passed over, as it is not safe: {why}", path.shown()))?;
     // SAFETY: this is our own library, found beside our file; the constructors of GLPK's dependencies do nothing.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| match error {
-        libloading::Error::DlOpen { source } => source.to_string(),
+        libloading::Error::DlOpen { source } => source.to_string().shown().to_string(),
         error => error.to_string(),
     })?;
     // SAFETY: the function of this name has this type in every version of the ABI.

@@ -10,10 +10,15 @@
 //!
 //! The check goes from the root of the file system down. So the folders above a path cannot be exchanged once they are
 //! checked, and nobody but these can make another file of the real path that the check returns.
+//!
+//! [`Shown`] is how paths stand in messages.
 #![warn(missing_docs)]
 
 mod code;
 mod mappings;
+mod shown;
+
+pub use shown::{Escaped, Shown};
 
 use std::fs::{self, File, Metadata};
 use std::io;

@@ -13,6 +13,7 @@ use tuning::database::{Database, Environment};
 
 use crate::quantity;
 use crate::run;
+use trust::Shown as _;
 
 /// One part.
 pub struct Fact {
@@ -70,7 +71,7 @@ pub fn all(library: Option<&Path>) -> Vec<Fact> {
         crate::Failure::Usage(why) | crate::Failure::Failed(why) => why,
     });
     let solver = match &own {
-        Ok(own) => planner::solver_of(own).map(|path| path.display().to_string()),
+        Ok(own) => planner::solver_of(own).map(|path| path.shown().to_string()),
         Err(_) => Err("looked for beside libucudnn.so".to_owned()),
     };
     let is_divided = settings.policy == Policy::Division;
@@ -97,17 +98,17 @@ fn loads(file: &Path) -> Result<String, String> {
     })?;
     // SAFETY: every libucudnn.so exports the function with this type.
     let version = unsafe { loaded.get::<extern "C" fn() -> usize>(b"ucudnnGetVersion\0") };
-    let version = version.map_err(|_| format!("{}: exports no ucudnnGetVersion", file.display()))?();
+    let version = version.map_err(|_| format!("{}: exports no ucudnnGetVersion", file.shown()))?();
     std::mem::forget(loaded);
-    Ok(format!("{}, version {}.{}.{}", file.display(), version / 10_000, version / 100 % 100, version % 100))
+    Ok(format!("{}, version {}.{}.{}", file.shown(), version / 10_000, version / 100 % 100, version % 100))
 }
 
 fn cudnn() -> Result<String, String> {
     let path = library::found().map_err(|tried| format!("none was found. Tried:{tried}"))?;
     let version = tuning::database::cudnn_version().unwrap_or_default();
     match library::older_major() {
-        Some(major) => Err(format!("{}, of version {major}: every call is forwarded to it unchanged", path.display())),
-        None => Ok(format!("{}, version {version}", path.display())),
+        Some(major) => Err(format!("{}, of version {major}: every call is forwarded to it unchanged", path.shown())),
+        None => Ok(format!("{}, version {version}", path.shown())),
     }
 }
 
@@ -141,7 +142,7 @@ fn nvrtc(device: Device, rnn: Rnn) -> Fact {
     match Nvrtc::of_process(driver) {
         Ok(nvrtc) => {
             let (major, minor) = nvrtc.version();
-            Fact::of("NVRTC", Ok(format!("{}, version {major}.{minor}", nvrtc.path.display())))
+            Fact::of("NVRTC", Ok(format!("{}, version {major}.{minor}", nvrtc.path.shown())))
         }
         Err(why) => {
             let text = format!("{why}\n(cuDNN then runs what our kernels would)");
@@ -154,7 +155,7 @@ fn database(settings: &Settings) -> Result<String, String> {
     let Some(path) = place(&settings.database, |name| std::env::var_os(name))? else {
         return Ok("off: nothing is kept".to_owned());
     };
-    let shown = path.display();
+    let shown = path.shown();
     if !path.exists() {
         let folder = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(Path::new("."));
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -170,7 +171,7 @@ fn database(settings: &Settings) -> Result<String, String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match is_writable(&path) && is_writable(folder) {
         true => Ok(format!("{shown}: {rows}")),
-        false => Err(format!("{shown}: {rows}, but it cannot be written, so the library does not use it")),
+        false => Err(format!("{shown}: {rows}, but it cannot be written: they are used, and no others are kept")),
     }
 }
 

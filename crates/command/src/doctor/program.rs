@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::bindings::{Bindings, Files};
 use crate::interrupt;
+use trust::Shown as _;
 
 /// How long a program that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(5);
@@ -30,7 +31,7 @@ pub struct Run {
 pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, String> {
     let folder = Folder::new()?;
     let name = command.get_program().to_owned();
-    let failed = |error: io::Error| format!("{} cannot be run: {error}", name.display());
+    let failed = |error: io::Error| format!("{} cannot be run: {error}", name.shown());
     let stdout = io::stderr().as_fd().try_clone_to_owned().map_err(|error| format!("standard error: {error}"))?;
     command.env("LD_DEBUG", "bindings").env("LD_DEBUG_OUTPUT", folder.0.join("bindings")).stdout(stdout);
     command.stdin(Stdio::null()).process_group(0);
@@ -53,9 +54,9 @@ pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, S
     let mut bindings = Bindings::default();
     let mut is_reported = false;
     // One file for each process: the program may start others.
-    for entry in std::fs::read_dir(&folder.0).map_err(|error| format!("{}: {error}", folder.0.display()))? {
+    for entry in std::fs::read_dir(&folder.0).map_err(|error| format!("{}: {error}", folder.0.shown()))? {
         let text = entry.and_then(|entry| std::fs::read(entry.path()));
-        let text = text.map_err(|error| format!("{}: {error}", folder.0.display()))?;
+        let text = text.map_err(|error| format!("{}: {error}", folder.0.shown()))?;
         is_reported = true;
         bindings.add(&String::from_utf8_lossy(&text), files);
     }
@@ -112,7 +113,7 @@ impl Folder {
         name.pop();
         let path = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(name));
         if made.is_null() {
-            return Err(format!("{}: {}", path.display(), io::Error::last_os_error()));
+            return Err(format!("{}: {}", path.shown(), io::Error::last_os_error()));
         }
         // The loader of the program writes there by path.
         let folder = Self(path);

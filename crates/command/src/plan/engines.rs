@@ -20,6 +20,7 @@ use crate::python;
 use crate::quantity;
 use crate::text;
 use offers::Offered;
+use trust::Shown as _;
 
 /// The limits to show if none is given.
 const LIMITS: [usize; 4] = [0, 8 << 20, 64 << 20, 512 << 20];
@@ -32,12 +33,12 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
     find_cudnn(options)?;
     let target = Target::from_json(&properties).map_err(|status| {
         let why = format!("this cuDNN does not take its device properties: {}", refusal(status));
-        Failure::Failed(format!("{}: {why}", device.display()))
+        Failure::Failed(format!("{}: {why}", device.shown()))
     })?;
     let limits = if options.limit.is_empty() { &LIMITS[..] } else { &options.limit };
     let version = cudnn_version().unwrap_or_default();
     if !options.json {
-        let from = library::path().map_or_else(String::new, |path| path.display().to_string());
+        let from = library::path().map_or_else(String::new, |path| path.shown().to_string());
         output::print(&format!("{name}, cuDNN {version}, {from}\n\n"))?;
     }
     let width = options.width.columns();
@@ -81,7 +82,7 @@ fn different(layers: Vec<Layer>) -> Vec<Layer> {
 
 /// The device's name in the file of its properties.
 fn device_name(file: &Path, properties: &str) -> Result<String, Failure> {
-    let refused = |why: &dyn std::fmt::Display| Failure::Failed(format!("{}: {why}", file.display()));
+    let refused = |why: &dyn std::fmt::Display| Failure::Failed(format!("{}: {why}", file.shown()));
     let properties: Value =
         serde_json::from_str(properties).map_err(|error| refused(&format_args!("it is not JSON: {error}")))?;
     let name = properties.get("deviceName").and_then(Value::as_str).map(str::to_owned);

@@ -14,6 +14,7 @@ use crate::recurrent;
 use crate::sets::{Group, front, within};
 use crate::times::Kind;
 use crate::vertex_net::VertexNet;
+use trust::Shown as _;
 
 /// The contents of a report, with the last decision on each convolution problem.
 #[derive(Debug, Default)]
@@ -86,7 +87,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
     let mut wrong = Vec::new();
     let cut_off = if text.ends_with('\n') { None } else { text.lines().count().checked_sub(1) };
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let at = format!("{}:{}", file.display(), index + 1);
+        let at = format!("{}:{}", file.shown(), index + 1);
         let value = serde_json::from_str::<Value>(line);
         let taken = match &value {
             Err(_) if cut_off == Some(index) => {
@@ -102,7 +103,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
     }
     if read == 0 {
         return Err(match wrong.first() {
-            None => format!("{}: empty; nothing was decided, or the run has not come to it yet", file.display()),
+            None => format!("{}: empty; nothing was decided, or the run has not come to it yet", file.shown()),
             Some(first) => no_report(file, text, first),
         });
     }
@@ -110,7 +111,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
         output::tell(&format!("{why}; left out"));
     }
     if let Some(more @ 1..) = wrong.len().checked_sub(MOST_NAMED) {
-        output::tell(&format!("{}: {more} more lines are left out", file.display()));
+        output::tell(&format!("{}: {more} more lines are left out", file.shown()));
     }
     Ok(report)
 }
@@ -119,10 +120,10 @@ pub fn parse(file: &Path, text: &str) -> Result<Report, String> {
 fn no_report(file: &Path, text: &str, first: &str) -> String {
     let whole = serde_json::from_str::<Value>(text);
     if whole.is_ok_and(|whole| whole.get("plans").is_some()) {
-        return format!("{}: a plan (`ucudnn plan --json`), which `ucudnn plot` draws; not a report", file.display());
+        return format!("{}: a plan (`ucudnn plan --json`), which `ucudnn plot` draws; not a report", file.shown());
     }
     let expected = "expected the lines that a run writes to UCUDNN_REPORT, each an object with an \"event\"";
-    format!("{}: not a report: {expected}. The first line: {first}", file.display())
+    format!("{}: not a report: {expected}. The first line: {first}", file.shown())
 }
 
 impl Report {

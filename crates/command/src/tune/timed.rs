@@ -13,6 +13,7 @@ use crate::interrupt;
 use crate::network::Shapes;
 use crate::output;
 use crate::quantity;
+use trust::Shown as _;
 
 /// The words for a family of subjects.
 pub struct Family {
@@ -88,7 +89,7 @@ pub fn run<S: Display, F, D>(
     let mut text = if decisions.is_empty() { String::new() } else { text_of(&decisions, options.width.columns()) };
     let took = begin.elapsed().as_secs_f64();
     let count = quantity::counted(timed, family.timed);
-    text += &format!("{count} timed in {took:.1} s, kept in {}\n", database.display());
+    text += &format!("{count} timed in {took:.1} s, kept in {}\n", database.shown());
     let printed = output::print(&text);
     let all = format!("{}{}", subjects.len(), family.all);
     if interrupt::STOP.load(Ordering::Relaxed) {
@@ -96,7 +97,7 @@ pub fn run<S: Display, F, D>(
         interrupt::end();
     }
     if timed > 0 && !is_kept() {
-        return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
+        return Err(Failure::Failed(format!("{}: the results could not be kept", database.shown())));
     }
     for why in &failed {
         output::tell(why);

@@ -19,6 +19,7 @@ use crate::report::lines;
 use crate::table::{Side, Table};
 use crate::text;
 use crate::vertex_net::VertexNet;
+use trust::Shown as _;
 
 pub fn run(options: &Options) -> Result<(), Failure> {
     if options.shapes != Shapes::default() {
@@ -67,7 +68,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     bar.finish();
     let mut said = if done > 0 { table.lines(options.width.columns()) + "\n" } else { String::new() };
     let (count, took) = (quantity::counted(done, "net"), begin.elapsed().as_secs_f64());
-    said += &format!("{count} made in {took:.1} s; the kernels are kept beside {}\n", database.display());
+    said += &format!("{count} made in {took:.1} s; the kernels are kept beside {}\n", database.shown());
     let printed = output::print(&said);
     if interrupt::STOP.load(Ordering::Relaxed) {
         output::tell(&format!("stopped after {done} of {} nets; the same command goes on", nets.len()));
@@ -86,7 +87,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 fn read(file: &Path) -> Result<Vec<VertexNet>, Failure> {
     let nets = lines::parse(file, &text::read(file).map_err(Failure::Failed)?).map_err(Failure::Failed)?.nets;
     if nets.is_empty() {
-        return Err(Failure::Failed(format!("{}: the run made no dynamic net on a device", file.display())));
+        return Err(Failure::Failed(format!("{}: the run made no dynamic net on a device", file.shown())));
     }
     Ok(nets)
 }

@@ -19,6 +19,7 @@ use super::Source;
 use super::nvrtc::{self, Architecture};
 use guest::settings;
 use guest::writes::FailingWrites;
+use trust::Shown as _;
 
 /// The most bytes in the folder; the least recently used files are removed first.
 const LIMIT: u64 = 64 << 20;
@@ -108,7 +109,7 @@ impl Cubins {
         (&file).take((HEADER as u64).saturating_add(self.limit)).read_to_end(&mut bytes).ok()?;
         let checksum = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<CHECKSUM>());
         if checksum.is_none_or(|(checksum, image)| *checksum != key.checksum(image)) {
-            log::info!("{} is damaged: it is compiled anew", path.display());
+            log::info!("{} is damaged: it is compiled anew", path.shown());
             return None;
         }
         // Marks the file as recently used. A read-only folder keeps its order.
@@ -131,7 +132,7 @@ impl Cubins {
         let _writes = FailingWrites::without_signals();
         let kept = self.made().and_then(|folder| write(&folder, key, image).and_then(|()| self.make_room(&folder)));
         if let Err(error) = &kept {
-            log::info!("compiled code is not kept in {}: {error}", self.folder.display());
+            log::info!("compiled code is not kept in {}: {error}", self.folder.shown());
         }
         kept.is_ok()
     }
@@ -146,7 +147,7 @@ impl Cubins {
         if let Err(why) = &folder
             && !IS_SAID.swap(true, Ordering::Relaxed)
         {
-            log::warn!("compiled kernels in {} are not used: {why}", self.folder.display());
+            log::warn!("compiled kernels in {} are not used: {why}", self.folder.shown());
         }
         folder.ok()
     }

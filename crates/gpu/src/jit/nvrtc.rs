@@ -11,6 +11,7 @@ use super::{Error, Source};
 use crate::functions::{functions, in_library};
 use guest::libraries::{Chosen, Place, home};
 use guest::process_end;
+use trust::Shown as _;
 
 /// The library.
 pub struct Nvrtc {
@@ -60,7 +61,7 @@ impl Nvrtc {
             let newest = if driver == 0 { u32::MAX } else { driver.unsigned_abs() / 1000 };
             let found = Self::find(places::all("libnvrtc"), newest);
             if let Ok(nvrtc) = &found {
-                let ((major, minor), path) = (nvrtc.version, nvrtc.path.display());
+                let ((major, minor), path) = (nvrtc.version, nvrtc.path.shown());
                 log::info!("NVRTC is {path}, version {major}.{minor}");
             }
             found
@@ -100,7 +101,7 @@ impl Nvrtc {
     /// The architecture to compile for on a device of this compute capability: 90 for 9.0.
     pub fn architecture(&self, capability: u32) -> Result<Architecture, Error> {
         Architecture::of(capability, &self.known).ok_or_else(|| {
-            let ((major, minor), path, known) = (self.version, self.path.display(), &self.known);
+            let ((major, minor), path, known) = (self.version, self.path.shown(), &self.known);
             let why =
                 format!("NVRTC {major}.{minor} ({path}) does not compile for sm_{capability}, only for {known:?}");
             Error::NoCompiler(why)

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use trust::Shown as _;
 
 /// A candidate for a library that we look for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +33,7 @@ pub enum Chosen {
 
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        write!(formatter, "{} ({})", self.file.display(), self.origin)
+        write!(formatter, "{} ({})", self.file.shown(), self.origin)
     }
 }
 
@@ -55,7 +56,7 @@ impl Place {
         // SAFETY: the caller vouches for the library's constructors.
         let library = unsafe { Library::open(Some(&file), flags) }.map_err(|error| match (error, is_loaded) {
             (_, true) => "not loaded in this process".to_owned(),
-            (libloading::Error::DlOpen { source }, _) => source.to_string(),
+            (libloading::Error::DlOpen { source }, _) => source.to_string().shown().to_string(),
             (error, _) => error.to_string(),
         })?;
         if self.chosen == Chosen::ByUser

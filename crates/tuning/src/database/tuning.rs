@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::{Database, Environment, file};
 use crate::subject::Subject;
+use trust::Shown as _;
 
 /// How often we try again to get a lock that another holds.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -70,7 +71,7 @@ impl Database {
             Ok(Some(lock)) => Tuning::Mine(TuningLock(Some(Held::Own(lock, offset)))),
             Ok(None) => Tuning::TimedOut,
             Err(error) => {
-                log::debug!("{} cannot be locked: {error}; several processes may tune at once", path.display());
+                log::debug!("{} cannot be locked: {error}; several processes may tune at once", path.shown());
                 Tuning::Mine(TuningLock(None))
             }
         }
@@ -85,7 +86,7 @@ impl Database {
         let shared = self.explored.get_or_init(|| {
             let path = file::beside(&self.path, ".lock");
             let failed = |error: &io::Error| {
-                log::debug!("{} cannot be locked: {error}; several processes may explore the same", path.display());
+                log::debug!("{} cannot be locked: {error}; several processes may explore the same", path.shown());
             };
             let file = open(&path).inspect_err(failed).ok()?;
             Some(Arc::new(Explored { file, process: self.process, locks: Mutex::default() }))
