@@ -93,7 +93,9 @@ impl Program {
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Command {
         let mut command = Command::new(&self.path);
         // Tests end within some iterations; those of the promise about exploring set another value.
-        command.args(arguments).env_clear().env("UCUDNN_EXPLORE", "unbounded").envs(variables.iter().copied());
+        command.args(arguments).env_clear().env("UCUDNN_EXPLORE", "unbounded");
+        // Without a home folder, which is one warning, results are not kept either.
+        command.env("UCUDNN_DATABASE", "off").envs(variables.iter().copied());
         command.env("LD_LIBRARY_PATH", self.path.parent().unwrap());
         if preloaded {
             command.env("LD_PRELOAD", library());

@@ -114,8 +114,14 @@ fn eight_processes_measure_each_micro_configuration_once_on_several_devices() {
 fn it_lies_in_the_user_s_cache() {
     let program = convnet();
     let (network, home) = (small(&program), program.file("home"));
-    let run = |report: &str| Run::new(&program, &network, report).with("UCUDNN_TUNE_SECONDS", PLENTY);
-    assert_eq!(run("homeless").preloaded().stderr, "");
+    let run = |report: &str| {
+        Run::new(&program, &network, report).with("UCUDNN_TUNE_SECONDS", PLENTY).with("UCUDNN_DATABASE", "")
+    };
+    let homeless = run("homeless").preloaded().stderr;
+    assert_eq!(messages(&homeless).len(), 1, "{homeless}");
+    for word in ["WARN", "HOME", "neither read nor kept", "UCUDNN_DATABASE"] {
+        assert!(homeless.contains(word), "{word}: {homeless}");
+    }
     assert_eq!(run("off").with("HOME", &home).with("UCUDNN_DATABASE", "off").preloaded().stderr, "");
     assert!(!home.exists());
     let first = run("first").with("HOME", &home);
@@ -213,8 +219,8 @@ fn a_database_that_cannot_be_used_is_one_warning() {
         (&older, "schema 4"),
         (&locked, "another process holds it"),
         (&foreign, "something else"),
-        (&read_only, "unable to open"),
-        (&nowhere, "unable to open"),
+        (&read_only, "it cannot be opened"),
+        (&nowhere, "its folder cannot be entered"),
     ] {
         // Does not read the file: closing it would release this process's locks on it.
         let state = || std::fs::metadata(path).ok().map(|file| (file.len(), file.modified().unwrap()));
@@ -224,6 +230,7 @@ fn a_database_that_cannot_be_used_is_one_warning() {
         assert_eq!(messages(&outcome.stderr).len(), 1, "{}: {}", path.display(), outcome.stderr);
         let (warning, name) = (&outcome.stderr, path.to_str().unwrap());
         assert!(warning.contains("WARN") && warning.contains(name) && warning.contains(why), "{warning}");
+        assert!(warning.contains("UCUDNN_DATABASE") && !warning.contains("code"), "{warning}");
         assert!(!timed(&run.report).is_empty(), "it tunes all the same");
         assert_eq!(state(), before, "{why}: it stays as it is");
         for ((kernel, expected), (_, norm)) in expected.iter().zip(network_norms(&figures)) {

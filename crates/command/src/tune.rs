@@ -30,6 +30,7 @@ use crate::table::{Side, Table};
 use crate::width::Width;
 use crate::workload::{Place, Problems};
 use progress::Bar;
+use trust::Shown as _;
 
 /// Measure a network's kernels on this machine's device, for later runs and plans
 ///
@@ -186,7 +187,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     bar.finish();
     if tuned.iter().any(|tuned| tuned.measured > 0) && !is_kept() {
-        return Err(Failure::Failed(format!("{}: the results could not be kept", database.display())));
+        return Err(Failure::Failed(format!("{}: the results could not be kept", database.shown())));
     }
     summarize(&tuned, layers.len(), begin.elapsed(), &database, options.width.columns())
 }
@@ -194,7 +195,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 /// Returns whether results were kept. For a program's sake the library only warns if its database fails. Here the results
 /// are the purpose.
 fn is_kept() -> bool {
-    Database::of_process().is_some_and(|database| database.contents().is_ok_and(|kept| !kept.is_empty()))
+    let has_results = |database: &Database| database.contents().is_ok_and(|kept| !kept.is_empty());
+    Database::of_process().is_some_and(|database| database.keeps() && has_results(database))
 }
 
 fn check_library() -> Result<(), Failure> {
@@ -322,7 +324,7 @@ fn summarize(
         table.lines(width),
         tuned.len(),
         took.as_secs_f64(),
-        database.display()
+        database.shown()
     ));
     if interrupt::STOP.load(Ordering::Relaxed) {
         output::tell(&format!("stopped at kernel {} of {wanted}; the same command goes on from here", tuned.len()));

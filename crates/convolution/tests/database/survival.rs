@@ -2,6 +2,10 @@
 
 use std::time::Instant;
 
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use rusqlite::Connection;
 
 use super::*;
@@ -198,6 +202,56 @@ fn objects_that_we_did_not_make_are_refused() {
     }
 }
 
+/// One step of such a trigger or column takes minutes, and so a bound on steps ends neither.
+#[test]
+fn objects_with_names_of_sqlite_s_own_are_refused_at_once() {
+    let long = "hex(zeroblob(40000000))";
+    let sql = format!("CREATE TRIGGER sqlite_x BEFORE INSERT ON outcomes BEGIN SELECT length({long}); END");
+    let table = format!("CREATE TABLE pragma_user_version (a, user_version AS (length({long})))");
+    for (kind, name, on, sql) in
+        [("trigger", "sqlite_x", "outcomes", sql), ("table", "pragma_user_version", "pragma_user_version", table)]
+    {
+        let folder = Folder::new();
+        let path = folder.file("planted");
+        drop(open(&path));
+        let connection = Connection::open(&path).unwrap();
+        if kind == "table" {
+            connection.execute_batch(&format!("{sql}; INSERT INTO pragma_user_version VALUES (1)")).unwrap();
+        } else {
+            // Only so can a trigger get such a name.
+            connection.execute_batch("PRAGMA writable_schema = on").unwrap();
+            let values = rusqlite::params![kind, name, on, sql];
+            connection.execute("INSERT INTO sqlite_schema VALUES (?1, ?2, ?3, 0, ?4)", values).unwrap();
+        }
+        drop(connection);
+        let error = refused(&path);
+        assert!(error.contains(&format!("has {name:?}, which ucudnn did not make")), "{error}");
+    }
+}
+
+/// Another program may plant while a database is open: its trigger does not run.
+#[test]
+fn triggers_that_are_planted_later_do_not_run() {
+    let folder = Folder::new();
+    let (path, here, kernel) = (folder.file("later"), environment("A"), forward(8));
+    let database = open(&path);
+    database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0)]);
+    let plant = "CREATE TRIGGER planted AFTER INSERT ON outcomes BEGIN DELETE FROM outcomes; END";
+    Connection::open(&path).unwrap().execute_batch(plant).unwrap();
+    database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 2, 2.0)]);
+    assert_eq!(sorted(database.measured(&here, &kernel)), [outcome(&kernel, 8, 1, 1.0), outcome(&kernel, 8, 2, 2.0)]);
+}
+
+#[test]
+fn a_database_without_one_of_our_tables_is_refused() {
+    let folder = Folder::new();
+    let path = folder.file("lacking");
+    drop(open(&path));
+    Connection::open(&path).unwrap().execute_batch("DROP TABLE models").unwrap();
+    let error = refused(&path);
+    assert!(error.contains("lacks") && error.contains("models") && error.contains("delete it"), "{error}");
+}
+
 /// SQLite's own tables come from commands such as ANALYZE.
 #[test]
 fn what_sqlite_keeps_for_itself_is_no_plant() {
@@ -220,14 +274,165 @@ fn planted_rows_are_bounded() {
     assert_eq!(open(&path).measured(&here, &kernel).len(), 1 << 15);
 }
 
+/// Makes a pipe that nobody writes to.
+fn pipe(path: &Path) {
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: `name` is a C string.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+}
+
+/// Opening a pipe would wait for a writer for ever, also one beside the file.
+#[test]
+fn pipes_and_devices_beside_the_file_are_refused() {
+    for suffix in ["-journal", "-wal", "-shm"] {
+        let folder = Folder::new();
+        let path = folder.file("d");
+        drop(open(&path));
+        let beside = folder.file(&format!("d{suffix}"));
+        pipe(&beside);
+        for error in [Database::open(&path, None), Database::read(&path, None)].map(|opened| opened.err().unwrap()) {
+            assert!(error.contains(&format!("{} is not a regular file", beside.display())), "{error}");
+        }
+        // SQLite keeps them beside the file that a link leads to.
+        let link = folder.file("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(Database::open(&link, None).is_err());
+    }
+    for device in ["/dev/zero", "/dev/tty", "/dev"] {
+        assert!(Database::open(Path::new(device), None).err().unwrap().contains("is not a regular file"));
+    }
+}
+
+/// The name is a path as others are, below the working directory.
+#[test]
+fn a_uri_is_a_path() {
+    let folder = Folder::new();
+    let path = folder.file("pipe");
+    pipe(&path);
+    let uri = PathBuf::from(format!("file:{}", path.display()));
+    for opened in [Database::open(&uri, None), Database::read(&uri, None)] {
+        let error = opened.err().unwrap();
+        assert!(error.contains("taken for a path, not for a URI"), "{error}");
+    }
+    assert!(Database::open(&folder.file("user"), Some(&uri)).is_ok(), "as a seed it is left out");
+}
+
+/// A row whose numbers are none of ours costs that row, and no other.
+#[test]
+fn an_impossible_number_leaves_out_its_row_alone() {
+    for wrong in ["workspace = -1", "time_ms = -1.0", "time_ms = 9e999", "batch = 0", "batch = -9223372036854775808"] {
+        let folder = Folder::new();
+        let (path, here, kernel) = (folder.file("numbers"), environment("A"), forward(8));
+        let database = open(&path);
+        database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 1, 1.0), outcome(&kernel, 8, 2, 2.0)]);
+        let set = format!("UPDATE outcomes SET {wrong} WHERE algorithm LIKE '2:%'");
+        assert_eq!(Connection::open(&path).unwrap().execute(&set, []).unwrap(), 1);
+        for database in [open(&path), Database::read(&path, None).unwrap()] {
+            assert_eq!(database.measured(&here, &kernel), [outcome(&kernel, 8, 1, 1.0)], "{wrong}");
+            assert_eq!(database.problems(1).unwrap()[0].sizes, [8], "{wrong}");
+            assert_eq!(database.export(&mut Vec::new()), Ok(1), "{wrong}");
+        }
+        // Measured again, it is whole again.
+        database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 2, 3.0)]);
+        assert!(open(&path).measured(&here, &kernel).contains(&outcome(&kernel, 8, 2, 3.0)), "{wrong}");
+    }
+}
+
+/// The files in a folder, with their bytes.
+fn files(folder: &Folder) -> Vec<(OsString, Vec<u8>)> {
+    let entries = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap());
+    let mut files: Vec<_> = entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect();
+    files.sort();
+    files
+}
+
+/// Runs `act` as a user who is not root, whom a file's rights bind.
+fn without_rights_of_root<T>(act: impl FnOnce() -> T) -> T {
+    // SAFETY: the call changes whose rights this thread alone has to files, and never fails for root.
+    let set = |user| unsafe { libc::syscall(libc::SYS_setfsuid, user as libc::c_ulong) };
+    // SAFETY: the call only returns a number.
+    let before = unsafe { libc::geteuid() };
+    set(if before == 0 { 65534 } else { before });
+    let result = act();
+    set(before);
+    result
+}
+
+/// How a program left a database with one result.
+const LEFT: [&str; 4] =
+    ["closed", "killed", "killed, and its log's index removed", "closed, with an old index beside it"];
+
+/// A folder with the file `tuned` as a program left it.
+fn left(how: &str, here: &Environment, kernel: &Problem) -> Folder {
+    let (used, folder) = (Folder::new(), Folder::new());
+    let database = open(&used.file("tuned"));
+    database.store_measured(here, kernel, &[outcome(kernel, 8, 1, 1.0)]);
+    let open_files = files(&used);
+    drop(database);
+    for (name, bytes) in if how.starts_with("killed") { open_files.clone() } else { files(&used) } {
+        std::fs::write(folder.0.join(name), bytes).unwrap();
+    }
+    match how {
+        "killed, and its log's index removed" => std::fs::remove_file(folder.file("tuned-shm")).unwrap(),
+        "closed, with an old index beside it" => {
+            let index = open_files.iter().find(|(name, _)| name == "tuned-shm").unwrap();
+            std::fs::write(folder.file("tuned-shm"), &index.1).unwrap();
+        }
+        _ => {}
+    }
+    folder
+}
+
+/// By the rights of the file or of its folder.
+#[test]
+fn a_database_that_cannot_be_written_is_read() {
+    let (here, kernel) = (environment("A"), forward(8));
+    for how in LEFT {
+        for (of_folder, of_files) in [(0o755, 0o444), (0o555, 0o444), (0o555, 0o666)] {
+            // With a writable log and index beside it, the file can be written in any folder.
+            if how.starts_with("killed") && of_files == 0o666 {
+                continue;
+            }
+            let folder = left(how, &here, &kernel);
+            let before = files(&folder);
+            for (name, _) in &before {
+                std::fs::set_permissions(folder.0.join(name), Permissions::from_mode(of_files)).unwrap();
+            }
+            std::fs::set_permissions(&folder.0, Permissions::from_mode(of_folder)).unwrap();
+            without_rights_of_root(|| {
+                let database = Database::open_as_far_as_possible(&folder.file("tuned"), None).unwrap();
+                assert!(!database.keeps(), "{how} {of_folder:o} {of_files:o}");
+                assert_eq!(database.measured(&here, &kernel), [outcome(&kernel, 8, 1, 1.0)], "{how} {of_folder:o}");
+                database.store_measured(&here, &kernel, &[outcome(&kernel, 8, 2, 1.0)]);
+                assert_eq!(database.measured(&here, &kernel).len(), 1, "nothing is stored, and nothing given up");
+            });
+            std::fs::set_permissions(&folder.0, Permissions::from_mode(0o755)).unwrap();
+            assert!(files(&folder) == before, "{how} {of_folder:o} {of_files:o}: something is changed");
+        }
+    }
+}
+
+#[test]
+fn reading_makes_and_changes_no_file() {
+    let (here, kernel) = (environment("A"), forward(8));
+    for how in LEFT {
+        let folder = left(how, &here, &kernel);
+        let before = files(&folder);
+        let database = Database::read(&folder.file("tuned"), None).unwrap();
+        assert_eq!(database.measured(&here, &kernel), [outcome(&kernel, 8, 1, 1.0)], "{how}");
+        drop(database);
+        let names = |files: &[(OsString, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&files(&folder)), names(&before), "{how}");
+        assert!(files(&folder) == before, "{how}: something is changed");
+    }
+}
+
 /// Opening a pipe would wait for a writer for ever.
 #[test]
 fn a_pipe_is_no_database() {
     let folder = Folder::new();
     let path = folder.file("pipe");
-    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-    // SAFETY: `name` is a C string.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    pipe(&path);
     let error = Database::open(&path, None).err().unwrap();
     assert!(error.contains("is not a regular file"), "{error}");
     assert!(Database::open(&folder.file("user"), Some(&path)).is_ok(), "as a seed it is left out");

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::{Database, Environment, Timing, file};
+use super::{Database, Environment, Timing, refusal, rows};
 
 /// The number of results in one environment.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ impl Database {
                      (SELECT max(measured_at) FROM moments WHERE environment = environments.id) AS newest
                  FROM environments ORDER BY newest DESC, id",
             )?;
-            let rows = statement.query_map([], |row| {
+            rows::all(&mut statement, [], |row| {
                 let (first, last): (Option<i64>, Option<i64>) = (row.get(11)?, row.get(12)?);
                 Ok(Contents {
                     id: row.get(0)?,
@@ -106,8 +106,7 @@ impl Database {
                     timings: row.get(10)?,
                     measured: first.zip(last).map(|(first, last)| (moment(first), moment(last))),
                 })
-            })?;
-            rows.collect()
+            })
         })
     }
 
@@ -116,8 +115,7 @@ impl Database {
         self.command(|connection| {
             let mut statement =
                 connection.prepare("SELECT id, spec FROM kernels WHERE environment = ?1 ORDER BY id")?;
-            let problems = statement.query_map([environment], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let problems: Vec<(i64, String)> = problems.collect::<Result<_, _>>()?;
+            let problems = rows::all(&mut statement, [environment], |row| Ok((row.get(0)?, row.get(1)?)))?;
             problems.into_iter().map(|(id, spec)| problem_contents(connection, id, spec)).collect()
         })
     }
@@ -129,12 +127,13 @@ impl Database {
                 "SELECT family, version, subject, what, part, time_ms, runs, measured_at FROM timings
                  WHERE environment = ?1 ORDER BY family, version, subject, time_ms IS NULL, time_ms",
             )?;
-            let mut rows = statement.query([environment])?;
+            let rows = rows::all(&mut statement, [environment], |row| {
+                let subject: (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                let (what, part, time, runs) = (row.get(3)?, row.get(4)?, rows::time(row, 5)?, row.get(6)?);
+                Ok((subject, Timing { what, part, time, runs }, moment(row.get(7)?)))
+            })?;
             let mut listed: Vec<TimedContents> = Vec::new();
-            while let Some(row) = rows.next()? {
-                let (family, version, subject) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                let timing = Timing { what: row.get(3)?, part: row.get(4)?, time: row.get(5)?, runs: row.get(6)? };
-                let measured = moment(row.get(7)?);
+            for ((family, version, subject), timing, measured) in rows {
                 let same = |last: &&mut TimedContents| {
                     (&last.family, &last.version, &last.subject) == (&family, &version, &subject)
                 };
@@ -198,15 +197,14 @@ impl Database {
     pub(super) fn command<T>(&self, act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, String> {
         let mut connections = self.connections.lock();
         self.steps.begin_unbounded();
-        act(&mut connections.user).map_err(|error| file::explain(&self.path, &error))
+        act(&mut connections.user).map_err(|error| refusal::explain(&self.path, &error))
     }
 }
 
 fn problem_contents(connection: &Connection, id: i64, spec: String) -> rusqlite::Result<ProblemContents> {
     let numbers = |query: &str| {
         let mut statement = connection.prepare_cached(query)?;
-        let rows = statement.query_map([id], |row| row.get(0))?;
-        rows.collect::<rusqlite::Result<Vec<usize>>>()
+        rows::all(&mut statement, [id], |row| rows::batch(row, 0))
     };
     let (outcomes, measured): (usize, Option<i64>) = connection
         .prepare_cached("SELECT count(*), max(measured_at) FROM outcomes WHERE kernel = ?1")?

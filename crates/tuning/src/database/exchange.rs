@@ -6,7 +6,8 @@ use std::io::{BufRead, Write};
 use rusqlite::{Connection, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 
-use super::results::{add, add_environment, is_time};
+use super::results::{add, add_environment};
+use super::rows::{self, is_time};
 use super::{AnySubject, Database, Environment, SCHEMA, Texts};
 
 /// The result of an import.
@@ -162,16 +163,15 @@ fn read(
          JOIN kernels ON kernels.id = {table}.kernel JOIN environments ON environments.id = kernels.environment
          ORDER BY environments.id, kernels.id, batch DESC"
     ))?;
-    let rows = statement.query_map([], |row| {
+    rows::all(&mut statement, [], |row| {
         Ok(OfProblem {
             schema: SCHEMA,
             environment: environment(row)?,
             kernel: row.get("spec")?,
-            batch: row.get("batch")?,
+            batch: rows::batch(row, "batch")?,
             result: entry(row)?,
         })
-    })?;
-    rows.collect()
+    })
 }
 
 fn read_timings(connection: &Connection) -> rusqlite::Result<Vec<OfSubject>> {
@@ -179,7 +179,7 @@ fn read_timings(connection: &Connection) -> rusqlite::Result<Vec<OfSubject>> {
         "SELECT * FROM timings JOIN environments ON id = environment
          ORDER BY id, family, version, subject, what, part",
     )?;
-    let rows = statement.query_map([], |row| {
+    rows::all(&mut statement, [], |row| {
         Ok(OfSubject {
             schema: SCHEMA,
             environment: environment(row)?,
@@ -188,12 +188,11 @@ fn read_timings(connection: &Connection) -> rusqlite::Result<Vec<OfSubject>> {
             version: row.get("version")?,
             what: row.get("what")?,
             part: row.get("part")?,
-            time_ms: row.get("time_ms")?,
+            time_ms: rows::time(row, "time_ms")?,
             runs: row.get("runs")?,
             measured_at: row.get("measured_at")?,
         })
-    })?;
-    rows.collect()
+    })
 }
 
 fn environment(row: &Row) -> rusqlite::Result<Environment> {
@@ -210,13 +209,13 @@ fn measured(row: &Row) -> rusqlite::Result<Entry> {
         summed_in_float: row.get(0)?,
         algorithm: row.get(1)?,
         workspace: row.get(2)?,
-        time_ms: row.get(3)?,
+        time_ms: rows::time(row, 3)?,
         measured_at: row.get(4)?,
     }))
 }
 
 fn tried(row: &Row) -> rusqlite::Result<Entry> {
-    Ok(Entry::Trial(Tried { division: row.get(0)?, time_ms: row.get(1)?, measured_at: row.get(2)? }))
+    Ok(Entry::Trial(Tried { division: row.get(0)?, time_ms: rows::time(row, 1)?, measured_at: row.get(2)? }))
 }
 
 fn ended(row: &Row) -> rusqlite::Result<Entry> {

@@ -26,7 +26,10 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `file` | opening the file: its schema and version, and why a file may be refused |
+//! | `file` | opening the file |
+//! | `schema` | its tables and their version, and whether a file has these alone |
+//! | `refusal` | why a file is not used, in words |
+//! | `rows` | reading rows, without those that make no sense |
 //! | `environment` | the machine and libraries that results are valid for |
 //! | `results` | storing and finding results of convolution problems |
 //! | `timings` | storing and finding times of other subjects |
@@ -41,7 +44,10 @@ mod contents;
 mod environment;
 mod exchange;
 mod file;
+mod refusal;
 mod results;
+mod rows;
+mod schema;
 mod texts;
 mod timings;
 mod tuning;
@@ -60,18 +66,22 @@ use rusqlite::Connection;
 pub use contents::{Contents, ProblemContents, Prune, TimedContents};
 pub use environment::{Environment, cudnn_version};
 pub use exchange::Imported;
-pub use file::SCHEMA;
 pub use results::Outcome;
+pub use schema::SCHEMA;
 pub use timings::Timing;
 pub use tuning::{Tuning, TuningLock};
 
 use guest::settings;
 pub use guest::settings::place;
 use guest::writes::FailingWrites;
+use refusal::Refusal;
 pub use texts::{AnySubject, Texts};
 
 /// How long a call waits for another process that holds the database. After that, this process gives the database up.
 pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a user can do about a file that cannot be used.
+const ADVICE: &str = "UCUDNN_DATABASE names another file, or is off";
 
 /// An open database, with its seed if there is one. Any thread may use it.
 pub struct Database {
@@ -80,6 +90,8 @@ pub struct Database {
     process: u32,
     /// An operation failed: the database is not used any more.
     given_up: AtomicBool,
+    /// The file is only read: nothing is stored.
+    is_read_only: bool,
     connections: Mutex<Connections>,
     steps: file::Steps,
     /// The lock's file, for what running programs explore; `None` if it cannot be opened.
@@ -111,7 +123,9 @@ impl Database {
             let path = match place(&settings.database, |name| std::env::var_os(name)) {
                 Ok(path) => path?,
                 Err(why) => {
-                    log::info!("{why}: tuning results are not kept");
+                    log::warn!(
+                        "{why}: tuning results are neither read nor kept; UCUDNN_DATABASE names a file for them, or is off"
+                    );
                     return None;
                 }
             };
@@ -121,9 +135,8 @@ impl Database {
                 // If this fails, opening the file reports why.
                 let _ = std::fs::create_dir_all(folder);
             }
-            let seed = settings.seed_database.as_deref();
-            let opened = Self::open(&path, seed);
-            opened.map_err(|why| log::warn!("{why}; tuning results are neither read nor kept")).ok()
+            let opened = Self::open_as_far_as_possible(&path, settings.seed_database.as_deref());
+            opened.map_err(|why| log::warn!("{why}; tuning results are neither read nor kept: {ADVICE}")).ok()
         };
         DATABASE.get_or_init(open).as_ref().filter(|database| database.is_usable())
     }
@@ -131,31 +144,50 @@ impl Database {
     /// Opens a database and its seed; creates the database if there is no such file. `Err` names the file and the
     /// problem. A seed that cannot be used costs one warning and is left out.
     pub fn open(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
-        Self::with(path, seed, file::open)
+        Self::with(path, seed, file::open).map_err(|refusal| refusal.of(path))
+    }
+
+    /// As [`Self::open`]. A file that cannot be written is read, with one warning.
+    pub fn open_as_far_as_possible(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
+        let refusal = match Self::with(path, seed, file::open) {
+            Ok(database) => return Ok(database),
+            Err(refusal) => refusal,
+        };
+        let read = if refusal.is_of_writing() { Self::read(path, seed).ok() } else { None };
+        let why = refusal.of(path);
+        match read {
+            Some(database) => {
+                log::warn!("{why}; the results in it are used, and no others are kept: {ADVICE}");
+                Ok(database)
+            }
+            None => Err(why),
+        }
     }
 
     /// Opens a database and its seed for reading alone, for the commands that show results. Nothing is created or
     /// changed, and the file's folder may be read-only. `Err` as of [`Self::open`], and if there is no such file.
     pub fn read(path: &Path, seed: Option<&Path>) -> Result<Self, String> {
-        Self::with(path, seed, file::open_to_read)
+        let read = Self::with(path, seed, file::open_to_read).map_err(|refusal| refusal.of(path))?;
+        Ok(Self { is_read_only: true, ..read })
     }
 
     fn with(
         path: &Path,
         seed: Option<&Path>,
-        open: impl FnOnce(&Path, &file::Steps) -> Result<Connection, String>,
-    ) -> Result<Self, String> {
+        open: impl FnOnce(&Path, &file::Steps) -> Result<Connection, Refusal>,
+    ) -> Result<Self, Refusal> {
         let _writes = FailingWrites::without_signals();
         let steps = file::Steps::default();
         let user = open(path, &steps)?;
         let seed = seed.and_then(|seed| {
-            let opened = file::open_to_read(seed, &steps);
+            let opened = file::open_to_read(seed, &steps).map_err(|refusal| refusal.of(seed));
             opened.map_err(|why| log::warn!("UCUDNN_SEED_DATABASE: {why}; it is not used")).ok()
         });
         Ok(Self {
             path: path.to_owned(),
             process: std::process::id(),
             given_up: AtomicBool::new(false),
+            is_read_only: false,
             connections: Mutex::new(Connections { user, seed }),
             steps,
             explored: OnceCell::new(),
@@ -165,6 +197,11 @@ impl Database {
     /// The path of the user's file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns whether results are stored. False for a file that is only read, and once an operation has failed.
+    pub fn keeps(&self) -> bool {
+        !self.is_read_only && self.is_usable()
     }
 
     fn is_usable(&self) -> bool {
@@ -189,11 +226,18 @@ impl Database {
         self.steps.begin();
         act(&mut connections).unwrap_or_else(|error| {
             if !self.given_up.swap(true, Ordering::Relaxed) {
-                let why = file::explain(&self.path, &error);
-                log::warn!("{why}; tuning results are neither read nor kept from here on");
+                let why = refusal::explain(&self.path, &error);
+                log::warn!("{why}; tuning results are neither read nor kept from here on: {ADVICE}");
             }
             T::default()
         })
+    }
+
+    /// Runs `write` as [`Self::ask`] does, unless the file is only read.
+    fn keep(&self, write: impl FnOnce(&mut Connection) -> rusqlite::Result<()>) {
+        if !self.is_read_only {
+            self.ask(|connections| write(&mut connections.user));
+        }
     }
 
     /// Returns the results in the user's file, then those whose keys only the seed has.
@@ -212,7 +256,9 @@ impl Database {
                     found.extend(more);
                 }
                 Some(Err(error)) => {
-                    log::warn!("UCUDNN_SEED_DATABASE: {error}; it is not used from here on");
+                    let path = connections.seed.as_ref().and_then(Connection::path).unwrap_or_default();
+                    let why = refusal::explain(Path::new(path), &error);
+                    log::warn!("UCUDNN_SEED_DATABASE: {why}; it is not used from here on");
                     connections.seed = None;
                 }
             }

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use super::rows::{self, is_time};
 use super::{Database, Environment};
 use crate::subject::Subject;
 use planner::{Configuration, MicroConfiguration};
@@ -51,15 +52,13 @@ impl Database {
                 "SELECT batch, algorithm, workspace, time_ms FROM outcomes
                  WHERE kernel = ?1 AND batch <= ?2 AND summed_in_float = (?3 AND batch < ?2) LIMIT ?4",
             )?;
-            let rows = statement.query_map(
-                params![id, kernel.batch() as i64, kernel.sums_in_reduced_precision(), MOST_ROWS],
-                |row| {
-                    let algorithm = kernel.algorithm_of(row.get_ref(1)?.as_str()?);
-                    let (batch, workspace, time) = (row.get(0)?, row.get(2)?, row.get(3)?);
-                    Ok(algorithm.map(|algorithm| Outcome { batch, algorithm, workspace, time }))
-                },
-            )?;
-            rows.filter_map(Result::transpose).collect()
+            let values = params![id, kernel.batch() as i64, kernel.sums_in_reduced_precision(), MOST_ROWS];
+            let found = rows::all(&mut statement, values, |row| {
+                let algorithm = kernel.algorithm_of(row.get_ref(1)?.as_str()?);
+                let (batch, workspace, time) = (rows::batch(row, 0)?, row.get(2)?, rows::time(row, 3)?);
+                Ok(algorithm.map(|algorithm| Outcome { batch, algorithm, workspace, time }))
+            })?;
+            Ok(found.into_iter().flatten().collect())
         };
         self.find(query, |outcome| (outcome.batch, outcome.algorithm))
     }
@@ -102,10 +101,9 @@ impl Database {
             let Some(id) = find(connection, environment, kernel)? else { return Ok(Vec::new()) };
             let mut statement = connection
                 .prepare_cached("SELECT division, time_ms FROM trials WHERE kernel = ?1 AND batch = ?2 LIMIT ?3")?;
-            let rows = statement.query_map(params![id, kernel.batch() as i64, MOST_ROWS], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, Option<f64>>(1)?))
-            })?;
-            rows.collect()
+            rows::all(&mut statement, params![id, kernel.batch() as i64, MOST_ROWS], |row| {
+                Ok((row.get::<_, String>(0)?, rows::time(row, 1)?))
+            })
         };
         let stored = self.find(query, |(division, _)| division.clone());
         if stored.is_empty() {
@@ -168,8 +166,8 @@ impl Database {
         kernel: &K,
         write: impl FnOnce(&Transaction, i64) -> rusqlite::Result<()>,
     ) {
-        self.ask(|connections| {
-            let transaction = connections.user.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.keep(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let id = add(&transaction, environment, &spec(kernel))?;
             write(&transaction, id)?;
             transaction.commit()
@@ -223,11 +221,6 @@ pub(super) fn add(connection: &Connection, environment: &Environment, spec: &str
         .prepare_cached("INSERT INTO kernels (environment, spec) VALUES (?1, ?2)")?
         .execute(params![environment, spec])?;
     Ok(connection.last_insert_rowid())
-}
-
-/// True if the number can be a time in milliseconds: finite, and not negative.
-pub(super) fn is_time(time: f64) -> bool {
-    time.is_finite() && time >= 0.0
 }
 
 /// Seconds since 1970.

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::results::{add_environment, is_time, now};
+use super::results::{add_environment, now};
+use super::rows::{self, is_time};
 use super::{Database, Environment};
 
 /// A time of a subject.
@@ -55,11 +56,10 @@ impl Database {
                      AND family = ?5 AND version = ?6 AND subject = ifnull(?7, subject)",
             )?;
             let values = params![device, multiprocessors, cudnn, driver, family, version, subject];
-            let rows = statement.query_map(values, |row| {
-                let time = row.get::<_, Option<f64>>(3)?.filter(|time| is_time(*time));
+            rows::all(&mut statement, values, |row| {
+                let time = rows::time(row, 3)?;
                 Ok((row.get::<_, String>(0)?, Timing { what: row.get(1)?, part: row.get(2)?, time, runs: row.get(4)? }))
-            })?;
-            rows.collect()
+            })
         };
         self.find(query, |(subject, timing)| (subject.clone(), timing.what.clone(), timing.part.clone()))
     }
@@ -97,8 +97,7 @@ impl Database {
                      AND family = ?5 AND version = ?6",
             )?;
             let values = params![device, multiprocessors, cudnn, driver, family, version];
-            let found = statement.query_row(values, |row| row.get(0)).optional()?;
-            Ok(found.into_iter().collect())
+            rows::all(&mut statement, values, |row| row.get(0))
         };
         self.find(query, |_: &String| ()).pop()
     }
@@ -120,8 +119,8 @@ impl Database {
         environment: &Environment,
         write: impl FnOnce(&Transaction, i64) -> rusqlite::Result<()>,
     ) {
-        self.ask(|connections| {
-            let transaction = connections.user.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.keep(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let id = add_environment(&transaction, environment)?;
             write(&transaction, id)?;
             transaction.commit()
