@@ -32,6 +32,7 @@ mod graph;
 mod half_sums;
 mod header;
 mod layers;
+mod memory;
 mod null;
 mod promises;
 mod readme;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::process_end;
+use crate::room;
 use crate::signals;
 
 /// Set when the process is about to end.
@@ -40,8 +41,9 @@ pub fn stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Runs `plan` on a thread of its own. Where there can be none, or the process is about to end, `plan` is dropped and
-/// the answer is false. `otherwise` says in the log what that means, or what a panic of `plan` means.
+/// Runs `plan` on a thread of its own. Where there can be none, where too little memory is left for its work
+/// ([`room`]), or if the process is about to end, `plan` is dropped and the answer is false. `otherwise` says in the
+/// log what that means, or what a panic of `plan` means.
 pub fn spawn(plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> bool {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
@@ -49,7 +51,7 @@ pub fn spawn(plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> b
         process_end::call(stop);
     });
     process_end::works_for_this_thread();
-    if stopped() || !has_threads() {
+    if stopped() || !has_threads() || !room::is_left_or(otherwise) {
         return false;
     }
     let body = move || {

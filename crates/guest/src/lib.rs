@@ -1,6 +1,6 @@
 //! What a library needs in someone else's process: settings from the environment, logging, the report's file, a summary
-//! at the end, threads that end before the process does, signals left to the program, writes that may fail, and the
-//! libraries that the process has loaded.
+//! at the end, threads that end before the process does, signals left to the program, writes that may fail, room in
+//! memory, and the libraries that the process has loaded.
 #![warn(missing_docs)]
 
 pub mod background;
@@ -8,6 +8,7 @@ pub mod libraries;
 pub mod process_end;
 pub mod refusal;
 pub mod report;
+pub mod room;
 pub mod settings;
 pub mod signals;
 pub mod summary;

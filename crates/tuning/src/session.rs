@@ -15,7 +15,7 @@ use super::search::{Candidate, Next, Search};
 use super::waiting::{Bench, Budget, OwnBuffers, far_above, row_of};
 use cudnn::owned::OwnedHandle;
 use gpu::Moment;
-use guest::signals;
+use guest::{room, signals};
 use planner::MicroConfiguration;
 
 /// How much longer than its own budget a program waits for another process that tunes.
@@ -125,7 +125,7 @@ impl<K: Executable> Session<'_, K> {
         let (work, device) = (&work, bench.device);
         std::thread::scope(|scope| {
             let _over = Over(work);
-            for &ordinal in helpers {
+            for &ordinal in helpers.take_while(|_| room::is_left()) {
                 let help = move || {
                     signals::leave_to_program();
                     let helped = catch_unwind(AssertUnwindSafe(|| work.help(device, ordinal, workspace)));

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use parking_lot::Mutex;
 
 use guest::background::spawn;
+use guest::room;
 
 use crate::Device;
 
@@ -53,8 +54,11 @@ impl Queue {
     }
 
     /// Queues a job for the device with this number. Queued jobs also run while the process ends. If no thread can start,
-    /// the job is dropped, and this returns false.
+    /// or if too little memory is left ([`room`]), the job is dropped, and this returns false.
     pub fn later(&'static self, device: Device, ordinal: i32, work: impl FnOnce() + Send + 'static) -> bool {
+        if !room::is_left_or(self.otherwise) {
+            return false;
+        }
         let mut waiting = self.waiting.lock();
         waiting.jobs.push_back(Job { device, ordinal, work: Box::new(work) });
         let has_thread = std::mem::replace(&mut waiting.has_thread, true);
@@ -72,6 +76,10 @@ impl Queue {
                 return;
             };
             drop(waiting);
+            // Earlier jobs, and the program, may have taken what was left.
+            if !room::is_left_or(self.otherwise) {
+                continue;
+            }
             let done = catch_unwind(AssertUnwindSafe(|| {
                 let Some(_entered) = device.enter(ordinal) else { return };
                 work();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use guest::signals;
+use guest::{room, signals};
 
 use crate::background::compiling;
 
@@ -29,7 +29,7 @@ pub fn all<T: Sync, E>(
     thread::scope(|scope| {
         let (done, all_done) = mpsc::channel();
         let mut threads = 0;
-        for _ in 0..processors.min(items.len()) {
+        for _ in (0..processors.min(items.len())).take_while(|_| room::is_left()) {
             let (do_next, done) = (&do_next, done.clone());
             let help = move || {
                 signals::leave_to_program();
