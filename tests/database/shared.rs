@@ -182,6 +182,19 @@ fn a_wrong_workspace_in_the_database_harms_no_program() {
     }
 }
 
+/// A file's name could forge a line of the log, or steer the terminal.
+#[test]
+fn a_path_is_shown_without_control_characters() {
+    let program = convnet();
+    let database = program.file("odd\n[ERROR forged]\u{1b}[31m\r");
+    std::fs::write(&database, "no database ".repeat(999)).unwrap();
+    let run = Run::new(&program, &small(&program), "report").with("UCUDNN_TUNE_SECONDS", "0.2");
+    let stderr = run.with("UCUDNN_DATABASE", &database).preloaded().stderr;
+    assert_eq!(messages(&stderr).len(), 1, "{stderr}");
+    assert!(stderr.contains("odd\\n[ERROR forged]\\u{1b}[31m\\r"), "{stderr}");
+    assert!(!stderr.trim_end().contains(char::is_control), "{stderr:?}");
+}
+
 /// A database that cannot be used costs one warning that names it: results are right, and the file stays unchanged.
 #[test]
 fn a_database_that_cannot_be_used_is_one_warning() {

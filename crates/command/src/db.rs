@@ -203,19 +203,20 @@ fn timed_table((subject, time): (&'static str, &'static str), scale: f64, timed:
     ])
     .optional([4]);
     for TimedContents { subject, version, timings, .. } in timed {
-        let fastest = timings.first().and_then(|first| Some((first.what.clone(), first.time?)));
+        let fastest = timings.first().and_then(|first| Some((first.what.shown().to_string(), first.time?)));
         let (what, time) = fastest.map_or_else(Default::default, |(what, time)| (what, quantity::digits(scale * time)));
-        table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.clone()]);
+        table.row(vec![named_network(subject), timings.len().to_string(), what, time, version.shown().to_string()]);
     }
     table
 }
 
 fn named_network(spec: &str) -> String {
-    Subject::from_spec(spec).map_or_else(|_| spec.to_owned(), |subject| subject.to_string())
+    Subject::from_spec(spec).map_or_else(|_| spec.shown().to_string(), |subject| subject.to_string())
 }
 
 fn named(problem: &ProblemContents) -> String {
-    AnyProblem::from_spec(&problem.spec).map_or_else(|_| problem.spec.clone(), |problem| problem.to_string())
+    AnyProblem::from_spec(&problem.spec)
+        .map_or_else(|_| problem.spec.shown().to_string(), |problem| problem.to_string())
 }
 
 /// The text of an environment without its multiprocessors and without its brackets.

@@ -72,9 +72,9 @@ fn folders(real: &Path) -> Result<(), String> {
     let mut downwards: Vec<_> = real.ancestors().collect();
     downwards.reverse();
     for folder in downwards {
-        let metadata = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let metadata = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.shown()))?;
         if !metadata.is_dir() {
-            return Err(format!("{} is not a folder", folder.display()));
+            return Err(format!("{} is not a folder", folder.shown()));
         }
         safe(folder, &metadata, folder != real)?;
     }
@@ -85,7 +85,7 @@ fn folders(real: &Path) -> Result<(), String> {
 fn safe(path: &Path, metadata: &Metadata, may_be_sticky: bool) -> Result<(), String> {
     // SAFETY: both functions only return a number, and never fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode());
+    let (path, owner, mode) = (path.shown(), metadata.uid(), metadata.mode());
     if owner != user && owner != 0 && !code::is_changed_by(|code| code.uid() == owner) {
         return Err(format!("another user (number {owner}) owns {path}"));
     }

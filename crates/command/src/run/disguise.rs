@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use guest::libraries;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use trust::Shown as _;
 
 pub const CUDNN: &str = "libcudnn.so.9";
 
@@ -27,12 +28,12 @@ pub fn folder(library: &Path) -> Result<PathBuf, String> {
     library.hash(&mut hasher);
     let folder = cache().join(format!("dlopen-{:016x}", hasher.finish()));
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    made.map_err(|error| format!("{}: {error}; --dlopen needs a folder there", folder.display()))?;
+    made.map_err(|error| format!("{}: {error}; --dlopen needs a folder there", folder.shown()))?;
     let folder = trust::folder(&folder).map_err(|why| refusal(&folder, &why))?;
     let (file, wanted) = (folder.join(CUDNN), elf::alias(CUDNN, library.as_os_str()));
     // Earlier versions left a link there, or a file that others could write to.
     if !holds(&file, &wanted).unwrap_or(false) {
-        replace(&file, &wanted).map_err(|error| format!("{}: {error}; --dlopen needs this file", file.display()))?;
+        replace(&file, &wanted).map_err(|error| format!("{}: {error}; --dlopen needs this file", file.shown()))?;
         if !holds(&file, &wanted).map_err(|error| refusal(&file, &error))? {
             return Err(refusal(&file, &"another process has written something else to it"));
         }
@@ -44,7 +45,7 @@ fn refusal(path: &Path, why: &dyn std::fmt::Display) -> String {
     format!(
         "--dlopen does not preload from {}, and the program is not started: {why}. Only this user and root may own this \
          path and every folder of it, and write to them; set XDG_CACHE_HOME to another place",
-        path.display()
+        path.shown()
     )
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use cudnn::library;
 use gpu::Device;
+use trust::Shown as _;
 
 /// The device and the software that a time was measured with. Devices with equal environments may share results and
 /// tune a problem together.
@@ -61,6 +62,7 @@ pub fn cudnn_version() -> Option<String> {
 impl fmt::Display for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, multiprocessors, cudnn, driver } = self;
+        let [device, cudnn, driver] = [device, cudnn, driver].map(|text| text.shown());
         write!(f, "{device}, {multiprocessors} multiprocessors, cuDNN {cudnn}, driver {driver}")
     }
 }
