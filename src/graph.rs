@@ -108,6 +108,24 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     }
 }
 
+/// Overrides cuDNN's function: for an execution plan that runs in micro-batches, reports their workspace.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
+    handle: cudnnHandle_t,
+    plan: cudnnBackendDescriptor_t,
+    pack: cudnnBackendDescriptor_t,
+    size: *mut usize,
+) -> cudnnStatus_t {
+    // SAFETY: the program keeps the rules of the cuDNN function that it calls.
+    let status = unsafe { backend::cudnnGetExecutionPlanWorkspaceSize(handle, plan, pack, size) };
+    reported(status, || {
+        // SAFETY: cuDNN has succeeded, so it has written the size, unless there is no place for it.
+        if let (Some(planned), Some(size)) = (planned(plan), unsafe { size.as_mut() }) {
+            *size = planned.workspace_for(*size);
+        }
+    })
+}
+
 /// Overrides cuDNN's function: for an execution plan, decides on the plan that runs in its place.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {

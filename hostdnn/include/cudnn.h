@@ -261,6 +261,16 @@ typedef int cudnnRNNInputMode_t;
 typedef int cudnnRNNClipMode_t;
 
 /*
+ What a normalization normalizes over.
+ */
+typedef int cudnnBackendNormMode_t;
+
+/*
+ Inference or training, of a normalization forward.
+ */
+typedef int cudnnBackendNormFwdPhase_t;
+
+/*
  Pointwise operations.
  */
 typedef int cudnnPointwiseMode_t;
@@ -842,6 +852,54 @@ typedef int cudnnBackendTensorReordering_t;
 
 #define CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE 1308
 
+#define CUDNN_ATTR_OPERATION_NORM_FWD_MODE 2000
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_PHASE 2001
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_XDESC 2002
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC 2003
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC 2004
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC 2005
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC 2006
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC 2007
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC 2008
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC 2009
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC 2010
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC 2011
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC 2012
+
+#define CUDNN_ATTR_OPERATION_NORM_FWD_YDESC 2013
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_MODE 2100
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_XDESC 2101
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC 2102
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC 2103
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC 2104
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC 2105
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_EPSILON_DESC 2106
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC 2107
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC 2108
+
+#define CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC 2109
+
 #define CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH 2400
 
 #define CUDNN_ATTR_KERNEL_CACHE_IS_ENGINECFG_KERNEL_CACHED 2401
@@ -915,6 +973,22 @@ typedef int cudnnBackendTensorReordering_t;
 #define CUDNN_TYPE_RNG_DISTRIBUTION 29
 
 #define CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE 30
+
+#define CUDNN_LAYER_NORM 0
+
+#define CUDNN_INSTANCE_NORM 1
+
+#define CUDNN_BATCH_NORM 2
+
+#define CUDNN_GROUP_NORM 3
+
+#define CUDNN_RMS_NORM 4
+
+#define CUDNN_ADA_LAYER_NORM 5
+
+#define CUDNN_NORM_FWD_INFERENCE 0
+
+#define CUDNN_NORM_FWD_TRAINING 1
 
 #define CUDNN_POINTWISE_ADD 0
 
@@ -1872,6 +1946,14 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
                                   cudnnBackendDescriptor_t executionPlan,
                                   cudnnBackendDescriptor_t variantPack);
+
+/*
+ The bytes of workspace that an execution of the plan with the pack needs. cuDNN has this function since 9.23.
+ */
+cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
+                                                 cudnnBackendDescriptor_t executionPlan,
+                                                 cudnnBackendDescriptor_t variantPack,
+                                                 size_t *workspaceSizeInBytes);
 
 /*
  CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.

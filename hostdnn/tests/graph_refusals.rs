@@ -173,6 +173,7 @@ fn executions_that_do_not_suit_their_plan() {
     // SAFETY: descriptors are live, and the memory of an execution that is not refused is as long as declared.
     unsafe {
         assert_eq!(cudnnBackendExecute(handle.0, sound.0, plan.0), CUDNN_STATUS_BAD_PARAM, "the wrong way round");
+        let mut bytes = usize::MAX;
         for (handle, plan, pack) in [
             (null_mut(), plan.0, sound.0),
             (handle.0, null_mut(), sound.0),
@@ -181,9 +182,12 @@ fn executions_that_do_not_suit_their_plan() {
             (handle.0, handle.0.cast(), sound.0),
         ] {
             assert_eq!(cudnnBackendExecute(handle, plan, pack), CUDNN_STATUS_BAD_PARAM);
+            assert_eq!(cudnnGetExecutionPlanWorkspaceSize(handle, plan, pack, &mut bytes), CUDNN_STATUS_BAD_PARAM);
             let no_graph: cudaGraph_t = null_mut();
             assert_eq!(cudnnBackendPopulateCudaGraph(handle, plan, pack, no_graph), CUDNN_STATUS_BAD_PARAM);
         }
+        let no_size = cudnnGetExecutionPlanWorkspaceSize(handle.0, plan.0, sound.0, null_mut());
+        assert_eq!((bytes, no_size), (usize::MAX, CUDNN_STATUS_BAD_PARAM));
         let cuda_graph: cudaGraph_t = std::ptr::without_provenance_mut(64);
         let no_cuda = CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API;
         assert_eq!(cudnnBackendPopulateCudaGraph(handle.0, plan.0, sound.0, cuda_graph), no_cuda);

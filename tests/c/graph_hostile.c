@@ -143,6 +143,9 @@ static void each(void) {
             for (int j = 0; j < 7; j++) {
                 for (int k = 0; k < 7; k++) {
                     SAY(cudnnBackendExecute(handles[i], plans[j], packs[k]));
+                    size_t bytes = 0;
+                    SAY(cudnnGetExecutionPlanWorkspaceSize(handles[i], plans[j], packs[k], NULL));
+                    SAY(cudnnGetExecutionPlanWorkspaceSize(handles[i], plans[j], packs[k], &bytes));
                     SAY(cudnnBackendPopulateCudaGraph(handles[i], plans[j], packs[k], NULL));
                     SAY(cudnnBackendPopulateCudaGraph(handles[i], plans[j], packs[k], (cudaGraph_t)(void *)garbage));
                     SAY(cudnnBackendUpdateCudaGraph(handles[i], plans[j], packs[k], NULL));

@@ -5,7 +5,8 @@
  * graph_promises lifetimes N     N problems one after the other, whose descriptors reuse the addresses of earlier ones
  * graph_promises packs N         variant packs of all kinds, in turns with N executions; prints their statuses
  * graph_promises elsewhere N     plans whose handle is destroyed, executed N times on other handles and streams
- * graph_promises again N         plans from configurations read back from plans, executed N times; prints workspaces
+ * graph_promises again N         plans from configurations read back from plans, executed N times; prints workspaces,
+ *                                which are the same when they are asked for with a variant pack
  * graph_promises attributes      prints all attributes of every descriptor; none may change once it is finalized */
 #include <dlfcn.h>
 #include <string.h>
@@ -226,6 +227,9 @@ static void again(int executions) {
             printf("told %zu\n", workspace.bytes);
             Backend pack = pack_new(&kernel, workspace.start);
             for (int execution = 0; execution < executions; execution++) {
+                size_t asked = 0;
+                CALL(cudnnGetExecutionPlanWorkspaceSize(handle, plan, pack, &asked));
+                REQUIRE(asked == workspace.bytes, "%zu bytes with a pack, %zu without", asked, workspace.bytes);
                 CALL(graph_run(handle, plan, pack, &kernel));
                 must_be_right(&kernel, &workspace, "a configuration that was read back");
             }

@@ -165,6 +165,30 @@ pub const CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE: cudnnBackendAttributeName_t = 1305;
 pub const CUDNN_ATTR_ENGINE_SM_COUNT_TARGET: cudnnBackendAttributeName_t = 1306;
 pub const CUDNN_ATTR_ENGINE_DEVICEPROP: cudnnBackendAttributeName_t = 1307;
 pub const CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE: cudnnBackendAttributeName_t = 1308;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_MODE: cudnnBackendAttributeName_t = 2000;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_PHASE: cudnnBackendAttributeName_t = 2001;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_XDESC: cudnnBackendAttributeName_t = 2002;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC: cudnnBackendAttributeName_t = 2003;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC: cudnnBackendAttributeName_t = 2004;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC: cudnnBackendAttributeName_t = 2005;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC: cudnnBackendAttributeName_t = 2006;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC: cudnnBackendAttributeName_t = 2007;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC: cudnnBackendAttributeName_t = 2008;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC: cudnnBackendAttributeName_t = 2009;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC: cudnnBackendAttributeName_t = 2010;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC: cudnnBackendAttributeName_t = 2011;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC: cudnnBackendAttributeName_t = 2012;
+pub const CUDNN_ATTR_OPERATION_NORM_FWD_YDESC: cudnnBackendAttributeName_t = 2013;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_MODE: cudnnBackendAttributeName_t = 2100;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_XDESC: cudnnBackendAttributeName_t = 2101;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC: cudnnBackendAttributeName_t = 2102;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC: cudnnBackendAttributeName_t = 2103;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC: cudnnBackendAttributeName_t = 2104;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC: cudnnBackendAttributeName_t = 2105;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_EPSILON_DESC: cudnnBackendAttributeName_t = 2106;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC: cudnnBackendAttributeName_t = 2107;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC: cudnnBackendAttributeName_t = 2108;
+pub const CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC: cudnnBackendAttributeName_t = 2109;
 pub const CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH: cudnnBackendAttributeName_t = 2400;
 pub const CUDNN_ATTR_KERNEL_CACHE_IS_ENGINECFG_KERNEL_CACHED: cudnnBackendAttributeName_t = 2401;
 pub const CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION: cudnnBackendAttributeName_t = 2402;
@@ -205,6 +229,20 @@ pub const CUDNN_TYPE_NORM_MODE: cudnnBackendAttributeType_t = 27;
 pub const CUDNN_TYPE_NORM_FWD_PHASE: cudnnBackendAttributeType_t = 28;
 pub const CUDNN_TYPE_RNG_DISTRIBUTION: cudnnBackendAttributeType_t = 29;
 pub const CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE: cudnnBackendAttributeType_t = 30;
+
+/// What a normalization normalizes over.
+pub type cudnnBackendNormMode_t = c_int;
+pub const CUDNN_LAYER_NORM: cudnnBackendNormMode_t = 0;
+pub const CUDNN_INSTANCE_NORM: cudnnBackendNormMode_t = 1;
+pub const CUDNN_BATCH_NORM: cudnnBackendNormMode_t = 2;
+pub const CUDNN_GROUP_NORM: cudnnBackendNormMode_t = 3;
+pub const CUDNN_RMS_NORM: cudnnBackendNormMode_t = 4;
+pub const CUDNN_ADA_LAYER_NORM: cudnnBackendNormMode_t = 5;
+
+/// Inference or training, of a normalization forward.
+pub type cudnnBackendNormFwdPhase_t = c_int;
+pub const CUDNN_NORM_FWD_INFERENCE: cudnnBackendNormFwdPhase_t = 0;
+pub const CUDNN_NORM_FWD_TRAINING: cudnnBackendNormFwdPhase_t = 1;
 
 /// Pointwise operations.
 pub type cudnnPointwiseMode_t = c_int;

@@ -1,10 +1,11 @@
 //! The one list of cuDNN 9's public functions. It generates the trampolines, the table of the real library's addresses,
 //! the overrides and the tests. Pure data: every module may use it.
 //!
-//! The names come from the dynamic symbols of `libcudnn.so.9` 9.19.0 (`nm -D`), the return types from its headers. No
+//! The names come from the dynamic symbols of `libcudnn.so.9` 9.28.1 (`nm -D`), the return types from its headers. No
 //! header declares `cudnn*Backdoor*` and `cudnnGetRNNDropoutLocationsInternal`; their code shows that these four
-//! functions return statuses. `since` is the first of the wheels 9.0.0, 9.1.0, 9.5.1, 9.10.2 and 9.19.0 that exports
-//! the function. None of these wheels exports a `cudnn*` function missing here.
+//! functions return statuses. `since` is the first of the wheels 9.0.0, 9.1.0, 9.5.1, 9.10.2, 9.19.0 and each minor
+//! version from 9.20 to 9.28 that exports the function. The `libcudnn.so.9` of none of these wheels exports a `cudnn*`
+//! function missing here; what a part such as `libcudnn_graph.so.9` exports besides is for cuDNN's other parts.
 
 use std::ffi::CStr;
 
@@ -42,6 +43,8 @@ macro_rules! for_each_symbol {
         cudnnActivationForward: status, 9.0, forwarded;
         cudnnAddTensor: status, 9.0, forwarded;
         cudnnAdvVersionCheck: status, 9.0, forwarded;
+        cudnnB2BCausalConv1dBackward: status, 9.24, forwarded;
+        cudnnB2BCausalConv1dForward: status, 9.24, forwarded;
         cudnnBackendCreateDescriptor: status, 9.0, overridden;
         cudnnBackendDestroyDescriptor: status, 9.0, overridden;
         cudnnBackendExecute: status, 9.0, overridden;
@@ -59,6 +62,10 @@ macro_rules! for_each_symbol {
         cudnnBuildRNNDynamic: status, 9.0, forwarded;
         cudnnCTCLoss: status, 9.0, forwarded;
         cudnnCTCLoss_v8: status, 9.0, forwarded;
+        cudnnCausalConv1dBackward: status, 9.22, forwarded;
+        cudnnCausalConv1dForward: status, 9.22, forwarded;
+        cudnnCausalConv1dNwhBackward: status, 9.24, forwarded;
+        cudnnCausalConv1dNwhForward: status, 9.24, forwarded;
         cudnnCnnVersionCheck: status, 9.0, forwarded;
         cudnnConvolutionBackwardBias: status, 9.0, forwarded;
         cudnnConvolutionBackwardData: status, 9.0, overridden;
@@ -113,6 +120,8 @@ macro_rules! for_each_symbol {
         cudnnDropoutForward: status, 9.0, forwarded;
         cudnnDropoutGetReserveSpaceSize: status, 9.0, forwarded;
         cudnnDropoutGetStatesSize: status, 9.0, forwarded;
+        cudnnFFTCausalConv1dBackward: status, 9.26, forwarded;
+        cudnnFFTCausalConv1dForward: status, 9.26, forwarded;
         cudnnFindConvolutionBackwardDataAlgorithm: status, 9.0, overridden;
         cudnnFindConvolutionBackwardDataAlgorithmEx: status, 9.0, overridden;
         cudnnFindConvolutionBackwardFilterAlgorithm: status, 9.0, overridden;
@@ -153,6 +162,7 @@ macro_rules! for_each_symbol {
         cudnnGetCudartVersion: size, 9.0, forwarded;
         cudnnGetDropoutDescriptor: status, 9.0, forwarded;
         cudnnGetErrorString: text, 9.0, forwarded;
+        cudnnGetExecutionPlanWorkspaceSize: status, 9.23, overridden;
         cudnnGetFilter4dDescriptor: status, 9.0, forwarded;
         cudnnGetFilterNdDescriptor: status, 9.0, forwarded;
         cudnnGetFilterSizeInBytes: status, 9.0, forwarded;
@@ -189,11 +199,20 @@ macro_rules! for_each_symbol {
         cudnnGetTensorSizeInBytes: status, 9.0, forwarded;
         cudnnGetTensorTransformDescriptor: status, 9.0, forwarded;
         cudnnGetVersion: size, 9.0, forwarded;
+        cudnnGnnAggSimpleBackward: status, 9.26, forwarded;
+        cudnnGnnAggSimpleForward: status, 9.26, forwarded;
+        cudnnGnnMhaGatBackward: status, 9.28, forwarded;
+        cudnnGnnMhaGatForward: status, 9.28, forwarded;
+        cudnnGnnMhaGatV2Backward: status, 9.28, forwarded;
+        cudnnGnnMhaGatV2Forward: status, 9.28, forwarded;
         cudnnGraphVersionCheck: status, 9.0, forwarded;
         cudnnIm2Col: status, 9.0, forwarded;
         cudnnInitTransformDest: status, 9.0, forwarded;
         cudnnLRNCrossChannelBackward: status, 9.0, forwarded;
         cudnnLRNCrossChannelForward: status, 9.0, forwarded;
+        cudnnLongFFTCausalConv1dBackward: status, 9.26, forwarded;
+        cudnnLongFFTCausalConv1dForward: status, 9.26, forwarded;
+        cudnnLongFFTCausalConv1dGetBufferSizes: status, 9.26, forwarded;
         cudnnMakeFusedOpsPlan: status, 9.0, forwarded;
         cudnnMultiHeadAttnBackwardData: status, 9.0, forwarded;
         cudnnMultiHeadAttnBackwardWeights: status, 9.0, forwarded;
@@ -259,6 +278,7 @@ macro_rules! for_each_symbol {
         cudnnSpatialTfGridGeneratorForward: status, 9.0, forwarded;
         cudnnSpatialTfSamplerBackward: status, 9.0, forwarded;
         cudnnSpatialTfSamplerForward: status, 9.0, forwarded;
+        cudnnSubquadraticOpsVersionCheck: status, 9.22, forwarded;
         cudnnTransformFilter: status, 9.0, forwarded;
         cudnnTransformTensor: status, 9.0, forwarded;
         cudnnTransformTensorEx: status, 9.0, forwarded;

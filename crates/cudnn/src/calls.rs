@@ -153,6 +153,9 @@ pub mod backend {
         fn cudnnBackendExecute(
             handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t,
         );
+        fn cudnnGetExecutionPlanWorkspaceSize(
+            handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t, size: *mut usize,
+        );
         fn cudnnBackendPopulateCudaGraph(
             handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t, graph: cudaGraph_t,
         );

@@ -1,6 +1,6 @@
 //! The graph (backend) API.
 
-use super::boundary::{Opaque, context, create_of, destroy, read_array, refer, refer_mut};
+use super::boundary::{self, Opaque, context, create_of, destroy, read_array, refer, refer_mut};
 use crate::error::{Error, Result, require};
 use crate::graph::{self, Attribute, Descriptor, Listing, Null, Value};
 use cudnn_abi::*;
@@ -133,6 +133,24 @@ pub unsafe extern "C" fn cudnnBackendExecute(
             context(handle)?;
             let (plan, pack) = (&refer::<Backend>(executionPlan)?.0, &refer::<Backend>(variantPack)?.0);
             graph::execute("cudnnBackendExecute", plan, pack)
+        }
+    })
+}
+
+/// The bytes of workspace that an execution of the plan with the pack needs. cuDNN has this function since 9.23.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
+    handle: cudnnHandle_t,
+    executionPlan: cudnnBackendDescriptor_t,
+    variantPack: cudnnBackendDescriptor_t,
+    workspaceSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    export!(cudnnGetExecutionPlanWorkspaceSize, {
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
+        unsafe {
+            context(handle)?;
+            let (plan, pack) = (&refer::<Backend>(executionPlan)?.0, &refer::<Backend>(variantPack)?.0);
+            boundary::write(workspaceSizeInBytes, graph::workspace(plan, pack)?)
         }
     })
 }

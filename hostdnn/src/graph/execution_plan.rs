@@ -67,6 +67,11 @@ impl Plan {
         }
     }
 
+    /// The bytes of workspace that an execution needs.
+    pub fn workspace(&self) -> usize {
+        self.workspace
+    }
+
     /// Computes the graph on a pack's tensors. `function` is the caller's name, for faults, whose algorithm is the
     /// engine's global index. All checks come before the first write.
     ///

@@ -267,6 +267,12 @@ pub unsafe fn execute(function: &str, plan: &Descriptor, pack: &Descriptor) -> R
     unsafe { plan.execute(function, pack) }
 }
 
+/// The bytes of workspace that an execution of a finalized plan with a finalized variant pack needs.
+pub fn workspace(plan: &Descriptor, pack: &Descriptor) -> Result<usize> {
+    variant_pack::Pack::of(pack)?;
+    Ok(execution_plan::Plan::of(plan)?.workspace())
+}
+
 const BAD_PARAM: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM;
 const ATTRIBUTE_TYPE: cudnnStatus_t = CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
 const NOT_SUPPORTED: cudnnStatus_t = CUDNN_STATUS_NOT_SUPPORTED;

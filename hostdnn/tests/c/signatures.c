@@ -150,6 +150,7 @@ int signatures(void)
     S (*b_get)(B, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t, int64_t *, Out) =
         cudnnBackendGetAttribute;
     S (*b_run)(H, B, B) = cudnnBackendExecute;
+    S (*b_workspace)(H, B, B, size_t *) = cudnnGetExecutionPlanWorkspaceSize;
     S (*b_populate)(H, B, B, cudaGraph_t) = cudnnBackendPopulateCudaGraph;
     S (*b_update)(H, B, B, cudaGraph_t) = cudnnBackendUpdateCudaGraph;
 
@@ -166,7 +167,7 @@ int signatures(void)
            n_derive && n_size && n_size_back && n_reserve && n_train && n_train_ex && n_infer && n_back && n_back_ex &&
            CUDNN_BN_MIN_EPSILON == 0.0 && CUDNN_BATCHNORM_SPATIAL_PERSISTENT == 2 &&
            CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION == 2 &&
-           b_create && b_destroy && b_finalize && b_set && b_get && b_run && b_populate && b_update &&
+           b_create && b_destroy && b_finalize && b_set && b_get && b_run && b_workspace && b_populate && b_update &&
            property == CUDNN_STATUS_SUCCESS && major == CUDNN_MAJOR && CUDNN_VERSION > 90000;
 }
 

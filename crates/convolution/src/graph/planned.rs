@@ -28,6 +28,12 @@ impl Planned {
         self.state.key.limit
     }
 
+    /// The bytes of workspace to report for an execution for which the program's own plan needs `own`. An execution with
+    /// other shapes goes to that plan if it fits, and may need more than the reported workspace.
+    pub fn workspace_for(&self, own: usize) -> usize {
+        if self.requested_fits() { own.max(self.workspace()) } else { self.workspace() }
+    }
+
     /// Returns whether the program's own plan fits the reported workspace.
     pub fn requested_fits(&self) -> bool {
         self.requested_workspace <= self.workspace()
