@@ -10,6 +10,7 @@ use cudnn_abi::*;
 use super::boundary::guarded;
 use convolution::graph::execute::Execution;
 use convolution::graph::finalize::finalize;
+use convolution::graph::normalization;
 use convolution::graph::planned::Planned;
 use convolution::graph::shadow;
 use cudnn::calls::backend;
@@ -126,7 +127,8 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     })
 }
 
-/// Overrides cuDNN's function: for an execution plan, decides on the plan that runs in its place.
+/// Overrides cuDNN's function: for an execution plan, decides on the plan that runs in its place. Reports an operation
+/// graph with a normalization.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
@@ -134,9 +136,13 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
     reported(status, || {
         let Some(shadow) = shadow::of(descriptor) else { return };
         shadow.was_finalized();
-        if shadow.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
-            // SAFETY: cuDNN has just finalized this execution plan.
-            shadow.planned.get_or_init(|| unsafe { finalize(&shadow, descriptor) });
+        match shadow.kind {
+            CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => normalization::report(&shadow),
+            CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+                // SAFETY: cuDNN has just finalized this execution plan.
+                shadow.planned.get_or_init(|| unsafe { finalize(&shadow, descriptor) });
+            }
+            _ => {}
         }
     })
 }

@@ -91,3 +91,16 @@ fn a_report_shows_what_was_chosen() {
     assert_eq!((json["norms"].as_array().unwrap().len(), &json["unknown"]), (1, &0.into()));
     assert_eq!(json["norms"][0]["chosen"], "clusters of 2");
 }
+
+#[test]
+fn a_report_names_operation_graphs_that_cudnn_runs() {
+    let ucudnn = Installed::new("report-graph");
+    let graph = "batch normalization in training of half 32x64x56x56";
+    let line = json!({ "event": "graph", "graph": graph, "chosen": "cuDNN", "why": "an operation graph" }).to_string();
+    ucudnn.file("run.jsonl", &format!("{line}\n{line}\n"));
+    let text = ucudnn.run(&["report", "run.jsonl"]);
+    assert_eq!(text.matches(&format!("{graph}: cuDNN: an operation graph")).count(), 1, "{text}");
+    let json = ucudnn.json(&["report", "--json", "run.jsonl"]);
+    assert_eq!(json["graphs"], json!([{ "graph": graph, "why": "an operation graph" }]));
+    assert_eq!(json["unknown"], 0);
+}

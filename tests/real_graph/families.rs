@@ -20,17 +20,6 @@ const REDUCTION_Y: cudnnBackendAttributeName_t = 1611;
 const REDUCTION_DESCRIPTION: cudnnBackendAttributeName_t = 1612;
 const REDUCE_ADD: i32 = 0;
 const REDUCE_MAX: i32 = 3;
-const NORM_MODE: cudnnBackendAttributeName_t = 2000;
-const NORM_PHASE: cudnnBackendAttributeName_t = 2001;
-const NORM_X: cudnnBackendAttributeName_t = 2002;
-const NORM_MEAN: cudnnBackendAttributeName_t = 2003;
-const NORM_INV_VARIANCE: cudnnBackendAttributeName_t = 2004;
-const NORM_SCALE: cudnnBackendAttributeName_t = 2005;
-const NORM_BIAS: cudnnBackendAttributeName_t = 2006;
-const NORM_EPSILON: cudnnBackendAttributeName_t = 2007;
-const NORM_Y: cudnnBackendAttributeName_t = 2013;
-const LAYER_NORM: i32 = 0;
-const NORM_TRAINING: i32 = 1;
 
 /// Writes graphs, each of one family. Its methods return the slots of a graph's operations.
 pub struct Family<'a, 'b> {
@@ -42,16 +31,21 @@ impl<'a, 'b> Family<'a, 'b> {
     pub fn new(builder: &'a mut Builder<'b>) -> Self {
         let types = [CUDNN_DATA_HALF, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT];
         let data_type = *types.choose(builder.dice).unwrap();
+        Self::of_type(builder, data_type)
+    }
+
+    pub fn of_type(builder: &'a mut Builder<'b>, data_type: cudnnDataType_t) -> Self {
         Self { builder, data_type }
     }
 
     /// A graph of a random family.
     pub fn graph(mut self) -> Slot {
-        let operations = match self.builder.dice.random_range(0..5) {
+        let operations = match self.builder.dice.random_range(0..6) {
             0 => self.matmul(),
             1 => self.softmax_alone(),
             2 => self.layer_norm(),
             3 => self.attention(),
+            4 => self.batch_norm(),
             _ => self.pointwise_chain(),
         };
         self.builder.graph(&operations)
@@ -167,24 +161,114 @@ impl<'a, 'b> Family<'a, 'b> {
         let [x, y] = [(); 2].map(|()| self.tensor(&[rows, columns, 1, 1], self.data_type, false));
         let [scale, bias] = [(); 2].map(|()| self.tensor(&[1, columns, 1, 1], float, false));
         let [mean, inverse] = [(); 2].map(|()| self.tensor(&[rows, 1, 1, 1], float, false));
-        let mut epsilon = self.tensor(&[1, 1, 1, 1], float, false);
-        epsilon.is_by_value = true;
+        let epsilon = self.number();
         let training = self.builder.dice.random_bool(0.5);
-        let mut tensors =
-            vec![(NORM_X, &x), (NORM_SCALE, &scale), (NORM_BIAS, &bias), (NORM_EPSILON, &epsilon), (NORM_Y, &y)];
+        let mut tensors = vec![
+            (CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, &x),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, &scale),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, &bias),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, &epsilon),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, &y),
+        ];
         if training {
-            tensors.extend([(NORM_MEAN, &mean), (NORM_INV_VARIANCE, &inverse)]);
+            tensors.extend([
+                (CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, &mean),
+                (CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, &inverse),
+            ]);
         }
+        vec![self.norm_forward(CUDNN_LAYER_NORM, training, &tensors)]
+    }
+
+    /// Forward in training or inference, or backward, with channels last.
+    fn batch_norm(&mut self) -> Vec<Slot> {
+        let dims = [2, self.eights(), 8, 8];
+        match self.builder.dice.random_range(0..3) {
+            0 => vec![self.batch_norm_backward(&dims)],
+            phase => vec![self.batch_norm_forward(&dims, phase == 1)],
+        }
+    }
+
+    pub fn batch_norm_forward(&mut self, dims: &[i64; 4], training: bool) -> Slot {
+        let [x, y] = [(); 2].map(|()| self.builder.shaped(dims, self.data_type, true));
+        let [scale, bias, mean, inverse, mean_in, variance_in, mean_out, variance_out] =
+            [(); 8].map(|()| self.builder.shaped(&[1, dims[1], 1, 1], CUDNN_DATA_FLOAT, true));
+        let [epsilon, factor] = [(); 2].map(|()| self.number());
+        let mut tensors = vec![
+            (CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, &x),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, &mean),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, &inverse),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, &scale),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, &bias),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, &y),
+        ];
+        if training {
+            tensors.extend([
+                (CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, &epsilon),
+                (CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, &factor),
+                (CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, &mean_in),
+                (CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, &variance_in),
+                (CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, &mean_out),
+                (CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, &variance_out),
+            ]);
+        }
+        self.norm_forward(CUDNN_BATCH_NORM, training, &tensors)
+    }
+
+    pub fn batch_norm_backward(&mut self, dims: &[i64; 4]) -> Slot {
+        let [x, dy, dx] = [(); 3].map(|()| self.builder.shaped(dims, self.data_type, true));
+        let [scale, mean, inverse, dscale, dbias] =
+            [(); 5].map(|()| self.builder.shaped(&[1, dims[1], 1, 1], CUDNN_DATA_FLOAT, true));
+        let tensors = [
+            (CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, &x),
+            (CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, &mean),
+            (CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, &inverse),
+            (CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, &dy),
+            (CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, &scale),
+            (CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, &dscale),
+            (CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, &dbias),
+            (CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, &dx),
+        ];
+        let mode = (CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, CUDNN_BATCH_NORM);
+        self.norm(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, &[mode], &tensors)
+    }
+
+    /// A number that the program hands over by value.
+    fn number(&mut self) -> Tensor {
+        let mut number = self.builder.shaped(&[1, 1, 1, 1], CUDNN_DATA_FLOAT, false);
+        number.is_by_value = true;
+        number
+    }
+
+    fn norm_forward(
+        &mut self,
+        mode: cudnnBackendNormMode_t,
+        training: bool,
+        tensors: &[(cudnnBackendAttributeName_t, &Tensor)],
+    ) -> Slot {
+        let phase = if training { CUDNN_NORM_FWD_TRAINING } else { CUDNN_NORM_FWD_INFERENCE };
+        let enumerators = [
+            (CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, mode),
+            (CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, phase),
+        ];
+        self.norm(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, &enumerators, tensors)
+    }
+
+    fn norm(
+        &mut self,
+        kind: cudnnBackendDescriptorType_t,
+        enumerators: &[(cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, i32)],
+        tensors: &[(cudnnBackendAttributeName_t, &Tensor)],
+    ) -> Slot {
         let inner: Vec<_> = tensors.iter().map(|&(name, tensor)| (name, self.builder.tensor(tensor))).collect();
-        let slot = self.builder.create(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
-        self.builder.set(slot, NORM_MODE, CUDNN_TYPE_NORM_MODE, Elements::Ints(vec![LAYER_NORM]));
-        let phase = Elements::Ints(vec![if training { NORM_TRAINING } else { 0 }]);
-        self.builder.set(slot, NORM_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, phase);
+        let slot = self.builder.create(kind);
+        for &(name, of, value) in enumerators {
+            self.builder.set(slot, name, of, Elements::Ints(vec![value]));
+        }
         for (name, inner) in inner {
             self.builder.slot(slot, name, inner);
         }
         self.builder.finalize(slot);
-        vec![slot]
+        slot
     }
 
     /// softmax(q k) v

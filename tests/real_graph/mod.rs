@@ -17,6 +17,7 @@ mod graphs;
 #[path = "../../hostdnn/tests/real_graph/mutations.rs"]
 mod mutations;
 mod networks;
+mod normalization;
 #[allow(dead_code)] // hostdnn's tests use the rest
 #[path = "../../hostdnn/tests/real_graph/script.rs"]
 mod script;

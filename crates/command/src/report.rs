@@ -63,6 +63,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
             "trained": report.trained.iter().map(recurrent::training::Decision::to_json).collect::<Vec<_>>(),
             "norms": report.norms.iter().map(normalization::Decision::to_json).collect::<Vec<_>>(),
+            "graphs": report.graphs.iter().map(|(graph, why)| json!({ "graph": graph, "why": why })).collect::<Vec<_>>(),
             "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
             "exploring": report.exploring.len(), "unknown": report.unknown,
         });
@@ -80,7 +81,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if !report.norms.is_empty() {
         parts.push(normalization::text_of(&report.norms, width));
     }
-    if parts.is_empty() && report.nets.is_empty() {
+    if parts.is_empty() && report.nets.is_empty() && report.graphs.is_empty() {
         let what = "no convolution that can be divided, and nothing else that ours can run";
         parts.push(format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
@@ -94,6 +95,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 /// A report's other results.
 fn also(report: &lines::Report) -> String {
     let mut said: String = report.nets.iter().map(|net| format!("{net}: {}\n", net.chosen)).collect();
+    said.extend(report.graphs.iter().map(|(graph, why)| format!("{graph}: cuDNN: {why}\n")));
     if !report.timed.is_empty() {
         said += &format!("{} micro-configurations were measured.\n", report.timed.len());
     }

@@ -39,6 +39,8 @@ pub struct Report {
     pub trained: Vec<recurrent::training::Decision>,
     /// Batch normalizations, in the order of their first lines.
     pub norms: Vec<normalization::Decision>,
+    /// Operation graphs with a normalization that cuDNN runs: their names, and why.
+    pub graphs: Vec<(String, String)>,
     /// Nets of vertex functions on a device.
     pub nets: Vec<VertexNet>,
     /// How often each problem, by text and limit, was being explored when the report was written.
@@ -182,6 +184,10 @@ impl Report {
             }
             "norm" => {
                 put(&mut self.norms, normalization::Decision::from_fields(&fields)?, |decision| &decision.spec);
+            }
+            "graph" => {
+                let [name, why] = ["graph", "why"].map(|key| fields.text(key).map(str::to_owned));
+                put(&mut self.graphs, (name?, why?), |(name, _)| name);
             }
             "dynamic" => {
                 put(&mut self.nets, VertexNet::from_fields(&fields)?, |net| &net.spec);

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`shadow`] | keeps the attributes that programs set on descriptors |
 //! | [`operation_graph`], [`reading`] | a program's operation graph as a convolution problem; its variant packs |
+//! | [`normalization`] | reports graphs with a normalization, which cuDNN runs |
 //! | [`finalize`], [`planned`] | decides a plan's reported workspace and its replacement |
 //! | [`state`] | the registry: a problem's state and its fallback |
 //! | [`probe`] | cuDNN's candidates for micro-batches |
@@ -34,6 +35,7 @@ pub mod execute;
 pub mod finalize;
 mod meanwhile;
 mod micro_plan;
+pub mod normalization;
 pub mod operands;
 mod operation_graph;
 pub mod our_candidates;
