@@ -101,12 +101,14 @@ fn workspaces_are_as_the_design_measured_them() {
     }
 }
 
-/// An engine that runs undivided also runs at every micro-batch and as a summand, and only BackwardFilter may need more
-/// workspace for that.
+/// An engine that runs undivided also runs at every micro-batch and as a summand, up to 9.19 without exception, and only
+/// BackwardFilter may need more workspace for that.
 #[test]
 fn engines_run_micro_batches_and_add_to_results() {
     let Some(h200) = h200("engines_run_micro_batches_and_add_to_results") else { return };
-    let mut tried = 0;
+    // Newer engines may refuse few images. The library asks for each size, and takes another engine there.
+    let may_refuse = library::version() > Some(91900);
+    let (mut tried, mut refused) = (0, 0);
     for direction in ["F", "BD", "BF"] {
         for data_type in ["float", "half", "bfloat16"] {
             for format in ["nchw", "nhwc"] {
@@ -119,8 +121,14 @@ fn engines_run_micro_batches_and_add_to_results() {
                     for (configuration, _) in &whole {
                         let [own, added] = [&graph, &adding].map(|graph| ExecutionPlan::new(graph, configuration));
                         let workspaces = own.and_then(|own| Ok((own.workspace(), added?.workspace())));
-                        let (own, added) =
-                            workspaces.unwrap_or_else(|s| panic!("{part} {configuration}: {}", refusal(s)));
+                        let (own, added) = match workspaces {
+                            Ok(both) => both,
+                            Err(CUDNN_STATUS_NOT_SUPPORTED) if may_refuse => {
+                                refused += 1;
+                                continue;
+                            }
+                            Err(status) => panic!("{part} {configuration}: {}", refusal(status)),
+                        };
                         let grows = if direction == "BF" { added >= own } else { added == own };
                         assert!(grows, "{part} {configuration}: {own} bytes, {added} to add");
                         tried += 1;
@@ -129,7 +137,8 @@ fn engines_run_micro_batches_and_add_to_results() {
             }
         }
     }
-    assert!(tried > 1000, "{tried}");
+    eprintln!("{tried} tried, {refused} refused");
+    assert!(tried > 1000 && refused * 20 < tried, "{tried} tried, {refused} refused");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Random scripts on the real library, directly and through libucudnn.so: the same statuses and the same attributes.
 
+use super::backend::Backend;
 use super::children::{Through, h200, run as run_child, told};
 use super::families::Family;
 use super::graphs::Builder;
 use super::mutations::mutate;
 use super::script::{Elements, Step, Wants, run, tame};
+use crate::programs::real_cudnn;
 use cudnn_abi::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -66,12 +68,18 @@ fn random_graph(seed: u64) -> Vec<Step> {
     script
 }
 
+/// The number of seeds: over the version that hostdnn stands in for, and over others, of which a part is enough.
+fn seeds(backend: &Backend) -> u64 {
+    // SAFETY: every version declares the function so.
+    if unsafe { (backend.cudnnGetVersion)() } == 91900 { 300 } else { 100 }
+}
+
 #[test]
 #[ignore = "a part of passing_through_changes_nothing"]
 fn transcript() {
     let (backend, properties) = (told(), h200());
     let first: u64 = std::env::var("UCUDNN_TEST_SEED").map_or(0, |seed| seed.parse().expect("a number"));
-    for seed in first..first + 300 {
+    for seed in first..first + seeds(&backend) {
         for script in [random_graph(seed), random_plans(seed, &properties)] {
             for line in run(&backend, &script) {
                 eprintln!("seed {seed} {line:?}");
@@ -90,7 +98,9 @@ fn but_for_limits(line: &str) -> &str {
 #[test]
 fn passing_through_changes_nothing() {
     let transcript = |through, variables| run_child("real_graph::transparent::transcript", through, variables);
-    let Some(real) = transcript(Through::Real, &[]) else { return };
+    let Some(folder) = real_cudnn() else { return };
+    let seeds = seeds(&Backend::open(&folder.join("libcudnn.so.9"))) as usize;
+    let real = transcript(Through::Real, &[]).unwrap();
     let runs: [&[(&str, &str)]; 3] = [&[], &[("UCUDNN_POLICY", "off")], &[("UCUDNN_WORKSPACE_LIMIT", "0")]];
     for variables in runs {
         let is_limited = variables.iter().any(|(name, _)| *name == "UCUDNN_WORKSPACE_LIMIT");
@@ -105,7 +115,7 @@ fn passing_through_changes_nothing() {
         }
         assert_eq!(ours.len(), real.len());
         let plans = real.iter().filter(|line| line.contains("name: 402,")).count();
-        assert!(plans > 1000, "only {plans} workspaces of plans were asked for");
+        assert!(plans > 4 * seeds, "only {plans} workspaces of plans were asked for");
         eprintln!("{variables:?}: {} calls compared", real.len());
     }
 }

@@ -40,4 +40,5 @@ backend! {
         Descriptor, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, i64, *mut i64, *mut c_void
     ) -> cudnnStatus_t;
     cudnnBackendExecute(cudnnHandle_t, Descriptor, Descriptor) -> cudnnStatus_t;
+    cudnnGetVersion() -> usize;
 }

@@ -125,6 +125,8 @@ impl fmt::Debug for Line {
 const UNWRITTEN: i64 = i64::from_ne_bytes([0xab; 8]);
 /// Replaces the status of a call that is not made.
 const LEFT_OUT: cudnnStatus_t = -1;
+/// The last version that is known to refuse plans without a configuration. 9.28 crashes.
+const REFUSES_EMPTY_PLANS: usize = 91900;
 /// Elements of the longest array, in 8 bytes each.
 const ROOM: usize = 64;
 
@@ -132,8 +134,8 @@ const ROOM: usize = 64;
 struct Session<'a> {
     backend: &'a Backend,
     slots: Vec<(cudnnBackendDescriptor_t, cudnnBackendDescriptorType_t)>,
-    /// For operation graphs and devices: whether they are finalized. For engines, their configurations and heuristics:
-    /// whether they have a finalized graph.
+    /// For operation graphs and devices: whether they are finalized. For engines, their configurations, heuristics and
+    /// plans: whether they have a finalized graph.
     has_graph: Vec<bool>,
     /// For heuristics and plans: whether they have a finalized device.
     has_device: Vec<bool>,
@@ -185,6 +187,7 @@ impl Session<'_> {
                         CUDNN_ATTR_ENGINE_OPERATION_GRAPH
                             | CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH
                             | CUDNN_ATTR_ENGINECFG_ENGINE
+                            | CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
                     )
                 {
                     self.has_graph[*slot] = self.has_graph.get(inner[0]) == Some(&true);
@@ -239,6 +242,7 @@ impl Session<'_> {
                 count = got.count;
                 let elements = if got.status == 0 { Elements::Bytes(text) } else { Elements::Null };
                 let set = self.take(&Step::Set { slot: into, name, of, count, elements });
+                self.has_graph[into] |= set.status == 0;
                 if set.status == 0 { self.take(&Step::Finalize(into)).status } else { set.status }
             }
             &Step::Execute { plan, pack } => {
@@ -286,10 +290,18 @@ impl Session<'_> {
         self.has_device.get(plan) == Some(&true)
     }
 
-    /// Whether the descriptor is an engine configuration whose engine has no graph.
+    /// Whether the descriptor is an engine configuration whose engine has no graph, or a plan without a configuration,
+    /// which only older libraries refuse.
     fn lacks_graph(&self, slot: Slot) -> bool {
         let Some(&(descriptor, kind)) = self.slots.get(slot) else { return false };
-        !descriptor.is_null() && kind == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && !self.has_graph[slot]
+        // SAFETY: see above.
+        let is_refused = || unsafe { (self.backend.cudnnGetVersion)() } <= REFUSES_EMPTY_PLANS;
+        let needs_graph = match kind {
+            CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => true,
+            CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => !is_refused(),
+            _ => false,
+        };
+        !descriptor.is_null() && needs_graph && !self.has_graph[slot]
     }
 
     fn bytes(&self, elements: &Elements) -> Vec<u8> {
