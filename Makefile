@@ -150,10 +150,10 @@ test-aarch64: tools ## the library's tests for AArch64, under qemu
 test-miri: tools ## the planner under Miri, which finds undefined behaviour (needs rustup)
 	scripts/miri.sh
 
-test-real: build build/convnet ## fetch the real cuDNN (0.8 GB of wheels) and check ours against it
+test-real: build build/convnet ## fetch the real cuDNN in three versions (1.6 GB of wheels) and check ours against it
 	scripts/test-real.sh $(TARGET)/release
 
-test-pytorch: build build/rnn_bench ## fetch PyTorch with CUDA (2 GB of wheels) and load it with the library preloaded
+test-pytorch: build build/rnn_bench ## fetch two versions of PyTorch with CUDA (4 GB of wheels) and load them with the library preloaded
 	scripts/test-pytorch.sh $(TARGET)/release
 
 test-python: build ## the Python package's tests, by the PyTorch of test-pytorch; with the wheel too, if it is made

@@ -1,6 +1,6 @@
 #!/bin/bash
 # test-python.sh [WHEEL]: the Python package's tests, with the library of this checkout; with a wheel, a training from it
-# too, where no compiler is found. PyTorch is the one of test-pytorch.sh, or UCUDNN_TEST_PYTORCH's.
+# too, where no compiler is found. PyTorch is the one of pytorch.txt, or UCUDNN_TEST_PYTORCH's; the newest runs a part.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [[ -z ${UCUDNN_TEST_PYTORCH:-} ]]; then
@@ -9,6 +9,9 @@ if [[ -z ${UCUDNN_TEST_PYTORCH:-} ]]; then
 fi
 python=$UCUDNN_TEST_PYTORCH
 PYTHONPATH=python "$python" -B -W ignore -m unittest discover -s python/tests -t python/tests
+# The quick ones with the newest PyTorch too.
+(cd python/tests && PYTHONPATH=.. ../../scripts/newest-pytorch.sh -B -W ignore -m unittest test_compiled test_gradients \
+    test_graphs test_random_nets test_ready_nets test_refusals test_static test_steps test_types)
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/tree_baselines.py --check
 for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete dag-gru:ucudnn,E rvnn:ucudnn,E \
     bilstm:ucudnn,E,nn.LSTM td-rnn:ucudnn,E,padded td-lstm:ucudnn,E,padded; do

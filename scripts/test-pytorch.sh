@@ -13,19 +13,25 @@ print(torch.nn.functional.conv2d(x, torch.ones(4, 3, 3, 3)).sum().item())
 maps = open("/proc/self/maps").read()
 print("libucudnn.so" in maps)
 '
-plain=$(build/pytorch/bin/python -W ignore -c "$program")
-with=$(LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$program")
-echo "PyTorch, its cuDNN, a sum, whether libucudnn.so is mapped:"
-echo "  plain:     " $plain
-echo "  preloaded: " $with
-if [[ $plain != *91900*7776*False || $with != "${plain/False/True}" ]]; then
-    echo "test-pytorch: expected the same with and without, and cuDNN 91900" >&2
-    exit 1
-fi
-# The version above would be the same without us, so check that the call comes through us.
-LD_DEBUG=bindings LD_PRELOAD=$shim build/pytorch/bin/python -W ignore -c "$program" 2>&1 >/dev/null |
-    grep -c 'libtorch_cuda.so .* to .*libucudnn.so .*cudnnGetVersion' >/dev/null ||
-    { echo "test-pytorch: PyTorch's cudnnGetVersion is not bound to $shim" >&2; exit 1; }
+# compare PYTHON CUDNN: the program, plain and preloaded.
+compare() {
+    local python=$1 cudnn=$2 plain with
+    plain=$("$python" -W ignore -c "$program")
+    with=$(LD_PRELOAD=$shim "$python" -W ignore -c "$program")
+    echo "PyTorch, its cuDNN, a sum, whether libucudnn.so is mapped:"
+    echo "  plain:     " $plain
+    echo "  preloaded: " $with
+    if [[ $plain != *$cudnn*7776*False || $with != "${plain/False/True}" ]]; then
+        echo "test-pytorch: expected the same with and without, and cuDNN $cudnn" >&2
+        exit 1
+    fi
+    # The version above would be the same without us, so check that the call comes through us.
+    LD_DEBUG=bindings LD_PRELOAD=$shim "$python" -W ignore -c "$program" 2>&1 >/dev/null |
+        grep -c 'libtorch_cuda.so .* to .*libucudnn.so .*cudnnGetVersion' >/dev/null ||
+        { echo "test-pytorch: PyTorch's cudnnGetVersion is not bound to $shim" >&2; exit 1; }
+}
+compare build/pytorch/bin/python 91900
+compare scripts/newest-pytorch.sh 92600
 
 # hostdnn's RNNs against PyTorch's on the CPU.
 UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${PYTHON:-python3}" -B scripts/run_tests.py hostdnn:tests:rnn::pytorch::
