@@ -1,8 +1,8 @@
-"""ledger.py [COMMAND]: prints each family of kernels whose code has changed since `make gpu-truth` saw it on a GPU.
+"""ledger.py [COMMAND [FILE]]: prints each family of kernels whose code has changed since `make gpu-truth` saw it on a GPU.
 
 docs/verified.toml has a table for each family of kernels/families.rs: the version of its code, the GPU, the date, the
 number of cases, and the seeds. `ucudnn kernels` says which versions a build has. COMMAND is that program
-[target/release/ucudnn]. The notice is no failure: the exit status is 0.
+[target/release/ucudnn], FILE another one than docs/verified.toml. The notice is no failure: the exit status is 0.
 """
 
 import pathlib
@@ -76,8 +76,9 @@ def notices(versions, seen):
 
 
 def main():
-    command = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else FILE.parent.parent / "target/release/ucudnn").resolve()
-    for notice in notices(versions(command), read()):
+    defaults = [FILE.parent.parent / "target/release/ucudnn", FILE]
+    command, file = (pathlib.Path(path).resolve() for path in [*sys.argv[1:3], *defaults[len(sys.argv) - 1 :]])
+    for notice in notices(versions(command), read(file)):
         print(f"notice: {notice}")
 
 

@@ -40,6 +40,8 @@ import ledger  # noqa: E402
 
 # The seconds at the end in which rivals catch up, and after which a process that is silent hangs.
 RESERVE, SILENT = 0.12, 90.0
+# Tuning results and compiled kernels, whose second run begins faster.
+DATABASES = ROOT / "build/gpu-truth-databases"
 # The fewest cases of a family that say something about its kernels.
 LEAST = 30
 # The first lines of failures that are printed for a family.
@@ -128,7 +130,7 @@ class Run:
         ours = []
         for name, place in lanes:
             rival = rivals.get((name, place)) or rivals.get((name, None))
-            ours.append(Lane(self, name, place, begin + seconds * (1 - RESERVE), rival))
+            ours.append(Lane(self, name, place, begin + seconds * (1 - RESERVE), rival, seconds * RESERVE / 2))
         for lane in ours:
             lane.thread.join()
         for rival in rivals.values():
@@ -146,7 +148,7 @@ class Run:
             return {key: value for key, value in machine.torch_environment(**variables).items() if key != "LD_PRELOAD"}
         report = log.with_suffix(".report.jsonl")
         report.unlink(missing_ok=True)
-        database = self.options.out / "databases" / f"{name}-{place}.sqlite"
+        database = DATABASES / f"{self.database(name, place)}.sqlite"
         variables |= {"LD_PRELOAD": self.options.library, "UCUDNN_REPORT": report, "UCUDNN_DATABASE": database}
         if self.options.host and (hostdnn := self.options.library.with_name("libhostdnn.so")).exists():
             variables["UCUDNN_CUDNN_LIBRARY"] = hostdnn
@@ -154,12 +156,16 @@ class Run:
 
     def fresh(self, name, place, log):
         """Leaves out the results of earlier runs. Compiled kernels beside them stay: their names are hashes."""
-        folder = self.options.out / "databases"
-        folder.mkdir(exist_ok=True)
-        for old in folder.glob(f"{name}-{place}.sqlite*"):
-            if old.is_file():
+        DATABASES.mkdir(parents=True, exist_ok=True)
+        for old in DATABASES.glob(f"{self.database(name, place)}.sqlite*"):
+            if old.is_file() and FAMILIES[name].rival != EAGER:
                 old.unlink()
         log.unlink(missing_ok=True)
+
+    @staticmethod
+    def database(name, place):
+        """Lanes of vertex nets, for which nothing is timed, share what they compile."""
+        return name if FAMILIES[name].rival == EAGER else f"{name}-{place}"
 
     def compared(self, name, ours, rival):
         with self.lock:
@@ -260,19 +266,20 @@ class Process:
 class Lane(Process):
     """A process with the library, which runs the lane's cases."""
 
-    def __init__(self, run, name, place, end, rival):
+    def __init__(self, run, name, place, end, rival, grace):
         super().__init__(run, name, place, place, end)
-        self.rival = rival
+        # A case that runs when time is over may end in peace, while the rivals catch up.
+        self.rival, self.grace = rival, grace
         self.thread.start()
 
     def work(self):
-        first, last = self.run.options.case or (self.place, None)
+        lanes, most = len(FAMILIES[self.name].lanes), FAMILIES[self.name].most
+        first, last = self.run.options.case or (self.place, most and most * lanes)
         while self.left() > 0 and (last is None or first <= last):
             words = ["--lane", self.place, "--first", first, "--seconds", f"{self.left():.1f}"]
             process = self.start(*words, *([] if last is None else ["--last", last]))
             begun = None
-            # A case that runs when time is over may end in peace, while the rivals catch up.
-            for line in self.lines(process, grace=self.run.options.seconds * RESERVE / 2):
+            for line in self.lines(process, self.grace):
                 if "begin" in line:
                     begun = line["begin"]
                 else:
@@ -290,7 +297,7 @@ class Lane(Process):
                 begun = first
             else:
                 self.found({"case": begun, "failed": self.how, "seconds": 0.0})
-            first = begun + len(FAMILIES[self.name].lanes)
+            first = begun + lanes
 
     def found(self, line):
         if "skipped" in line:

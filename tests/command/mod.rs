@@ -5,6 +5,7 @@ mod data;
 mod device;
 mod doctor;
 mod examples;
+mod kernel_versions;
 mod norm;
 mod output;
 mod plot;

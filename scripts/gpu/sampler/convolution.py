@@ -71,7 +71,7 @@ def _made(r, dims, groups, sizes, filters, stride, dilation, padding, fixed, sca
         "input": [sizes["n"], groups * sizes["c"], *planes], "channels": groups * sizes["k"], "groups": groups,
         "filter": filters, "stride": stride, "padding": padding, "dilation": dilation, "precision": precision,
         "layout": "last" if dims > 1 and r.is_so(0.25) else "first", "bias": r.is_so(0.2), "transposed": r.is_so(0.1),
-        "deterministic": r.is_so(0.12), "benchmark": r.is_so(0.15), "way": r.way(0.2),
+        "deterministic": r.is_so(0.12), "benchmark": r.is_so(0.08), "way": r.way(0.2),
         "calls": r.choices((3, 12, 40), (3, 5, 2))[0],
     } | fixed  # fmt: skip
     if case["transposed"]:

@@ -34,8 +34,10 @@ class Family:
     common: dict[str, str] = field(default_factory=dict)
     # The report's events that tell what runs a case: their name, and the fields with its name.
     event: tuple[str, ...] = ()
-    # A lane that must run on our kernels.
+    # The lanes that must run on our kernels.
     forced: tuple[int, ...] = ()
+    # The most cases of a lane, where they are short.
+    most: int | None = None
 
     def case(self, name, seed, number, device="cuda"):
         """The case of a number. On a CPU cases are small."""
@@ -54,7 +56,7 @@ FAMILIES = {
     "rnn": Family(recurrent.draw_inference, "recurrent", "recurrent", (RNN, EXPLORING), event=("rnn", "chosen"), forced=(0,)),
     "rnn-training": Family(recurrent.draw_training, "recurrent", "recurrent", (TRAINING, TRAINING, EXPLORING),
                            event=("rnn-training", "forward", "backward"), forced=(0, 1)),
-    "sizes": Family(recurrent.draw_sizes, "sizes", None, (TRAINING, EXPLORING), rival=AGAIN, bits=ALWAYS),
+    "sizes": Family(recurrent.draw_sizes, "sizes", None, (TRAINING, EXPLORING), rival=AGAIN, bits=ALWAYS, most=60),
     "vertex": Family(vertex.draw, "vertex", "dynamic", tuple({"UCUDNN_DYNAMIC": executor} for executor in EXECUTORS),
                      rival=EAGER, bits=ALWAYS, event=("dynamic", "chosen")),
     "products": Family(vertex.draw_products, "vertex", "dynamic", ({"UCUDNN_DYNAMIC": "batched"},), rival=EAGER, bits=ALWAYS),
