@@ -53,8 +53,8 @@ def add_arguments(parser):
     machine.add_arguments(parser, "command", "python", "host")
     parser.add_argument("--family", type=families, default=list(FAMILIES), help=f"some of {', '.join(FAMILIES)} [all]")
     parser.add_argument("--seed", type=int, help="of all cases [from the clock; it is printed]")
-    parser.add_argument("--case", type=numbers, metavar="N", help="only this case of the family, or those of its lane from A "
-                        "to B: A-B")  # fmt: skip
+    parser.add_argument("--case", type=numbers, metavar="N",
+                        help="only this case of the family, or those of its lane from A to B: A-B")  # fmt: skip
     parser.add_argument("--at-once", type=int, help="processes at a time [1.5 times the processors]")
 
 
@@ -410,7 +410,8 @@ class Results:
         """A lane that forces our kernels, and ran none of them, has compared plain with itself."""
         for lane in self.family.forced:
             if self.cases >= LEAST and not self.by_lane[lane]:
-                self.fault(f"lane {lane} ({' '.join(f'{k}={v}' for k, v in self.family.lanes[lane].items())}) never ran our kernels")
+                setting = " ".join(f"{name}={value}" for name, value in self.family.lanes[lane].items())
+                self.fault(f"lane {lane} ({setting}) never ran our kernels")
 
     def row(self):
         ours = str(self.ours) if self.family.event else "–"

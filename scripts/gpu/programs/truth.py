@@ -56,7 +56,7 @@ def main():
         try:
             line |= measured(family, case, device, few) | its.news()
         except Exception as error:  # noqa: BLE001
-            line["failed"] = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:300]
+            line["failed"] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:300]
         say(line | {"seconds": time.monotonic() - started})
         device.make_room()
         if "failed" in line and not device.is_well():
@@ -186,7 +186,9 @@ class Calls:
             own = exact.double().square().mean().sqrt() if exact.numel() else torch.zeros((), device=exact.device)
             least = self.subject.magnitude(name, which)
             # Where the result itself is larger, its own rounding counts.
-            found[name] = (own if least is None else torch.maximum(own, torch.as_tensor(least, device=own.device))).clamp_min(1e-30)
+            if least is not None:
+                own = torch.maximum(own, torch.as_tensor(least, device=own.device))
+            found[name] = own.clamp_min(1e-30)
         return found
 
     def make(self, few, captured=False):
@@ -229,7 +231,8 @@ class Calls:
     def look(self, found, which, at):
         if hasattr(self.subject, "cut"):
             found, behind = self.subject.cut(found)
-            self.nonzero += [(f"{name} is not zero behind its last row ({at})", (rows != 0).any()) for name, rows in behind]
+            said = "is not zero behind its last row"
+            self.nonzero += [(f"{name} {said} ({at})", (rows != 0).any()) for name, rows in behind]
         for name, exact in self.exact[which].items():
             size = self.sizes[which][name]
             off = (found[name].double() - exact).abs()
@@ -240,7 +243,8 @@ class Calls:
         if self.first[which] is None:
             self.first[which] = {name: tensor.clone() for name, tensor in found.items()}
         else:
-            same = torch.stack([(_bits(found[name]) == _bits(first)).all() for name, first in self.first[which].items()]).all()
+            pairs = ((found[name], first) for name, first in self.first[which].items())
+            same = torch.stack([(_bits(now) == _bits(first)).all() for now, first in pairs]).all()
             self.different.append((at, ~same))
 
     def line(self, few):

@@ -21,5 +21,6 @@ def draw(seed, family, number, lanes, scale=1.0):
         shape[0] = 2  # of one number for a channel, PyTorch refuses to take a variance
     precision = r.choice(("half", "float"))
     apart = r.choices((0, 4, 1000), (6, 3, 1))[0] if precision == "float" else r.choices((0, 4), (4, 1))[0]
-    return {"shape": shape, "precision": precision, "apart": apart, "calls": EXPLORED if number % lanes == lanes - 1 and r.is_so(0.6) else 3,
+    calls = EXPLORED if number % lanes == lanes - 1 and r.is_so(0.6) else 3
+    return {"shape": shape, "precision": precision, "apart": apart, "calls": calls,
             "layout": "last" if dims == 2 and r.is_so(0.1) else "first", "way": r.way()}  # fmt: skip

@@ -23,8 +23,9 @@ def net(seed, family, number, lanes):
 def draw(seed, family, number, lanes, scale=1.0):
     its, r = net(seed, family, number, lanes), Draw(seed, family, number)
     way = "eager" if its["kind"] == "random" else r.way(0.2)
-    case = its | {"way": way, "static": way == "captured" or (its["kind"] != "random" and r.is_so(0.15)),
-                  "alive": r.choices((1, 2), (3, 1))[0] if way != "captured" else 1, "graphs": r.getrandbits(32)}  # fmt: skip
+    alive = r.choices((1, 2), (3, 1))[0] if way != "captured" else 1
+    static = way == "captured" or (its["kind"] != "random" and r.is_so(0.15))
+    case = its | {"way": way, "static": static, "alive": alive, "graphs": r.getrandbits(32)}
     if its["kind"] == "random":
         return case | {"children": [], "batches": []}
     count = r.size(256)
@@ -52,13 +53,14 @@ def tree(r, shape, count, arity):
         return [[] if v == 0 else [v - 1] for v in range(length)]
     if shape == "star":
         return [[] for _ in range(count - 1)] + [list(range(count - 1))]
-    near = {"tree": count, "wide": count, "single": 1}.get(shape, count)
     if shape == "single":
         return [[]]
     depth = [0] * count
     for vertex in range(count - 1):
-        # Few levels where parents are near the root.
-        parent = r.randrange(vertex + 1, count) if shape == "tree" else max(r.randrange(vertex + 1, count), count - near // 8 - 1)
+        parent = r.randrange(vertex + 1, count)
+        if shape == "wide":
+            # Few levels, because all parents are among the last eighth.
+            parent = max(parent, count - count // 8 - 1)
         if depth[vertex] + 1 > MOST_LEVELS:
             parent = count - 1
         children[parent].append(vertex)
@@ -70,7 +72,8 @@ def shared(r, shape, count, arity):
     """A graph whose vertices may be children of several."""
     if shape in ("chain", "star", "single"):
         return tree(r, shape, count, arity)
-    return [r.sample(range(max(v - 40, 0), v), min(r.randint(0, 4), v)) if v and r.is_so(0.8) else [] for v in range(count)]
+    near = lambda v: r.sample(range(max(v - 40, 0), v), min(r.randint(0, 4), v))  # noqa: E731
+    return [near(v) if v and r.is_so(0.8) else [] for v in range(count)]
 
 
 def n_ary(r, shape, count, arity):

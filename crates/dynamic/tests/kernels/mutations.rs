@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gpu::Element;
 use gpu::jit::Source;
 use gpu::testing::emulated;
+use gpu::{Device, Element};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use ucudnn_dynamic::{Executor, Options};
-use vertex::function::Declaration;
+use vertex::function::{Declaration, Net};
 
 use super::case::{Case, arrays, graphs};
 use super::nets::{check_changed, options, tree_lstm_case};
@@ -206,6 +206,35 @@ fn a_mutation_of_paths_is_found() {
 #[ignore = "long: make test-kernels runs it"]
 fn mutations_of_paths_are_found() {
     of_paths_are_found("mutations::mutations_of_paths_are_found", &OF_PATHS);
+}
+
+/// A read of a packet's struct, in place of the words that were waited for. NVRTC may move it in front of the last read of
+/// these, and a launch then takes values of the one before. No schedule shows that, so no such kernel may compile.
+const STALE: Mutation =
+    Mutation { file: SHARED, from: "value_of(packet, k + i)", first: 0, each: 1, to: "packet.packet.value[k + i]" };
+
+#[test]
+fn a_path_that_reads_a_packets_struct_does_not_compile() {
+    if !emulated::is_child("mutations::a_path_that_reads_a_packets_struct_does_not_compile") {
+        return;
+    }
+    let [(_, text), ..] = ready(5, 6);
+    let net = Net::new(text.parse().unwrap()).unwrap();
+    let options = Options { executor: Executor::Persistent { groups: 1 }, ..options(Element::Float, false) };
+    let configuration = |change: &dyn Fn(Source) -> Source| {
+        let made = ucudnn_dynamic::Net::changed(&net, Device::Host, options, change).map_err(|why| why.to_string());
+        emulated::compiled(made).map(|made| made.configuration())
+    };
+    let Some(unchanged) = configuration(&|source| source) else { return };
+    assert!(unchanged.starts_with("persistent on "), "{unchanged}");
+    let is_there = Cell::new(false);
+    let changed = configuration(&|source| {
+        let changed = STALE.change(source.clone());
+        is_there.set(is_there.get() || changed.headers != source.headers);
+        changed
+    });
+    // Without the path, launches for each level are left.
+    assert!(is_there.get() && changed.as_ref().is_some_and(|its| its.starts_with("batched")), "{changed:?}");
 }
 
 /// The mutations that no run shows.

@@ -33,7 +33,8 @@ def exact_convolution(x, w, stride, padding, dilation, groups):
 def exact_transposed(x, w, stride, padding, dilation, groups, shape):
     """The transposed convolution, whose result has this shape: it is the gradient of a convolution's input."""
     zeros = x.new_zeros(shape).requires_grad_()
-    return torch.autograd.grad(exact_convolution(zeros, w, stride, padding, dilation, groups), zeros, x, create_graph=True)[0]
+    y = exact_convolution(zeros, w, stride, padding, dilation, groups)
+    return torch.autograd.grad(y, zeros, x, create_graph=True)[0]
 
 
 class Subject(Sized):

@@ -43,8 +43,9 @@ class Subject:
         count = torch.Size(shape).numel() // shape[1]
         if name in ("dx", "dscale", "dbias"):
             dy = made.dy.double().square().mean().sqrt()
-            exact = made.exact()
-            return dy * (exact["saved inverse"] * made.scale.double()).square().mean().sqrt() if name == "dx" else dy * count**0.5
+            if name != "dx":
+                return dy * count**0.5
+            return dy * (made.exact()["saved inverse"] * made.scale.double()).square().mean().sqrt()
         if name in ("saved mean", "running mean"):
             momentum = batch_norm.MOMENTUM if name == "running mean" else 1
             return momentum * made.x.double().square().mean().sqrt() / count**0.5

@@ -39,7 +39,8 @@ class Network:
         self.names = ["y", "hn", "cn"][: 1 + states]
 
         def data():
-            weights = [normal(*its.shape, scale=case["hidden"] ** -0.5 / 3**0.5, dtype=kind) for its in self.module.parameters()]
+            scale = (3 * case["hidden"]) ** -0.5  # as PyTorch's uniform numbers
+            weights = [normal(*its.shape, scale=scale, dtype=kind) for its in self.module.parameters()]
             first = [normal(*state, dtype=kind) for _ in range(states if case["states"] else 0)]
             results = [[*shape[:-1], width], *[state] * states]
             return [normal(*shape, dtype=kind), *first, *weights], [normal(*its, dtype=kind) for its in results]
@@ -78,7 +79,8 @@ class Network:
         given, factors = self.data[which]
         leaves = [tensor.double() for tensor in given]
         replace(module.parameters(), leaves[1 + self.count :])
-        leaves = [tensor.requires_grad_(self.case["training"]) for tensor in leaves[: 1 + self.count]] + [*module.parameters()]
+        given = [tensor.requires_grad_(self.case["training"]) for tensor in leaves[: 1 + self.count]]
+        leaves = [*given, *module.parameters()]
         # PyTorch's own loops, and not cuDNN.
         with torch.backends.cudnn.flags(enabled=False):
             results = self.forward(module, leaves)

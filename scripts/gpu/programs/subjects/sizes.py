@@ -68,7 +68,8 @@ class Subject(Sized):
             found = self.cudnn.sizes(its, is_training)
             first = self.answers.setdefault((number, is_training), found)
             if found != first:
-                self.wrong.append(f"network {number} ({its['cell']}, H {its['hidden']}): workspace and reserve {first}, then {found}")
+                what = f"network {number} ({its['cell']}, H {its['hidden']})"
+                self.wrong.append(f"{what}: workspace and reserve {first}, then {found}")
         return {"sizes": torch.tensor([self.answers[key] for key in sorted(self.answers)], dtype=torch.float64)}
 
     def exact(self, which):

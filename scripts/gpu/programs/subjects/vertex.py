@@ -133,11 +133,12 @@ class Ready:
         """The net by levels in this type."""
         x, dy = self.data[which]
         names = [name for name, _ in self.module.named_parameters()]
-        weights = dict(zip(names, (its.to(kind).requires_grad_() for its in map(torch.clone, self.weights[which])), strict=True))
-        x = x.to(kind).clone().requires_grad_()
-        results = eager_nets.run(self.case["kind"], weights, x, self.levels[which])
-        gradients = torch.autograd.grad(results, [x, *weights.values()], [its.to(kind) for its in dy], allow_unused=True)
-        gradients = [torch.zeros_like(leaf) if its is None else its for leaf, its in zip((x, *weights.values()), gradients, strict=True)]
+        leaves = [its.to(kind, copy=True).requires_grad_() for its in (x, *self.weights[which])]
+        weights = dict(zip(names, leaves[1:], strict=True))
+        results = eager_nets.run(self.case["kind"], weights, leaves[0], self.levels[which])
+        gradients = torch.autograd.grad(results, leaves, [its.to(kind) for its in dy], allow_unused=True)
+        pairs = zip(leaves, gradients, strict=True)
+        gradients = [torch.zeros_like(leaf) if its is None else its for leaf, its in pairs]
         return {name: its for place in range(self.case["alive"])
                 for name, its in self._named(f"{place}: ", results, gradients).items()}
 
@@ -175,7 +176,8 @@ class Random:
         source = random.Random(case["graphs"])
         torch.manual_seed(case["graphs"])
         way = source.choice([None, "leaves", "array"])
-        plain = [common.with_rows(source, common.random_graph(source, arities, has_kinds), way) for _ in range(source.randint(1, 4))]
+        draw = lambda: common.random_graph(source, arities, has_kinds)  # noqa: E731
+        plain = [common.with_rows(source, draw(), way) for _ in range(source.randint(1, 4))]
         ids = [source.randrange(len(plain)) for _ in range(source.randint(1, 4))]
         self.batch = common.random_graphs(source, plain, way).batch(ids)
         self.data = []
@@ -202,10 +204,12 @@ class Random:
                 self.x[name].copy_(its)
 
     def run(self):
-        return self._results(self.module, self.x, [its.to(self.device, torch.float32) for its in self.data[self.now][1]])
+        seeds = [its.to(self.device, torch.float32) for its in self.data[self.now][1]]
+        return self._results(self.module, self.x, seeds)
 
     def _results(self, model, inputs, seeds):
-        leaves = {name: its.detach().requires_grad_() if its.is_floating_point() else its for name, its in inputs.items()}
+        leaf = lambda its: its.detach().requires_grad_() if its.is_floating_point() else its  # noqa: E731
+        leaves = {name: leaf(its) for name, its in inputs.items()}
         outputs = model.net(self.batch, **leaves)
         parameters = [getattr(model, f"P{number}") for number in range(model.count)]
         wanted = [its for its in (*leaves.values(), *parameters) if its.is_floating_point()]
