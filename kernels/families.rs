@@ -78,9 +78,8 @@ fn rust_files(path: &Path) -> Vec<PathBuf> {
 
 /// A hash of files' names and texts.
 fn version(files: &BTreeSet<PathBuf>, text: &dyn Fn(&Path) -> String) -> u64 {
-    let add = |hash, file: &PathBuf| {
-        hash::add(hash::add(hash, file.to_string_lossy().as_bytes()), text(file).as_bytes())
-    };
+    let add =
+        |hash, file: &PathBuf| hash::add(hash::add(hash, file.to_string_lossy().as_bytes()), text(file).as_bytes());
     files.iter().fold(hash::NOTHING, add)
 }
 

@@ -12,7 +12,9 @@ const FAMILIES: [&str; 4] = ["convolution", "dynamic", "norm", "recurrent"];
 /// The notices of a ledger with these versions.
 fn notices(ucudnn: &Installed, versions: &[(String, String)]) -> Option<String> {
     let table = |(family, version): &(String, String)| {
-        format!("[{family}]\nversion = \"{version}\"\ngpu = \"NVIDIA H200\"\ndate = \"2026-11-27\"\ncases = 9\nseeds = [1]\n")
+        format!(
+            "[{family}]\nversion = \"{version}\"\ngpu = \"NVIDIA H200\"\ndate = \"2026-11-27\"\ncases = 9\nseeds = [1]\n"
+        )
     };
     ucudnn.file("verified.toml", &versions.iter().map(table).collect::<String>());
     let ledger = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/ledger.py");

@@ -42,8 +42,8 @@ fn fixed() -> Vec<(Net, Options)> {
         let texts = ready::ready(x, h).map(|(_, text)| text);
         for text in texts.into_iter().chain([tree_lstm::tree_lstm(x, h, None)]) {
             let net = Net::new(text.parse().expect("a net's text")).expect("a net");
-            for (element, tf32) in Element::ALL.map(|element| (element, false)).into_iter().chain([(Element::Float, true)])
-            {
+            let types = Element::ALL.map(|element| (element, false)).into_iter().chain([(Element::Float, true)]);
+            for (element, tf32) in types {
                 let options = Options {
                     element,
                     is_training: true,
