@@ -95,12 +95,12 @@ class Draws(unittest.TestCase):
         self.assertTrue({1, 64, 512} <= hidden and len(hidden) > 30, hidden)
         self.assertTrue(1 in counts and max(counts) > 200 and levels > 50, (counts, levels))
 
-    def test_a_lanes_cases_share_a_net_and_other_lanes_have_others(self):
-        lanes = len(FAMILIES["vertex"].lanes)
+    def test_a_settings_cases_share_a_net_and_other_settings_have_others(self):
+        settings = len(FAMILIES["vertex"].settings)
         cases = self.cases("vertex")
-        of_lane = cases[0 : SHARED * lanes : lanes]
-        self.assertEqual(len({(case["kind"], case["hidden"], case["input"]) for case in of_lane}), 1)
-        self.assertGreater(len({(case["hidden"], case["input"]) for case in cases[:lanes]}), 3)
+        of_setting = cases[0 : SHARED * settings : settings]
+        self.assertEqual(len({(case["kind"], case["hidden"], case["input"]) for case in of_setting}), 1)
+        self.assertGreater(len({(case["hidden"], case["input"]) for case in cases[:settings]}), 3)
 
 
 class Verdicts(unittest.TestCase):
@@ -163,12 +163,12 @@ class Tables(unittest.TestCase):
             results = self.results(name)
             results.add(ours, line(0, 1e-7))
             self.assertEqual(len(results.wrong), int(is_promised), name)
-        # In the lane that explores, other kernels run.
+        # In the setting that explores, other kernels run.
         results = self.results("norm")
         results.add(ours | {"case": 1}, line(1, 1e-7))
         self.assertEqual(results.wrong, [])
 
-    def test_a_forced_lane_that_never_ran_our_kernels_is_wrong(self):
+    def test_a_forced_setting_that_never_ran_our_kernels_is_wrong(self):
         results = self.results("norm")
         for number in range(truth.LEAST):
             results.add(line(number, 1e-7, ours=0), line(number, 1e-7))

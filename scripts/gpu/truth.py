@@ -1,7 +1,7 @@
 """Samples all kernels on a GPU against double precision, beside plain's errors on the same cases.
 
 Each case is drawn anew from all that a family accepts (scripts/gpu/sampler). Each family runs forced and by default, in
-processes of its own (lanes), all at once. A case is called several times on changing inputs, once beside another kernel.
+processes of its own (settings), all at once. A case is called several times on changing inputs, once beside another kernel.
 Wrong is an error far above plain's (sampler/verdict.py says how far), NaN, other bits where equal ones are promised, a
 failure that plain does not have, and a process that ends or hangs. The command ends with 1 if anything is wrong. With
 --host it computes on the CPU, where the library has only vertex nets to run.
@@ -54,7 +54,7 @@ def add_arguments(parser):
     parser.add_argument("--family", type=families, default=list(FAMILIES), help=f"some of {', '.join(FAMILIES)} [all]")
     parser.add_argument("--seed", type=int, help="of all cases [from the clock; it is printed]")
     parser.add_argument("--case", type=numbers, metavar="N",
-                        help="only this case of the family, or those of its lane from A to B: A-B")  # fmt: skip
+                        help="only this case of the family, or those of its setting from A to B: A-B")  # fmt: skip
     parser.add_argument("--at-once", type=int, help="processes at a time [1.5 times the processors]")
 
 
@@ -91,7 +91,7 @@ def main(options):
 
 
 class Run:
-    """All lanes of the families, and what they found."""
+    """All settings of the families, and what they found."""
 
     def __init__(self, options, python):
         self.options, self.python = options, python
@@ -99,40 +99,40 @@ class Run:
         self.cases = open(options.out / "cases.jsonl", "w")  # noqa: SIM115
         self.lock = threading.Lock()
 
-    def lanes(self):
-        """The families' lanes in the order of their start: of each family one, then the next ones."""
+    def settings(self):
+        """The families' settings in the order of their start: of each family one, then the next ones."""
         if self.options.case:
             (name,), (first, _) = self.options.family, self.options.case
-            return [(name, first % len(FAMILIES[name].lanes))]
-        found = [(place, name) for name in self.options.family for place in range(len(FAMILIES[name].lanes))]
+            return [(name, first % len(FAMILIES[name].settings))]
+        found = [(place, name) for name in self.options.family for place in range(len(FAMILIES[name].settings))]
         return [(name, place) for place, name in sorted(found, key=lambda pair: pair[0])]
 
     def all(self):
-        """Runs all lanes in as many waves as processes fit."""
+        """Runs all settings in as many waves as processes fit."""
         at_once = self.options.at_once or max(2, (os.cpu_count() or 2) * 3 // 2)
-        lanes = self.lanes()
-        size = max(1, min(len(lanes), at_once * 2 // 3))
-        waves = [lanes[first : first + size] for first in range(0, len(lanes), size)]
+        settings = self.settings()
+        size = max(1, min(len(settings), at_once * 2 // 3))
+        waves = [settings[first : first + size] for first in range(0, len(settings), size)]
         end = time.monotonic() + self.options.seconds
         for place, wave in enumerate(waves):
             seconds = (end - time.monotonic()) / (len(waves) - place)
             self.wave(wave, max(seconds, 5.0))
 
-    def wave(self, lanes, seconds):
+    def wave(self, settings, seconds):
         begin = time.monotonic()
         rivals = {}
-        for name in {name for name, _ in lanes}:
+        for name in {name for name, _ in settings}:
             if FAMILIES[name].rival != EAGER:
-                # A process that is to be like ours has the lane's settings; plain has none.
-                kinds = [place for its, place in lanes if its == name] if FAMILIES[name].rival == AGAIN else [None]
+                # A process that is to be like ours has the setting's variables; plain has none.
+                kinds = [place for its, place in settings if its == name] if FAMILIES[name].rival == AGAIN else [None]
                 for place in kinds:
                     rivals[name, place] = Rival(self, name, place, begin + seconds)
         ours = []
-        for name, place in lanes:
+        for name, place in settings:
             rival = rivals.get((name, place)) or rivals.get((name, None))
-            ours.append(Lane(self, name, place, begin + seconds * (1 - RESERVE), rival, seconds * RESERVE / 2))
-        for lane in ours:
-            lane.thread.join()
+            ours.append(Ours(self, name, place, begin + seconds * (1 - RESERVE), rival, seconds * RESERVE / 2))
+        for setting in ours:
+            setting.thread.join()
         for rival in rivals.values():
             rival.end()
 
@@ -141,7 +141,7 @@ class Run:
                                python=self.python)  # fmt: skip
 
     def environment(self, name, place, log):
-        """Of a process of the lane; plain's for None."""
+        """Of a process of the setting; plain's for None."""
         family = FAMILIES[name]
         variables = {"PYTHONUNBUFFERED": 1, "OMP_NUM_THREADS": 2, **family.common}
         if place is None:
@@ -152,7 +152,7 @@ class Run:
         variables |= {"LD_PRELOAD": self.options.library, "UCUDNN_REPORT": report, "UCUDNN_DATABASE": database}
         if self.options.host and (hostdnn := self.options.library.with_name("libhostdnn.so")).exists():
             variables["UCUDNN_CUDNN_LIBRARY"] = hostdnn
-        return machine.torch_environment(**variables, **family.lanes[place])
+        return machine.torch_environment(**variables, **family.settings[place])
 
     def fresh(self, name, place, log):
         """Leaves out the results of earlier runs. Compiled kernels beside them stay: their names are hashes."""
@@ -263,8 +263,8 @@ class Process:
                 continue
 
 
-class Lane(Process):
-    """A process with the library, which runs the lane's cases."""
+class Ours(Process):
+    """A process with the library, which runs the setting's cases."""
 
     def __init__(self, run, name, place, end, rival, grace):
         super().__init__(run, name, place, place, end)
@@ -273,10 +273,10 @@ class Lane(Process):
         self.thread.start()
 
     def work(self):
-        lanes, most = len(FAMILIES[self.name].lanes), FAMILIES[self.name].most
-        first, last = self.run.options.case or (self.place, most and most * lanes)
+        settings, most = len(FAMILIES[self.name].settings), FAMILIES[self.name].most
+        first, last = self.run.options.case or (self.place, most and most * settings)
         while self.left() > 0 and (last is None or first <= last):
-            words = ["--lane", self.place, "--first", first, "--seconds", f"{self.left():.1f}"]
+            words = ["--setting", self.place, "--first", first, "--seconds", f"{self.left():.1f}"]
             process = self.start(*words, *([] if last is None else ["--last", last]))
             begun = None
             for line in self.lines(process, self.grace):
@@ -292,12 +292,12 @@ class Lane(Process):
                 if process.returncode == 0:
                     return
                 if not self.run.results[self.name].wrong and first == self.place:
-                    self.run.results[self.name].fault(f"lane {self.place} {self.how}")
+                    self.run.results[self.name].fault(f"setting {self.place} {self.how}")
                     return
                 begun = first
             else:
                 self.found({"case": begun, "failed": self.how, "seconds": 0.0})
-            first = begun + lanes
+            first = begun + settings
 
     def found(self, line):
         if "skipped" in line:
@@ -308,7 +308,7 @@ class Lane(Process):
 
 
 class Rival(Process):
-    """A process that runs the cases that lanes have ended: without the library, or once more with it."""
+    """A process that runs the cases that settings have ended: without the library, or once more with it."""
 
     def __init__(self, run, name, place, end):
         super().__init__(run, name, place, "plain" if place is None else f"{place}-again", end)
@@ -371,7 +371,7 @@ class Results:
         self.cases = self.ours = 0
         self.skipped = collections.Counter()
         self.seconds, self.worst = [], (0.0, None)
-        self.by_lane = collections.Counter()
+        self.by_setting = collections.Counter()
         #: Of each wrong case: its number and why.
         self.wrong = []
 
@@ -383,20 +383,20 @@ class Results:
         self.wrong.append((None, [words]))
 
     def add(self, ours, rival):
-        number, lane = ours["case"], ours["case"] % len(self.family.lanes)
-        wrong, worst = judge(ours, rival, self.promises_bits(ours, rival, lane), self.family.rival == AGAIN)
+        number, setting = ours["case"], ours["case"] % len(self.family.settings)
+        wrong, worst = judge(ours, rival, self.promises_bits(ours, rival, setting), self.family.rival == AGAIN)
         if ("failed" in ours or "failed" in rival) and not wrong:
             return self.skip(f"plain: {rival['failed']}" if "failed" in rival else ours["failed"])
         self.cases += 1
         self.ours += ours.get("ours", 0)
-        self.by_lane[lane] += ours.get("ours", 0)
+        self.by_setting[setting] += ours.get("ours", 0)
         self.seconds.append(ours["seconds"])
         self.worst = max(self.worst, (worst, number), key=lambda pair: pair[0])
         if wrong:
             self.wrong.append((number, wrong))
         return None
 
-    def promises_bits(self, ours, rival, lane):
+    def promises_bits(self, ours, rival, setting):
         """Whether a case's calls have equal bits."""
         if self.family.bits == ALWAYS:
             return True
@@ -404,14 +404,14 @@ class Results:
         if case.get("deterministic"):
             return True
         # cuDNN's own may differ from call to call, where it runs such a case even if ours are forced.
-        return lane in self.family.forced and (ours.get("ours", 0) > 0 or not rival.get("different"))
+        return setting in self.family.forced and (ours.get("ours", 0) > 0 or not rival.get("different"))
 
     def look_whether_ours_ran(self):
-        """A lane that forces our kernels, and ran none of them, has compared plain with itself."""
-        for lane in self.family.forced:
-            if self.cases >= LEAST and not self.by_lane[lane]:
-                setting = " ".join(f"{name}={value}" for name, value in self.family.lanes[lane].items())
-                self.fault(f"lane {lane} ({setting}) never ran our kernels")
+        """A setting that forces our kernels, and ran none of them, has compared plain with itself."""
+        for setting in self.family.forced:
+            if self.cases >= LEAST and not self.by_setting[setting]:
+                variables = " ".join(f"{name}={value}" for name, value in self.family.settings[setting].items())
+                self.fault(f"setting {setting} ({variables}) never ran our kernels")
 
     def row(self):
         ours = str(self.ours) if self.family.event else "–"

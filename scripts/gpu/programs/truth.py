@@ -1,7 +1,7 @@
 """Runs cases of a family of scripts/gpu/sampler, and prints a line of JSON for each: errors, and which calls had other bits.
 
-    truth.py FAMILY --seed S --lane L --seconds T        the lane's cases from --first on, until time is over
-    truth.py FAMILY --seed S --lane L --asked            those whose numbers come on standard input
+    truth.py FAMILY --seed S --setting L --seconds T        the setting's cases from --first on, until time is over
+    truth.py FAMILY --seed S --setting L --asked            those whose numbers come on standard input
 
 A case's calls are made on two data sets in turns, in the same memory: a value that a call before has left is another
 set's. Then the first set comes again beside another kernel. What a call returned is filled with NaN before the next one.
@@ -35,7 +35,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--lane", type=int, default=0)
+    parser.add_argument("--setting", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the first number [0]")
     parser.add_argument("--last", type=int, help="the last one [none]")
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -47,7 +47,7 @@ def main():
     its = Report(family)
     # A process that is asked is a rival: but for one like ours, it makes few calls.
     few = options.asked and family.rival != AGAIN
-    for number in asked() if options.asked else numbers(options, len(family.lanes)):
+    for number in asked() if options.asked else numbers(options, len(family.settings)):
         if time.monotonic() - begin > options.seconds:
             break
         say({"begin": number})
@@ -63,11 +63,11 @@ def main():
             sys.exit("the device's context is broken")
 
 
-def numbers(options, lanes):
-    number = options.first + (options.lane - options.first) % lanes
+def numbers(options, settings):
+    number = options.first + (options.setting - options.first) % settings
     while options.last is None or number <= options.last:
         yield number
-        number += lanes
+        number += settings
 
 
 def asked():

@@ -12,7 +12,7 @@ MOST_WORK, MOST_ELEMENTS, LARGE = 1 << 29, 1 << 20, 16
 PRECISIONS = {"float": 3, "tf32": 3, "half": 4, "bfloat16": 2}
 
 
-def draw(seed, family, number, lanes, scale=1.0):
+def draw(seed, family, number, settings, scale=1.0):
     """A case of any kind."""
     r = Draw(seed, family, number)
     dims = r.choices((1, 2, 3), (1, 6, 2))[0]
@@ -34,7 +34,7 @@ def draw(seed, family, number, lanes, scale=1.0):
     return _made(r, dims, count, sizes, filters, stride, dilation, padding, {}, scale)
 
 
-def draw_copied(seed, family, number, lanes, scale=1.0):
+def draw_copied(seed, family, number, settings, scale=1.0):
     """A case that cuDNN computes on copies in another layout: channels first, small filters, two dimensions. Channels
     and planes are the rows and columns of what is transposed."""
     r = Draw(seed, family, number)

@@ -3,7 +3,7 @@
 import math
 import random
 
-# Cases of one lane that share what is compiled for a network: its widths, cell and type.
+# Cases of one setting that share what is compiled for a network: its widths, cell and type.
 SHARED = 6
 
 

@@ -20,28 +20,28 @@ LEGACY = {"TORCH_CUDNN_V8_API_DISABLED": "1"}
 
 @dataclass
 class Family:
-    # Of the seed, the family's name, the case's number, the number of lanes, and a factor of the most work.
+    # Of the seed, the family's name, the case's number, the number of settings, and a factor of the most work.
     draw: Callable[[int, str, int, int, float], dict[str, Any]]
     # The program's module with the case's calls.
     subject: str
     # The family of kernels/families.rs whose kernels these are; None where there are none to look at.
     kernels: str | None
-    # The variables of each lane, which is a process: case n runs in lane n modulo their number.
-    lanes: tuple[dict[str, str], ...]
+    # The variables of each setting, which is a process: case n runs in setting n modulo their number.
+    settings: tuple[dict[str, str], ...]
     rival: str = PLAIN
     bits: str = WHERE_OURS
     # The variables of all processes, plain ones too.
     common: dict[str, str] = field(default_factory=dict)
     # The report's events that tell what runs a case: their name, and the fields with its name.
     event: tuple[str, ...] = ()
-    # The lanes that must run on our kernels.
+    # The settings that must run on our kernels.
     forced: tuple[int, ...] = ()
-    # The most cases of a lane, where they are short.
+    # The most cases of a setting, where they are short.
     most: int | None = None
 
     def case(self, name, seed, number, device="cuda"):
         """The case of a number. On a CPU cases are small."""
-        return {"number": number} | self.draw(seed, name, number, len(self.lanes), 1.0 if device == "cuda" else ON_CPU)
+        return {"number": number} | self.draw(seed, name, number, len(self.settings), 1.0 if device == "cuda" else ON_CPU)
 
 
 RNN, TRAINING = ({name: "force", "UCUDNN_RNN_TOP_K": "1"} for name in ("UCUDNN_RNN", "UCUDNN_RNN_TRAINING"))

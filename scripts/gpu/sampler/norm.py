@@ -5,11 +5,11 @@ import math
 from .draw import Draw, cut
 
 MOST_ELEMENTS, LARGE = 1 << 20, 16
-# The calls after which a shape, in the last lane, has been tried on our kernels.
+# The calls after which a shape, in the last setting, has been tried on our kernels.
 EXPLORED = 60
 
 
-def draw(seed, family, number, lanes, scale=1.0):
+def draw(seed, family, number, settings, scale=1.0):
     r = Draw(seed, family, number)
     dims = r.choices((0, 1, 2, 3), (1, 1, 5, 2))[0]
     sizes = {"n": r.size(256), "c": r.size(2048)} | {f"x{d}": r.size((4096, 4096, 112, 28)[dims]) for d in range(dims)}
@@ -21,6 +21,6 @@ def draw(seed, family, number, lanes, scale=1.0):
         shape[0] = 2  # of one number for a channel, PyTorch refuses to take a variance
     precision = r.choice(("half", "float"))
     apart = r.choices((0, 4, 1000), (6, 3, 1))[0] if precision == "float" else r.choices((0, 4), (4, 1))[0]
-    calls = EXPLORED if number % lanes == lanes - 1 and r.is_so(0.6) else 3
+    calls = EXPLORED if number % settings == settings - 1 and r.is_so(0.6) else 3
     return {"shape": shape, "precision": precision, "apart": apart, "calls": calls,
             "layout": "last" if dims == 2 and r.is_so(0.1) else "first", "way": r.way()}  # fmt: skip

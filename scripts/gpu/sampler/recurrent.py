@@ -1,6 +1,6 @@
 """Recurrent networks, in inference and in training: cells, widths, layers, directions, layouts, lengths, types.
 
-Cases of one lane come in series that share a network. So its kernels are compiled once for several batches.
+Cases of one setting come in series that share a network. So its kernels are compiled once for several batches.
 """
 
 from .draw import SHARED, Draw, cut
@@ -10,13 +10,13 @@ GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 PRECISIONS = {"float": 3, "tf32": 2, "half": 3, "bfloat16": 3}
 # The multiply-adds of a pass forward, and the steps of all layers: in double precision each is some launches.
 MOST_WORK, MOST_STEPS = 1 << 31, 400
-# The calls after which a network, in the last lane, has been tried on our kernels.
+# The calls after which a network, in the last setting, has been tried on our kernels.
 EXPLORED = 80
 
 
-def network(seed, family, number, lanes):
-    """The network that the cases of a lane share."""
-    r = Draw(seed, family, f"{number % lanes}/{number // lanes // SHARED}", "network")
+def network(seed, family, number, settings):
+    """The network that the cases of a setting share."""
+    r = Draw(seed, family, f"{number % settings}/{number // settings // SHARED}", "network")
     cell = r.choices(list(CELLS), list(CELLS.values()))[0]
     precision = r.choices(list(PRECISIONS), list(PRECISIONS.values()))[0]
     hidden = r.size(1024)
@@ -25,9 +25,9 @@ def network(seed, family, number, lanes):
             "bias": r.is_so(0.8)}  # fmt: skip
 
 
-def _case(seed, family, number, lanes, scale):
-    its, r = network(seed, family, number, lanes), Draw(seed, family, number)
-    exploring = number % lanes == lanes - 1
+def _case(seed, family, number, settings, scale):
+    its, r = network(seed, family, number, settings), Draw(seed, family, number)
+    exploring = number % settings == settings - 1
     sizes = {"batch": r.size(256), "steps": r.size(200)}
     runs = its["layers"] * its["directions"]
     width = its["hidden"] * (its["hidden"] + max(its["input"], its["hidden"])) * GATES[its["cell"]] * runs
@@ -44,14 +44,14 @@ def _case(seed, family, number, lanes, scale):
     return r, case
 
 
-def draw_inference(seed, family, number, lanes, scale=1.0):
-    _, case = _case(seed, family, number, lanes, scale)
+def draw_inference(seed, family, number, settings, scale=1.0):
+    _, case = _case(seed, family, number, settings, scale)
     return case | {"training": False, "alive": 1, "twice": False, "retain": False, "offload": False}
 
 
-def draw_training(seed, family, number, lanes, scale=1.0):
+def draw_training(seed, family, number, settings, scale=1.0):
     """Some passes keep the reserves of several networks, and go back in another order."""
-    r, case = _case(seed, family, number, lanes, scale)
+    r, case = _case(seed, family, number, settings, scale)
     if case["cell"] == "relu" and (case["precision"] != "float" or case["hidden"] * case["batch"] * case["steps"] > 2048):
         # Its gradient jumps at 0, where rounding alone decides on which side a number falls.
         case["cell"] = "tanh"
@@ -61,7 +61,7 @@ def draw_training(seed, family, number, lanes, scale=1.0):
     return case
 
 
-def draw_sizes(seed, family, number, lanes, scale=1.0):
+def draw_sizes(seed, family, number, settings, scale=1.0):
     """Networks whose spaces are asked for again and again, in this order."""
     r = Draw(seed, family, number)
     networks = []

@@ -1,6 +1,6 @@
 """Vertex nets: ready nets and random ones, widths, graphs, types, static batches, several batches alive.
 
-Cases of one lane come in series that share a net, so that its kernels are compiled once.
+Cases of one setting come in series that share a net, so that its kernels are compiled once.
 """
 
 from .draw import SHARED, Draw
@@ -11,17 +11,17 @@ PRECISIONS = {"float": 4, "tf32": 2, "half": 2, "bfloat16": 2}
 MOST_VERTICES, MOST_WORK, MOST_LEVELS = 3000, 1 << 31, 150
 
 
-def net(seed, family, number, lanes):
-    """The net that the cases of a lane share."""
-    r = Draw(seed, family, f"{number % lanes}/{number // lanes // SHARED}", "net")
+def net(seed, family, number, settings):
+    """The net that the cases of a setting share."""
+    r = Draw(seed, family, f"{number % settings}/{number // settings // SHARED}", "net")
     kind = r.choices(list(KINDS), list(KINDS.values()))[0]
     precision = "float" if kind == "random" else r.choices(list(PRECISIONS), list(PRECISIONS.values()))[0]
     return {"kind": kind, "precision": precision, "hidden": r.size(512), "input": r.size(320),
             "arity": r.choices((2, 3, 4), (6, 1, 1))[0], "net": r.getrandbits(32)}  # fmt: skip
 
 
-def draw(seed, family, number, lanes, scale=1.0):
-    its, r = net(seed, family, number, lanes), Draw(seed, family, number)
+def draw(seed, family, number, settings, scale=1.0):
+    its, r = net(seed, family, number, settings), Draw(seed, family, number)
     way = "eager" if its["kind"] == "random" else r.way(0.2)
     alive = r.choices((1, 2), (3, 1))[0] if way != "captured" else 1
     static = way == "captured" or (its["kind"] != "random" and r.is_so(0.15))
@@ -92,9 +92,9 @@ def n_ary(r, shape, count, arity):
     return found
 
 
-def draw_products(seed, family, number, lanes, scale=1.0):
+def draw_products(seed, family, number, settings, scale=1.0):
     """A product with its gradients: rows of the input, and the width of both sides."""
-    r = Draw(seed, family, f"{number % lanes}/{number // lanes // SHARED}", "net")
+    r = Draw(seed, family, f"{number % settings}/{number // settings // SHARED}", "net")
     precision = r.choices(list(PRECISIONS), list(PRECISIONS.values()))[0]
     its = {"kind": "linear", "precision": precision, "hidden": r.size(1024), "input": r.size(1024), "arity": 0,
            "net": r.getrandbits(32), "bias": r.is_so(0.5)}  # fmt: skip
