@@ -20,7 +20,8 @@ for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete 
 done
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --methods "ucudnn step,ucudnn,E" \
     --hidden 64 --words 100 --batches 1,3 --rounds 3
-# The sampler of make gpu-truth itself: vertex nets on the CPU beside eager PyTorch, and sizes of RNNs on hostdnn.
+# make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, and sizes of RNNs on hostdnn.
+(cd scripts/gpu/programs && "$python" -B -W ignore -m unittest)
 "$python" -B -W ignore scripts/gpu.py truth --host --family vertex,products,sizes --seed 1 --seconds 60 --at-once 15 \
     --python "$python" --out build/gpu-truth-host
 if [[ $# -gt 0 ]]; then
