@@ -1,11 +1,14 @@
 """Unit tests of the sampler (gpu/sampler), of its verdicts, and of gpu/truth.py's table and lines that repeat a case."""
 
 import collections
+import contextlib
+import io
 import math
 import pathlib
 import sys
 import types
 import unittest
+import unittest.mock
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
@@ -174,6 +177,21 @@ class Tables(unittest.TestCase):
             results.add(line(number, 1e-7, ours=0), line(number, 1e-7))
         results.look_whether_ours_ran()
         self.assertEqual(len(results.wrong), 1)
+
+    def test_only_whole_and_right_samples_are_written_down(self):
+        options = types.SimpleNamespace(command="ucudnn", gpu="NVIDIA H200, 580", seed=7, out=pathlib.Path("out"))
+        said, run = {}, types.SimpleNamespace(options=options)
+        run.results = {name: self.results(name) for name in ("norm", "rnn", "rnn-training", "vertex")}
+        for results in run.results.values():
+            results.cases = truth.ENOUGH
+        run.results["rnn"].wrong.append((1, ["no"]))
+        patch = unittest.mock.patch.object
+        with patch(truth.ledger, "versions", lambda command: dict.fromkeys(("convolution", "dynamic", "norm", "recurrent"), "a")), \
+             patch(truth.ledger, "write", said.update), patch(truth.shutil, "copy"), contextlib.redirect_stdout(io.StringIO()):  # fmt: skip
+            truth.Run.write_ledger(run)
+        # RNNs were wrong, products and convolutions did not run.
+        self.assertEqual(list(said), ["norm"])
+        self.assertEqual((said["norm"].gpu, said["norm"].cases, said["norm"].seeds), ("NVIDIA H200", truth.ENOUGH, [7]))
 
     def test_words_that_name_no_family_or_case_are_refused(self):
         self.assertEqual((truth.numbers("3"), truth.numbers("3-27")), ((3, 3), (3, 27)))

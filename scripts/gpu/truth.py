@@ -42,8 +42,8 @@ import ledger  # noqa: E402
 RESERVE, SILENT = 0.12, 90.0
 # Tuning results and compiled kernels, whose second run begins faster.
 DATABASES = ROOT / "build/gpu-truth-databases"
-# The fewest cases of a family that say something about its kernels.
-LEAST = 30
+# The fewest cases of a family that say whether our kernels ran, and for the ledger whether they are right.
+LEAST, ENOUGH = 30, 60
 # The first lines of failures that are printed for a family.
 SHOWN = 12
 
@@ -199,7 +199,7 @@ class Run:
             passed[family.kernels].append(self.results.get(name))
         passed.pop(None)
         whole = {kernels: its for kernels, its in passed.items()
-                 if all(results and not results.wrong and results.cases >= LEAST for results in its)}  # fmt: skip
+                 if all(results and not results.wrong and results.cases >= ENOUGH for results in its)}  # fmt: skip
         command = self.options.command or self.options.library.with_name("ucudnn")
         if not whole:
             return print("gpu: docs/verified.toml stays: no family of kernels was sampled wholly and rightly")
