@@ -82,11 +82,14 @@ class Network:
         given = [tensor.requires_grad_(self.case["training"]) for tensor in leaves[: 1 + self.count]]
         leaves = [*given, *module.parameters()]
         # PyTorch's own loops, and not cuDNN.
-        with torch.backends.cudnn.flags(enabled=False):
+        torch.backends.cudnn.enabled = False
+        try:
             results = self.forward(module, leaves)
             if not self.case["training"]:
                 return self.named(results)
             return self.named(results, self.gradients(results, leaves, [factor.double() for factor in factors]))
+        finally:
+            torch.backends.cudnn.enabled = True
 
 
 class Subject(Sized):
