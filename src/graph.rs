@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::boundary::guarded;
+use convolution::graph::choices;
 use convolution::graph::execute::Execution;
 use convolution::graph::finalize::finalize;
 use convolution::graph::normalization;
@@ -68,7 +69,8 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     reported(status, || unsafe { shadow::was_set(descriptor, name, element, count, elements) })
 }
 
-/// Overrides cuDNN's function: for an execution plan that runs in micro-batches, reports their workspace.
+/// Overrides cuDNN's function: for an execution plan that runs in micro-batches, reports their workspace. Remembers the
+/// engines whose notes the program reads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendGetAttribute(
     descriptor: cudnnBackendDescriptor_t,
@@ -99,6 +101,15 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
                 unsafe { elements.cast::<i64>().write_unaligned(planned.workspace() as i64) };
             }
         }),
+        (CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE) if !elements.is_null() => {
+            reported(status, || {
+                // SAFETY: `i` is below the number of notes that cuDNN has written; the array may be unaligned.
+                let note = |i| unsafe { elements.cast::<i32>().add(i).read_unaligned() };
+                let notes: Vec<_> = (0..written()).map(note).collect();
+                // SAFETY: cuDNN has just read this descriptor.
+                unsafe { choices::read(descriptor, &notes) };
+            })
+        }
         (_, CUDNN_TYPE_BACKEND_DESCRIPTOR) => reported(status, || {
             // SAFETY: `i` is below the number of descriptors that cuDNN has written; the array may be unaligned.
             let filled = |i| unsafe { elements.cast::<cudnnBackendDescriptor_t>().add(i).read_unaligned() };
@@ -133,6 +144,15 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
     let status = unsafe { backend::cudnnBackendFinalize(descriptor) };
+    if status != CUDNN_STATUS_SUCCESS {
+        let is_plan = || shadow::of(descriptor).is_some_and(|it| it.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        reported(CUDNN_STATUS_SUCCESS, || {
+            if is_plan() {
+                choices::refused()
+            }
+        });
+        return status;
+    }
     reported(status, || {
         let Some(shadow) = shadow::of(descriptor) else { return };
         shadow.was_finalized();

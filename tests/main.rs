@@ -20,6 +20,7 @@ mod batch_norm;
 mod command;
 mod database;
 mod demo;
+mod determinism;
 mod direct;
 mod division;
 mod dlopen;

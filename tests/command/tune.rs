@@ -101,9 +101,11 @@ fn what_stands_in_the_way_is_named() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("9 of 9 kernels could not be tuned"), "{}", ended.stderr);
     assert!(ended.stdout.contains("1024"), "{}", ended.stdout);
-    for (option, value, says) in
-        [("--seconds", "-1", "seconds"), ("--devices", "x", "device numbers"), ("--numerics", "x", "match, any")]
-    {
+    for (option, value, says) in [
+        ("--seconds", "-1", "seconds"),
+        ("--devices", "x", "device numbers"),
+        ("--numerics", "x", "match, allowed, any"),
+    ] {
         let ended = tune(&ucudnn, &["net.csv", "--database", "t.sqlite", &format!("{option}={value}")]);
         assert!(
             ended.code == Some(2) && ended.stderr.contains(option) && ended.stderr.contains(says),

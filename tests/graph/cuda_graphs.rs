@@ -80,6 +80,7 @@ fn plans_have_the_form_in_graphs_of_what_is_ready_in_their_place() {
 #[test]
 fn micro_batches_run_one_after_the_other_where_only_they_have_a_form_in_graphs() {
     let mut divided = Vec::new();
+    // By the default class, engines without transforms would have none with them as fallback.
     for (plain, limited) in under("60000", "2") {
         let is_substituted = limited.bytes < plain.bytes;
         let has_form = plain.nodes > 0 && !(is_substituted && limited.is_half_filter());

@@ -103,7 +103,8 @@ pub struct Options {
     #[arg(long, value_name = "POLICY", default_value_t = BatchSizePolicy::PowerOfTwo, hide_default_value = true)]
     sizes: BatchSizePolicy,
 
-    /// Algorithms to measure: match (of the class of cuDNN's own choice), any, or deterministic [default: match]
+    /// Algorithms to measure: match (of the class of cuDNN's own choice), allowed (all that the type of mathematics
+    /// allows), any, or deterministic [default: match]
     #[arg(long, value_name = "CLASS")]
     numerics: Option<String>,
 

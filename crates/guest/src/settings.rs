@@ -56,8 +56,10 @@ pub enum BenchmarkDevices {
 /// Which numerical classes a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numerics {
-    /// The class of the algorithm that the program chose, or that cuDNN chose for it.
+    /// The class of what cuDNN runs without us: of the algorithm that the program chose, or that cuDNN chose for it.
     Match,
+    /// All that the program allows, by the type of mathematics that its call names.
+    Allowed,
     /// Any algorithm that cuDNN has for the descriptors.
     Any,
     /// Deterministic algorithms of the chosen class, and no exploring while the program runs.
@@ -143,7 +145,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: DATABASE, values: "user cache folder, a path, `off`" },
     Variable { name: SEED_DATABASE, values: "unset, a path" },
     Variable { name: BENCHMARK_DEVICES, values: "current, `0,1,2`, `all`" },
-    Variable { name: NUMERICS, values: "`match`, `any`, `deterministic`" },
+    Variable { name: NUMERICS, values: "`match`, `allowed`, `any`, `deterministic`" },
     Variable { name: CHECK, values: "`0`, `1`" },
     Variable { name: RNN, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TRAINING, values: "`auto`, `off`, `force`" },
@@ -332,9 +334,10 @@ impl Settings {
             numerics: reader.parse(
                 NUMERICS,
                 default.numerics,
-                "match, any or deterministic",
+                "match, allowed, any or deterministic",
                 one_of(&[
                     ("match", Numerics::Match),
+                    ("allowed", Numerics::Allowed),
                     ("any", Numerics::Any),
                     ("deterministic", Numerics::Deterministic),
                 ]),

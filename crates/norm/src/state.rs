@@ -10,7 +10,8 @@ use super::record::FAMILY;
 use super::report;
 use super::subject::Normalization;
 use gpu::background::{Queue, compiling};
-use guest::settings::{self, Norm, Numerics};
+use guest::determinism;
+use guest::settings::{self, Norm};
 use tuning::allowance;
 use tuning::family::Time;
 use tuning::registry::Registry;
@@ -87,11 +88,11 @@ impl State {
         allowance::of_process().executed(f64::from_bits(self.usual.load(Ordering::Relaxed)));
         let mut course = self.course.lock();
         match &mut *course {
+            // Results have the same bits each time: times choose nothing, whenever they were taken.
+            _ if !is_forced() && determinism::is_asked() => Run::Cudnn,
             Course::Settled(chosen) => chosen.clone().into(),
             _ if is_capturing => Run::Cudnn,
             Course::Loading => Run::Cudnn,
-            // Deterministic: results have the same bits each time, so that times choose nothing.
-            Course::New if !is_forced() && settings::get().numerics == Numerics::Deterministic => Run::Cudnn,
             Course::New => {
                 *course = Course::Loading;
                 drop(course);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::configuration::Configuration;
 use super::kernels::Engine;
-use guest::settings::{self, Numerics};
+use guest::determinism;
 use tuning::family::Time;
 use tuning::turns::MARGIN;
 
 /// Returns true if results must have the same bits each time, so that times choose nothing.
 pub fn is_deterministic() -> bool {
-    settings::get().numerics == Numerics::Deterministic
+    determinism::is_asked()
 }
 
 /// cuDNN's name in the database and in reports.

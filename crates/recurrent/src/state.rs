@@ -194,10 +194,10 @@ impl State {
         allowance::of_process().executed(step_time * (self.key.inference.steps as f64 / 2.0));
         let mut course = self.course.lock();
         match &mut *course {
+            // Deterministic: results have the same bits each time, whatever was chosen by times.
+            _ if !is_forced() && is_deterministic() => Run::Cudnn,
             Course::Settled(chosen) | Course::Loading(chosen) => chosen.clone().into(),
             Course::New | Course::Untouched(_) if is_capturing => Run::Cudnn,
-            // Deterministic: results have the same bits each time.
-            Course::New if !is_forced() && is_deterministic() => Run::Cudnn,
             Course::New => {
                 drop(course);
                 self.begin()

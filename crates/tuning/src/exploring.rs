@@ -33,6 +33,8 @@ pub trait Explored: Send + Sync + Sized + 'static {
     fn limit(&self) -> usize;
     /// The progress of its tuning.
     fn exploring(&self) -> &Exploring<Self::Subject, Self::Plan>;
+    /// Finds out what the goal depends on, on a background thread: this may take milliseconds.
+    fn prepare(&self) {}
     /// The goal, without candidates.
     fn wanted(&self) -> Wanted<Self::Subject>;
     /// Returns a micro-configuration that the database knows, with the workspace that it really needs. `None` if a plan
@@ -227,6 +229,7 @@ pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration
 /// Enumerates the candidates, unless a database knows all of them or another process explores them.
 fn begin<E: Explored>(explored: &E) {
     let (subject, device) = (explored.subject(), cudnn::device());
+    explored.prepare();
     let record = Record::of(subject, device, device.ordinal());
     // Taken before the database is asked: whoever held it has stored its results.
     let lock = record.begin_exploring();

@@ -9,6 +9,7 @@
 //! | [`session`], [`devices`] | carries a search out while somebody waits, on one device or several |
 //! | [`exploring`], [`running`] | carries a search out in the program's own executions |
 //! | [`elsewhere`] | waits for what another process tunes |
+//! | [`rounding`] | whether a way to compute floats rounds them, found by running it |
 //! | [`turns`] | timed contenders in turns |
 //! | [`record`], [`database`] | known results, and where new ones go |
 //! | [`recall`] | plans from a database alone |
@@ -29,6 +30,7 @@ pub mod recall;
 pub mod record;
 pub mod registry;
 pub mod report;
+pub mod rounding;
 pub mod running;
 pub mod search;
 pub mod session;

@@ -133,6 +133,27 @@ impl<'a, K: Subject> Record<'a, K> {
         Search::new(self.problem.batch(), wanted.goal, wanted.candidates.clone(), known)
     }
 
+    /// Returns whether an algorithm rounds the problem's floats, if that was found; see [`rounding`](crate::rounding).
+    pub fn rounds(&self, algorithm: &K::Algorithm) -> Option<bool> {
+        let (database, environment) = self.kept.as_ref()?;
+        let was_found = |rounds| database.search_ended(environment, self.problem, &self.rounding(algorithm, rounds));
+        [true, false].into_iter().find(|rounds| was_found(*rounds))
+    }
+
+    /// Stores whether an algorithm rounds the problem's floats.
+    pub fn found_rounding(&self, algorithm: &K::Algorithm, rounds: bool) {
+        if let Some((database, environment)) = &self.kept {
+            database.store_search_ended(environment, self.problem, &self.rounding(algorithm, rounds));
+        }
+    }
+
+    /// The database keeps what was found as a search that has ended: for an algorithm that rounds, or for one that does
+    /// not.
+    fn rounding(&self, algorithm: &K::Algorithm, rounds: bool) -> String {
+        let does = if rounds { "rounds floats to TF32" } else { "does not round floats to TF32" };
+        format!("{} {does}", self.problem.algorithm_text(algorithm))
+    }
+
     /// Waits until no other process tunes the problem; then more may be known. `None` if one still does.
     pub fn begin(&self, wait: std::time::Duration) -> Option<Option<TuningLock>> {
         let Some((database, environment)) = &self.kept else { return Some(None) };

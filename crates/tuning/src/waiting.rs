@@ -182,6 +182,11 @@ impl OwnBuffers {
         Ok(Self { tensors, workspace: allocate(workspace)? })
     }
 
+    /// The buffers of the tensors, in their order.
+    pub fn tensors(&self) -> &[Buffer] {
+        &self.tensors
+    }
+
     /// A bench on these buffers.
     pub fn bench<K: Executable>(&self, device: Device, handle: cudnnHandle_t, stream: Stream, problem: &K) -> Bench<K> {
         let tensors: Vec<_> = self.tensors.iter().map(Buffer::data).collect();

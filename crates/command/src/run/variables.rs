@@ -39,9 +39,9 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
         "UCUDNN_SEED_DATABASE" => ("FILE", "More tuning results, which are only read"),
         "UCUDNN_BENCHMARK_DEVICES" => ("0,1|all", "Devices that tune in parallel [default: the program's own]"),
         "UCUDNN_NUMERICS" => (
-            "match|any|deterministic",
-            "Algorithms a plan may use: of the numerical class that the program chose, any, or only deterministic \
-             ones of that class [default: match]",
+            "match|allowed|any|deterministic",
+            "Algorithms a plan may use: of the numerical class that cuDNN runs without us, all that the program allows, \
+             any, or only deterministic ones of the first [default: match]",
         ),
         "UCUDNN_CHECK" => ("0|1", "Run each convolution undivided too, and compare"),
         "UCUDNN_RNN" => (

@@ -16,6 +16,7 @@ use std::ffi::c_int;
 
 use cudnn_abi::{CUDNN_DETERMINISTIC, CUDNN_STATUS_SUCCESS};
 
+use crate::legacy::rounding;
 use crate::problem::Problem;
 use crate::problem::algorithm::Class;
 use cudnn::calls::query::AlgoPerf;
@@ -77,12 +78,13 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// The class that the layer's plan must keep to; `None` for an operation graph, whose state holds the class.
+    /// The class that the layer's plan must keep to. Finds out how the chosen algorithm rounds, and waits for it. `None` for an operation graph, whose state holds the class.
     pub fn class(&self, numerics: Numerics) -> Option<Class> {
         let LayerProblem::Convolution(problem) = &self.problem else { return None };
         let chosen = AlgoPerf { mathType: problem.math_type, ..self.chosen? };
+        let plain = rounding::find(problem, &chosen);
         // A layer's calls may be fused, which engines do not compute.
-        Some(Class { only: self.only.then_some(chosen.algo), engines: false, ..Class::of(&chosen, numerics) })
+        Some(Class { only: self.only.then_some(chosen.algo), engines: false, ..Class::of(&plain, numerics) })
     }
 
     /// True if a call with this key may belong to this layer, whatever its addresses.

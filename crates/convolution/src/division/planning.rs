@@ -195,7 +195,8 @@ fn fallback_time(job: &Job<Problem>, chosen: &AlgoPerf) -> Option<f64> {
         Some((promise.fallback?, promise.entry.memory))
     });
     let (id, limit) = promised.unwrap_or((chosen.algo, usize::MAX));
-    let class = Class { deterministic: false, math_type: Some(job.problem.math_type), only: Some(id), engines: false };
+    let math_type = Some(job.problem.math_type);
+    let class = Class { deterministic: false, math_type, winograd: true, only: Some(id), engines: false };
     let goal = Goal::Fastest { limit };
     let search = ahead::tune(&Job { class: Some(class), sizes: BatchSizePolicy::Undivided, goal, ..*job }).ok()?;
     search.smallest_whole().map(|micro| micro.time)

@@ -70,12 +70,14 @@ impl Executable for Problem {
             None => {
                 let mut whole = MicroBatch::new(self, self.batch(), &target);
                 let first = whole.heuristics(CUDNN_HEUR_MODE_A, false).map_err(refused)?;
-                Class::of(first.first().ok_or("cuDNN has no engine for it")?, settings::get().numerics)
+                let first = first.first().ok_or("cuDNN has no engine for it")?;
+                Class::of(first, self.data_type(), settings::get().numerics)
             }
         };
         let problem = Arc::new(self.clone());
         let budget = WorkspaceBudget { limit: usize::MAX, per_image: 0 };
-        let probe = Probe { problem: &problem, class, target: &target, budget, for_cuda_graphs: false };
+        let probe =
+            Probe { problem: &problem, class, target: &target, budget, for_cuda_graphs: false, requested: None };
         let mut offers = Candidates::default();
         for limit in LIMITS {
             our_candidates::finalize_all(&mut offers, &probe, limit);

@@ -21,7 +21,8 @@ use crate::problem::graph::EngineConfiguration;
 use cudnn::calls::{self, backend};
 use cudnn::policies;
 use gpu::{Device, Stream};
-use guest::settings::{self, Numerics, Policy};
+use guest::determinism;
+use guest::settings::{self, Policy};
 use guest::summary::{self, Counted};
 use planner::MicroConfiguration;
 use tuning::allowance;
@@ -56,6 +57,9 @@ impl Execution<'_> {
         let policies = policies::of(self.handle);
         match policies.policy {
             Policy::Reuse => {}
+            // Times divide the workspace among layers.
+            // SAFETY: `run_fallback` requires only what our caller promised.
+            Policy::Division if determinism::is_asked() => return unsafe { self.run_fallback(Some(&operands)) },
             // SAFETY: `run_divided` requires only what our caller promised, and the operands of this execution.
             Policy::Division => return unsafe { self.run_divided(&operands, &policies) },
             // SAFETY: `run_fallback` requires only what our caller promised.
@@ -63,6 +67,11 @@ impl Execution<'_> {
         }
         let state = &*self.planned.state;
         state.exploring.executed();
+        if determinism::is_asked() || !state.holds_for(&self.planned.own) {
+            // For determinism, nothing that was timed decides: neither what has settled, nor what is explored.
+            // SAFETY: `run_unsettled` requires only what our caller promised, and this execution's operands.
+            return unsafe { self.run_unsettled(&operands) };
+        }
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
         // SAFETY: each function requires only what our caller promised, with this execution's operands.
         unsafe {
@@ -253,10 +262,9 @@ impl Execution<'_> {
     /// The caller promises the same as for [`Self::run`].
     unsafe fn explore(&self, operands: &Operands) -> cudnnStatus_t {
         let (state, device) = (&self.planned.state, cudnn::device());
-        let explores = settings::get().numerics != Numerics::Deterministic;
         // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
-        let Some(stream) = stream.filter(|_| explores) else {
+        let Some(stream) = stream else {
             // SAFETY: `run_unsettled` requires only what our caller promised.
             return unsafe { self.run_unsettled(operands) };
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
+use super::choices;
 use super::planned::Planned;
 use super::reading;
 use super::shadow::{Content, Shadow};
@@ -39,7 +40,8 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     settings::fault_point("finalize");
     // SAFETY: our caller promised a finalized execution plan.
     let (own, requested_workspace) = unsafe { own(plan) }.ok()?;
-    let class = Class::of(&own, settings::get().numerics);
+    choices::took(&own, &operations, &graph.problem);
+    let class = Class::of(&own, graph.problem.data_type(), settings::get().numerics);
     let sizes = policies.batch_size_policy;
     let problem = graph.problem.clone();
     let for_cuda_graphs = own.has_form_in_cuda_graphs();

@@ -11,6 +11,7 @@
 //! | [`shadow`] | keeps the attributes that programs set on descriptors |
 //! | [`operation_graph`], [`reading`] | a program's operation graph as a convolution problem; its variant packs |
 //! | [`normalization`] | reports graphs with a normalization, which cuDNN runs |
+//! | [`choices`] | what a program's choices of engines tell about determinism |
 //! | [`finalize`], [`planned`] | decides a plan's reported workspace and its replacement |
 //! | [`state`] | the registry: a problem's state and its fallback |
 //! | [`probe`] | cuDNN's candidates for micro-batches |
@@ -27,6 +28,7 @@
 //! | [`cuda_graph`] | puts plans into CUDA graphs |
 //! | [`targets`] | the devices that micro-plans are finalized for |
 
+pub mod choices;
 mod conversion;
 mod cuda_graph;
 pub mod enumerate;

@@ -27,6 +27,8 @@ pub struct Probe<'a> {
     pub budget: WorkspaceBudget,
     /// Set to admit only engines that can be put into CUDA graphs.
     pub for_cuda_graphs: bool,
+    /// The requested engine, if there is one: the class admits it, whatever its notes say.
+    pub requested: Option<EngineConfiguration>,
 }
 
 impl Probe<'_> {
@@ -42,7 +44,8 @@ impl Probe<'_> {
 
     /// Returns whether an engine may run.
     pub fn admits(&self, engine: &EngineConfiguration) -> bool {
-        self.class.admits(engine) && (!self.for_cuda_graphs || engine.has_form_in_cuda_graphs())
+        (self.class.admits(engine) || self.requested.as_ref() == Some(engine))
+            && (!self.for_cuda_graphs || engine.has_form_in_cuda_graphs())
     }
 }
 

@@ -12,13 +12,15 @@ use super::enumerate;
 use super::our_candidates;
 use super::plan::Plan;
 use super::probe::{self, Candidates, Probe};
-use crate::problem::graph::{Class, EngineConfiguration, Problem};
+use crate::problem::graph::{Class, EngineConfiguration, Factor, Problem};
 use cudnn::graph::Target;
 use gpu::background;
+use guest::settings::{self, Numerics};
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudget};
 use tuning::exploring::{Explored, Exploring};
 use tuning::record::Wanted;
 use tuning::registry::Registry;
+use tuning::rounding;
 use tuning::search::{Candidate, Goal, any_division};
 
 /// The registry's key.
@@ -57,6 +59,8 @@ pub struct State {
     pub is_broken: AtomicBool,
     /// The requested engine of the plan whose executions began to explore, and whether it fits the limit.
     pub requested: OnceCell<(EngineConfiguration, bool)>,
+    /// Whether that engine rounds floats to TF32 as its notes say, once that was found out.
+    rounds: OnceCell<bool>,
     /// The candidates found so far. Do not hold this lock across calls that may block.
     pub candidates: Mutex<Candidates>,
     pub exploring: Exploring<Problem, Plan>,
@@ -91,6 +95,7 @@ pub fn state(key: Key, target: &Target) -> Arc<State> {
         last_resort: OnceCell::new(),
         is_broken: AtomicBool::new(false),
         requested: OnceCell::new(),
+        rounds: OnceCell::new(),
         candidates: Mutex::default(),
         exploring: Exploring::default(),
     };
@@ -113,14 +118,25 @@ impl Explored for State {
         &self.exploring
     }
 
+    /// The notes of an engine may name tensor cores although it does not round floats.
+    fn prepare(&self) {
+        if let Some((requested, _)) = self.requested.get().filter(|(requested, _)| self.may_round(requested)) {
+            self.rounds.get_or_init(|| {
+                let rounds = rounds(&self.key.problem, requested, &self.target);
+                // Where it cannot be found out, the notes are all that is known.
+                rounds.inspect_err(|why| log::debug!("{}: {why}", self.key.problem)).unwrap_or(true)
+            });
+        }
+    }
+
     fn wanted(&self) -> Wanted<Problem> {
-        Wanted::of_all(Goal::FastestWithin(self.probe().budget), self.key.sizes, self.key.class)
+        Wanted::of_all(Goal::FastestWithin(self.probe().budget), self.key.sizes, self.class())
     }
 
     /// A plan is made of finalized engines, which have the workspaces that count.
     fn recalled(&self, known: Candidate<EngineConfiguration>) -> Option<Candidate<EngineConfiguration>> {
         let sizes = probe::sizes(&self.key.problem, self.key.sizes);
-        (sizes.contains(&known.batch) && self.key.class.admits(&known.algorithm)).then_some(known)
+        (sizes.contains(&known.batch) && self.probe().admits(&known.algorithm)).then_some(known)
     }
 
     fn requested(&self) -> Option<EngineConfiguration> {
@@ -175,12 +191,51 @@ impl Explored for State {
     }
 }
 
+/// Returns whether an engine rounds the floats of a single convolution to TF32.
+fn rounds(problem: &Problem, engine: &EngineConfiguration, target: &Target) -> Result<bool, String> {
+    let plain = problem.with_factors([Factor::ONE, Factor::ZERO]);
+    rounding::rounds(&plain, engine, |image, _| {
+        let (image, budget) = (Arc::new(image.clone()), WorkspaceBudget { limit: usize::MAX, per_image: 0 });
+        let class = Class::of(engine, image.data_type(), Numerics::Any);
+        let probe = Probe { problem: &image, class, target, budget, for_cuda_graphs: false, requested: None };
+        Candidates::default().workspace(&probe, image.batch(), engine)
+    })
+}
+
 impl State {
+    /// The class, as far as it is known: without tensor cores, if the requested engine turned out not to round floats.
+    fn class(&self) -> Class {
+        match (self.rounds.get(), self.requested.get()) {
+            (Some(false), Some((requested, _))) => {
+                let exact = requested.without_tensor_cores();
+                Class::of(&exact, self.key.problem.data_type(), settings::get().numerics)
+            }
+            _ => self.key.class,
+        }
+    }
+
+    /// Returns whether the notes alone do not tell how an engine rounds: it multiplies single convolutions of floats on
+    /// tensor cores, by its notes. Notes are all that counts where the program wants what it allows.
+    fn may_round(&self, engine: &EngineConfiguration) -> bool {
+        matches!(settings::get().numerics, Numerics::Match | Numerics::Deterministic)
+            && engine.has_tensor_cores()
+            && self.key.problem.data_type() == CUDNN_DATA_FLOAT
+            && self.key.problem.operations.len() == 1
+    }
+
+    /// Returns whether what is found for the plan that explores holds for a plan of another engine. If the notes alone
+    /// do not tell, the other may round less.
+    pub fn holds_for(&self, engine: &EngineConfiguration) -> bool {
+        let alike = |(requested, _): &(EngineConfiguration, bool)| requested.engine == engine.engine;
+        !self.may_round(engine) || self.requested.get().is_none_or(alike)
+    }
+
     /// Returns the parameters for probing cuDNN.
     pub fn probe(&self) -> Probe<'_> {
-        let Key { problem, class, limit, .. } = &self.key;
+        let Key { problem, limit, .. } = &self.key;
         let budget = WorkspaceBudget { limit: *limit, per_image: problem.unwritten_per_image() };
-        Probe { problem, class: *class, target: &self.target, budget, for_cuda_graphs: false }
+        let requested = self.requested.get().map(|(requested, _)| *requested);
+        Probe { problem, class: self.class(), target: &self.target, budget, for_cuda_graphs: false, requested }
     }
 
     /// Returns the fallback configuration. It is chosen without timing, in the heuristics' order, the largest

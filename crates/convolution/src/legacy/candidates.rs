@@ -41,7 +41,9 @@ pub unsafe fn candidates(
 ) -> Vec<Candidate<Algorithm>> {
     let mut algorithms = admitted(problem, results, class);
     if let Some(&part) = sizes.iter().find(|&&size| size < problem.batch()) {
-        let part = OwnedDescriptors::new(&problem.with_batch(part), problem.math_type);
+        // Without TF32, algorithms come under the math type that forbids it.
+        let math_type = class.math_type.filter(|it| *it == CUDNN_FMA_MATH).unwrap_or(problem.math_type);
+        let part = OwnedDescriptors::new(&problem.with_batch(part), math_type);
         // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
         let more = part.and_then(|part| unsafe { part.raw().get_algorithms(handle) }).unwrap_or_default();
         for algorithm in admitted(problem, &more, class) {
@@ -67,7 +69,7 @@ pub unsafe fn candidates(
 fn admitted(problem: &Problem, results: &[AlgoPerf], class: Class) -> Vec<Algorithm> {
     results
         .iter()
-        .filter(|result| class.admits(result))
+        .filter(|result| class.admits(problem.direction, result))
         .map(|result| Algorithm::of(problem.direction, result))
         .collect()
 }

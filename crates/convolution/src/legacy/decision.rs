@@ -6,16 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cudnn_abi::*;
+use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use super::candidates;
 use super::engine::Engines;
 use super::plan::Plan;
+use super::rounding;
 use crate::graph::targets;
+use crate::problem::algorithm::Plain;
 use crate::problem::{Algorithm, Class, Problem};
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::Descriptors;
-use guest::settings::{self, Numerics};
+use guest::settings;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 use tuning::exploring::{Explored, Exploring, recall};
 use tuning::record::{End, Record, Wanted};
@@ -31,6 +34,8 @@ pub struct Ask {
     pub sizes: BatchSizePolicy,
     /// Whether engines may run: not for fused calls, nor for calls that must divide.
     pub takes_engines: bool,
+    /// Whether the program asks for determinism: then nothing that was timed while a program ran decides.
+    pub is_determined: bool,
 }
 
 /// A decision. Executions explore it once a call has made it.
@@ -40,9 +45,12 @@ pub struct Decision {
     covers: Range<usize>,
     problem: Problem,
     requested: Algorithm,
-    class: Class,
-    /// The candidates among cuDNN's algorithms.
-    algorithms: Vec<Candidate<Algorithm>>,
+    /// cuDNN's entry for the requested algorithm, under the math type of the call.
+    chosen: AlgoPerf,
+    /// Whether the requested algorithm rounds floats as far as its math type lets it, once that is known.
+    rounds: OnceCell<bool>,
+    /// What may run if the requested algorithm does not round floats, and if it does.
+    may_run: [MayRun; 2],
     /// The engines, while they may still run.
     engines: Mutex<Engines>,
     /// The plan that runs until one is found, if the requested algorithm does not fit or a better one is known.
@@ -50,6 +58,14 @@ pub struct Decision {
     pub exploring: Exploring<Problem, Plan>,
     /// Set once a plan has failed: from then on cuDNN runs undivided.
     pub is_broken: AtomicBool,
+}
+
+/// What may run in place of the requested algorithm.
+#[derive(Clone)]
+struct MayRun {
+    class: Class,
+    /// The candidates among cuDNN's algorithms.
+    algorithms: Vec<Candidate<Algorithm>>,
 }
 
 impl Decision {
@@ -81,33 +97,53 @@ impl Decision {
         ask: Ask,
         measured: &[MicroConfiguration<Algorithm>],
     ) -> Option<Self> {
-        let Ask { id, limit, only, sizes, takes_engines } = ask;
+        let Ask { id, limit, only, sizes, takes_engines, is_determined } = ask;
         // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
         let listed = unsafe { descriptors.get_algorithms(handle) }.ok()?;
         let chosen = Descriptors::of_algorithm(&listed, id, problem.math_type)?;
         let chosen = AlgoPerf { mathType: problem.math_type, ..chosen };
-        let numerics = settings::get().numerics;
-        let class = Class { only: only.then_some(id), engines: takes_engines, ..Class::of(&chosen, numerics) };
-        let sizes_to_try = candidates::sizes(problem, sizes, cudnn::device());
-        // SAFETY: the handle is the program's, from this call.
-        let mut algorithms = unsafe { candidates::candidates(handle, problem, &listed, class, &sizes_to_try) };
         let requested = Algorithm::of(problem.direction, &chosen);
-        algorithms.sort_by_key(|candidate| candidate.algorithm != requested);
-        if class.engines {
+        let sizes_to_try = candidates::sizes(problem, sizes, cudnn::device());
+        let may_run = |rounds: bool| {
+            let class = Class::of(&Plain::new(problem, &chosen, rounds), settings::get().numerics);
+            let deterministic = class.deterministic || is_determined;
+            let class = Class { deterministic, only: only.then_some(id), engines: takes_engines, ..class };
+            // SAFETY: the handle is the program's, from this call.
+            let of = |listed: &[AlgoPerf], class| unsafe {
+                candidates::candidates(handle, problem, listed, class, &sizes_to_try)
+            };
+            // The requested algorithm is a candidate whatever its math type allows.
+            let own = Class { math_type: Some(chosen.mathType), only: Some(id), winograd: true, ..class };
+            let mut algorithms = of(&[chosen], own);
+            // SAFETY: the handle is the program's, from this call.
+            let listed = unsafe { rounding::listed(handle, problem, &listed, class.math_type) };
+            let others = of(&listed, class).into_iter().filter(|it| it.algorithm.id != id || rounds);
+            algorithms.extend(others.filter(|it| it.algorithm != requested));
+            MayRun { class, algorithms }
+        };
+        if takes_engines && !is_determined {
             targets::learn(handle);
         }
+        let known = if is_determined { Some(true) } else { rounding::known(problem, &chosen).map(|it| it.rounds()) };
+        let may_run = match known {
+            Some(rounds) => [may_run(rounds), may_run(rounds)],
+            None => [may_run(false), may_run(true)],
+        };
         // Below the limit a plan may not fit, and above the next candidate's workspace another may be better.
-        let covers = limit..covers(&algorithms, limit).end;
-        let mut decision = Self { covers, requested, class, algorithms, ..Self::settled(problem, ask) };
+        let next = may_run.iter().map(|may| covers(&may.algorithms, limit).end).min()?;
+        let mut decision = Self { covers: limit..next, requested, chosen, may_run, ..Self::settled(problem, ask) };
+        decision.rounds = known.map_or_else(OnceCell::new, OnceCell::with_value);
         decision.exploring = Exploring::default();
-        if recall(&decision, measured) {
+        if is_determined {
+            decision.meanwhile =
+                decision.find_untimed().and_then(|untimed| Plan::new(problem, untimed).ok()).map(Arc::new);
+            decision.exploring.settle(decision.meanwhile.clone());
+            return Some(decision);
+        }
+        if known.is_some() && recall(&decision, measured) {
             return Some(decision);
         }
         decision.meanwhile = decision.find_meanwhile(measured);
-        if numerics == Numerics::Deterministic {
-            // Exploration changes the parts, and thereby the sums, from call to call.
-            decision.exploring.settle(decision.meanwhile.clone());
-        }
         Some(decision)
     }
 
@@ -120,13 +156,17 @@ impl Decision {
             deterministic: false,
             engine: None,
         };
+        let only = Some(ask.id);
+        let class = Class { deterministic: false, math_type: None, winograd: true, only, engines: false };
+        let nothing = MayRun { class, algorithms: Vec::new() };
         let decision = Self {
             ask,
             covers: 0..usize::MAX,
             problem: *problem,
             requested,
-            class: Class { deterministic: false, math_type: None, only: Some(ask.id), engines: false },
-            algorithms: Vec::new(),
+            chosen: AlgoPerf::default(),
+            rounds: OnceCell::with_value(true),
+            may_run: [nothing.clone(), nothing],
             engines: Mutex::default(),
             meanwhile: None,
             exploring: Exploring::default(),
@@ -140,14 +180,25 @@ impl Decision {
     fn find_meanwhile(&self, measured: &[MicroConfiguration<Algorithm>]) -> Option<Arc<Plan>> {
         let (problem, limit, device) = (&self.problem, self.ask.limit, cudnn::device());
         let goal = Goal::Fastest { limit };
-        let wanted = Wanted::among(self.algorithms.clone(), goal, self.ask.sizes, self.class);
+        let MayRun { class, algorithms } = self.may_run();
+        let wanted = Wanted::among(algorithms.clone(), goal, self.ask.sizes, *class);
         let search = Record::of(problem, device, device.ordinal()).search(&wanted, measured, &[End::Explored]);
-        let fitting: Vec<_> =
-            self.algorithms.iter().filter(|candidate| candidate.workspace <= limit).copied().collect();
-        let fits = fitting.iter().any(|c| c.batch == problem.batch() && c.algorithm == self.requested);
-        let untimed = if fits { None } else { any_division(problem.batch(), &fitting) };
-        let best = search.best().map(|(best, _)| best).or(untimed)?;
+        let best = search.best().map(|(best, _)| best).or_else(|| self.find_untimed())?;
         Plan::new(problem, best).ok().map(Arc::new)
+    }
+
+    /// Returns some division if the requested algorithm does not fit. It follows from the order of cuDNN's list alone.
+    fn find_untimed(&self) -> Option<Configuration<Algorithm>> {
+        let (batch, limit) = (self.problem.batch(), self.ask.limit);
+        let fitting: Vec<_> = self.may_run().algorithms.iter().filter(|it| it.workspace <= limit).copied().collect();
+        let fits = fitting.iter().any(|it| it.batch == batch && it.algorithm == self.requested);
+        if fits { None } else { any_division(batch, &fitting) }
+    }
+
+    /// Returns what may run in place of the requested algorithm. As long as it is not known whether that rounds, nothing
+    /// may that does.
+    fn may_run(&self) -> &MayRun {
+        &self.may_run[usize::from(self.rounds.get().copied().unwrap_or(false))]
     }
 
     /// Returns whether it decides for a call.
@@ -184,20 +235,25 @@ impl Explored for Decision {
     }
 
     fn wanted(&self) -> Wanted<Problem> {
-        Wanted::of_all(Goal::Fastest { limit: self.ask.limit }, self.ask.sizes, self.class)
+        Wanted::of_all(Goal::Fastest { limit: self.ask.limit }, self.ask.sizes, self.may_run().class)
+    }
+
+    fn prepare(&self) {
+        self.rounds.get_or_init(|| rounding::find(&self.problem, &self.chosen).rounds());
     }
 
     /// cuDNN's algorithms have the workspace that cuDNN names now. An engine checks its own when it is finalized.
     fn recalled(&self, known: Candidate<Algorithm>) -> Option<Candidate<Algorithm>> {
         if known.algorithm.engine.is_none() {
             return self
+                .may_run()
                 .algorithms
                 .iter()
                 .find(|it| (it.batch, it.algorithm) == (known.batch, known.algorithm))
                 .copied();
         }
         let sizes = candidates::sizes(&self.problem, self.ask.sizes, cudnn::device());
-        (sizes.contains(&known.batch) && self.class.admits_algorithm(&known.algorithm)).then_some(known)
+        (sizes.contains(&known.batch) && self.may_run().class.admits_algorithm(&known.algorithm)).then_some(known)
     }
 
     fn requested(&self) -> Option<Algorithm> {
@@ -206,9 +262,10 @@ impl Explored for Decision {
 
     /// The requested algorithm comes first, then the engines, then cuDNN's other algorithms.
     fn enumerate(&self) -> Vec<Candidate<Algorithm>> {
-        let engines = Engines::enumerate(&self.problem, self.class, self.ask.sizes, self.ask.limit);
+        let MayRun { class, algorithms } = self.may_run();
+        let engines = Engines::enumerate(&self.problem, *class, self.ask.sizes, self.ask.limit);
         let (mut all, others): (Vec<_>, Vec<_>) =
-            self.algorithms.iter().partition(|candidate| candidate.algorithm == self.requested);
+            algorithms.iter().partition(|candidate| candidate.algorithm == self.requested);
         all.extend(&engines.candidates);
         all.extend(others);
         *self.engines.lock() = engines;

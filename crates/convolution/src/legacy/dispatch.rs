@@ -14,6 +14,7 @@ use super::run::divides;
 use crate::problem::Problem;
 use cudnn::calls;
 use cudnn::policies;
+use guest::determinism;
 use guest::settings::{self, Policy};
 use guest::summary::{self, Counted};
 
@@ -51,8 +52,15 @@ impl Call {
             return unsafe { division::run::run(self, &problem, only, &policies, spent) };
         }
         let state = registry::state(cudnn::device(), &problem);
-        let limit = policies.call_limit(self.workspace.size);
-        let ask = Ask { id: self.algorithm, limit, only, sizes: policies.batch_size_policy, takes_engines: true };
+        state.known.lock().chose(&problem, self.algorithm, self.workspace.size);
+        let ask = Ask {
+            id: self.algorithm,
+            limit: policies.call_limit(self.workspace.size),
+            only,
+            sizes: policies.batch_size_policy,
+            takes_engines: true,
+            is_determined: determinism::is_asked(),
+        };
         let mut running = Running { call: self, problem: &problem, state: &state, ask, must_divide: false, spent };
         // SAFETY: `running` runs this call, and our caller promised that its arguments are valid.
         unsafe { running.run() }

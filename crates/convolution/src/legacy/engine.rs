@@ -62,7 +62,14 @@ impl Engines {
         let class_of_graph = class.of_engines(problem);
         // Parts of a legacy call take the call's workspace alone: its search knows no other.
         let budget = WorkspaceBudget { limit, per_image: 0 };
-        let probe = Probe { problem: &graph, class: class_of_graph, target: &target, budget, for_cuda_graphs: false };
+        let probe = Probe {
+            problem: &graph,
+            class: class_of_graph,
+            target: &target,
+            budget,
+            for_cuda_graphs: false,
+            requested: None,
+        };
         let mut found = probe::Candidates::default();
         collect(&probe, &mut found);
         let candidate = |it: Candidate<EngineConfiguration>| {

@@ -11,6 +11,7 @@ use tuning::executable::{Executable, Offered};
 use super::candidates;
 use super::engine::Engines;
 use super::plan::Plan;
+use super::rounding;
 use super::run::run;
 use crate::exec::{Constant, scaling_type};
 use crate::graph::targets;
@@ -51,7 +52,9 @@ impl Executable for Problem {
         let offered = offered.map_err(|status| refused("algorithm for it", status))?;
         let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);
         let own = own.ok_or("cuDNN has no algorithm for it")?;
-        let class = class.unwrap_or_else(|| Class::of(own, settings::get().numerics));
+        let class = class.unwrap_or_else(|| Class::of(&rounding::find(self, own), settings::get().numerics));
+        // SAFETY: our caller promised a live handle.
+        let offered = unsafe { rounding::listed(handle, self, &offered, class.math_type) };
         let sizes = candidates::sizes(self, policy, cudnn::device());
         // SAFETY: our caller promised a live handle of the calling thread's device.
         let mut candidates = unsafe { candidates::candidates(handle, self, &offered, class, &sizes) };

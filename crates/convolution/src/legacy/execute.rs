@@ -70,7 +70,7 @@ impl Running<'_> {
             let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
             let capturing = !known || cudnn::device().is_capturing(stream);
             run = match run {
-                Run::Begin if capturing && !self.must_divide => Run::Undivided,
+                Run::Begin if capturing && !self.must_divide && !self.ask.is_determined => Run::Undivided,
                 // SAFETY: `begin` requires only what our caller promised for the call.
                 Run::Begin => unsafe { self.begin() },
                 Run::Explore(decision) if capturing => decision.meanwhile.clone().into(),
@@ -93,11 +93,16 @@ impl Running<'_> {
         known.executions = known.executions.saturating_add(1);
         if let Some(promise) = known.promise(asked_for, self.call.workspace.size) {
             self.ask.limit = self.ask.limit.min(promise.question.limit);
-            if promise.undivided > self.call.workspace.size {
-                self.must_divide = self.ask.only || promise.fallback.is_none();
-                self.ask.id = promise.fallback.filter(|_| !self.ask.only).unwrap_or(asked_for);
+            let needs_more = promise.undivided > self.call.workspace.size;
+            // The plan was timed, and the id under which it was promised may not be deterministic.
+            let is_timed = self.ask.is_determined && promise.plan.is_some();
+            if needs_more || is_timed {
+                self.must_divide = needs_more && (self.ask.only || promise.fallback.is_none());
+                let determined = promise.determined.filter(|_| self.ask.is_determined);
+                self.ask.id = determined.or(promise.fallback).filter(|_| !self.ask.only).unwrap_or(asked_for);
             }
             if let Some(plan) = &promise.plan
+                && !self.ask.is_determined
                 && (!self.ask.only || plan.runs_only(asked_for))
                 && !(fused && plan.has_engines())
             {
@@ -107,7 +112,9 @@ impl Running<'_> {
         }
         // A call that must divide needs a plan that every later call like it can run, whatever its addresses.
         self.ask.takes_engines &= !fused && !self.must_divide;
-        let begins = self.must_divide || known.executions > UNTOUCHED || !known.measured.is_empty();
+        // A program that asks for determinism gets the same from the first call on.
+        let begins =
+            self.must_divide || self.ask.is_determined || known.executions > UNTOUCHED || !known.measured.is_empty();
         match known.decision(self.ask) {
             None if begins => Run::Begin,
             None => Run::Undivided,

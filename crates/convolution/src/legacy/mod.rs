@@ -12,6 +12,7 @@
 //! | [`division`] | answers and runs under Workspace Division |
 //! | [`candidates`] | the micro-configurations of cuDNN's algorithms |
 //! | [`engine`] | engines of the graph API |
+//! | [`rounding`] | whether what cuDNN runs rounds floats to TF32 |
 //! | [`sampling`] | the parts that show how long a candidate takes |
 //! | [`plan`], [`run`] | a configuration made ready to run, and the micro-batch loop |
 //! | [`executable`] | times problems ahead of a program |
@@ -30,5 +31,6 @@ mod execute;
 pub mod plan;
 pub mod promise;
 pub mod registry;
+pub mod rounding;
 mod run;
 mod sampling;

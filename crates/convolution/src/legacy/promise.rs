@@ -14,16 +14,17 @@ use super::candidates;
 use super::engine::Engines;
 use super::plan::Plan;
 use super::registry::{self, EXECUTED, Promise, Question, State};
+use super::rounding;
 use crate::exec::{self, Constant};
 use crate::graph::targets;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
-use crate::problem::algorithm::{self, Algorithm, Class};
+use crate::problem::algorithm::{self, Algorithm, Class, Plain};
 use cudnn::calls;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
 use gpu::{Moment, Stream};
-use guest::{room, settings};
+use guest::{determinism, room, settings};
 use planner::{Configuration, MicroConfiguration};
 use tuning::allowance;
 use tuning::devices;
@@ -129,6 +130,12 @@ impl Asking<'_> {
             while known.busy {
                 state.tuned.wait(&mut known);
             }
+            if determinism::is_asked() {
+                // Times decide a plan. Without one, cuDNN's own results are the answer, if any of them fits.
+                drop(known);
+                // SAFETY: `reserve` requires only what our caller promised for this query.
+                return if self.fitting.is_some() { None } else { unsafe { self.reserve(query) } };
+            }
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
             // run makes the program wait: one that never comes back is not worth the stall.
             let waits = !capturing && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
@@ -148,7 +155,7 @@ impl Asking<'_> {
             state.known.lock().learn(search.measured());
             // What a short wait left out, the program's executions time, and no promise must keep them from it.
             if !is_rest || search.wants() == Next::Nothing {
-                return self.make(&search, covers);
+                return self.make(&search, covers, query);
             }
         }
         // SAFETY: `reserve` requires only what our caller promised for this query.
@@ -169,12 +176,21 @@ impl Asking<'_> {
     }
 
     /// The numerical class of the program's choice without us. Its math type is no stricter than the one of cuDNN's own
-    /// first result, which the program would choose if it fitted.
-    fn class(&self) -> Class {
+    /// first result, which the program would choose if it fitted. So it rounds floats if that one does. `finds_out`
+    /// whether it does, if the program may wait; otherwise it counts as not rounding unless that is known.
+    fn class(&self, finds_out: bool) -> Class {
         let chosen = self.fitting.unwrap_or(self.own);
         let math_types = [chosen.mathType, self.own.mathType];
         let math_type = algorithm::loosest(math_types.into_iter()).unwrap_or(chosen.mathType);
-        Class::of(&AlgoPerf { mathType: math_type, ..chosen }, settings::get().numerics)
+        let rounds = match finds_out {
+            true => rounding::find(&self.problem, &self.own).rounds(),
+            false => rounding::known(&self.problem, &self.own).is_some_and(|known| known.rounds()),
+        };
+        let class_of = |chosen: &AlgoPerf| {
+            let chosen = AlgoPerf { mathType: math_type, ..*chosen };
+            Class::of(&Plain::new(&self.problem, &chosen, rounds), settings::get().numerics)
+        };
+        Class { winograd: class_of(&chosen).winograd || class_of(&self.own).winograd, ..class_of(&chosen) }
     }
 
     /// Makes a promise without timing: reserves workspace for algorithms that cuDNN prefers to the fitting one, and
@@ -193,10 +209,13 @@ impl Asking<'_> {
         let offered = unsafe { self.offered(query) }?;
         let better = offered.iter().position(|result| fallback.is_some_and(|fallback| result.algo == fallback.algo));
         let better = better.unwrap_or(offered.len());
-        let class = self.class();
+        let class = self.class(false);
         let sizes = candidates::sizes(problem, question.sizes, cudnn::device());
         // SAFETY: the handle is the program's, from this query.
-        let mut candidates = unsafe { candidates::candidates(*handle, problem, &offered[..better], class, &sizes) };
+        let mut listed = unsafe { rounding::listed(*handle, problem, &offered[..better], class.math_type) };
+        listed.retain(|result| offered[..better].iter().any(|better| better.algo == result.algo));
+        // SAFETY: the handle is the program's, from this query.
+        let mut candidates = unsafe { candidates::candidates(*handle, problem, &listed, class, &sizes) };
         let covers = search::covers(&candidates, question.limit);
         candidates.retain(|candidate| candidate.workspace <= question.limit);
         if fallback.is_none() {
@@ -211,6 +230,7 @@ impl Asking<'_> {
             covers,
             entry,
             fallback: fallback.map(|fallback| fallback.algo),
+            determined: None,
             undivided: fallback
                 .filter(|fallback| fallback.algo == entry.algo)
                 .map_or(own.memory, |fallback| fallback.memory),
@@ -240,9 +260,11 @@ impl Asking<'_> {
             return None;
         }
         settings::fault_point("tune");
-        let (class, sizes) = (self.class(), question.sizes);
+        let (class, sizes) = (self.class(patience.is_some()), question.sizes);
         // SAFETY: `offered` requires only what our caller promised for this query.
         let offered = unsafe { self.offered(query) }?;
+        // SAFETY: the handle is the program's, from this query.
+        let offered = unsafe { rounding::listed(*handle, problem, &offered, class.math_type) };
         // SAFETY: the handle is the program's, from this query.
         let mut candidates = unsafe {
             candidates::candidates(*handle, problem, &offered, class, &candidates::sizes(problem, sizes, device))
@@ -299,7 +321,7 @@ impl Asking<'_> {
     }
 
     /// Makes the promise that follows from a search. `None` if nothing fits.
-    fn make(&self, search: &Search<Algorithm>, covers: Range<usize>) -> Option<Promise> {
+    fn make(&self, search: &Search<Algorithm>, covers: Range<usize>, query: &Query) -> Option<Promise> {
         let Question { asked, limit, .. } = self.question;
         let (mut best, mut time) = search.best()?;
         let mut fallback = self.fallback_for(search, &best);
@@ -354,11 +376,24 @@ impl Asking<'_> {
             covers,
             entry,
             fallback: fallback.map(|fallback| fallback.id),
+            determined: self.determined(memory, query),
             undivided: own_need,
             plan: Some(plan),
             is_final: true,
             broken: [false; 2],
         })
+    }
+
+    /// Returns a deterministic algorithm that runs undivided in this many bytes: cuDNN's first one. cuDNN lists what it
+    /// has timed by the times, of which nothing may depend: then the one of the least id.
+    fn determined(&self, memory: usize, query: &Query) -> Option<c_int> {
+        let fits = self.results.iter().filter(|result| {
+            result.status == CUDNN_STATUS_SUCCESS
+                && result.determinism == CUDNN_DETERMINISTIC
+                && result.memory <= memory
+        });
+        let mut ids = fits.map(|result| result.algo);
+        if let Query::Get = query { ids.next() } else { ids.min() }
     }
 
     /// Returns the fastest algorithm that runs undivided in the configuration's workspace, or else the one that needs

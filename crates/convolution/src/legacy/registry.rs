@@ -12,7 +12,9 @@ use super::plan::Plan;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::calls::query::AlgoPerf;
+use cudnn_abi::*;
 use gpu::Device;
+use guest::determinism::{self, Choice};
 use planner::{BatchSizePolicy, MicroConfiguration};
 use tuning::registry::Registry;
 
@@ -54,6 +56,8 @@ pub struct Known {
     pub answered: bool,
     /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
     pub reported: Vec<(c_int, usize)>,
+    /// The newest answer, until a call follows it.
+    pub offered: Vec<AlgoPerf>,
     /// The decisions for calls without a promised plan.
     pub decisions: Vec<Arc<Decision>>,
 }
@@ -79,6 +83,9 @@ pub struct Promise {
     /// The fallback: an algorithm that runs undivided in the reported workspace. `None` if no algorithm does: then only
     /// divisions run.
     pub fallback: Option<c_int>,
+    /// The algorithm that runs undivided in place of a plan if the program asks for determinism: a deterministic one that
+    /// follows from cuDNN's list alone.
+    pub determined: Option<c_int>,
     /// The bytes that the reported id needs to run undivided.
     pub undivided: usize,
     /// The plan. `None` if it is still to be found within the reported workspace.
@@ -149,6 +156,25 @@ impl Known {
     /// Returns an id's workspace in the newest answer. `None` if that is cuDNN's own.
     pub fn reported(&self, id: c_int) -> Option<usize> {
         self.reported.iter().find(|(reported, _)| *reported == id).map(|(_, bytes)| *bytes)
+    }
+
+    /// Records what the first call after an answer tells about determinism: the program took an algorithm that the answer
+    /// has. If cuDNN prefers one that is not deterministic, and that fits the call's workspace under the same math type,
+    /// the program has passed it over.
+    pub fn chose(&mut self, problem: &Problem, id: c_int, workspace: usize) {
+        if self.offered.is_empty() {
+            return;
+        }
+        let offered = std::mem::take(&mut self.offered);
+        let mut runs = offered.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
+        let is_random = |result: &AlgoPerf| result.determinism != CUDNN_DETERMINISTIC;
+        let before: Vec<_> = runs.by_ref().take_while(|result| result.algo != id).collect();
+        let Some(taken) = offered.iter().find(|it| it.algo == id && it.status == CUDNN_STATUS_SUCCESS) else { return };
+        if is_random(taken) {
+            determinism::chose(Choice::Took, problem);
+        } else if before.iter().any(|it| is_random(it) && it.memory <= workspace && it.mathType == taken.mathType) {
+            determinism::chose(Choice::Shunned, problem);
+        }
     }
 
     /// Returns the decision for such a call, if there is one.

@@ -54,6 +54,20 @@ impl Algorithm {
         Self { direction: problem.direction, id: ENGINE, math_type, deterministic, engine: Some(engine) }
     }
 
+    /// Returns true for Winograd's transforms.
+    pub fn is_winograd(&self) -> bool {
+        const NOTES: [cudnnBackendNumericalNote_t; 4] = [
+            CUDNN_NUMERICAL_NOTE_WINOGRAD,
+            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
+            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
+        ];
+        match self.engine {
+            Some(engine) => NOTES.into_iter().any(|note| engine.numerics.contains(note)),
+            None => self.name().starts_with("WINOGRAD"),
+        }
+    }
+
     /// cuDNN's name for the algorithm, without the prefix that all names share.
     pub fn name(&self) -> &'static str {
         const FORWARD: [&str; 8] = [
@@ -92,6 +106,34 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// What cuDNN runs without us.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain {
+    chosen: AlgoPerf,
+    direction: Direction,
+    /// Whether it rounds floats to TF32.
+    is_tf32: bool,
+    /// Whether it computes floats, and does not round them although its math type lets it.
+    is_exact: bool,
+}
+
+impl Plain {
+    /// The chosen algorithm of a problem. `rounds` says whether it rounds floats to TF32 where its math type lets it.
+    pub fn new(problem: &Problem, chosen: &AlgoPerf, rounds: bool) -> Self {
+        Self::of(problem.direction, problem.x.data_type, chosen, rounds)
+    }
+
+    /// Returns whether it rounds floats as far as its math type lets it.
+    pub fn rounds(&self) -> bool {
+        !self.is_exact
+    }
+
+    fn of(direction: Direction, data_type: cudnnDataType_t, chosen: &AlgoPerf, rounds: bool) -> Self {
+        let may_round = data_type == CUDNN_DATA_FLOAT && chosen.mathType != CUDNN_FMA_MATH;
+        Self { chosen: *chosen, direction, is_tf32: may_round && rounds, is_exact: may_round && !rounds }
+    }
+}
+
 /// The algorithms that a plan may use in place of the chosen one, so that no result loses accuracy or determinism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
@@ -99,6 +141,8 @@ pub struct Class {
     pub deterministic: bool,
     /// The loosest math type; `None` allows all of cuDNN's.
     pub math_type: Option<cudnnMathType_t>,
+    /// Whether Winograd's transforms may run. They round less than TF32, and more than sums of products.
+    pub winograd: bool,
     /// The only algorithm allowed, if any: some fused calls take no other.
     pub only: Option<c_int>,
     /// Whether engines of the graph API may run. They compute no fused calls.
@@ -106,20 +150,25 @@ pub struct Class {
 }
 
 impl Class {
-    /// The class of a chosen algorithm, as strict as `numerics` requires.
-    pub fn of(chosen: &AlgoPerf, numerics: Numerics) -> Self {
-        let chosen_deterministic = chosen.determinism == CUDNN_DETERMINISTIC;
+    /// The class of what cuDNN runs, as strict as `numerics` requires.
+    pub fn of(plain: &Plain, numerics: Numerics) -> Self {
+        let Plain { chosen, direction, is_tf32, is_exact } = plain;
+        let is_deterministic = chosen.determinism == CUDNN_DETERMINISTIC;
+        let allowed = Self {
+            deterministic: is_deterministic || numerics == Numerics::Deterministic,
+            math_type: Some(chosen.mathType),
+            winograd: true,
+            only: None,
+            engines: true,
+        };
         match numerics {
-            Numerics::Any => Self { deterministic: false, math_type: None, only: None, engines: true },
-            Numerics::Match => Self {
-                deterministic: chosen_deterministic,
-                math_type: Some(chosen.mathType),
-                only: None,
-                engines: true,
+            Numerics::Any => Self { deterministic: false, math_type: None, ..allowed },
+            Numerics::Allowed => allowed,
+            Numerics::Match | Numerics::Deterministic => Self {
+                math_type: Some(if *is_exact { CUDNN_FMA_MATH } else { chosen.mathType }),
+                winograd: *is_tf32 || Algorithm::of(*direction, chosen).is_winograd(),
+                ..allowed
             },
-            Numerics::Deterministic => {
-                Self { deterministic: true, math_type: Some(chosen.mathType), only: None, engines: true }
-            }
         }
     }
 
@@ -128,18 +177,16 @@ impl Class {
         (!self.deterministic || algorithm.deterministic)
             && (self.engines || algorithm.engine.is_none())
             && self.math_type.is_none_or(|loosest| looseness(algorithm.math_type) <= looseness(loosest))
+            && (self.winograd || !algorithm.is_winograd())
             && self.only.is_none_or(|only| algorithm.id == only)
     }
 
     /// Returns true if a query's result succeeded and the class allows its algorithm.
-    pub fn admits(&self, result: &AlgoPerf) -> bool {
-        result.status == CUDNN_STATUS_SUCCESS
-            // the class ignores the direction
-            && self.admits_algorithm(&Algorithm::of(Direction::Forward, result))
+    pub fn admits(&self, direction: Direction, result: &AlgoPerf) -> bool {
+        result.status == CUDNN_STATUS_SUCCESS && self.admits_algorithm(&Algorithm::of(direction, result))
     }
 }
 
-/// Writes `deterministic, math 0, algorithm any`, in cuDNN's numbers.
 impl Class {
     /// The class of engines for a problem: the notes that the math type allows. No engine may sum in less than the
     /// problem's compute type.
@@ -153,18 +200,21 @@ impl Class {
             CUDNN_NUMERICAL_NOTE_TENSOR_CORE => allows(tensor_cores),
             CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS => allows(CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION),
             CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC => !self.deterministic,
-            _ => false,
+            CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION => false,
+            _ => self.winograd,
         })
     }
 }
 
+/// Writes `deterministic, math 0, algorithm any, no Winograd`, in cuDNN's numbers.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deterministic, math_type, only, engines } = self;
+        let Self { deterministic, math_type, winograd, only, engines } = self;
         let number = |number: &Option<c_int>| number.map_or("any".to_owned(), |number| number.to_string());
         let deterministic = if *deterministic { "deterministic, " } else { "" };
         let engines = if *engines { " or engine" } else { "" };
-        write!(f, "{deterministic}math {}, algorithm {}{engines}", number(math_type), number(only))
+        let winograd = if *winograd { "" } else { ", no Winograd" };
+        write!(f, "{deterministic}math {}, algorithm {}{engines}{winograd}", number(math_type), number(only))
     }
 }
 
@@ -193,26 +243,51 @@ mod tests {
         AlgoPerf { algo, status: CUDNN_STATUS_SUCCESS, determinism, mathType: math_type, ..Default::default() }
     }
 
+    fn class(chosen: &AlgoPerf, rounds: bool, numerics: Numerics) -> Class {
+        Class::of(&Plain::of(Direction::Forward, CUDNN_DATA_FLOAT, chosen, rounds), numerics)
+    }
+
     #[test]
     fn a_class_admits_nothing_looser() {
-        let strict = Class::of(&result(1, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH), Numerics::Match);
-        assert!(strict.admits(&result(2, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH)));
-        assert!(!strict.admits(&result(2, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH)));
-        assert!(!strict.admits(&result(2, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH)));
-        let loose = Class::of(&result(1, CUDNN_NON_DETERMINISTIC, CUDNN_TENSOR_OP_MATH), Numerics::Match);
+        let admits = |class: &Class, result: &AlgoPerf| class.admits(Direction::Forward, result);
+        let strict = class(&result(1, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH), true, Numerics::Match);
+        assert!(admits(&strict, &result(2, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH)));
+        assert!(!admits(&strict, &result(2, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH)));
+        assert!(!admits(&strict, &result(2, CUDNN_NON_DETERMINISTIC, CUDNN_FMA_MATH)));
+        let loose = class(&result(1, CUDNN_NON_DETERMINISTIC, CUDNN_TENSOR_OP_MATH), true, Numerics::Match);
         for math_type in [CUDNN_FMA_MATH, CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH] {
-            assert!(loose.admits(&result(0, CUDNN_NON_DETERMINISTIC, math_type)));
+            assert!(admits(&loose, &result(0, CUDNN_NON_DETERMINISTIC, math_type)));
         }
-        assert!(!loose.admits(&result(0, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION)));
+        assert!(!admits(&loose, &result(0, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION)));
+    }
+
+    /// The math type allows TF32, and Winograd's transforms round less than that.
+    #[test]
+    fn a_class_rounds_as_cudnn_does() {
+        let chosen = result(1, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH);
+        let winograd = result(6, CUDNN_DETERMINISTIC, CUDNN_FMA_MATH);
+        for (numerics, rounds, allows) in [
+            (Numerics::Match, true, [true, true]),
+            (Numerics::Match, false, [false, false]),
+            (Numerics::Deterministic, false, [false, false]),
+            (Numerics::Allowed, false, [true, true]),
+        ] {
+            let class = class(&chosen, rounds, numerics);
+            let admitted = [chosen, winograd].map(|result| class.admits(Direction::Forward, &result));
+            assert_eq!(admitted, allows, "{numerics:?} {rounds}: {class}");
+        }
+        let of_winograd = class(&AlgoPerf { mathType: CUDNN_DEFAULT_MATH, ..winograd }, false, Numerics::Match);
+        assert!(of_winograd.admits(Direction::Forward, &winograd) && !of_winograd.admits(Direction::Forward, &chosen));
     }
 
     #[test]
     fn settings_widen_or_narrow_the_class() {
         let chosen = result(0, CUDNN_NON_DETERMINISTIC, CUDNN_DEFAULT_MATH);
-        assert!(Class::of(&chosen, Numerics::Any).admits(&result(7, CUDNN_NON_DETERMINISTIC, 77)));
-        assert!(!Class::of(&chosen, Numerics::Deterministic).admits(&chosen));
+        let admits = |class: Class, result: &AlgoPerf| class.admits(Direction::Forward, result);
+        assert!(admits(class(&chosen, true, Numerics::Any), &result(7, CUDNN_NON_DETERMINISTIC, 77)));
+        assert!(!admits(class(&chosen, true, Numerics::Deterministic), &chosen));
         let failed = AlgoPerf { status: CUDNN_STATUS_NOT_SUPPORTED, ..chosen };
-        assert!(!Class::of(&chosen, Numerics::Any).admits(&failed));
+        assert!(!admits(class(&chosen, true, Numerics::Any), &failed));
     }
 
     #[test]

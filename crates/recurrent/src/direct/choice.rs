@@ -21,7 +21,8 @@ use crate::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
 use gpu::Buffer;
 use gpu::background::compiling;
-use guest::settings::{self, Numerics};
+use guest::determinism;
+use guest::settings;
 use tuning::turns::{Started, Step, Turns};
 
 /// The most time steps of a timed execution: enough to tell configurations apart, with little scratch memory.
@@ -60,7 +61,7 @@ pub fn choose(
         0 => return Err(Refusal::new(CUDNN_STATUS_NOT_SUPPORTED, why)),
         1 => 0,
         // Deterministic: the same kernels each time.
-        _ if settings::get().numerics == Numerics::Deterministic => 0,
+        _ if determinism::is_asked() => 0,
         _ => fastest(network, data, weights, &candidates).unwrap_or_else(|why| {
             log::warn!("the model's first choice runs an RNN: {why}");
             0

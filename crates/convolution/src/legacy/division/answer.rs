@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::Descriptors;
 use cudnn::policies::Policies;
-use guest::settings::{self, Numerics};
+use guest::determinism;
 
 /// Puts our promise in place of cuDNN's first result, and collects the layer.
 ///
@@ -84,12 +84,9 @@ pub unsafe fn workspace_size(
     Some(promise.entry.memory)
 }
 
-/// The determinism required of an answer: `deterministic` numerics accept only results that cuDNN lists as such.
+/// The determinism required of an answer: a program that asks for it gets only results that cuDNN lists as such.
 fn any_determinism() -> cudnnDeterminism_t {
-    match settings::get().numerics {
-        Numerics::Deterministic => CUDNN_DETERMINISTIC,
-        Numerics::Match | Numerics::Any => CUDNN_NON_DETERMINISTIC,
-    }
+    if determinism::is_asked() { CUDNN_DETERMINISTIC } else { CUDNN_NON_DETERMINISTIC }
 }
 
 /// Promises that `own` runs in the least workspace that any algorithm of the required determinism needs. `None` if that
@@ -133,6 +130,7 @@ unsafe fn promise(
         covers: 0..0, // answers no question of Workspace Reuse
         entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, fallback.determinism), ..*own },
         fallback: Some(fallback.algo),
+        determined: None,
         undivided,
         plan: None,
         is_final: true,

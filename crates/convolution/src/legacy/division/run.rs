@@ -16,6 +16,7 @@ use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::{Descriptors, Workspace};
 use cudnn::policies::Policies;
 use gpu::{Device, Stream};
+use guest::determinism;
 
 /// Runs a call in its layer's segment, or by the fallback.
 ///
@@ -49,13 +50,15 @@ pub unsafe fn run(
         let network = Network::of(device);
         // SAFETY: our caller promised that the call's arguments are valid.
         let chosen = || Some(unsafe { chosen(call, problem.math_type) });
-        let layer = network.enter(&key, addresses(&call.descriptors), policies, chosen);
+        // Times divide the workspace among layers, so a program that asks for determinism gets no segments.
+        let is_divided = !determinism::is_asked();
+        let layer = is_divided.then(|| network.enter(&key, addresses(&call.descriptors), policies, chosen));
         let launch = |plan: &LayerPlan, workspace: Workspace| match plan {
             // SAFETY: our caller promised valid arguments, and the segment belongs to this layer alone.
             LayerPlan::Convolution(plan) => unsafe { call.run_parts(plan, workspace, spent, |_, _| ()) },
             LayerPlan::Graph(_) => Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_modified: false }),
         };
-        if let Some(status) = network.in_segment(layer, &key, stream, launch) {
+        if let Some(status) = layer.and_then(|layer| network.in_segment(layer, &key, stream, launch)) {
             return status;
         }
         // SAFETY: our caller promised that the call's arguments are valid.

@@ -7,16 +7,28 @@ use cudnn_abi::*;
 use crate::problem::graph::engine::{EngineConfiguration, Notes};
 use guest::settings::Numerics;
 
-/// The notes that an engine may have only if the program's chosen engine has them.
-const LOOSE: [cudnnBackendNumericalNote_t; 4] = [
+/// The notes that an engine may have only if the class allows them. FFT is not among them: it rounds as sums do.
+const LOOSE: [cudnnBackendNumericalNote_t; 8] = [
     CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
     CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
     CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
     CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
 ];
 
-/// The engines that a plan may use in place of the chosen one, so that no result loses accuracy or determinism. Every
-/// class allows transforms (FFT, Winograd), as cuDNN's legacy API does.
+/// Winograd's notes, the smallest tile first. A smaller tile rounds less. The note without a tile comes first too: an
+/// engine that has it alone is admitted with any tile.
+const WINOGRAD: [cudnnBackendNumericalNote_t; 4] = [
+    CUDNN_NUMERICAL_NOTE_WINOGRAD,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
+];
+
+/// The engines that a plan may use in place of the chosen one, so that no result loses accuracy or determinism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// The loose notes that an engine may have.
@@ -26,16 +38,24 @@ pub struct Class {
 }
 
 impl Class {
-    /// The class of a chosen engine, as strict as `numerics` requires.
-    pub fn of(chosen: &EngineConfiguration, numerics: Numerics) -> Self {
+    /// The class of an engine that was chosen for data of a type, as strict as `numerics` requires: the engine's own
+    /// notes, and what rounds less than they allow. Winograd's transforms of floats round less than TF32.
+    pub fn of(chosen: &EngineConfiguration, data_type: cudnnDataType_t, numerics: Numerics) -> Self {
+        let has = |note: &cudnnBackendNumericalNote_t| chosen.numerics.contains(*note);
+        let largest_tile = WINOGRAD.iter().rposition(has);
+        let is_tf32 = data_type == CUDNN_DATA_FLOAT && has(&CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+        let takes_transforms = is_tf32 || numerics == Numerics::Allowed;
         let may = |note: &cudnnBackendNumericalNote_t| match (numerics, *note) {
             (Numerics::Any, _) => true,
             (Numerics::Deterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) => false,
-            (Numerics::Match | Numerics::Deterministic, note) => chosen.numerics.contains(note),
+            _ => match WINOGRAD.iter().position(|winograd| winograd == note) {
+                Some(tile) => takes_transforms || largest_tile.is_some_and(|largest| tile <= largest),
+                None => has(note),
+            },
         };
         Self {
             allowed: LOOSE.into_iter().filter(may).collect(),
-            is_nan_strict: numerics != Numerics::Any && chosen.numerics.contains(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
+            is_nan_strict: numerics != Numerics::Any && has(&CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
         }
     }
 
@@ -50,15 +70,21 @@ impl Class {
         LOOSE.into_iter().all(|note| !has(note) || self.allowed.contains(note))
             && (!self.is_nan_strict || has(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP))
     }
+
+    /// Returns true if the class allows engines on tensor cores, which round floats to TF32.
+    pub fn allows_tensor_cores(&self) -> bool {
+        self.allowed.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
+    }
 }
 
-/// Writes the form used in the `question` of a stored search: `notes 0,1,4` or `notes 0, strict NaN`.
+/// Writes the form used in the `question` of a stored search: `only notes 0,1,4` or `only notes 0, strict NaN`. Without
+/// the first word it was a question of earlier versions, whose classes all allowed Winograd's transforms.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let notes: Vec<_> = self.allowed.iter().map(|note| note.to_string()).collect();
         write!(
             f,
-            "notes {}{}",
+            "only notes {}{}",
             if notes.is_empty() { "none".into() } else { notes.join(",") },
             if self.is_nan_strict { ", strict NaN" } else { "" }
         )
@@ -73,12 +99,16 @@ mod tests {
         EngineConfiguration::new(0, Vec::new(), notes.iter().copied().collect(), Notes::default())
     }
 
+    fn class(notes: &[cudnnBackendNumericalNote_t], numerics: Numerics) -> Class {
+        Class::of(&engine(notes), CUDNN_DATA_FLOAT, numerics)
+    }
+
     #[test]
-    fn a_class_admits_nothing_looser_and_every_transform() {
-        for chosen in [&[][..], &[CUDNN_NUMERICAL_NOTE_TENSOR_CORE], &LOOSE] {
-            let class = Class::of(&engine(chosen), Numerics::Match);
+    fn a_class_admits_nothing_looser() {
+        for chosen in [&[][..], &[CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS], &LOOSE] {
+            let class = class(chosen, Numerics::Match);
             assert!(class.admits(&engine(chosen)) && class.admits(&engine(&[])));
-            assert!(class.admits(&engine(&[CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6])));
+            assert!(class.admits(&engine(&[CUDNN_NUMERICAL_NOTE_FFT])));
             for note in LOOSE {
                 assert_eq!(class.admits(&engine(&[note])), chosen.contains(&note), "{chosen:?} {note}");
             }
@@ -86,20 +116,40 @@ mod tests {
     }
 
     #[test]
+    fn smaller_tiles_round_less_and_tf32_rounds_most() {
+        let chosen = [CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6];
+        let of_6x6 = class(&chosen, Numerics::Match);
+        for (note, is_admitted) in WINOGRAD.into_iter().zip([true, true, true, false]) {
+            assert_eq!(of_6x6.admits(&engine(&[note])), is_admitted, "{note}");
+        }
+        assert!(!of_6x6.admits(&engine(&[CUDNN_NUMERICAL_NOTE_TENSOR_CORE])));
+        for (data_type, is_admitted) in [(CUDNN_DATA_FLOAT, true), (CUDNN_DATA_HALF, false)] {
+            let chosen = engine(&[CUDNN_NUMERICAL_NOTE_TENSOR_CORE]);
+            let class = Class::of(&chosen, data_type, Numerics::Match);
+            assert!(class.admits(&chosen) && class.allows_tensor_cores());
+            assert!(WINOGRAD.iter().all(|&note| class.admits(&engine(&[note])) == is_admitted), "{data_type}");
+        }
+    }
+
+    #[test]
     fn strict_nans_are_kept_where_they_were_chosen() {
-        let strict = engine(&[CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP]);
-        let class = Class::of(&strict, Numerics::Match);
-        assert!(class.admits(&strict) && !class.admits(&engine(&[])));
-        assert!(Class::of(&engine(&[]), Numerics::Match).admits(&strict));
-        assert!(Class::of(&strict, Numerics::Any).admits(&engine(&[])));
-        assert_eq!(class.to_string(), "notes none, strict NaN");
+        let strict = [CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP];
+        let class_of_strict = class(&strict, Numerics::Match);
+        assert!(class_of_strict.admits(&engine(&strict)) && !class_of_strict.admits(&engine(&[])));
+        assert!(class(&[], Numerics::Match).admits(&engine(&strict)));
+        assert!(class(&strict, Numerics::Any).admits(&engine(&[])));
+        assert_eq!(class_of_strict.to_string(), "only notes none, strict NaN");
     }
 
     #[test]
     fn settings_widen_or_narrow_the_class() {
-        let any = Class::of(&engine(&[]), Numerics::Any);
+        let any = class(&[], Numerics::Any);
         assert!(LOOSE.into_iter().all(|note| any.admits(&engine(&[note]))));
-        let deterministic = Class::of(&engine(&LOOSE), Numerics::Deterministic);
+        let allowed = class(&[], Numerics::Allowed);
+        for note in LOOSE {
+            assert_eq!(allowed.admits(&engine(&[note])), WINOGRAD.contains(&note), "{note}");
+        }
+        let deterministic = class(&LOOSE, Numerics::Deterministic);
         for note in LOOSE {
             let is_deterministic = note != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
             assert_eq!(deterministic.admits(&engine(&[note])), is_deterministic);

@@ -172,6 +172,12 @@ impl EngineConfiguration {
         self.numerics.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
     }
 
+    /// The configuration without the note of tensor cores.
+    pub fn without_tensor_cores(&self) -> Self {
+        let numerics = self.numerics.iter().filter(|note| *note != CUDNN_NUMERICAL_NOTE_TENSOR_CORE).collect();
+        Self { numerics, ..*self }
+    }
+
     /// Returns true if a CUDA graph can hold plans on this engine without capturing a stream.
     pub fn has_form_in_cuda_graphs(&self) -> bool {
         self.route == Route::AsStored && self.behavior.contains(CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API)

@@ -118,6 +118,13 @@ pub enum Operation {
     Pointwise(Pointwise),
 }
 
+impl Problem {
+    /// The type of the convolution's input, or of its gradient.
+    pub fn data_type(&self) -> cudnnDataType_t {
+        self.tensors[self.convolution().x].data_type
+    }
+}
+
 /// A convolution problem of the graph API: one convolution, alone or with pointwise operations. Equal problems cost the
 /// same, so plans are stored by problem. The program's unique ids are not part of it: its tensors are numbered by
 /// place, from 1.

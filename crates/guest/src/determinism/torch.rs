@@ -1,0 +1,90 @@
+//! PyTorch's request for determinism, read from libtorch where the process has loaded it.
+
+use std::ffi::{CStr, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
+/// The file that holds libtorch's global context.
+const FILE: &[u8] = b"libtorch_cpu.so";
+/// `at::Context& at::globalContext()`.
+const CONTEXT: &CStr = c"_ZN2at13globalContextEv";
+/// `bool at::Context::deterministicAlgorithms() const` and `bool at::Context::deterministicCuDNN() const`.
+const REQUESTS: [&CStr; 2] = [c"_ZNK2at7Context23deterministicAlgorithmsEv", c"_ZNK2at7Context18deterministicCuDNNEv"];
+
+type Context = unsafe extern "C" fn() -> *const c_void;
+/// A C++ `bool` is a byte, which is not 0 for true.
+type Request = unsafe extern "C" fn(*const c_void) -> u8;
+
+/// libtorch's functions. They stay: the library that they belong to is never closed.
+struct Torch {
+    context: Context,
+    /// Those that this version has.
+    requests: [Option<Request>; 2],
+}
+
+/// libtorch's functions, once libtorch was found; `None` if this version lacks them.
+static TORCH: OnceLock<Option<Torch>> = OnceLock::new();
+/// How many libraries the process had ever loaded when libtorch was looked for last.
+static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
+
+/// Returns whether PyTorch asks for determinism. False without PyTorch, or if its version does not tell.
+pub fn asks() -> bool {
+    if TORCH.get().is_none() {
+        // libtorch may come at any time, but not without a new library.
+        let loaded = loaded_so_far();
+        if LOOKED_AT.load(Ordering::Relaxed) == loaded {
+            return false;
+        }
+        if let Some(file) = trust::loaded_files().into_iter().find(|file| is_libtorch(file)) {
+            TORCH.get_or_init(|| Torch::of(&file));
+        }
+        LOOKED_AT.store(loaded, Ordering::Relaxed);
+    }
+    TORCH.get().and_then(Option::as_ref).is_some_and(Torch::asks)
+}
+
+fn is_libtorch(file: &OsStr) -> bool {
+    Path::new(file).file_name().is_some_and(|name| name.as_bytes() == FILE)
+}
+
+impl Torch {
+    fn of(file: &OsStr) -> Option<Self> {
+        let flags = RTLD_LAZY | RTLD_LOCAL | libc::RTLD_NOLOAD;
+        // SAFETY: with this flag nothing is loaded, so no constructor runs.
+        let library = unsafe { Library::open(Some(file), flags) }.ok()?;
+        // SAFETY: the mangled name is of a function that takes nothing and returns a reference.
+        let context = unsafe { library.get::<Context>(CONTEXT.to_bytes_with_nul()) }.map(|found| *found);
+        // SAFETY: the mangled names are of member functions that take `this` alone; in all of PyTorch's versions they
+        // return a bool.
+        let request =
+            |name: &CStr| unsafe { library.get::<Request>(name.to_bytes_with_nul()) }.map(|found| *found).ok();
+        let requests = REQUESTS.map(request);
+        // The functions must stay.
+        std::mem::forget(library);
+        context.ok().map(|context| Self { context, requests })
+    }
+
+    fn asks(&self) -> bool {
+        // SAFETY: the function returns the process's one context, which lives until the process ends.
+        let context = unsafe { (self.context)() };
+        // SAFETY: as ours, and both functions only read a flag of the context.
+        !context.is_null() && self.requests.iter().flatten().any(|request| unsafe { request(context) } != 0)
+    }
+}
+
+/// How many libraries the process has ever loaded.
+fn loaded_so_far() -> u64 {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, loaded: *mut c_void) -> libc::c_int {
+        // SAFETY: dl_iterate_phdr passes a valid record, and passes on the number that the call below hands it.
+        unsafe { *loaded.cast::<u64>() = (*info).dlpi_adds };
+        1 // no other record is wanted
+    }
+    let mut loaded = 0_u64;
+    // SAFETY: `first` expects a `u64`, and this call passes one that outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut loaded).cast()) };
+    loaded
+}

@@ -1,0 +1,159 @@
+//! Whether a way to compute a convolution of floats rounds them to TF32, found by running it.
+//!
+//! cuDNN does not always say. An algorithm of the legacy API has a math type that allows TF32, whatever its kernel does;
+//! and engines whose notes name tensor cores have computed convolutions to full precision.
+//!
+//! The way runs twice on one image, in memory of our own: once all numbers are 1, once 1 + 2⁻¹². TF32 has 10 bits of
+//! mantissa, so that it rounds the second number to the first. Each element of the result is a sum of products of two
+//! such numbers. So both results are equal if both factors are rounded; otherwise they differ by a factor of 1 + 2⁻¹²
+//! or more, in any order of summing, with rounding errors of sums and transforms far below that.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use cudnn_abi::*;
+use parking_lot::Mutex;
+
+use crate::executable::Executable;
+use crate::record::Record;
+use crate::waiting::{OwnBuffers, write_tiles};
+use cudnn::owned::OwnedHandle;
+use guest::settings;
+use planner::{Configuration, MicroConfiguration};
+
+/// The most bytes of memory that a run takes, unless `UCUDNN_TUNE_BYTES` names another number.
+const MOST_BYTES: usize = 64 << 20;
+/// The second number.
+const NEAR_ONE: f32 = 1.0 + 1.0 / 4096.0;
+/// Results that differ by less are of rounded numbers.
+const LEAST: f64 = 1.0 + 1.0 / 8192.0;
+
+/// What was found in this process, by the device and the texts of the problem over one image and of the algorithm.
+static FOUND: LazyLock<Mutex<HashMap<Key, bool>>> = LazyLock::new(Mutex::default);
+
+type Key = (i32, String, String);
+
+fn key<K: Executable>(image: &K, algorithm: &K::Algorithm) -> Key {
+    (cudnn::device().ordinal(), image.spec(), image.algorithm_text(algorithm))
+}
+
+/// Returns whether an algorithm rounds the floats of a problem, if that was found before: in this process, or in one that
+/// shares the database.
+pub fn known<K: Executable>(problem: &K, algorithm: &K::Algorithm) -> Option<bool> {
+    let image = problem.with_batch(1);
+    let key = key(&image, algorithm);
+    if let Some(found) = FOUND.lock().get(&key) {
+        return Some(*found);
+    }
+    let device = cudnn::device();
+    let found = Record::of(&image, device, device.ordinal()).rounds(algorithm)?;
+    FOUND.lock().insert(key, found);
+    Some(found)
+}
+
+/// Finds out whether an algorithm rounds the floats of a problem to TF32, and remembers it. Runs on a handle, a stream
+/// and buffers of its own, and waits for them. `workspace` gives the bytes of workspace that the algorithm needs for one
+/// image. `Err` says why that cannot be found.
+pub fn rounds<K: Executable>(
+    problem: &K,
+    algorithm: &K::Algorithm,
+    workspace: impl FnOnce(&K, cudnnHandle_t) -> Option<usize>,
+) -> Result<bool, String> {
+    if let Some(known) = known(problem, algorithm) {
+        return Ok(known);
+    }
+    let image = problem.with_batch(1);
+    let found = run(&image, algorithm, workspace)?;
+    let device = cudnn::device();
+    FOUND.lock().insert(key(&image, algorithm), found);
+    Record::of(&image, device, device.ordinal()).found_rounding(algorithm, found);
+    let does = if found { "rounds" } else { "does not round" };
+    log::debug!("{problem}: {algorithm} {does} floats to TF32");
+    Ok(found)
+}
+
+fn run<K: Executable>(
+    image: &K,
+    algorithm: &K::Algorithm,
+    workspace: impl FnOnce(&K, cudnnHandle_t) -> Option<usize>,
+) -> Result<bool, String> {
+    let device = cudnn::device();
+    if image.tensors().iter().any(|(_, data_type)| *data_type != CUDNN_DATA_FLOAT) {
+        return Err("not all of its data are floats".into());
+    }
+    let stream = device.stream().ok_or("the device gives no stream")?;
+    let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("cuDNN gives no handle: status {status}"))?;
+    let workspace = workspace(image, handle.raw()).ok_or("it does not run on one image")?;
+    let most = settings::get().tune_bytes.unwrap_or(MOST_BYTES);
+    let buffers = OwnBuffers::allocate(device, stream.raw(), image, workspace, most)?;
+    let bench = buffers.bench(device, handle.raw(), stream.raw(), image);
+    let micro = MicroConfiguration { batch: image.batch(), algorithm: *algorithm, time: 0.0, workspace };
+    // SAFETY: the handle is our own, live, and in no other use.
+    let plan = unsafe { image.plan(handle.raw(), Configuration::undivided(micro)) };
+    let plan = plan.map_err(|status| format!("it does not run on one image: status {status}"))?;
+    let results = |number: f32| {
+        let tile = number.to_ne_bytes().repeat(1 << 12);
+        for buffer in buffers.tensors() {
+            if !write_tiles(device, stream.raw(), buffer, &tile) {
+                return Err("its memory cannot be written".to_owned());
+            }
+        }
+        // SAFETY: the plan was made for this handle, and the bench holds the data of the plan's problem.
+        unsafe { K::run(&plan, bench.handle, &bench.operands, bench.workspace) }
+            .map_err(|status| format!("it does not run on one image: status {status}"))?;
+        let mut all = Vec::new();
+        for buffer in buffers.tensors() {
+            let before = all.len();
+            // The program goes on where there is no memory.
+            all.try_reserve_exact(buffer.bytes()).map_err(|_| "there is no memory to read it".to_owned())?;
+            all.resize(before + buffer.bytes(), 0_u8);
+            // SAFETY: the buffer holds as many bytes.
+            if !unsafe { device.read(&mut all[before..], buffer.data(), stream.raw()) } {
+                return Err("its memory cannot be read".to_owned());
+            }
+        }
+        Ok(all)
+    };
+    let (ones, near) = (results(1.0)?, results(NEAR_ONE)?);
+    are_rounded(floats(&ones).zip(floats(&near))).ok_or("its result has no products".to_owned())
+}
+
+fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes))
+}
+
+/// Returns whether most elements of the results are sums of rounded products. Elements that are no sums keep the number
+/// that was written, or are 0. `None` if there are no others.
+fn are_rounded(results: impl Iterator<Item = (f32, f32)>) -> Option<bool> {
+    let is_sum = |(ones, near): &(f32, f32)| *ones > 0.5 && (*ones, *near) != (1.0, NEAR_ONE);
+    let (mut rounded, mut kept) = (0_usize, 0_usize);
+    for (ones, near) in results.filter(is_sum) {
+        let is_rounded = f64::from(near) < LEAST * f64::from(ones);
+        *(if is_rounded { &mut rounded } else { &mut kept }) += 1;
+    }
+    (rounded + kept > 0).then_some(rounded > kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TF32 keeps the 10 highest bits of the mantissa.
+    fn tf32(value: f32) -> f32 {
+        f32::from_bits((value.to_bits() + 0x0fff + (value.to_bits() >> 13 & 1)) & !0x1fff)
+    }
+
+    #[test]
+    fn sums_of_rounded_products_are_recognised() {
+        assert_eq!([tf32(NEAR_ONE), tf32(1.0)], [1.0; 2]);
+        let results = |round: fn(f32) -> f32| {
+            let sum = |number: f32, count: usize| (0..count).map(|_| round(number) * round(number)).sum::<f32>();
+            [1, 9, 27, 4096, 100_000].map(|count| (sum(1.0, count), sum(NEAR_ONE, count)))
+        };
+        // What was only read, gaps in the result, and what no product belongs to.
+        let others = [(1.0, NEAR_ONE), (1.0, NEAR_ONE), (0.0, 0.0), (-1e-7, -2e-7)];
+        assert_eq!(are_rounded(results(tf32).into_iter().chain(others)), Some(true));
+        assert_eq!(are_rounded(results(|number| number).into_iter().chain(others)), Some(false));
+        assert_eq!(are_rounded(others.into_iter()), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Programs that ask for determinism get equal bits: from call to call, and in each process, whatever a database knows
+//! that earlier programs explored.
+
+use std::path::PathBuf;
+
+use crate::hostdnn::{Build, Program};
+use crate::programs::{Outcome, compile, source};
+
+const CALLS: &str = "60";
+const APIS: [&str; 2] = ["graph", "legacy"];
+
+fn program() -> Program {
+    let sources = ["determinism.c", "graph.c", "kernel.c", "kernel_calls.c"];
+    Program::build("determinism", Build { sources: &sources, ..Build::default() })
+}
+
+/// A library with libtorch's context, under its name. Another version may lack a function.
+fn torch(program: &Program, is_other_version: bool) -> PathBuf {
+    let library = program.file(if is_other_version { "other/libtorch_cpu.so" } else { "libtorch_cpu.so" });
+    let source = source("fake_torch.c");
+    let other: &[&str] = if is_other_version { &["-DOTHER_VERSION"] } else { &[] };
+    compile(&library, [&["-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so", source.to_str().unwrap()], other].concat());
+    library
+}
+
+/// For each problem: how many results differ in their bits, and a hash of the last.
+fn bits(outcome: &Outcome) -> Vec<(usize, String)> {
+    let lines = outcome.stdout.lines().filter_map(|line| line.strip_prefix("problem "));
+    let line = |line: &str| {
+        let fields: Vec<_> = line.split(' ').collect();
+        (fields[1].parse().unwrap(), fields[2].to_owned())
+    };
+    lines.map(line).collect()
+}
+
+/// Requires equal bits in all calls of a program, in a second process, and in one that has no database.
+fn has_equal_bits(program: &Program, arguments: &[&str], database: &str, variables: &[(&str, &str)]) {
+    let run = |database| bits(&program.preloaded(arguments, &[&[("UCUDNN_DATABASE", database)], variables].concat()));
+    let first = run(database);
+    assert_eq!(first.len(), 4);
+    assert!(first.iter().all(|(distinct, _)| *distinct == 1), "{arguments:?} {variables:?}: {first:?}");
+    for database in [database, "off"] {
+        assert_eq!(run(database), first, "{arguments:?} {variables:?} with {database}");
+    }
+}
+
+/// Has programs that ask for nothing explore into a database.
+fn explored(program: &Program, api: &str) -> String {
+    let database = program.file(&format!("{api}.sqlite"));
+    let database = database.to_str().unwrap();
+    let variables = [("UCUDNN_DATABASE", database)];
+    let first = bits(&program.preloaded(&[api, "first", "300"], &variables));
+    assert!(first.iter().any(|(distinct, _)| *distinct > 1), "{api}: nothing is explored: {first:?}");
+    // The same problems, from deterministic choices.
+    program.preloaded(&[api, "shun", "300"], &[variables[0], ("UCUDNN_NUMERICS", "any")]);
+    database.to_owned()
+}
+
+/// It reads the notes of engines, or the determinism of results, and passes over what is not deterministic.
+#[test]
+fn a_program_that_shuns_nondeterminism_has_equal_bits() {
+    let program = program();
+    for api in APIS {
+        has_equal_bits(&program, &[api, "shun", CALLS], &explored(&program, api), &[]);
+    }
+}
+
+#[test]
+fn a_setting_asks_for_all_programs() {
+    let program = program();
+    for api in APIS {
+        let variables = [("UCUDNN_NUMERICS", "deterministic")];
+        has_equal_bits(&program, &[api, "first", CALLS], &explored(&program, api), &variables);
+    }
+}
+
+/// PyTorch asks in two ways, at any time, and may stop asking.
+#[test]
+fn pytorchs_request_is_read_from_libtorch() {
+    let program = program();
+    let library = torch(&program, false);
+    let library = library.to_str().unwrap();
+    for api in APIS {
+        let database = explored(&program, api);
+        for how in ["algorithms", "cudnn"] {
+            has_equal_bits(&program, &[api, "first", CALLS, library, how, "0", CALLS], &database, &[]);
+        }
+        // Whatever was explored before and after.
+        let outcome = program.preloaded(&[api, "first", "200", library, "cudnn", "100", "160"], &[]);
+        assert!(bits(&outcome).iter().all(|(distinct, _)| *distinct == 1), "{api}: {}", outcome.stdout);
+        let never = program.preloaded(&[api, "first", "200", library, "cudnn", "200", "200"], &[]);
+        assert!(bits(&never).iter().all(|(distinct, _)| *distinct == 0), "{}", never.stdout);
+    }
+}
+
+/// A version of libtorch without a function does not ask by it, and nothing is called that is not there.
+#[test]
+fn another_version_of_libtorch_asks_by_what_it_has() {
+    let program = program();
+    let library = torch(&program, true);
+    let library = library.to_str().unwrap();
+    let run = |how| bits(&program.preloaded(&["graph", "first", "200", library, how, "0", "200"], &[]));
+    assert!(run("cudnn").iter().all(|(distinct, _)| *distinct == 1));
+    assert!(run("algorithms").iter().any(|(distinct, _)| *distinct > 1), "nothing is explored");
+}
