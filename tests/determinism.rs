@@ -9,7 +9,8 @@ use crate::programs::{Outcome, compile, source};
 const CALLS: &str = "60";
 const APIS: [&str; 2] = ["graph", "legacy"];
 
-fn program() -> Program {
+/// A program that prints the bits and the errors of four problems.
+pub fn program() -> Program {
     let sources = ["determinism.c", "graph.c", "kernel.c", "kernel_calls.c"];
     Program::build("determinism", Build { sources: &sources, ..Build::default() })
 }
@@ -24,13 +25,19 @@ fn torch(program: &Program, is_other_version: bool) -> PathBuf {
 }
 
 /// For each problem: how many results differ in their bits, and a hash of the last.
-fn bits(outcome: &Outcome) -> Vec<(usize, String)> {
+pub fn bits(outcome: &Outcome) -> Vec<(usize, String)> {
     let lines = outcome.stdout.lines().filter_map(|line| line.strip_prefix("problem "));
     let line = |line: &str| {
         let fields: Vec<_> = line.split(' ').collect();
         (fields[1].parse().unwrap(), fields[2].to_owned())
     };
     lines.map(line).collect()
+}
+
+/// The largest error of each problem.
+pub fn errors(outcome: &Outcome) -> Vec<f64> {
+    let lines = outcome.stdout.lines().filter_map(|line| line.strip_prefix("problem "));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
 }
 
 /// Requires equal bits in all calls of a program, in a second process, and in one that has no database.

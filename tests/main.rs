@@ -35,6 +35,7 @@ mod header;
 mod layers;
 mod memory;
 mod null;
+mod numerics;
 mod promises;
 mod readme;
 mod real_graph;

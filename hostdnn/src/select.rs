@@ -77,8 +77,14 @@ pub fn order(problem: &Problem, algorithms: impl IntoIterator<Item = Algorithm>)
 
 /// A device has run an algorithm: its clock counts a launch and what [`cost`] says.
 pub fn ran(problem: &Problem, algorithm: Algorithm) {
+    ran_in(problem, algorithm, 1.0);
+}
+
+/// The same, where the device takes a share of that.
+pub fn ran_in(problem: &Problem, algorithm: Algorithm, share: f64) {
     const LAUNCH: f64 = 1e5; // some microseconds of a fast device
-    clock::count(|| LAUNCH + cost(problem, algorithm, convolution::workspace_size(problem, algorithm).unwrap_or(0)));
+    let of_work = || cost(problem, algorithm, convolution::workspace_size(problem, algorithm).unwrap_or(0));
+    clock::count(|| LAUNCH + share * of_work());
 }
 
 /// Times every algorithm on `tensors`, whose output is overwritten; fastest first, then those without a time.
@@ -166,7 +172,7 @@ pub fn time_all_on_own_tensors(function: &str, problem: &Problem) -> Result<Vec<
 }
 
 /// Bytes that `x`, `w` and `y` span.
-fn footprints(problem: &Problem) -> [usize; 3] {
+pub fn footprints(problem: &Problem) -> [usize; 3] {
     let span = |outer: [usize; 2], extents: [usize; 3], strides: [usize; 5]| {
         let dims = [outer[0], outer[1], extents[0], extents[1], extents[2]];
         let last: usize = dims.iter().zip(strides).map(|(&dim, stride)| (dim - 1) * stride).sum();

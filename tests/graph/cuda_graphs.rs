@@ -54,7 +54,9 @@ fn under(limit: &str, engines: &str) -> Vec<(Put, Put)> {
     let (graphs, engines) = (("UCUDNN_CUDNN_LIBRARY", graphs.to_str().unwrap()), ("CUDA_GRAPHS_ENGINES", engines));
     // Preloaded with its policy off, the library forwards to the CUDA graphs in front of hostdnn.
     let plain = puts(&program.preloaded(&[], &[graphs, engines, ("UCUDNN_POLICY", "off")]).stdout);
-    let limited = puts(&program.preloaded(&[], &[graphs, engines, ("UCUDNN_WORKSPACE_LIMIT", limit)]).stdout);
+    // By the default class, an engine without Winograd's transforms would have none with them as its fallback.
+    let variables = [graphs, engines, ("UCUDNN_WORKSPACE_LIMIT", limit), ("UCUDNN_NUMERICS", "allowed")];
+    let limited = puts(&program.preloaded(&[], &variables).stdout);
     assert!(plain.iter().map(|put| put.which).eq(limited.iter().map(|put| put.which)));
     plain.into_iter().zip(limited).collect()
 }
@@ -80,7 +82,6 @@ fn plans_have_the_form_in_graphs_of_what_is_ready_in_their_place() {
 #[test]
 fn micro_batches_run_one_after_the_other_where_only_they_have_a_form_in_graphs() {
     let mut divided = Vec::new();
-    // By the default class, engines without transforms would have none with them as fallback.
     for (plain, limited) in under("60000", "2") {
         let is_substituted = limited.bytes < plain.bytes;
         let has_form = plain.nodes > 0 && !(is_substituted && limited.is_half_filter());

@@ -2,6 +2,7 @@
 //! (knobs) and their effects on numbers (notes). A program without a convolution has one engine.
 
 use super::program::Program;
+use super::tensor_cores;
 use super::*;
 use crate::convolution::{self, Algorithm, Direction};
 use crate::select;
@@ -45,6 +46,9 @@ pub fn knobs(program: &Program, engine: i64) -> &'static [Knob] {
 /// program. Programs without a convolution run no algorithm.
 pub fn workspace(program: &Program, choice: &Choice) -> Result<(Option<Algorithm>, usize)> {
     let Some(convolve) = &program.convolution else { return Ok((None, 0)) };
+    if let Some(algorithm) = tensor_cores::algorithm(program, choice.engine) {
+        return Ok((Some(algorithm), 0));
+    }
     let unsupported = |reason: String| Error::new(CUDNN_STATUS_NOT_SUPPORTED, reason);
     let named = i32::try_from(choice.engine).ok();
     let named = named.and_then(|id| Algorithm::from_id(convolve.problem.direction, id));
@@ -68,7 +72,8 @@ pub fn ranked(program: &Program) -> Vec<Choice> {
     let direction = convolve.problem.direction;
     let legacy = Algorithm::all(direction).iter().copied();
     let order = select::order(&convolve.problem, legacy.chain([Algorithm::FftTiling16, Algorithm::FftTiling64]));
-    order.into_iter().filter_map(|algorithm| choice(direction, algorithm)).collect()
+    let others = order.into_iter().filter_map(|algorithm| choice(direction, algorithm));
+    tensor_cores::ranked(program).into_iter().chain(others).collect()
 }
 
 /// The choice that runs for any geometry and takes no workspace.
@@ -91,6 +96,9 @@ fn choice(direction: Direction, algorithm: Algorithm) -> Option<Choice> {
 /// An engine's effects on numbers.
 pub fn numerical_notes(program: &Program, engine: i64) -> Vec<cudnnBackendNumericalNote_t> {
     let Some(convolve) = &program.convolution else { return Vec::new() };
+    if tensor_cores::algorithm(program, engine).is_some() {
+        return vec![CUDNN_NUMERICAL_NOTE_TENSOR_CORE];
+    }
     let Some(algorithm) = Algorithm::from_id(convolve.problem.direction, engine as i32) else { return Vec::new() };
     let mut notes = match algorithm {
         Algorithm::Fft | Algorithm::FftTiling => vec![CUDNN_NUMERICAL_NOTE_FFT],

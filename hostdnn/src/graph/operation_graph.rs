@@ -3,6 +3,7 @@
 use super::operation::Operation;
 use super::program::Program;
 use super::tensor::Tensor;
+use super::tensor_cores;
 use super::*;
 use crate::convolution::{Algorithm, Direction};
 use std::collections::{HashMap, HashSet};
@@ -111,6 +112,6 @@ impl Graph {
     /// The number of engines by global index, whether or not they compute this graph: a convolution's engines are its
     /// direction's algorithms under their ids in the legacy API; other graphs have one.
     pub fn engines(&self) -> i64 {
-        self.direction.map_or(1, |direction| Algorithm::all(direction).len() as i64)
+        self.direction.map_or(1, |direction| tensor_cores::end(Algorithm::all(direction).len() as i64))
     }
 }

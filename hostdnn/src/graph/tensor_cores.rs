@@ -1,0 +1,71 @@
+//! Engines on tensor cores that are not there: they round floats to TF32 as tensor cores do, and a clock that counts work
+//! counts little for them. `HOSTDNN_TENSOR_CORES=tf32` has heuristics propose such an engine first. With `claimed` one
+//! comes before it that has the same note and does not round, as some of cuDNN's do.
+
+use std::sync::LazyLock;
+
+use super::engines::Choice;
+use super::program::Program;
+use crate::convolution::{Algorithm, Direction, Element, Problem};
+
+/// The index of the engine that rounds.
+const TF32: i64 = 30;
+/// The index of the engine that only says so.
+const CLAIMED: i64 = 31;
+
+/// What an engine on tensor cores takes of the time of the same algorithm elsewhere.
+pub const SHARE: f64 = 0.1;
+
+static OFFERED: LazyLock<&[i64]> = LazyLock::new(|| match std::env::var("HOSTDNN_TENSOR_CORES").as_deref() {
+    Err(_) | Ok("") => &[],
+    Ok("tf32") => &[TF32],
+    Ok("claimed") => &[CLAIMED, TF32],
+    Ok(other) => {
+        eprintln!("hostdnn: HOSTDNN_TENSOR_CORES={other:?} is not understood: it takes tf32 or claimed; there are none");
+        &[]
+    }
+});
+
+/// The end of the indices of all engines of a graph, if it has `others` others.
+pub fn end(others: i64) -> i64 {
+    OFFERED.iter().map(|engine| engine + 1).fold(others, i64::max)
+}
+
+fn convolution_of_floats(program: &Program) -> Option<&Problem> {
+    let problem = &program.convolution.as_ref()?.problem;
+    (problem.element == Element::Float).then_some(problem)
+}
+
+/// The engines on tensor cores for a program, best first.
+pub fn ranked(program: &Program) -> Vec<Choice> {
+    let engines = if convolution_of_floats(program).is_some() { *OFFERED } else { &[] };
+    engines.iter().map(|&engine| Choice { engine, knobs: Vec::new() }).collect()
+}
+
+/// The algorithm of an engine on tensor cores, which takes no workspace; `None` for any other engine.
+pub fn algorithm(program: &Program, engine: i64) -> Option<Algorithm> {
+    let problem = convolution_of_floats(program).filter(|_| OFFERED.contains(&engine))?;
+    Some(match problem.direction {
+        Direction::Forward => Algorithm::ImplicitGemm,
+        Direction::BackwardData | Direction::BackwardFilter => Algorithm::Algo1,
+    })
+}
+
+/// Whether an engine rounds the floats that it multiplies.
+pub fn rounds(program: &Program, engine: i64) -> bool {
+    engine == TF32 && algorithm(program, engine).is_some()
+}
+
+/// A copy of `bytes` bytes of floats, rounded to TF32: to nearest, ties to even, with 10 bits of mantissa.
+///
+/// # Safety
+/// `from` points at as many bytes, which nobody writes meanwhile.
+pub unsafe fn rounded(from: *const u8, bytes: usize) -> Vec<f32> {
+    let round = |at: usize| {
+        // SAFETY: `at` is the place of a float within the bytes that the caller promises.
+        let bits = unsafe { from.cast::<u32>().add(at).read_unaligned() };
+        let is_number = bits >> 23 & 0xff != 0xff;
+        f32::from_bits(if is_number { (bits + 0x0fff + (bits >> 13 & 1)) & !0x1fff } else { bits })
+    };
+    (0..bytes / 4).map(round).collect()
+}

@@ -1,0 +1,54 @@
+//! The numerical class of a plan is that of what cuDNN runs without us, whatever the program allows: by bits, on engines
+//! of hostdnn's that round floats to TF32 and take a tenth of the time by its clock.
+
+use crate::determinism::{bits, errors, program};
+use crate::hostdnn::Program;
+
+/// Rounded factors are off by more, sums in any order by less.
+const TF32: f64 = 1e-5;
+
+/// The largest errors of the four problems, with engines on tensor cores.
+fn largest(program: &Program, api: &str, tensor_cores: &str, numerics: &str, database: &str) -> Vec<f64> {
+    let variables = [
+        ("HOSTDNN_CLOCK", "10"),
+        ("HOSTDNN_TENSOR_CORES", tensor_cores),
+        ("UCUDNN_NUMERICS", numerics),
+        ("UCUDNN_DATABASE", database),
+    ];
+    let outcome = program.preloaded(&[api, "first", "200"], &variables);
+    assert_eq!(bits(&outcome).len(), 4);
+    errors(&outcome)
+}
+
+/// A legacy algorithm's math type allows TF32, and hostdnn's algorithms do not round. `allowed` takes what it allows.
+#[test]
+fn a_legacy_algorithm_that_does_not_round_gets_no_engine_that_does() {
+    let program = program();
+    for database in ["off", program.file("legacy.sqlite").to_str().unwrap()] {
+        for numerics in ["", "deterministic", "allowed", "match"] {
+            let errors = largest(&program, "legacy", "tf32", numerics, database);
+            let rounds = errors.iter().any(|error| *error > TF32);
+            assert_eq!(rounds, numerics == "allowed", "{numerics:?} with {database}: {errors:?}");
+        }
+    }
+}
+
+/// An engine's note names tensor cores, and the engine does not round. One that rounds must not take its place.
+#[test]
+fn a_note_is_no_rounding() {
+    let program = program();
+    for database in ["off", program.file("graph.sqlite").to_str().unwrap()] {
+        for numerics in ["", "allowed", "match"] {
+            let errors = largest(&program, "graph", "claimed", numerics, database);
+            let rounds = errors.iter().any(|error| *error > TF32);
+            assert_eq!(rounds, numerics == "allowed", "{numerics:?} with {database}: {errors:?}");
+        }
+    }
+}
+
+/// Where cuDNN's own engine rounds, engines that round may run.
+#[test]
+fn an_engine_that_rounds_stays() {
+    let errors = largest(&program(), "graph", "tf32", "", "off");
+    assert!(errors.iter().all(|error| *error > TF32), "{errors:?}");
+}
