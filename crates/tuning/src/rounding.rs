@@ -9,6 +9,7 @@
 //! or more, in any order of summing, with rounding errors of sums and transforms far below that.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::LazyLock;
 
 use cudnn_abi::*;
@@ -18,11 +19,16 @@ use crate::executable::Executable;
 use crate::record::Record;
 use crate::waiting::{OwnBuffers, write_tiles};
 use cudnn::owned::OwnedHandle;
+use gpu::{Device, OwnStream};
 use guest::settings;
 use planner::{Configuration, MicroConfiguration};
 
 /// The most bytes of memory that a run takes, unless `UCUDNN_TUNE_BYTES` names another number.
-const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: usize = 16 << 20;
+/// The same on the host, where the kernels of the convolution take memory of their own beside it.
+const MOST_BYTES_OF_HOST: usize = 4 << 20;
+/// The most bytes of a tensor that are looked at.
+const MOST_READ: usize = 1 << 20;
 /// The second number.
 const NEAR_ONE: f32 = 1.0 + 1.0 / 4096.0;
 /// Results that differ by less are of rounded numbers.
@@ -30,6 +36,27 @@ const LEAST: f64 = 1.0 + 1.0 / 8192.0;
 
 /// What was found in this process, by the device and the texts of the problem over one image and of the algorithm.
 static FOUND: LazyLock<Mutex<HashMap<Key, bool>>> = LazyLock::new(Mutex::default);
+
+/// The handle and the stream of each device's runs. They stay: making a handle takes longer than most runs, and ending
+/// one waits for the device.
+static OWN: LazyLock<Mutex<HashMap<i32, Own>>> = LazyLock::new(Mutex::default);
+
+struct Own {
+    handle: OwnedHandle,
+    stream: OwnStream,
+}
+
+// SAFETY: any thread may use a cuDNN handle and a stream, one at a time, and the lock around them sees to that.
+unsafe impl Send for Own {}
+
+impl Own {
+    fn new(device: Device) -> Result<Self, String> {
+        let stream = device.stream().ok_or("the device gives no stream")?;
+        let handle = OwnedHandle::new(stream.raw());
+        let handle = handle.map_err(|status| format!("cuDNN gives no handle: status {status}"))?;
+        Ok(Self { handle, stream })
+    }
+}
 
 type Key = (i32, String, String);
 
@@ -81,10 +108,18 @@ fn run<K: Executable>(
     if image.tensors().iter().any(|(_, data_type)| *data_type != CUDNN_DATA_FLOAT) {
         return Err("not all of its data are floats".into());
     }
-    let stream = device.stream().ok_or("the device gives no stream")?;
-    let handle = OwnedHandle::new(stream.raw()).map_err(|status| format!("cuDNN gives no handle: status {status}"))?;
+    // One run at a time: the handle is in no other use.
+    let mut own = OWN.lock();
+    let Own { handle, stream } = match own.entry(device.ordinal()) {
+        Entry::Occupied(own) => own.into_mut(),
+        Entry::Vacant(place) => place.insert(Own::new(device)?),
+    };
     let workspace = workspace(image, handle.raw()).ok_or("it does not run on one image")?;
-    let most = settings::get().tune_bytes.unwrap_or(MOST_BYTES);
+    let usual = match device {
+        Device::Host => MOST_BYTES_OF_HOST,
+        Device::Cuda => MOST_BYTES,
+    };
+    let most = settings::get().tune_bytes.unwrap_or(usual);
     let buffers = OwnBuffers::allocate(device, stream.raw(), image, workspace, most)?;
     let bench = buffers.bench(device, handle.raw(), stream.raw(), image);
     let micro = MicroConfiguration { batch: image.batch(), algorithm: *algorithm, time: 0.0, workspace };
@@ -103,11 +138,11 @@ fn run<K: Executable>(
             .map_err(|status| format!("it does not run on one image: status {status}"))?;
         let mut all = Vec::new();
         for buffer in buffers.tensors() {
-            let before = all.len();
+            let (before, bytes) = (all.len(), buffer.bytes().min(MOST_READ));
             // The program goes on where there is no memory.
-            all.try_reserve_exact(buffer.bytes()).map_err(|_| "there is no memory to read it".to_owned())?;
-            all.resize(before + buffer.bytes(), 0_u8);
-            // SAFETY: the buffer holds as many bytes.
+            all.try_reserve_exact(bytes).map_err(|_| "there is no memory to read it".to_owned())?;
+            all.resize(before + bytes, 0_u8);
+            // SAFETY: the buffer holds as many bytes or more.
             if !unsafe { device.read(&mut all[before..], buffer.data(), stream.raw()) } {
                 return Err("its memory cannot be read".to_owned());
             }

@@ -2,8 +2,8 @@
 
 use super::engines::{self, Choice};
 use super::program::Program;
-use super::tensor_cores;
 use super::tensor::Tensor;
+use super::tensor_cores;
 use super::variant_pack::Pack;
 use super::*;
 use crate::convolution::{self, Algorithm, Direction};

@@ -21,7 +21,9 @@ static OFFERED: LazyLock<&[i64]> = LazyLock::new(|| match std::env::var("HOSTDNN
     Ok("tf32") => &[TF32],
     Ok("claimed") => &[CLAIMED, TF32],
     Ok(other) => {
-        eprintln!("hostdnn: HOSTDNN_TENSOR_CORES={other:?} is not understood: it takes tf32 or claimed; there are none");
+        eprintln!(
+            "hostdnn: HOSTDNN_TENSOR_CORES={other:?} is not understood: it takes tf32 or claimed; there are none"
+        );
         &[]
     }
 });

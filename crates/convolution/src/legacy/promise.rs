@@ -182,9 +182,16 @@ impl Asking<'_> {
         let chosen = self.fitting.unwrap_or(self.own);
         let math_types = [chosen.mathType, self.own.mathType];
         let math_type = algorithm::loosest(math_types.into_iter()).unwrap_or(chosen.mathType);
-        let rounds = match finds_out {
-            true => rounding::find(&self.problem, &self.own).rounds(),
-            false => rounding::known(&self.problem, &self.own).is_some_and(|known| known.rounds()),
+        let rounds = match rounding::known(&self.problem, &self.own) {
+            Some(known) => known.rounds(),
+            None if finds_out => {
+                let (begin, plain) = (Moment::now(), rounding::find(&self.problem, &self.own));
+                if rounding::known(&self.problem, &self.own).is_some() {
+                    allowance::of_process().explored(begin.elapsed().as_secs_f64() * 1e3);
+                }
+                plain.rounds()
+            }
+            None => false,
         };
         let class_of = |chosen: &AlgoPerf| {
             let chosen = AlgoPerf { mathType: math_type, ..*chosen };
