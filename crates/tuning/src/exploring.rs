@@ -33,7 +33,8 @@ pub trait Explored: Send + Sync + Sized + 'static {
     fn limit(&self) -> usize;
     /// The progress of its tuning.
     fn exploring(&self) -> &Exploring<Self::Subject, Self::Plan>;
-    /// Finds out what the goal depends on, on a background thread: this may take milliseconds.
+    /// Finds out what the goal depends on, on a background thread: this may take milliseconds. Not where nothing is ever
+    /// explored.
     fn prepare(&self) {}
     /// The goal, without candidates.
     fn wanted(&self) -> Wanted<Self::Subject>;
@@ -229,7 +230,9 @@ pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration
 /// Enumerates the candidates, unless a database knows all of them or another process explores them.
 fn begin<E: Explored>(explored: &E) {
     let (subject, device) = (explored.subject(), cudnn::device());
-    explored.prepare();
+    if allowance::of_process().explores() {
+        explored.prepare();
+    }
     let record = Record::of(subject, device, device.ordinal());
     // Taken before the database is asked: whoever held it has stored its results.
     let lock = record.begin_exploring();

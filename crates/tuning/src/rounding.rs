@@ -25,8 +25,6 @@ use planner::{Configuration, MicroConfiguration};
 
 /// The most bytes of memory that a run takes, unless `UCUDNN_TUNE_BYTES` names another number.
 const MOST_BYTES: usize = 16 << 20;
-/// The same on the host, where the kernels of the convolution take memory of their own beside it.
-const MOST_BYTES_OF_HOST: usize = 4 << 20;
 /// The most bytes of a tensor that are looked at.
 const MOST_READ: usize = 1 << 20;
 /// The second number.
@@ -115,11 +113,7 @@ fn run<K: Executable>(
         Entry::Vacant(place) => place.insert(Own::new(device)?),
     };
     let workspace = workspace(image, handle.raw()).ok_or("it does not run on one image")?;
-    let usual = match device {
-        Device::Host => MOST_BYTES_OF_HOST,
-        Device::Cuda => MOST_BYTES,
-    };
-    let most = settings::get().tune_bytes.unwrap_or(usual);
+    let most = settings::get().tune_bytes.unwrap_or(MOST_BYTES);
     let buffers = OwnBuffers::allocate(device, stream.raw(), image, workspace, most)?;
     let bench = buffers.bench(device, handle.raw(), stream.raw(), image);
     let micro = MicroConfiguration { batch: image.batch(), algorithm: *algorithm, time: 0.0, workspace };
