@@ -57,7 +57,12 @@ fn explored(program: &Program, api: &str) -> String {
     let database = database.to_str().unwrap();
     let variables = [("UCUDNN_DATABASE", database)];
     let first = bits(&program.preloaded(&[api, "first", "300"], &variables));
-    assert!(first.iter().any(|(distinct, _)| *distinct > 1), "{api}: nothing is explored: {first:?}");
+    // By the legacy API, tuning may end with the answer to a query.
+    assert!(
+        api == "legacy" || first.iter().any(|(distinct, _)| *distinct > 1),
+        "{api}: nothing is explored: {first:?}"
+    );
+    assert!(std::fs::metadata(database).is_ok_and(|file| file.len() > 0), "{api}: no database");
     // The same problems, from deterministic choices.
     program.preloaded(&[api, "shun", "300"], &[variables[0], ("UCUDNN_NUMERICS", "any")]);
     database.to_owned()

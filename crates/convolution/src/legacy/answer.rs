@@ -76,8 +76,9 @@ pub unsafe fn algorithms(
     let asking = Asking { handle, descriptors, problem, question, results: &results, own, fitting, last_resort };
     // SAFETY: `asking` and `query` hold this query's arguments, which the caller promised to be valid.
     let promise = unsafe { asking.answer(&query) };
+    let own = results.clone();
     let results = answered(results, promise.as_ref(), asked);
-    registry::state(cudnn::device(), &problem).known.lock().offered.clone_from(&results);
+    registry::state(cudnn::device(), &problem).known.lock().offer(results.first(), own);
     Ok(results)
 }
 

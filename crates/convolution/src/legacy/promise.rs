@@ -368,7 +368,9 @@ impl Asking<'_> {
             time,
             undivided: search.undivided(),
         });
-        let deterministic = plan.is_deterministic() && fallback.is_none_or(|fallback| fallback.deterministic);
+        // A program that shuns what is not deterministic must see that cuDNN would take it: see `Known::chose`.
+        let chosen = self.fitting.unwrap_or(self.own).determinism == CUDNN_DETERMINISTIC;
+        let deterministic = chosen && plan.is_deterministic() && fallback.is_none_or(|fallback| fallback.deterministic);
         let entry = AlgoPerf {
             algo,
             status: CUDNN_STATUS_SUCCESS,

@@ -56,8 +56,10 @@ pub struct Known {
     pub answered: bool,
     /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
     pub reported: Vec<(c_int, usize)>,
-    /// The newest answer, until a call follows it.
-    pub offered: Vec<AlgoPerf>,
+    /// The first result that the program has been told since the last call, and cuDNN's own results.
+    offered: (Option<AlgoPerf>, Vec<AlgoPerf>),
+    /// Set if it has had several that differ: then nobody knows which of them a call follows.
+    offers_differ: bool,
     /// The decisions for calls without a promised plan.
     pub decisions: Vec<Arc<Decision>>,
 }
@@ -158,21 +160,35 @@ impl Known {
         self.reported.iter().find(|(reported, _)| *reported == id).map(|(_, bytes)| *bytes)
     }
 
+    /// Records an answer, for [`Self::chose`].
+    pub fn offer(&mut self, first: Option<&AlgoPerf>, own: Vec<AlgoPerf>) {
+        let told = |result: &AlgoPerf| (result.algo, result.status, result.determinism);
+        let (before, _) = std::mem::replace(&mut self.offered, (first.copied(), own));
+        self.offers_differ |= before.is_some() && before.as_ref().map(told) != first.map(told);
+    }
+
     /// Records what the first call after an answer tells about determinism: the program took an algorithm that the answer
     /// has. If cuDNN prefers one that is not deterministic, and that fits the call's workspace under the same math type,
     /// the program has passed it over.
     pub fn chose(&mut self, problem: &Problem, id: c_int, workspace: usize) {
-        if self.offered.is_empty() {
+        if self.offered.0.is_none() {
             return;
         }
-        let offered = std::mem::take(&mut self.offered);
+        let (first, offered) = std::mem::take(&mut self.offered);
+        if std::mem::take(&mut self.offers_differ) {
+            return;
+        }
+        let first = first.filter(|first| first.algo == id);
         let mut runs = offered.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
         let is_random = |result: &AlgoPerf| result.determinism != CUDNN_DETERMINISTIC;
         let before: Vec<_> = runs.by_ref().take_while(|result| result.algo != id).collect();
-        let Some(taken) = offered.iter().find(|it| it.algo == id && it.status == CUDNN_STATUS_SUCCESS) else { return };
+        let listed = offered.iter().find(|it| it.algo == id && it.status == CUDNN_STATUS_SUCCESS);
+        let Some(taken) = first.as_ref().or(listed) else { return };
         if is_random(taken) {
             determinism::chose(Choice::Took, problem);
-        } else if before.iter().any(|it| is_random(it) && it.memory <= workspace && it.mathType == taken.mathType) {
+        } else if first.is_none()
+            && before.iter().any(|it| is_random(it) && it.memory <= workspace && it.mathType == taken.mathType)
+        {
             determinism::chose(Choice::Shunned, problem);
         }
     }
