@@ -6,13 +6,15 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{self, null_mut};
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUresult;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
 use super::jit::places::{self, Candidate};
+use super::recorder;
 use super::stream::Stream;
-use crate::Element;
 use crate::functions::{functions, in_library};
+use crate::{Element, cuda};
 use guest::process_end;
 
 type Status = c_int;
@@ -93,8 +95,12 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: `raw` comes from the matching create function, and only this drop destroys it.
-        unsafe { (self.destroy)(self.raw) };
+        // The program may drop it while it captures; a handle frees memory.
+        cuda::relaxed(|| {
+            // SAFETY: `raw` comes from the matching create function, and only this drop destroys it.
+            unsafe { (self.destroy)(self.raw) };
+            CUresult::CUDA_SUCCESS
+        });
     }
 }
 
@@ -268,6 +274,8 @@ impl CublasLt {
             Shape { element, output, compute, transposed, strides, rows, columns, depth, alignments, workspace_bytes };
         let ready = self.ready(&shape)?;
         let [description, right_matrix, left_matrix, products] = ready.descriptions.each_ref().map(|object| object.raw);
+        // An algorithm is a kernel, given the types and the form of its operands.
+        recorder::note((ready.algorithm, element, output, compute, transposed, alignments));
         let one = 1.0_f32;
         // SAFETY: `ready` keeps the descriptions alive; the caller promises matrices of the described sizes.
         let status = unsafe {

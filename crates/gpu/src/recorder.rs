@@ -2,15 +2,55 @@
 //! 5 µs, a recorded one below 1 µs, and the launch of the whole some 10 µs, so that many short kernels follow each other
 //! as fast as the device runs them.
 
+use std::cell::Cell;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr::null_mut;
 
 use cudarc::driver::sys;
 use parking_lot::Mutex;
 
-use crate::cuda::ok;
+use crate::cuda::{ok, relaxed};
 use crate::{Device, OwnStream, Stream};
 
-/// Records launches, and keeps what was made of them: a recording of as many launches only updates it.
+thread_local! {
+    /// The form of what the calling thread records, as a hash of the launches so far. `None` outside of recordings.
+    static FORM: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Adds to the form of a recording of the calling thread, if it records: which kernel is launched, and how. Each launch of
+/// another form is a graph of its own. An update to another kernel succeeds, but on an H200 (driver 580.159) some products
+/// of cublasLt then left their results unwritten.
+pub fn note(launch: impl Hash) {
+    FORM.with(|form| {
+        if let Some(so_far) = form.get() {
+            let mut hasher = DefaultHasher::new();
+            (so_far, launch).hash(&mut hasher);
+            form.set(Some(hasher.finish()));
+        }
+    });
+}
+
+/// The form of what is recorded until it is taken or dropped.
+struct Form;
+
+impl Form {
+    fn begin() -> Self {
+        FORM.set(Some(0));
+        Self
+    }
+
+    fn take(self) -> u64 {
+        FORM.take().unwrap_or(0)
+    }
+}
+
+impl Drop for Form {
+    fn drop(&mut self) {
+        FORM.set(None);
+    }
+}
+
+/// Records launches, and keeps what was made of them: a recording of the same kernels only updates it.
 pub struct Recorder {
     /// Nothing runs on it.
     stream: OwnStream,
@@ -22,29 +62,32 @@ unsafe impl Send for Recorder {}
 // SAFETY: as above.
 unsafe impl Sync for Recorder {}
 
-/// The most graphs that are kept, one for each number of launches.
+/// The most graphs that are kept, one for each form.
 const MOST: usize = 64;
 
 /// A graph that was made ready to be launched.
 struct Ready {
-    nodes: usize,
+    form: (usize, u64),
     graph: sys::CUgraphExec,
 }
 
 impl Drop for Ready {
     fn drop(&mut self) {
         // SAFETY: `instantiate` made it, and only this drop destroys it. If it still runs, the driver frees it later.
-        ok(|| unsafe { sys::cuGraphExecDestroy(self.graph) });
+        relaxed(|| unsafe { sys::cuGraphExecDestroy(self.graph) });
     }
 }
 
-/// A recorded graph.
-struct Recorded(sys::CUgraph);
+/// A recorded graph, and its launches' form.
+struct Recorded {
+    graph: sys::CUgraph,
+    launches: u64,
+}
 
 impl Drop for Recorded {
     fn drop(&mut self) {
         // SAFETY: the capture made it, and only this drop destroys it.
-        ok(|| unsafe { sys::cuGraphDestroy(self.0) });
+        relaxed(|| unsafe { sys::cuGraphDestroy(self.graph) });
     }
 }
 
@@ -64,18 +107,19 @@ impl Recorder {
         let Some(recorded) = self.recorded(record)? else { return Ok(false) };
         let mut nodes = 0;
         // SAFETY: the graph is live; a null array asks for the number of nodes only.
-        if !ok(|| unsafe { sys::cuGraphGetNodes(recorded.0, null_mut(), &mut nodes) }) {
+        if !ok(|| unsafe { sys::cuGraphGetNodes(recorded.graph, null_mut(), &mut nodes) }) {
             return Ok(false);
         }
         if nodes == 0 {
             return Ok(true);
         }
-        let known = ready.iter().position(|ready| ready.nodes == nodes && update(ready.graph, &recorded));
+        let form = (nodes, recorded.launches);
+        let known = ready.iter().position(|ready| ready.form == form && update(ready.graph, &recorded));
         let place = match known {
             Some(place) => place,
             None => {
-                let Some(made) = instantiate(nodes, &recorded) else { return Ok(false) };
-                ready.retain(|ready| ready.nodes != nodes);
+                let Some(made) = instantiate(form, &recorded) else { return Ok(false) };
+                ready.retain(|ready| ready.form != form);
                 if ready.len() >= MOST {
                     ready.remove(0);
                 }
@@ -93,26 +137,47 @@ impl Recorder {
         if !ok(|| unsafe { sys::cuStreamBeginCapture_v2(stream.cast(), mode) }) {
             return Ok(None);
         }
+        let form = Form::begin();
         let done = record(stream);
+        let launches = form.take();
         let mut graph = null_mut();
         // SAFETY: ends the capture that has begun above, and writes one graph.
         let ended = ok(|| unsafe { sys::cuStreamEndCapture(stream.cast(), &mut graph) }) && !graph.is_null();
-        let recorded = ended.then(|| Recorded(graph));
+        let recorded = ended.then(|| Recorded { graph, launches });
         done?;
         Ok(recorded)
     }
 }
 
-/// Gives a graph the parameters of another one of the same form. Returns whether it has that form. Launches so far keep
+/// Gives a graph the parameters of another one of the same form. Returns whether that was possible. Launches so far keep
 /// theirs.
 fn update(graph: sys::CUgraphExec, from: &Recorded) -> bool {
     let mut info = std::mem::MaybeUninit::uninit();
     // SAFETY: both graphs are live; writes one struct.
-    ok(|| unsafe { sys::cuGraphExecUpdate_v2(graph, from.0, info.as_mut_ptr()) })
+    ok(|| unsafe { sys::cuGraphExecUpdate_v2(graph, from.graph, info.as_mut_ptr()) })
 }
 
-fn instantiate(nodes: usize, from: &Recorded) -> Option<Ready> {
+fn instantiate(form: (usize, u64), from: &Recorded) -> Option<Ready> {
     let mut graph = null_mut();
     // SAFETY: the graph is live; writes one pointer.
-    ok(|| unsafe { sys::cuGraphInstantiateWithFlags(&mut graph, from.0, 0) }).then_some(Ready { nodes, graph })
+    ok(|| unsafe { sys::cuGraphInstantiateWithFlags(&mut graph, from.graph, 0) }).then_some(Ready { form, graph })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_tells_kernels_and_their_order_apart() {
+        let of = |launches: &[(u32, &str)]| {
+            let form = Form::begin();
+            launches.iter().for_each(note);
+            form.take()
+        };
+        let forms = [of(&[]), of(&[(1, "a")]), of(&[(1, "b")]), of(&[(1, "a"), (2, "b")]), of(&[(2, "b"), (1, "a")])];
+        assert!((1..forms.len()).all(|first| !forms[first..].contains(&forms[first - 1])), "{forms:?}");
+        assert_eq!(of(&[(1, "a"), (2, "b")]), forms[3]);
+        note((1, "a"));
+        assert_eq!(FORM.get(), None, "nothing is recorded");
+    }
 }

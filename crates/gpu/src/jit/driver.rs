@@ -13,6 +13,7 @@ use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use super::launch::{Launch, Resources};
 use super::{Error, Source, has_image, image};
 use crate::cuda;
+use crate::recorder;
 use crate::stream::Stream;
 
 /// The first driver that has all the functions called here.
@@ -144,6 +145,7 @@ impl Function {
         }
         // A capture would record an edge that only newer drivers and programs can query.
         let launch = &Launch { early: may_begin_early && !is_capturing, ..*launch };
+        recorder::note((self.kernel.addr(), launch.cluster, launch.cooperative));
         let mut attributes = Attributes::of(launch);
         let configuration = attributes.configuration(launch, stream);
         // SAFETY: the caller promises the arguments; the attributes live until the call returns.
