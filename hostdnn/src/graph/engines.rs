@@ -73,7 +73,8 @@ pub fn ranked(program: &Program) -> Vec<Choice> {
     let legacy = Algorithm::all(direction).iter().copied();
     let order = select::order(&convolve.problem, legacy.chain([Algorithm::FftTiling16, Algorithm::FftTiling64]));
     let others = order.into_iter().filter_map(|algorithm| choice(direction, algorithm));
-    tensor_cores::ranked(program).into_iter().chain(others).collect()
+    let on_tensor_cores = tensor_cores::ranked(program).iter().map(|&engine| Choice { engine, knobs: Vec::new() });
+    on_tensor_cores.chain(others).collect()
 }
 
 /// The choice that runs for any geometry and takes no workspace.

@@ -4,7 +4,6 @@
 
 use std::sync::LazyLock;
 
-use super::engines::Choice;
 use super::program::Program;
 use crate::convolution::{Algorithm, Direction, Element, Problem};
 
@@ -38,10 +37,9 @@ fn convolution_of_floats(program: &Program) -> Option<&Problem> {
     (problem.element == Element::Float).then_some(problem)
 }
 
-/// The engines on tensor cores for a program, best first.
-pub fn ranked(program: &Program) -> Vec<Choice> {
-    let engines = if convolution_of_floats(program).is_some() { *OFFERED } else { &[] };
-    engines.iter().map(|&engine| Choice { engine, knobs: Vec::new() }).collect()
+/// The engines on tensor cores for a program, best first. They have no knobs.
+pub fn ranked(program: &Program) -> &'static [i64] {
+    if convolution_of_floats(program).is_some() { *OFFERED } else { &[] }
 }
 
 /// The algorithm of an engine on tensor cores, which takes no workspace; `None` for any other engine.
