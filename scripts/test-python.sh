@@ -22,8 +22,10 @@ PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --met
     --hidden 64 --words 100 --batches 1,3 --rounds 3
 # make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, and sizes of RNNs on hostdnn.
 (cd scripts/gpu/programs && "$python" -B -W ignore -m unittest)
-"$python" -B -W ignore scripts/gpu.py truth --host --family vertex,products,sizes --seed 1 --seconds 60 --at-once 15 \
-    --python "$python" --out build/gpu-truth-host
+for cases in "vertex 0-120" "vertex 1-121" "products 0-30" "sizes 0-60"; do
+    "$python" -B -W ignore scripts/gpu.py truth --host --family "${cases% *}" --case "${cases#* }" --seed 1 \
+        --python "$python" --out build/gpu-truth-host
+done
 if [[ $# -gt 0 ]]; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT

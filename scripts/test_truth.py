@@ -119,6 +119,13 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.wrong(line(1, 2e-7), line(1, 0.0)), [])
         self.assertNotEqual(self.wrong(line(1, 1e-5), line(1, 0.0)), [])
 
+    def test_few_numbers_may_cancel(self):
+        ours, plain = line(1, 1e-5), line(1, 2e-7)
+        self.assertNotEqual(self.wrong(ours, plain), [])
+        ours["tensors"]["y"]["elements"] = 1
+        self.assertEqual(self.wrong(ours, plain), [])
+        self.assertNotEqual(self.wrong(line(1, 1e-2), plain), [])
+
     def test_tf32_is_wrong_where_the_program_allows_it_and_plain_does_not_take_it(self):
         ours, plain = line(1, 3e-4), line(1, 1e-7)
         ours["tensors"]["y"]["precision"] = "tf32"
