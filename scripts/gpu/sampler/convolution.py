@@ -64,7 +64,7 @@ def _made(r, dims, groups, sizes, filters, stride, dilation, padding, fixed, sca
 
     cut(sizes, weight, 1)
     planes = [sizes[f"x{d}"] for d in range(dims)]
-    # A filter is no larger than what it is laid on.
+    # A filter is no larger than the padded input.
     planes = [max(x, its - 2 * p) for x, its, p in zip(planes, reach, padding, strict=True)]
     precision = r.choices(list(PRECISIONS), list(PRECISIONS.values()))[0]
     case = {

@@ -20,7 +20,6 @@ use super::{data, forward, trial, weights};
 use crate::call::Call;
 use crate::eligible::{check_states, check_weight_space, output};
 use crate::memory::Memory;
-use crate::parts::ALIGNMENT;
 use crate::room::Asked;
 use crate::temporary::Temporary;
 use cudnn::policies;
@@ -56,8 +55,6 @@ impl fmt::Display for Refusal {
         }
     }
 }
-
-const TOO_SMALL: &str = "the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says";
 
 /// The status of a call by our kernels. Says why if they refused it.
 fn status_of(ran: Result<(), Refusal>, call: &str) -> cudnnStatus_t {
@@ -116,11 +113,11 @@ pub unsafe fn raise_sizes(
 ///
 /// # Safety
 /// The pass keeps cuDNN's rules for its handle and descriptors.
-unsafe fn has_room(pass: &Pass, x_descriptor: cudnnRNNDataDescriptor_t, spaces: [usize; 2]) -> bool {
+unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
     let asked = Asked {
         handle: pass.handle,
         descriptor: pass.descriptor,
-        x_descriptor,
+        x_descriptor: pass.x_descriptor,
         mode: CUDNN_FWD_MODE_TRAINING,
         network: &pass.network,
         data: &pass.data,
@@ -144,7 +141,7 @@ unsafe fn decide(pass: &Pass, course: &Arc<Course>, call: &Call) -> Owner {
     // SAFETY: the caller's promise; cuDNN looks at the space's size itself.
     let can_run = unsafe {
         pass.page.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
-            && has_room(pass, call.x_descriptor, [memory.workspace_size, call.reserve_size])
+            && has_room(pass, [memory.workspace_size, call.reserve_size])
     };
     let is_ours = can_run && course.next_pass(pass.stream) && pass.page.loaded().is_some();
     if is_ours { Owner::Us } else { Owner::Cudnn }
@@ -179,7 +176,7 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
     say_alarm(page);
     let (at, hash) = (reserve.addr(), layout.hash());
     // The lock is not held while the stream's work is waited for.
-    if let Some(owner) = OWNERS.lock().get_or_insert_default().goes_back(at, hash, call) {
+    if let Some(owner) = OWNERS.lock().goes_back(at, hash, call) {
         // A copy of a reserve of the other owner's may lie there, as long as there are any.
         return Found { owner, is_guess: page.only_owner().is_none() };
     }
@@ -191,7 +188,6 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
     // SAFETY: the caller promises the reserve, which has room for a header.
     let is_read = can_be_read && unsafe { cudnn::device().read(&mut header, reserve, *stream) };
     let mut owners = OWNERS.lock();
-    let owners = owners.get_or_insert_default();
     if is_read {
         let owner = if is_header(&header) { Owner::Us } else { Owner::Cudnn };
         owners.was_read(at, hash, owner);
@@ -201,15 +197,13 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
 }
 
 /// Runs a call on cuDNN by `run`, between time marks if its turn is to be timed.
-fn by_cudnn(pass: &Pass, call: trial::Call, run: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    let course = pass.course(false);
+fn by_cudnn(pass: &Pass, course: &Course, call: trial::Call, run: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
     let turn = course.turn(call, false, &pass.shapes, pass.stream);
     course.timed((call, turn), (pass.data.steps, pass.stream), |_| (run(), true))
 }
 
 /// Runs a call on our kernels by `run`, between time marks if its turn is to be timed.
-fn by_us(pass: &Pass, call: trial::Call, run: impl FnOnce(&Runner) -> cudnnStatus_t) -> cudnnStatus_t {
-    let course = pass.course(false);
+fn by_us(pass: &Pass, course: &Course, call: trial::Call, run: impl FnOnce(&Runner) -> cudnnStatus_t) -> cudnnStatus_t {
     let turn = course.turn(call, true, &pass.shapes, pass.stream);
     course.timed((call, turn), (pass.data.steps, pass.stream), |kernel| {
         let outcome = Outcome::default();
@@ -228,8 +222,7 @@ struct Ready<'a> {
     engine: &'a Engine,
 }
 
-/// Checks a call with a reserve of ours: the first `needed` data are not null, and the workspace has room for so many
-/// bytes.
+/// Checks a call with a reserve of ours: the first `needed` data are not null, and its spaces are as large as told.
 ///
 /// # Safety
 /// The caller keeps cuDNN's rules for the descriptors.
@@ -239,7 +232,7 @@ unsafe fn check<'a>(
     y_descriptor: cudnnRNNDataDescriptor_t,
     states: [(cudnnTensorDescriptor_t, [*const c_void; 2]); 2],
     data: &[*const c_void],
-    (needed, bytes): (usize, usize),
+    needed: usize,
 ) -> Result<Ready<'a>, Refusal> {
     let Spaces { weights, weights_size, workspace, workspace_size, reserve, reserve_size } = *spaces;
     let places = [weights, workspace.cast_const(), reserve.cast_const()];
@@ -253,8 +246,9 @@ unsafe fn check<'a>(
     if !is_place(reserve, reserve_size) {
         return Err("the reserve is not aligned to 16 bytes".into());
     }
-    if workspace_size < bytes + ALIGNMENT || reserve_size < pass.layout.bytes() {
-        return Err(TOO_SMALL.into());
+    // SAFETY: the pass keeps cuDNN's rules for its handle and descriptors.
+    if !unsafe { has_room(pass, [workspace_size, reserve_size]) } {
+        return Err("the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says".into());
     }
     let Pass { handle, descriptor, network, page, .. } = pass;
     // SAFETY: the caller makes the same promise; the pass keeps cuDNN's rules for its handle and descriptor.
@@ -279,15 +273,16 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
         let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
         say_alarm(&pass.page);
         summary::count(Counted::Network);
-        match decide(&pass, &pass.course(true), call) {
+        let course = pass.course(true);
+        match decide(&pass, &course, call) {
             Owner::Cudnn => {
                 went_forward(&pass, call, Owner::Cudnn);
-                by_cudnn(&pass, trial::Call::Forward, || call.run_as_asked())
+                by_cudnn(&pass, &course, trial::Call::Forward, || call.run_as_asked())
             }
             Owner::Us => {
                 went_forward(&pass, call, Owner::Us);
-                by_us(&pass, trial::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
-                    Err(why) => forward_by_cudnn_after_all(&pass, call, why),
+                by_us(&pass, &course, trial::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
+                    Err(why) => forward_by_cudnn_after_all(&pass, &course, call, why),
                     ran => status_of(ran, "cudnnRNNForward"),
                 })
             }
@@ -301,7 +296,7 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
 /// # Safety
 /// The reserve is one of a forward call, or cuDNN refuses it.
 unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
-    OWNERS.lock().get_or_insert_default().went_forward(call.reserve.addr(), pass.layout.hash(), owner);
+    OWNERS.lock().went_forward(call.reserve.addr(), pass.layout.hash(), owner);
     pass.page.went_forward(owner);
     let is_old = owner == Owner::Cudnn && pass.page.has_run.load(Ordering::Relaxed);
     if is_old && is_place(call.reserve, call.reserve_size) {
@@ -334,11 +329,11 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
     let places = ForwardPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let ready = check(pass, &spaces, call.y_descriptor, states, &data, (2, places.bytes))?;
+        let ready = check(pass, &spaces, call.y_descriptor, states, &data, 2)?;
         let fill = ready.y.padding_fill;
         forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &places), runner)?;
     }
-    pass.page.run_forward();
+    pass.page.ran_forward();
     summary::count(Counted::OnOurKernels);
     Ok(())
 }
@@ -348,14 +343,14 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
 ///
 /// # Safety
 /// As for [`run_forward`].
-unsafe fn forward_by_cudnn_after_all(pass: &Pass, call: &Call, refusal: Refusal) -> cudnnStatus_t {
+unsafe fn forward_by_cudnn_after_all(pass: &Pass, course: &Course, call: &Call, refusal: Refusal) -> cudnnStatus_t {
     let has_begun = matches!(refusal, Refusal::Failed(_));
     // What has begun may have written last states over first ones.
     if has_begun && forward::overlap(&call.memory, pass.states() * pass.network.element()) {
         return status_of(Err(refusal), "cudnnRNNForward");
     }
     if has_begun {
-        pass.page.run_forward();
+        pass.page.ran_forward();
     }
     // SAFETY: the caller's promise.
     let status = unsafe {
@@ -365,7 +360,7 @@ unsafe fn forward_by_cudnn_after_all(pass: &Pass, call: &Call, refusal: Refusal)
     if has_begun || status == CUDNN_STATUS_SUCCESS {
         let why = refusal.to_string();
         log::error!("cudnnRNNForward on our kernels: {why}; cuDNN runs the call, and the next ones");
-        pass.course(false).give_up(&why);
+        course.give_up(&why);
     }
     status
 }
@@ -382,13 +377,11 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Data);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, trial::Call::Data, || call.run_as_asked());
+                let status = by_cudnn(&pass, &pass.course(false), trial::Call::Data, || call.run_as_asked());
                 guard(&pass, &found, status, &call.spaces(), call.results(&pass))
             }
-            Owner::Us => by_us(&pass, trial::Call::Data, |runner| {
-                let has_room = has_room(&pass, call.x_descriptor, [call.workspace_size, call.reserve_size]);
-                let ran = if has_room { data_by_us(&pass, call, runner) } else { Err(TOO_SMALL.into()) };
-                status_of(ran, "cudnnRNNBackwardData_v8")
+            Owner::Us => by_us(&pass, &pass.course(false), trial::Call::Data, |runner| {
+                status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
             }),
         }
     }
@@ -409,7 +402,7 @@ pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -
     let places = DataPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, (3, places.bytes))?;
+        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, 3)?;
         Ok(data::run(pass, ready.engine, call, ready.weights, &places, runner)?)
     }
 }
@@ -430,15 +423,13 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, trial::Call::Weights, || call.run_as_asked());
+                let status = by_cudnn(&pass, &pass.course(false), trial::Call::Weights, || call.run_as_asked());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
                 guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
             }
-            Owner::Us => by_us(&pass, trial::Call::Weights, |_| {
-                let has_room = has_room(&pass, call.x_descriptor, [call.workspace_size, call.reserve_size]);
-                let ran = if has_room { weights_by_us(&pass, call) } else { Err(TOO_SMALL.into()) };
-                status_of(ran, "cudnnRNNBackwardWeights_v8")
+            Owner::Us => by_us(&pass, &pass.course(false), trial::Call::Weights, |_| {
+                status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
             }),
         }
     }
@@ -455,7 +446,7 @@ pub(super) unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<()
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
         let data = [call.x, call.y, call.hx];
-        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, (2, places.bytes))?;
+        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, 2)?;
         Ok(weights::run(pass, ready.engine, call, ready.weights, &places)?)
     }
 }

@@ -5,6 +5,7 @@
 //! from the device: it is there if our forward ran.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
@@ -44,7 +45,7 @@ pub struct Owners {
 }
 
 /// The owners of the process's reserves.
-pub static OWNERS: Mutex<Option<Owners>> = Mutex::new(None);
+pub static OWNERS: LazyLock<Mutex<Owners>> = LazyLock::new(Mutex::default);
 
 impl Owners {
     /// Forward of a pass runs on a reserve.
@@ -58,7 +59,7 @@ impl Owners {
             self.moves = true;
             return None;
         };
-        // What comes twice, or of another pass, or without the call before it, may be a copy of another reserve.
+        // A call that comes twice, of another pass, or without the call before it may be on a copy of another reserve.
         let has_gone_back = std::mem::replace(&mut remembered.has_gone_back, true);
         let is_as_left = remembered.pass == pass && has_gone_back == (call == Back::Weights);
         // Between the two calls backward nothing is moved to where the first one was.

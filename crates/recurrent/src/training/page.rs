@@ -82,7 +82,7 @@ impl Page {
     }
 
     /// Forward has run on our kernels.
-    pub fn run_forward(&self) {
+    pub fn ran_forward(&self) {
         self.has_run.store(true, Ordering::Relaxed);
         ANY_HAS_RUN.store(true, Ordering::Relaxed);
     }

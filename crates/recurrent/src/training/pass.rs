@@ -43,6 +43,7 @@ pub struct Spaces {
 pub struct Pass {
     pub handle: cudnnHandle_t,
     pub descriptor: cudnnRNNDescriptor_t,
+    pub x_descriptor: cudnnRNNDataDescriptor_t,
     pub stream: Stream,
     pub network: Network,
     pub cell: Cell,
@@ -107,6 +108,7 @@ impl Pass {
         let mut pass = Self {
             handle,
             descriptor,
+            x_descriptor,
             stream,
             network,
             cell,
