@@ -3,13 +3,13 @@
 In OUT, checks.txt has the checks, table.txt the times and worths, dynamic.svg their picture.
 """
 
-import argparse
 import json
 import subprocess
 
 from gpu import dynamic_picture, machine
 from gpu.session import Session, ended
 from harness import children
+from harness.arguments import some_of
 from harness.cudnn import ROOT
 
 # The nets and types that are timed. The picture has those in float.
@@ -27,16 +27,7 @@ def add_arguments(parser):
     machine.add_arguments(parser, "library", out="build/gpu-dynamic", seconds=1500)
     machine.add_arguments(parser, "runs", "python", "host")
     parser.add_argument("--rounds", type=int, help="batches that are timed of each size [20; with --host 3]")
-    parser.add_argument("--parts", type=parts, default=PARTS, help=f"those that run [{','.join(PARTS)}]")
-
-
-def parts(text):
-    """Some of PARTS."""
-    names = text.split(",")
-    for name in names:
-        if name not in PARTS:
-            raise argparse.ArgumentTypeError(f"{name!r} is no part; {', '.join(PARTS)} are accepted")
-    return names
+    parser.add_argument("--parts", type=some_of(PARTS, "part"), default=PARTS, help=f"those that run [{','.join(PARTS)}]")
 
 
 def main(options):

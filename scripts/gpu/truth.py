@@ -30,7 +30,7 @@ import time
 from gpu import machine
 from gpu.sampler.families import AGAIN, ALWAYS, EAGER, FAMILIES, PLAIN
 from gpu.sampler.verdict import judge
-from harness.arguments import above_zero
+from harness.arguments import above_zero, some_of
 from harness.children import end_with_parent, last_line
 from harness.columns import aligned
 from harness.cudnn import ROOT
@@ -51,19 +51,11 @@ SHOWN = 12
 def add_arguments(parser):
     machine.add_arguments(parser, "library", out="build/gpu-truth", seconds=300)
     machine.add_arguments(parser, "command", "python", "host")
-    parser.add_argument("--family", type=families, default=list(FAMILIES), help=f"some of {', '.join(FAMILIES)} [all]")
+    parser.add_argument("--family", type=some_of(FAMILIES, "family"), default=list(FAMILIES), help=f"some of {', '.join(FAMILIES)} [all]")
     parser.add_argument("--seed", type=int, help="of all cases [from the clock; it is printed]")
     parser.add_argument("--case", type=numbers, metavar="N",
                         help="only this case of the family, or those of its setting from A to B: A-B")  # fmt: skip
     parser.add_argument("--at-once", type=int, help="processes at a time [1.5 times the processors]")
-
-
-def families(text):
-    names = text.split(",")
-    for name in names:
-        if name not in FAMILIES:
-            raise argparse.ArgumentTypeError(f"{name!r} is no family; {', '.join(FAMILIES)} are accepted")
-    return names
 
 
 def numbers(text):
