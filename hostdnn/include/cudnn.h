@@ -1801,7 +1801,7 @@ cudnnStatus_t hostdnnGetDeviceProperties(int device,
 
 /*
  The milliseconds that devices have taken for all work so far, from an unknown start: the time that has gone by, or
- counted work by `HOSTDNN_CLOCK` (hostdnn/src/clock.rs).
+ the calling thread's work as `HOSTDNN_CLOCK` counts it (hostdnn/src/clock.rs).
  */
 cudnnStatus_t hostdnnGetTime(double *milliseconds);
 

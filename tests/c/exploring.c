@@ -30,7 +30,7 @@ int main(int count, char **arguments) {
     cudnnHandle_t handle;
     CALL(cudnnCreate(&handle));
     Network network;
-    network_open(&network, 8);
+    network_open(&network, 8, 6);
     if (by_graph) network_by_graph(&network);
     for (int i = 0; i < network.count; i++) use_ask(handle, &network.uses[i], ask);
     say_time();

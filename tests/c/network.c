@@ -28,14 +28,14 @@ static void add_layer(Network *network, Shape shape, uint64_t seed) {
     }
 }
 
-void network_open(Network *network, int batch) {
+void network_open(Network *network, int batch, int channels) {
     network->count = 0;
-    Shape small = shape_square(FORWARD, batch, 6, 12, 6, 3, 1), wide = shape_square(FORWARD, batch, 4, 14, 5, 5, 2);
+    Shape deep = shape_square(FORWARD, batch, channels, 8, channels, 3, 1), wide = shape_square(FORWARD, batch, 4, 14, 5, 5, 2);
     Shape pointwise = shape_square(FORWARD, batch, 8, 10, 8, 1, 0);
-    add_layer(network, small, 1);
+    add_layer(network, deep, 1);
     add_layer(network, wide, 2);
     add_layer(network, pointwise, 3);
-    add_layer(network, small, 1);
+    add_layer(network, deep, 1);
 }
 
 static Shape random_shape(Random *random) {

@@ -51,7 +51,7 @@ pub unsafe extern "C" fn hostdnnGetDeviceProperties(
 }
 
 /// The milliseconds that devices have taken for all work so far, from an unknown start: the time that has gone by, or
-/// counted work by `HOSTDNN_CLOCK` (hostdnn/src/clock.rs).
+/// the calling thread's work as `HOSTDNN_CLOCK` counts it (hostdnn/src/clock.rs).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hostdnnGetTime(milliseconds: *mut f64) -> cudnnStatus_t {
     // SAFETY: null or valid for a write by this function's contract.
