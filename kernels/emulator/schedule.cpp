@@ -107,8 +107,13 @@ const char *Schedule::run() {
         return explain("a cluster has 1 to 16 blocks");
     if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
         return explain("its clusters do not make up its grid");
-    const size_t places = std::min(blocks, most_threads / threads);
+    size_t places = std::min(blocks, most_threads / threads);
     if (places >= together) stacks = launch.stacks(places * threads);
+    // A process has room for so many mappings. With fewer places, blocks wait for each other's.
+    while (!stacks.memory && places / 2 >= together) {
+        places /= 2;
+        stacks = launch.stacks(places * threads);
+    }
     if (!stacks.memory) return explain("there is no memory for its threads' stacks");
     resident.resize(places);
     line_up(blocks / together, together);
