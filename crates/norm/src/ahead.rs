@@ -1,23 +1,26 @@
 //! Times a pass ahead of time, on our own handle and data (`ucudnn tune --norm`). Programs recall the result.
 
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cudnn_abi::*;
 
 use super::call::{BackwardCall, ForwardCall};
+use super::contestant::NormContestant;
 use super::fitted::Fitted;
-use super::record::FAMILY;
-use super::run::measure;
-use super::shape::Planes;
-use super::state::{self, CUDNN};
+use super::run::{Call, launch};
+use super::shape::{Planes, Shape};
 use super::subject::{Normalization, Pass};
 use cudnn::owned::{OwnedHandle, OwnedTensor};
 use cudnn::tensor::Tensor;
-use gpu::background::compiling;
-use gpu::{Buffer, Device, OwnStream};
+use gpu::{Buffer, Device, OwnStream, Stream};
+use tuning::contest::ahead::Candidates;
+use tuning::contest::recall::{self, Recalled};
+use tuning::contest::trial::Candidate;
+use tuning::contest::turns::{Started, Trial};
+use tuning::contest::{Contestant, Times};
 use tuning::family::Time;
-use tuning::turns::Trial;
 use tuning::waiting::fill;
 
 /// A pass to time.
@@ -51,35 +54,56 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     if subject.planes.vectors().is_none() {
         return Err("our kernels do not take its images: they are not whole vectors of 16 bytes, or too large".into());
     }
-    let ours = compiling::now(|| Fitted::load(subject))?;
-    let entries = FAMILY.entries();
-    let known = entries.as_ref().map(|entries| entries.times(&subject.spec())).unwrap_or_default();
-    let found = |is_ours: bool, times| Found { chosen: if is_ours { ours.name() } else { CUDNN.into() }, times };
-    if let Some(is_ours) = state::recall(&ours.name(), &known) {
-        return Ok(found(is_ours, known));
+    let contestant = NormContestant::new(job.device, subject);
+    let candidates = Candidates::load(&contestant, 0)?;
+    let found = |recalled: Recalled<Shape>| {
+        let chosen = recalled.names(&contestant).swap_remove(0);
+        Found { chosen, times: recalled.times.into_iter().next().unwrap_or_default() }
+    };
+    if let Some(recalled) = recall::of_database(&contestant) {
+        return Ok(found(recalled));
     }
     let data = Data::new(device, subject, job.bytes)?;
     let Job { stop, progress, .. } = *job;
     let trial = Trial { device, stream: data.stream.raw(), stop, progress };
-    let times = trial.times(2, |index, turns| {
+    let times = trial.times(candidates.all.len(), |index, turns| {
+        candidates
+            .all
+            .iter()
+            .filter_map(Candidate::kernel)
+            .for_each(|ours| contestant.before_timed(ours, trial.stream));
+        let started = Started::start(device, trial.stream);
         // SAFETY: `data` owns the calls' handle, descriptors and memory, made for the subject.
-        let (ran, timed) = unsafe {
+        let status = unsafe {
             match subject.pass {
-                Pass::Forward => measure(&data.forward(), index, &ours, trial.stream),
-                Pass::Backward => measure(&data.backward(), index, &ours, trial.stream),
+                Pass::Forward => run(&data.forward(), &candidates.all[index], trial.stream),
+                Pass::Backward => run(&data.backward(), &candidates.all[index], trial.stream),
             }
-        };
-        match ran? {
-            CUDNN_STATUS_SUCCESS => turns.ran(index, 1, timed),
-            status => return Err(format!("cuDNN refuses it with status {status}")),
+        }?;
+        if status != CUDNN_STATUS_SUCCESS {
+            return Err(format!("cuDNN refuses it with status {status}"));
         }
+        turns.ran(index, 1, started.and_then(|started| started.end(device, trial.stream)));
         Ok(())
     })?;
-    let times = state::times(&ours, &times);
-    if let Some(entries) = entries {
-        entries.keep(&subject.spec(), &times);
+    let mut all = Times::default();
+    all[0] = candidates.times(&contestant, &times);
+    recall::keep(&contestant, &all);
+    recall::of_times(&contestant, all).map(found).ok_or_else(|| "cuDNN's time is not known".into())
+}
+
+/// Runs a call by a candidate.
+///
+/// # Safety
+/// As for [`Call`]. The kernels are for the call, and the stream is its handle's.
+unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Stream) -> Result<cudnnStatus_t, String> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match candidate {
+            Candidate::Ours(Some(ours)) => launch(call, ours, stream).map(|()| CUDNN_STATUS_SUCCESS),
+            _ => Ok(call.run_as_asked()),
+        }
     }
-    Ok(found(state::are_ours_faster(&ours, &times), times))
 }
 
 const EPSILON: f64 = 1e-5;

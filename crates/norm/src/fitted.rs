@@ -18,10 +18,9 @@ pub struct Fitted {
 impl Fitted {
     /// Compiles, unless that was done before, and loads the kernels on the calling thread's device. `Err` says why they
     /// cannot run there.
-    pub fn load(subject: &Normalization) -> Result<Self, String> {
+    pub fn load(subject: &Normalization, shape: Shape) -> Result<Self, String> {
         settings::fault_point("norm-load");
         compiling::hang()?;
-        let shape = shape(subject)?;
         let engine = Engine::load(cudnn::device(), subject.pass, subject.planes.element)?;
         if shape.blocks() > 1 && engine.resident_clusters(&subject.planes, &shape).map_err(|why| why.to_string())? == 0
         {
@@ -33,7 +32,6 @@ impl Fitted {
     /// Compiles the kernels, so that [`Self::load`] is quick.
     pub fn compile(subject: &Normalization) -> Result<(), String> {
         compiling::hang()?;
-        shape(subject)?;
         let source = source(subject.pass, subject.planes.element);
         cudnn::device().compile(&source).map_err(|error| error.to_string())
     }
@@ -48,25 +46,12 @@ impl Fitted {
         cudnn::device().is_compiled(&source(subject.pass, subject.planes.element))
     }
 
-    /// The name in the database and in reports.
-    pub fn name(&self) -> String {
-        named(&self.shape)
+    /// The shape that is likely the fastest on the calling thread's device.
+    pub fn shape(subject: &Normalization) -> Result<Shape, String> {
+        let Normalization { pass, planes, .. } = subject;
+        let room = Room::of(cudnn::device()).ok_or("the device does not tell its properties")?;
+        let shapes = shapes(*pass, planes, &room);
+        let likely = shapes.get(likely(planes, &room, &shapes));
+        likely.copied().ok_or_else(|| "the device has no clusters of blocks".into())
     }
-
-    /// The name that the kernels for a pass have on the calling thread's device. `None` if they cannot run there.
-    pub fn name_for(subject: &Normalization) -> Option<String> {
-        shape(subject).ok().as_ref().map(named)
-    }
-}
-
-fn named(shape: &Shape) -> String {
-    format!("clusters of {}", shape.blocks())
-}
-
-/// The shape that is likely the fastest on the calling thread's device.
-fn shape(subject: &Normalization) -> Result<Shape, String> {
-    let Normalization { pass, planes, .. } = subject;
-    let room = Room::of(cudnn::device()).ok_or("the device does not tell its properties")?;
-    let shapes = shapes(*pass, planes, &room);
-    shapes.get(likely(planes, &room, &shapes)).copied().ok_or_else(|| "the device has no clusters of blocks".into())
 }

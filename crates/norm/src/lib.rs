@@ -9,7 +9,7 @@
 //! | [`call`] | the arguments of cuDNN's functions |
 //! | `eligible` | which calls our kernels can answer |
 //! | [`run`] | answering a call |
-//! | `state` | the choice between cuDNN and our kernels |
+//! | `contestant` | what is timed against cuDNN |
 //! | [`ahead`] | timing both ahead of time |
 //! | [`record`] | the family's name in the tuning database |
 //! | `report` | the report's lines |
@@ -20,6 +20,7 @@
 
 pub mod ahead;
 pub mod call;
+mod contestant;
 mod eligible;
 mod fitted;
 pub mod kernels;
@@ -27,7 +28,6 @@ pub mod record;
 mod report;
 pub mod run;
 pub mod shape;
-mod state;
 pub mod subject;
 #[cfg(test)]
 mod tests;

@@ -1,22 +1,22 @@
 //! Answers a call: by our kernels where these are faster, else by cuDNN.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use cudnn_abi::*;
 
 use super::call::{BackwardCall, ForwardCall};
+use super::contestant::{NormContestant, contest};
 use super::eligible;
 use super::fitted::Fitted;
-use super::kernels::{Backward, Forward, PAUSE};
+use super::kernels::{Backward, Forward};
 use super::shape::Planes;
-use super::state::{OURS, Run, State};
 use super::subject::{Normalization, Pass};
 use cudnn::{calls, policies};
 use gpu::{Stream, jit};
 use guest::settings::{self, Norm, Policy};
 use guest::summary::{self, Counted};
-use tuning::allowance;
-use tuning::turns::{Started, Timed};
+use tuning::contest::{Contest, Outcome};
 
 /// A call of one of cuDNN's functions.
 ///
@@ -48,67 +48,30 @@ pub trait Call {
     unsafe fn run_as_asked(&self) -> cudnnStatus_t;
 }
 
-/// Answers a call. `status` gets its status once something was launched for it: after a panic behind that, the call must
+/// Answers a call. `status` gets its status once something was launched for it: after a panic from then on, the call must
 /// not run again, as its input may be replaced, and its running statistics updated.
 ///
 /// # Safety
 /// As for [`Call`].
-pub unsafe fn answer(call: &impl Call, status: &Cell<Option<cudnnStatus_t>>) -> cudnnStatus_t {
+pub unsafe fn answer<C: Call>(call: &C, status: &Cell<Option<cudnnStatus_t>>) -> cudnnStatus_t {
     summary::count(Counted::Normalization);
-    let call = &Once { call, status };
+    let answering = Answering { call, status };
     // SAFETY: the caller's promise.
     let answered = unsafe {
-        match chosen(call) {
-            Some((state, stream, run)) => run_by(call, &state, stream, run),
-            None => call.run_as_asked(),
+        match contest_of(call) {
+            Some((contest, stream)) => answering.by_the_faster(&contest, stream),
+            None => answering.by_cudnn(),
         }
     };
     settings::fault_point("norm-answered");
     answered
 }
 
-/// A call, and its status once something was launched for it.
-struct Once<'a, C> {
-    call: &'a C,
-    status: &'a Cell<Option<cudnnStatus_t>>,
-}
-
-impl<C: Call> Call for Once<'_, C> {
-    const PASS: Pass = C::PASS;
-
-    fn handle(&self) -> cudnnHandle_t {
-        self.call.handle()
-    }
-
-    fn mode(&self) -> cudnnBatchNormMode_t {
-        self.call.mode()
-    }
-
-    unsafe fn planes(&self) -> Result<Planes, &'static str> {
-        // SAFETY: the caller's promise.
-        unsafe { self.call.planes() }
-    }
-
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        // SAFETY: the caller's promise.
-        unsafe { self.call.launch(ours, stream) }?;
-        self.status.set(Some(CUDNN_STATUS_SUCCESS));
-        Ok(())
-    }
-
-    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
-        // SAFETY: the caller's promise.
-        let status = unsafe { self.call.run_as_asked() };
-        self.status.set(Some(status));
-        status
-    }
-}
-
-/// Returns what to answer a call by, if it is one that our kernels could answer.
+/// Returns the contest of a call with its stream, if our kernels could answer the call.
 ///
 /// # Safety
 /// As for [`Call`].
-unsafe fn chosen<C: Call>(call: &C) -> Option<(std::sync::Arc<State>, Stream, Run)> {
+unsafe fn contest_of<C: Call>(call: &C) -> Option<(Arc<Contest<NormContestant>>, Stream)> {
     if settings::get().norm == Norm::Off || policies::of(call.handle()).policy == Policy::Off {
         return None;
     }
@@ -118,85 +81,68 @@ unsafe fn chosen<C: Call>(call: &C) -> Option<(std::sync::Arc<State>, Stream, Ru
     // SAFETY: the caller's promise; cuDNN checks the handle.
     let stream = unsafe { calls::stream_of(call.handle()) }?;
     let is_persistent = call.mode() == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
-    let state = State::of(&Normalization { pass: C::PASS, is_persistent, planes });
-    let run = state.decide(cudnn::device().is_capturing(stream));
-    Some((state, stream, run))
+    Some((contest(&Normalization { pass: C::PASS, is_persistent, planes }), stream))
 }
 
-/// # Safety
-/// As for [`Call`]. The state is the call's, and the stream is its handle's.
-unsafe fn run_by(call: &impl Call, state: &State, stream: Stream, run: Run) -> cudnnStatus_t {
-    // SAFETY: the caller's promise; our kernels change nothing when they fail.
-    unsafe {
-        match run {
-            Run::Cudnn => call.run_as_asked(),
-            Run::Ours(ours) => match launch(call, &ours, stream) {
-                Ok(()) => CUDNN_STATUS_SUCCESS,
-                Err(why) => {
-                    state.give_up(&why);
-                    call.run_as_asked()
-                }
-            },
-            Run::Timed(index, ours) => {
-                let _in_flight = InFlight { state, index };
-                let (ran, timed) = measure(call, index, &ours, stream);
-                state.with_turns(|turns| match &ran {
-                    Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, 1, timed),
+/// A call, and its status once something was launched for it.
+struct Answering<'a, C> {
+    call: &'a C,
+    status: &'a Cell<Option<cudnnStatus_t>>,
+}
+
+impl<C: Call> Answering<'_, C> {
+    /// # Safety
+    /// As for [`Call`].
+    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
+        // SAFETY: the caller's promise.
+        let status = unsafe { self.call.run_as_asked() };
+        self.status.set(Some(status));
+        status
+    }
+
+    /// # Safety
+    /// As for [`Call`]. The kernels are for the call, and the stream is its handle's.
+    unsafe fn by_us(&self, ours: &Fitted, stream: Stream) -> Result<(), String> {
+        // SAFETY: the caller's promise.
+        unsafe { launch(self.call, ours, stream) }?;
+        self.status.set(Some(CUDNN_STATUS_SUCCESS));
+        Ok(())
+    }
+
+    /// Answers by our kernels or by cuDNN, as the contest has it.
+    ///
+    /// # Safety
+    /// As for [`Call`]. The contest is the call's, and the stream is its handle's.
+    unsafe fn by_the_faster(&self, contest: &Arc<Contest<NormContestant>>, stream: Stream) -> cudnnStatus_t {
+        let turn = contest.decide(stream);
+        contest.timed((0, &turn), (1, stream), || {
+            // SAFETY: the caller's promise; our kernels change nothing when they fail.
+            unsafe {
+                let Some(ours) = &turn.kernel else {
+                    let status = self.by_cudnn();
                     // cuDNN refuses the call, which does not count against it.
-                    Ok(_) => turns.skipped(),
-                    Err(_) => turns.failed(index),
-                });
-                ran.unwrap_or_else(|why| {
-                    log::info!("a batch normalization on our kernels failed: {why}");
-                    call.run_as_asked()
-                })
+                    let has_run = status == CUDNN_STATUS_SUCCESS;
+                    return (status, if has_run { Outcome::Ran } else { Outcome::Nothing });
+                };
+                match self.by_us(ours, stream) {
+                    Ok(()) => (CUDNN_STATUS_SUCCESS, Outcome::Ran),
+                    Err(why) if turn.is_timed() => {
+                        log::info!("a batch normalization on our kernels failed: {why}");
+                        (self.by_cudnn(), Outcome::Failed)
+                    }
+                    Err(why) => {
+                        contest.give_up(&why);
+                        (self.by_cudnn(), Outcome::Failed)
+                    }
+                }
             }
-        }
+        })
     }
-}
-
-/// A timed call. If it panics, its candidate has failed: else the trial would wait for it forever.
-struct InFlight<'a> {
-    state: &'a State,
-    index: usize,
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.state.with_turns(|turns| turns.failed(self.index));
-        }
-    }
-}
-
-/// Answers a call by a candidate, between time marks: by cuDNN, or by our kernels if it is number [`OURS`].
-///
-/// # Safety
-/// As for [`Call`]. The kernels are for the call, and the stream is its handle's.
-pub unsafe fn measure(
-    call: &impl Call,
-    candidate: usize,
-    ours: &Fitted,
-    stream: Stream,
-) -> (Result<cudnnStatus_t, String>, Option<Timed>) {
-    let device = cudnn::device();
-    if ours.engine.pause(stream) {
-        allowance::of_process().explored(1e3 * PAUSE.as_secs_f64());
-    }
-    let timing = Started::start(device, stream);
-    // SAFETY: the caller's promise.
-    let ran = unsafe {
-        match candidate {
-            OURS => launch(call, ours, stream).map(|()| CUDNN_STATUS_SUCCESS),
-            _ => Ok(call.run_as_asked()),
-        }
-    };
-    (ran, timing.and_then(|timing| timing.end(device, stream)))
 }
 
 /// # Safety
 /// As for [`Call::launch`].
-unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(), String> {
+pub unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(), String> {
     settings::fault_point("norm-launch");
     // SAFETY: the caller's promise.
     unsafe { call.launch(ours, stream) }.map_err(|error| error.to_string())?;

@@ -6,15 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::choice;
+use super::configuration::Configuration;
 use super::eligible::takes;
 use super::forward::workspace_size;
+use super::kernels;
 use super::registry;
 use super::sequences::{Sequences, data, refused};
-use super::state::NOTHING_FITS;
 use crate::inference::Inference;
+use tuning::contest::ahead::Candidates;
+use tuning::contest::recall::{self, Recalled};
+use tuning::contest::trial::Candidate;
+use tuning::contest::turns::{self, Started, Trial};
+use tuning::contest::{Contestant, Times};
 use tuning::family::Time;
-use tuning::turns::{self, Trial};
 
 /// A network to time.
 pub struct Job<'a> {
@@ -54,9 +58,9 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     // These checks come before memory is allocated.
     let shape = data(job.network);
     takes(&job.network.network, &shape)?;
-    if registry::state(&job.network.network, &shape).first_choice().is_none() {
-        return Err(NOTHING_FITS.into());
-    }
+    let contest = registry::contest(&job.network.network, &shape);
+    let contestant = &contest.contestant;
+    let problem = contestant.problem().ok_or("nothing fits on the device")?;
     let sequences = Sequences::new(device, job.network)?;
     let mode = CUDNN_FWD_MODE_INFERENCE;
     let mut sizes = sequences.sizes(&sequences.rnn, mode)?;
@@ -68,24 +72,34 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     // SAFETY: `sequences` and `buffers` own the call's handle, descriptors and memory, made for one network, and outlive
     // `running`.
     let running = unsafe { call.running() }?;
-    let state = &running.state;
-    let first = state.first_choice().map(ToString::to_string);
-    if let Some(recalled) = state.recalled() {
-        let chosen = choice::name(recalled.chosen.as_ref());
-        return Ok(Found { chosen, first, step_times: recalled.step_times.clone() });
+    let first = contestant.choices(0).first().map(ToString::to_string);
+    let found = |recalled: Recalled<Configuration>| {
+        let chosen = recalled.names(contestant).swap_remove(0);
+        Found { chosen, first: first.clone(), step_times: recalled.times.into_iter().next().unwrap_or_default() }
+    };
+    if let Some(recalled) = contest.recall() {
+        return Ok(found(recalled));
     }
-    // One source is no candidate's, and cuDNN has none: as many sources as candidates.
-    let mut sources = None;
-    let candidates = state.candidates(|remaining| {
-        let candidates = *sources.get_or_insert(remaining + 1);
-        (job.progress)(remaining + turns::executions(candidates));
+    let configurations = contestant.choices(0);
+    // cuDNN is a candidate too.
+    let executions = turns::executions(configurations.len() + 1);
+    device.compile_all(&kernels::sources(problem.element, &[(problem, configurations)]), |remaining| {
+        (job.progress)(remaining + executions);
         job.goes_on()
     })?;
+    let candidates = Candidates::load(contestant, 0)?;
     let Job { stop, progress, .. } = *job;
     let trial = Trial { device, stream: sequences.stream.raw(), stop, progress };
-    let times = trial.times(candidates.engines.len(), |index, turns| {
+    let step_times = trial.times(candidates.all.len(), |index, turns| {
+        let started = Started::start(device, trial.stream);
         // SAFETY: `running` holds a valid call. `sequences` and `buffers` own its memory and descriptors.
-        let (ran, timed) = unsafe { running.measure(candidates.engines[index].as_deref()) };
+        let ran = unsafe {
+            match &candidates.all[index] {
+                Candidate::Ours(Some(engine)) => running.launch(engine).map(|()| CUDNN_STATUS_SUCCESS),
+                _ => Ok(call.run_as_asked()),
+            }
+        };
+        let timed = started.and_then(|started| started.end(device, trial.stream));
         match ran {
             Ok(CUDNN_STATUS_SUCCESS) => turns.ran(index, running.case.data.steps, timed),
             Ok(status) => return Err(refused(status)),
@@ -93,8 +107,13 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         }
         Ok(())
     })?;
-    state.found(&candidates, &times, "timed ahead of time");
-    let chosen = candidates.fastest(&times);
-    let chosen = choice::name(chosen.as_deref().map(super::kernels::Engine::configuration));
-    Ok(Found { chosen, first, step_times: candidates.step_times(&times) })
+    let mut times = Times::default();
+    times[0] = candidates.times(contestant, &step_times);
+    recall::keep(contestant, &times);
+    // The database may know of more candidates, among which programs choose.
+    let recalled = contest.recall().or_else(|| recall::of_times(contestant, times));
+    let found = recalled.map(found).ok_or("cuDNN's time is not known")?;
+    let times = [found.step_times.clone(), Vec::new(), Vec::new()];
+    contestant.decided(std::slice::from_ref(&found.chosen), "timed ahead of time", &times);
+    Ok(found)
 }

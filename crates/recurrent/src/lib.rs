@@ -12,10 +12,8 @@
 //! | `sequences` | a network's descriptors and generated data, for timing ahead of time |
 //! | `eligible` | which calls our kernels can answer |
 //! | `room` | the memory that cuDNN itself asks for |
-//! | `registry` | the states of all networks that the program runs |
-//! | `state` | the state of a network: the places of its weights, and the engine that runs it |
-//! | `compiler` | the thread that compiles, and the order in which networks have their turns |
-//! | `choice` | choosing an engine by times, measured now or recalled from the database |
+//! | `registry` | the contests of all networks that the program runs |
+//! | `contestant` | what is timed against cuDNN of a network, and the places of its weights |
 //! | `record` | the family's name in the tuning database |
 //! | `memory` | the buffers of a network |
 //! | `temporary` | the layout of the workspace |
@@ -34,14 +32,13 @@
 //! | [`testing`] | the double-precision reference of the tests |
 //! | `tests` | tests that run or compile whole kernels |
 //!
-//! Uses `gpu` to compile, load and launch, `cudnn` to read descriptors and to run cuDNN, and `tuning` for the turns of
-//! timed candidates and for the database.
+//! Uses `gpu` to compile, load and launch, `cudnn` to read descriptors and to run cuDNN, and `tuning` for the contests
+//! with cuDNN and for the database.
 
 pub mod ahead;
 pub mod call;
-mod choice;
-mod compiler;
 pub mod configuration;
+mod contestant;
 pub mod direct;
 mod eligible;
 mod fit;
@@ -59,7 +56,6 @@ mod report;
 mod room;
 mod run;
 mod sequences;
-mod state;
 mod steps;
 mod temporary;
 pub mod testing;

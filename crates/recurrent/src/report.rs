@@ -2,29 +2,14 @@
 
 use serde_json::json;
 
-use super::choice;
 use super::configuration::Configuration;
-use super::kernels::Engine;
+use super::contestant::Key;
 use crate::inference::Inference;
 use tuning::family::{Time, times_json};
 
-/// A decision.
-pub struct Decision<'a> {
-    /// The device's number.
-    pub device: i32,
-    pub inference: &'a Inference,
-    /// `None` stands for cuDNN.
-    pub chosen: Option<&'a Engine>,
-    /// The model's first choice.
-    pub first: Option<&'a Configuration>,
-    pub why: &'a str,
-    pub times: &'a [Time],
-}
-
-/// Reports a decision.
-pub fn decided(decision: &Decision) {
-    let Decision { device, inference, chosen, first, why, times } = decision;
-    let chosen = choice::name(chosen.map(Engine::configuration));
+/// Reports a decision: the name of what was chosen, and the model's first choice.
+pub fn decided(key: &Key, chosen: &str, first: Option<&Configuration>, why: &str, times: &[Time]) {
+    let Key { device, inference } = key;
     log::info!("{inference}: {chosen}: {why}");
     guest::report::write(|| {
         let Inference { network, layout, batch, steps, is_full } = inference;

@@ -10,16 +10,17 @@
 //! | [`exploring`], [`running`] | carries a search out in the program's own executions |
 //! | [`elsewhere`] | waits for what another process tunes |
 //! | [`rounding`] | whether a way to compute floats rounds them, found by running it |
-//! | [`turns`] | timed contenders in turns |
 //! | [`record`], [`database`] | known results, and where new ones go |
 //! | [`recall`] | plans from a database alone |
 //! | [`family`] | the same for subjects that are timed whole |
+//! | [`contest`] | the choice between cuDNN and our kernels for these, in the program's own calls |
 //! | [`registry`] | a capped map of states by key |
 //! | [`report`] | the report's lines about decisions |
 //! | [`ahead`] | tuning on handles and buffers of our own |
 
 pub mod ahead;
 pub mod allowance;
+pub mod contest;
 pub mod database;
 pub mod devices;
 pub mod elsewhere;
@@ -35,5 +36,4 @@ pub mod running;
 pub mod search;
 pub mod session;
 pub mod subject;
-pub mod turns;
 pub mod waiting;

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use cudnn_abi::*;
 
@@ -20,10 +21,9 @@ use crate::steps::{self, Steps};
 use crate::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
 use gpu::Buffer;
-use gpu::background::compiling;
 use guest::determinism;
 use guest::settings;
-use tuning::turns::{Started, Step, Turns};
+use tuning::contest::turns::{Started, Trial};
 
 /// The most time steps of a timed execution: enough to tell configurations apart, with little scratch memory.
 const TIMED_STEPS: usize = 32;
@@ -122,12 +122,7 @@ impl Makings {
 }
 
 /// Returns the index of the fastest candidate. The data are zeros: times do not depend on values.
-fn fastest(
-    network: &Network,
-    most: &Data,
-    weights: &WeightSpace,
-    candidates: &[Candidate],
-) -> Result<usize, &'static str> {
+fn fastest(network: &Network, most: &Data, weights: &WeightSpace, candidates: &[Candidate]) -> Result<usize, String> {
     let device = cudnn::device();
     let data = data_of(network, most.layout, [most.batch(), most.steps.min(TIMED_STEPS)], None);
     let temporaries =
@@ -158,14 +153,8 @@ fn fastest(
         workspace: workspace.data(),
         workspace_size: workspace.bytes(),
     };
-    let mut turns = Turns::new(candidates.len());
-    loop {
-        let index = match turns.step(compiling::is_quiet()) {
-            Step::Over => break,
-            Step::Run(index) => index,
-            Step::Wait if device.synchronize(stream.raw()) => continue,
-            Step::Wait => return Err("a candidate did not end"),
-        };
+    let trial = Trial { device, stream: stream.raw(), stop: &AtomicBool::new(false), progress: &|_| () };
+    let times = trial.times(candidates.len(), |index, turns| {
         let work = Work {
             network,
             data: &data,
@@ -185,14 +174,15 @@ fn fastest(
                 turns.failed(index);
             }
         }
-    }
+        Ok(())
+    });
     // The stream may still use the scratch, which is freed on return.
     device.synchronize(stream.raw());
-    let times = turns.times();
+    let times = times?;
     log::info!("{}", told(network, most, candidates, &times));
     let timed = times.iter().enumerate().filter_map(|(index, time)| Some((index, (*time)?)));
     let best = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
-    best.ok_or("no candidate could be timed")
+    best.ok_or_else(|| "no candidate could be timed".to_owned())
 }
 
 /// The log line with all times.

@@ -6,18 +6,16 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::calls::{data_by_us, forward_by_us, weights_by_us};
-use super::course::Course;
+use super::contestant::TrainingContestant;
 use super::data::DataCall;
-use super::decision;
 use super::page::Page;
 use super::pass::Pass;
-use super::recall::{self, Recalled, Times};
 use super::runner::{NotRun, Outcome, Runner};
-use super::text;
-use super::trial::{self, CALLS, Call, Candidate};
+use super::subject::{CALLS, Call};
 use super::weights::WeightsCall;
 use crate::ahead::Job;
 use crate::call::Call as ForwardCall;
+use crate::configuration::Configuration;
 use crate::eligible::takes;
 use crate::kernels::{self, Engine};
 use crate::sequences::{Buffers, Sequences, data, refused};
@@ -25,7 +23,11 @@ use cudnn::owned::OwnedRnn;
 use cudnn::rnn::Network;
 use gpu::Buffer;
 use gpu::background::compiling;
-use tuning::turns::{self, Started, Timed};
+use tuning::contest::ahead::Candidates;
+use tuning::contest::recall::{self, Recalled};
+use tuning::contest::trial::{self, Candidate};
+use tuning::contest::turns::{self, Started, Timed};
+use tuning::contest::{Contestant, Times};
 
 /// The result of a tuning.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,19 +39,12 @@ pub struct Found {
     pub times: Times,
 }
 
-impl From<Recalled> for Found {
-    fn from(Recalled { is_ours, configurations, times, .. }: Recalled) -> Self {
-        let [forward, backward] = decision::chosen(is_ours, configurations.each_ref().map(Option::as_ref));
-        Self { forward, backward, times }
+impl Found {
+    fn of(contestant: &TrainingContestant, recalled: Recalled<Configuration>) -> Self {
+        let mut names = recalled.names(contestant).into_iter();
+        let [forward, backward] = [names.next(), names.next()].map(Option::unwrap_or_default);
+        Self { forward, backward, times: recalled.times }
     }
-}
-
-/// The candidates of a call.
-struct Contest {
-    call: Call,
-    candidates: Vec<Candidate<Arc<Engine>>>,
-    /// The names of configurations that could not be loaded.
-    failed: Vec<String>,
 }
 
 /// Times the three calls of a training pass by cuDNN, by the `UCUDNN_RNN_TOP_K` configurations that the model ranks best
@@ -64,45 +59,39 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let back = OwnedRnn::new(&sequences.handle, &going_back(&job.network.network)).map_err(refused)?;
     // SAFETY: `sequences` owns the handle and the descriptors.
     let pass = unsafe { Pass::of(sequences.handle.raw(), sequences.rnn.raw(), sequences.x.raw()) }?;
-    let course = pass.course(true);
-    let known = recall::of_database(&course).filter(|known| known.weighs == [true; 3]);
-    if let Some(known) = known {
-        return Ok(known.into());
+    let contest = pass.contest(true);
+    let contestant = &contest.contestant;
+    if let Some(known) = contest.recall().filter(|known| known.weighs == [true; 3]) {
+        return Ok(Found::of(contestant, known));
     }
     let memory = Memory::new(&sequences, &back, &pass)?;
-    let contests = contests(&course, job)?;
+    let all = candidates(contestant, job)?;
     let mut timing = Timing { pass: &pass, sequences: &sequences, back: &back, memory: &memory, earlier: Vec::new() };
-    let mut behind: usize = contests.iter().map(Contest::executions).sum();
+    let mut left: usize = all.iter().map(|candidates| turns::executions(candidates.all.len())).sum();
     let mut times = Times::default();
-    for (contest, times) in contests.iter().zip(&mut times) {
-        behind -= contest.executions();
-        let progress = |remaining| (job.progress)(behind + remaining);
+    for ((candidates, times), call) in all.iter().zip(&mut times).zip(CALLS) {
+        left -= turns::executions(candidates.all.len());
+        let progress = |remaining| (job.progress)(left + remaining);
         let trial = turns::Trial { device, stream: sequences.stream.raw(), stop: job.stop, progress: &progress };
-        let found = trial.times(contest.candidates.len(), |index, turns| {
-            let candidate = &contest.candidates[index];
-            match timing.time(contest.call, candidate) {
+        let found = trial.times(candidates.all.len(), |index, turns| {
+            match timing.time(call, &candidates.all[index]) {
                 Ok(timed) => turns.ran(index, pass.data.steps, timed),
                 Err(Failure::Kernel(why)) => {
-                    log::info!(
-                        "training of {}: {}: {why}",
-                        course.key.subject,
-                        text::candidate(contest.call, candidate)
-                    );
+                    log::info!("{contestant}: a candidate failed: {why}");
                     turns.failed(index);
                 }
                 Err(Failure::Network(why)) => return Err(why),
             }
             Ok(())
         })?;
-        timing.earlier.push((contest.call, contest.fastest(&found)));
-        *times = decision::times(contest.call, &contest.candidates, &found, contest.failed.iter());
+        timing.earlier.push((call, fastest(candidates, &found)));
+        *times = candidates.times(contestant, &found);
     }
-    recall::keep(&course, &times);
+    recall::keep(contestant, &times);
     // The database may know of more candidates, among which programs choose.
-    let recalled = recall::of_database(&course).or_else(|| recall::of_times(&course, times));
-    let found = recalled.map(Found::from).ok_or("cuDNN's time is not known")?;
-    let chosen = [found.forward.clone(), found.backward.clone()];
-    decision::report_chosen(&course, chosen, "timed ahead of time", &found.times);
+    let recalled = contest.recall().or_else(|| recall::of_times(contestant, times));
+    let found = Found::of(contestant, recalled.ok_or("cuDNN's time is not known")?);
+    contestant.decided(&[found.forward.clone(), found.backward.clone()], "timed ahead of time", &found.times);
     Ok(found)
 }
 
@@ -114,47 +103,25 @@ fn going_back(network: &Network) -> Network {
     Network { algorithm: if is_too_large { CUDNN_RNN_ALGO_STANDARD } else { network.algorithm }, ..*network }
 }
 
-impl Contest {
-    fn executions(&self) -> usize {
-        turns::executions(self.candidates.len())
-    }
-
-    /// The fastest of ours, or one launch a time step if none of ours has a time.
-    fn fastest(&self, times: &[Option<f64>]) -> Candidate<Arc<Engine>> {
-        let fastest = trial::fastest(&self.candidates, times, true);
-        fastest.map_or(Candidate::Ours(None), |(index, _)| self.candidates[index].clone())
-    }
+/// The fastest of ours, or one launch a time step if none of ours has a time.
+fn fastest(candidates: &Candidates<TrainingContestant>, times: &[Option<f64>]) -> Candidate<Arc<Engine>> {
+    let fastest = trial::fastest(&candidates.all, times, true);
+    fastest.map_or(Candidate::Ours(None), |(index, _)| candidates.all[index].clone())
 }
 
 /// Compiles and loads the candidates of all calls.
-fn contests(course: &Course, job: &Job) -> Result<[Contest; 3], String> {
-    let network = &course.key.subject.network;
-    let [forward, back] = course.shapes.each_ref().map(|shape| (&shape.problem, shape.configurations()));
+fn candidates(contestant: &TrainingContestant, job: &Job) -> Result<Vec<Candidates<TrainingContestant>>, String> {
+    let [forward, back] = contestant.shapes.each_ref().map(|shape| (&shape.problem, shape.configurations()));
     let mut sources = kernels::sources(forward.0.element, &[forward, back]);
-    sources.extend(Page::sources(network)?);
+    sources.extend(Page::sources(&contestant.key.subject.network)?);
     // Each call has two more candidates: cuDNN, and ours without a persistent kernel.
     let executions = turns::executions(forward.1.len() + back.1.len() + 2 * CALLS.len());
     cudnn::device().compile_all(&sources, |remaining| {
         (job.progress)(remaining + executions);
         job.goes_on()
     })?;
-    compiling::now(|| course.page.engine(network))?;
-    let mut contests = CALLS.map(|call| Contest { call, candidates: vec![Candidate::Cudnn], failed: Vec::new() });
-    for (contest, (problem, configurations)) in contests.iter_mut().zip([forward, back]) {
-        for &configuration in configurations {
-            match compiling::now(|| Engine::load(problem, configuration)) {
-                Ok(kernel) => contest.candidates.push(Candidate::Ours(Some(kernel))),
-                Err(why) => {
-                    log::info!("training of {}: {why}", course.key.subject);
-                    contest.failed.push(configuration.to_string());
-                }
-            }
-        }
-    }
-    for contest in &mut contests {
-        contest.candidates.push(Candidate::Ours(None));
-    }
-    Ok(contests)
+    compiling::now(|| contestant.load_others())?;
+    CALLS.map(|call| Candidates::load(contestant, call as usize)).into_iter().collect()
 }
 
 /// The memory of a training pass.
@@ -203,7 +170,7 @@ enum Failure {
 }
 
 impl Timing<'_> {
-    /// Times a candidate of a call, behind the pass's earlier calls on the same side.
+    /// Times a candidate of a call, after the pass's earlier calls on the same side.
     fn time(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<Option<Timed>, Failure> {
         for (earlier, ours) in &self.earlier {
             let its = if candidate.is_ours() { ours } else { candidate };
@@ -214,7 +181,7 @@ impl Timing<'_> {
             }
         }
         let (device, stream) = (cudnn::device(), self.sequences.stream.raw());
-        // Each call begins on an idle device. Behind queued work its launches would cost nothing, and longer work would
+        // Each call begins on an idle device. After queued work its launches would cost nothing, and longer work would
         // hide more of them.
         if !device.synchronize(stream) {
             return Err(Failure::Network("the device failed".into()));

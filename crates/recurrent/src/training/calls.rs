@@ -8,15 +8,16 @@ use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
 
-use super::course::Course;
+use super::contestant::TrainingContest;
 use super::data::DataCall;
 use super::owners::{Back, OWNERS, Owner};
 use super::page::{self, Engine, Page};
 use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
 use super::reserve::{HEADER, Header, State, is_header};
 use super::runner::{NotRun, Outcome, Runner};
+use super::subject;
 use super::weights::WeightsCall;
-use super::{data, forward, trial, weights};
+use super::{course, data, forward, weights};
 use crate::call::Call;
 use crate::eligible::{check_states, check_weight_space, output};
 use crate::memory::Memory;
@@ -132,7 +133,7 @@ unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
 ///
 /// # Safety
 /// As for [`run_forward`].
-unsafe fn decide(pass: &Pass, course: &Arc<Course>, call: &Call) -> Owner {
+unsafe fn decide(pass: &Pass, contest: &Arc<TrainingContest>, call: &Call) -> Owner {
     let memory = &call.memory;
     if memory.weight_space.is_null() || policies::of(pass.handle).policy == Policy::Off {
         return Owner::Cudnn;
@@ -143,7 +144,7 @@ unsafe fn decide(pass: &Pass, course: &Arc<Course>, call: &Call) -> Owner {
         pass.page.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
             && has_room(pass, [memory.workspace_size, call.reserve_size])
     };
-    let is_ours = can_run && course.next_pass(pass.stream) && pass.page.loaded().is_some();
+    let is_ours = can_run && contest.next_pass(pass.stream) && pass.page.loaded().is_some();
     if is_ours { Owner::Us } else { Owner::Cudnn }
 }
 
@@ -197,19 +198,27 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
 }
 
 /// Runs a call on cuDNN by `run`, between time marks if its turn is to be timed.
-fn by_cudnn(pass: &Pass, course: &Course, call: trial::Call, run: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    let turn = course.turn(call, false, &pass.shapes, pass.stream);
-    course.timed((call, turn), (pass.data.steps, pass.stream), |_| (run(), true))
+fn by_cudnn(
+    pass: &Pass,
+    contest: &TrainingContest,
+    call: subject::Call,
+    run: impl FnOnce() -> cudnnStatus_t,
+) -> cudnnStatus_t {
+    course::run(pass, contest, (call, false), |_| (run(), true))
 }
 
 /// Runs a call on our kernels by `run`, between time marks if its turn is to be timed.
-fn by_us(pass: &Pass, course: &Course, call: trial::Call, run: impl FnOnce(&Runner) -> cudnnStatus_t) -> cudnnStatus_t {
-    let turn = course.turn(call, true, &pass.shapes, pass.stream);
-    course.timed((call, turn), (pass.data.steps, pass.stream), |kernel| {
+fn by_us(
+    pass: &Pass,
+    contest: &TrainingContest,
+    call: subject::Call,
+    run: impl FnOnce(&Runner) -> cudnnStatus_t,
+) -> cudnnStatus_t {
+    course::run(pass, contest, (call, true), |kernel| {
         let outcome = Outcome::default();
         let status = run(&Runner { kernel: kernel.map(|kernel| &**kernel), outcome: &outcome });
         if let Some(NotRun::Failed(why)) = outcome.not_run() {
-            course.give_up(why);
+            contest.give_up(why);
         }
         (status, outcome.not_run().is_none())
     })
@@ -273,16 +282,16 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
         let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
         say_alarm(&pass.page);
         summary::count(Counted::Network);
-        let course = pass.course(true);
-        match decide(&pass, &course, call) {
+        let contest = pass.contest(true);
+        match decide(&pass, &contest, call) {
             Owner::Cudnn => {
                 went_forward(&pass, call, Owner::Cudnn);
-                by_cudnn(&pass, &course, trial::Call::Forward, || call.run_as_asked())
+                by_cudnn(&pass, &contest, subject::Call::Forward, || call.run_as_asked())
             }
             Owner::Us => {
                 went_forward(&pass, call, Owner::Us);
-                by_us(&pass, &course, trial::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
-                    Err(why) => forward_by_cudnn_after_all(&pass, &course, call, why),
+                by_us(&pass, &contest, subject::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
+                    Err(why) => forward_by_cudnn_after_all(&pass, &contest, call, why),
                     ran => status_of(ran, "cudnnRNNForward"),
                 })
             }
@@ -343,7 +352,12 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
 ///
 /// # Safety
 /// As for [`run_forward`].
-unsafe fn forward_by_cudnn_after_all(pass: &Pass, course: &Course, call: &Call, refusal: Refusal) -> cudnnStatus_t {
+unsafe fn forward_by_cudnn_after_all(
+    pass: &Pass,
+    contest: &TrainingContest,
+    call: &Call,
+    refusal: Refusal,
+) -> cudnnStatus_t {
     let has_begun = matches!(refusal, Refusal::Failed(_));
     // What has begun may have written last states over first ones.
     if has_begun && forward::overlap(&call.memory, pass.states() * pass.network.element()) {
@@ -360,7 +374,7 @@ unsafe fn forward_by_cudnn_after_all(pass: &Pass, course: &Course, call: &Call, 
     if has_begun || status == CUDNN_STATUS_SUCCESS {
         let why = refusal.to_string();
         log::error!("cudnnRNNForward on our kernels: {why}; cuDNN runs the call, and the next ones");
-        course.give_up(&why);
+        contest.give_up(&why);
     }
     status
 }
@@ -377,10 +391,10 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Data);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &pass.course(false), trial::Call::Data, || call.run_as_asked());
+                let status = by_cudnn(&pass, &pass.contest(false), subject::Call::Data, || call.run_as_asked());
                 guard(&pass, &found, status, &call.spaces(), call.results(&pass))
             }
-            Owner::Us => by_us(&pass, &pass.course(false), trial::Call::Data, |runner| {
+            Owner::Us => by_us(&pass, &pass.contest(false), subject::Call::Data, |runner| {
                 status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
             }),
         }
@@ -423,12 +437,12 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &pass.course(false), trial::Call::Weights, || call.run_as_asked());
+                let status = by_cudnn(&pass, &pass.contest(false), subject::Call::Weights, || call.run_as_asked());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
                 guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
             }
-            Owner::Us => by_us(&pass, &pass.course(false), trial::Call::Weights, |_| {
+            Owner::Us => by_us(&pass, &pass.contest(false), subject::Call::Weights, |_| {
                 status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
             }),
         }

@@ -7,14 +7,9 @@
 //! | `reserve` | the reserve, which keeps what backward needs of forward: its layout and its header |
 //! | `owners` | whose the reserves of passes are |
 //! | `page` | what is known of a network, and its kernels |
-//! | `course` | the choice between cuDNN and our kernels, for batches of one shape |
-//! | `deciding` | whose the next pass is, by the course |
-//! | `trial` | the trial between them, in the program's passes |
-//! | `compiling` | the trial's candidates, compiled in the background |
-//! | `decision` | what a trial found: for the log, the report and the database |
-//! | `recall` | what the database knows |
+//! | `contestant` | what is timed against cuDNN |
+//! | `course` | the contests of all networks, and what runs a call by them |
 //! | [`subject`] | what is timed of a network, and its text in the database |
-//! | `text` | the names of candidates in the database and in the report |
 //! | `runner` | what runs the recurrences of a call |
 //! | `pass` | what the three calls have in common |
 //! | `shape` | the persistent kernels of the recurrences, as the model ranks them |
@@ -29,11 +24,9 @@
 pub mod ahead;
 mod back_steps;
 pub mod calls;
-mod compiling;
+mod contestant;
 mod course;
 pub mod data;
-mod deciding;
-mod decision;
 mod dropout;
 mod forward;
 mod kernels;
@@ -41,11 +34,8 @@ mod owners;
 mod packing;
 mod page;
 mod pass;
-mod recall;
 mod reserve;
 mod runner;
 mod shape;
 pub mod subject;
-mod text;
-mod trial;
 pub mod weights;

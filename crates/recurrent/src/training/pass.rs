@@ -8,7 +8,8 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::back_steps::Scratch;
-use super::course::{self, Course};
+use super::contestant::TrainingContest;
+use super::course;
 use super::kernels::{ColumnSums, Rows, split_bytes};
 use super::packing::Packing;
 use super::page::{self, Engine, Page};
@@ -156,8 +157,8 @@ impl Pass {
         self.network.math_type != CUDNN_FMA_MATH
     }
 
-    /// The course of the pass. `begins`: its forward runs next.
-    pub fn course(&self, begins: bool) -> Arc<Course> {
+    /// The contest of the pass. `begins`: its forward runs next.
+    pub fn contest(&self, begins: bool) -> Arc<TrainingContest> {
         course::of(Inference::of(&self.network, &self.data), begins, &self.page, &self.shapes)
     }
 

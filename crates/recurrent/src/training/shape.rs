@@ -6,7 +6,7 @@ use once_cell::sync::OnceCell;
 
 use crate::configuration::{Configuration, Problem};
 use crate::fit;
-use crate::kernels::{Engine, problem};
+use crate::kernels::problem;
 use cudnn::rnn::Network;
 use guest::settings;
 use tuning::registry::Registry;
@@ -25,7 +25,7 @@ pub struct Shape {
     ranked: OnceCell<Vec<Configuration>>,
     /// The most bytes of exchange of any kernel.
     pub exchange_bytes: usize,
-    /// The most units that R is dealt out to, with those behind the last.
+    /// The most units that R is dealt out to, with those after the last.
     pub dealt_units: usize,
 }
 
@@ -56,14 +56,5 @@ impl Shape {
     /// The best configurations, the model's first choice first.
     pub fn configurations(&self) -> &[Configuration] {
         self.ranked.get_or_init(|| fit::model().ranked(&self.problem, settings::get().rnn_top_k))
-    }
-
-    /// Compiles and loads the first kernel that runs on the device. `None`: there is none.
-    pub fn load_first(&self) -> Option<Arc<Engine>> {
-        let load = |&configuration: &Configuration| {
-            let loaded = Engine::load(&self.problem, configuration);
-            loaded.inspect_err(|why| log::info!("training does not run on a kernel: {why}")).ok()
-        };
-        self.configurations().iter().find_map(load)
     }
 }

@@ -2,9 +2,19 @@
 
 use std::fmt;
 
-use super::trial::{CALLS, Call};
 use crate::configuration::Pass;
 use crate::inference::Inference;
+
+/// The calls of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Forward,
+    Data,
+    Weights,
+}
+
+/// All of them, in their order.
+pub const CALLS: [Call; 3] = [Call::Forward, Call::Data, Call::Weights];
 
 /// What one list of times is of. Its text is the subject in the database.
 #[derive(Clone, Debug, PartialEq)]

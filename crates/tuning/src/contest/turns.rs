@@ -7,7 +7,7 @@ use gpu::background::compiling::{self, Quiet};
 use gpu::{Device, Elapsed, Mark, Stream};
 use parking_lot::Mutex;
 
-use super::allowance;
+use crate::allowance;
 
 /// Our kernels win only if they take less than this fraction of cuDNN's time.
 pub const MARGIN: f64 = 0.98;
@@ -213,7 +213,7 @@ impl<M: Measured> Turns<M> {
         self.pending = None;
     }
 
-    /// Adds a candidate, behind the others. It has not been timed yet.
+    /// Adds a candidate, after the others. It has not been timed yet.
     pub fn add(&mut self) {
         self.candidates.push(Times::default());
     }
@@ -226,13 +226,13 @@ impl<M: Measured> Turns<M> {
         (0..self.candidates.len()).any(|candidate| is_among(candidate) && self.wants(candidate))
     }
 
-    /// Chooses the next execution as [`Self::step`] does, within the promise about exploring. Before a time is known, an
-    /// execution may cost anything: few of these are under way at once.
-    pub fn step_as_permitted(&mut self) -> Step {
-        self.step_as_permitted_among(|_| true)
+    /// Returns whether nothing is to be timed or read any more.
+    pub fn is_over(&self) -> bool {
+        self.pending.is_none() && (0..self.candidates.len()).all(|candidate| !self.wants(candidate))
     }
 
-    /// Chooses the next execution as [`Self::step_as_permitted`] does, among these candidates.
+    /// Chooses the next execution among these candidates as [`Self::step`] does, within the promise about exploring. Before
+    /// a time is known, an execution may cost anything: few of these are under way at once.
     pub fn step_as_permitted_among(&mut self, is_among: impl Fn(usize) -> bool) -> Step {
         let account = allowance::of_process();
         if self.in_flight || !self.read_pending() {

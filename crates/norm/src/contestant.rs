@@ -1,0 +1,140 @@
+//! A pass as a contestant: our kernels against cuDNN.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::fitted::Fitted;
+use super::kernels::PAUSE;
+use super::record::FAMILY;
+use super::report;
+use super::shape::Shape;
+use super::subject::Normalization;
+use gpu::Stream;
+use guest::settings::{self, Norm};
+use tuning::allowance;
+use tuning::contest::{Contest, Contestant, Times};
+use tuning::family::Family;
+use tuning::registry::Registry;
+
+/// A pass on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    /// The device's number.
+    device: i32,
+    subject: Normalization,
+}
+
+/// Programs whose shapes never repeat must not fill the memory. Whatever is forgotten is asked of the database again.
+static CONTESTS: Registry<Key, Contest<NormContestant>> = Registry::new(1 << 12, |_| false);
+
+/// The contest of a pass on the calling thread's device.
+pub fn contest(subject: &Normalization) -> Arc<Contest<NormContestant>> {
+    let key = Key { device: cudnn::device().ordinal(), subject: *subject };
+    CONTESTS.state(&key, || Contest::new(NormContestant::new(key.device, subject)))
+}
+
+/// A pass on a device, and the shape that our kernels have for it.
+pub struct NormContestant {
+    device: i32,
+    subject: Normalization,
+    /// One, or none if the device has no room for our kernels.
+    shapes: Vec<Shape>,
+}
+
+impl NormContestant {
+    /// A pass on the calling thread's device, whose number is `device`.
+    pub fn new(device: i32, subject: &Normalization) -> Self {
+        Self { device, subject: *subject, shapes: Fitted::shape(subject).into_iter().collect() }
+    }
+}
+
+impl fmt::Display for NormContestant {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.subject.fmt(f)
+    }
+}
+
+impl Contestant for NormContestant {
+    type Kernel = Arc<Fitted>;
+    type Choice = Shape;
+
+    const FAMILY: Family = FAMILY;
+    const CALLS: usize = 1;
+    const RUNS_WITHOUT: bool = false;
+    const TIMES_AGAIN: bool = false;
+    /// A launch that failed here may run in the next process.
+    const KEEPS_FAILURES: bool = false;
+    const FORCED: &'static str = "UCUDNN_NORM=force";
+
+    fn is_forced() -> bool {
+        settings::get().norm == Norm::Force
+    }
+
+    fn device(&self) -> i32 {
+        self.device
+    }
+
+    fn units(&self) -> f64 {
+        1.0
+    }
+
+    fn launches(&self) -> u64 {
+        1
+    }
+
+    fn spec(&self, _call: usize) -> String {
+        self.subject.spec()
+    }
+
+    fn choices(&self, _call: usize) -> &[Shape] {
+        &self.shapes
+    }
+
+    fn named(&self, _call: usize, names: &[&str]) -> Vec<Option<Shape>> {
+        let named = |name: &&str| self.shapes.iter().copied().find(|shape| shape.to_string() == **name);
+        names.iter().map(named).collect()
+    }
+
+    fn name(&self, _call: usize, shape: Option<&Shape>) -> String {
+        shape.map(ToString::to_string).unwrap_or_default()
+    }
+
+    fn choice(kernel: &Arc<Fitted>) -> &Shape {
+        &kernel.shape
+    }
+
+    fn is_loaded(&self) -> bool {
+        Fitted::is_loaded(&self.subject)
+    }
+
+    fn is_compiled(&self, _call: usize, _shape: &Shape) -> bool {
+        Fitted::is_compiled(&self.subject)
+    }
+
+    fn compile(&self, _call: usize, _shape: &Shape) -> Result<(), String> {
+        Fitted::compile(&self.subject)
+    }
+
+    fn load(&self, _call: usize, shape: &Shape) -> Result<Arc<Fitted>, String> {
+        Fitted::load(&self.subject, *shape).map(Arc::new)
+    }
+
+    /// The device waits, so that no candidate's time holds its launch.
+    fn before_timed(&self, ours: &Arc<Fitted>, stream: Stream) {
+        if ours.engine.pause(stream) {
+            allowance::of_process().explored(1e3 * PAUSE.as_secs_f64());
+        }
+    }
+
+    fn decided(&self, names: &[String], why: &str, times: &Times) {
+        report::decided(self.device, &self.subject, &names[0], why, &times[0]);
+    }
+
+    /// Says why cuDNN answers what our kernels could: once aloud.
+    fn gave_up(&self, why: &str) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        let level = if SAID.swap(true, Ordering::Relaxed) { log::Level::Debug } else { log::Level::Warn };
+        log::log!(level, "{self}: cuDNN runs it: {why}");
+    }
+}

@@ -1,0 +1,158 @@
+//! A network's training as a contestant: our kernels against cuDNN, in the three calls of a pass.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::page::Page;
+use super::shape::Shape;
+use super::subject::{CALLS, Call, Subject};
+use crate::configuration::Configuration;
+use crate::fit;
+use crate::inference::Inference;
+use crate::kernels::Engine;
+use crate::record::FAMILY;
+use crate::steps;
+use guest::settings::{self, RnnTraining};
+use tuning::contest::{Contest, Contestant, Times};
+use tuning::family::{Entries, Family, times_json};
+
+/// A network that trains on batches of one shape, on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub device: i32,
+    pub subject: Inference,
+}
+
+/// The contest of a network.
+pub type TrainingContest = Contest<TrainingContestant>;
+
+/// A network that trains, and its kernels.
+pub struct TrainingContestant {
+    pub key: Key,
+    pub page: Arc<Page>,
+    /// The recurrences forward and back.
+    pub shapes: [Arc<Shape>; 2],
+}
+
+/// The products that are the gradients of weights, as a candidate of ours.
+const PRODUCTS: &str = "products";
+
+impl TrainingContestant {
+    /// The recurrences of a call; the gradients of weights have none.
+    fn shape(&self, call: usize) -> Option<&Shape> {
+        self.shapes.get(call).map(|shape| &**shape)
+    }
+
+    fn needs_shape(&self, call: usize) -> Result<&Shape, String> {
+        self.shape(call).ok_or_else(|| format!("call {call} has no recurrences"))
+    }
+}
+
+/// For people.
+impl fmt::Display for TrainingContestant {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "training of {}", self.key.subject)
+    }
+}
+
+impl Contestant for TrainingContestant {
+    type Kernel = Arc<Engine>;
+    type Choice = Configuration;
+
+    const FAMILY: Family = FAMILY;
+    const CALLS: usize = CALLS.len();
+    /// One launch a time step, and the products.
+    const RUNS_WITHOUT: bool = true;
+    const TIMES_AGAIN: bool = false;
+    const KEEPS_FAILURES: bool = true;
+    const FORCED: &'static str = "the model's first choice";
+
+    fn is_forced() -> bool {
+        settings::get().rnn_training == RnnTraining::Force
+    }
+
+    fn device(&self) -> i32 {
+        self.key.device
+    }
+
+    /// The key's steps are rounded up to a power of two: a call has at least half as many.
+    fn units(&self) -> f64 {
+        self.key.subject.steps as f64 / 2.0
+    }
+
+    /// Two recurrences in each pass.
+    fn launches(&self) -> u64 {
+        let Inference { network, steps, .. } = &self.key.subject;
+        (2 * steps * network.pseudo_layers()) as u64
+    }
+
+    fn spec(&self, call: usize) -> String {
+        Subject::of_call(&self.key.subject, CALLS[call]).spec()
+    }
+
+    fn choices(&self, call: usize) -> &[Configuration] {
+        self.shape(call).map_or(&[], Shape::configurations)
+    }
+
+    fn named(&self, call: usize, names: &[&str]) -> Vec<Option<Configuration>> {
+        self.shape(call).map_or_else(|| vec![None; names.len()], |shape| Configuration::named(&shape.problem, names))
+    }
+
+    fn name(&self, call: usize, configuration: Option<&Configuration>) -> String {
+        match configuration {
+            Some(configuration) => configuration.to_string(),
+            None if call == Call::Weights as usize => PRODUCTS.to_owned(),
+            None => steps::NAME.to_owned(),
+        }
+    }
+
+    fn choice(kernel: &Arc<Engine>) -> &Configuration {
+        kernel.configuration()
+    }
+
+    fn is_compiled(&self, call: usize, configuration: &Configuration) -> bool {
+        self.shape(call).is_some_and(|shape| Engine::is_compiled(&shape.problem, configuration))
+    }
+
+    fn compile(&self, call: usize, configuration: &Configuration) -> Result<(), String> {
+        settings::fault_point("rnn-training-load");
+        Engine::compile(&self.needs_shape(call)?.problem, configuration)
+    }
+
+    fn load(&self, call: usize, configuration: &Configuration) -> Result<Arc<Engine>, String> {
+        Engine::load(&self.needs_shape(call)?.problem, *configuration)
+    }
+
+    fn compile_others(&self) -> Result<(), String> {
+        Page::compile(&self.key.subject.network)
+    }
+
+    fn load_others(&self) -> Result<(), String> {
+        self.page.engine(&self.key.subject.network).map(|_| ()).map_err(ToOwned::to_owned)
+    }
+
+    fn decided(&self, names: &[String], why: &str, times: &Times) {
+        let Key { device, subject } = &self.key;
+        let [forward, backward] = [Call::Forward, Call::Data].map(|call| &names[call as usize]);
+        log::info!("{self}: forward {forward}, backward {backward}: {why}");
+        guest::report::write(|| {
+            let [forward_times, data, weights] = times.each_ref().map(|times| times_json(times, "step_ms"));
+            json!({
+                "event": "rnn-training", "rnn": subject.to_string(), "spec": subject.spec(), "device": device,
+                "forward": forward, "backward": backward, "why": why,
+                "times": { "forward": forward_times, "data": data, "weights": weights },
+            })
+        });
+    }
+
+    fn gave_up(&self, why: &str) {
+        let then = if Self::is_forced() { "" } else { " until cuDNN runs it" };
+        log::warn!("{self} failed on a persistent kernel: {why}; each time step is a launch from now on{then}");
+    }
+
+    fn learn(entries: &Entries) {
+        fit::learn(entries);
+    }
+}

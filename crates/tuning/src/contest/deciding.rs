@@ -1,0 +1,344 @@
+//! What runs the next pass of a subject, and each of its calls: the transitions of its contest.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use parking_lot::MutexGuard;
+
+use super::compiler::{self, later};
+use super::compiling::Compiling;
+use super::recall::{self, Recalled};
+use super::trial::{Trial, Verdict, is_made, which_are_made};
+use super::turns::{Started, Timed};
+use super::{Contest, Contestant, MOST_CALLS, Outcome, Settled, Shared, State, Times, Trying, Turn};
+use crate::allowance;
+use crate::elsewhere::Elsewhere;
+use gpu::Stream;
+use gpu::background::compiling;
+use guest::determinism;
+
+/// Passes by cuDNN before anything is compiled: short programs are left alone.
+const UNTOUCHED: usize = 16;
+/// The reported reason if the database made the choice.
+const KNOWN: &str = "known from before";
+/// The reported reason if there is no kernel of ours for the subject.
+pub(super) const NOTHING_FITS: &str = "nothing fits on the device";
+
+impl<C: Contestant> Contest<C> {
+    /// Decides what runs the next call of a subject whose pass is one call. During a capture nothing is compiled or timed.
+    pub fn decide(self: &Shared<C>, stream: Stream) -> Turn<C::Kernel> {
+        let is_ours = self.next_pass(stream);
+        self.turn(0, is_ours, stream)
+    }
+
+    /// Returns whether our side runs the pass that begins. It is called once a pass.
+    pub fn next_pass(self: &Shared<C>, stream: Stream) -> bool {
+        if self.has_given_up() {
+            return C::RUNS_WITHOUT && C::is_forced();
+        }
+        // Results have the same bits each time: times choose nothing, whenever they were taken.
+        if !C::is_forced() && determinism::is_asked() {
+            return false;
+        }
+        let is_capturing = || cudnn::device().is_capturing(stream);
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Settled(settled) => settled.verdict.is_ours,
+            State::Trying(trying) if is_capturing() => trying.trial.verdict(&self.made()).is_ours,
+            State::Trying(trying) => match self.next_of_trial(&mut trying.trial) {
+                Some(is_ours) => is_ours,
+                None => self.end_trial(state),
+            },
+            State::Loading if C::is_forced() => {
+                drop(state);
+                drop(self.loading.lock());
+                match &*self.state.lock() {
+                    State::Settled(settled) => settled.verdict.is_ours,
+                    state => matches!(state, State::Trying(_)),
+                }
+            }
+            State::Loading => false,
+            _ if is_capturing() => false,
+            State::New => {
+                *state = State::Loading;
+                let _loading = self.loading.lock();
+                drop(state);
+                self.begin()
+            }
+            State::Untouched(passes) => {
+                *passes += 1;
+                let is_due = *passes > UNTOUCHED || self.contestant.is_loaded();
+                if is_due && allowance::of_process().explores() {
+                    self.start(&mut state, None);
+                }
+                false
+            }
+            State::Elsewhere(since) if !Elsewhere::is_due(*since) => false,
+            State::Elsewhere(_) => {
+                *state = State::Loading;
+                drop(state);
+                let contest = self.clone();
+                if !later(move || contest.recall_gently()) {
+                    *self.state.lock() = State::Elsewhere(Instant::now());
+                }
+                false
+            }
+        }
+    }
+
+    /// Returns whether our side runs the next pass of a trial. `None`: all is timed.
+    fn next_of_trial(&self, trial: &mut Trial<C::Kernel>) -> Option<bool> {
+        let may_explore = compiling::is_quiet() && allowance::of_process().permits(0.0);
+        let (made, has_waited) = (self.made(), trial.awaits_more());
+        let next = trial.next_pass(&made, may_explore);
+        if trial.awaits_more() && !has_waited {
+            let names = self.names_of(&trial.verdict(&made)).join(", ");
+            log::info!("{}: {names} runs it until others are compiled", self.contestant);
+        }
+        next
+    }
+
+    /// Settles on a trial's verdict. In the background the result is reported and stored, and the losers are unloaded.
+    /// Returns whether our side won.
+    fn end_trial(self: &Shared<C>, mut state: MutexGuard<State<C>>) -> bool {
+        let State::Trying(trying) = &*state else { return false };
+        let made = self.made();
+        let settled = Settled { verdict: trying.trial.verdict(&made), weighs: which_are_made(&made) };
+        let is_ours = settled.verdict.is_ours;
+        let State::Trying(trying) = std::mem::replace(&mut *state, State::Settled(settled)) else { return is_ours };
+        drop(state);
+        let contest = self.clone();
+        later(move || {
+            let Trying { trial, failed, lock } = *trying;
+            let times = recall::times(&contest.contestant, &trial, &failed, &made);
+            recall::keep(&contest.contestant, &times);
+            contest.report(&trial.verdict(&made), "timed in place", &times);
+            drop(lock);
+        });
+        is_ours
+    }
+
+    /// Asks the database, on the first pass. Returns whether our side runs the pass.
+    fn begin(self: &Shared<C>) -> bool {
+        match self.recall() {
+            None if C::is_forced() => compiling::now(|| self.load_first()),
+            None => {
+                self.enter(State::Untouched(1));
+                false
+            }
+            Some(recalled) if C::is_forced() || self.is_quick(&recalled) => compiling::now(|| self.load(&recalled)),
+            Some(_) => {
+                let contest = self.clone();
+                if !later(move || contest.recall_gently()) {
+                    self.enter(State::Untouched(0));
+                }
+                false
+            }
+        }
+    }
+
+    /// Returns whether nothing is to be compiled for a result.
+    fn is_quick(&self, recalled: &Recalled<C::Choice>) -> bool {
+        let mut choices = recalled.choices.iter().enumerate();
+        let is_compiled = |(call, choice): (usize, &Option<C::Choice>)| {
+            choice.as_ref().is_none_or(|one| self.contestant.is_compiled(call, one))
+        };
+        !recalled.is_ours || choices.all(is_compiled)
+    }
+
+    /// Asks the database in the background, and loads what it knows. What it does not know is tried.
+    fn recall_gently(self: &Shared<C>) {
+        match self.recall() {
+            Some(recalled) => {
+                if recalled.is_ours {
+                    // The program's launches do not wait for compiling, as they do for loading. If it fails, loading says
+                    // why.
+                    let _ = self.contestant.compile_others();
+                    for (call, choice) in recalled.choices.iter().enumerate() {
+                        let _ = choice.as_ref().map(|choice| self.contestant.compile(call, choice));
+                    }
+                }
+                compiling::gently(|| self.load(&recalled));
+            }
+            None => self.start(&mut self.state.lock(), None),
+        }
+    }
+
+    /// Loads what the database knows as the best. Returns whether our side runs the next pass.
+    fn load(&self, recalled: &Recalled<C::Choice>) -> bool {
+        match self.loaded(recalled) {
+            Ok(verdict) => {
+                let is_ours = verdict.is_ours;
+                self.settle(verdict, recalled.weighs, KNOWN, &recalled.times);
+                is_ours
+            }
+            Err(why) => {
+                self.enter(State::Untouched(0));
+                log::info!("{}: what was best before is not there: {why}", self.contestant);
+                false
+            }
+        }
+    }
+
+    fn loaded(&self, recalled: &Recalled<C::Choice>) -> Result<Verdict<C::Kernel>, String> {
+        let mut kernels = [const { None }; MOST_CALLS];
+        if recalled.is_ours {
+            self.contestant.load_others()?;
+            for (call, kernel) in kernels.iter_mut().enumerate() {
+                let choice = recalled.choices[call].as_ref();
+                *kernel = choice.map(|choice| self.contestant.load(call, choice)).transpose()?;
+            }
+        }
+        Ok(Verdict { is_ours: recalled.is_ours, kernels })
+    }
+
+    /// Loads the first choices while the caller waits, because our kernels are forced. Others are compiled in the
+    /// background. Returns whether our side runs the next pass.
+    fn load_first(self: &Shared<C>) -> bool {
+        let mut why = NOTHING_FITS.to_owned();
+        let loaded = self.contestant.load_others().map(|()| {
+            std::array::from_fn(|call| {
+                let mut choices = if call < C::CALLS { self.contestant.choices(call) } else { &[] }.iter();
+                choices.find_map(|one| self.contestant.load(call, one).inspect_err(|error| why.clone_from(error)).ok())
+            })
+        });
+        let kernels: [Option<C::Kernel>; MOST_CALLS] = match loaded {
+            Ok(kernels) if C::RUNS_WITHOUT || kernels[0].is_some() => kernels,
+            loaded => {
+                let why = loaded.err().unwrap_or(why);
+                log::warn!("{}: cuDNN runs it: {why}", self.contestant);
+                self.settle(Verdict::default(), [true; MOST_CALLS], &why, &Times::default());
+                return false;
+            }
+        };
+        let has_others = (0..C::CALLS).any(|call| self.contestant.choices(call).len() > 1);
+        if !has_others || determinism::is_asked() || !allowance::of_process().explores() {
+            let verdict = Verdict { is_ours: true, kernels };
+            self.settle(verdict, [true; MOST_CALLS], C::FORCED, &Times::default());
+        } else {
+            self.start(&mut self.state.lock(), Some(kernels));
+        }
+        true
+    }
+
+    /// Begins a trial: candidates come as they are compiled. `forced`: kernels that run already, because ours are forced;
+    /// without them cuDNN is a candidate.
+    fn start(self: &Shared<C>, state: &mut State<C>, forced: Option<[Option<C::Kernel>; MOST_CALLS]>) {
+        if compiler::begin(Compiling::new(self.clone(), forced.is_none())) {
+            let mut trial = Trial::new(C::CALLS, forced.is_none());
+            if let Some(kernels) = forced {
+                trial.begin(kernels, C::RUNS_WITHOUT);
+            }
+            *state = State::Trying(Box::new(Trying { trial, failed: Vec::new(), lock: None }));
+            return;
+        }
+        log::info!("{}: there is no thread to compile on", self.contestant);
+        let verdict = Verdict { is_ours: forced.is_some(), kernels: forced.unwrap_or_default() };
+        *state = State::Settled(Settled { verdict, weighs: [true; MOST_CALLS] });
+    }
+
+    /// Takes the right to time the subject. Returns false if another process times it, whose result will come.
+    pub(super) fn takes_turn(&self) -> bool {
+        let Some(entries) = C::FAMILY.entries() else { return true };
+        let lock = entries.begin_exploring(&self.contestant.spec(0));
+        let mut state = self.state.lock();
+        match (&mut *state, lock) {
+            (_, None) if self.elsewhere.waits() => {
+                log::debug!("{}: another process times it", self.contestant);
+                *state = State::Elsewhere(Instant::now());
+                false
+            }
+            (State::Trying(trying), lock) => {
+                trying.lock = lock;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Decides what runs a call of a pass, which one side runs.
+    pub fn turn(&self, call: usize, is_ours: bool, stream: Stream) -> Turn<C::Kernel> {
+        self.made[call].fetch_add(1, Ordering::Relaxed);
+        let usual = f64::from_bits(self.usual[call].load(Ordering::Relaxed));
+        allowance::of_process().executed(usual * self.contestant.units());
+        let plain = |is_ours: bool, kernel: Option<C::Kernel>| Turn {
+            index: None,
+            is_ours,
+            kernel: kernel.filter(|_| is_ours),
+            timed_beside: None,
+        };
+        // Where nothing else depends on a call's side, it runs on the faster one as long as it is not timed.
+        let side = |faster: bool| if C::CALLS == 1 { faster } else { is_ours };
+        if self.has_given_up() {
+            return plain(is_ours, None);
+        }
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Trying(trying) if cudnn::device().is_capturing(stream) => plain(is_ours, trying.trial.kernel(call)),
+            State::Trying(trying) => {
+                let trial = &mut trying.trial;
+                let step = trial.step(call, is_ours);
+                if let Some(least) = trial.best(call) {
+                    self.usual[call].store(least.to_bits(), Ordering::Relaxed);
+                }
+                match step {
+                    Some((index, kernel)) => {
+                        Turn { index: Some(index), is_ours, kernel, timed_beside: trial.kernel(call) }
+                    }
+                    None => plain(side(trial.verdict(&self.made()).is_ours), trial.kernel(call)),
+                }
+            }
+            State::Settled(settled) => {
+                let (is_ours, kernel) = (side(settled.verdict.is_ours), settled.verdict.kernels[call].clone());
+                let is_new = !settled.weighs[call] && is_made(&self.made(), call);
+                if is_new && !C::is_forced() && !cudnn::device().is_capturing(stream) {
+                    // The decision did not know of this call.
+                    drop(state);
+                    self.enter(State::Untouched(UNTOUCHED));
+                }
+                plain(is_ours, kernel)
+            }
+            _ => plain(is_ours, None),
+        }
+    }
+
+    /// Runs a call by `run`, between time marks if its turn is to be timed: a call of so many units of work on a stream.
+    /// If `run` panics, its candidate has failed: otherwise the trial would wait for it forever.
+    pub fn timed<T>(
+        &self,
+        (call, turn): (usize, &Turn<C::Kernel>),
+        (units, stream): (usize, Stream),
+        run: impl FnOnce() -> (T, Outcome),
+    ) -> T {
+        let Some(index) = turn.index else { return run().0 };
+        let device = cudnn::device();
+        if let Some(ours) = &turn.timed_beside {
+            self.contestant.before_timed(ours, stream);
+        }
+        let in_flight = InFlight { contest: self, call, index };
+        let started = Started::start(device, stream);
+        let (result, outcome) = run();
+        let timed: Option<Timed> = started.and_then(|started| started.end(device, stream));
+        std::mem::forget(in_flight);
+        self.with_trial(|Trying { trial, .. }| match outcome {
+            Outcome::Ran => trial.ran((call, index), units, timed),
+            Outcome::NoRoom => trial.ran((call, index), units, None),
+            Outcome::Nothing => trial.skipped(call),
+            Outcome::Failed => trial.failed((call, index)),
+        });
+        result
+    }
+}
+
+/// A timed call that has not ended.
+struct InFlight<'a, C: Contestant> {
+    contest: &'a Contest<C>,
+    call: usize,
+    index: usize,
+}
+
+impl<C: Contestant> Drop for InFlight<'_, C> {
+    fn drop(&mut self) {
+        self.contest.with_trial(|Trying { trial, .. }| trial.failed((self.call, self.index)));
+    }
+}
