@@ -33,6 +33,23 @@ fn the_faster_is_chosen() {
     assert!(time(0) < 1.1 * time(1).min(time(2)), "{decision}");
 }
 
+/// Our kernels panic where they are timed: the trial ends all the same.
+#[test]
+fn what_panics_loses() {
+    if !has_emulator() {
+        return;
+    }
+    let program = program("rnn_until");
+    let report = program.file("report.jsonl");
+    let report = report.to_str().unwrap();
+    let variables = [("UCUDNN_FAULT", "panic:rnn-launch"), ("UCUDNN_REPORT", report), ("UCUDNN_DATABASE", "off")];
+    let ran = program.preloaded(&[report], &variables);
+    assert!(ran.stderr.contains("a panic inside ucudnn"), "{}", ran.stderr);
+    let decisions = decisions(report.as_ref());
+    let [decision] = &decisions[..] else { panic!("{decisions:?}") };
+    assert_eq!((&decision["chosen"], &decision["why"]), (&"cuDNN".into(), &"timed in place".into()), "{decision}");
+}
+
 /// The fastest of several configurations is chosen; cuDNN is not among them.
 #[test]
 fn the_best_of_ours_is_found() {

@@ -99,6 +99,12 @@ impl<K: Clone, M: Measured> Entrants<K, M> {
         self.candidates.iter().any(Candidate::is_ours)
     }
 
+    /// Returns whether no candidate of ours can run.
+    fn is_lost(&self) -> bool {
+        let mut candidates = self.candidates.iter().enumerate();
+        candidates.all(|(index, one)| !one.is_ours() || self.turns.has_failed(index))
+    }
+
     fn is_open(&mut self, is_ours: bool) -> bool {
         let Self { candidates, turns } = self;
         turns.is_open(|index| candidates[index].is_ours() == is_ours)
@@ -177,12 +183,14 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         if !self.is_ready() && !self.is_complete {
             return Some(false);
         }
-        let is_ready = self.is_ready();
+        // Where our side cannot run one of the calls, the others are not timed either.
+        let can_run =
+            self.calls.iter().zip(which_are_made(made)).all(|(entrants, is_made)| !is_made || !entrants.is_lost());
         let [cudnn, ours] = [false, true].map(|is_ours| {
             let mut calls = self.calls.iter_mut().zip(which_are_made(made));
             calls.any(|(entrants, is_made)| is_made && entrants.is_open(is_ours))
         });
-        match (cudnn, ours && is_ready) {
+        match (cudnn, ours && can_run) {
             (false, false) if self.is_complete => None,
             (true, false) => Some(false),
             (false, false) => {
@@ -393,6 +401,25 @@ mod tests {
                 calls.iter().for_each(|&one| call(&mut trial, one, is_ours, &time));
             }
         }
+    }
+
+    /// Its forward fails, so that nothing goes back from passes of ours.
+    #[test]
+    fn a_side_that_cannot_run_a_call_loses() {
+        let mut trial = toy(true);
+        for passes in 0.. {
+            let Some(is_ours) = trial.next_pass(&[1; 3], true) else { break };
+            assert!(passes < 60, "no end");
+            match trial.step(FORWARD, is_ours) {
+                Some((index, _)) if is_ours => trial.failed((FORWARD, index)),
+                Some((index, kernel)) => trial.ran((FORWARD, index), 10, Some(time(FORWARD, is_ours, kernel))),
+                None => {}
+            }
+            if !is_ours {
+                [DATA, WEIGHTS].iter().for_each(|&one| call(&mut trial, one, is_ours, &time));
+            }
+        }
+        assert!(!trial.verdict(&[1; 3]).is_ours);
     }
 
     #[test]

@@ -309,6 +309,11 @@ impl<M: Measured> Turns<M> {
         self.candidates[candidate].has_failed = true;
     }
 
+    /// Returns whether a candidate cannot run.
+    pub fn has_failed(&self, candidate: usize) -> bool {
+        self.candidates[candidate].has_failed
+    }
+
     /// The shortest times, in milliseconds a unit of work.
     pub fn times(&self) -> Vec<Option<f64>> {
         self.candidates.iter().map(|times| times.least.filter(|_| !times.has_failed)).collect()
