@@ -166,7 +166,8 @@ impl Contestant for InferenceContestant {
     }
 
     fn decided(&self, names: &[String], why: &str, times: &Times) {
-        report::decided(&self.key, &names[0], self.choices(0).first(), why, &times[0]);
+        let Key { device, inference } = &self.key;
+        report::decided(*device, inference, (&names[0], self.choices(0).first()), why, &times[0]);
     }
 
     fn gave_up(&self, why: &str) {

@@ -3,13 +3,17 @@
 use serde_json::json;
 
 use super::configuration::Configuration;
-use super::contestant::Key;
 use crate::inference::Inference;
 use tuning::family::{Time, times_json};
 
 /// Reports a decision: the name of what was chosen, and the model's first choice.
-pub fn decided(key: &Key, chosen: &str, first: Option<&Configuration>, why: &str, times: &[Time]) {
-    let Key { device, inference } = key;
+pub fn decided(
+    device: i32,
+    inference: &Inference,
+    (chosen, first): (&str, Option<&Configuration>),
+    why: &str,
+    times: &[Time],
+) {
     log::info!("{inference}: {chosen}: {why}");
     guest::report::write(|| {
         let Inference { network, layout, batch, steps, is_full } = inference;

@@ -7,6 +7,7 @@ use cudnn_abi::*;
 
 use super::calls::{data_by_us, forward_by_us, weights_by_us};
 use super::contestant::TrainingContestant;
+use super::course;
 use super::data::DataCall;
 use super::page::Page;
 use super::pass::Pass;
@@ -59,7 +60,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let back = OwnedRnn::new(&sequences.handle, &going_back(&job.network.network)).map_err(refused)?;
     // SAFETY: `sequences` owns the handle and the descriptors.
     let pass = unsafe { Pass::of(sequences.handle.raw(), sequences.rnn.raw(), sequences.x.raw()) }?;
-    let contest = pass.contest(true);
+    let contest = course::of(&pass, true);
     let contestant = &contest.contestant;
     if let Some(known) = contest.recall().filter(|known| known.weighs == [true; 3]) {
         return Ok(Found::of(contestant, known));

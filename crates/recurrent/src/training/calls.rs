@@ -283,7 +283,7 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
         let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
         say_alarm(&pass.page);
         summary::count(Counted::Network);
-        let contest = pass.contest(true);
+        let contest = course::of(&pass, true);
         match decide(&pass, &contest, call) {
             Owner::Cudnn => {
                 went_forward(&pass, call, Owner::Cudnn);
@@ -392,10 +392,10 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Data);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &pass.contest(false), subject::Call::Data, || call.run_as_asked());
+                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.run_as_asked());
                 guard(&pass, &found, status, &call.spaces(), call.results(&pass))
             }
-            Owner::Us => by_us(&pass, &pass.contest(false), subject::Call::Data, |runner| {
+            Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Data, |runner| {
                 status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
             }),
         }
@@ -438,12 +438,12 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &pass.contest(false), subject::Call::Weights, || call.run_as_asked());
+                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.run_as_asked());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
                 guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
             }
-            Owner::Us => by_us(&pass, &pass.contest(false), subject::Call::Weights, |_| {
+            Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Weights, |_| {
                 status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
             }),
         }

@@ -6,9 +6,7 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use super::contestant::{Key, TrainingContest, TrainingContestant};
-use super::page::Page;
 use super::pass::Pass;
-use super::shape::Shape;
 use super::subject::Call;
 use crate::inference::Inference;
 use crate::kernels::Engine;
@@ -27,8 +25,8 @@ static CONTESTS: Registry<Key, Alike> = Registry::new(1 << 10, |_| false).forget
 
 /// The contest of a pass. If `begins`, the pass's forward runs next. Otherwise the program goes back from the pass that
 /// began last.
-pub fn of(subject: Inference, begins: bool, page: &Arc<Page>, shapes: &[Arc<Shape>; 2]) -> Arc<TrainingContest> {
-    let device = cudnn::device().ordinal();
+pub fn of(pass: &Pass, begins: bool) -> Arc<TrainingContest> {
+    let (device, subject) = (cudnn::device().ordinal(), Inference::of(&pass.network, &pass.data));
     let mut alike = Key { device, subject: subject.clone() };
     alike.subject.network.algorithm = CUDNN_RNN_ALGO_STANDARD;
     alike.subject.network.math_type = CUDNN_DEFAULT_MATH;
@@ -43,7 +41,7 @@ pub fn of(subject: Inference, begins: bool, page: &Arc<Page>, shapes: &[Arc<Shap
         return contests[last].clone();
     }
     let key = Key { device, subject };
-    let contestant = TrainingContestant { key, page: page.clone(), shapes: shapes.clone() };
+    let contestant = TrainingContestant { key, page: pass.page.clone(), shapes: pass.shapes.clone() };
     let contest = Arc::new(TrainingContest::new(contestant));
     contests.push(contest.clone());
     contest

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::back_steps::Scratch;
-use super::contestant::TrainingContest;
-use super::course;
 use super::kernels::{ColumnSums, Rows, split_bytes};
 use super::packing::Packing;
 use super::page::{self, Engine, Page};
@@ -17,7 +15,6 @@ use super::reserve::{HEADER, Layout, State, saved_gates};
 use super::shape::{self, Shape};
 use crate::configuration::Cell;
 use crate::eligible::takes;
-use crate::inference::Inference;
 use crate::input::Preparation;
 use crate::parts::{ALIGNMENT, Parts};
 use crate::steps::Steps;
@@ -155,11 +152,6 @@ impl Pass {
     /// Whether floats may be rounded to TF32.
     pub fn allows_tf32(&self) -> bool {
         self.network.math_type != CUDNN_FMA_MATH
-    }
-
-    /// The contest of the pass. `begins`: its forward runs next.
-    pub fn contest(&self, begins: bool) -> Arc<TrainingContest> {
-        course::of(Inference::of(&self.network, &self.data), begins, &self.page, &self.shapes)
     }
 
     /// The forward recurrences, which save.
