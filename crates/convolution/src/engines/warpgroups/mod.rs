@@ -22,7 +22,11 @@ pub use same::SameConvolution;
 pub use same_gradient::SameGradient;
 pub use shifted::ShiftedConvolution;
 
-use super::implicit_gemm::Correlation;
+use std::error::Error;
+use std::ffi::CStr;
+
+use super::problem::Correlation;
+use gpu::jit::{Function, Launch, Module};
 use gpu::{Device, Element};
 
 /// Threads of a block in all of these kernels.
@@ -40,6 +44,23 @@ fn is_same(device: Device, of: &Correlation) -> bool {
 /// Returns whether the device has the products that a correlation needs.
 fn is_for_warpgroups(device: Device, of: &Correlation) -> bool {
     of.is_for_us() && of.element != Element::Float && device.has_warpgroup_products(device.ordinal())
+}
+
+/// A kernel whose blocks may have so many bytes of shared memory.
+fn function(module: &Module, name: &CStr, shared_bytes: usize) -> Result<Function, Box<dyn Error>> {
+    let function = module.function(name)?;
+    function.allow_shared(shared_bytes as u32)?;
+    Ok(function)
+}
+
+/// A launch of so many blocks, each with so many bytes of shared memory.
+fn launch_of(blocks: usize, shared_bytes: usize) -> Launch {
+    Launch {
+        grid: [blocks as u32, 1, 1],
+        block: [THREADS as u32, 1, 1],
+        shared_bytes: shared_bytes as u32,
+        ..Launch::default()
+    }
 }
 
 /// Twin of `Images` in `kernels/convolution/groups.cuh`.

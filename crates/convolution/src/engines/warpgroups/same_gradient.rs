@@ -1,15 +1,19 @@
 //! Gradients of filters of convolutions whose results have the size of their input, and of 1×1 filters with strides.
 //! They need no workspace.
 
+use std::error::Error;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use super::tile::{BLOCKS, DEPTH, MOST_STAGES, Tile};
-use super::{GROUP, Images, MOST_COUNTED, THREADS};
-use crate::engines::backward_filter::{FilterGradient, GradientMemory, MOST_SUMMED, compute};
+use super::{GROUP, Images, MOST_COUNTED, function, launch_of};
+use crate::engines::backward_filter::MOST_SUMMED;
+use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::problem::{FilterGradient, Memory};
+use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Source};
+use gpu::jit::{Function, Launch, Module};
 use gpu::{Device, Element, Stream};
+use kernels::KernelSource;
 
 /// The bytes of an Mbarrier.
 const MBARRIER: usize = 8;
@@ -49,23 +53,13 @@ impl Tiling {
     fn shared_bytes(&self) -> usize {
         self.tile.shared_bytes() + MBARRIER
     }
-
-    fn options(&self, of: &FilterGradient) -> Vec<String> {
-        let stride = (of.stride > 1).then(|| format!("-DSTRIDE={}", of.stride));
-        let own = [format!("-DFILTER={}", of.filter[0]), format!("-DCLUSTER={}", self.cluster)];
-        [of.element.option().to_owned()].into_iter().chain(own).chain(stride).chain(self.tile.options()).collect()
-    }
 }
 
-/// The code, by its compiler options. There are few.
-static KNOWN: Loaded<Vec<String>, Option<Function>> = Loaded::kept();
-
-/// The gradient of a filter on one device.
+/// The gradient of a filter.
+#[derive(Clone, Copy, Debug)]
 pub struct SameGradient {
     pub(super) of: FilterGradient,
     pub(super) tiling: Tiling,
-    /// `None`: the host runs loops.
-    pub(super) code: Arc<Option<Function>>,
 }
 
 /// The parameters of `kernels/convolution/same_gradient.cu`.
@@ -82,15 +76,24 @@ struct Parameters {
     beta: f32,
 }
 
-impl SameGradient {
-    /// Returns whether our kernel computes the gradient on the calling thread's device.
-    pub fn computes(device: Device, of: &FilterGradient) -> bool {
-        Self::tiling(device, of).is_some()
+impl Engine for SameGradient {
+    type Problem = FilterGradient;
+    type Code = Function;
+    const SOURCE: &'static KernelSource = &kernels::convolution::SAME_GRADIENT;
+
+    fn loaded() -> &'static LoadedCode<Self> {
+        static LOADED: LoadedCode<SameGradient> = Loaded::kept();
+        &LOADED
     }
 
-    fn tiling(device: Device, of: &FilterGradient) -> Option<Tiling> {
+    fn priority(_: &FilterGradient) -> Priority {
+        Priority::OnWarpgroups
+    }
+
+    fn new(device: Device, of: &FilterGradient, knobs: &[Knob]) -> Option<Self> {
         let ordinal = device.ordinal();
-        let is_ours = of.is_for_us()
+        let is_ours = knobs.is_empty()
+            && of.is_for_us()
             && of.element != Element::Float
             && of.filter == [2 * of.padding + 1; 2]
             && (of.stride == 1 || of.filter == [1, 1])
@@ -103,60 +106,39 @@ impl SameGradient {
         }
         let (shared, multiprocessors) = (device.shared_bytes(ordinal)?, device.multiprocessors(ordinal)?);
         let tiling = Tiling::of(of, shared, multiprocessors, device.cluster_blocks(ordinal))?;
-        (tiling.tiles(of).saturating_mul(tiling.cluster) <= MOST_COUNTED).then_some(tiling)
+        (tiling.tiles(of).saturating_mul(tiling.cluster) <= MOST_COUNTED).then_some(Self { of: *of, tiling })
     }
 
-    /// Prepares a gradient on the calling thread's device. Compiles at the first call for its kind, which may take a
-    /// second; do not call it under capture. `Err` says why there is no kernel.
-    pub fn new(device: Device, of: FilterGradient) -> Result<Self, String> {
-        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
-        let code = KNOWN.get(device, tiling.options(&of), || match device {
-            Device::Host => Ok(None),
-            Device::Cuda => compiled(device, &of, &tiling).map(Some),
-        })?;
-        Ok(Self { of, tiling, code })
+    fn problem(&self) -> &FilterGradient {
+        &self.of
     }
 
-    /// dw = `alpha` · gradient + `beta` · dw, where a `beta` of 0 leaves dw unread. Returns whether it was launched.
-    ///
-    /// # Safety
-    /// All pointers are device memory as large as the tensors, aligned to 16 bytes; dw overlaps nothing else. The stream
-    /// belongs to the same device.
-    pub unsafe fn run(&self, stream: Stream, memory: GradientMemory, alpha: f32, beta: f32) -> bool {
-        let Self { of, tiling, code } = self;
-        let Some(function) = &**code else {
-            // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
-            unsafe { compute(of, memory, alpha, beta) };
-            return true;
-        };
-        let GradientMemory { x, dy, dw, .. } = memory;
+    fn options(&self) -> Vec<String> {
+        let Self { of, tiling } = self;
+        let stride = (of.stride > 1).then(|| format!("-DSTRIDE={}", of.stride));
+        let own = [format!("-DFILTER={}", of.filter[0]), format!("-DCLUSTER={}", tiling.cluster)];
+        [of.element.option().to_owned()].into_iter().chain(own).chain(stride).chain(tiling.tile.options()).collect()
+    }
+
+    fn code(&self, _: Device, module: &Module) -> Result<Function, Box<dyn Error>> {
+        let function = function(module, c"same_gradient", self.tiling.shared_bytes())?;
+        if self.tiling.cluster > 1 {
+            function.allow_large_clusters()?;
+        }
+        Ok(function)
+    }
+
+    unsafe fn launch(&self, function: &Function, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, tiling } = self;
+        let Memory { x, w: dw, y: dy, .. } = memory;
         let [rows, channels] = [of.k, of.c].map(|count| count as i32);
         let [images, x_images] = [of.dy, of.x].map(|size| Images::of(of.images, size));
         let mut parameters = Parameters { x, dy, dw, images, x_images, rows, channels, alpha, beta };
         let launch = Launch {
-            grid: [(tiling.tiles(of) * tiling.cluster) as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
             cluster: [tiling.cluster as u32, 1, 1],
-            shared_bytes: tiling.shared_bytes() as u32,
-            ..Launch::default()
+            ..launch_of(tiling.tiles(of) * tiling.cluster, tiling.shared_bytes())
         };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
-}
-
-pub(super) fn source(of: &FilterGradient, tiling: &Tiling) -> Source {
-    Source::new(&kernels::convolution::SAME_GRADIENT, tiling.options(of))
-}
-
-pub(super) fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Function, String> {
-    let compile = || {
-        let function = device.load(&source(of, tiling))?.function(c"same_gradient")?;
-        function.allow_shared(tiling.shared_bytes() as u32)?;
-        if tiling.cluster > 1 {
-            function.allow_large_clusters()?;
-        }
-        Ok(function)
-    };
-    compile().map_err(|error: gpu::jit::Error| error.to_string())
 }

@@ -1,15 +1,18 @@
 //! Convolutions by filters of several places, and their input gradients: each place's products read the same pixels,
 //! shifted.
 
+use std::error::Error;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use super::tile::{BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes};
-use super::{GROUP, Images, MOST_COUNTED, THREADS, is_same};
-use crate::engines::implicit_gemm::{Correlation, CorrelationMemory, compute};
+use super::{GROUP, Images, MOST_COUNTED, THREADS, function, is_same, launch_of};
+use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::problem::{Correlation, Memory};
+use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Source};
+use gpu::jit::{Function, Launch, Module};
 use gpu::{Device, Stream};
+use kernels::KernelSource;
 
 /// The bytes of a line, which has the channels of one pixel.
 const LINE_BYTES: usize = DEPTH * ELEMENT;
@@ -144,21 +147,17 @@ impl Tiling {
     }
 }
 
-/// The kernels of a kind.
-pub(super) struct Code {
-    order_filters: Function,
-    shifted: Function,
-}
-
-/// The code, by its compiler options. There are few.
-static KNOWN: Loaded<Vec<String>, Option<Code>> = Loaded::kept();
-
 /// A convolution whose result has the size of its input, or an input gradient, by a filter of several places.
+#[derive(Clone, Copy, Debug)]
 pub struct ShiftedConvolution {
     pub(super) of: Correlation,
     pub(super) tiling: Tiling,
-    /// `None`: the host runs loops.
-    pub(super) code: Arc<Option<Code>>,
+}
+
+/// The kernels.
+pub struct Code {
+    order_filters: Function,
+    shifted: Function,
 }
 
 /// The parameters of `order_filters`.
@@ -185,100 +184,70 @@ struct Parameters {
     beta: f32,
 }
 
-impl ShiftedConvolution {
-    /// Returns whether our kernel computes the correlation on the calling thread's device.
-    pub fn computes(device: Device, of: &Correlation) -> bool {
-        Self::tiling(device, of).is_some()
+impl Engine for ShiftedConvolution {
+    type Problem = Correlation;
+    type Code = Code;
+    const SOURCE: &'static KernelSource = &kernels::convolution::SHIFTED;
+
+    fn loaded() -> &'static LoadedCode<Self> {
+        static LOADED: LoadedCode<ShiftedConvolution> = Loaded::kept();
+        &LOADED
     }
 
-    fn tiling(device: Device, of: &Correlation) -> Option<Tiling> {
-        let is_ours = is_same(device, of) && of.filter > 1 && of.depth.is_multiple_of(OCTET);
+    fn priority(_: &Correlation) -> Priority {
+        Priority::OnWarpgroups
+    }
+
+    fn new(device: Device, of: &Correlation, knobs: &[Knob]) -> Option<Self> {
+        if !knobs.is_empty() || !is_same(device, of) || of.filter == 1 || !of.depth.is_multiple_of(OCTET) {
+            return None;
+        }
         let ordinal = device.ordinal();
-        let shared = is_ours.then(|| device.shared_bytes(ordinal)).flatten()?;
-        let tiling = Tiling::of(of, shared, device.multiprocessors(ordinal)?)?;
+        let tiling = Tiling::of(of, device.shared_bytes(ordinal)?, device.multiprocessors(ordinal)?)?;
         // The kernel counts pixels with zeros, and a tile behind them.
         let pixels = padded(of.from, of.filter).saturating_mul(of.images);
-        (pixels <= MOST_COUNTED && tiling.blocks(of) <= MOST_COUNTED).then_some(tiling)
+        (pixels <= MOST_COUNTED && tiling.blocks(of) <= MOST_COUNTED).then_some(Self { of: *of, tiling })
     }
 
-    /// Prepares a correlation on the calling thread's device. Compiles at the first call for its kind, which may take a
-    /// second; do not call it under capture. `Err` says why there is no kernel.
-    pub fn new(device: Device, of: Correlation) -> Result<Self, String> {
-        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
-        let code = KNOWN.get(device, tiling.options(&of), || match device {
-            Device::Host => Ok(None),
-            Device::Cuda => compiled(device, &of, &tiling).map(Some),
-        })?;
-        Ok(Self { of, tiling, code })
+    fn problem(&self) -> &Correlation {
+        &self.of
     }
 
-    /// Returns whether this is an input gradient.
-    pub fn is_gradient(&self) -> bool {
-        self.of.is_gradient
+    fn options(&self) -> Vec<String> {
+        self.tiling.options(&self.of)
     }
 
-    /// The bytes of workspace: the filters in another order.
-    pub fn workspace(&self) -> usize {
+    fn code(&self, device: Device, module: &Module) -> Result<Code, Box<dyn Error>> {
+        // Images of other sizes, which need other amounts, share the code.
+        let most = device.shared_bytes(device.ordinal()).unwrap_or(self.tiling.shared_bytes());
+        Ok(Code { order_filters: module.function(c"order_filters")?, shifted: function(module, c"shifted", most)? })
+    }
+
+    /// The filters in another order.
+    fn workspace(&self) -> usize {
         self.tiling.octets(&self.of) * OCTET * self.of.filter * self.of.filter * ELEMENT
     }
 
-    /// out = `alpha` · sums + `beta` · out, where a `beta` of 0 leaves out unread. Returns whether it was launched.
-    ///
-    /// # Safety
-    /// All pointers are device memory as large as the tensors, and the workspace has [`Self::workspace`] bytes; all are
-    /// aligned to 16 bytes; the output and the workspace overlap nothing else. The stream belongs to the same device.
-    pub unsafe fn run(
-        &self,
-        stream: Stream,
-        memory: CorrelationMemory,
-        workspace: *mut c_void,
-        alpha: f32,
-        beta: f32,
-    ) -> bool {
-        let Self { of, tiling, code } = self;
-        let Some(Code { order_filters, shifted }) = &**code else {
-            // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
-            unsafe { compute(of, memory, alpha, beta) };
-            return true;
-        };
+    unsafe fn launch(&self, code: &Code, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, tiling } = self;
+        let Memory { w, workspace, .. } = memory;
         // Frameworks' memory is aligned so. A program's own may not be.
         if !workspace.addr().is_multiple_of(PIECE_BYTES) {
             return false;
         }
-        let CorrelationMemory { w, from, to } = memory;
+        let [from, to] = of.images_in(memory);
         let [channels, rows, lines, buffers] =
             [of.depth, of.rows, tiling.lines, tiling.buffers].map(|count| count as i32);
         let mut filters = Filters { w, v: workspace, channels, rows };
-        let launch = Launch {
-            grid: [(tiling.octets(of) * of.filter * of.filter).div_ceil(THREADS) as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
-            ..Launch::default()
-        };
+        let first = launch_of((tiling.octets(of) * of.filter * of.filter).div_ceil(THREADS), 0);
         let images = Images::of(of.images, of.from);
         let mut parameters = Parameters { v: workspace, from, to, images, channels, rows, lines, buffers, alpha, beta };
-        let shared_bytes = tiling.shared_bytes() as u32;
-        let next = Launch { grid: [tiling.blocks(of) as u32, 1, 1], shared_bytes, early: true, ..launch };
+        let next = Launch { early: true, ..launch_of(tiling.blocks(of), tiling.shared_bytes()) };
         // SAFETY: `filters` and `parameters` are the kernels' only parameters; the caller promises memory as large as
         // the tensors. The second kernel waits for the first.
         unsafe {
-            order_filters.launch(stream, &launch, &mut [(&raw mut filters).cast()]).is_ok()
-                && shifted.launch(stream, &next, &mut [(&raw mut parameters).cast()]).is_ok()
+            code.order_filters.launch(stream, &first, &mut [(&raw mut filters).cast()]).is_ok()
+                && code.shifted.launch(stream, &next, &mut [(&raw mut parameters).cast()]).is_ok()
         }
     }
-}
-
-pub(super) fn source(of: &Correlation, tiling: &Tiling) -> Source {
-    Source::new(&kernels::convolution::SHIFTED, tiling.options(of))
-}
-
-pub(super) fn compiled(device: Device, of: &Correlation, tiling: &Tiling) -> Result<Code, String> {
-    let compile = || {
-        let module = device.load(&source(of, tiling))?;
-        let (order_filters, shifted) = (module.function(c"order_filters")?, module.function(c"shifted")?);
-        // Images of other sizes, which need other amounts, share the code.
-        let most = device.shared_bytes(device.ordinal()).unwrap_or(tiling.shared_bytes());
-        shifted.allow_shared(most as u32)?;
-        Ok(Code { order_filters, shifted })
-    };
-    compile().map_err(|error: gpu::jit::Error| error.to_string())
 }

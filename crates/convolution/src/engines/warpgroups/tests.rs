@@ -1,19 +1,15 @@
-use std::sync::Arc;
-
+use super::tile::{BLOCKS, COLUMNS, RESERVED, Tile};
+use super::*;
+use crate::engines::engine::{Compiled, Engine, compile};
+use crate::engines::problem::FilterGradient;
+use crate::engines::tests::{
+    Case, compile_without_spills, emulated_as_in_loops as as_in_loops, gpu_for, on_a_gpu_as_on_the_host as on_a_gpu,
+    print_time,
+};
+use gpu::testing::on_gpu;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-
-use super::same::tile;
-use super::tile::{BLOCKS, COLUMNS, RESERVED};
-use super::*;
-use crate::engines::CorrelationMemory;
-use crate::engines::backward_filter::{FilterGradient, GradientMemory};
-use crate::engines::tests::{CorrelationCase, GradientCase};
-use gpu::testing::buffers::filled;
-use gpu::testing::emulated;
-use gpu::testing::on_gpu;
-use gpu::testing::resources;
-use gpu::{Buffer, Stream};
+use std::sync::Arc;
 
 const SHARED: usize = 227 << 10;
 /// Images of which a tile has too many for results that it writes itself.
@@ -58,10 +54,14 @@ fn with_strides() -> impl Iterator<Item = Correlation> {
     })
 }
 
+fn computes<E: Engine>(of: E::Problem) -> bool {
+    E::new(Device::Host, &of, &[]).is_some()
+}
+
 #[test]
 fn others_are_not_for_us() {
     let [of, gradient] = both_ways([2, 64, 64], [7, 7], 1, Element::Half);
-    assert!(SameConvolution::computes(Device::Host, &of) && SameConvolution::computes(Device::Host, &gradient));
+    assert!(computes::<SameConvolution>(of) && computes::<SameConvolution>(gradient));
     for other in [
         Correlation { element: Element::Float, ..of },
         Correlation { filter: 3, padding: 0, to: [5, 5], ..of },
@@ -71,93 +71,55 @@ fn others_are_not_for_us() {
         Correlation { rows: 60, ..gradient },
         Correlation { images: 0, ..of },
     ] {
-        assert!(!SameConvolution::computes(Device::Host, &other), "{other:?}");
-        assert!(SameConvolution::new(Device::Host, other).is_err());
+        assert!(!computes::<SameConvolution>(other), "{other:?}");
     }
-    assert!(SameConvolution::computes(Device::Host, &Correlation { rows: 60, ..of }));
-    assert!(!ShiftedConvolution::computes(Device::Host, &of));
+    assert!(computes::<SameConvolution>(Correlation { rows: 60, ..of }));
+    assert!(!computes::<ShiftedConvolution>(of));
     let [of, _] = both_ways([3, 64, 60], [6, 6], 3, Element::Half);
-    assert!(ShiftedConvolution::computes(Device::Host, &of));
+    assert!(computes::<ShiftedConvolution>(of));
     let tiny = Correlation { from: TINY, to: TINY, ..of };
-    assert!(!ShiftedConvolution::computes(Device::Host, &tiny) && !SameConvolution::computes(Device::Host, &tiny));
-    assert!(SameGradient::computes(Device::Host, &filter_gradient(Correlation { rows: 64, ..tiny })));
+    assert!(!computes::<ShiftedConvolution>(tiny) && !computes::<SameConvolution>(tiny));
+    assert!(computes::<SameGradient>(filter_gradient(Correlation { rows: 64, ..tiny })));
     let wide = [4, 4000];
-    assert!(!ShiftedConvolution::computes(Device::Host, &Correlation { from: wide, to: wide, ..of }));
+    assert!(!computes::<ShiftedConvolution>(Correlation { from: wide, to: wide, ..of }));
 }
 
 #[test]
 fn blocks_fit_in_pairs_where_there_is_room() {
     for of in small() {
-        let tile = tile(&of, SHARED).unwrap();
+        let tile = Tile::of_correlation(&of, SHARED).unwrap();
         assert!(BLOCKS * (tile.shared_bytes() + RESERVED) <= SHARED + RESERVED && tile.stages > 1, "{tile:?}");
     }
     let of = small().next().unwrap();
-    assert!(tile(&of, 99 << 10).is_some_and(|tile| tile.shared_bytes() <= 99 << 10));
-    assert_eq!(tile(&of, 48 << 10), None);
+    assert!(Tile::of_correlation(&of, 99 << 10).is_some_and(|tile| tile.shared_bytes() <= 99 << 10));
+    assert_eq!(Tile::of_correlation(&of, 48 << 10), None);
 }
 
-/// Compares a kernel's results with those of loops.
-fn check(kernel: &SameConvolution, device: Device, stream: Stream, random: &mut SmallRng) {
-    // SAFETY: the buffers are as large as the tensors, with guards around them.
-    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
-    CorrelationCase::new(kernel.of, device, stream, random).check(device, stream, kernel.tile, run);
-}
-
-/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops, in those cases that `has`
-/// chooses by their number. Runs in child processes whose cuDNN is hostdnn.
-fn as_in_loops(test: &str, has: fn(usize) -> bool) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(31);
-    for (index, of) in small().chain(with_strides()).enumerate() {
-        if !has(index) {
-            CorrelationCase::numbers(&of, &mut random);
-            continue;
-        }
-        let tile = tile(&of, SHARED).unwrap();
-        let Some(function) = emulated::compiled(same::compiled(device, &of, &tile)) else { return };
-        let code = Arc::new(Some(function));
-        check(&SameConvolution { of, tile, code }, device, stream, &mut random);
-    }
+fn same() -> impl Iterator<Item = SameConvolution> {
+    let all = small().chain(with_strides());
+    all.map(|of| SameConvolution { of, tile: Tile::of_correlation(&of, SHARED).unwrap() })
 }
 
 #[test]
 fn some_emulated_as_in_loops() {
-    as_in_loops("engines::warpgroups::tests::some_emulated_as_in_loops", |index| index % 19 == 0);
+    let test = "engines::warpgroups::tests::some_emulated_as_in_loops";
+    as_in_loops(test, 31, same(), |index, _| index % 19 == 0);
 }
 
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_as_in_loops() {
-    as_in_loops("engines::warpgroups::tests::emulated_as_in_loops", |_| true);
+    as_in_loops("engines::warpgroups::tests::emulated_as_in_loops", 31, same(), |_, _| true);
 }
 
 #[test]
 fn compiles_for_hopper_without_spills() {
-    let Some(nvrtc) = resources::nvrtc() else { return };
-    for of in small().chain(with_strides()) {
-        let tile = tile(&of, SHARED).unwrap();
-        let compiled = resources::compile(nvrtc, &same::source(&of, &tile), 90);
-        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-        assert_eq!(spills, 0, "{of:?}, {tile:?}");
-    }
+    compile_without_spills(90, same());
 }
 
 #[test]
 fn on_a_gpu_as_on_the_host() {
-    let device = Device::Cuda;
-    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    if !device.has_warpgroup_products(device.ordinal()) {
-        println!("SKIPPED: the GPU has no products of warpgroups");
-        return;
-    }
-    let mut random = SmallRng::seed_from_u64(32);
-    for of in small().chain(with_strides()) {
-        let kernel = SameConvolution::new(device, of).expect("compiled");
-        check(&kernel, device, stream.raw(), &mut random);
-    }
+    on_a_gpu::<SameConvolution>(32, small().chain(with_strides()));
 }
 
 /// Prints the kernel's speed for layers of ResNet-50.
@@ -165,7 +127,6 @@ fn on_a_gpu_as_on_the_host() {
 fn on_a_gpu_at_layers_of_networks() {
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    let mut random = SmallRng::seed_from_u64(33);
     let layers = [
         ([128, 64, 256], 56, 1),
         ([128, 256, 64], 56, 1),
@@ -194,31 +155,17 @@ fn on_a_gpu_at_layers_of_networks() {
     ];
     let layers = layers.into_iter();
     for of in layers.flat_map(|(sizes, side, filter)| both_ways(sizes, [side; 2], filter, Element::Half)) {
-        let Ok(kernel) = SameConvolution::new(device, of) else { return };
-        let pixels = of.images * of.from[0] * of.from[1];
-        let counts = [of.rows * of.depth * of.filter * of.filter, of.depth * pixels, of.rows * pixels];
-        let tensors = counts.map(|count| filled(device, of.element, count, &mut random, stream.raw()));
-        let [w, from, to] = tensors.each_ref().map(Buffer::data);
-        let memory = CorrelationMemory { w, from, to };
-        // SAFETY: as large as the tensors.
-        let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
-        let rate = |time: f64| 2.0 * (counts[0] * pixels) as f64 / time / 1e9;
-        println!("{of:?}, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tile, rate(time));
+        let Ok(kernel) = Compiled::<SameConvolution>::new(device, &of, &[]) else { return };
+        let products = of.images * of.from[0] * of.from[1] * of.rows * of.depth * of.filter * of.filter;
+        print_time(&kernel, products, stream);
         for kernel in shifted_on_a_gpu(of) {
-            let workspace = device.allocate(kernel.workspace()).unwrap();
-            // SAFETY: as large as the tensors and the workspace.
-            let run = || unsafe { kernel.run(stream.raw(), memory, workspace.data(), 1.0, 0.0) };
-            let time = on_gpu::median(stream, || assert!(run()));
-            println!("shifted, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
+            print_time(&kernel, products, stream);
         }
         if of.is_gradient {
             continue;
         }
-        let Ok(kernel) = SameGradient::new(device, filter_gradient(of)) else { continue };
-        let memory = GradientMemory { x: from, dy: to, dw: w, workspace: std::ptr::null_mut() };
-        // SAFETY: as large as the tensors.
-        let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
-        println!("its filter's gradient, {:?}: {time:.3} ms, {:.0} TFLOP/s", kernel.tiling, rate(time));
+        let Ok(kernel) = Compiled::<SameGradient>::new(device, &filter_gradient(of), &[]) else { continue };
+        print_time(&kernel, products, stream);
     }
 }
 
@@ -238,45 +185,30 @@ fn small_shifted() -> impl Iterator<Item = Correlation> {
     small().filter(|of| of.filter > 1).chain(others)
 }
 
-/// The kernels with narrow and with wide products, as far as they fit. None computes a 1×1 filter.
-fn shifted_on_a_gpu(of: Correlation) -> impl Iterator<Item = ShiftedConvolution> {
-    let device = Device::Cuda;
-    let shared = device.shared_bytes(device.ordinal()).unwrap();
+/// The engines with narrow and with wide products, as far as they fit. None computes a 1×1 filter.
+fn with_widths(of: Correlation, shared: usize) -> impl Iterator<Item = ShiftedConvolution> {
     let widths = [COLUMNS, shifted::WIDE].into_iter().filter(move |_| of.filter > 1);
     let tilings = widths.filter_map(move |columns| shifted::Tiling::with(&of, shared, columns));
-    tilings.map(move |tiling| {
-        let code = shifted::compiled(device, &of, &tiling).expect("compiled");
-        ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) }
+    tilings.map(move |tiling| ShiftedConvolution { of, tiling })
+}
+
+fn shifted_on_a_gpu(of: Correlation) -> impl Iterator<Item = Compiled<ShiftedConvolution>> {
+    let device = Device::Cuda;
+    let engines = with_widths(of, device.shared_bytes(device.ordinal()).unwrap());
+    engines.map(move |engine| {
+        let code = compile(device, &engine).expect("compiled");
+        Compiled { engine, code: Arc::new(Some(code)) }
     })
 }
 
-/// Compares a kernel's results with those of loops.
-fn check_shifted(kernel: &ShiftedConvolution, device: Device, stream: Stream, random: &mut SmallRng) {
-    let case = CorrelationCase::new(kernel.of, device, stream, random);
-    case.check_with_workspace(device, stream, kernel.workspace(), kernel.tiling, |memory, workspace, alpha, beta| {
-        // SAFETY: the buffers are as large as the tensors, with guards around them.
-        unsafe { kernel.run(stream, memory, workspace, alpha, beta) }
-    });
-}
-
 fn shifted_as_in_loops(test: &str, has: fn(usize) -> bool) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(36);
     let ways = [(3, COLUMNS), (4, shifted::WIDE), (5, COLUMNS), (3, shifted::WIDE)];
-    for (index, (of, (stages, columns))) in small_shifted().zip(ways.into_iter().cycle()).enumerate() {
-        let Some(mut tiling) = shifted::Tiling::with(&of, SHARED, columns) else { continue };
-        if !has(index) {
-            CorrelationCase::numbers(&of, &mut random);
-            continue;
-        }
+    let engines = small_shifted().zip(ways.into_iter().cycle()).filter_map(|(of, (stages, columns))| {
+        let mut tiling = shifted::Tiling::with(&of, SHARED, columns)?;
         tiling.stages = stages;
-        let Some(code) = emulated::compiled(shifted::compiled(device, &of, &tiling)) else { return };
-        let kernel = ShiftedConvolution { of, tiling, code: Arc::new(Some(code)) };
-        check_shifted(&kernel, device, stream, &mut random);
-    }
+        Some(ShiftedConvolution { of, tiling })
+    });
+    as_in_loops(test, 36, engines, |index, _| has(index));
 }
 
 #[test]
@@ -294,27 +226,18 @@ fn emulated_shifted_as_in_loops() {
 
 #[test]
 fn shifted_compile_for_hopper_without_spills() {
-    let Some(nvrtc) = resources::nvrtc() else { return };
-    let ways = small_shifted().flat_map(|of| [COLUMNS, shifted::WIDE].map(|columns| (of, columns)));
-    for (of, columns) in ways {
-        let Some(tiling) = shifted::Tiling::with(&of, SHARED, columns) else { continue };
-        let compiled = resources::compile(nvrtc, &shifted::source(&of, &tiling), 90);
-        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-        assert_eq!(spills, 0, "{of:?}, {tiling:?}");
-    }
+    compile_without_spills(90, small_shifted().flat_map(|of| with_widths(of, SHARED)));
 }
 
 #[test]
 fn shifted_on_a_gpu_as_on_the_host() {
     let device = Device::Cuda;
-    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    if !device.has_warpgroup_products(device.ordinal()) {
-        println!("SKIPPED: the GPU has no products of warpgroups");
+    let Some(on_gpu::Gpu { stream, .. }) = &gpu_for::<ShiftedConvolution>(&small_shifted().next().unwrap()) else {
         return;
-    }
+    };
     let mut random = SmallRng::seed_from_u64(37);
     for kernel in small_shifted().flat_map(shifted_on_a_gpu) {
-        check_shifted(&kernel, device, stream.raw(), &mut random);
+        Case::new(kernel.engine.of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
     }
 }
 
@@ -335,20 +258,11 @@ fn products_are_wide_where_that_is_faster() {
 fn on_a_gpu_at_first_layers() {
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    let mut random = SmallRng::seed_from_u64(40);
     let layers = [(128, 64, 224, 7, 2, 3), (16, 64, 256, 3, 1, 1), (128, 64, 224, 11, 4, 2), (128, 32, 299, 3, 2, 0)];
     for (images, rows, side, filter, stride, padding) in layers {
         let of = few_channels_of([images, 3, rows], [side; 2], [filter, stride, padding], Element::Half);
-        let Ok(kernel) = FewChannels::new(device, of) else { return };
-        let pixels = images * of.to[0] * of.to[1];
-        let counts = [rows * 3 * filter * filter, images * 3 * side * side, rows * pixels];
-        let tensors = counts.map(|count| filled(device, of.element, count, &mut random, stream.raw()));
-        let [w, from, to] = tensors.each_ref().map(Buffer::data);
-        let memory = CorrelationMemory { w, from, to };
-        // SAFETY: as large as the tensors.
-        let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
-        let bytes = counts.into_iter().sum::<usize>() * of.element.bytes();
-        println!("{of:?}, {:?}: {time:.3} ms, {:.2} TB/s", kernel.tile, bytes as f64 / time / 1e9);
+        let Ok(kernel) = Compiled::<FewChannels>::new(device, &of, &[]) else { return };
+        print_time(&kernel, images * of.to[0] * of.to[1] * rows * 3 * filter * filter, stream);
     }
 }
 
@@ -379,66 +293,31 @@ fn few_channels() -> impl Iterator<Item = Correlation> {
     shapes.map(|((sizes, from, filter), element)| few_channels_of(sizes, from, filter, element))
 }
 
-fn check_few_channels(kernel: &FewChannels, device: Device, stream: Stream, random: &mut SmallRng) {
-    // SAFETY: the buffers are as large as the tensors, with guards around them.
-    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
-    CorrelationCase::new(kernel.of, device, stream, random).check(device, stream, kernel.tile, run);
-}
-
-fn few_channels_as_in_loops(test: &str, has: fn(usize) -> bool) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(38);
-    for (index, of) in few_channels().enumerate() {
-        if !has(index) {
-            CorrelationCase::numbers(&of, &mut random);
-            continue;
-        }
-        let tile = FewChannels::new(device, of).expect("ours").tile;
-        let Some(code) = emulated::compiled(few_channels::compiled(device, &of, &tile)) else { return };
-        check_few_channels(&FewChannels { of, tile, code: Arc::new(Some(code)) }, device, stream, &mut random);
-    }
+fn few_channels_engines() -> impl Iterator<Item = FewChannels> {
+    few_channels().map(|of| FewChannels::new(Device::Host, &of, &[]).expect("ours"))
 }
 
 #[test]
 fn some_emulated_few_channels_as_in_loops() {
-    few_channels_as_in_loops("engines::warpgroups::tests::some_emulated_few_channels_as_in_loops", |index| {
-        [1, 3].contains(&index)
-    });
+    let test = "engines::warpgroups::tests::some_emulated_few_channels_as_in_loops";
+    as_in_loops(test, 38, few_channels_engines(), |index, _| [1, 3].contains(&index));
 }
 
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_few_channels_as_in_loops() {
-    few_channels_as_in_loops("engines::warpgroups::tests::emulated_few_channels_as_in_loops", |_| true);
+    let test = "engines::warpgroups::tests::emulated_few_channels_as_in_loops";
+    as_in_loops(test, 38, few_channels_engines(), |_, _| true);
 }
 
 #[test]
 fn few_channels_compile_for_hopper_without_spills() {
-    let Some(nvrtc) = resources::nvrtc() else { return };
-    for of in few_channels() {
-        let tile = FewChannels::new(Device::Host, of).expect("ours").tile;
-        let compiled = resources::compile(nvrtc, &few_channels::source(&of, &tile), 90);
-        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-        assert_eq!(spills, 0, "{of:?}, {tile:?}");
-    }
+    compile_without_spills(90, few_channels_engines());
 }
 
 #[test]
 fn few_channels_on_a_gpu_as_on_the_host() {
-    let device = Device::Cuda;
-    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    if !device.has_warpgroup_products(device.ordinal()) {
-        println!("SKIPPED: the GPU has no products of warpgroups");
-        return;
-    }
-    let mut random = SmallRng::seed_from_u64(39);
-    for of in few_channels() {
-        let kernel = FewChannels::new(device, of).expect("compiled");
-        check_few_channels(&kernel, device, stream.raw(), &mut random);
-    }
+    on_a_gpu::<FewChannels>(39, few_channels());
 }
 
 /// The gradient of a convolution's filter.
@@ -480,29 +359,16 @@ fn clusters_share_out_the_pixels() {
     assert_eq!(cluster(128, [4096, 4096], 56, 132, 2), None);
 }
 
-fn check_gradient(kernel: &SameGradient, device: Device, stream: Stream, random: &mut SmallRng) {
-    // SAFETY: the buffers are as large as the tensors, with guards around them.
-    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
-    GradientCase::new(kernel.of, device, stream, random).check(device, stream, 0, kernel.tiling, run);
+/// With clusters of these sizes, in turns.
+fn gradients(clusters: &[usize]) -> impl Iterator<Item = SameGradient> + use<'_> {
+    small_gradients().zip(clusters.iter().cycle()).map(|(of, &cluster)| {
+        let tiling = same_gradient::Tiling::of(&of, SHARED, 1, 1).unwrap();
+        SameGradient { of, tiling: same_gradient::Tiling { cluster, ..tiling } }
+    })
 }
 
 fn gradients_as_in_loops(test: &str, has: fn(usize) -> bool) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(34);
-    let clusters = [1, 2, 4, 1, 8, 16, 2, 4].into_iter().cycle();
-    for (index, (of, cluster)) in small_gradients().zip(clusters).enumerate() {
-        if !has(index) {
-            GradientCase::numbers(&of, &mut random);
-            continue;
-        }
-        let tiling = same_gradient::Tiling { cluster, ..same_gradient::Tiling::of(&of, SHARED, 1, 1).unwrap() };
-        let Some(function) = emulated::compiled(same_gradient::compiled(device, &of, &tiling)) else { return };
-        let kernel = SameGradient { of, tiling, code: Arc::new(Some(function)) };
-        check_gradient(&kernel, device, stream, &mut random);
-    }
+    as_in_loops(test, 34, gradients(&[1, 2, 4, 1, 8, 16, 2, 4]), |index, _| has(index));
 }
 
 #[test]
@@ -518,27 +384,11 @@ fn emulated_gradients_as_in_loops() {
 
 #[test]
 fn gradients_compile_for_hopper_without_spills() {
-    let Some(nvrtc) = resources::nvrtc() else { return };
-    for (of, cluster) in small_gradients().zip([1, 2, 4, 8, 16].into_iter().cycle()) {
-        let tiling = same_gradient::Tiling { cluster, ..same_gradient::Tiling::of(&of, SHARED, 1, 1).unwrap() };
-        let compiled = resources::compile(nvrtc, &same_gradient::source(&of, &tiling), 90);
-        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-        assert_eq!(spills, 0, "{of:?}, {tiling:?}");
-    }
+    compile_without_spills(90, gradients(&[1, 2, 4, 8, 16]));
 }
 
 #[test]
 fn gradients_on_a_gpu_as_on_the_host() {
-    let device = Device::Cuda;
-    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    if !device.has_warpgroup_products(device.ordinal()) {
-        println!("SKIPPED: the GPU has no products of warpgroups");
-        return;
-    }
-    let mut random = SmallRng::seed_from_u64(35);
-    let many = both_ways([64, 64, 128], [14, 14], 3, Element::Half)[0];
-    for of in small_gradients().chain([filter_gradient(many)]) {
-        let kernel = SameGradient::new(device, of).expect("compiled");
-        check_gradient(&kernel, device, stream.raw(), &mut random);
-    }
+    let [many, _] = both_ways([64, 64, 128], [14, 14], 3, Element::Half);
+    on_a_gpu::<SameGradient>(35, small_gradients().chain([filter_gradient(many)]));
 }

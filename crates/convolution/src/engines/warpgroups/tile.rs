@@ -1,6 +1,7 @@
 //! The tile of a block: its rows and columns, and the stages in its shared memory.
 
 use super::GROUP;
+use crate::engines::problem::Correlation;
 
 /// The warpgroups of a block.
 pub const WARPGROUPS: usize = 2;
@@ -61,6 +62,18 @@ impl Tile {
             (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(fits)
         };
         of_blocks(BLOCKS).or_else(|| of_blocks(1))
+    }
+
+    /// The tile for a correlation. `None` if a block has too few bytes of shared memory, or images are too small.
+    pub fn of_correlation(of: &Correlation, shared: usize) -> Option<Self> {
+        let pixels = of.to[0] * of.to[1];
+        Self::of(of.rows, pixels, 0, shared).filter(|tile| tile.has_results_of(pixels))
+    }
+
+    /// The number of blocks for a correlation.
+    pub fn blocks(&self, of: &Correlation) -> usize {
+        let groups = (of.to[0] * of.to[1]).div_ceil(GROUP).saturating_mul(of.images);
+        groups.div_ceil(self.columns() / GROUP).saturating_mul(of.rows.div_ceil(self.rows()))
     }
 
     pub fn rows(&self) -> usize {

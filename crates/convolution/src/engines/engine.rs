@@ -1,0 +1,193 @@
+//! What an engine is, and how it is made ready and run.
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::problem::{Computed, Memory, Problem};
+use crate::problem::graph::Knob;
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Module, Source};
+use gpu::{Device, Stream};
+use kernels::KernelSource;
+
+/// An engine, cut to a problem for a device: a way of ours to compute problems of one kind by kernels of one source.
+/// Equal calls give equal bits.
+pub trait Engine: Copy + Debug + Send + Sync + 'static {
+    /// The kind of problem that it computes.
+    type Problem: Computed;
+    /// The compiled kernels, ready to launch.
+    type Code: Send + Sync;
+    /// The kernels' source.
+    const SOURCE: &'static KernelSource;
+
+    /// The code that is loaded, by its compiler options.
+    fn loaded() -> &'static LoadedCode<Self>;
+
+    /// When to try the engine for a problem that it may compute.
+    fn priority(of: &Self::Problem) -> Priority;
+
+    /// The knobs with which it computes a problem on the calling thread's device, the fastest first. Only the first that
+    /// the device runs counts. An engine with several choices takes at most `limit` bytes of workspace.
+    fn choices(device: Device, of: &Self::Problem, _limit: usize) -> Vec<Vec<Knob>> {
+        Self::new(device, of, &[]).map(|_| vec![]).into_iter().collect()
+    }
+
+    /// Cuts a problem for the calling thread's device. `None` if it does not compute the problem with these knobs.
+    fn new(device: Device, of: &Self::Problem, knobs: &[Knob]) -> Option<Self>;
+
+    /// The problem.
+    fn problem(&self) -> &Self::Problem;
+
+    /// The compiler's options for it.
+    fn options(&self) -> Vec<String>;
+
+    /// Takes the kernels from the compiled source and allows their launches on the calling thread's device.
+    fn code(&self, device: Device, module: &Module) -> Result<Self::Code, Box<dyn Error>>;
+
+    /// The bytes of workspace.
+    fn workspace(&self) -> usize {
+        0
+    }
+
+    /// Launches result = `alpha` · convolution or gradient + `beta` · result, where a `beta` of 0 leaves the result
+    /// unread. Returns whether that worked.
+    ///
+    /// # Safety
+    /// As for [`Plan::run`].
+    unsafe fn launch(&self, code: &Self::Code, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool;
+}
+
+/// An engine's code on each device, by its compiler options. The host runs loops instead.
+pub type LoadedCode<E> = Loaded<Vec<String>, Option<<E as Engine>::Code>>;
+
+/// The place of an engine in the order of trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// First: it runs on the tensor cores of warpgroups, and is faster than cuDNN's engines in small parts.
+    OnWarpgroups,
+    /// Next: it is at least as fast as cuDNN's tensor core engines with enough workspace.
+    Fast,
+    /// Where none of cuDNN's tensor core engines fits half of the mini-batch.
+    Slow,
+}
+
+/// How an engine multiplies and adds, which decides the classes that admit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numerics {
+    /// On tensor cores: floats in TF32, and long sums.
+    OnTensorCores,
+    /// On tensor cores, but as exact as elsewhere: only floats, multiplied exactly.
+    ExactFloats,
+    /// On tensor cores, but as exact as elsewhere: numbers of two bytes, in short sums.
+    ShortSums,
+}
+
+/// An engine that is ready to run its problem.
+pub trait Plan: Send + Sync {
+    /// The bytes of workspace.
+    fn workspace(&self) -> usize;
+
+    /// Launches result = `alpha` · convolution or gradient + `beta` · result, where a `beta` of 0 leaves the result
+    /// unread. Returns whether that worked.
+    ///
+    /// # Safety
+    /// The caller promises that `memory` is device memory as large as the tensors and the workspace, that the tensors
+    /// are aligned to 16 bytes, that the result and the workspace overlap nothing else, and that the stream belongs to
+    /// that device.
+    unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool;
+}
+
+/// A plan, or why there is none.
+type Ready = Result<Box<dyn Plan>, String>;
+
+/// An engine with its code.
+pub struct Compiled<E: Engine> {
+    pub engine: E,
+    /// `None`: the host runs loops.
+    pub code: Arc<Option<E::Code>>,
+}
+
+impl<E: Engine> Compiled<E> {
+    /// Makes an engine ready on the calling thread's device. Compiles at the first call for its options, which may take a
+    /// second; do not call it under capture. `Err` says why there is no kernel.
+    pub fn new(device: Device, of: &E::Problem, knobs: &[Knob]) -> Result<Self, String> {
+        let engine = E::new(device, of, knobs).ok_or("no kernel of ours computes it")?;
+        let code = E::loaded().get(device, engine.options(), || match device {
+            Device::Host => Ok(None),
+            Device::Cuda => compile(device, &engine).map(Some),
+        })?;
+        Ok(Self { engine, code })
+    }
+}
+
+impl<E: Engine> Plan for Compiled<E> {
+    fn workspace(&self) -> usize {
+        self.engine.workspace()
+    }
+
+    unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        // SAFETY: the caller promises memory as large as the tensors, which is the host's where there is no code.
+        unsafe {
+            match &*self.code {
+                Some(code) => self.engine.launch(code, stream, memory, alpha, beta),
+                None => {
+                    self.engine.problem().compute(memory, alpha, beta);
+                    true
+                }
+            }
+        }
+    }
+}
+
+/// What is compiled for an engine.
+pub fn source<E: Engine>(engine: &E) -> Source {
+    Source::new(E::SOURCE, engine.options())
+}
+
+/// Compiles and loads an engine's code on the calling thread's device. `Err` says why there is none.
+pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<E::Code, String> {
+    let module = device.load(&source(engine)).map_err(|error| error.to_string())?;
+    engine.code(device, &module).map_err(|error| error.to_string())
+}
+
+/// A row of [`ENGINES`](super::ENGINES).
+pub struct Row {
+    /// The engine's name in reports and in the database is `UCUDNN_ENGINE_` and this number: it never changes.
+    pub number: i64,
+    pub numerics: Numerics,
+    pub source: &'static KernelSource,
+    choices: fn(Device, &Problem, Priority, usize) -> Vec<Vec<Knob>>,
+    plan: fn(Device, &Problem, &[Knob]) -> Ready,
+}
+
+impl Row {
+    pub(super) const fn of<E: Engine>(number: i64, numerics: Numerics) -> Self {
+        Self { number, numerics, source: E::SOURCE, choices: choices::<E>, plan: plan::<E> }
+    }
+
+    /// Returns whether floats are multiplied exactly, not in TF32.
+    pub fn is_exact(&self) -> bool {
+        self.numerics == Numerics::ExactFloats
+    }
+
+    /// The [`Engine::choices`] for a problem, if that is the engine's priority.
+    pub fn choices(&self, device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+        if self.is_exact() == problem.is_exact() { (self.choices)(device, problem, priority, limit) } else { vec![] }
+    }
+
+    /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
+    pub fn plan(&self, device: Device, problem: &Problem, knobs: &[Knob]) -> Ready {
+        (self.plan)(device, problem, knobs)
+    }
+}
+
+fn choices<E: Engine>(device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+    let of = E::Problem::of(problem).filter(|of| E::priority(of) == priority);
+    of.map_or(vec![], |of| E::choices(device, &of, limit))
+}
+
+fn plan<E: Engine>(device: Device, problem: &Problem, knobs: &[Knob]) -> Ready {
+    let of = E::Problem::of(problem).ok_or("no kernel of ours computes it")?;
+    Ok(Box::new(Compiled::<E>::new(device, &of, knobs)?))
+}
