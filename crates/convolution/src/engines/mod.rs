@@ -1,11 +1,23 @@
 //! Convolutions by GPU kernels of our own, and kernels that copy tensors to other layouts.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `engine`, `problem` | what an engine is, and what it computes |
+//! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
+//! | `same`, `same_gradient`, `shifted`, `few_channels` | engines on warpgroups |
+//! | `warpgroups`, `tiles` | what several engines share |
+//! | `transposes`, `samples`, `element_kernels` | copies |
 
 mod backward_filter;
 mod element_kernels;
 mod engine;
+mod few_channels;
 mod implicit_gemm;
 mod problem;
+mod same;
+mod same_gradient;
 mod samples;
+mod shifted;
 #[cfg(test)]
 mod tests;
 mod tiles;
@@ -19,13 +31,16 @@ pub use transposes::{Destination, Transposes, Transposition};
 
 use backward_filter::BackwardFilter;
 use cudnn_abi::*;
+use few_channels::FewChannels;
 use implicit_gemm::ImplicitGemm;
 use parking_lot::Mutex;
-use warpgroups::{FewChannels, SameConvolution, SameGradient, ShiftedConvolution};
+use same::SameConvolution;
+use same_gradient::SameGradient;
+use shifted::ShiftedConvolution;
 
 /// Our engines. Of those with the same priority, the first that computes a problem is the fastest: with filters of several
 /// places, `ShiftedConvolution` took 0.4 to 0.6 times as long as `SameConvolution` in all layers of ResNet-50.
-pub const ENGINES: [Row; 8] = [
+pub const ENGINES: &[Row] = &[
     // Sums of 2,048 products of two-byte numbers or fewer are as exact on tensor cores as elsewhere, beside the rounding
     // of the result. cuDNN often chooses engines without tensor cores where there are few channels.
     Row::of::<FewChannels>(7, Numerics::ShortSums),

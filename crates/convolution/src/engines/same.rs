@@ -1,13 +1,16 @@
 //! Convolutions whose results have the size of their input, their input gradients, and convolutions by 1×1 filters with
 //! strides. They need no workspace.
 
+#[cfg(test)]
+mod tests;
+
 use std::error::Error;
 use std::ffi::c_void;
 
-use super::tile::Tile;
-use super::{Images, MOST_COUNTED, function, is_for_warpgroups, is_same, launch_of};
 use crate::engines::engine::{Engine, LoadedCode, Priority};
 use crate::engines::problem::{Correlation, Memory};
+use crate::engines::warpgroups::tile::Tile;
+use crate::engines::warpgroups::{Images, MOST_COUNTED, function, is_for_warpgroups, is_same, launch_of};
 use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Module};
@@ -18,8 +21,8 @@ use kernels::KernelSource;
 /// strides.
 #[derive(Clone, Copy, Debug)]
 pub struct SameConvolution {
-    pub(super) of: Correlation,
-    pub(super) tile: Tile,
+    of: Correlation,
+    tile: Tile,
 }
 
 /// The parameters of `kernels/convolution/same.cu`.

@@ -1,13 +1,18 @@
 //! Convolutions by filters of several places, and their input gradients: each place's products read the same pixels,
 //! shifted.
 
+#[cfg(test)]
+pub mod tests;
+
 use std::error::Error;
 use std::ffi::c_void;
 
-use super::tile::{BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes};
-use super::{GROUP, Images, MOST_COUNTED, THREADS, function, is_same, launch_of};
 use crate::engines::engine::{Engine, LoadedCode, Priority};
 use crate::engines::problem::{Correlation, Memory};
+use crate::engines::warpgroups::tile::{
+    BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes,
+};
+use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, function, is_same, launch_of};
 use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Module};
@@ -25,24 +30,24 @@ const CHANNELS: usize = 4;
 /// The depths of a filter that a thread puts in order at once.
 const OCTET: usize = 8;
 /// The most pixels of a warpgroup's product.
-pub(super) const WIDE: usize = 256;
+const WIDE: usize = 256;
 /// The most and the fewest stages of filters.
 const MOST_STAGES: usize = 6;
 const LEAST_STAGES: usize = 3;
 
 /// How a block works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tiling {
+struct Tiling {
     row_warpgroups: usize,
     /// The pixels of a warpgroup's product: 256 with a block for each multiprocessor, or 128 with two.
-    pub(super) product_columns: usize,
+    product_columns: usize,
     access: usize,
     /// The pixels in shared memory: those of the tile and all neighbours.
     lines: usize,
     /// The most groups of these pixels.
     groups: usize,
     buffers: usize,
-    pub(super) stages: usize,
+    stages: usize,
 }
 
 /// The pixels of an image with the zeros behind its rows and behind the last row.
@@ -53,7 +58,7 @@ fn padded([height, width]: [usize; 2], filter: usize) -> usize {
 impl Tiling {
     /// The fastest tiling for a device. It has so many multiprocessors, and a block may have `shared` bytes of shared
     /// memory. `None` if the bytes are too few.
-    pub(super) fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
+    fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
         let tilings = [COLUMNS, WIDE].into_iter().filter_map(|columns| Self::with(of, shared, columns));
         tilings.min_by_key(|tiling| tiling.time(of, shared, multiprocessors))
     }
@@ -86,7 +91,7 @@ impl Tiling {
     }
 
     /// The tiling with products of so many columns.
-    pub(super) fn with(of: &Correlation, shared: usize, product_columns: usize) -> Option<Self> {
+    fn with(of: &Correlation, shared: usize, product_columns: usize) -> Option<Self> {
         let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
         let reach = of.filter / 2;
         let columns = product_columns * (WARPGROUPS / row_warpgroups);
@@ -128,7 +133,7 @@ impl Tiling {
         of.rows.next_multiple_of(self.rows()) * of.depth.next_multiple_of(DEPTH) / OCTET
     }
 
-    pub(super) fn shared_bytes(&self) -> usize {
+    fn shared_bytes(&self) -> usize {
         let factors = (self.buffers * self.lines + self.stages * self.rows()) * LINE_BYTES + self.groups * SOURCE;
         factors.max(results_bytes(self.rows(), self.columns()))
     }
@@ -150,8 +155,8 @@ impl Tiling {
 /// A convolution whose result has the size of its input, or an input gradient, by a filter of several places.
 #[derive(Clone, Copy, Debug)]
 pub struct ShiftedConvolution {
-    pub(super) of: Correlation,
-    pub(super) tiling: Tiling,
+    of: Correlation,
+    tiling: Tiling,
 }
 
 /// The kernels.

@@ -1,12 +1,15 @@
 //! Convolutions of images with few channels, such as a network's first layer. They need no workspace.
 
+#[cfg(test)]
+pub mod tests;
+
 use std::error::Error;
 use std::ffi::c_void;
 
-use super::tile::Tile;
-use super::{Images, MOST_COUNTED, function, launch_of};
 use crate::engines::engine::{Engine, LoadedCode, Priority};
 use crate::engines::problem::{Correlation, Memory};
+use crate::engines::warpgroups::tile::Tile;
+use crate::engines::warpgroups::{Images, MOST_COUNTED, function, launch_of};
 use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Module};
@@ -22,8 +25,8 @@ const MOST_STRIDE: usize = 8;
 /// A convolution of images with few channels.
 #[derive(Clone, Copy, Debug)]
 pub struct FewChannels {
-    pub(super) of: Correlation,
-    pub(super) tile: Tile,
+    of: Correlation,
+    tile: Tile,
 }
 
 /// The parameters of `kernels/convolution/few_channels.cu`.

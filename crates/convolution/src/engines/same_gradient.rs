@@ -1,14 +1,17 @@
 //! Gradients of filters of convolutions whose results have the size of their input, and of 1×1 filters with strides.
 //! They need no workspace.
 
+#[cfg(test)]
+mod tests;
+
 use std::error::Error;
 use std::ffi::c_void;
 
-use super::tile::{BLOCKS, DEPTH, MOST_STAGES, Tile};
-use super::{GROUP, Images, MOST_COUNTED, function, launch_of};
 use crate::engines::backward_filter::MOST_SUMMED;
 use crate::engines::engine::{Engine, LoadedCode, Priority};
 use crate::engines::problem::{FilterGradient, Memory};
+use crate::engines::warpgroups::tile::{BLOCKS, DEPTH, MOST_STAGES, Tile};
+use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, function, launch_of};
 use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Launch, Module};
@@ -20,16 +23,16 @@ const MBARRIER: usize = 8;
 
 /// How a cluster works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tiling {
-    pub(super) tile: Tile,
+struct Tiling {
+    tile: Tile,
     /// The blocks that share out the pixels.
-    pub(super) cluster: usize,
+    cluster: usize,
 }
 
 impl Tiling {
     /// The tiling for a device with so many multiprocessors. A block may have `shared` bytes of shared memory, and a
     /// cluster `most_blocks` blocks. `None` if there is too little memory, or one sum would be of too many pixels.
-    pub(super) fn of(of: &FilterGradient, shared: usize, multiprocessors: usize, most_blocks: usize) -> Option<Self> {
+    fn of(of: &FilterGradient, shared: usize, multiprocessors: usize, most_blocks: usize) -> Option<Self> {
         let pixels = of.dy[0] * of.dy[1];
         let whole = Self { tile: Tile::of(of.k, pixels, MBARRIER, shared)?, cluster: 1 };
         let at_once = BLOCKS * multiprocessors;
@@ -58,8 +61,8 @@ impl Tiling {
 /// The gradient of a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct SameGradient {
-    pub(super) of: FilterGradient,
-    pub(super) tiling: Tiling,
+    of: FilterGradient,
+    tiling: Tiling,
 }
 
 /// The parameters of `kernels/convolution/same_gradient.cu`.
