@@ -29,7 +29,7 @@ pub use problem::{Correlation, FilterGradient, Memory, Problem};
 pub use samples::{Move, Samples};
 pub use transposes::{Destination, Transposes, Transposition};
 
-use backward_filter::BackwardFilter;
+use backward_filter::BackwardFilterGemm;
 use cudnn_abi::*;
 use few_channels::FewChannels;
 use implicit_gemm::ImplicitGemm;
@@ -47,8 +47,8 @@ pub const ENGINES: &[Row] = &[
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
     Row::of::<SameGradient>(5, Numerics::OnTensorCores),
-    Row::of::<BackwardFilter>(0, Numerics::OnTensorCores),
-    Row::of::<BackwardFilter>(1, Numerics::ExactFloats),
+    Row::of::<BackwardFilterGemm>(0, Numerics::OnTensorCores),
+    Row::of::<BackwardFilterGemm>(1, Numerics::ExactFloats),
     Row::of::<ImplicitGemm>(2, Numerics::OnTensorCores),
     Row::of::<ImplicitGemm>(3, Numerics::ExactFloats),
 ];

@@ -1,6 +1,8 @@
 //! What the tests of all engines share: tensors of small whole numbers, whose sums are exact. The loops' results for them
 //! are compared with an engine's.
 
+mod contributing;
+
 use std::ffi::c_void;
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ const PORTABLE_CLUSTER: usize = 8;
 
 /// Filter gradients on tensor cores.
 #[derive(Clone, Copy, Debug)]
-pub struct BackwardFilter {
+pub struct BackwardFilterGemm {
     of: FilterGradient,
     parts: Parts,
     tiling: Tiling,
@@ -69,7 +69,7 @@ struct Sum {
     beta: f32,
 }
 
-impl BackwardFilter {
+impl BackwardFilterGemm {
     /// The best divisions of a gradient's pixels on the calling thread's device, within `limit` bytes of workspace. The
     /// fastest comes first; the best in smaller clusters and the best without clusters follow, in case the device
     /// supports no clusters that large. Empty if our kernel does not compute the gradient or would be too inexact.
@@ -127,13 +127,13 @@ impl BackwardFilter {
     }
 }
 
-impl Engine for BackwardFilter {
+impl Engine for BackwardFilterGemm {
     type Problem = FilterGradient;
     type Code = Code;
     const SOURCE: &'static KernelSource = &kernels::convolution::BACKWARD_FILTER;
 
     fn loaded() -> &'static LoadedCode<Self> {
-        static LOADED: LoadedCode<BackwardFilter> = Loaded::while_used();
+        static LOADED: LoadedCode<BackwardFilterGemm> = Loaded::while_used();
         &LOADED
     }
 

@@ -22,8 +22,8 @@ fn gradient(
 
 const WHOLE: Parts = Parts::InWorkspace(1);
 
-fn in_parts(of: &FilterGradient, parts: Parts) -> Option<BackwardFilter> {
-    BackwardFilter::new(Device::Host, of, &parts.knobs())
+fn in_parts(of: &FilterGradient, parts: Parts) -> Option<BackwardFilterGemm> {
+    BackwardFilterGemm::new(Device::Host, of, &parts.knobs())
 }
 
 /// The same problem in every type, and with exact float products.
@@ -77,7 +77,7 @@ fn others_are_not_for_us() {
         gradient([2, 3, 10], [32, 32], [3, 3], 16, 1),
     ] {
         assert!(!other.is_for_us(), "{other:?}");
-        assert_eq!(BackwardFilter::best_parts(Device::Host, &other, usize::MAX), []);
+        assert_eq!(BackwardFilterGemm::best_parts(Device::Host, &other, usize::MAX), []);
         assert!(in_parts(&other, WHOLE).is_none());
     }
 }
@@ -87,7 +87,7 @@ fn a_limit_is_kept() {
     let of = gradient([32, 64, 64], [56, 56], [3, 3], 1, 1);
     let bytes = of.elements() * size_of::<f32>();
     for limit in [0, bytes, 2 * bytes, 5 * bytes + 1, 33 * bytes, usize::MAX] {
-        let best = BackwardFilter::best_parts(Device::Host, &of, limit);
+        let best = BackwardFilterGemm::best_parts(Device::Host, &of, limit);
         for parts in &best {
             let workspace = in_parts(&of, *parts).unwrap().workspace();
             assert!(workspace <= limit, "{parts:?} in {limit} bytes");
@@ -98,12 +98,12 @@ fn a_limit_is_kept() {
     }
     // A sum with too many terms is divided into more parts, or starts anew after some tiles.
     let long = gradient([64, 64, 64], [224, 224], [3, 3], 1, 1);
-    let without = BackwardFilter::best_parts(Device::Host, &long, 0);
+    let without = BackwardFilterGemm::best_parts(Device::Host, &long, 0);
     assert!(without.iter().all(|parts| parts.cluster() > 1), "{without:?}");
-    let tiling = BackwardFilter::tiling(Device::Host, &long, without[0]).unwrap();
+    let tiling = BackwardFilterGemm::tiling(Device::Host, &long, without[0]).unwrap();
     let pixels = tiling.summed_tiles.map(|tiles| tiles * tiling.rows * tiling.columns);
     assert!(pixels.is_some_and(|pixels| (1 << 16..=1 << 17).contains(&pixels)), "{tiling:?}");
-    let best = BackwardFilter::best_parts(Device::Host, &long, usize::MAX);
+    let best = BackwardFilterGemm::best_parts(Device::Host, &long, usize::MAX);
     assert!(best[0].count() >= 25, "{best:?}");
     // Parts that do not come from `best_parts`.
     let in_cluster = |blocks, k_tile| Parts::InCluster { blocks, k_tile };
@@ -118,7 +118,7 @@ fn a_limit_is_kept() {
 /// Without workspace, few blocks share the pixels in clusters. Many blocks need no sharing.
 #[test]
 fn clusters_share_the_pixels_of_few_blocks() {
-    let best = |k, c| BackwardFilter::best_parts(Device::Host, &gradient([32, k, c], [14, 14], [3, 3], 1, 1), 0);
+    let best = |k, c| BackwardFilterGemm::best_parts(Device::Host, &gradient([32, k, c], [14, 14], [3, 3], 1, 1), 0);
     let few = best(64, 64);
     assert!(matches!(few[0], Parts::InCluster { blocks: 16, k_tile: ..64 }), "{few:?}");
     assert_eq!(best(512, 512), [WHOLE]);
@@ -174,7 +174,7 @@ fn as_in_loops(test: &str, has: impl Fn(usize, &FilterGradient) -> bool) {
         let tiling = Tiling::of(&of, WHOLE, shared).unwrap();
         let tiles = tiling.tiles(&of);
         let counts = [1, 3.min(tiles), tiles.min(8)];
-        counts.map(|count| BackwardFilter::of_tiling(of, Parts::InWorkspace(count), tiling).unwrap())
+        counts.map(|count| BackwardFilterGemm::of_tiling(of, Parts::InWorkspace(count), tiling).unwrap())
     });
     emulated_as_in_loops(test, 11, engines, |index, engine| has(index / 3, &engine.of));
 }
@@ -246,7 +246,7 @@ fn in_clusters_as_in_loops(test: &str, has: fn(usize) -> bool) {
         let tiling = Tiling::of(&of, parts, 227 << 10).unwrap();
         let has_several = tiling.has_totals() && tiling.tiles(&of) > 4 * parts.count();
         let tiling = Tiling { summed_tiles: has_several.then_some(2), ..tiling };
-        BackwardFilter::of_tiling(of, parts, tiling).unwrap()
+        BackwardFilterGemm::of_tiling(of, parts, tiling).unwrap()
     });
     assert!(engines.clone().filter(|engine| engine.tiling.summed_tiles.is_some()).count() >= 2);
     emulated_as_in_loops(test, 16, engines, |index, _| has(index));
@@ -275,7 +275,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     for (is_exact, most, most_bias) in [(false, 1e-4, 5e-5), (true, 2e-7, 3e-8)] {
         let of = FilterGradient { is_exact, ..gradient([2, 3, 9], [16, 16], [3, 3], 1, 1) };
         let tiling = Tiling::of(&of, WHOLE, 227 << 10).unwrap();
-        let Some(kernel) = emulated(BackwardFilter::of_tiling(of, WHOLE, tiling).unwrap()) else { return };
+        let Some(kernel) = emulated(BackwardFilterGemm::of_tiling(of, WHOLE, tiling).unwrap()) else { return };
         let (error, bias) = errors_of(&kernel, 0.5, device, stream, &mut SmallRng::seed_from_u64(13));
         assert!(error < most && bias.abs() < most_bias, "{of:?}: {error:.1e}, of which {bias:.1e} is a bias");
     }
@@ -305,7 +305,7 @@ fn compiles_for_all_gpus_without_spills() {
             in_clusters.chain([WHOLE]).map(move |parts| {
                 let tiling = Tiling::of(&of, parts, kibibytes << 10).unwrap();
                 let tiling = Tiling { summed_tiles: tiling.has_totals().then_some(500), ..tiling };
-                BackwardFilter { of, parts, tiling }
+                BackwardFilterGemm { of, parts, tiling }
             })
         });
         compile_without_spills(capability, engines);

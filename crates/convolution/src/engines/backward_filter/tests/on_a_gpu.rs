@@ -3,7 +3,7 @@
 use super::*;
 use gpu::testing::on_gpu::{Gpu, first};
 
-fn compiled(of: FilterGradient, parts: Parts) -> Compiled<BackwardFilter> {
+fn compiled(of: FilterGradient, parts: Parts) -> Compiled<BackwardFilterGemm> {
     Compiled::new(Device::Cuda, &of, &parts.knobs()).expect("compiled")
 }
 
@@ -21,13 +21,13 @@ fn as_on_the_host() {
     ];
     for of in small().chain(larger.into_iter().flat_map(in_all_types)) {
         let case = Case::new(of, device, stream.raw(), &mut random);
-        let best = BackwardFilter::best_parts(device, &of, usize::MAX)[0];
+        let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
         for parts in [WHOLE, best] {
             case.check(&compiled(of, parts), device, stream.raw());
         }
     }
     for (of, parts) in in_clusters() {
-        if BackwardFilter::tiling(device, &of, parts).is_some() {
+        if BackwardFilterGemm::tiling(device, &of, parts).is_some() {
             let case = Case::new(of, device, stream.raw(), &mut random);
             case.check(&compiled(of, parts), device, stream.raw());
         }
@@ -66,7 +66,7 @@ fn at_networks_layers() {
     let exact = LAYERS_OF_FLOATS.map(layer).map(|of| FilterGradient { is_exact: true, ..of });
     for of in LAYERS.map(layer).into_iter().flat_map(in_all_types).chain(exact) {
         for limit in [usize::MAX, 0] {
-            let Some(parts) = BackwardFilter::best_parts(device, &of, limit).first().copied() else { continue };
+            let Some(parts) = BackwardFilterGemm::best_parts(device, &of, limit).first().copied() else { continue };
             print_time(&compiled(of, parts), of.images * of.dy[0] * of.dy[1] * of.elements(), stream);
         }
     }
