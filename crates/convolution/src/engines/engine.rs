@@ -1,4 +1,4 @@
-//! What an engine is, and how it is made ready and run.
+//! The trait of engines; how an engine is made ready and run.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -11,8 +11,8 @@ use gpu::jit::{Module, Source};
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
-/// An engine, cut to a problem for a device: a way of ours to compute problems of one kind by kernels of one source.
-/// Equal calls give equal bits.
+/// One of our engines, with a problem that is cut for a device. An engine computes problems of one kind by the kernels
+/// of one source. Equal calls give equal bits.
 pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// The kind of problem that it computes.
     type Problem: Computed;
@@ -27,8 +27,8 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// When to try the engine for a problem that it may compute.
     fn priority(of: &Self::Problem) -> Priority;
 
-    /// The knobs with which it computes a problem on the calling thread's device, the fastest first. Only the first that
-    /// the device runs counts. An engine with several choices takes at most `limit` bytes of workspace.
+    /// The knobs with which it computes a problem on the calling thread's device, the fastest first. Only the first
+    /// that the device runs counts. An engine with several choices takes at most `limit` bytes of workspace.
     fn choices(device: Device, of: &Self::Problem, _limit: usize) -> Vec<Vec<Knob>> {
         Self::new(device, of, &[]).map(|_| vec![]).into_iter().collect()
     }
@@ -109,8 +109,8 @@ pub struct Compiled<E: Engine> {
 }
 
 impl<E: Engine> Compiled<E> {
-    /// Makes an engine ready on the calling thread's device. Compiles at the first call for its options, which may take a
-    /// second; do not call it under capture. `Err` says why there is no kernel.
+    /// Makes an engine ready on the calling thread's device. Compiles at the first call for its options, which may take
+    /// a second; do not call it under capture. `Err` says why there is no kernel.
     pub fn new(device: Device, of: &E::Problem, knobs: &[Knob]) -> Result<Self, String> {
         let engine = E::new(device, of, knobs).ok_or("no kernel of ours computes it")?;
         let code = E::loaded().get(device, engine.options(), || match device {
@@ -140,7 +140,7 @@ impl<E: Engine> Plan for Compiled<E> {
     }
 }
 
-/// What is compiled for an engine.
+/// The source and the options that are compiled for an engine.
 pub fn source<E: Engine>(engine: &E) -> Source {
     Source::new(E::SOURCE, engine.options())
 }

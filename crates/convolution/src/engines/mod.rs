@@ -2,10 +2,10 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `engine`, `problem` | what an engine is, and what it computes |
+//! | `engine`, `problem` | the trait of engines, and the problems that they compute |
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
 //! | `same`, `same_gradient`, `shifted`, `few_channels` | engines on warpgroups |
-//! | `warpgroups`, `tiles` | what several engines share |
+//! | `warpgroups`, `tiles` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
 mod backward_filter;
@@ -38,11 +38,11 @@ use same::SameConvolution;
 use same_gradient::SameGradient;
 use shifted::ShiftedConvolution;
 
-/// Our engines. Of those with the same priority, the first that computes a problem is the fastest: with filters of several
-/// places, `ShiftedConvolution` took 0.4 to 0.6 times as long as `SameConvolution` in all layers of ResNet-50.
+/// Our engines. Of those with the same priority, the first that computes a problem is the fastest: with filters of
+/// several places, `ShiftedConvolution` took 0.4 to 0.6 times as long as `SameConvolution` in all layers of ResNet-50.
 pub const ENGINES: &[Row] = &[
-    // Sums of 2,048 products of two-byte numbers or fewer are as exact on tensor cores as elsewhere, beside the rounding
-    // of the result. cuDNN often chooses engines without tensor cores where there are few channels.
+    // Sums of 2,048 products of two-byte numbers or fewer are as exact on tensor cores as elsewhere, beside the
+    // rounding of the result. cuDNN often chooses engines without tensor cores where there are few channels.
     Row::of::<FewChannels>(7, Numerics::ShortSums),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),

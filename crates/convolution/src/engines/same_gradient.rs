@@ -30,8 +30,9 @@ struct Tiling {
 }
 
 impl Tiling {
-    /// The tiling for a device with so many multiprocessors. A block may have `shared` bytes of shared memory, and a
-    /// cluster `most_blocks` blocks. `None` if there is too little memory, or one sum would be of too many pixels.
+    /// The tiling for a device with this number of multiprocessors. A block may have `shared` bytes of shared memory,
+    /// and a cluster `most_blocks` blocks. `None` if there is too little memory, or one sum would be of too many
+    /// pixels.
     fn of(of: &FilterGradient, shared: usize, multiprocessors: usize, most_blocks: usize) -> Option<Self> {
         let pixels = of.dy[0] * of.dy[1];
         let whole = Self { tile: Tile::of(of.k, pixels, MBARRIER, shared)?, cluster: 1 };

@@ -56,7 +56,7 @@ fn padded([height, width]: [usize; 2], filter: usize) -> usize {
 }
 
 impl Tiling {
-    /// The fastest tiling for a device. It has so many multiprocessors, and a block may have `shared` bytes of shared
+    /// The fastest tiling for a device with these multiprocessors, on which a block may have `shared` bytes of shared
     /// memory. `None` if the bytes are too few.
     fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
         let tilings = [COLUMNS, WIDE].into_iter().filter_map(|columns| Self::with(of, shared, columns));
@@ -85,12 +85,13 @@ impl Tiling {
         pairs * pair + last
     }
 
-    /// Returns whether so many blocks fit on a multiprocessor. One block may have `shared` bytes of shared memory.
+    /// Returns whether this number of blocks fits on a multiprocessor. One block may have `shared` bytes of shared
+    /// memory.
     fn fits(&self, blocks: usize, shared: usize) -> bool {
         blocks * (self.shared_bytes() + RESERVED) <= shared + RESERVED
     }
 
-    /// The tiling with products of so many columns.
+    /// The tiling with products of `product_columns` columns.
     fn with(of: &Correlation, shared: usize, product_columns: usize) -> Option<Self> {
         let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
         let reach = of.filter / 2;

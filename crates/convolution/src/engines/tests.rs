@@ -1,5 +1,5 @@
-//! What the tests of all engines share: tensors of small whole numbers, whose sums are exact. The loops' results for them
-//! are compared with an engine's.
+//! Shared by the tests of all engines: tensors of small whole numbers, whose sums are exact. The loops' results for
+//! them are compared with an engine's.
 
 mod contributing;
 
@@ -123,8 +123,8 @@ impl<P: Tensors> Case<P> {
         Self { of, inputs, to, results }
     }
 
-    /// Random numbers for the tensors, the last of which is the result before the run. A test draws the numbers of cases
-    /// that it leaves out, too: so each case has the same numbers in all tests.
+    /// Random numbers for the tensors, the last of which is the result before the run. A test draws the numbers of
+    /// cases that it leaves out, too: so each case has the same numbers in all tests.
     pub fn numbers(of: &P, random: &mut SmallRng) -> [Vec<u8>; 3] {
         of.elements().map(|count| small_whole_numbers(of.element(), count, random))
     }
@@ -172,8 +172,8 @@ pub fn emulated<E: Engine>(engine: E) -> Option<Compiled<E>> {
     Some(Compiled { engine, code: Arc::new(Some(code)) })
 }
 
-/// On the CPU, under the emulator and adversarial schedules, engines agree with loops, in those cases that `has` chooses
-/// by their number. Runs in child processes whose cuDNN is hostdnn.
+/// On the CPU, under the emulator and adversarial schedules, engines agree with loops, in those cases that `has`
+/// chooses by their number. Runs in child processes whose cuDNN is hostdnn.
 pub fn emulated_as_in_loops<E: Engine<Problem: Tensors>>(
     test: &str,
     seed: u64,

@@ -50,7 +50,7 @@ impl Proposals {
 
 /// Probes candidates at the micro-batch sizes: the requested engine, our engines, and the heuristics' proposals, for
 /// copies of the tensors too. If no tensor core engine has enough workspace ([`ROOMY`]), our engines without workspace
-/// follow. If nothing fits in large parts, all other engines follow. There is an exception: if one of ours computes a
+/// follow. If nothing fits in large parts, all other engines follow. There is an exception: if our engine computes a
 /// filter's gradient, or runs on warpgroups, small parts and these other engines are not probed.
 ///
 /// If the heuristics' best engine fits undivided, few are tried: parts win little there, the third engine of a list
@@ -80,7 +80,7 @@ pub fn collect(
     let mut proposals = Proposals::default();
     let best = proposals.at(probe, of_all)[0].first().copied();
     let depth = if candidates.finalize_first(probe, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
-    // An engine of ours is faster than cuDNN's engines in small parts, so we skip these: there are hundreds. This holds
+    // Our engine is faster than cuDNN's engines in small parts, so we skip these: there are hundreds. This holds
     // for gradients of filters (all 23 of ResNet-50 at a limit of 0), and for all engines on warpgroups.
     let is_gradient = probe.problem.convolution().direction == Direction::BackwardFilter;
     let is_found = is_on_warpgroups || is_gradient && candidates.has_ours();

@@ -7,8 +7,8 @@ use super::probe::{Candidates, Probe};
 use crate::engines::{ENGINES, Numerics, Priority, Row};
 use crate::problem::graph::EngineConfiguration;
 
-/// Returns our engines that compute the problem, by priority. Those that are not on warpgroups take at most `limit` bytes
-/// of workspace.
+/// Returns our engines that compute the problem, by priority. Those that are not on warpgroups take at most `limit`
+/// bytes of workspace.
 pub fn by_priority(probe: &Probe, limit: usize) -> [Vec<EngineConfiguration>; 3] {
     [Priority::OnWarpgroups, Priority::Fast, Priority::Slow].map(|priority| of_priority(priority, probe, limit))
 }

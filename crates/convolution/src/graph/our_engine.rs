@@ -10,7 +10,7 @@ use gpu::Element;
 /// The alignment that our GPU kernels need of addresses, in bytes.
 const ALIGNMENT: i64 = 16;
 
-/// An engine of ours with its knobs.
+/// Returns the configuration of a row's engine with these knobs.
 pub fn configuration(row: &Row, knobs: Vec<Knob>) -> EngineConfiguration {
     // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Engines as exact as without tensor
     // cores get no note, so that every class admits them.
@@ -21,7 +21,7 @@ pub fn configuration(row: &Row, knobs: Vec<Knob>) -> EngineConfiguration {
     EngineConfiguration { route: Route::Ours, ..engine }
 }
 
-/// Makes an engine of ours ready, see [`our_candidates`](super::our_candidates). `Err` if it does not compute the
+/// Makes one of our engines ready, see [`our_candidates`](super::our_candidates). `Err` if it does not compute the
 /// problem.
 pub fn plan(problem: &Problem, engine: &EngineConfiguration) -> Result<Box<dyn engines::Plan>, cudnnStatus_t> {
     let row = ENGINES.iter().find(|row| row.number == engine.engine).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;

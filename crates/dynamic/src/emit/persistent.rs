@@ -181,7 +181,7 @@ fn tile(products: &[Product], weights: usize, units: Units, shape: &PathShape) -
 struct Parts<'a> {
     shape: &'a PathShape,
     units: Units,
-    /// Where the tile lies in shared memory: behind the weights.
+    /// Where the tile lies in shared memory: after the weights.
     tile: usize,
     /// The products that no pass has taken yet.
     products: std::slice::Iter<'a, Product>,

@@ -166,8 +166,8 @@ fn small() -> impl Iterator<Item = FilterGradient> {
     shapes.into_iter().flat_map(in_all_types)
 }
 
-/// Every shape, in one type or two, in shares as long as possible, and in shares shorter than the tiles copied ahead. The
-/// shared memory is that of large GPUs, for three tiles, and of many smaller ones. `has` gets a shape's number.
+/// Every shape, in one type or two, in shares as long as possible, and in shares shorter than the tiles copied ahead.
+/// The shared memory is that of large GPUs, for three tiles, and of many smaller ones. `has` gets a shape's number.
 fn as_in_loops(test: &str, has: impl Fn(usize, &FilterGradient) -> bool) {
     let engines = small().step_by(3).enumerate().flat_map(|(index, of)| {
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };

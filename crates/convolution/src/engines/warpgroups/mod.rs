@@ -1,5 +1,5 @@
-//! What our engines on the tensor cores of warpgroups share. Their kernels read NCHW directly, whatever the alignment of an
-//! image's rows. cuDNN's engines first convert both tensors.
+//! Shared by our engines on the tensor cores of warpgroups. Their kernels read NCHW directly, whatever the alignment of
+//! an image's rows. cuDNN's engines first convert both tensors.
 
 #[cfg(test)]
 pub mod tests;
@@ -29,14 +29,14 @@ pub fn is_for_warpgroups(device: Device, of: &Correlation) -> bool {
     of.is_for_us() && of.element != Element::Float && device.has_warpgroup_products(device.ordinal())
 }
 
-/// A kernel whose blocks may have so many bytes of shared memory.
+/// A kernel whose blocks may have `shared_bytes` bytes of shared memory.
 pub fn function(module: &Module, name: &CStr, shared_bytes: usize) -> Result<Function, Box<dyn Error>> {
     let function = module.function(name)?;
     function.allow_shared(shared_bytes as u32)?;
     Ok(function)
 }
 
-/// A launch of so many blocks, each with so many bytes of shared memory.
+/// A launch of `blocks` blocks, each with `shared_bytes` bytes of shared memory.
 pub fn launch_of(blocks: usize, shared_bytes: usize) -> Launch {
     Launch {
         grid: [blocks as u32, 1, 1],

@@ -24,7 +24,7 @@ const LEAST_STAGES: usize = 2;
 /// Numbers of elements that one copy may take. An image is a multiple of it.
 const ACCESSES: [usize; 4] = [8, 4, 2, 1];
 
-/// The elements of one copy of images of so many pixels.
+/// The elements of one copy of images that have `pixels` pixels.
 pub fn access(pixels: usize) -> usize {
     ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access)).unwrap_or(1)
 }
@@ -34,7 +34,7 @@ pub fn results_bytes(rows: usize, columns: usize) -> usize {
     rows * (columns + GROUP * (MOST_IMAGES + 1)) * ELEMENT + columns * size_of::<u32>()
 }
 
-/// Returns whether a tile of so many columns has results of few enough images, which count so many pixels each.
+/// Returns whether a tile of `columns` columns has results of few enough images, each of which counts `pixels` pixels.
 pub fn are_few_images(columns: usize, pixels: usize) -> bool {
     columns.div_ceil(pixels) < MOST_IMAGES
 }
@@ -90,7 +90,7 @@ impl Tile {
         stages.max(results_bytes(self.rows(), self.columns()))
     }
 
-    /// Returns whether a tile may have results of images of so many pixels. Results in wide accesses leave from
+    /// Returns whether a tile may have results of images of `pixels` pixels. Results in wide accesses leave from
     /// registers, so the number of images does not matter to them.
     pub fn has_results_of(&self, pixels: usize) -> bool {
         self.access >= 4 || are_few_images(self.columns(), pixels.next_multiple_of(GROUP))
