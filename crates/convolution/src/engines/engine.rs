@@ -1,13 +1,14 @@
 //! The trait of engines; how an engine is made ready and run.
 
 use std::error::Error;
+use std::ffi::CStr;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::problem::{Computed, Memory, Problem};
 use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
-use gpu::jit::{Module, Source};
+use gpu::jit::{Function, Source};
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
@@ -16,13 +17,12 @@ use kernels::KernelSource;
 pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// The kind of problem that it computes.
     type Problem: Computed;
-    /// The compiled kernels, ready to launch.
-    type Code: Send + Sync;
     /// The kernels' source.
     const SOURCE: &'static KernelSource;
-
-    /// The code that is loaded, by its compiler options.
-    fn loaded() -> &'static LoadedCode<Self>;
+    /// The kernels, by name.
+    const KERNELS: &'static [&'static CStr];
+    /// Whether loaded kernels stay, because there are few kinds of them. Others stay while they are used.
+    const IS_KEPT: bool;
 
     /// When to try the engine for a problem that it may compute.
     fn priority(of: &Self::Problem) -> Priority;
@@ -42,8 +42,8 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// The compiler's options for it.
     fn options(&self) -> Vec<String>;
 
-    /// Takes the kernels from the compiled source and allows their launches on the calling thread's device.
-    fn code(&self, device: Device, module: &Module) -> Result<Self::Code, Box<dyn Error>>;
+    /// Allows the launches of the loaded kernels on the calling thread's device.
+    fn allow(&self, device: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>>;
 
     /// The bytes of workspace.
     fn workspace(&self) -> usize {
@@ -55,11 +55,16 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// As for [`Plan::run`].
-    unsafe fn launch(&self, code: &Self::Code, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool;
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool;
 }
 
-/// An engine's code on each device, by its compiler options. The host runs loops instead.
-pub type LoadedCode<E> = Loaded<Vec<String>, Option<<E as Engine>::Code>>;
+/// The kernels of engines. `None`: the host runs loops.
+type Kernels = Option<Vec<Function>>;
+
+/// The loaded kernels, by source and compiler options.
+type LoadedKernels = Loaded<(&'static str, Vec<String>), Kernels>;
+static KEPT: LoadedKernels = Loaded::kept();
+static WHILE_USED: LoadedKernels = Loaded::while_used();
 
 /// The place of an engine in the order of trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,13 +104,12 @@ pub trait Plan: Send + Sync {
 }
 
 /// A plan, or why there is none.
-type Ready = Result<Box<dyn Plan>, String>;
+pub type Ready = Result<Box<dyn Plan>, String>;
 
-/// An engine with its code.
-pub struct Compiled<E: Engine> {
+/// An engine with its kernels.
+pub struct Compiled<E> {
     pub engine: E,
-    /// `None`: the host runs loops.
-    pub code: Arc<Option<E::Code>>,
+    pub kernels: Arc<Kernels>,
 }
 
 impl<E: Engine> Compiled<E> {
@@ -113,11 +117,12 @@ impl<E: Engine> Compiled<E> {
     /// a second; do not call it under capture. `Err` says why there is no kernel.
     pub fn new(device: Device, of: &E::Problem, knobs: &[Knob]) -> Result<Self, String> {
         let engine = E::new(device, of, knobs).ok_or("no kernel of ours computes it")?;
-        let code = E::loaded().get(device, engine.options(), || match device {
+        let loaded = if E::IS_KEPT { &KEPT } else { &WHILE_USED };
+        let kernels = loaded.get(device, (E::SOURCE.name, engine.options()), || match device {
             Device::Host => Ok(None),
             Device::Cuda => compile(device, &engine).map(Some),
         })?;
-        Ok(Self { engine, code })
+        Ok(Self { engine, kernels })
     }
 }
 
@@ -127,10 +132,10 @@ impl<E: Engine> Plan for Compiled<E> {
     }
 
     unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
-        // SAFETY: the caller promises memory as large as the tensors, which is the host's where there is no code.
+        // SAFETY: the caller promises memory as large as the tensors, which is the host's where there are no kernels.
         unsafe {
-            match &*self.code {
-                Some(code) => self.engine.launch(code, stream, memory, alpha, beta),
+            match &*self.kernels {
+                Some(kernels) => self.engine.launch(kernels, stream, memory, alpha, beta),
                 None => {
                     self.engine.problem().compute(memory, alpha, beta);
                     true
@@ -145,10 +150,15 @@ pub fn source<E: Engine>(engine: &E) -> Source {
     Source::new(E::SOURCE, engine.options())
 }
 
-/// Compiles and loads an engine's code on the calling thread's device. `Err` says why there is none.
-pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<E::Code, String> {
-    let module = device.load(&source(engine)).map_err(|error| error.to_string())?;
-    engine.code(device, &module).map_err(|error| error.to_string())
+/// Compiles and loads an engine's kernels on the calling thread's device. `Err` says why there are none.
+pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<Vec<Function>, String> {
+    let compile = || {
+        let module = device.load(&source(engine))?;
+        let kernels = E::KERNELS.iter().map(|name| module.function(name)).collect::<Result<Vec<_>, _>>()?;
+        engine.allow(device, &kernels)?;
+        Ok(kernels)
+    };
+    compile().map_err(|error: Box<dyn Error>| error.to_string())
 }
 
 /// A row of [`ENGINES`](super::ENGINES).
@@ -158,7 +168,8 @@ pub struct Row {
     pub numerics: Numerics,
     pub source: &'static KernelSource,
     choices: fn(Device, &Problem, Priority, usize) -> Vec<Vec<Knob>>,
-    plan: fn(Device, &Problem, &[Knob]) -> Ready,
+    /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
+    pub plan: fn(Device, &Problem, &[Knob]) -> Ready,
 }
 
 impl Row {
@@ -174,11 +185,6 @@ impl Row {
     /// The [`Engine::choices`] for a problem, if that is the engine's priority.
     pub fn choices(&self, device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
         if self.is_exact() == problem.is_exact() { (self.choices)(device, problem, priority, limit) } else { vec![] }
-    }
-
-    /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
-    pub fn plan(&self, device: Device, problem: &Problem, knobs: &[Knob]) -> Ready {
-        (self.plan)(device, problem, knobs)
     }
 }
 

@@ -4,15 +4,14 @@
 pub mod tests;
 
 use std::error::Error;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Correlation, Memory};
 use crate::engines::warpgroups::tile::Tile;
-use crate::engines::warpgroups::{Images, MOST_COUNTED, function, launch_of};
+use crate::engines::warpgroups::{Images, MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Module};
+use gpu::jit::Function;
 use gpu::{Device, Element, Stream};
 use kernels::KernelSource;
 
@@ -46,13 +45,9 @@ struct Parameters {
 
 impl Engine for FewChannels {
     type Problem = Correlation;
-    type Code = Function;
     const SOURCE: &'static KernelSource = &kernels::convolution::FEW_CHANNELS;
-
-    fn loaded() -> &'static LoadedCode<Self> {
-        static LOADED: LoadedCode<FewChannels> = Loaded::kept();
-        &LOADED
-    }
+    const KERNELS: &'static [&'static CStr] = &[c"few_channels"];
+    const IS_KEPT: bool = true;
 
     fn priority(_: &Correlation) -> Priority {
         Priority::OnWarpgroups
@@ -90,11 +85,11 @@ impl Engine for FewChannels {
         [of.element.option().to_owned()].into_iter().chain(values).chain(words).chain(tile.options()).collect()
     }
 
-    fn code(&self, _: Device, module: &Module) -> Result<Function, Box<dyn Error>> {
-        function(module, c"few_channels", self.tile.shared_bytes())
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(kernels[0].allow_shared(self.tile.shared_bytes() as u32)?)
     }
 
-    unsafe fn launch(&self, function: &Function, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, tile } = self;
         let Memory { x: from, w, y: to, .. } = memory;
         let [channels, rows, height, width] = [of.depth, of.rows, of.from[0], of.from[1]].map(|count| count as i32);
@@ -102,6 +97,6 @@ impl Engine for FewChannels {
         let mut parameters = Parameters { w, from, to, images, height, width, channels, rows, alpha, beta };
         let launch = launch_of(tile.blocks(of), tile.shared_bytes());
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }

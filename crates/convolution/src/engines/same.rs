@@ -5,15 +5,14 @@
 mod tests;
 
 use std::error::Error;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Correlation, Memory};
 use crate::engines::warpgroups::tile::Tile;
-use crate::engines::warpgroups::{Images, MOST_COUNTED, function, is_for_warpgroups, is_same, launch_of};
+use crate::engines::warpgroups::{Images, MOST_COUNTED, is_for_warpgroups, is_same, launch_of};
 use crate::problem::graph::Knob;
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Module};
+use gpu::jit::Function;
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
@@ -41,13 +40,9 @@ struct Parameters {
 
 impl Engine for SameConvolution {
     type Problem = Correlation;
-    type Code = Function;
     const SOURCE: &'static KernelSource = &kernels::convolution::SAME;
-
-    fn loaded() -> &'static LoadedCode<Self> {
-        static LOADED: LoadedCode<SameConvolution> = Loaded::kept();
-        &LOADED
-    }
+    const KERNELS: &'static [&'static CStr] = &[c"same"];
+    const IS_KEPT: bool = true;
 
     fn priority(_: &Correlation) -> Priority {
         Priority::OnWarpgroups
@@ -77,11 +72,11 @@ impl Engine for SameConvolution {
         own.into_iter().chain(stride).chain(tile.options()).chain(gradient).collect()
     }
 
-    fn code(&self, _: Device, module: &Module) -> Result<Function, Box<dyn Error>> {
-        function(module, c"same", self.tile.shared_bytes())
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(kernels[0].allow_shared(self.tile.shared_bytes() as u32)?)
     }
 
-    unsafe fn launch(&self, function: &Function, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, tile } = self;
         let [from, to] = of.images_in(memory);
         let [channels, rows] = [of.depth, of.rows].map(|count| count as i32);
@@ -89,6 +84,6 @@ impl Engine for SameConvolution {
         let mut parameters = Parameters { w: memory.w, from, to, images, from_images, channels, rows, alpha, beta };
         let launch = launch_of(tile.blocks(of), tile.shared_bytes());
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }

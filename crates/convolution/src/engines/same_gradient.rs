@@ -5,16 +5,15 @@
 mod tests;
 
 use std::error::Error;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
 use crate::engines::backward_filter::MOST_SUMMED;
-use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{FilterGradient, Memory};
 use crate::engines::warpgroups::tile::{BLOCKS, DEPTH, MOST_STAGES, Tile};
-use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, function, launch_of};
+use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Module};
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Element, Stream};
 use kernels::KernelSource;
 
@@ -82,13 +81,9 @@ struct Parameters {
 
 impl Engine for SameGradient {
     type Problem = FilterGradient;
-    type Code = Function;
     const SOURCE: &'static KernelSource = &kernels::convolution::SAME_GRADIENT;
-
-    fn loaded() -> &'static LoadedCode<Self> {
-        static LOADED: LoadedCode<SameGradient> = Loaded::kept();
-        &LOADED
-    }
+    const KERNELS: &'static [&'static CStr] = &[c"same_gradient"];
+    const IS_KEPT: bool = true;
 
     fn priority(_: &FilterGradient) -> Priority {
         Priority::OnWarpgroups
@@ -124,15 +119,15 @@ impl Engine for SameGradient {
         [of.element.option().to_owned()].into_iter().chain(own).chain(stride).chain(tiling.tile.options()).collect()
     }
 
-    fn code(&self, _: Device, module: &Module) -> Result<Function, Box<dyn Error>> {
-        let function = function(module, c"same_gradient", self.tiling.shared_bytes())?;
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        kernels[0].allow_shared(self.tiling.shared_bytes() as u32)?;
         if self.tiling.cluster > 1 {
-            function.allow_large_clusters()?;
+            kernels[0].allow_large_clusters()?;
         }
-        Ok(function)
+        Ok(())
     }
 
-    unsafe fn launch(&self, function: &Function, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, tiling } = self;
         let Memory { x, w: dw, y: dy, .. } = memory;
         let [rows, channels] = [of.k, of.c].map(|count| count as i32);
@@ -143,6 +138,6 @@ impl Engine for SameGradient {
             ..launch_of(tiling.tiles(of) * tiling.cluster, tiling.shared_bytes())
         };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }

@@ -5,17 +5,16 @@
 pub mod tests;
 
 use std::error::Error;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Correlation, Memory};
 use crate::engines::warpgroups::tile::{
     BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes,
 };
-use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, function, is_same, launch_of};
+use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, is_same, launch_of};
 use crate::problem::graph::Knob;
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Module};
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
@@ -160,12 +159,6 @@ pub struct ShiftedConvolution {
     tiling: Tiling,
 }
 
-/// The kernels.
-pub struct Code {
-    order_filters: Function,
-    shifted: Function,
-}
-
 /// The parameters of `order_filters`.
 #[repr(C)]
 struct Filters {
@@ -192,13 +185,9 @@ struct Parameters {
 
 impl Engine for ShiftedConvolution {
     type Problem = Correlation;
-    type Code = Code;
     const SOURCE: &'static KernelSource = &kernels::convolution::SHIFTED;
-
-    fn loaded() -> &'static LoadedCode<Self> {
-        static LOADED: LoadedCode<ShiftedConvolution> = Loaded::kept();
-        &LOADED
-    }
+    const KERNELS: &'static [&'static CStr] = &[c"order_filters", c"shifted"];
+    const IS_KEPT: bool = true;
 
     fn priority(_: &Correlation) -> Priority {
         Priority::OnWarpgroups
@@ -223,10 +212,10 @@ impl Engine for ShiftedConvolution {
         self.tiling.options(&self.of)
     }
 
-    fn code(&self, device: Device, module: &Module) -> Result<Code, Box<dyn Error>> {
+    fn allow(&self, device: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
         // Images of other sizes, which need other amounts, share the code.
         let most = device.shared_bytes(device.ordinal()).unwrap_or(self.tiling.shared_bytes());
-        Ok(Code { order_filters: module.function(c"order_filters")?, shifted: function(module, c"shifted", most)? })
+        Ok(kernels[1].allow_shared(most as u32)?)
     }
 
     /// The filters in another order.
@@ -234,7 +223,7 @@ impl Engine for ShiftedConvolution {
         self.tiling.octets(&self.of) * OCTET * self.of.filter * self.of.filter * ELEMENT
     }
 
-    unsafe fn launch(&self, code: &Code, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, tiling } = self;
         let Memory { w, workspace, .. } = memory;
         // Frameworks' memory is aligned so. A program's own may not be.
@@ -252,8 +241,8 @@ impl Engine for ShiftedConvolution {
         // SAFETY: `filters` and `parameters` are the kernels' only parameters; the caller promises memory as large as
         // the tensors. The second kernel waits for the first.
         unsafe {
-            code.order_filters.launch(stream, &first, &mut [(&raw mut filters).cast()]).is_ok()
-                && code.shifted.launch(stream, &next, &mut [(&raw mut parameters).cast()]).is_ok()
+            kernels[0].launch(stream, &first, &mut [(&raw mut filters).cast()]).is_ok()
+                && kernels[1].launch(stream, &next, &mut [(&raw mut parameters).cast()]).is_ok()
         }
     }
 }

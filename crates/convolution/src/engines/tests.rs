@@ -168,8 +168,8 @@ impl Workspace {
 
 /// The engine as the emulator runs it. `None` on a machine without a compiler.
 pub fn emulated<E: Engine>(engine: E) -> Option<Compiled<E>> {
-    let code = emulated::compiled(compile(Device::Host, &engine))?;
-    Some(Compiled { engine, code: Arc::new(Some(code)) })
+    let kernels = emulated::compiled(compile(Device::Host, &engine))?;
+    Some(Compiled { engine, kernels: Arc::new(Some(kernels)) })
 }
 
 /// On the CPU, under the emulator and adversarial schedules, engines agree with loops, in those cases that `has`

@@ -26,7 +26,7 @@ pub fn configuration(row: &Row, knobs: Vec<Knob>) -> EngineConfiguration {
 pub fn plan(problem: &Problem, engine: &EngineConfiguration) -> Result<Box<dyn engines::Plan>, cudnnStatus_t> {
     let row = ENGINES.iter().find(|row| row.number == engine.engine).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
     let problem = read(problem, row.is_exact()).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
-    row.plan(cudnn::device(), &problem, engine.knobs).map_err(engines::unavailable)
+    (row.plan)(cudnn::device(), &problem, engine.knobs).map_err(engines::unavailable)
 }
 
 /// Reads a problem for our GPU kernels. `None` if it is more than a convolution over images in NCHW.

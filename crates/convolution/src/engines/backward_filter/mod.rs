@@ -8,13 +8,12 @@ mod tests;
 mod tiling;
 
 use std::error::Error;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{FilterGradient, Memory};
 use crate::problem::graph::Knob;
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Module};
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 use parts::Parts;
@@ -32,12 +31,6 @@ pub struct BackwardFilterGemm {
     of: FilterGradient,
     parts: Parts,
     tiling: Tiling,
-}
-
-/// The kernels.
-pub struct Code {
-    gradient: Function,
-    sum: Function,
 }
 
 /// The parameters of `kernels/convolution/backward_filter.cu`'s gradient kernel.
@@ -129,13 +122,9 @@ impl BackwardFilterGemm {
 
 impl Engine for BackwardFilterGemm {
     type Problem = FilterGradient;
-    type Code = Code;
     const SOURCE: &'static KernelSource = &kernels::convolution::BACKWARD_FILTER;
-
-    fn loaded() -> &'static LoadedCode<Self> {
-        static LOADED: LoadedCode<BackwardFilterGemm> = Loaded::while_used();
-        &LOADED
-    }
+    const KERNELS: &'static [&'static CStr] = &[c"backward_filter", c"sum_up"];
+    const IS_KEPT: bool = false;
 
     fn priority(of: &FilterGradient) -> Priority {
         if of.is_fast() { Priority::Fast } else { Priority::Slow }
@@ -158,17 +147,16 @@ impl Engine for BackwardFilterGemm {
         self.tiling.options(&self.of)
     }
 
-    fn code(&self, _: Device, module: &Module) -> Result<Code, Box<dyn Error>> {
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
         let Self { of, tiling, .. } = self;
-        let gradient = module.function(c"backward_filter")?;
-        gradient.allow_shared(tiling.shared_bytes(of) as u32)?;
+        kernels[0].allow_shared(tiling.shared_bytes(of) as u32)?;
         if tiling.cluster > PORTABLE_CLUSTER {
-            gradient.allow_large_clusters()?;
+            kernels[0].allow_large_clusters()?;
         }
-        if tiling.cluster > 1 && gradient.resident_clusters(&tiling.launch(of, tiling.cluster))? == 0 {
+        if tiling.cluster > 1 && kernels[0].resident_clusters(&tiling.launch(of, tiling.cluster))? == 0 {
             return Err(format!("the device holds no cluster of {} blocks", tiling.cluster).into());
         }
-        Ok(Code { gradient, sum: module.function(c"sum_up")? })
+        Ok(())
     }
 
     fn workspace(&self) -> usize {
@@ -178,7 +166,7 @@ impl Engine for BackwardFilterGemm {
         }
     }
 
-    unsafe fn launch(&self, code: &Code, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, parts, tiling } = self;
         let Memory { x, w: dw, y: dy, workspace } = memory;
         let is_whole = self.workspace() == 0;
@@ -188,7 +176,7 @@ impl Engine for BackwardFilterGemm {
         let mut gradient = Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits, alpha, beta };
         let launch = tiling.launch(of, parts.count());
         // SAFETY: `gradient` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        let launched = unsafe { code.gradient.launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
+        let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
         if is_whole || launched.is_err() {
             return launched.is_ok();
         }
@@ -197,6 +185,6 @@ impl Engine for BackwardFilterGemm {
         let blocks = elements.div_ceil(of.threads()) as u32;
         let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
         // SAFETY: `summed` is the only parameter; the caller promises dw and the workspace.
-        unsafe { code.sum.launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
+        unsafe { kernels[1].launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
     }
 }

@@ -6,14 +6,13 @@
 mod tests;
 
 use std::error::Error;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, LoadedCode, Priority};
+use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Correlation, Memory};
 use crate::engines::tiles::pitch_of;
 use crate::problem::graph::Knob;
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Module};
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Element, Stream};
 use kernels::KernelSource;
 
@@ -231,13 +230,9 @@ struct Parameters {
 
 impl Engine for ImplicitGemm {
     type Problem = Correlation;
-    type Code = Function;
     const SOURCE: &'static KernelSource = &kernels::convolution::IMPLICIT_GEMM;
-
-    fn loaded() -> &'static LoadedCode<Self> {
-        static LOADED: LoadedCode<ImplicitGemm> = Loaded::while_used();
-        &LOADED
-    }
+    const KERNELS: &'static [&'static CStr] = &[c"implicit_gemm"];
+    const IS_KEPT: bool = false;
 
     fn priority(of: &Correlation) -> Priority {
         if of.is_exact { Priority::Fast } else { Priority::Slow }
@@ -261,13 +256,11 @@ impl Engine for ImplicitGemm {
         self.tiling.options(&self.of)
     }
 
-    fn code(&self, _: Device, module: &Module) -> Result<Function, Box<dyn Error>> {
-        let function = module.function(c"implicit_gemm")?;
-        function.allow_shared(self.tiling.shared_bytes(&self.of) as u32)?;
-        Ok(function)
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(kernels[0].allow_shared(self.tiling.shared_bytes(&self.of) as u32)?)
     }
 
-    unsafe fn launch(&self, function: &Function, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, tiling } = self;
         let [from, to] = of.images_in(memory);
         let [images, depth, rows, height, width, p, q] =
@@ -281,6 +274,6 @@ impl Engine for ImplicitGemm {
             ..Launch::default()
         };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }

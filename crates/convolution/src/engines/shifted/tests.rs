@@ -36,8 +36,8 @@ pub fn on_a_gpu(of: Correlation) -> impl Iterator<Item = Compiled<ShiftedConvolu
     let device = Device::Cuda;
     let engines = with_widths(of, device.shared_bytes(device.ordinal()).unwrap());
     engines.map(move |engine| {
-        let code = compile(device, &engine).expect("compiled");
-        Compiled { engine, code: Arc::new(Some(code)) }
+        let kernels = compile(device, &engine).expect("compiled");
+        Compiled { engine, kernels: Arc::new(Some(kernels)) }
     })
 }
 

@@ -5,11 +5,8 @@
 pub mod tests;
 pub mod tile;
 
-use std::error::Error;
-use std::ffi::CStr;
-
 use super::problem::Correlation;
-use gpu::jit::{Function, Launch, Module};
+use gpu::jit::Launch;
 use gpu::{Device, Element};
 
 /// Threads of a block in all of these kernels.
@@ -27,13 +24,6 @@ pub fn is_same(device: Device, of: &Correlation) -> bool {
 /// Returns whether the device has the products that a correlation needs.
 pub fn is_for_warpgroups(device: Device, of: &Correlation) -> bool {
     of.is_for_us() && of.element != Element::Float && device.has_warpgroup_products(device.ordinal())
-}
-
-/// A kernel whose blocks may have `shared_bytes` bytes of shared memory.
-pub fn function(module: &Module, name: &CStr, shared_bytes: usize) -> Result<Function, Box<dyn Error>> {
-    let function = module.function(name)?;
-    function.allow_shared(shared_bytes as u32)?;
-    Ok(function)
 }
 
 /// A launch of `blocks` blocks, each with `shared_bytes` bytes of shared memory.
