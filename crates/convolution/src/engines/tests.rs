@@ -1,15 +1,20 @@
-//! What the tests of several engines share: tensors of small whole numbers, whose sums are exact. The loops' results for
-//! them are compared with a kernel's.
+//! Shared by the tests of all engines: tensors of small whole numbers, whose sums are exact. The loops' results for
+//! them are compared with an engine's.
+
+mod contributing;
 
 use std::ffi::c_void;
-use std::fmt::Debug;
+use std::sync::Arc;
 
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
-use super::backward_filter::{self, FilterGradient, GradientMemory};
-use super::implicit_gemm::{self, Correlation, CorrelationMemory};
-use gpu::testing::buffers::{GUARD, between_nans, read, small_whole_numbers, write};
-use gpu::{Buffer, Device, Element, Stream};
+use super::engine::{Compiled, Engine, Plan, Priority, compile, source};
+use super::problem::{Computed, Correlation, FilterGradient, Memory};
+use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
+use gpu::testing::on_gpu::{self, Gpu};
+use gpu::testing::{emulated, resources};
+use gpu::{Buffer, Device, Element, OwnStream, Stream};
 
 const ALPHA: f32 = 0.5;
 const BETA: f32 = 2.0;
@@ -57,64 +62,83 @@ impl Results {
     }
 }
 
-/// A correlation's tensors.
-pub struct CorrelationCase {
-    of: Correlation,
-    w: Buffer,
-    from: Buffer,
+/// The tensors of a problem: two that are read, and one that is written.
+pub trait Tensors: Computed {
+    fn element(&self) -> Element;
+
+    /// The elements of each tensor.
+    fn elements(&self) -> [usize; 3];
+
+    fn memory(&self, tensors: [*mut c_void; 3], workspace: *mut c_void) -> Memory;
+}
+
+impl Tensors for Correlation {
+    fn element(&self) -> Element {
+        self.element
+    }
+
+    fn elements(&self) -> [usize; 3] {
+        self.counts().map(Option::unwrap)
+    }
+
+    fn memory(&self, [w, from, to]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
+        let (x, y) = if self.is_gradient { (to, from) } else { (from, to) };
+        Memory { x, w, y, workspace }
+    }
+}
+
+impl Tensors for FilterGradient {
+    fn element(&self) -> Element {
+        self.element
+    }
+
+    fn elements(&self) -> [usize; 3] {
+        let Self { images, k, c, x, dy, filter, .. } = self;
+        [images * c * x[0] * x[1], images * k * dy[0] * dy[1], k * c * filter[0] * filter[1]]
+    }
+
+    fn memory(&self, [x, y, w]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
+        Memory { x, w, y, workspace }
+    }
+}
+
+/// A problem with its tensors and its results.
+pub struct Case<P> {
+    of: P,
+    inputs: [Buffer; 2],
     to: Buffer,
     results: Results,
 }
 
-impl CorrelationCase {
-    pub fn new(of: Correlation, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let [w, from, held] = Self::numbers(&of, random);
+impl<P: Tensors> Case<P> {
+    pub fn new(of: P, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
+        let [mut one, mut other, held] = Self::numbers(&of, random);
         let to = device.allocate(held.len() + 2 * GUARD).unwrap();
         let results = Results::new(held, |to, beta| {
-            let (w, from, to) = (w.as_ptr().cast(), from.as_ptr().cast(), to.as_mut_ptr().cast());
+            let tensors = [&mut one[..], &mut other, to].map(|tensor| tensor.as_mut_ptr().cast());
             // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-            unsafe { implicit_gemm::compute(&of, CorrelationMemory { w, from, to }, ALPHA, beta) }
+            unsafe { of.compute(of.memory(tensors, std::ptr::null_mut()), ALPHA, beta) }
         });
-        let [w, from] = [w, from].map(|bytes| between_nans(device, &bytes, stream));
-        Self { of, w, from, to, results }
+        let inputs = [one, other].map(|bytes| between_nans(device, &bytes, stream));
+        Self { of, inputs, to, results }
     }
 
-    /// Random numbers for the filter w, for the images that are read, and for the result before the run. A test draws
-    /// the numbers of cases that it leaves out, too: so each case has the same numbers in all tests.
-    pub fn numbers(of: &Correlation, random: &mut SmallRng) -> [Vec<u8>; 3] {
-        let w = of.rows * of.depth * of.filter * of.filter;
-        let from = of.images * of.depth * of.from[0] * of.from[1];
-        let held = of.images * of.rows * of.to[0] * of.to[1];
-        [w, from, held].map(|count| small_whole_numbers(of.element, count, random))
+    /// Random numbers for the tensors, the last of which is the result before the run. A test draws the numbers of
+    /// cases that it leaves out, too: so each case has the same numbers in all tests.
+    pub fn numbers(of: &P, random: &mut SmallRng) -> [Vec<u8>; 3] {
+        of.elements().map(|count| small_whole_numbers(of.element(), count, random))
     }
 
-    /// Runs a kernel, which `how` describes, in poisoned memory and compares its result. `run` gets memory as large as
-    /// the tensors, alpha and beta, and returns whether the kernel was launched.
-    pub fn check(
-        &self,
-        device: Device,
-        stream: Stream,
-        how: impl Debug,
-        run: impl Fn(CorrelationMemory, f32, f32) -> bool,
-    ) {
-        self.check_with_workspace(device, stream, 0, how, |memory, _, alpha, beta| run(memory, alpha, beta));
-    }
-
-    /// As [`Self::check`], with a poisoned workspace of so many bytes.
-    pub fn check_with_workspace(
-        &self,
-        device: Device,
-        stream: Stream,
-        workspace_bytes: usize,
-        how: impl Debug,
-        run: impl Fn(CorrelationMemory, *mut c_void, f32, f32) -> bool,
-    ) {
-        let workspace = Workspace::new(device, workspace_bytes);
-        let [w, from] = [&self.w, &self.from].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
-        let what = format!("{:?}, {how:?}", self.of);
-        self.results.check(&self.to, self.of.element, device, stream, &what, |to, beta| {
+    /// Runs an engine in poisoned memory and compares its result.
+    pub fn check<E: Engine<Problem = P>>(&self, kernel: &Compiled<E>, device: Device, stream: Stream) {
+        let workspace = Workspace::new(device, kernel.workspace());
+        let [one, other] = self.inputs.each_ref().map(|tensor| tensor.data().wrapping_byte_add(GUARD));
+        let what = format!("{:?}", kernel.engine);
+        self.results.check(&self.to, self.of.element(), device, stream, &what, |to, beta| {
             workspace.poison(device, stream);
-            assert!(run(CorrelationMemory { w, from, to: to.cast() }, workspace.memory.data(), ALPHA, beta));
+            let memory = self.of.memory([one, other, to.cast()], workspace.memory.data());
+            // SAFETY: the buffers are as large as the tensors and the workspace, with guards around them.
+            assert!(unsafe { kernel.run(stream, memory, ALPHA, beta) });
             workspace.check(device, stream, &what);
         });
     }
@@ -142,53 +166,101 @@ impl Workspace {
     }
 }
 
-/// The tensors of a filter's gradient.
-pub struct GradientCase {
-    of: FilterGradient,
-    x: Buffer,
-    dy: Buffer,
-    dw: Buffer,
-    results: Results,
+/// The engine as the emulator runs it. `None` on a machine without a compiler.
+pub fn emulated<E: Engine>(engine: E) -> Option<Compiled<E>> {
+    let kernels = emulated::compiled(compile(Device::Host, &engine))?;
+    Some(Compiled { engine, kernels: Arc::new(Some(kernels)) })
 }
 
-impl GradientCase {
-    pub fn new(of: FilterGradient, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
-        let [x, dy, held] = Self::numbers(&of, random);
-        let dw = device.allocate(held.len() + 2 * GUARD).unwrap();
-        let results = Results::new(held, |dw, beta| {
-            let (x, dy, dw) = (x.as_ptr().cast(), dy.as_ptr().cast(), dw.as_mut_ptr().cast());
-            let memory = GradientMemory { x, dy, dw, workspace: std::ptr::null_mut() };
-            // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-            unsafe { backward_filter::compute(&of, memory, ALPHA, beta) }
-        });
-        let [x, dy] = [x, dy].map(|bytes| between_nans(device, &bytes, stream));
-        Self { of, x, dy, dw, results }
+/// On the CPU, under the emulator and adversarial schedules, engines agree with loops, in those cases that `has`
+/// chooses by their number. Runs in child processes whose cuDNN is hostdnn.
+pub fn emulated_as_in_loops<E: Engine<Problem: Tensors>>(
+    test: &str,
+    seed: u64,
+    engines: impl Iterator<Item = E>,
+    has: impl Fn(usize, &E) -> bool,
+) {
+    if !emulated::is_child(test) {
+        return;
     }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let mut random = SmallRng::seed_from_u64(seed);
+    for (index, engine) in engines.enumerate() {
+        if !has(index, &engine) {
+            Case::numbers(engine.problem(), &mut random);
+            continue;
+        }
+        let Some(kernel) = emulated(engine) else { return };
+        Case::new(*engine.problem(), device, stream, &mut random).check(&kernel, device, stream);
+    }
+}
 
-    /// Random numbers for x, for dy, and for the result before the run, as in [`CorrelationCase::numbers`].
-    pub fn numbers(of: &FilterGradient, random: &mut SmallRng) -> [Vec<u8>; 3] {
-        let x = of.images * of.c * of.x[0] * of.x[1];
-        let dy = of.images * of.k * of.dy[0] * of.dy[1];
-        let held = of.k * of.c * of.filter[0] * of.filter[1];
-        [x, dy, held].map(|count| small_whole_numbers(of.element, count, random))
+/// NVRTC compiles the engines for this compute capability. Nothing spills.
+pub fn compile_without_spills<E: Engine>(capability: u32, engines: impl Iterator<Item = E>) {
+    let Some(nvrtc) = resources::nvrtc() else { return };
+    for engine in engines {
+        let compiled = resources::compile(nvrtc, &source(&engine), capability);
+        let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
+        assert_eq!(spills, 0, "{capability}: {engine:?}");
     }
+}
 
-    /// As [`CorrelationCase::check`], with a poisoned workspace of so many bytes.
-    pub fn check(
-        &self,
-        device: Device,
-        stream: Stream,
-        workspace_bytes: usize,
-        how: impl Debug,
-        run: impl Fn(GradientMemory, f32, f32) -> bool,
-    ) {
-        let workspace = Workspace::new(device, workspace_bytes);
-        let [x, dy] = [&self.x, &self.dy].map(|tensor| tensor.data().wrapping_byte_add(GUARD));
-        let what = format!("{:?}, {how:?}", self.of);
-        self.results.check(&self.dw, self.of.element, device, stream, &what, |dw, beta| {
-            workspace.poison(device, stream);
-            assert!(run(GradientMemory { x, dy, dw: dw.cast(), workspace: workspace.memory.data() }, ALPHA, beta));
-            workspace.check(device, stream, &what);
-        });
+/// The first GPU, if it has what the engine needs for the problem.
+pub fn gpu_for<E: Engine>(of: &E::Problem) -> Option<Gpu> {
+    let gpu = on_gpu::first()?;
+    if E::priority(of) == Priority::OnWarpgroups && !Device::Cuda.has_warpgroup_products(Device::Cuda.ordinal()) {
+        println!("SKIPPED: the GPU has no products of warpgroups");
+        return None;
     }
+    Some(gpu)
+}
+
+/// On a GPU an engine without knobs agrees with loops on the host.
+pub fn on_a_gpu_as_on_the_host<E: Engine<Problem: Tensors>>(seed: u64, problems: impl Iterator<Item = E::Problem>) {
+    let (device, mut problems) = (Device::Cuda, problems.peekable());
+    let Some(Gpu { stream, .. }) = &gpu_for::<E>(problems.peek().unwrap()) else { return };
+    let mut random = SmallRng::seed_from_u64(seed);
+    for of in problems {
+        let kernel = Compiled::<E>::new(device, &of, &[]).expect("compiled");
+        Case::new(of, device, stream.raw(), &mut random).check(&kernel, device, stream.raw());
+    }
+}
+
+/// Returns ||result - exact|| / ||exact|| and the result's mean relative excess, for floats from `least` to 2.
+pub fn errors_of<E: Engine<Problem: Tensors>>(
+    kernel: &Compiled<E>,
+    least: f32,
+    device: Device,
+    stream: Stream,
+    random: &mut SmallRng,
+) -> (f64, f64) {
+    let of = kernel.engine.problem();
+    let [one, other, to] = of.elements();
+    let mut values = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random_range(least..2.0)).collect() };
+    let (mut inputs, mut exact) = ([values(one), values(other)], vec![0_f32; to]);
+    let [one, other] = inputs.each_mut().map(|values| values.as_mut_ptr().cast());
+    // SAFETY: the vectors are as large as the tensors, and loops need no workspace.
+    unsafe { of.compute(of.memory([one, other, exact.as_mut_ptr().cast()], std::ptr::null_mut()), 1.0, 0.0) };
+    let inputs = inputs.map(|values| between_nans(device, &bytes_of(&values), stream));
+    let [one, other] = inputs.each_ref().map(|tensor| tensor.data().wrapping_byte_add(GUARD));
+    let [to, workspace] = [4 * to, kernel.workspace().max(1)].map(|bytes| device.allocate(bytes).unwrap());
+    // SAFETY: the buffers are as large as the tensors and the workspace, with guards around the inputs.
+    assert!(unsafe { kernel.run(stream, of.memory([one, other, to.data()], workspace.data()), 1.0, 0.0) });
+    let exact: Vec<f64> = exact.into_iter().map(f64::from).collect();
+    errors(&read(device, &to, 4 * exact.len(), stream), &exact)
+}
+
+/// Prints the median time of an engine on a GPU, for `products` multiply-adds, and the rate.
+pub fn print_time<E: Engine<Problem: Tensors>>(kernel: &Compiled<E>, products: usize, stream: &OwnStream) {
+    let (device, of) = (Device::Cuda, kernel.engine.problem());
+    let mut random = SmallRng::seed_from_u64(14);
+    let elements = of.elements();
+    let tensors = elements.map(|count| filled(device, of.element(), count, &mut random, stream.raw()));
+    let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
+    let memory = of.memory(tensors.each_ref().map(Buffer::data), workspace.data());
+    // SAFETY: the buffers are as large as the tensors and the workspace.
+    let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
+    let bytes = elements.into_iter().sum::<usize>() * of.element().bytes();
+    let rates = [2.0 * products as f64 / time / 1e9, bytes as f64 / time / 1e9];
+    println!("{:?}: {time:.3} ms, {:.0} TFLOP/s, {:.2} TB/s", kernel.engine, rates[0], rates[1]);
 }

@@ -59,9 +59,12 @@ impl Check {
             self.device.read(&mut ours, self.result, self.stream)
                 && self.device.read(&mut theirs, self.copy.data(), self.stream)
         };
+        if !read {
+            return Err("the results cannot be read".into());
+        }
         let Tensor { data_type, dims, strides, .. } = &self.tensor;
-        read.then(|| loops::relative_error(*data_type, dims, strides, &ours, &theirs))
-            .ok_or("the results cannot be read".into())
+        let error = loops::relative_error(*data_type, dims, strides, &ours, &theirs);
+        error.ok_or_else(|| format!("results of cuDNN's type {data_type} are not compared"))
     }
 }
 
@@ -73,5 +76,36 @@ pub fn tolerance(data_type: cudnnDataType_t, is_tf32: bool) -> f64 {
         CUDNN_DATA_FLOAT if cudnn::device() == Device::Host || !is_tf32 => 1e-5,
         CUDNN_DATA_BFLOAT16 => 1.6e-2,
         _ => 2e-3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error between results of two elements. The first is 2 where the type has fractions, and then 0.
+    fn error(data_type: cudnnDataType_t, bytes: usize) -> Result<f64, String> {
+        let (mut result, stream) = (vec![0_u8; 2 * bytes], std::ptr::null_mut());
+        let (dims, strides) = (vec![2], vec![1]);
+        let (alignment, is_virtual, is_by_value, is_batched) = (1, false, false, true);
+        let tensor = Tensor { data_type, dims, strides, alignment, is_virtual, is_by_value, is_batched };
+        result[bytes - 1] = 0x40;
+        // SAFETY: the result is as large as the tensor, in the host's memory.
+        unsafe {
+            let check = Check::prepare(Device::Host, stream, tensor, result.as_mut_ptr().cast()).unwrap();
+            result.fill(0);
+            check.error()
+        }
+    }
+
+    #[test]
+    fn integers_are_not_read_as_numbers_with_fractions() {
+        let types = [(CUDNN_DATA_DOUBLE, 8), (CUDNN_DATA_FLOAT, 4), (CUDNN_DATA_HALF, 2), (CUDNN_DATA_BFLOAT16, 2)];
+        for (data_type, bytes) in types {
+            assert_eq!(error(data_type, bytes), Ok(1.0), "{data_type}");
+        }
+        for (data_type, bytes) in [(CUDNN_DATA_INT8, 1), (CUDNN_DATA_INT32, 4)] {
+            assert!(error(data_type, bytes).is_err_and(|why| why.contains("are not compared")), "{data_type}");
+        }
     }
 }

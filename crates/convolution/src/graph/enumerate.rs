@@ -8,6 +8,7 @@ use cudnn_abi::*;
 use super::micro_plan::MicroBatch;
 use super::our_candidates;
 use super::probe::{self, Candidates, Probe};
+use crate::engines::Priority;
 use crate::problem::graph::EngineConfiguration;
 use cudnn::convolution::Direction;
 use gpu::background;
@@ -49,7 +50,7 @@ impl Proposals {
 
 /// Probes candidates at the micro-batch sizes: the requested engine, our engines, and the heuristics' proposals, for
 /// copies of the tensors too. If no tensor core engine has enough workspace ([`ROOMY`]), our engines without workspace
-/// follow. If nothing fits in large parts, all other engines follow. There is an exception: if one of ours computes a
+/// follow. If nothing fits in large parts, all other engines follow. There is an exception: if our engine computes a
 /// filter's gradient, or runs on warpgroups, small parts and these other engines are not probed.
 ///
 /// If the heuristics' best engine fits undivided, few are tried: parts win little there, the third engine of a list
@@ -69,16 +70,17 @@ pub fn collect(
     let requested: Vec<_> = requested.copied().into_iter().collect();
     let of_all = &mut probe.micro_batch(probe.problem.batch());
     candidates.finalize_first(probe, of_all, &requested, 1);
+    let limit = probe.budget.limit;
     let mut is_on_warpgroups = false;
     if is_here {
-        let engines = our_candidates::by_warpgroups(probe);
+        let engines = our_candidates::of_priority(Priority::OnWarpgroups, probe, limit);
         is_on_warpgroups = candidates.finalize_first(probe, of_all, &engines, 1) > 0;
-        candidates.finalize_first(probe, of_all, &our_candidates::fast(probe, probe.budget.limit), 1);
+        candidates.finalize_first(probe, of_all, &our_candidates::of_priority(Priority::Fast, probe, limit), 1);
     }
     let mut proposals = Proposals::default();
     let best = proposals.at(probe, of_all)[0].first().copied();
     let depth = if candidates.finalize_first(probe, of_all, best.as_slice(), 1) > 0 { &WITH_ROOM } else { &FIRST };
-    // An engine of ours is faster than cuDNN's engines in small parts, so we skip these: there are hundreds. This holds
+    // Our engine is faster than cuDNN's engines in small parts, so we skip these: there are hundreds. This holds
     // for gradients of filters (all 23 of ResNet-50 at a limit of 0), and for all engines on warpgroups.
     let is_gradient = probe.problem.convolution().direction == Direction::BackwardFilter;
     let is_found = is_on_warpgroups || is_gradient && candidates.has_ours();
@@ -86,7 +88,7 @@ pub fn collect(
     let sizes = if is_found { &sizes[..large] } else { sizes };
     let have_room = collect_to(depth, probe, &mut proposals, &requested, sizes, candidates);
     if is_here && !candidates.has_tensor_cores(probe.problem.batch().div_ceil(ROOMY)) {
-        candidates.finalize_first(probe, of_all, &our_candidates::slow(probe, probe.budget.limit), 1);
+        candidates.finalize_first(probe, of_all, &our_candidates::of_priority(Priority::Slow, probe, limit), 1);
     }
     if !have_room && !is_found {
         collect_to(&ALL, probe, &mut proposals, &requested, sizes, candidates);

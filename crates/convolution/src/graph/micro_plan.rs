@@ -3,7 +3,8 @@
 use cudnn_abi::*;
 
 use super::conversion::Conversion;
-use super::our_engine::OurPlan;
+use super::our_engine;
+use crate::engines;
 use crate::exec::SummedFilter;
 use crate::problem::graph::{EngineConfiguration, ExecutionPlan, Factor, OperationGraph, Problem, Route};
 use cudnn::graph::Target;
@@ -92,7 +93,7 @@ pub enum MicroPlan {
         conversion: Option<Conversion>,
     },
     /// Our engine's plan.
-    Ours(OurPlan),
+    Ours(Box<dyn engines::Plan>),
 }
 
 /// The plan of one micro-batch.
@@ -101,7 +102,7 @@ pub enum Runs<'a> {
     /// cuDNN's plan.
     Cudnn(&'a ExecutionPlan),
     /// Our engine's plan.
-    Ours(&'a OurPlan),
+    Ours(&'a dyn engines::Plan),
 }
 
 impl MicroPlan {
@@ -109,7 +110,7 @@ impl MicroPlan {
     pub fn new(of: &mut MicroBatch, engine: &EngineConfiguration) -> Result<Self, cudnnStatus_t> {
         match engine.route {
             Route::Ours if of.batch == of.problem.batch() => {
-                return OurPlan::new(of.problem, engine).map(Self::Ours);
+                return our_engine::plan(of.problem, engine).map(Self::Ours);
             }
             Route::Ours => return Err(CUDNN_STATUS_NOT_SUPPORTED),
             Route::OnCopies => {
@@ -157,7 +158,7 @@ impl MicroPlan {
     pub fn number(&self, index: usize) -> Runs<'_> {
         match self {
             Self::Cudnn { first, adding, .. } => Runs::Cudnn(adding.as_ref().filter(|_| index > 0).unwrap_or(first)),
-            Self::Ours(ours) => Runs::Ours(ours),
+            Self::Ours(ours) => Runs::Ours(&**ours),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use parking_lot::Mutex;
 
-use crate::engines::Destination;
+use crate::engines::{Destination, Memory};
 use crate::exec::{Failure, Sums};
 use crate::problem::graph::{EngineConfiguration, ExecutionPlan, Problem, Route, WORKSPACE_ALIGNMENT};
 use cudnn::calls;
@@ -18,7 +18,6 @@ use planner::{Configuration, MicroConfiguration, WorkspaceBudget};
 use super::conversion::{Conversion, Moves};
 use super::micro_plan::{MicroBatch, MicroPlan, Runs, summed_filter};
 use super::operands::Operands;
-use super::our_engine::Memory;
 
 /// The sets of operands for which a plan keeps variant packs. Programs that allocate anew for each execution come back
 /// to the same few addresses.

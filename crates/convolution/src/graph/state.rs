@@ -305,7 +305,7 @@ impl State {
         if !is_here || fallback.configuration().parts().iter().all(|(_, micro)| is_fast(micro)) {
             return None;
         }
-        let engines = our_candidates::by_kind(&probe, limit).into_iter().flatten();
+        let engines = our_candidates::by_priority(&probe, limit).into_iter().flatten();
         let engines = engines.filter(EngineConfiguration::has_tensor_cores);
         let mut candidates = Candidates::default();
         let (engine, workspace) = engines

@@ -121,120 +121,188 @@ impl PathShape {
 /// Writes the kernel of the path one way. `None` if units of some value depend on others without a product between, there
 /// is no product, or the weights do not fit.
 pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declaration: &Declaration) -> Option<Path> {
-    let PathShape { is_backward, groups, element, .. } = *shape;
-    let (all, sizes) = (units(kinds)?, &declaration.parameters);
-    let units = Units { all, own: all.div_ceil((shape.multiprocessors / groups.max(1)).max(1)) };
-    let mut path = Path {
-        name,
-        groups,
-        blocks: units.blocks(),
-        threads: shape.threads,
-        own_units: units.own,
-        shared_bytes: 0,
-        pointers: vec![],
-        published: vec![],
-        source: Source { name: "vertex_path.cu".into(), text: "".into(), headers: (&[]).into(), options: vec![] },
-    };
-    let (mut text, mut loads, mut weights) = (String::new(), String::new(), 0);
-    let (mut products, mut on_path) = (vec![], vec![]);
-    for passes in kinds {
-        for pass in &passes.stages[Stage::Path as usize] {
-            if let Work::Product { parameter, is_transposed, x, y } = pass.work {
-                let product = Product { place: weights, height: y.width, depth: x.width };
-                weights = (weights + product.weight_bytes(units, element)).next_multiple_of(SHARED_APART);
-                products.push((parameter, is_transposed, product));
-            }
-        }
-    }
-    let (tile_rows, shared_bytes) = tiles(groups).iter().find_map(|&rows| {
-        let tiles = products.iter().map(|(.., product)| product.tile_bytes(units, shape, rows)).max()?;
-        (weights + tiles <= shape.shared_bytes).then_some((rows, weights + tiles))
-    })?;
-    path.shared_bytes = shared_bytes;
-    let mut rest = products.iter();
-    for (kind, passes) in kinds.iter().enumerate() {
-        let slots = match declaration.functions[kind].children {
+    let all = units(kinds)?;
+    let units = Units { all, own: all.div_ceil((shape.multiprocessors / shape.groups.max(1)).max(1)) };
+    let (products, weights) = products(kinds, units, shape.element);
+    let (tile_rows, shared_bytes) = tile(&products, weights, units, shape)?;
+    let mut parts = Parts::new(shape, units, weights, &products);
+    for (kind, (passes, function)) in kinds.iter().zip(&declaration.functions).enumerate() {
+        let slots = match function.children {
             Arity::Exactly(slots) => Some(slots),
             Arity::Any => None,
         };
-        let mut of_kind = Text { units: Some(units.all), is_grouped: groups > 1, slots, ..Text::new(sizes, passes) };
-        let mut passes_left = &passes.stages[Stage::Path as usize][..];
-        while let [pass, others @ ..] = passes_left {
-            passes_left = others;
-            let product_of = |pass: &Pass| match pass.work {
-                Work::Product { x, y, .. } => Some((x, y)),
-                _ => None,
-            };
-            let together = others.get(..2).and_then(|next| Around::of(passes, pass, product_of(&next[0])?, &next[1]));
-            if together.is_some() {
-                passes_left = &others[2..];
-            }
-            let (x, y) = match &pass.work {
-                _ if together.is_some() => product_of(&others[0])?,
-                Work::Product { x, y, .. } => (*x, *y),
-                Work::Rows { is_of_children, steps, .. } => {
-                    rows::emit(&mut of_kind, steps, *is_of_children);
-                    continue;
-                }
-                Work::Reduce { op, x, y } => {
-                    reductions::emit(&mut of_kind, *op, *x, *y);
-                    continue;
-                }
-                Work::MaxGradient { x, dy, dx } => {
-                    reductions::emit_max_gradient(&mut of_kind, *x, *dy, *dx);
-                    continue;
-                }
-                _ => return None,
-            };
-            let (parameter, is_transposed, product) = rest.next()?;
-            let matrix = of_kind.pointer(Pointer::Matrix(*parameter, *is_transposed));
-            let _ = writeln!(
-                loads,
-                "    {}::load(memory_at<Element>(memory, {}), parameters.k{kind}.{});",
-                product.class(),
-                product.place,
-                matrix.trim_start_matches("it.")
-            );
-            let number = path.published.len();
-            if is_in_float(x.frame) || !is_in_float(y.frame) {
-                return None;
-            }
-            match together {
-                Some(around) => around.emit(&mut of_kind, product, number, weights, units),
-                None => emit_product(&mut of_kind, product, x, y, number, weights),
-            }
-            path.published.push(Published {
-                kind,
-                is_of_children: x.is_of_children,
-                bytes_of_row: product.packets(units, element) * PACKET_BYTES,
-            });
-        }
-        if of_kind.is_foreign {
-            return None;
-        }
-        if of_kind.pointers.is_empty() {
-            continue; // nothing of the kind is on the path
-        }
-        on_path.push(kind);
-        path.pointers.extend(of_kind.pointers.iter().map(|pointer| (kind, *pointer)));
-        let members = super::members(&of_kind.pointers);
-        let _ = write!(
-            text,
-            "\nstruct of_{kind} {{{members} }};\n\n__device__ __forceinline__ void run_{kind}(const of_{kind} &it, const Range &at, \
-             char *memory, unsigned epoch) {{\n{}}}\n",
-            of_kind.body
-        );
+        let sizes = &declaration.parameters;
+        let is_grouped = shape.groups > 1;
+        parts.emit_kind(kind, passes, Text { units: Some(all), is_grouped, slots, ..Text::new(sizes, passes) })?;
     }
-    if path.pointers.len() + OWN_POINTERS > MOST_POINTERS {
+    if parts.pointers.len() + OWN_POINTERS > MOST_POINTERS {
         return None;
     }
-    let structs = on_path.iter().fold(String::new(), |structs, kind| format!("{structs} of_{kind} k{kind};"));
-    let runs = on_path.iter().fold(String::new(), |runs, kind| {
-        format!("{runs}        if (step.kind == {kind}) run_{kind}(parameters.k{kind}, step.range(), memory, epoch);\n")
-    });
-    // The next step is on its way while one runs.
-    let (first, number) = if is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
-    let head = format!(
+    let text = head(shape, units, tile_rows) + &parts.functions + &parts.kernel(name);
+    let headers = kernels::dynamic::PATH.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+    let options = vec![shape.element.option().into()];
+    Some(Path {
+        name,
+        groups: shape.groups,
+        blocks: units.blocks(),
+        threads: shape.threads,
+        own_units: units.own,
+        shared_bytes,
+        pointers: parts.pointers,
+        published: parts.published,
+        source: Source { name: "vertex_path.cu".into(), text: text.into(), headers, options },
+    })
+}
+
+/// The products of all kinds, in the order of their passes, and the bytes of their weights in shared memory.
+fn products(kinds: &[Passes], units: Units, element: Element) -> (Vec<Product>, usize) {
+    let (mut products, mut weights) = (vec![], 0);
+    for pass in kinds.iter().flat_map(|passes| &passes.stages[Stage::Path as usize]) {
+        if let Work::Product { parameter, is_transposed, x, y } = pass.work {
+            let matrix = Pointer::Matrix(parameter, is_transposed);
+            let product = Product { matrix, place: weights, height: y.width, depth: x.width };
+            weights = (weights + product.weight_bytes(units, element)).next_multiple_of(SHARED_APART);
+            products.push(product);
+        }
+    }
+    (products, weights)
+}
+
+/// The rows of the tile that products share, and the bytes of shared memory. `None` if that is too much, or there is no
+/// product.
+fn tile(products: &[Product], weights: usize, units: Units, shape: &PathShape) -> Option<(usize, usize)> {
+    tiles(shape.groups).iter().find_map(|&rows| {
+        let tile = products.iter().map(|product| product.tile_bytes(units, shape, rows)).max()?;
+        (weights + tile <= shape.shared_bytes).then_some((rows, weights + tile))
+    })
+}
+
+/// The parts of the kernel while they are made.
+struct Parts<'a> {
+    shape: &'a PathShape,
+    units: Units,
+    /// Where the tile lies in shared memory: after the weights.
+    tile: usize,
+    /// The products that no pass has taken yet.
+    products: std::slice::Iter<'a, Product>,
+    /// The code that loads weights.
+    loads: String,
+    /// A struct of pointers and a function for each kind.
+    functions: String,
+    /// The kinds with a part on the path.
+    kinds: Vec<usize>,
+    pointers: Vec<(usize, Pointer)>,
+    published: Vec<Published>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(shape: &'a PathShape, units: Units, tile: usize, products: &'a [Product]) -> Self {
+        let (loads, functions) = (String::new(), String::new());
+        let (kinds, pointers, published) = (vec![], vec![], vec![]);
+        Self { shape, units, tile, products: products.iter(), loads, functions, kinds, pointers, published }
+    }
+
+    /// Writes the passes of a kind.
+    fn emit_kind(&mut self, kind: usize, passes: &Passes, mut text: Text) -> Option<()> {
+        let mut passes_left = &passes.stages[Stage::Path as usize][..];
+        while let [pass, others @ ..] = passes_left {
+            let around = Around::beginning(passes, pass, others);
+            passes_left = if around.is_some() { &others[2..] } else { others };
+            match (&around, &pass.work) {
+                (Some(Around { x, y, .. }), _) | (None, Work::Product { x, y, .. }) => {
+                    self.emit_product(kind, &mut text, *x, *y, around.as_ref())?;
+                }
+                (None, Work::Rows { is_of_children, steps, .. }) => {
+                    rows::emit(&mut text, steps, *is_of_children);
+                }
+                (None, Work::Reduce { op, x, y }) => {
+                    reductions::emit(&mut text, *op, *x, *y);
+                }
+                (None, Work::MaxGradient { x, dy, dx }) => {
+                    reductions::emit_max_gradient(&mut text, *x, *dy, *dx);
+                }
+                _ => return None,
+            }
+        }
+        if text.is_foreign {
+            return None;
+        }
+        if !text.pointers.is_empty() {
+            self.add_kind(kind, &text);
+        }
+        Some(())
+    }
+
+    /// Writes the next product, and the passes around it.
+    fn emit_product(
+        &mut self,
+        kind: usize,
+        text: &mut Text,
+        x: Place,
+        y: Place,
+        around: Option<&Around>,
+    ) -> Option<()> {
+        let (product, number) = (self.products.next()?, self.published.len());
+        let matrix = text.pointer(product.matrix);
+        let _ = writeln!(
+            self.loads,
+            "    {}::load(memory_at<Element>(memory, {}), parameters.k{kind}.{});",
+            product.class(),
+            product.place,
+            matrix.trim_start_matches("it.")
+        );
+        if is_in_float(x.frame) || !is_in_float(y.frame) {
+            return None;
+        }
+        match around {
+            Some(around) => around.emit(text, product, number, self.tile, self.units),
+            None => emit_product(text, product, x, y, number, self.tile),
+        }
+        self.published.push(Published {
+            kind,
+            is_of_children: x.is_of_children,
+            bytes_of_row: product.packets(self.units, self.shape.element) * PACKET_BYTES,
+        });
+        Some(())
+    }
+
+    /// Adds the finished text of a kind.
+    fn add_kind(&mut self, kind: usize, text: &Text) {
+        self.kinds.push(kind);
+        self.pointers.extend(text.pointers.iter().map(|pointer| (kind, *pointer)));
+        let members = super::members(&text.pointers);
+        let _ = write!(
+            self.functions,
+            "\nstruct of_{kind} {{{members} }};\n\n__device__ __forceinline__ void run_{kind}(const of_{kind} &it, const Range &at, \
+             char *memory, unsigned epoch) {{\n{}}}\n",
+            text.body
+        );
+    }
+
+    /// The kernel, which runs the steps.
+    fn kernel(&self, name: &str) -> String {
+        let structs: String = self.kinds.iter().map(|kind| format!(" of_{kind} k{kind};")).collect();
+        let run = |kind| {
+            format!("        if (step.kind == {kind}) run_{kind}(parameters.k{kind}, step.range(), memory, epoch);\n")
+        };
+        let (loads, runs) = (&self.loads, self.kinds.iter().map(run).collect::<String>());
+        // The next step is on its way while one runs.
+        let (first, number) =
+            if self.shape.is_backward { ("count - 1", "count - 2 - number") } else { ("0", "number + 1") };
+        format!(
+            "\nstruct {name}_parameters {{ Path path;{structs} }};\n\nKERNEL({name}, {name}_parameters) {{\n    \
+             SHARED(char, memory);\n{loads}    const unsigned epoch = *parameters.path.epoch() + 1;\n    barrier();\n    \
+             const int count = parameters.path.count();\n    Step next = parameters.path.step({first});\n    \
+             for (int number = 0; number < count; ++number) {{\n        const Step step = next;\n        \
+             if (number + 1 < count) next = parameters.path.step({number});\n{runs}    }}\n    barrier();\n    \
+             if (threadIdx.x == 0) *parameters.path.epoch() = epoch;\n}}\n"
+        )
+    }
+}
+
+/// The kernel's definitions.
+fn head(shape: &PathShape, units: Units, tile_rows: usize) -> String {
+    format!(
         "#define THREADS {}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
          #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\n\
          template <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
@@ -244,27 +312,12 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
         units.own,
         units.blocks(),
         u8::from(shape.has_tensor_cores())
-    );
-    let kernel = format!(
-        "\nstruct {name}_parameters {{ Path path;{structs} }};\n\nKERNEL({name}, {name}_parameters) {{\n    \
-         SHARED(char, memory);\n{loads}    const unsigned epoch = *parameters.path.epoch() + 1;\n    barrier();\n    \
-         const int count = parameters.path.count();\n    Step next = parameters.path.step({first});\n    \
-         for (int number = 0; number < count; ++number) {{\n        const Step step = next;\n        \
-         if (number + 1 < count) next = parameters.path.step({number});\n{runs}    }}\n    barrier();\n    \
-         if (threadIdx.x == 0) *parameters.path.epoch() = epoch;\n}}\n"
-    );
-    let headers = kernels::dynamic::PATH.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
-    path.source = Source {
-        name: "vertex_path.cu".into(),
-        text: (head + &text + &kernel).into(),
-        headers,
-        options: vec![element.option().into()],
-    };
-    Some(path)
+    )
 }
 
 /// A product on the path.
 struct Product {
+    matrix: Pointer,
     /// Where its weights lie in shared memory.
     place: usize,
     height: usize,
@@ -360,7 +413,10 @@ struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    fn of(all: &Passes, before: &'a Pass, (x, y): (Place, Place), behind: &'a Pass) -> Option<Self> {
+    /// The pass and the two that follow it, if they are such passes and their product.
+    fn beginning(all: &Passes, before: &'a Pass, others: &'a [Pass]) -> Option<Self> {
+        let [product, behind, ..] = others else { return None };
+        let Work::Product { x, y, .. } = product.work else { return None };
         let steps = |pass: &'a Pass| match &pass.work {
             Work::Rows { is_of_children: false, steps, .. } => Some(&steps[..]),
             _ => None,

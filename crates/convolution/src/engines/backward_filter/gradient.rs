@@ -1,5 +1,6 @@
-//! The gradient to compute, and the share of one block.
+//! What of a gradient the kernel computes, and the share of one block.
 
+use crate::engines::problem::FilterGradient;
 use gpu::Element;
 
 /// The c of a block's tile where c are many, and the k of a tile, as in `kernels/convolution/backward_filter.cu`.
@@ -20,32 +21,6 @@ const MOST_ROWS_OF_ONE_PLACE: usize = 32;
 const MOST_SIDE_OF_A_BLOCK: usize = 3;
 /// The warps that share a tile's pixels where channels are few, as in `kernels/convolution/backward_filter.cu`.
 const PIXEL_WARPS: usize = 4;
-
-/// A filter gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·
-/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], for packed NCHW tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FilterGradient {
-    /// The type of all three tensors.
-    pub element: Element,
-    /// Floats are multiplied exactly, not in TF32. False for other types.
-    pub is_exact: bool,
-    /// n
-    pub images: usize,
-    /// k: dy's channels.
-    pub k: usize,
-    /// c: x's channels.
-    pub c: usize,
-    /// Rows and columns of x.
-    pub x: [usize; 2],
-    /// Rows p and columns q of dy.
-    pub dy: [usize; 2],
-    /// Rows r and columns s of the filter.
-    pub filter: [usize; 2],
-    /// The stride in both directions.
-    pub stride: usize,
-    /// The zeros on each side of x.
-    pub padding: usize,
-}
 
 impl FilterGradient {
     /// Returns whether x has so few channels that each column of the product is a filter row.

@@ -7,14 +7,16 @@ mod parts;
 mod tests;
 mod tiling;
 
-use std::ffi::c_void;
-use std::sync::Arc;
+use std::error::Error;
+use std::ffi::{CStr, c_void};
 
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{self, Function, Launch, Source};
+use crate::engines::engine::{Engine, Priority};
+use crate::engines::problem::{FilterGradient, Memory};
+use crate::problem::graph::Knob;
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
-pub use gradient::FilterGradient;
-pub use parts::Parts;
+use kernels::KernelSource;
+use parts::Parts;
 pub use tiling::MOST_SUMMED;
 use tiling::{Tiling, multiprocessors_of_clusters};
 
@@ -23,24 +25,12 @@ const MOST_COUNTED: usize = 1 << 30;
 /// The largest cluster that every device with clusters supports for small enough blocks.
 const PORTABLE_CLUSTER: usize = 8;
 
-enum Code {
-    /// The loops of this file.
-    Host,
-    Compiled {
-        gradient: Function,
-        sum: Function,
-    },
-}
-
-/// The code, by its compiler options.
-static KNOWN: Loaded<Vec<String>, Code> = Loaded::while_used();
-
-/// A filter gradient on one device.
-pub struct BackwardFilter {
+/// Filter gradients on tensor cores.
+#[derive(Clone, Copy, Debug)]
+pub struct BackwardFilterGemm {
     of: FilterGradient,
     parts: Parts,
     tiling: Tiling,
-    code: Arc<Code>,
 }
 
 /// The parameters of `kernels/convolution/backward_filter.cu`'s gradient kernel.
@@ -72,24 +62,11 @@ struct Sum {
     beta: f32,
 }
 
-/// The inputs of a gradient, aligned to 16 bytes, its destination and its workspace.
-#[derive(Clone, Copy)]
-pub struct GradientMemory {
-    /// The input.
-    pub x: *const c_void,
-    /// The output's gradient.
-    pub dy: *const c_void,
-    /// The filter's gradient.
-    pub dw: *mut c_void,
-    /// Memory of [`BackwardFilter::workspace`] bytes.
-    pub workspace: *mut c_void,
-}
-
-impl BackwardFilter {
+impl BackwardFilterGemm {
     /// The best divisions of a gradient's pixels on the calling thread's device, within `limit` bytes of workspace. The
     /// fastest comes first; the best in smaller clusters and the best without clusters follow, in case the device
     /// supports no clusters that large. Empty if our kernel does not compute the gradient or would be too inexact.
-    pub fn best_parts(device: Device, of: &FilterGradient, limit: usize) -> Vec<Parts> {
+    fn best_parts(device: Device, of: &FilterGradient, limit: usize) -> Vec<Parts> {
         let multiprocessors = device.multiprocessors(device.ordinal());
         let shared = device.shared_bytes(device.ordinal());
         let whole = Self::tiling(device, of, Parts::InWorkspace(1));
@@ -134,48 +111,64 @@ impl BackwardFilter {
         Tiling::of(of, parts, device.shared_bytes(ordinal)?)
     }
 
-    /// Prepares a gradient in these parts on the calling thread's device. Compiles at the first call for its filter and
-    /// tiles, which may take a second; do not call it under capture. `Err` says why there is no kernel.
-    pub fn new(device: Device, of: FilterGradient, parts: Parts) -> Result<Self, String> {
-        let tiling = Self::tiling(device, &of, parts).ok_or("no kernel of ours computes it")?;
-        let code = KNOWN.get(device, tiling.options(&of), || match device {
-            Device::Host => Ok(Code::Host),
-            Device::Cuda => Code::compiled(device, &of, &tiling),
-        })?;
-        Self::of_code(of, parts, tiling, code)
-    }
-
-    fn of_code(of: FilterGradient, parts: Parts, tiling: Tiling, code: Arc<Code>) -> Result<Self, String> {
+    /// The engine for these parts. `None` if there are more parts than tiles, or too many of both.
+    fn of_tiling(of: FilterGradient, parts: Parts, tiling: Tiling) -> Option<Self> {
         let (tiles, count) = (tiling.tiles(&of), parts.count());
         let blocks = of.blocks(tiling.k_tile).saturating_mul(count);
         let is_possible = (1..=tiles).contains(&count) && tiles.max(blocks) <= MOST_COUNTED;
-        is_possible.then_some(Self { of, parts, tiling, code }).ok_or_else(|| format!("it has no such {parts:?}"))
+        is_possible.then_some(Self { of, parts, tiling })
+    }
+}
+
+impl Engine for BackwardFilterGemm {
+    type Problem = FilterGradient;
+    const SOURCE: &'static KernelSource = &kernels::convolution::BACKWARD_FILTER;
+    const KERNELS: &'static [&'static CStr] = &[c"backward_filter", c"sum_up"];
+    const IS_KEPT: bool = false;
+
+    fn priority(of: &FilterGradient) -> Priority {
+        if of.is_fast() { Priority::Fast } else { Priority::Slow }
     }
 
-    /// The workspace in bytes.
-    pub fn workspace(&self) -> usize {
+    fn choices(device: Device, of: &FilterGradient, limit: usize) -> Vec<Vec<Knob>> {
+        Self::best_parts(device, of, limit).into_iter().map(Parts::knobs).collect()
+    }
+
+    fn new(device: Device, of: &FilterGradient, knobs: &[Knob]) -> Option<Self> {
+        let parts = Parts::of_knobs(knobs)?;
+        Self::of_tiling(*of, parts, Self::tiling(device, of, parts)?)
+    }
+
+    fn problem(&self) -> &FilterGradient {
+        &self.of
+    }
+
+    fn options(&self) -> Vec<String> {
+        self.tiling.options(&self.of)
+    }
+
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        let Self { of, tiling, .. } = self;
+        kernels[0].allow_shared(tiling.shared_bytes(of) as u32)?;
+        if tiling.cluster > PORTABLE_CLUSTER {
+            kernels[0].allow_large_clusters()?;
+        }
+        if tiling.cluster > 1 && kernels[0].resident_clusters(&tiling.launch(of, tiling.cluster))? == 0 {
+            return Err(format!("the device holds no cluster of {} blocks", tiling.cluster).into());
+        }
+        Ok(())
+    }
+
+    fn workspace(&self) -> usize {
         match self.parts {
             Parts::InWorkspace(count) if count > 1 => count * self.of.elements() * size_of::<f32>(),
             _ => 0,
         }
     }
 
-    /// dw = `alpha` · gradient + `beta` · dw, where a `beta` of 0 leaves dw unread. Returns whether it was launched.
-    ///
-    /// # Safety
-    /// All pointers are device memory as large as the tensors; dw and the workspace overlap nothing else. The stream
-    /// belongs to the same device.
-    pub unsafe fn run(&self, stream: Stream, memory: GradientMemory, alpha: f32, beta: f32) -> bool {
-        let Self { of, parts, tiling, code } = self;
-        let (function, sum) = match &**code {
-            Code::Host => {
-                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
-                unsafe { compute(of, memory, alpha, beta) };
-                return true;
-            }
-            Code::Compiled { gradient, sum } => (gradient, sum),
-        };
-        let GradientMemory { x, dy, dw, workspace } = memory;
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, parts, tiling } = self;
+        let Memory { x, w: dw, y: dy, workspace } = memory;
         let is_whole = self.workspace() == 0;
         let [images, k, c, height, width, p, q, splits] =
             [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], parts.count()].map(|count| count as i32);
@@ -183,7 +176,7 @@ impl BackwardFilter {
         let mut gradient = Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits, alpha, beta };
         let launch = tiling.launch(of, parts.count());
         // SAFETY: `gradient` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        let launched = unsafe { function.launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
+        let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };
         if is_whole || launched.is_err() {
             return launched.is_ok();
         }
@@ -192,36 +185,6 @@ impl BackwardFilter {
         let blocks = elements.div_ceil(of.threads()) as u32;
         let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
         // SAFETY: `summed` is the only parameter; the caller promises dw and the workspace.
-        unsafe { sum.launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
+        unsafe { kernels[1].launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
     }
-}
-
-impl Code {
-    fn source(of: &FilterGradient, tiling: &Tiling) -> Source {
-        Source::new(&kernels::convolution::BACKWARD_FILTER, tiling.options(of))
-    }
-
-    fn compiled(device: Device, of: &FilterGradient, tiling: &Tiling) -> Result<Self, String> {
-        let text = |error: jit::Error| error.to_string();
-        let module = device.load(&Self::source(of, tiling)).map_err(text)?;
-        let gradient = module.function(c"backward_filter").map_err(text)?;
-        gradient.allow_shared(tiling.shared_bytes(of) as u32).map_err(text)?;
-        if tiling.cluster > PORTABLE_CLUSTER {
-            gradient.allow_large_clusters().map_err(text)?;
-        }
-        if tiling.cluster > 1 && gradient.resident_clusters(&tiling.launch(of, tiling.cluster)).map_err(text)? == 0 {
-            return Err(format!("the device holds no cluster of {} blocks", tiling.cluster));
-        }
-        Ok(Self::Compiled { gradient, sum: module.function(c"sum_up").map_err(text)? })
-    }
-}
-
-/// # Safety
-/// As for [`BackwardFilter::run`], in the host's memory.
-pub unsafe fn compute(of: &FilterGradient, memory: GradientMemory, alpha: f32, beta: f32) {
-    let FilterGradient { element, images, k, c, x, dy, filter, stride, padding, .. } = *of;
-    let shape = loops::FilterGradient { images, k, c, x, dy, filter, stride, padding };
-    let GradientMemory { x, dy, dw, .. } = memory;
-    // SAFETY: the caller promises memory as large as the tensors, with elements of this type.
-    unsafe { loops::filter_gradient(element, &shape, [x, dy], dw, alpha, beta) }
 }

@@ -1,6 +1,15 @@
 //! The division of the pixels among blocks.
 
-use crate::engines::backward_filter::gradient::{EXACT_K_TILE_OF_ONE_PLACE, FilterGradient, K_TILE};
+use cudnn_abi::cudnnBackendKnobType_t;
+
+use crate::engines::backward_filter::gradient::{EXACT_K_TILE_OF_ONE_PLACE, K_TILE};
+use crate::engines::problem::FilterGradient;
+use crate::problem::graph::Knob;
+
+/// The knobs: the number of parts whose sums meet in the workspace; or the blocks of a cluster, and the k of a block.
+const SPLITS: cudnnBackendKnobType_t = 0;
+const CLUSTER: cudnnBackendKnobType_t = 1;
+const K_TILE_KNOB: cudnnBackendKnobType_t = 2;
 
 /// Cluster sizes and k tiles to try, where a device has clusters. Small k tiles give more blocks.
 const CLUSTERS: [usize; 4] = [2, 4, 8, 16];
@@ -23,6 +32,24 @@ pub enum Parts {
 }
 
 impl Parts {
+    pub(super) fn knobs(self) -> Vec<Knob> {
+        match self {
+            Self::InWorkspace(count) => vec![(SPLITS, count as i64)],
+            Self::InCluster { blocks, k_tile } => vec![(CLUSTER, blocks as i64), (K_TILE_KNOB, k_tile as i64)],
+        }
+    }
+
+    pub(super) fn of_knobs(knobs: &[Knob]) -> Option<Self> {
+        let size = |value: i64| usize::try_from(value).ok();
+        match *knobs {
+            [(SPLITS, count)] => Some(Self::InWorkspace(size(count)?)),
+            [(CLUSTER, blocks), (K_TILE_KNOB, k_tile)] => {
+                Some(Self::InCluster { blocks: size(blocks)?, k_tile: size(k_tile)? })
+            }
+            _ => None,
+        }
+    }
+
     /// All divisions into clusters of at most `most_blocks` blocks.
     pub(super) fn in_clusters(of: &FilterGradient, most_blocks: usize) -> impl Iterator<Item = Self> + use<> {
         let (most, matrices) = (of.k_tile(), M_MMA * of.k_warps());

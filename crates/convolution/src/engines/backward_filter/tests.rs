@@ -1,14 +1,13 @@
 mod on_a_gpu;
 
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::engines::tests::GradientCase;
+use crate::engines::engine::Compiled;
+use crate::engines::tests::{Case, compile_without_spills, emulated, emulated_as_in_loops, errors_of, print_time};
 use gpu::Element;
-use gpu::testing::buffers::{bytes_of, errors, filled, read, write};
-use gpu::testing::emulated;
-use gpu::testing::resources;
+use gpu::testing::emulated::is_child;
 
 fn gradient(
     [images, k, c]: [usize; 3],
@@ -22,6 +21,10 @@ fn gradient(
 }
 
 const WHOLE: Parts = Parts::InWorkspace(1);
+
+fn in_parts(of: &FilterGradient, parts: Parts) -> Option<BackwardFilterGemm> {
+    BackwardFilterGemm::new(Device::Host, of, &parts.knobs())
+}
 
 /// The same problem in every type, and with exact float products.
 fn in_all_types(of: FilterGradient) -> [FilterGradient; 4] {
@@ -74,8 +77,8 @@ fn others_are_not_for_us() {
         gradient([2, 3, 10], [32, 32], [3, 3], 16, 1),
     ] {
         assert!(!other.is_for_us(), "{other:?}");
-        assert_eq!(BackwardFilter::best_parts(Device::Host, &other, usize::MAX), []);
-        assert!(BackwardFilter::new(Device::Host, other, WHOLE).is_err());
+        assert_eq!(BackwardFilterGemm::best_parts(Device::Host, &other, usize::MAX), []);
+        assert!(in_parts(&other, WHOLE).is_none());
     }
 }
 
@@ -84,9 +87,9 @@ fn a_limit_is_kept() {
     let of = gradient([32, 64, 64], [56, 56], [3, 3], 1, 1);
     let bytes = of.elements() * size_of::<f32>();
     for limit in [0, bytes, 2 * bytes, 5 * bytes + 1, 33 * bytes, usize::MAX] {
-        let best = BackwardFilter::best_parts(Device::Host, &of, limit);
+        let best = BackwardFilterGemm::best_parts(Device::Host, &of, limit);
         for parts in &best {
-            let workspace = BackwardFilter::new(Device::Host, of, *parts).unwrap().workspace();
+            let workspace = in_parts(&of, *parts).unwrap().workspace();
             assert!(workspace <= limit, "{parts:?} in {limit} bytes");
         }
         // Divisions in smaller clusters, and without clusters, follow for devices with less support.
@@ -95,37 +98,30 @@ fn a_limit_is_kept() {
     }
     // A sum with too many terms is divided into more parts, or starts anew after some tiles.
     let long = gradient([64, 64, 64], [224, 224], [3, 3], 1, 1);
-    let without = BackwardFilter::best_parts(Device::Host, &long, 0);
+    let without = BackwardFilterGemm::best_parts(Device::Host, &long, 0);
     assert!(without.iter().all(|parts| parts.cluster() > 1), "{without:?}");
-    let tiling = BackwardFilter::tiling(Device::Host, &long, without[0]).unwrap();
+    let tiling = BackwardFilterGemm::tiling(Device::Host, &long, without[0]).unwrap();
     let pixels = tiling.summed_tiles.map(|tiles| tiles * tiling.rows * tiling.columns);
     assert!(pixels.is_some_and(|pixels| (1 << 16..=1 << 17).contains(&pixels)), "{tiling:?}");
-    let best = BackwardFilter::best_parts(Device::Host, &long, usize::MAX);
+    let best = BackwardFilterGemm::best_parts(Device::Host, &long, usize::MAX);
     assert!(best[0].count() >= 25, "{best:?}");
     // Parts that do not come from `best_parts`.
     let in_cluster = |blocks, k_tile| Parts::InCluster { blocks, k_tile };
-    assert!(BackwardFilter::new(Device::Host, of, in_cluster(16, 16)).is_ok());
+    assert!(in_parts(&of, in_cluster(16, 16)).is_some());
     let wrong = [in_cluster(3, 16), in_cluster(1, 16), in_cluster(32, 16), in_cluster(8, 8), in_cluster(8, 128)];
     let none = [0, usize::MAX].map(Parts::InWorkspace);
     for parts in wrong.into_iter().chain(none) {
-        assert!(BackwardFilter::new(Device::Host, of, parts).is_err(), "{parts:?}");
+        assert!(in_parts(&of, parts).is_none(), "{parts:?}");
     }
 }
 
 /// Without workspace, few blocks share the pixels in clusters. Many blocks need no sharing.
 #[test]
 fn clusters_share_the_pixels_of_few_blocks() {
-    let best = |k, c| BackwardFilter::best_parts(Device::Host, &gradient([32, k, c], [14, 14], [3, 3], 1, 1), 0);
+    let best = |k, c| BackwardFilterGemm::best_parts(Device::Host, &gradient([32, k, c], [14, 14], [3, 3], 1, 1), 0);
     let few = best(64, 64);
     assert!(matches!(few[0], Parts::InCluster { blocks: 16, k_tile: ..64 }), "{few:?}");
     assert_eq!(best(512, 512), [WHOLE]);
-}
-
-/// Compares a kernel's results with those of loops.
-fn check(case: &GradientCase, kernel: &BackwardFilter, device: Device, stream: Stream) {
-    // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
-    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
-    case.check(device, stream, kernel.workspace(), (kernel.parts, kernel.tiling), run);
 }
 
 /// Every copy width, tiles that span rows and exceed images, partial channel tiles, both strides, several paddings, in
@@ -170,32 +166,17 @@ fn small() -> impl Iterator<Item = FilterGradient> {
     shapes.into_iter().flat_map(in_all_types)
 }
 
-/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops. Runs in child processes
-/// whose cuDNN is hostdnn. `has` gets a case's number.
+/// Every shape, in one type or two, in shares as long as possible, and in shares shorter than the tiles copied ahead.
+/// The shared memory is that of large GPUs, for three tiles, and of many smaller ones. `has` gets a shape's number.
 fn as_in_loops(test: &str, has: impl Fn(usize, &FilterGradient) -> bool) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(11);
-    // Every shape, in one type or two.
-    for (index, of) in small().step_by(3).enumerate() {
-        if !has(index, &of) {
-            GradientCase::numbers(&of, &mut random);
-            continue;
-        }
-        // The shared memory of large GPUs, for three tiles, and of many smaller ones.
+    let engines = small().step_by(3).enumerate().flat_map(|(index, of)| {
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
-        let case = GradientCase::new(of, device, stream, &mut random);
         let tiling = Tiling::of(&of, WHOLE, shared).unwrap();
-        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        // Shares as long as possible, and shares shorter than the tiles copied ahead.
         let tiles = tiling.tiles(&of);
-        for count in [1, 3.min(tiles), tiles.min(8)] {
-            let kernel = BackwardFilter::of_code(of, Parts::InWorkspace(count), tiling, code.clone()).unwrap();
-            check(&case, &kernel, device, stream);
-        }
-    }
+        let counts = [1, 3.min(tiles), tiles.min(8)];
+        counts.map(|count| BackwardFilterGemm::of_tiling(of, Parts::InWorkspace(count), tiling).unwrap())
+    });
+    emulated_as_in_loops(test, 11, engines, |index, engine| has(index / 3, &engine.of));
 }
 
 #[test]
@@ -261,26 +242,14 @@ fn in_clusters() -> Vec<(FilterGradient, Parts)> {
 
 /// The same for clusters. Sums start anew as early as possible.
 fn in_clusters_as_in_loops(test: &str, has: fn(usize) -> bool) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(16);
-    let mut anew = 0;
-    for (index, (of, parts)) in in_clusters().into_iter().enumerate() {
+    let engines = in_clusters().into_iter().map(|(of, parts)| {
         let tiling = Tiling::of(&of, parts, 227 << 10).unwrap();
         let has_several = tiling.has_totals() && tiling.tiles(&of) > 4 * parts.count();
-        anew += usize::from(has_several);
-        if !has(index) {
-            GradientCase::numbers(&of, &mut random);
-            continue;
-        }
         let tiling = Tiling { summed_tiles: has_several.then_some(2), ..tiling };
-        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        let kernel = BackwardFilter::of_code(of, parts, tiling, code).unwrap();
-        check(&GradientCase::new(of, device, stream, &mut random), &kernel, device, stream);
-    }
-    assert!(anew >= 2, "{anew}");
+        BackwardFilterGemm::of_tiling(of, parts, tiling).unwrap()
+    });
+    assert!(engines.clone().filter(|engine| engine.tiling.summed_tiles.is_some()).count() >= 2);
+    emulated_as_in_loops(test, 16, engines, |index, _| has(index));
 }
 
 #[test]
@@ -295,45 +264,19 @@ fn emulated_in_clusters_as_in_loops() {
     in_clusters_as_in_loops("engines::backward_filter::tests::emulated_in_clusters_as_in_loops", |_| true);
 }
 
-/// Returns ||dw - exact|| / ||exact|| and dw's mean relative excess, for positive numbers that no product type
-/// represents exactly, so that errors of one sign add up.
-fn errors_of(kernel: &BackwardFilter, device: Device, stream: Stream, random: &mut SmallRng) -> (f64, f64) {
-    let of = kernel.of;
-    let mut values = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random_range(0.5..2.0)).collect() };
-    let x = values(of.images * of.c * of.x[0] * of.x[1]);
-    let dy = values(of.images * of.k * of.dy[0] * of.dy[1]);
-    let mut exact = vec![0_f32; of.elements()];
-    let (x_data, dy_data) = (x.as_ptr().cast(), dy.as_ptr().cast());
-    let memory = |x, dy, dw, workspace| GradientMemory { x, dy, dw, workspace };
-    // SAFETY: the vectors are as large as the tensors, and a whole gradient needs no workspace.
-    unsafe { compute(&of, memory(x_data, dy_data, exact.as_mut_ptr().cast(), std::ptr::null_mut()), 1.0, 0.0) };
-    let on_device = |values: &[f32]| {
-        let buffer = device.allocate(4 * values.len()).unwrap();
-        write(device, &buffer, &bytes_of(values), stream);
-        buffer
-    };
-    let (x, dy) = (on_device(&x), on_device(&dy));
-    let (dw, workspace) = (device.allocate(4 * exact.len()).unwrap(), device.allocate(kernel.workspace() + 4).unwrap());
-    // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
-    assert!(unsafe { kernel.run(stream, memory(x.data(), dy.data(), dw.data(), workspace.data()), 1.0, 0.0) });
-    let exact: Vec<f64> = exact.into_iter().map(f64::from).collect();
-    errors(&read(device, &dw, 4 * exact.len(), stream), &exact)
-}
-
 /// TF32 products lose only what rounding must, without a bias towards zero; truncating two factors would lose 7e-4 on
 /// average. Exact products lose only float's rounding.
 #[test]
 fn emulated_floats_are_rounded_without_a_bias() {
-    if !emulated::is_child("engines::backward_filter::tests::emulated_floats_are_rounded_without_a_bias") {
+    if !is_child("engines::backward_filter::tests::emulated_floats_are_rounded_without_a_bias") {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     for (is_exact, most, most_bias) in [(false, 1e-4, 5e-5), (true, 2e-7, 3e-8)] {
         let of = FilterGradient { is_exact, ..gradient([2, 3, 9], [16, 16], [3, 3], 1, 1) };
         let tiling = Tiling::of(&of, WHOLE, 227 << 10).unwrap();
-        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        let kernel = BackwardFilter::of_code(of, WHOLE, tiling, code).unwrap();
-        let (error, bias) = errors_of(&kernel, device, stream, &mut SmallRng::seed_from_u64(13));
+        let Some(kernel) = emulated(BackwardFilterGemm::of_tiling(of, WHOLE, tiling).unwrap()) else { return };
+        let (error, bias) = errors_of(&kernel, 0.5, device, stream, &mut SmallRng::seed_from_u64(13));
         assert!(error < most && bias.abs() < most_bias, "{of:?}: {error:.1e}, of which {bias:.1e} is a bias");
     }
 }
@@ -341,7 +284,6 @@ fn emulated_floats_are_rounded_without_a_bias() {
 /// Compiles for all GPUs with their shared memory. Nothing spills for the shapes of common networks.
 #[test]
 fn compiles_for_all_gpus_without_spills() {
-    let Some(nvrtc) = resources::nvrtc() else { return };
     let shapes = [
         ([64, 64], [3, 3], 1, 1),
         ([28, 28], [3, 3], 1, 1),
@@ -355,17 +297,17 @@ fn compiles_for_all_gpus_without_spills() {
     let one_place = gradient([16, 2, 64], [256, 256], [1, 1], 1, 0);
     let exact = [(56, 1), (56, 2), (7, 1)].map(|(side, stride)| gradient([64, 128, 64], [side; 2], [1, 1], stride, 0));
     let exact = exact.map(|of| FilterGradient { is_exact: true, ..of });
-    for of in shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact) {
-        for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
+    let all = shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact);
+    for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
+        let engines = all.clone().flat_map(|of| {
             // The smallest clusters: each block has the most sums left to add.
             let in_clusters = Parts::in_clusters(&of, 2).filter(|_| capability == 90);
-            for parts in in_clusters.chain([WHOLE]) {
+            in_clusters.chain([WHOLE]).map(move |parts| {
                 let tiling = Tiling::of(&of, parts, kibibytes << 10).unwrap();
                 let tiling = Tiling { summed_tiles: tiling.has_totals().then_some(500), ..tiling };
-                let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
-                let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-                assert_eq!(spills, 0, "{capability}: {of:?}, {tiling:?}");
-            }
-        }
+                BackwardFilterGemm { of, parts, tiling }
+            })
+        });
+        compile_without_spills(capability, engines);
     }
 }

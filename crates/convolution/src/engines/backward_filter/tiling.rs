@@ -1,7 +1,8 @@
 //! How a block walks through its pixels, and an estimate of the time.
 
-use crate::engines::backward_filter::gradient::{C_TILE, FilterGradient};
+use crate::engines::backward_filter::gradient::C_TILE;
 use crate::engines::backward_filter::parts::{M_MMA, Parts};
+use crate::engines::problem::FilterGradient;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::Launch;
 

@@ -5,13 +5,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::ffi::c_void;
-use std::sync::Arc;
+use std::error::Error;
+use std::ffi::{CStr, c_void};
 
+use crate::engines::engine::{Engine, Priority};
+use crate::engines::problem::{Correlation, Memory};
 use crate::engines::tiles::pitch_of;
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Source};
+use crate::problem::graph::Knob;
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Element, Stream};
+use kernels::KernelSource;
 
 /// The rows of a block's product, and the threads of a block, as in `kernels/convolution/implicit_gemm.cu`.
 const ROW_TILE: usize = 64;
@@ -40,45 +43,9 @@ const MANY_ROUNDS: usize = 8;
 /// The number of exact products that take as long as one copy. It serves only to rank tilings.
 const PRODUCTS_OF_AN_ACCESS: usize = 40;
 
-/// A correlation of packed images and filters: out\[n\]\[m\]\[p\]\[q\] = Σ over d, r, s of v\[m\]\[d\]\[r\]\[s\] ·
-/// in\[n\]\[d\]\[p · stride + r - padding\]\[q · stride + s - padding\]. For a convolution v is its filter w. For an
-/// input gradient m counts the convolution's inputs and d its outputs, v\[m\]\[d\] is w\[d\]\[m\] with rows and columns
-/// reversed, and the padding is the filter's reach beyond the convolution's padding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Correlation {
-    /// The type of all three tensors.
-    pub element: Element,
-    /// Floats are multiplied exactly, not in TF32. False for other types.
-    pub is_exact: bool,
-    /// True for an input gradient, false for a convolution.
-    pub is_gradient: bool,
-    /// n
-    pub images: usize,
-    /// d: the channels of the images read.
-    pub depth: usize,
-    /// m: the channels of the images written.
-    pub rows: usize,
-    /// Rows and columns of the images read.
-    pub from: [usize; 2],
-    /// Rows p and columns q of the images written.
-    pub to: [usize; 2],
-    /// The filter's rows r, which equal its columns s.
-    pub filter: usize,
-    /// The stride in both directions.
-    pub stride: usize,
-    /// The zeros above the images and on their left.
-    pub padding: usize,
-}
-
 impl Correlation {
     /// Returns whether the kernel supports the correlation, and has enough work in it.
     pub fn is_for_us(&self) -> bool {
-        let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
-        let counts = [
-            product(&[self.images, self.depth, self.from[0], self.from[1]]),
-            product(&[self.images, self.rows, self.to[0], self.to[1]]),
-            product(&[self.rows, self.depth, self.filter, self.filter]),
-        ];
         // The kernel also counts positions beside a tensor, so the lengths leave room for them.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 31).contains(&count));
         let is_small = |lengths: &[usize; 2]| lengths.iter().all(|length| *length < 1 << 28);
@@ -92,7 +59,7 @@ impl Correlation {
             && self.rows >= LEAST_ROWS
             && is_small(&self.from)
             && is_small(&self.to)
-            && counts.into_iter().all(is_counted)
+            && self.counts().into_iter().all(is_counted)
     }
 
     /// The same correlation over images of a single row if the kernel need not tell rows apart.
@@ -236,20 +203,12 @@ impl Tiling {
     }
 }
 
-enum Code {
-    /// The loops of this file.
-    Host,
-    Compiled(Function),
-}
-
-/// The code, by its compiler options.
-static KNOWN: Loaded<Vec<String>, Code> = Loaded::while_used();
-
-/// A correlation on one device.
+/// Convolutions and input gradients on tensor cores.
+#[derive(Clone, Copy, Debug)]
 pub struct ImplicitGemm {
+    /// Flattened if possible.
     of: Correlation,
     tiling: Tiling,
-    code: Arc<Code>,
 }
 
 /// The parameters of `kernels/convolution/implicit_gemm.cu`.
@@ -269,69 +228,45 @@ struct Parameters {
     beta: f32,
 }
 
-/// The inputs of a correlation, aligned to 16 bytes, and its destination.
-#[derive(Clone, Copy)]
-pub struct CorrelationMemory {
-    /// The filter.
-    pub w: *const c_void,
-    /// The images read.
-    pub from: *const c_void,
-    /// The images written.
-    pub to: *mut c_void,
-}
+impl Engine for ImplicitGemm {
+    type Problem = Correlation;
+    const SOURCE: &'static KernelSource = &kernels::convolution::IMPLICIT_GEMM;
+    const KERNELS: &'static [&'static CStr] = &[c"implicit_gemm"];
+    const IS_KEPT: bool = false;
 
-impl ImplicitGemm {
-    /// Returns whether our kernel computes the correlation on the calling thread's device.
-    pub fn computes(device: Device, of: &Correlation) -> bool {
-        Self::tiling(device, of).is_some()
+    fn priority(of: &Correlation) -> Priority {
+        if of.is_exact { Priority::Fast } else { Priority::Slow }
     }
 
-    /// The correlation to compute, flattened if possible, and its tiling.
-    fn tiling(device: Device, of: &Correlation) -> Option<(Correlation, Tiling)> {
-        if !of.is_for_us() || !device.copies_asynchronously(device.ordinal()) {
+    fn new(device: Device, of: &Correlation, knobs: &[Knob]) -> Option<Self> {
+        if !knobs.is_empty() || !of.is_for_us() || !device.copies_asynchronously(device.ordinal()) {
             return None;
         }
         let of = of.flattened();
         let multiprocessors = device.multiprocessors(device.ordinal())?;
         let tiling = Tiling::of(&of, device.shared_bytes(device.ordinal())?, multiprocessors)?;
-        (tiling.blocks(&of) <= MOST_COUNTED).then_some((of, tiling))
+        (tiling.blocks(&of) <= MOST_COUNTED).then_some(Self { of, tiling })
     }
 
-    /// Prepares a correlation on the calling thread's device. Compiles at the first call for its filter and tiles,
-    /// which may take a second; do not call it under capture. `Err` says why there is no kernel.
-    pub fn new(device: Device, of: Correlation) -> Result<Self, String> {
-        let (of, tiling) = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
-        let code = KNOWN.get(device, tiling.options(&of), || match device {
-            Device::Host => Ok(Code::Host),
-            Device::Cuda => Code::compiled(device, &of, &tiling),
-        })?;
-        Ok(Self { of, tiling, code })
+    fn problem(&self) -> &Correlation {
+        &self.of
     }
 
-    /// Returns whether this is an input gradient.
-    pub fn is_gradient(&self) -> bool {
-        self.of.is_gradient
+    fn options(&self) -> Vec<String> {
+        self.tiling.options(&self.of)
     }
 
-    /// out = `alpha` · sums + `beta` · out, where a `beta` of 0 leaves out unread. Returns whether it was launched.
-    ///
-    /// # Safety
-    /// All pointers are device memory as large as the tensors; the output overlaps nothing else. The stream belongs to
-    /// the same device.
-    pub unsafe fn run(&self, stream: Stream, memory: CorrelationMemory, alpha: f32, beta: f32) -> bool {
-        let Self { of, tiling, code } = self;
-        let function = match &**code {
-            Code::Host => {
-                // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
-                unsafe { compute(of, memory, alpha, beta) };
-                return true;
-            }
-            Code::Compiled(function) => function,
-        };
-        let CorrelationMemory { w, from, to } = memory;
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(kernels[0].allow_shared(self.tiling.shared_bytes(&self.of) as u32)?)
+    }
+
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, tiling } = self;
+        let [from, to] = of.images_in(memory);
         let [images, depth, rows, height, width, p, q] =
             [of.images, of.depth, of.rows, of.from[0], of.from[1], of.to[0], of.to[1]].map(|count| count as i32);
-        let mut parameters = Parameters { w, from, to, images, depth, rows, height, width, p, q, alpha, beta };
+        let mut parameters =
+            Parameters { w: memory.w, from, to, images, depth, rows, height, width, p, q, alpha, beta };
         let launch = Launch {
             grid: [tiling.blocks(of) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],
@@ -339,31 +274,6 @@ impl ImplicitGemm {
             ..Launch::default()
         };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
-}
-
-impl Code {
-    fn source(of: &Correlation, tiling: &Tiling) -> Source {
-        Source::new(&kernels::convolution::IMPLICIT_GEMM, tiling.options(of))
-    }
-
-    fn compiled(device: Device, of: &Correlation, tiling: &Tiling) -> Result<Self, String> {
-        let compile = || {
-            let function = device.load(&Self::source(of, tiling))?.function(c"implicit_gemm")?;
-            function.allow_shared(tiling.shared_bytes(of) as u32)?;
-            Ok(Self::Compiled(function))
-        };
-        compile().map_err(|error: gpu::jit::Error| error.to_string())
-    }
-}
-
-/// # Safety
-/// As for [`ImplicitGemm::run`], in the host's memory.
-pub unsafe fn compute(of: &Correlation, memory: CorrelationMemory, alpha: f32, beta: f32) {
-    let Correlation { element, is_gradient, images, depth, rows, from, to, filter, stride, padding, .. } = *of;
-    let shape = loops::Correlation { is_gradient, images, depth, rows, from, to, filter, stride, padding };
-    let CorrelationMemory { w, from, to } = memory;
-    // SAFETY: the caller promises memory as large as the tensors, with elements of this type.
-    unsafe { loops::correlate(element, &shape, [w, from], to, alpha, beta) }
 }

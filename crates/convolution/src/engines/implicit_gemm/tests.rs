@@ -1,13 +1,11 @@
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::engines::tests::CorrelationCase;
-use gpu::Buffer;
-use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read};
-use gpu::testing::emulated;
+use crate::engines::engine::Compiled;
+use crate::engines::tests::{self, compile_without_spills, emulated, errors_of, print_time};
+use gpu::testing::emulated::is_child;
 use gpu::testing::on_gpu;
-use gpu::testing::resources;
 
 const SHARED: usize = 227 << 10;
 const MULTIPROCESSORS: usize = 132;
@@ -82,16 +80,8 @@ fn others_are_not_for_us() {
         Correlation { from: [1 << 28, 1], to: [1 << 28, 1], ..of },
     ] {
         assert!(!other.is_for_us(), "{other:?}");
-        assert!(!ImplicitGemm::computes(Device::Host, &other));
-        assert!(ImplicitGemm::new(Device::Host, other).is_err());
+        assert!(ImplicitGemm::new(Device::Host, &other, &[]).is_none());
     }
-}
-
-/// Compares a kernel's results with those of loops.
-fn check(kernel: &ImplicitGemm, device: Device, stream: Stream, random: &mut SmallRng) {
-    // SAFETY: the buffers are as large as the tensors, with guards around them.
-    let run = |memory, alpha, beta| unsafe { kernel.run(stream, memory, alpha, beta) };
-    CorrelationCase::new(kernel.of, device, stream, random).check(device, stream, kernel.tiling, run);
 }
 
 /// Every copy width, tiles that span and exceed rows and images, partial channel tiles, both strides, several paddings,
@@ -116,26 +106,14 @@ fn small() -> impl Iterator<Item = Correlation> {
     shapes.into_iter().flat_map(both_ways).flat_map(in_all_types)
 }
 
-/// On the CPU, under the emulator and adversarial schedules, the kernel agrees with loops, in every `step`th case. Runs
-/// in child processes whose cuDNN is hostdnn.
+/// Every shape, in one type or two; every `step`th is run. The shared memory is that of large GPUs, and of many smaller
+/// ones.
 fn as_in_loops(test: &str, step: usize) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    let (device, stream) = (Device::Host, std::ptr::null_mut());
-    let mut random = SmallRng::seed_from_u64(21);
-    // Every shape, in one type or two.
-    for (index, of) in small().map(Correlation::flattened).step_by(3).enumerate() {
-        if index % step > 0 {
-            CorrelationCase::numbers(&of, &mut random);
-            continue;
-        }
-        // The shared memory of large GPUs, and of many smaller ones.
+    let engines = small().map(Correlation::flattened).step_by(3).enumerate().map(|(index, of)| {
         let shared = if index % 2 == 0 || of.filter == 5 { SHARED } else { 99 << 10 };
-        let tiling = Tiling::of(&of, shared, 1).unwrap();
-        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        check(&ImplicitGemm { of, tiling, code }, device, stream, &mut random);
-    }
+        ImplicitGemm { of, tiling: Tiling::of(&of, shared, 1).unwrap() }
+    });
+    tests::emulated_as_in_loops(test, 21, engines, |index, _| index % step == 0);
 }
 
 #[test]
@@ -149,30 +127,10 @@ fn emulated_as_in_loops() {
     as_in_loops("engines::implicit_gemm::tests::emulated_as_in_loops", 1);
 }
 
-/// Returns ||out - exact|| / ||exact|| and out's mean relative excess, for numbers from `least` to 2.
-fn errors_of(kernel: &ImplicitGemm, least: f32, device: Device, stream: Stream, random: &mut SmallRng) -> (f64, f64) {
-    let of = kernel.of;
-    let mut values = |count: usize| -> Vec<f32> { (0..count).map(|_| random.random_range(least..2.0)).collect() };
-    let w = values(of.rows * of.depth * of.places());
-    let from = values(of.images * of.depth * of.from[0] * of.from[1]);
-    let mut exact = vec![0_f32; of.images * of.rows * of.to[0] * of.to[1]];
-    let (w_data, from_data, to) = (w.as_ptr().cast(), from.as_ptr().cast(), exact.as_mut_ptr().cast());
-    // SAFETY: the vectors are as large as the tensors.
-    unsafe { compute(&of, CorrelationMemory { w: w_data, from: from_data, to }, 1.0, 0.0) };
-    let [w, from] = [w, from].map(|values| between_nans(device, &bytes_of(&values), stream));
-    let to = device.allocate(4 * exact.len()).unwrap();
-    let [w, from] = [w, from].map(|tensor| (tensor.data().wrapping_byte_add(GUARD), tensor));
-    let memory = CorrelationMemory { w: w.0, from: from.0, to: to.data() };
-    // SAFETY: the buffers are as large as the tensors, with guards around the inputs.
-    assert!(unsafe { kernel.run(stream, memory, 1.0, 0.0) });
-    let exact: Vec<f64> = exact.into_iter().map(f64::from).collect();
-    errors(&read(device, &to, 4 * exact.len(), stream), &exact)
-}
-
 /// TF32 products lose only what rounding must, without a bias towards zero. Exact products lose only float's rounding.
 #[test]
 fn emulated_floats_are_rounded_without_a_bias() {
-    if !emulated::is_child("engines::implicit_gemm::tests::emulated_floats_are_rounded_without_a_bias") {
+    if !is_child("engines::implicit_gemm::tests::emulated_floats_are_rounded_without_a_bias") {
         return;
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
@@ -181,8 +139,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     for (of, (is_exact, most, most_bias)) in shapes.into_iter().flat_map(|of| of_products.map(|most| (of, most))) {
         let of = Correlation { is_exact, ..of }.flattened();
         let tiling = Tiling::of(&of, SHARED, 1).unwrap();
-        let Some(code) = emulated::compiled(Code::compiled(device, &of, &tiling)).map(Arc::new) else { return };
-        let kernel = ImplicitGemm { of, tiling, code };
+        let Some(kernel) = emulated(ImplicitGemm { of, tiling }) else { return };
         for least in [-2.0, 0.5] {
             let (error, bias) = errors_of(&kernel, least, device, stream, &mut SmallRng::seed_from_u64(22));
             assert!(error < most && bias.abs() < most_bias, "{of:?} from {least}: {error:.1e}, {bias:.1e} a bias");
@@ -193,38 +150,33 @@ fn emulated_floats_are_rounded_without_a_bias() {
 /// Compiles for all GPUs with their shared memory. Nothing spills for the shapes of common networks.
 #[test]
 fn compiles_for_all_gpus_without_spills() {
-    let Some(nvrtc) = resources::nvrtc() else { return };
     let shapes =
         [([56, 56], 3, 1), ([14, 14], 3, 1), ([7, 7], 3, 1), ([27, 27], 5, 1), ([56, 56], 3, 2), ([14, 14], 1, 1)];
     let shapes = shapes.map(|(from, filter, stride)| convolution([64, 64, 64], from, filter, stride, filter / 2));
-    for of in shapes.into_iter().flat_map(both_ways).map(Correlation::flattened).flat_map(in_all_types) {
-        for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
-            let Some(tiling) = Tiling::of(&of, kibibytes << 10, MULTIPROCESSORS) else {
-                // Two depth steps of the largest filters exceed the shared memory.
-                assert_eq!((capability, of.filter), (89, 5));
-                continue;
-            };
-            let compiled = resources::compile(nvrtc, &Code::source(&of, &tiling), capability);
-            let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
-            assert_eq!(spills, 0, "{capability}: {of:?}, {tiling:?}");
-        }
+    let all: Vec<_> =
+        shapes.into_iter().flat_map(both_ways).map(Correlation::flattened).flat_map(in_all_types).collect();
+    for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
+        let engines = all.iter().filter_map(|&of| {
+            let tiling = Tiling::of(&of, kibibytes << 10, MULTIPROCESSORS);
+            // Two depth steps of the largest filters exceed the shared memory.
+            assert!(tiling.is_some() || (capability, of.filter) == (89, 5));
+            Some(ImplicitGemm { of, tiling: tiling? })
+        });
+        compile_without_spills(capability, engines);
     }
 }
 
 /// On a GPU the kernel agrees with loops on the host, and exact products are as accurate as floats.
 #[test]
 fn on_a_gpu_as_on_the_host() {
+    tests::on_a_gpu_as_on_the_host::<ImplicitGemm>(23, small());
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    let mut random = SmallRng::seed_from_u64(23);
-    for of in small() {
-        let kernel = ImplicitGemm::new(device, of).expect("compiled");
-        check(&kernel, device, stream.raw(), &mut random);
-    }
+    let mut random = SmallRng::seed_from_u64(25);
     let deep = convolution([1, 512, 64], [12, 12], 3, 1, 1);
     let exact = both_ways(deep).map(|of| Correlation { is_exact: true, ..of });
     for (of, least) in exact.flat_map(|of| [(of, -2.0), (of, 0.5)]) {
-        let kernel = ImplicitGemm::new(device, of).expect("compiled");
+        let kernel = Compiled::<ImplicitGemm>::new(device, &of, &[]).expect("compiled");
         let (error, bias) = errors_of(&kernel, least, device, stream.raw(), &mut random);
         println!("{of:?} from {least}: off by {error:.1e}, of which {bias:.1e} is a bias");
         assert!(error < 1e-6, "{of:?} from {least}: {error:.1e}, of which {bias:.1e} is a bias");
@@ -236,7 +188,6 @@ fn on_a_gpu_as_on_the_host() {
 fn on_a_gpu_at_networks_layers() {
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
-    let mut random = SmallRng::seed_from_u64(24);
     // Layers of VGG-16, ResNet-50, AlexNet and the U-Net.
     let layers = [
         ([64, 128, 128], 112, 3),
@@ -248,16 +199,7 @@ fn on_a_gpu_at_networks_layers() {
     ];
     let layers = layers.map(|(channels, side, filter)| convolution(channels, [side; 2], filter, 1, filter / 2));
     for of in layers.into_iter().flat_map(both_ways).flat_map(in_all_types) {
-        let kernel = ImplicitGemm::new(device, of).expect("compiled");
-        let images = of.images * of.to[0] * of.to[1];
-        let counts =
-            [of.rows * of.depth * of.places(), of.images * of.depth * of.from[0] * of.from[1], images * of.rows];
-        let tensors = counts.map(|count| filled(device, of.element, count, &mut random, stream.raw()));
-        let [w, from, to] = tensors.each_ref().map(Buffer::data);
-        let memory = CorrelationMemory { w, from, to };
-        // SAFETY: as large as the tensors.
-        let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
-        let rate = 2.0 * (images * counts[0]) as f64 / time / 1e9;
-        println!("{of:?}, {:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
+        let kernel = Compiled::<ImplicitGemm>::new(device, &of, &[]).expect("compiled");
+        print_time(&kernel, of.images * of.to[0] * of.to[1] * of.rows * of.depth * of.places(), stream);
     }
 }

@@ -1,6 +1,7 @@
 //! The tile of a block: its rows and columns, and the stages in its shared memory.
 
 use super::GROUP;
+use crate::engines::problem::Correlation;
 
 /// The warpgroups of a block.
 pub const WARPGROUPS: usize = 2;
@@ -23,7 +24,7 @@ const LEAST_STAGES: usize = 2;
 /// Numbers of elements that one copy may take. An image is a multiple of it.
 const ACCESSES: [usize; 4] = [8, 4, 2, 1];
 
-/// The elements of one copy of images of so many pixels.
+/// The elements of one copy of images that have `pixels` pixels.
 pub fn access(pixels: usize) -> usize {
     ACCESSES.into_iter().find(|access| pixels.is_multiple_of(*access)).unwrap_or(1)
 }
@@ -33,7 +34,7 @@ pub fn results_bytes(rows: usize, columns: usize) -> usize {
     rows * (columns + GROUP * (MOST_IMAGES + 1)) * ELEMENT + columns * size_of::<u32>()
 }
 
-/// Returns whether a tile of so many columns has results of few enough images, which count so many pixels each.
+/// Returns whether a tile of `columns` columns has results of few enough images, each of which counts `pixels` pixels.
 pub fn are_few_images(columns: usize, pixels: usize) -> bool {
     columns.div_ceil(pixels) < MOST_IMAGES
 }
@@ -63,6 +64,18 @@ impl Tile {
         of_blocks(BLOCKS).or_else(|| of_blocks(1))
     }
 
+    /// The tile for a correlation. `None` if a block has too few bytes of shared memory, or images are too small.
+    pub fn of_correlation(of: &Correlation, shared: usize) -> Option<Self> {
+        let pixels = of.to[0] * of.to[1];
+        Self::of(of.rows, pixels, 0, shared).filter(|tile| tile.has_results_of(pixels))
+    }
+
+    /// The number of blocks for a correlation.
+    pub fn blocks(&self, of: &Correlation) -> usize {
+        let groups = (of.to[0] * of.to[1]).div_ceil(GROUP).saturating_mul(of.images);
+        groups.div_ceil(self.columns() / GROUP).saturating_mul(of.rows.div_ceil(self.rows()))
+    }
+
     pub fn rows(&self) -> usize {
         ROWS * self.row_warpgroups
     }
@@ -77,7 +90,7 @@ impl Tile {
         stages.max(results_bytes(self.rows(), self.columns()))
     }
 
-    /// Returns whether a tile may have results of images of so many pixels. Results in wide accesses leave from
+    /// Returns whether a tile may have results of images of `pixels` pixels. Results in wide accesses leave from
     /// registers, so the number of images does not matter to them.
     pub fn has_results_of(&self, pixels: usize) -> bool {
         self.access >= 4 || are_few_images(self.columns(), pixels.next_multiple_of(GROUP))

@@ -1,8 +1,11 @@
 //! The kernel on this machine's GPU, if there is one.
 
 use super::*;
-use gpu::OwnStream;
-use gpu::testing::on_gpu::{Gpu, first, median};
+use gpu::testing::on_gpu::{Gpu, first};
+
+fn compiled(of: FilterGradient, parts: Parts) -> Compiled<BackwardFilterGemm> {
+    Compiled::new(Device::Cuda, &of, &parts.knobs()).expect("compiled")
+}
 
 /// The kernel agrees with loops on the host.
 #[test]
@@ -17,16 +20,16 @@ fn as_on_the_host() {
         gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
     for of in small().chain(larger.into_iter().flat_map(in_all_types)) {
-        let case = GradientCase::new(of, device, stream.raw(), &mut random);
-        let best = BackwardFilter::best_parts(device, &of, usize::MAX)[0];
+        let case = Case::new(of, device, stream.raw(), &mut random);
+        let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
         for parts in [WHOLE, best] {
-            check(&case, &BackwardFilter::new(device, of, parts).expect("compiled"), device, stream.raw());
+            case.check(&compiled(of, parts), device, stream.raw());
         }
     }
     for (of, parts) in in_clusters() {
-        if BackwardFilter::tiling(device, &of, parts).is_some() {
-            let kernel = BackwardFilter::new(device, of, parts).expect("compiled");
-            check(&GradientCase::new(of, device, stream.raw(), &mut random), &kernel, device, stream.raw());
+        if BackwardFilterGemm::tiling(device, &of, parts).is_some() {
+            let case = Case::new(of, device, stream.raw(), &mut random);
+            case.check(&compiled(of, parts), device, stream.raw());
         }
     }
 }
@@ -45,8 +48,7 @@ fn of_many_pixels() {
     for (parts, of) in gradients {
         for (is_exact, least) in [(false, 1e-3), (true, 2e-6)] {
             let most = FilterGradient { is_exact, ..of };
-            let kernel = BackwardFilter::new(device, most, parts).expect("compiled");
-            let (error, bias) = errors_of(&kernel, device, stream.raw(), &mut random);
+            let (error, bias) = errors_of(&compiled(most, parts), 0.5, device, stream.raw(), &mut random);
             let summed = most.images * 56 * 56;
             println!("sums of {summed} positive products: off by {error:.1e}, of which {bias:.1e} is a bias");
             assert!(error < least, "{most:?}: {error:.1e}, of which {bias:.1e} is a bias");
@@ -64,12 +66,8 @@ fn at_networks_layers() {
     let exact = LAYERS_OF_FLOATS.map(layer).map(|of| FilterGradient { is_exact: true, ..of });
     for of in LAYERS.map(layer).into_iter().flat_map(in_all_types).chain(exact) {
         for limit in [usize::MAX, 0] {
-            let Some(parts) = BackwardFilter::best_parts(device, &of, limit).first().copied() else { continue };
-            let kernel = BackwardFilter::new(device, of, parts).expect("compiled");
-            let time = time(&kernel, device, stream);
-            let products = of.images * of.dy[0] * of.dy[1] * of.elements();
-            let rate = 2.0 * products as f64 / time / 1e9;
-            println!("{of:?}, {:?}, {parts:?}: {time:.3} ms, {rate:.0} TFLOP/s", kernel.tiling);
+            let Some(parts) = BackwardFilterGemm::best_parts(device, &of, limit).first().copied() else { continue };
+            print_time(&compiled(of, parts), of.images * of.dy[0] * of.dy[1] * of.elements(), stream);
         }
     }
 }
@@ -100,16 +98,3 @@ const LAYERS_OF_FLOATS: [(usize, usize, usize, usize, usize, usize); 6] = [
     (128, 512, 2048, 7, 1, 1),
     (128, 512, 256, 56, 1, 2),
 ];
-
-/// The median time of several runs, in milliseconds.
-fn time(kernel: &BackwardFilter, device: Device, stream: &OwnStream) -> f64 {
-    let of = kernel.of;
-    let [x, dy] =
-        [(of.c, of.x), (of.k, of.dy)].map(|(channels, [rows, columns])| of.images * channels * rows * columns);
-    let mut random = SmallRng::seed_from_u64(14);
-    let [x, dy, dw] = [x, dy, of.elements()].map(|count| filled(device, of.element, count, &mut random, stream.raw()));
-    let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
-    let memory = GradientMemory { x: x.data(), dy: dy.data(), dw: dw.data(), workspace: workspace.data() };
-    // SAFETY: the buffers are as large as the tensors, and the workspace as large as the kernel needs.
-    median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }))
-}

@@ -1,15 +1,22 @@
 //! Convolutions by filters of several places, and their input gradients: each place's products read the same pixels,
 //! shifted.
 
-use std::ffi::c_void;
-use std::sync::Arc;
+#[cfg(test)]
+pub mod tests;
 
-use super::tile::{BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes};
-use super::{GROUP, Images, MOST_COUNTED, THREADS, is_same};
-use crate::engines::implicit_gemm::{Correlation, CorrelationMemory, compute};
-use gpu::jit::loaded::Loaded;
-use gpu::jit::{Function, Launch, Source};
+use std::error::Error;
+use std::ffi::{CStr, c_void};
+
+use crate::engines::engine::{Engine, Priority};
+use crate::engines::problem::{Correlation, Memory};
+use crate::engines::warpgroups::tile::{
+    BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes,
+};
+use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, is_same, launch_of};
+use crate::problem::graph::Knob;
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
+use kernels::KernelSource;
 
 /// The bytes of a line, which has the channels of one pixel.
 const LINE_BYTES: usize = DEPTH * ELEMENT;
@@ -22,24 +29,24 @@ const CHANNELS: usize = 4;
 /// The depths of a filter that a thread puts in order at once.
 const OCTET: usize = 8;
 /// The most pixels of a warpgroup's product.
-pub(super) const WIDE: usize = 256;
+const WIDE: usize = 256;
 /// The most and the fewest stages of filters.
 const MOST_STAGES: usize = 6;
 const LEAST_STAGES: usize = 3;
 
 /// How a block works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tiling {
+struct Tiling {
     row_warpgroups: usize,
     /// The pixels of a warpgroup's product: 256 with a block for each multiprocessor, or 128 with two.
-    pub(super) product_columns: usize,
+    product_columns: usize,
     access: usize,
     /// The pixels in shared memory: those of the tile and all neighbours.
     lines: usize,
     /// The most groups of these pixels.
     groups: usize,
     buffers: usize,
-    pub(super) stages: usize,
+    stages: usize,
 }
 
 /// The pixels of an image with the zeros behind its rows and behind the last row.
@@ -48,9 +55,9 @@ fn padded([height, width]: [usize; 2], filter: usize) -> usize {
 }
 
 impl Tiling {
-    /// The fastest tiling for a device. It has so many multiprocessors, and a block may have `shared` bytes of shared
+    /// The fastest tiling for a device with these multiprocessors, on which a block may have `shared` bytes of shared
     /// memory. `None` if the bytes are too few.
-    pub(super) fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
+    fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
         let tilings = [COLUMNS, WIDE].into_iter().filter_map(|columns| Self::with(of, shared, columns));
         tilings.min_by_key(|tiling| tiling.time(of, shared, multiprocessors))
     }
@@ -77,13 +84,14 @@ impl Tiling {
         pairs * pair + last
     }
 
-    /// Returns whether so many blocks fit on a multiprocessor. One block may have `shared` bytes of shared memory.
+    /// Returns whether this number of blocks fits on a multiprocessor. One block may have `shared` bytes of shared
+    /// memory.
     fn fits(&self, blocks: usize, shared: usize) -> bool {
         blocks * (self.shared_bytes() + RESERVED) <= shared + RESERVED
     }
 
-    /// The tiling with products of so many columns.
-    pub(super) fn with(of: &Correlation, shared: usize, product_columns: usize) -> Option<Self> {
+    /// The tiling with products of `product_columns` columns.
+    fn with(of: &Correlation, shared: usize, product_columns: usize) -> Option<Self> {
         let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
         let reach = of.filter / 2;
         let columns = product_columns * (WARPGROUPS / row_warpgroups);
@@ -125,7 +133,7 @@ impl Tiling {
         of.rows.next_multiple_of(self.rows()) * of.depth.next_multiple_of(DEPTH) / OCTET
     }
 
-    pub(super) fn shared_bytes(&self) -> usize {
+    fn shared_bytes(&self) -> usize {
         let factors = (self.buffers * self.lines + self.stages * self.rows()) * LINE_BYTES + self.groups * SOURCE;
         factors.max(results_bytes(self.rows(), self.columns()))
     }
@@ -144,21 +152,11 @@ impl Tiling {
     }
 }
 
-/// The kernels of a kind.
-pub(super) struct Code {
-    order_filters: Function,
-    shifted: Function,
-}
-
-/// The code, by its compiler options. There are few.
-static KNOWN: Loaded<Vec<String>, Option<Code>> = Loaded::kept();
-
 /// A convolution whose result has the size of its input, or an input gradient, by a filter of several places.
+#[derive(Clone, Copy, Debug)]
 pub struct ShiftedConvolution {
-    pub(super) of: Correlation,
-    pub(super) tiling: Tiling,
-    /// `None`: the host runs loops.
-    pub(super) code: Arc<Option<Code>>,
+    of: Correlation,
+    tiling: Tiling,
 }
 
 /// The parameters of `order_filters`.
@@ -185,100 +183,66 @@ struct Parameters {
     beta: f32,
 }
 
-impl ShiftedConvolution {
-    /// Returns whether our kernel computes the correlation on the calling thread's device.
-    pub fn computes(device: Device, of: &Correlation) -> bool {
-        Self::tiling(device, of).is_some()
+impl Engine for ShiftedConvolution {
+    type Problem = Correlation;
+    const SOURCE: &'static KernelSource = &kernels::convolution::SHIFTED;
+    const KERNELS: &'static [&'static CStr] = &[c"order_filters", c"shifted"];
+    const IS_KEPT: bool = true;
+
+    fn priority(_: &Correlation) -> Priority {
+        Priority::OnWarpgroups
     }
 
-    fn tiling(device: Device, of: &Correlation) -> Option<Tiling> {
-        let is_ours = is_same(device, of) && of.filter > 1 && of.depth.is_multiple_of(OCTET);
+    fn new(device: Device, of: &Correlation, knobs: &[Knob]) -> Option<Self> {
+        if !knobs.is_empty() || !is_same(device, of) || of.filter == 1 || !of.depth.is_multiple_of(OCTET) {
+            return None;
+        }
         let ordinal = device.ordinal();
-        let shared = is_ours.then(|| device.shared_bytes(ordinal)).flatten()?;
-        let tiling = Tiling::of(of, shared, device.multiprocessors(ordinal)?)?;
+        let tiling = Tiling::of(of, device.shared_bytes(ordinal)?, device.multiprocessors(ordinal)?)?;
         // The kernel counts pixels with zeros, and a tile behind them.
         let pixels = padded(of.from, of.filter).saturating_mul(of.images);
-        (pixels <= MOST_COUNTED && tiling.blocks(of) <= MOST_COUNTED).then_some(tiling)
+        (pixels <= MOST_COUNTED && tiling.blocks(of) <= MOST_COUNTED).then_some(Self { of: *of, tiling })
     }
 
-    /// Prepares a correlation on the calling thread's device. Compiles at the first call for its kind, which may take a
-    /// second; do not call it under capture. `Err` says why there is no kernel.
-    pub fn new(device: Device, of: Correlation) -> Result<Self, String> {
-        let tiling = Self::tiling(device, &of).ok_or("no kernel of ours computes it")?;
-        let code = KNOWN.get(device, tiling.options(&of), || match device {
-            Device::Host => Ok(None),
-            Device::Cuda => compiled(device, &of, &tiling).map(Some),
-        })?;
-        Ok(Self { of, tiling, code })
+    fn problem(&self) -> &Correlation {
+        &self.of
     }
 
-    /// Returns whether this is an input gradient.
-    pub fn is_gradient(&self) -> bool {
-        self.of.is_gradient
+    fn options(&self) -> Vec<String> {
+        self.tiling.options(&self.of)
     }
 
-    /// The bytes of workspace: the filters in another order.
-    pub fn workspace(&self) -> usize {
+    fn allow(&self, device: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        // Images of other sizes, which need other amounts, share the code.
+        let most = device.shared_bytes(device.ordinal()).unwrap_or(self.tiling.shared_bytes());
+        Ok(kernels[1].allow_shared(most as u32)?)
+    }
+
+    /// The filters in another order.
+    fn workspace(&self) -> usize {
         self.tiling.octets(&self.of) * OCTET * self.of.filter * self.of.filter * ELEMENT
     }
 
-    /// out = `alpha` · sums + `beta` · out, where a `beta` of 0 leaves out unread. Returns whether it was launched.
-    ///
-    /// # Safety
-    /// All pointers are device memory as large as the tensors, and the workspace has [`Self::workspace`] bytes; all are
-    /// aligned to 16 bytes; the output and the workspace overlap nothing else. The stream belongs to the same device.
-    pub unsafe fn run(
-        &self,
-        stream: Stream,
-        memory: CorrelationMemory,
-        workspace: *mut c_void,
-        alpha: f32,
-        beta: f32,
-    ) -> bool {
-        let Self { of, tiling, code } = self;
-        let Some(Code { order_filters, shifted }) = &**code else {
-            // SAFETY: the caller promises memory as large as the tensors, which is host memory on this device.
-            unsafe { compute(of, memory, alpha, beta) };
-            return true;
-        };
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, tiling } = self;
+        let Memory { w, workspace, .. } = memory;
         // Frameworks' memory is aligned so. A program's own may not be.
         if !workspace.addr().is_multiple_of(PIECE_BYTES) {
             return false;
         }
-        let CorrelationMemory { w, from, to } = memory;
+        let [from, to] = of.images_in(memory);
         let [channels, rows, lines, buffers] =
             [of.depth, of.rows, tiling.lines, tiling.buffers].map(|count| count as i32);
         let mut filters = Filters { w, v: workspace, channels, rows };
-        let launch = Launch {
-            grid: [(tiling.octets(of) * of.filter * of.filter).div_ceil(THREADS) as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
-            ..Launch::default()
-        };
+        let first = launch_of((tiling.octets(of) * of.filter * of.filter).div_ceil(THREADS), 0);
         let images = Images::of(of.images, of.from);
         let mut parameters = Parameters { v: workspace, from, to, images, channels, rows, lines, buffers, alpha, beta };
-        let shared_bytes = tiling.shared_bytes() as u32;
-        let next = Launch { grid: [tiling.blocks(of) as u32, 1, 1], shared_bytes, early: true, ..launch };
+        let next = Launch { early: true, ..launch_of(tiling.blocks(of), tiling.shared_bytes()) };
         // SAFETY: `filters` and `parameters` are the kernels' only parameters; the caller promises memory as large as
         // the tensors. The second kernel waits for the first.
         unsafe {
-            order_filters.launch(stream, &launch, &mut [(&raw mut filters).cast()]).is_ok()
-                && shifted.launch(stream, &next, &mut [(&raw mut parameters).cast()]).is_ok()
+            kernels[0].launch(stream, &first, &mut [(&raw mut filters).cast()]).is_ok()
+                && kernels[1].launch(stream, &next, &mut [(&raw mut parameters).cast()]).is_ok()
         }
     }
-}
-
-pub(super) fn source(of: &Correlation, tiling: &Tiling) -> Source {
-    Source::new(&kernels::convolution::SHIFTED, tiling.options(of))
-}
-
-pub(super) fn compiled(device: Device, of: &Correlation, tiling: &Tiling) -> Result<Code, String> {
-    let compile = || {
-        let module = device.load(&source(of, tiling))?;
-        let (order_filters, shifted) = (module.function(c"order_filters")?, module.function(c"shifted")?);
-        // Images of other sizes, which need other amounts, share the code.
-        let most = device.shared_bytes(device.ordinal()).unwrap_or(tiling.shared_bytes());
-        shifted.allow_shared(most as u32)?;
-        Ok(Code { order_filters, shifted })
-    };
-    compile().map_err(|error: gpu::jit::Error| error.to_string())
 }

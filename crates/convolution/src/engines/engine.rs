@@ -1,0 +1,199 @@
+//! The trait of engines; how an engine is made ready and run.
+
+use std::error::Error;
+use std::ffi::CStr;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::problem::{Computed, Memory, Problem};
+use crate::problem::graph::Knob;
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Function, Source};
+use gpu::{Device, Stream};
+use kernels::KernelSource;
+
+/// One of our engines, with a problem that is cut for a device. An engine computes problems of one kind by the kernels
+/// of one source. Equal calls give equal bits.
+pub trait Engine: Copy + Debug + Send + Sync + 'static {
+    /// The kind of problem that it computes.
+    type Problem: Computed;
+    /// The kernels' source.
+    const SOURCE: &'static KernelSource;
+    /// The kernels, by name.
+    const KERNELS: &'static [&'static CStr];
+    /// Whether loaded kernels stay, because there are few kinds of them. Others stay while they are used.
+    const IS_KEPT: bool;
+
+    /// When to try the engine for a problem that it may compute.
+    fn priority(of: &Self::Problem) -> Priority;
+
+    /// The knobs with which it computes a problem on the calling thread's device, the fastest first. Only the first
+    /// that the device runs counts. An engine with several choices takes at most `limit` bytes of workspace.
+    fn choices(device: Device, of: &Self::Problem, _limit: usize) -> Vec<Vec<Knob>> {
+        Self::new(device, of, &[]).map(|_| vec![]).into_iter().collect()
+    }
+
+    /// Cuts a problem for the calling thread's device. `None` if it does not compute the problem with these knobs.
+    fn new(device: Device, of: &Self::Problem, knobs: &[Knob]) -> Option<Self>;
+
+    /// The problem.
+    fn problem(&self) -> &Self::Problem;
+
+    /// The compiler's options for it.
+    fn options(&self) -> Vec<String>;
+
+    /// Allows the launches of the loaded kernels on the calling thread's device.
+    fn allow(&self, device: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>>;
+
+    /// The bytes of workspace.
+    fn workspace(&self) -> usize {
+        0
+    }
+
+    /// Launches result = `alpha` · convolution or gradient + `beta` · result, where a `beta` of 0 leaves the result
+    /// unread. Returns whether that worked.
+    ///
+    /// # Safety
+    /// As for [`Plan::run`].
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool;
+}
+
+/// The kernels of engines. `None`: the host runs loops.
+type Kernels = Option<Vec<Function>>;
+
+/// The loaded kernels, by source and compiler options.
+type LoadedKernels = Loaded<(&'static str, Vec<String>), Kernels>;
+static KEPT: LoadedKernels = Loaded::kept();
+static WHILE_USED: LoadedKernels = Loaded::while_used();
+
+/// The place of an engine in the order of trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// First: it runs on the tensor cores of warpgroups, and is faster than cuDNN's engines in small parts.
+    OnWarpgroups,
+    /// Next: it is at least as fast as cuDNN's tensor core engines with enough workspace.
+    Fast,
+    /// Where none of cuDNN's tensor core engines fits half of the mini-batch.
+    Slow,
+}
+
+/// How an engine multiplies and adds, which decides the classes that admit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numerics {
+    /// On tensor cores: floats in TF32, and long sums.
+    OnTensorCores,
+    /// On tensor cores, but as exact as elsewhere: only floats, multiplied exactly.
+    ExactFloats,
+    /// On tensor cores, but as exact as elsewhere: numbers of two bytes, in short sums.
+    ShortSums,
+}
+
+/// An engine that is ready to run its problem.
+pub trait Plan: Send + Sync {
+    /// The bytes of workspace.
+    fn workspace(&self) -> usize;
+
+    /// Launches result = `alpha` · convolution or gradient + `beta` · result, where a `beta` of 0 leaves the result
+    /// unread. Returns whether that worked.
+    ///
+    /// # Safety
+    /// The caller promises that `memory` is device memory as large as the tensors and the workspace, that the tensors
+    /// are aligned to 16 bytes, that the result and the workspace overlap nothing else, and that the stream belongs to
+    /// that device.
+    unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool;
+}
+
+/// A plan, or why there is none.
+pub type Ready = Result<Box<dyn Plan>, String>;
+
+/// An engine with its kernels.
+pub struct Compiled<E> {
+    pub engine: E,
+    pub kernels: Arc<Kernels>,
+}
+
+impl<E: Engine> Compiled<E> {
+    /// Makes an engine ready on the calling thread's device. Compiles at the first call for its options, which may take
+    /// a second; do not call it under capture. `Err` says why there is no kernel.
+    pub fn new(device: Device, of: &E::Problem, knobs: &[Knob]) -> Result<Self, String> {
+        let engine = E::new(device, of, knobs).ok_or("no kernel of ours computes it")?;
+        let loaded = if E::IS_KEPT { &KEPT } else { &WHILE_USED };
+        let kernels = loaded.get(device, (E::SOURCE.name, engine.options()), || match device {
+            Device::Host => Ok(None),
+            Device::Cuda => compile(device, &engine).map(Some),
+        })?;
+        Ok(Self { engine, kernels })
+    }
+}
+
+impl<E: Engine> Plan for Compiled<E> {
+    fn workspace(&self) -> usize {
+        self.engine.workspace()
+    }
+
+    unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        // SAFETY: the caller promises memory as large as the tensors, which is the host's where there are no kernels.
+        unsafe {
+            match &*self.kernels {
+                Some(kernels) => self.engine.launch(kernels, stream, memory, alpha, beta),
+                None => {
+                    self.engine.problem().compute(memory, alpha, beta);
+                    true
+                }
+            }
+        }
+    }
+}
+
+/// The source and the options that are compiled for an engine.
+pub fn source<E: Engine>(engine: &E) -> Source {
+    Source::new(E::SOURCE, engine.options())
+}
+
+/// Compiles and loads an engine's kernels on the calling thread's device. `Err` says why there are none.
+pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<Vec<Function>, String> {
+    let compile = || {
+        let module = device.load(&source(engine))?;
+        let kernels = E::KERNELS.iter().map(|name| module.function(name)).collect::<Result<Vec<_>, _>>()?;
+        engine.allow(device, &kernels)?;
+        Ok(kernels)
+    };
+    compile().map_err(|error: Box<dyn Error>| error.to_string())
+}
+
+/// A row of [`ENGINES`](super::ENGINES).
+pub struct Row {
+    /// The engine's name in reports and in the database is `UCUDNN_ENGINE_` and this number: it never changes.
+    pub number: i64,
+    pub numerics: Numerics,
+    pub source: &'static KernelSource,
+    choices: fn(Device, &Problem, Priority, usize) -> Vec<Vec<Knob>>,
+    /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
+    pub plan: fn(Device, &Problem, &[Knob]) -> Ready,
+}
+
+impl Row {
+    pub(super) const fn of<E: Engine>(number: i64, numerics: Numerics) -> Self {
+        Self { number, numerics, source: E::SOURCE, choices: choices::<E>, plan: plan::<E> }
+    }
+
+    /// Returns whether floats are multiplied exactly, not in TF32.
+    pub fn is_exact(&self) -> bool {
+        self.numerics == Numerics::ExactFloats
+    }
+
+    /// The [`Engine::choices`] for a problem, if that is the engine's priority.
+    pub fn choices(&self, device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+        if self.is_exact() == problem.is_exact() { (self.choices)(device, problem, priority, limit) } else { vec![] }
+    }
+}
+
+fn choices<E: Engine>(device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+    let of = E::Problem::of(problem).filter(|of| E::priority(of) == priority);
+    of.map_or(vec![], |of| E::choices(device, &of, limit))
+}
+
+fn plan<E: Engine>(device: Device, problem: &Problem, knobs: &[Knob]) -> Ready {
+    let of = E::Problem::of(problem).ok_or("no kernel of ours computes it")?;
+    Ok(Box::new(Compiled::<E>::new(device, &of, knobs)?))
+}
