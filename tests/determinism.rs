@@ -77,6 +77,29 @@ fn a_program_that_shuns_nondeterminism_has_equal_bits() {
     }
 }
 
+/// Whichever algorithm is the fastest by the database, such a program sees cuDNN's deterministic results as without it.
+#[test]
+fn times_change_nothing_for_a_program_that_shuns_nondeterminism() {
+    let program = program();
+    let database = explored(&program, "legacy");
+    let open = || rusqlite::Connection::open(&database).unwrap();
+    let algorithms: Vec<String> = {
+        let connection = open();
+        let mut names = connection.prepare("SELECT DISTINCT algorithm FROM outcomes WHERE time_ms > 0").unwrap();
+        names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert!(algorithms.len() > 3, "{algorithms:?}");
+    let run = |database| bits(&program.preloaded(&["legacy", "shun", "20"], &[("UCUDNN_DATABASE", database)]));
+    let without = run("off");
+    for algorithm in &algorithms {
+        open().execute_batch("DELETE FROM trials; UPDATE outcomes SET time_ms = 1000 WHERE time_ms > 0").unwrap();
+        let fastest = "INSERT OR REPLACE INTO outcomes
+            SELECT DISTINCT kernel, batch, summed_in_float, ?1, 0, 0.001, measured_at FROM outcomes";
+        assert!(open().execute(fastest, [algorithm]).unwrap() > 0);
+        assert_eq!(run(&database), without, "{algorithm} is the fastest");
+    }
+}
+
 #[test]
 fn a_setting_asks_for_all_programs() {
     let program = program();

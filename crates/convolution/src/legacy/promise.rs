@@ -155,7 +155,7 @@ impl Asking<'_> {
             state.known.lock().learn(search.measured());
             // What a short wait left out, the program's executions time, and no promise must keep them from it.
             if !is_rest || search.wants() == Next::Nothing {
-                return self.make(&search, covers, query);
+                return self.make(&search, covers);
             }
         }
         // SAFETY: `reserve` requires only what our caller promised for this query.
@@ -328,7 +328,7 @@ impl Asking<'_> {
     }
 
     /// Makes the promise that follows from a search. `None` if nothing fits.
-    fn make(&self, search: &Search<Algorithm>, covers: Range<usize>, query: &Query) -> Option<Promise> {
+    fn make(&self, search: &Search<Algorithm>, covers: Range<usize>) -> Option<Promise> {
         let Question { asked, limit, .. } = self.question;
         let (mut best, mut time) = search.best()?;
         let mut fallback = self.fallback_for(search, &best);
@@ -348,10 +348,14 @@ impl Asking<'_> {
         // An engine has no id of its own: its plan goes under another's, as divisions do.
         let undivided = plan.configuration().is_undivided() && !plan.has_engines();
         let needs = fallback.map_or(0, |fallback| search.whole(fallback).map_or(0, |micro| micro.workspace));
-        let memory = plan.workspace().max(needs);
+        let determined = self.determined().filter(|determined| determined.memory <= limit);
+        let memory = plan.workspace().max(needs).max(determined.map_or(0, |determined| determined.memory));
         let spare = |id| Some(id) != self.last_resort;
         // The id, and the bytes that its algorithm needs to run undivided.
+        let chosen = self.fitting.unwrap_or(self.own);
         let (algo, own_need) = match (undivided, asked, fallback) {
+            // A program that shuns what is not deterministic must see cuDNN's deterministic results as cuDNN lists them.
+            _ if chosen.determinism != CUDNN_DETERMINISTIC && spare(chosen.algo) => (chosen.algo, chosen.memory),
             (true, ..) => (plan.main_algorithm().id, memory),
             (false, Some(_), Some(fallback)) if spare(fallback.id) => (fallback.id, memory),
             (false, Some(_), _) if !spare(self.own.algo) && !plan.has_engines() => {
@@ -368,8 +372,8 @@ impl Asking<'_> {
             time,
             undivided: search.undivided(),
         });
-        // A program that shuns what is not deterministic must see that cuDNN would take it: see `Known::chose`.
-        let chosen = self.fitting.unwrap_or(self.own).determinism == CUDNN_DETERMINISTIC;
+        // And it must see that cuDNN would take what is not: see `Known::chose`.
+        let chosen = chosen.determinism == CUDNN_DETERMINISTIC;
         let deterministic = chosen && plan.is_deterministic() && fallback.is_none_or(|fallback| fallback.deterministic);
         let entry = AlgoPerf {
             algo,
@@ -385,7 +389,7 @@ impl Asking<'_> {
             covers,
             entry,
             fallback: fallback.map(|fallback| fallback.id),
-            determined: self.determined(memory, query),
+            determined: determined.map(|determined| determined.algo),
             undivided: own_need,
             plan: Some(plan),
             is_final: true,
@@ -393,16 +397,14 @@ impl Asking<'_> {
         })
     }
 
-    /// Returns a deterministic algorithm that runs undivided in this many bytes: cuDNN's first one. cuDNN lists what it
-    /// has timed by the times, of which nothing may depend: then the one of the least id.
-    fn determined(&self, memory: usize, query: &Query) -> Option<c_int> {
-        let fits = self.results.iter().filter(|result| {
-            result.status == CUDNN_STATUS_SUCCESS
-                && result.determinism == CUDNN_DETERMINISTIC
-                && result.memory <= memory
-        });
-        let mut ids = fits.map(|result| result.algo);
-        if let Query::Get = query { ids.next() } else { ids.min() }
+    /// Returns the deterministic algorithm that needs the least workspace undivided, and of those the one of the least id.
+    /// Nothing here may depend on times: cuDNN lists what it has timed by them, and they decide a plan's workspace.
+    fn determined(&self) -> Option<&AlgoPerf> {
+        let runs = self
+            .results
+            .iter()
+            .filter(|result| result.status == CUDNN_STATUS_SUCCESS && result.determinism == CUDNN_DETERMINISTIC);
+        runs.min_by_key(|result| (result.memory, result.algo))
     }
 
     /// Returns the fastest algorithm that runs undivided in the configuration's workspace, or else the one that needs
