@@ -9,7 +9,7 @@ use super::call::Call;
 use super::configuration::{Configuration, Problem};
 use super::fit;
 use super::kernels::{Engine, problem};
-use super::record::FAMILY;
+use super::record::{self, FAMILY};
 use super::report;
 use super::room::Room;
 use crate::inference::Inference;
@@ -141,7 +141,7 @@ impl Contestant for InferenceContestant {
     }
 
     fn named(&self, _call: usize, names: &[&str]) -> Vec<Option<Configuration>> {
-        self.problem().map_or_else(|| vec![None; names.len()], |problem| Configuration::named(problem, names))
+        self.problem().map_or_else(|| vec![None; names.len()], |problem| record::named(problem, names))
     }
 
     fn name(&self, _call: usize, configuration: Option<&Configuration>) -> String {

@@ -12,7 +12,7 @@ use crate::configuration::Configuration;
 use crate::fit;
 use crate::inference::Inference;
 use crate::kernels::Engine;
-use crate::record::FAMILY;
+use crate::record::{self, FAMILY};
 use crate::steps;
 use guest::settings::{self, RnnTraining};
 use tuning::contest::{Contest, Contestant, Times};
@@ -97,7 +97,7 @@ impl Contestant for TrainingContestant {
     }
 
     fn named(&self, call: usize, names: &[&str]) -> Vec<Option<Configuration>> {
-        self.shape(call).map_or_else(|| vec![None; names.len()], |shape| Configuration::named(&shape.problem, names))
+        self.shape(call).map_or_else(|| vec![None; names.len()], |shape| record::named(&shape.problem, names))
     }
 
     fn name(&self, call: usize, configuration: Option<&Configuration>) -> String {
