@@ -7,12 +7,12 @@ use cudnn_abi::*;
 
 use super::boundary::guarded;
 use cudnn::calls;
-use recurrent::call::Call;
-use recurrent::forward::workspace_size;
-use recurrent::memory::Memory;
+use recurrent::inference::forward::workspace_size;
+use recurrent::network::call::Call;
+use recurrent::network::memory::Memory;
 use recurrent::training::calls::{after_a_panic, concerns_us, raise_sizes, run_backward_data, run_backward_weights};
-use recurrent::training::data::DataCall;
-use recurrent::training::weights::WeightsCall;
+use recurrent::training::compute::data::DataCall;
+use recurrent::training::compute::weights::WeightsCall;
 
 /// Overrides cuDNN's function: a workspace and a reserve are also large enough for our kernels. The answer depends on the
 /// arguments alone.

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use super::configuration::{Configuration, Pass, Problem};
 use super::kernels::problem;
 use super::model::Model;
-use super::record::FAMILY;
-use super::training::subject::Subject;
-use crate::inference::Inference;
+use crate::network::inference::Inference;
+use crate::network::record::FAMILY;
+use crate::network::subject::Subject;
 use tuning::family::{Entries, Time};
 
 /// The largest factor between a constant and its default.

@@ -8,18 +8,18 @@ use cudnn_abi::*;
 use super::calls::{data_by_us, forward_by_us, weights_by_us};
 use super::contestant::TrainingContestant;
 use super::course;
-use super::data::DataCall;
-use super::page::Page;
-use super::pass::Pass;
-use super::runner::{NotRun, Outcome, Runner};
-use super::subject::{CALLS, Call};
-use super::weights::WeightsCall;
-use crate::ahead::Job;
-use crate::call::Call as ForwardCall;
 use crate::configuration::Configuration;
-use crate::eligible::takes;
+use crate::inference::ahead::Job;
 use crate::kernels::{self, Engine};
-use crate::sequences::{Buffers, Sequences, data, refused};
+use crate::network::call::Call as ForwardCall;
+use crate::network::eligible::takes;
+use crate::network::sequences::{Buffers, Sequences, data, refused};
+use crate::network::subject::{CALLS, Call};
+use crate::training::compute::data::DataCall;
+use crate::training::compute::known::KnownNetwork;
+use crate::training::compute::pass::Pass;
+use crate::training::compute::runner::{NotRun, Outcome, Runner};
+use crate::training::compute::weights::WeightsCall;
 use cudnn::owned::OwnedRnn;
 use cudnn::rnn::Network;
 use gpu::Buffer;
@@ -114,7 +114,7 @@ fn fastest(candidates: &Candidates<TrainingContestant>, times: &[Option<f64>]) -
 fn candidates(contestant: &TrainingContestant, job: &Job) -> Result<Vec<Candidates<TrainingContestant>>, String> {
     let [forward, back] = contestant.shapes.each_ref().map(|shape| (&shape.problem, shape.configurations()));
     let mut sources = kernels::sources(forward.0.element, &[forward, back]);
-    sources.extend(Page::sources(&contestant.key.subject.network)?);
+    sources.extend(KnownNetwork::sources(&contestant.key.subject.network)?);
     // Each call has two more candidates: cuDNN, and ours without a persistent kernel.
     let executions = turns::executions(forward.1.len() + back.1.len() + 2 * CALLS.len());
     cudnn::device().compile_all(&sources, |remaining| {

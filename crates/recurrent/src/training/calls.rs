@@ -9,20 +9,23 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 
 use super::contestant::TrainingContest;
-use super::data::DataCall;
-use super::owners::{Back, OWNERS, Owner};
-use super::page::{self, Engine, Page};
-use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
-use super::reserve::{HEADER, Header, State, is_header};
-use super::runner::{NotRun, Outcome, Runner};
-use super::subject;
-use super::weights::WeightsCall;
-use super::{course, data, forward, weights};
-use crate::call::Call;
-use crate::eligible::{check_states, check_weight_space, output};
-use crate::memory::Memory;
-use crate::room::Asked;
-use crate::temporary::Temporary;
+use super::course;
+use crate::network::call::Call;
+use crate::network::eligible::{check_states, check_weight_space, output};
+use crate::network::memory::Memory;
+use crate::network::room::Asked;
+use crate::network::subject;
+use crate::network::temporary::Temporary;
+use crate::training::compute::data;
+use crate::training::compute::data::DataCall;
+use crate::training::compute::forward;
+use crate::training::compute::known::{self, Engine, KnownNetwork};
+use crate::training::compute::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
+use crate::training::compute::runner::{NotRun, Outcome, Runner};
+use crate::training::compute::weights;
+use crate::training::compute::weights::WeightsCall;
+use crate::training::owner::owners::{Back, OWNERS, Owner};
+use crate::training::owner::reserve::{HEADER, Header, State, is_header};
 use cudnn::policies;
 use cudnn::rnn::{Data, Weights};
 use guest::settings::{self, Policy, Rnn, RnnTraining};
@@ -77,7 +80,7 @@ pub fn concerns_us() -> bool {
 /// Returns what a call returns after a panic inside of it, where `theirs` makes the same call of cuDNN: our kernels may
 /// have begun, and cuDNN cannot go on with a reserve of ours.
 pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    if page::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
+    if known::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
 }
 
 /// Raises the sizes that cuDNN has told for a training pass to what our kernels need. They depend on the arguments and the
@@ -126,7 +129,7 @@ unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
     };
     let is_ours = spaces[0] >= pass.workspace_bytes && spaces[1] >= pass.layout.bytes();
     // SAFETY: the caller makes the same promise.
-    is_ours && unsafe { pass.page.room.is_enough(&asked, spaces) }
+    is_ours && unsafe { pass.known.room.is_enough(&asked, spaces) }
 }
 
 /// Decides whose a pass is whose forward begins.
@@ -141,16 +144,16 @@ unsafe fn decide(pass: &Pass, contest: &Arc<TrainingContest>, call: &Call) -> Ow
     let space = (memory.weight_space, memory.weight_space_size);
     // SAFETY: the caller's promise; cuDNN looks at the space's size itself.
     let can_run = unsafe {
-        pass.page.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
+        pass.known.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
             && has_room(pass, [memory.workspace_size, call.reserve_size])
     };
-    let is_ours = can_run && contest.next_pass(pass.stream) && pass.page.loaded().is_some();
+    let is_ours = can_run && contest.next_pass(pass.stream) && pass.known.loaded().is_some();
     if is_ours { Owner::Us } else { Owner::Cudnn }
 }
 
 /// Says that a gradient was wrong, if the device has seen that since the last call.
-fn say_alarm(page: &Page) {
-    if page.loaded().is_some_and(|engine| engine.around.take_alarm()) {
+fn say_alarm(known: &KnownNetwork) {
+    if known.loaded().is_some_and(|engine| engine.around.take_alarm()) {
         log::error!(
             "an RNN's backward call got a reserve that its forward call did not leave: a second cudnnRNNBackwardData_v8 on \
              one reserve, or other memory. Its gradients are NaN"
@@ -170,18 +173,18 @@ struct Found {
 /// # Safety
 /// The reserve is null, or memory of the stream's device of so many bytes.
 unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: Back) -> Found {
-    let Pass { page, stream, layout, .. } = pass;
-    if !page.has_run.load(Ordering::Relaxed) {
+    let Pass { known, stream, layout, .. } = pass;
+    if !known.has_run.load(Ordering::Relaxed) {
         return Found { owner: Owner::Cudnn, is_guess: false };
     }
-    say_alarm(page);
+    say_alarm(known);
     let (at, hash) = (reserve.addr(), layout.hash());
     // The lock is not held while the stream's work is waited for.
     if let Some(owner) = OWNERS.lock().goes_back(at, hash, call) {
         // A copy of a reserve of the other owner's may lie there, as long as there are any.
-        return Found { owner, is_guess: page.only_owner().is_none() };
+        return Found { owner, is_guess: known.only_owner().is_none() };
     }
-    if let Some(owner) = page.only_owner() {
+    if let Some(owner) = known.only_owner() {
         return Found { owner, is_guess: true };
     }
     let mut header = [0; HEADER];
@@ -194,7 +197,7 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
         owners.was_read(at, hash, owner);
         return Found { owner, is_guess: false };
     }
-    Found { owner: owners.last(at, hash).unwrap_or_else(|| page.last_owner()), is_guess: true }
+    Found { owner: owners.last(at, hash).unwrap_or_else(|| known.last_owner()), is_guess: true }
 }
 
 /// Runs a call on cuDNN by `run`, between time marks if its turn is to be timed.
@@ -260,16 +263,16 @@ unsafe fn check<'a>(
     if !unsafe { has_room(pass, [workspace_size, reserve_size]) } {
         return Err("the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says".into());
     }
-    let Pass { handle, descriptor, network, page, .. } = pass;
+    let Pass { handle, descriptor, network, known, .. } = pass;
     // SAFETY: the caller makes the same promise; the pass keeps cuDNN's rules for its handle and descriptor.
     let (y, weights) = unsafe {
         check_states(network, &pass.data, states)?;
         check_weight_space(*handle, *descriptor, weights_size)?;
         let y = output(network, &pass.data, y_descriptor)?;
-        (y, page.weights(*handle, *descriptor, network, (weights, weights_size)))
+        (y, known.weights(*handle, *descriptor, network, (weights, weights_size)))
     };
     let weights = weights.ok_or("weights lie otherwise than our kernels take them")?;
-    Ok(Ready { y, weights, engine: page.engine(network).map_err(ToOwned::to_owned)? })
+    Ok(Ready { y, weights, engine: known.engine(network).map_err(ToOwned::to_owned)? })
 }
 
 /// Runs forward in training.
@@ -281,7 +284,7 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
         let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
-        say_alarm(&pass.page);
+        say_alarm(&pass.known);
         summary::count(Counted::Network);
         let contest = course::of(&pass, true);
         match decide(&pass, &contest, call) {
@@ -307,8 +310,8 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
 /// The reserve is one of a forward call, or cuDNN refuses it.
 unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
     OWNERS.lock().went_forward(call.reserve.addr(), pass.layout.hash(), owner);
-    pass.page.went_forward(owner);
-    let is_old = owner == Owner::Cudnn && pass.page.has_run.load(Ordering::Relaxed);
+    pass.known.went_forward(owner);
+    let is_old = owner == Owner::Cudnn && pass.known.has_run.load(Ordering::Relaxed);
     if is_old && is_place(call.reserve, call.reserve_size) {
         // SAFETY: the reserve has the header's bytes, and cuDNN has not begun to use them.
         unsafe { clear_header(pass, call.reserve) };
@@ -343,7 +346,7 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
         let fill = ready.y.padding_fill;
         forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &places), runner)?;
     }
-    pass.page.ran_forward();
+    pass.known.ran_forward();
     summary::count(Counted::OnOurKernels);
     Ok(())
 }
@@ -365,7 +368,7 @@ unsafe fn forward_by_cudnn_after_all(
         return status_of(Err(refusal), "cudnnRNNForward");
     }
     if has_begun {
-        pass.page.ran_forward();
+        pass.known.ran_forward();
     }
     // SAFETY: the caller's promise.
     let status = unsafe {
@@ -476,7 +479,7 @@ fn is_place(reserve: *mut c_void, size: usize) -> bool {
 /// # Safety
 /// The reserve has such a place, in memory of the stream's device.
 unsafe fn clear_header(pass: &Pass, reserve: *mut c_void) {
-    let Some(engine) = pass.page.loaded() else { return };
+    let Some(engine) = pass.known.loaded() else { return };
     let nothing = Header { magic: 0, layout: 0, hash: 0, state: State::Forward };
     // SAFETY: the caller's promise.
     if let Err(why) = unsafe { engine.around.stamp(pass.stream, reserve, nothing) } {
@@ -500,7 +503,7 @@ unsafe fn guard(
     if !found.is_guess || status != CUDNN_STATUS_SUCCESS {
         return status;
     }
-    let Some(engine) = pass.page.loaded().filter(|_| is_place(reserve, reserve_size)) else { return status };
+    let Some(engine) = pass.known.loaded().filter(|_| is_place(reserve, reserve_size)) else { return status };
     let is_wrong = Temporary::first(workspace.cast()).cast::<i32>();
     let has_room = !workspace.is_null() && workspace_size >= Temporary::LEAST;
     if has_room {

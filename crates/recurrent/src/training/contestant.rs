@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::page::Page;
-use super::shape::Shape;
-use super::subject::{CALLS, Call, Subject};
 use crate::configuration::Configuration;
 use crate::fit;
-use crate::inference::Inference;
 use crate::kernels::Engine;
-use crate::record::{self, FAMILY};
+use crate::network::inference::Inference;
+use crate::network::record::{self, FAMILY};
+use crate::network::subject::{CALLS, Call, Subject};
 use crate::steps;
+use crate::training::compute::known::KnownNetwork;
+use crate::training::compute::shape::Shape;
 use guest::settings::{self, RnnTraining};
 use tuning::contest::{Contest, Contestant, Times};
 use tuning::family::{Entries, Family, times_json};
@@ -31,7 +31,7 @@ pub type TrainingContest = Contest<TrainingContestant>;
 /// A network that trains, and its kernels.
 pub struct TrainingContestant {
     pub key: Key,
-    pub page: Arc<Page>,
+    pub known: Arc<KnownNetwork>,
     /// The recurrences forward and back.
     pub shapes: [Arc<Shape>; 2],
 }
@@ -126,11 +126,11 @@ impl Contestant for TrainingContestant {
     }
 
     fn compile_others(&self) -> Result<(), String> {
-        Page::compile(&self.key.subject.network)
+        KnownNetwork::compile(&self.key.subject.network)
     }
 
     fn load_others(&self) -> Result<(), String> {
-        self.page.engine(&self.key.subject.network).map(|_| ()).map_err(ToOwned::to_owned)
+        self.known.engine(&self.key.subject.network).map(|_| ()).map_err(ToOwned::to_owned)
     }
 
     fn decided(&self, names: &[String], why: &str, times: &Times) {

@@ -6,10 +6,10 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use super::contestant::{Key, TrainingContest, TrainingContestant};
-use super::pass::Pass;
-use super::subject::Call;
-use crate::inference::Inference;
 use crate::kernels::Engine;
+use crate::network::inference::Inference;
+use crate::network::subject::Call;
+use crate::training::compute::pass::Pass;
 use tuning::contest::compiler::later;
 use tuning::contest::{Outcome, Turn};
 use tuning::registry::Registry;
@@ -41,7 +41,7 @@ pub fn of(pass: &Pass, begins: bool) -> Arc<TrainingContest> {
         return contests[last].clone();
     }
     let key = Key { device, subject };
-    let contestant = TrainingContestant { key, page: pass.page.clone(), shapes: pass.shapes.clone() };
+    let contestant = TrainingContestant { key, known: pass.known.clone(), shapes: pass.shapes.clone() };
     let contest = Arc::new(TrainingContest::new(contestant));
     contests.push(contest.clone());
     contest

@@ -7,6 +7,7 @@ use parking_lot::MutexGuard;
 
 use super::compiler::{self, later};
 use super::compiling::Compiling;
+use super::contestant::NOTHING_FITS;
 use super::recall::{self, Recalled};
 use super::trial::{Trial, Verdict, is_made, which_are_made};
 use super::turns::{Started, Timed};
@@ -21,8 +22,6 @@ use guest::determinism;
 const UNTOUCHED: usize = 16;
 /// The reported reason if the database made the choice.
 const KNOWN: &str = "known from before";
-/// The reported reason if there is no kernel of ours for the subject.
-pub(super) const NOTHING_FITS: &str = "nothing fits on the device";
 
 impl<C: Contestant> Contest<C> {
     /// Decides what runs the next call of a subject whose pass is one call. During a capture nothing is compiled or timed.

@@ -5,11 +5,11 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::forward::dropped;
-use super::kernels::{ColumnSums, PreviousStates};
-use super::page::Engine;
-use super::pass::{Pass, Running, Spaces, WeightPlaces};
-use super::reserve::State;
+use crate::training::compute::forward::dropped;
+use crate::training::compute::kernels::{ColumnSums, PreviousStates};
+use crate::training::compute::known::Engine;
+use crate::training::compute::pass::{Pass, Running, Spaces, WeightPlaces};
+use crate::training::owner::reserve::State;
 use cudnn::calls;
 use cudnn::rnn::Weights;
 use gpu::cublaslt::{Factor, Product};

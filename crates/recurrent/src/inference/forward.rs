@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::call::Call;
-use super::contestant::InferenceContest;
-use super::eligible::{Case, takes};
-use super::kernels::Engine;
-use super::recurrence::Recurrent;
-use super::registry;
-use super::room::Asked;
-use super::run::Work;
-use super::temporary::Temporary;
-use super::training;
+use crate::inference::contestant::InferenceContest;
+use crate::inference::registry;
+use crate::inference::run::Work;
+use crate::kernels::Engine;
+use crate::network::call::Call;
+use crate::network::eligible::{Case, takes};
+use crate::network::room::Asked;
+use crate::network::temporary::Temporary;
+use crate::recurrence::Recurrent;
+use crate::training;
 use cudnn::calls;
 use cudnn::policies;
 use cudnn::rnn::{Data, Network, Weights};

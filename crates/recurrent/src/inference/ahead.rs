@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::configuration::Configuration;
-use super::eligible::takes;
-use super::forward::workspace_size;
-use super::kernels;
-use super::registry;
-use super::sequences::{Sequences, data, refused};
-use crate::inference::Inference;
+use crate::configuration::Configuration;
+use crate::inference::forward::workspace_size;
+use crate::inference::registry;
+use crate::kernels;
+use crate::network::eligible::takes;
+use crate::network::inference::Inference;
+use crate::network::sequences::{Sequences, data, refused};
 use tuning::contest::ahead::Candidates;
 use tuning::contest::recall::{self, Recalled};
 use tuning::contest::trial::Candidate;

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::dropout;
-use super::page::Engine;
-use super::pass::{ForwardPlaces, Pass, Running};
-use super::reserve::State;
-use super::runner::Runner;
 use crate::kernels;
-use crate::memory::Memory;
+use crate::network::memory::Memory;
 use crate::recurrence::{Recurrence, Recurrent};
+use crate::training::compute::dropout;
+use crate::training::compute::known::Engine;
+use crate::training::compute::pass::{ForwardPlaces, Pass, Running};
+use crate::training::compute::runner::Runner;
+use crate::training::owner::reserve::State;
 use cudnn::rnn::Weights;
 use gpu::jit::Error;
 use gpu::products::Products;

@@ -6,16 +6,16 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::back_steps::{BackSteps, Scratch};
-use super::dropout;
-use super::kernels::Dealt;
-use super::page::Engine;
-use super::pass::{DataPlaces, Pass, Running, Spaces};
-use super::reserve::State;
-use super::runner::Runner;
 use crate::configuration::Element;
 use crate::kernels;
 use crate::recurrence::BackRecurrence;
+use crate::training::compute::back_steps::{BackSteps, Scratch};
+use crate::training::compute::dropout;
+use crate::training::compute::kernels::Dealt;
+use crate::training::compute::known::Engine;
+use crate::training::compute::pass::{DataPlaces, Pass, Running, Spaces};
+use crate::training::compute::runner::Runner;
+use crate::training::owner::reserve::State;
 use cudnn::calls;
 use cudnn::rnn::Weights;
 use gpu::cublaslt::{Factor, Product};

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::configuration::Configuration;
-use crate::inference::Inference;
+use crate::configuration::Configuration;
+use crate::network::inference::Inference;
 use tuning::family::{Time, times_json};
 
 /// Reports a decision: the name of what was chosen, and the model's first choice.

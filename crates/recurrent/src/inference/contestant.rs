@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use once_cell::sync::OnceCell;
 
-use super::call::Call;
-use super::configuration::{Configuration, Problem};
-use super::fit;
-use super::kernels::{Engine, problem};
-use super::record::{self, FAMILY};
-use super::report;
-use super::room::Room;
-use crate::inference::Inference;
+use crate::configuration::{Configuration, Problem};
+use crate::fit;
+use crate::inference::report;
+use crate::kernels::{Engine, problem};
+use crate::network::call::Call;
+use crate::network::inference::Inference;
+use crate::network::record::{self, FAMILY};
+use crate::network::room::Room;
 use cudnn::rnn::Weights;
 use guest::settings::{self, Rnn};
 use tuning::contest::{Contest, Contestant, Times};

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::memory::Memory;
+use crate::network::memory::Memory;
 use cudnn::calls;
 
 /// The arguments of `cudnnRNNForward`.

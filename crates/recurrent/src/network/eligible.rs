@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::call::Call;
-use super::memory::Unsound;
+use crate::network::call::Call;
+use crate::network::memory::Unsound;
 use cudnn::calls;
 use cudnn::rnn::{Data, Network, is_state};
 use gpu::Element;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cudnn_abi::*;
 
-use crate::parts::Parts;
+use crate::network::parts::Parts;
 use cudnn::rnn::{Data, Network};
 
 /// Counts the layouts. A header of another layout is not ours.

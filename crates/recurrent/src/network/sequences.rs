@@ -5,9 +5,9 @@ use std::ptr::{null, null_mut};
 
 use cudnn_abi::*;
 
-use crate::call::Call;
-use crate::inference::Inference;
-use crate::memory::Memory;
+use crate::network::call::Call;
+use crate::network::inference::Inference;
+use crate::network::memory::Memory;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};

@@ -6,9 +6,9 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::reserve::Header;
 use crate::input::Input;
 use crate::kernels::input;
+use crate::training::owner::reserve::Header;
 use gpu::Pinned;
 use gpu::cublaslt::Product;
 use gpu::jit::loaded::Loaded;

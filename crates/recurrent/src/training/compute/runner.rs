@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::kernels::Engine;
-use crate::parts::ALIGNMENT;
+use crate::network::parts::ALIGNMENT;
 use crate::recurrence::Recurrent;
 use gpu::jit::Error;
 use guest::settings::{self, Fault};

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::back_steps::Scratch;
-use super::kernels::{ColumnSums, Rows, split_bytes};
-use super::packing::Packing;
-use super::page::{self, Engine, Page};
-use super::reserve::{HEADER, Layout, State, saved_gates};
-use super::shape::{self, Shape};
 use crate::configuration::Cell;
-use crate::eligible::takes;
 use crate::input::Preparation;
-use crate::parts::{ALIGNMENT, Parts};
+use crate::network::eligible::takes;
+use crate::network::parts::{ALIGNMENT, Parts};
+use crate::network::temporary::Temporary;
 use crate::steps::Steps;
-use crate::temporary::Temporary;
+use crate::training::compute::back_steps::Scratch;
+use crate::training::compute::kernels::{ColumnSums, Rows, split_bytes};
+use crate::training::compute::known::{self, Engine, KnownNetwork};
+use crate::training::compute::packing::Packing;
+use crate::training::compute::shape::{self, Shape};
+use crate::training::owner::reserve::{HEADER, Layout, State, saved_gates};
 use cudnn::calls;
 use cudnn::rnn::{Data, Dropout, Masked, Network};
 use gpu::{Element, Stream};
@@ -51,7 +51,7 @@ pub struct Pass {
     pub dropout: Option<(Dropout, Masked)>,
     pub packing: Packing,
     pub layout: Layout,
-    pub page: Arc<Page>,
+    pub known: Arc<KnownNetwork>,
     /// The recurrences, forward and back.
     pub shapes: [Arc<Shape>; 2],
     /// Bytes of workspace that each of the three calls can run in.
@@ -101,7 +101,7 @@ impl Pass {
         Temporary::of(&network, &data, 0).ok_or(TOO_LARGE)?;
         // SAFETY: the caller makes the same promise.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
-        let page = page::of(&network);
+        let known = known::of(&network);
         let shapes = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
         let mut pass = Self {
             handle,
@@ -115,7 +115,7 @@ impl Pass {
             dropout,
             packing,
             layout,
-            page,
+            known,
             shapes,
             workspace_bytes: 0,
         };

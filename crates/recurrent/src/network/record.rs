@@ -1,6 +1,6 @@
 //! Recurrent networks in the tuning database.
 
-use super::configuration::{Configuration, Problem};
+use crate::configuration::{Configuration, Problem};
 use tuning::family::Family;
 
 /// Recurrent networks among the database's families of subjects. Their unit of work is a time step, over all layers.

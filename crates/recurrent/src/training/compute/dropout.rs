@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::pass::Running;
+use crate::training::compute::pass::Running;
 use gpu::Element;
 
 /// Drops elements of a layer's output, from one place to another. The mask is drawn anew if `draws`, and else the one that

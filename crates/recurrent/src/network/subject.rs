@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::configuration::Pass;
-use crate::inference::Inference;
+use crate::network::inference::Inference;
 
 /// The calls of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ const KEY: &str = " pass=";
 
 impl Subject {
     /// A call of a network's training.
-    pub(super) fn of_call(network: &Inference, call: Call) -> Self {
+    pub fn of_call(network: &Inference, call: Call) -> Self {
         Self { network: network.clone(), call: Some(call) }
     }
 
