@@ -43,7 +43,7 @@ pub fn model() -> Model {
 /// Fits the model to all known times of the calling thread's device, and stores it for the next process.
 pub fn learn(entries: &Entries) {
     let mut known = entries.all_times();
-    // Of more networks a part: the same each time, and with all passes in it.
+    // A part of them, if there are more: the same part each time, with all passes in it.
     known.sort_by_cached_key(|(subject, _)| hash(subject));
     let networks = known.iter().filter_map(|(subject, times)| timed(subject, times)).take(MOST_NETWORKS);
     let networks: Vec<_> = networks.collect();

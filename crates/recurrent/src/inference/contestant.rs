@@ -1,4 +1,4 @@
-//! A network's inference as a contestant: our kernels against cuDNN, and what is known of the network beside that.
+//! The contestant of a network's inference: its kernels, and other facts about the network that calls need.
 
 use std::fmt;
 use std::sync::Arc;

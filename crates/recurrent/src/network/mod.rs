@@ -3,7 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | [`inference`] | a network on batches of one shape, and its text |
-//! | [`subject`] | what is timed of a network, and its text in the database |
+//! | [`subject`] | a network's inference or one call of its training, and its text in the database |
 //! | [`call`] | the arguments of `cudnnRNNForward` |
 //! | [`memory`] | the buffers of a network |
 //! | `eligible` | the calls that our kernels can answer |

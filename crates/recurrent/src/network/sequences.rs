@@ -19,7 +19,7 @@ use tuning::waiting::write_tiles;
 pub struct Sequences {
     pub x: OwnedRnnData,
     pub y: OwnedRnnData,
-    /// Of a state of all layers.
+    /// The descriptor of a state of all layers.
     pub state: OwnedTensor,
     pub rnn: OwnedRnn,
     /// Bytes of x and of y.
@@ -49,7 +49,7 @@ pub struct Buffers {
     pub y: Buffer,
     pub weights: Buffer,
     pub workspace: Buffer,
-    /// The sizes that calls are told.
+    /// The sizes that calls get.
     pub sizes: Sizes,
 }
 

@@ -104,7 +104,7 @@ fn going_back(network: &Network) -> Network {
     Network { algorithm: if is_too_large { CUDNN_RNN_ALGO_STANDARD } else { network.algorithm }, ..*network }
 }
 
-/// The fastest of ours, or one launch a time step if none of ours has a time.
+/// Our fastest candidate, or one launch a time step if none has a time.
 fn fastest(candidates: &Candidates<TrainingContestant>, times: &[Option<f64>]) -> Candidate<Arc<Engine>> {
     let fastest = trial::fastest(&candidates.all, times, true);
     fastest.map_or(Candidate::Ours(None), |(index, _)| candidates.all[index].clone())
@@ -115,7 +115,7 @@ fn candidates(contestant: &TrainingContestant, job: &Job) -> Result<Vec<Candidat
     let [forward, back] = contestant.shapes.each_ref().map(|shape| (&shape.problem, shape.configurations()));
     let mut sources = kernels::sources(forward.0.element, &[forward, back]);
     sources.extend(KnownNetwork::sources(&contestant.key.subject.network)?);
-    // Each call has two more candidates: cuDNN, and ours without a persistent kernel.
+    // Each call has two more candidates: cuDNN, and our side without a persistent kernel.
     let executions = turns::executions(forward.1.len() + back.1.len() + 2 * CALLS.len());
     cudnn::device().compile_all(&sources, |remaining| {
         (job.progress)(remaining + executions);

@@ -1,5 +1,5 @@
 //! The calls of a training pass, on our kernels or cuDNN's: forward decides whose the pass is, and the calls that go back
-//! follow the owner of its reserve, whatever was decided by then. A program is told the same sizes for either.
+//! follow the owner of its reserve, whatever is decided in between. The sizes are the same for either.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -31,7 +31,7 @@ use cudnn::rnn::{Data, Weights};
 use guest::settings::{self, Policy, Rnn, RnnTraining};
 use guest::summary::{self, Counted};
 
-/// Why our kernels did not run a call on a reserve of ours. cuDNN cannot run it either.
+/// Why our kernels did not run a call on our own reserve. cuDNN cannot run it either.
 pub(super) enum Refusal {
     /// An argument is wrong.
     Argument(&'static str),
@@ -78,7 +78,7 @@ pub fn concerns_us() -> bool {
 }
 
 /// Returns what a call returns after a panic inside of it, where `theirs` makes the same call of cuDNN: our kernels may
-/// have begun, and cuDNN cannot go on with a reserve of ours.
+/// have begun, and cuDNN cannot go on with our reserve.
 pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
     if known::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
 }
@@ -112,7 +112,7 @@ pub unsafe fn raise_sizes(
     }
 }
 
-/// Returns whether a call's workspace and reserve are as large as the program was told. Where they are not, cuDNN may refuse
+/// Returns whether a call's workspace and reserve are as large as the sizes that the program got. Where they are not, cuDNN may refuse
 /// the call.
 ///
 /// # Safety
@@ -171,7 +171,7 @@ struct Found {
 /// Finds the owner of a reserve that a call goes back from. Waits for the stream's work where only the header can tell.
 ///
 /// # Safety
-/// The reserve is null, or memory of the stream's device of so many bytes.
+/// The reserve is null, or memory of the stream's device, of this size.
 unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: Back) -> Found {
     let Pass { known, stream, layout, .. } = pass;
     if !known.has_run.load(Ordering::Relaxed) {
@@ -228,14 +228,14 @@ fn by_us(
     })
 }
 
-/// What a call with a reserve of ours needs beside its data.
+/// The parts of a call with our reserve, beside its data.
 struct Ready<'a> {
     y: Data,
     weights: &'a [Weights],
     engine: &'a Engine,
 }
 
-/// Checks a call with a reserve of ours: the first `needed` data are not null, and its spaces are as large as told.
+/// Checks a call with our reserve: the first `needed` data are not null, and its spaces are as large as told.
 ///
 /// # Safety
 /// The caller keeps cuDNN's rules for the descriptors.
@@ -363,7 +363,7 @@ unsafe fn forward_by_cudnn_after_all(
     refusal: Refusal,
 ) -> cudnnStatus_t {
     let has_begun = matches!(refusal, Refusal::Failed(_));
-    // What has begun may have written last states over first ones.
+    // A launch that has begun may have written last states over first ones.
     if has_begun && forward::overlap(&call.memory, pass.states() * pass.network.element()) {
         return status_of(Err(refusal), "cudnnRNNForward");
     }
@@ -491,7 +491,7 @@ unsafe fn clear_header(pass: &Pass, reserve: *mut c_void) {
 /// status.
 ///
 /// # Safety
-/// cuDNN has run the call, in these spaces; each result is null or has so many elements.
+/// cuDNN has run the call, in these spaces; each result is null or has this many elements.
 unsafe fn guard(
     pass: &Pass,
     found: &Found,

@@ -1,4 +1,4 @@
-//! A network's training as a contestant: our kernels against cuDNN, in the three calls of a pass.
+//! The contestant of a network's training: its kernels in the three calls of a pass.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct TrainingContestant {
     pub shapes: [Arc<Shape>; 2],
 }
 
-/// The products that are the gradients of weights, as a candidate of ours.
+/// The name of our products for the gradients of weights.
 const PRODUCTS: &str = "products";
 
 impl TrainingContestant {

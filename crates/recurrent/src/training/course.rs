@@ -1,4 +1,4 @@
-//! The contests of networks that train, and what runs a call by them.
+//! The contests of networks that train, and running a call as its contest says.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ pub fn of(pass: &Pass, begins: bool) -> Arc<TrainingContest> {
     contest
 }
 
-/// Runs a call by `run`, on our side or cuDNN's, between time marks if its turn is to be timed. `run` gets the kernel of
-/// ours, and returns the status, and whether that kernel ran.
+/// Runs a call by `run`, on our side or cuDNN's, between time marks if its turn is to be timed. `run` gets our
+/// kernel, and returns the status, and whether that kernel ran.
 ///
 /// A call whose type of mathematics is not that of the last forward gets no kernel: the kernel might need another workspace,
 /// and round what must not be.

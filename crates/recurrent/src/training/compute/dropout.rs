@@ -9,7 +9,7 @@ use gpu::Element;
 /// is there.
 ///
 /// cuDNN drops no bfloat16: it answers 3000. So it drops halves of 1 instead, which gives the same mask. Then a kernel of
-/// ours keeps the elements whose ones cuDNN has kept.
+/// our dropout keeps the elements whose ones cuDNN has kept.
 ///
 /// # Safety
 /// The memory is the stream's device's, as large as the pass says.

@@ -105,7 +105,7 @@ pub unsafe fn run(
     }
 }
 
-/// Returns whether a first state overlaps its last one. They have so many bytes.
+/// Returns whether a first state overlaps its last one. Both have this many bytes.
 pub fn overlap(memory: &Memory, bytes: usize) -> bool {
     let pairs = [(memory.hx, memory.hy.cast_const()), (memory.cx, memory.cy.cast_const())];
     let is_one = |(first, last): (*const c_void, *const c_void)| {

@@ -1,4 +1,4 @@
-//! What is known of a network that trains in this process.
+//! The facts about a network that trains in this process, and its kernels.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Key {
     network: Network,
 }
 
-/// What is known of a network.
+/// The facts about a network, and its kernels.
 #[derive(Default)]
 pub struct KnownNetwork {
     weights: OnceCell<Option<Vec<Weights>>>,
@@ -33,7 +33,7 @@ pub struct KnownNetwork {
     pub room: Room,
     /// Forward ran on our kernels. From then on the network is kept.
     pub has_run: AtomicBool,
-    /// Forward calls since the last one of another owner: of cuDNN's, and of ours. One of them is 0.
+    /// The forward calls in a row that cuDNN ran, and those that our kernels ran. One of them is 0.
     in_a_row: [AtomicU32; 2],
 }
 

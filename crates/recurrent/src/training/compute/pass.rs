@@ -134,7 +134,7 @@ impl Pass {
         self.network.directions() * self.network.hidden
     }
 
-    /// Elements of all states of one kind: [layers · D, B, H].
+    /// The elements of all h states, or of all c states: [layers · D, B, H].
     pub fn states(&self) -> usize {
         self.network.pseudo_layers() * self.state()
     }
@@ -149,7 +149,7 @@ impl Pass {
         saved_gates(&self.network) * self.network.hidden
     }
 
-    /// Whether floats may be rounded to TF32.
+    /// True if floats may be rounded to TF32.
     pub fn allows_tf32(&self) -> bool {
         self.network.math_type != CUDNN_FMA_MATH
     }
@@ -220,9 +220,9 @@ pub struct DataPlaces {
     pub states: [Option<usize>; 6],
     /// The gradient of a layer's output: [R, D·H].
     pub gradient: Option<usize>,
-    /// With two directions, the sum of what comes to a layer's input, float: [R, width].
+    /// With two directions, the sum of the gradients of a layer's input, float: [R, width].
     pub sum: Option<usize>,
-    /// With dropout, what comes to a layer's input before it, and a second direction's: [R, D·H] each.
+    /// With dropout, the gradients of a layer's input before it, and those of a second direction: [R, D·H] each.
     pub through: Option<usize>,
     pub second: Option<usize>,
     pub scratch: usize,
@@ -470,7 +470,7 @@ impl<'a> Running<'a> {
     ) -> Result<*const c_void, String> {
         let Some(place) = place else { return Ok(memory) };
         let steps = self.pass.packing.steps as i32;
-        // Behind the longest sequence there is nothing to copy.
+        // After the longest sequence there is nothing to copy.
         let rows = Rows { steps, ..self.rows(memory.cast_mut(), self.part(place), width) };
         // SAFETY: the caller promises the memory; the workspace has room at `place`.
         unsafe { self.engine.around.pack(self.pass.stream, &rows) }.map_err(|error| error.to_string())?;

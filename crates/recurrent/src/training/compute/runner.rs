@@ -1,4 +1,4 @@
-//! What runs the recurrences of a call: a persistent kernel, or one launch a time step.
+//! The choice for a call's recurrences: a persistent kernel, or one launch a time step.
 
 use std::cell::OnceCell;
 
