@@ -102,9 +102,9 @@ pub unsafe extern "C" fn cudnnRNNForward(
     };
     let trains = fwdMode == CUDNN_FWD_MODE_TRAINING;
     // SAFETY: the program keeps cuDNN's rules; after a panic the second run computes every result again.
-    let theirs = || unsafe { call.run_as_asked() };
+    let by_cudnn = || unsafe { call.by_cudnn() };
     // SAFETY: the program keeps cuDNN's rules.
-    guarded(|| unsafe { call.run() }, || if trains { after_a_panic(theirs) } else { theirs() })
+    guarded(|| unsafe { call.run() }, || if trains { after_a_panic(by_cudnn) } else { by_cudnn() })
 }
 
 /// Overrides cuDNN's function: it runs on our own kernels where the reserve is ours.
@@ -158,12 +158,12 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
         reserve: reserveSpace,
     };
     // SAFETY: the program keeps cuDNN's rules.
-    let theirs = || unsafe { call.run_as_asked() };
+    let by_cudnn = || unsafe { call.by_cudnn() };
     if !concerns_us() {
-        return theirs();
+        return by_cudnn();
     }
     // SAFETY: the program keeps cuDNN's rules.
-    guarded(|| unsafe { run_backward_data(&call) }, || after_a_panic(theirs))
+    guarded(|| unsafe { run_backward_data(&call) }, || after_a_panic(by_cudnn))
 }
 
 /// Overrides cuDNN's function: it runs on our own kernels where the reserve is ours.
@@ -205,10 +205,10 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
         reserve: reserveSpace,
     };
     // SAFETY: the program keeps cuDNN's rules.
-    let theirs = || unsafe { call.run_as_asked() };
+    let by_cudnn = || unsafe { call.by_cudnn() };
     if !concerns_us() {
-        return theirs();
+        return by_cudnn();
     }
     // SAFETY: the program keeps cuDNN's rules.
-    guarded(|| unsafe { run_backward_weights(&call) }, || after_a_panic(theirs))
+    guarded(|| unsafe { run_backward_weights(&call) }, || after_a_panic(by_cudnn))
 }

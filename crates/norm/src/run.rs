@@ -45,7 +45,7 @@ pub trait Call {
     ///
     /// # Safety
     /// As for the trait.
-    unsafe fn run_as_asked(&self) -> cudnnStatus_t;
+    unsafe fn by_cudnn(&self) -> cudnnStatus_t;
 }
 
 /// Answers a call. `status` gets its status once something was launched for it: after a panic from then on, the call must
@@ -95,7 +95,7 @@ impl<C: Call> Answering<'_, C> {
     /// As for [`Call`].
     unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: the caller's promise.
-        let status = unsafe { self.call.run_as_asked() };
+        let status = unsafe { self.call.by_cudnn() };
         self.status.set(Some(status));
         status
     }
@@ -185,7 +185,7 @@ impl Call for ForwardCall {
         unsafe { ours.engine.normalize(stream, &ours.subject.planes, &parameters) }
     }
 
-    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: the caller's promise.
         unsafe { self.by_cudnn() }
     }
@@ -223,7 +223,7 @@ impl Call for BackwardCall {
         unsafe { ours.engine.differentiate(stream, &ours.subject.planes, &parameters) }
     }
 
-    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: the caller's promise.
         unsafe { self.by_cudnn() }
     }

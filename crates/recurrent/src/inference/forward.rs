@@ -50,7 +50,7 @@ impl Call {
     /// has ended, so cuDNN can run it again.
     ///
     /// # Safety
-    /// As for [`Self::run_as_asked`].
+    /// As for [`Self::by_cudnn`].
     pub unsafe fn run(&self) -> cudnnStatus_t {
         if self.mode == CUDNN_FWD_MODE_TRAINING && training::calls::concerns_us() {
             // SAFETY: the caller makes the same promise.
@@ -62,8 +62,8 @@ impl Call {
             Ok(running) => unsafe { running.run() },
             Err(why) => {
                 log::trace!("an RNN is cuDNN's: {why}");
-                // SAFETY: the caller makes the promise of `run_as_asked` (see `# Safety`).
-                unsafe { self.run_as_asked() }
+                // SAFETY: the caller makes the promise of `by_cudnn` (see `# Safety`).
+                unsafe { self.by_cudnn() }
             }
         }
     }
@@ -71,7 +71,7 @@ impl Call {
     /// Prepares to run the call, if our kernels can answer it. `Err` gives the reason if they cannot.
     ///
     /// # Safety
-    /// As for [`Self::run_as_asked`].
+    /// As for [`Self::by_cudnn`].
     pub(super) unsafe fn running(&self) -> Result<Running<'_>, &'static str> {
         if is_off(self.handle) {
             return Err("settings say so");
@@ -119,7 +119,7 @@ impl Running<'_> {
             // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
             unsafe {
                 let Some(engine) = &turn.kernel else {
-                    let status = self.call.run_as_asked();
+                    let status = self.call.by_cudnn();
                     // cuDNN refuses the call, which does not count against its kernels.
                     let has_run = status == CUDNN_STATUS_SUCCESS;
                     return (status, if has_run { Outcome::Ran } else { Outcome::Nothing });
@@ -136,7 +136,7 @@ impl Running<'_> {
                         Outcome::Failed
                     }
                 };
-                (self.call.run_as_asked(), outcome)
+                (self.call.by_cudnn(), outcome)
             }
         })
     }

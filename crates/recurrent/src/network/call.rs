@@ -29,7 +29,7 @@ impl Call {
     ///
     /// # Safety
     /// The arguments are those of a call of `cudnnRNNForward`, or cuDNN refuses them.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    pub unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         let memory = &self.memory;
         // SAFETY: the caller promises the arguments of a `cudnnRNNForward` call, or ones that cuDNN refuses.
         unsafe {

@@ -200,9 +200,9 @@ impl Timing<'_> {
             match candidate {
                 Candidate::Cudnn => {
                     let status = match call {
-                        Call::Forward => self.forward().run_as_asked(),
-                        Call::Data => self.data().run_as_asked(),
-                        Call::Weights => self.weights().run_as_asked(),
+                        Call::Forward => self.forward().by_cudnn(),
+                        Call::Data => self.data().by_cudnn(),
+                        Call::Weights => self.weights().by_cudnn(),
                     };
                     if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
                 }

@@ -77,10 +77,10 @@ pub fn concerns_us() -> bool {
     settings.rnn_training != RnnTraining::Off && settings.rnn != Rnn::Off && !policies::environment_is_off()
 }
 
-/// Returns what a call returns after a panic inside of it, where `theirs` makes the same call of cuDNN: our kernels may
+/// Returns what a call returns after a panic inside of it, where `by_cudnn` makes the same call of cuDNN: our kernels may
 /// have begun, and cuDNN cannot go on with our reserve.
-pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    if known::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
+pub fn after_a_panic(by_cudnn: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
+    if known::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { by_cudnn() }
 }
 
 /// Raises the sizes that cuDNN has told for a training pass to what our kernels need. They depend on the arguments and the
@@ -283,14 +283,14 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
         say_alarm(&pass.known);
         summary::count(Counted::Network);
         let contest = course::of(&pass, true);
         match decide(&pass, &contest, call) {
             Owner::Cudnn => {
                 went_forward(&pass, call, Owner::Cudnn);
-                by_cudnn(&pass, &contest, subject::Call::Forward, || call.run_as_asked())
+                by_cudnn(&pass, &contest, subject::Call::Forward, || call.by_cudnn())
             }
             Owner::Us => {
                 went_forward(&pass, call, Owner::Us);
@@ -373,7 +373,7 @@ unsafe fn forward_by_cudnn_after_all(
     // SAFETY: the caller's promise.
     let status = unsafe {
         went_forward(pass, call, Owner::Cudnn);
-        call.run_as_asked()
+        call.by_cudnn()
     };
     if has_begun || status == CUDNN_STATUS_SUCCESS {
         let why = refusal.to_string();
@@ -391,11 +391,11 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Data);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.run_as_asked());
+                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.by_cudnn());
                 guard(&pass, &found, status, &call.spaces(), call.results(&pass))
             }
             Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Data, |runner| {
@@ -433,15 +433,15 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
         // cuDNN refuses to set gradients, whatever the reserve.
         if call.mode != CUDNN_WGRAD_MODE_ADD {
-            return call.run_as_asked();
+            return call.by_cudnn();
         }
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.run_as_asked());
+                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.by_cudnn());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
                 guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])

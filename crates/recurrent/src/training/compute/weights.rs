@@ -40,7 +40,7 @@ impl WeightsCall {
     ///
     /// # Safety
     /// The arguments are those of a call of `cudnnRNNBackwardWeights_v8`, or cuDNN refuses them.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    pub unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: the caller promises the arguments of a call, or ones that cuDNN refuses.
         unsafe {
             calls::rnn::cudnnRNNBackwardWeights_v8(
