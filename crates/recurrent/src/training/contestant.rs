@@ -96,6 +96,11 @@ impl Contestant for TrainingContestant {
         self.shape(call).map_or(&[], Shape::configurations)
     }
 
+    /// One launch a time step is another candidate, if more than one is to be tried.
+    fn has_others(&self) -> bool {
+        settings::get().rnn_top_k != 1
+    }
+
     fn named(&self, call: usize, names: &[&str]) -> Vec<Option<Configuration>> {
         self.shape(call).map_or_else(|| vec![None; names.len()], |shape| record::named(&shape.problem, names))
     }

@@ -51,6 +51,11 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// The kernels of ours for a call, which are to be tried: the likely best first.
     fn choices(&self, call: usize) -> &[Self::Choice];
 
+    /// Returns whether there is more to try than the first choices, where our kernels are forced.
+    fn has_others(&self) -> bool {
+        (0..Self::CALLS).any(|call| self.choices(call).len() > 1)
+    }
+
     /// The kernels of ours with these names; `None` for a name that is none's.
     fn named(&self, call: usize, names: &[&str]) -> Vec<Option<Self::Choice>>;
 
