@@ -56,7 +56,7 @@ impl InferenceContestant {
     /// # Safety
     /// The call's handle and descriptor are valid, and the descriptor is for the network in the key.
     pub unsafe fn weights(&self, call: &Call) -> Option<&[Weights]> {
-        let space = (call.memory.weight_space, call.memory.weight_space_size);
+        let space = (call.weight_space, call.weight_space_size);
         let find = || {
             let layers = 0..self.key.inference.network.pseudo_layers();
             // SAFETY: the caller promises the handle and the descriptor of the key's network; `space` is the call's.

@@ -92,7 +92,7 @@ impl Call {
             others: 0,
         };
         // SAFETY: the arguments are those of a `cudnnRNNForward` call (see `# Safety`).
-        if !unsafe { contest.contestant.room.is_enough(&asked, [self.memory.workspace_size, self.reserve_size]) } {
+        if !unsafe { contest.contestant.room.is_enough(&asked, [self.workspace_size, self.reserve_size]) } {
             return Err("the workspace is smaller than cuDNN's own");
         }
         Ok(Running { call: self, case, stream, contest })
@@ -146,12 +146,12 @@ impl Running<'_> {
     pub(super) unsafe fn launch(&self, engine: &Engine) -> Result<(), Refusal> {
         let Case { network, data, .. } = &self.case;
         let temporary = Temporary::of(network, data, engine.exchange_bytes());
-        let temporary = temporary.filter(|temporary| temporary.bytes <= self.call.memory.workspace_size);
+        let temporary = temporary.filter(|temporary| temporary.bytes <= self.call.workspace_size);
         let temporary = temporary.ok_or(Refusal::NoRoom)?;
         // SAFETY: the caller promises a valid handle and descriptor, from which the contestant's key was made.
         let weights: Option<&[Weights]> = unsafe { self.contest.contestant.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
-        let (memory, padding_fill, stream) = (self.call.memory, self.case.padding_fill, self.stream);
+        let (memory, padding_fill, stream) = (self.call.memory(), self.case.padding_fill, self.stream);
         let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
         settings::fault_point("rnn-launch");
         // SAFETY: the caller promises the call's buffers; the workspace was found large enough above.

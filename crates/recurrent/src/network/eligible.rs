@@ -29,7 +29,7 @@ impl Case {
         if call.mode != CUDNN_FWD_MODE_INFERENCE {
             return Err("it is no inference");
         }
-        let memory = &call.memory;
+        let memory = &call.memory();
         let needed = [memory.x, memory.y, memory.weight_space, memory.workspace];
         if needed.iter().any(|pointer| pointer.is_null()) {
             return Err("data, weights or workspace are null");

@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use crate::network::call::Call;
 use crate::network::inference::Inference;
-use crate::network::memory::Memory;
+use cudnn::arguments::RnnForward;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
@@ -112,7 +112,7 @@ impl Sequences {
 
     /// A forward call with null states.
     pub fn forward(&self, mode: cudnnForwardMode_t, buffers: &Buffers, reserve: (*mut c_void, usize)) -> Call {
-        Call {
+        Call(RnnForward {
             handle: self.handle.raw(),
             descriptor: self.rnn.raw(),
             mode,
@@ -121,21 +121,19 @@ impl Sequences {
             y_descriptor: self.y.raw(),
             h_descriptor: self.state.raw(),
             c_descriptor: self.state.raw(),
-            memory: Memory {
-                x: buffers.x.data(),
-                y: buffers.y.data(),
-                hx: null(),
-                hy: null_mut(),
-                cx: null(),
-                cy: null_mut(),
-                weight_space: buffers.weights.data(),
-                weight_space_size: buffers.sizes.weights,
-                workspace: buffers.workspace.data(),
-                workspace_size: buffers.sizes.workspace,
-            },
+            x: buffers.x.data(),
+            y: buffers.y.data(),
+            hx: null(),
+            hy: null_mut(),
+            cx: null(),
+            cy: null_mut(),
+            weight_space: buffers.weights.data(),
+            weight_space_size: buffers.sizes.weights,
+            workspace: buffers.workspace.data(),
+            workspace_size: buffers.sizes.workspace,
             reserve_size: reserve.1,
             reserve: reserve.0,
-        }
+        })
     }
 
     /// A buffer with whatever the memory holds.

@@ -15,11 +15,12 @@ use crate::network::call::Call as ForwardCall;
 use crate::network::eligible::takes;
 use crate::network::sequences::{Buffers, Sequences, data, refused};
 use crate::network::subject::{CALLS, Call};
-use crate::training::compute::data::DataCall;
+
 use crate::training::compute::known::KnownNetwork;
 use crate::training::compute::pass::Pass;
 use crate::training::compute::runner::{NotRun, Outcome, Runner};
-use crate::training::compute::weights::WeightsCall;
+
+use cudnn::arguments::{RnnBackwardData, RnnBackwardWeights};
 use cudnn::owned::OwnedRnn;
 use cudnn::rnn::Network;
 use gpu::Buffer;
@@ -229,9 +230,9 @@ impl Timing<'_> {
         self.sequences.forward(CUDNN_FWD_MODE_TRAINING, forward, (reserve.data(), forward.sizes.reserve))
     }
 
-    fn data(&self) -> DataCall {
+    fn data(&self) -> RnnBackwardData {
         let Self { sequences, back, memory, .. } = *self;
-        DataCall {
+        RnnBackwardData {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             device_lengths: null(),
@@ -257,9 +258,9 @@ impl Timing<'_> {
         }
     }
 
-    fn weights(&self) -> WeightsCall {
+    fn weights(&self) -> RnnBackwardWeights {
         let Self { sequences, back, memory, .. } = *self;
-        WeightsCall {
+        RnnBackwardWeights {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             mode: CUDNN_WGRAD_MODE_ADD,

@@ -17,15 +17,16 @@ use crate::network::room::Asked;
 use crate::network::subject;
 use crate::network::temporary::Temporary;
 use crate::training::compute::data;
-use crate::training::compute::data::DataCall;
+
 use crate::training::compute::forward;
 use crate::training::compute::known::{self, Engine, KnownNetwork};
 use crate::training::compute::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
 use crate::training::compute::runner::{NotRun, Outcome, Runner};
 use crate::training::compute::weights;
-use crate::training::compute::weights::WeightsCall;
+
 use crate::training::owner::owners::{Back, OWNERS, Owner};
 use crate::training::owner::reserve::{HEADER, Header, State, is_header};
+use cudnn::arguments::{RnnBackwardData, RnnBackwardWeights};
 use cudnn::policies;
 use cudnn::rnn::{Data, Weights};
 use guest::settings::{self, Policy, Rnn, RnnTraining};
@@ -137,7 +138,7 @@ unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
 /// # Safety
 /// As for [`run_forward`].
 unsafe fn decide(pass: &Pass, contest: &Arc<TrainingContest>, call: &Call) -> Owner {
-    let memory = &call.memory;
+    let memory = &call.memory();
     if memory.weight_space.is_null() || policies::of(pass.handle).policy == Policy::Off {
         return Owner::Cudnn;
     }
@@ -324,9 +325,9 @@ unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
 /// As for [`run_forward`].
 pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(), Refusal> {
     let memory = &match pass.network.cell {
-        CUDNN_LSTM => call.memory,
+        CUDNN_LSTM => call.memory(),
         // cuDNN ignores them as well.
-        _ => Memory { cx: std::ptr::null(), cy: std::ptr::null_mut(), ..call.memory },
+        _ => Memory { cx: std::ptr::null(), cy: std::ptr::null_mut(), ..call.memory() },
     };
     let spaces = Spaces {
         weights: memory.weight_space,
@@ -364,7 +365,7 @@ unsafe fn forward_by_cudnn_after_all(
 ) -> cudnnStatus_t {
     let has_begun = matches!(refusal, Refusal::Failed(_));
     // A launch that has begun may have written last states over first ones.
-    if has_begun && forward::overlap(&call.memory, pass.states() * pass.network.element()) {
+    if has_begun && forward::overlap(&call.memory(), pass.states() * pass.network.element()) {
         return status_of(Err(refusal), "cudnnRNNForward");
     }
     if has_begun {
@@ -387,7 +388,7 @@ unsafe fn forward_by_cudnn_after_all(
 ///
 /// # Safety
 /// The arguments are those of a call of `cudnnRNNBackwardData_v8`, or cuDNN refuses them.
-pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
+pub unsafe fn run_backward_data(call: &RnnBackwardData) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
@@ -396,7 +397,7 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
         match found.owner {
             Owner::Cudnn => {
                 let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.by_cudnn());
-                guard(&pass, &found, status, &call.spaces(), call.results(&pass))
+                guard(&pass, &found, status, &data::spaces(call), data::results(call, &pass))
             }
             Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Data, |runner| {
                 status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
@@ -409,10 +410,10 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
 ///
 /// # Safety
 /// As for [`run_backward_data`].
-pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -> Result<(), Refusal> {
+pub(super) unsafe fn data_by_us(pass: &Pass, call: &RnnBackwardData, runner: &Runner) -> Result<(), Refusal> {
     let call = &match pass.network.cell {
         CUDNN_LSTM => *call,
-        _ => DataCall { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
+        _ => RnnBackwardData { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
     };
     let (dx, dhx, dcx) = (call.dx.cast_const(), call.dhx.cast_const(), call.dcx.cast_const());
     let states = [(call.h_descriptor, [call.dhy, dhx]), (call.c_descriptor, [call.dcy, dcx])];
@@ -420,7 +421,7 @@ pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -
     let places = DataPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, 3)?;
+        let ready = check(pass, &data::spaces(call), call.y_descriptor, states, &data, 3)?;
         Ok(data::run(pass, ready.engine, call, ready.weights, &places, runner)?)
     }
 }
@@ -429,7 +430,7 @@ pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -
 ///
 /// # Safety
 /// The arguments are those of a call of `cudnnRNNBackwardWeights_v8`, or cuDNN refuses them.
-pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
+pub unsafe fn run_backward_weights(call: &RnnBackwardWeights) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
@@ -444,7 +445,7 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
                 let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.by_cudnn());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
-                guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
+                guard(&pass, &found, status, &weights::spaces(call), [(call.dweights, count), nothing, nothing])
             }
             Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Weights, |_| {
                 status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
@@ -457,14 +458,14 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
 ///
 /// # Safety
 /// As for [`run_backward_weights`].
-pub(super) unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> {
+pub(super) unsafe fn weights_by_us(pass: &Pass, call: &RnnBackwardWeights) -> Result<(), Refusal> {
     let nothing = std::ptr::null();
     let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
     let places = WeightPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
         let data = [call.x, call.y, call.hx];
-        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, 2)?;
+        let ready = check(pass, &weights::spaces(call), call.y_descriptor, states, &data, 2)?;
         Ok(weights::run(pass, ready.engine, call, ready.weights, &places)?)
     }
 }
