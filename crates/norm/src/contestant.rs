@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use once_cell::sync::OnceCell;
+
 use super::fitted::{self, Fitted};
 use super::kernels::PAUSE;
 use super::record::FAMILY;
@@ -39,13 +41,13 @@ pub struct NormContestant {
     device: i32,
     subject: Normalization,
     /// One, or none if the device has no room for our kernels.
-    shapes: Vec<Shape>,
+    shapes: OnceCell<Vec<Shape>>,
 }
 
 impl NormContestant {
     /// A pass on the calling thread's device, whose number is `device`.
     pub fn new(device: i32, subject: &Normalization) -> Self {
-        Self { device, subject: *subject, shapes: Fitted::shape(subject).into_iter().collect() }
+        Self { device, subject: *subject, shapes: OnceCell::new() }
     }
 }
 
@@ -88,11 +90,11 @@ impl Contestant for NormContestant {
     }
 
     fn choices(&self, _call: usize) -> &[Shape] {
-        &self.shapes
+        self.shapes.get_or_init(|| Fitted::shape(&self.subject).into_iter().collect())
     }
 
     fn named(&self, _call: usize, names: &[&str]) -> Vec<Option<Shape>> {
-        let named = |name: &&str| self.shapes.iter().copied().find(|shape| fitted::name(shape) == **name);
+        let named = |name: &&str| self.choices(0).iter().copied().find(|shape| fitted::name(shape) == **name);
         names.iter().map(named).collect()
     }
 

@@ -9,8 +9,8 @@ use gpu::background::{self, compiling};
 /// The candidates of a contest that are still to be compiled.
 pub(super) struct Compiling<C: Contestant> {
     contest: Shared<C>,
-    /// The call of each, and its kernel; the last one is the next.
-    left: Vec<(usize, C::Choice)>,
+    /// The rank of each among its call's, the call, and its kernel; the last one is the next.
+    left: Vec<(usize, usize, C::Choice)>,
     /// The first kernels, until the trial gets them. `None`: it has them.
     first: Option<[Option<C::Kernel>; MOST_CALLS]>,
     /// Those that wait until all are compiled.
@@ -30,19 +30,23 @@ enum Progress {
 }
 
 impl<C: Contestant> Compiling<C> {
-    /// The candidates of a contest; all, or those after first ones that run already.
-    pub fn new(contest: Shared<C>, all: bool) -> Self {
+    /// The candidates of a contest, but for those that are `running` already because our kernels are forced.
+    pub fn new(contest: Shared<C>, running: Option<[Option<C::Choice>; MOST_CALLS]>) -> Self {
         let contestant = &contest.contestant;
         let most = (0..C::CALLS).map(|call| contestant.choices(call).len()).max().unwrap_or(0);
         let ranked = (0..most).flat_map(|rank| (0..C::CALLS).map(move |call| (rank, call)));
-        let ranked = ranked.filter_map(|(rank, call)| Some((call, contestant.choices(call).get(rank)?.clone())));
-        let mut left: Vec<_> = ranked.collect();
+        let ranked = ranked.filter_map(|(rank, call)| Some((rank, call, contestant.choices(call).get(rank)?.clone())));
+        let is_left = |(_, call, choice): &(usize, usize, C::Choice)| {
+            running.as_ref().is_none_or(|running| running[*call].as_ref() != Some(choice))
+        };
+        let mut left: Vec<_> = ranked.filter(is_left).collect();
         left.reverse();
+        let all = running.is_none();
         Self {
             left,
             first: all.then(Default::default),
             later: Vec::new(),
-            compiled: 0,
+            compiled: usize::from(!all),
             has_turn: !all,
             why: NOTHING_FITS.to_owned(),
             progress: Progress::Waiting,
@@ -104,8 +108,9 @@ impl<C: Contestant> Compiling<C> {
         self.progress = Progress::Ended;
         let (made, later) = (self.contest.made(), std::mem::take(&mut self.later));
         self.contest.with_trial(|Trying { trial, .. }| {
-            if !later.is_empty() {
-                later.into_iter().for_each(|(call, kernel)| trial.add(call, kernel));
+            let are_more = !later.is_empty();
+            later.into_iter().for_each(|(call, kernel)| trial.add(call, kernel));
+            if are_more && C::TIMES_AGAIN {
                 trial.time_again(&made);
             }
             trial.complete();
@@ -118,8 +123,7 @@ impl<C: Contestant> Compiling<C> {
         if !C::RUNS_WITHOUT {
             return (0..C::CALLS).all(|call| first[call].is_some());
         }
-        // The next one is of another rank.
-        self.left.last().is_none_or(|(next, _)| *next == 0)
+        self.left.last().is_none_or(|(rank, ..)| *rank > 0)
     }
 }
 
@@ -145,58 +149,40 @@ impl<C: Contestant> compiler::Job for Compiling<C> {
             }
             self.has_turn = true;
         }
-        let Some((call, choice)) = self.left.pop() else {
-            let needs_one = self.first.is_some() && !C::RUNS_WITHOUT;
-            if needs_one {
-                let why = std::mem::take(&mut self.why);
-                self.lose(&why);
-            } else if self.begin() {
-                self.end();
+        if let Some((_, call, choice)) = self.left.pop() {
+            let Ok(kernel) = self.compile(call, &choice) else { return false };
+            if self.contest.has_given_up() {
+                return false;
             }
-            return false;
-        };
-        let Ok(kernel) = self.compile(call, &choice) else { return false };
-        if self.contest.has_given_up() {
+            if let Some(kernel) = kernel {
+                self.add(call, kernel);
+            }
+        }
+        let begins = self.first.as_ref().is_some_and(|first| self.has_first(first));
+        if begins && !self.begin() {
             return false;
         }
-        match (self.first.take(), kernel) {
-            (Some(mut first), kernel) => {
-                let is_later = first[call].is_some();
-                match kernel {
-                    Some(kernel) if is_later => self.later.push((call, kernel)),
-                    Some(kernel) => first[call] = Some(kernel),
-                    None => {}
-                }
-                let begins = self.has_first(&first);
-                self.first = Some(first);
-                !begins || self.begin()
-            }
-            (None, Some(kernel)) if C::TIMES_AGAIN => {
-                let is_known = self.is_known(call, &kernel);
-                if !is_known {
-                    self.later.push((call, kernel));
-                }
-                true
-            }
-            (None, Some(kernel)) => {
-                if !self.is_known(call, &kernel) {
-                    self.contest.with_trial(|Trying { trial, .. }| trial.add(call, kernel));
-                }
-                true
-            }
-            (None, None) => true,
+        if !self.left.is_empty() {
+            return true;
         }
+        if self.first.is_some() {
+            let why = std::mem::take(&mut self.why);
+            self.lose(&why);
+        } else {
+            self.end();
+        }
+        false
     }
 }
 
 impl<C: Contestant> Compiling<C> {
-    /// Returns whether a kernel is a candidate already: forced ones run before others are compiled.
-    fn is_known(&self, call: usize, kernel: &C::Kernel) -> bool {
-        let mut is_known = false;
-        self.contest.with_trial(|Trying { trial, .. }| {
-            is_known = trial.kernels(call).any(|known| C::choice(known) == C::choice(kernel));
-        });
-        is_known
+    /// Hands a kernel to the trial, now or once it begins or all are compiled.
+    fn add(&mut self, call: usize, kernel: C::Kernel) {
+        match &mut self.first {
+            Some(first) if first[call].is_none() => first[call] = Some(kernel),
+            None if !C::TIMES_AGAIN => self.contest.with_trial(|Trying { trial, .. }| trial.add(call, kernel)),
+            _ => self.later.push((call, kernel)),
+        }
     }
 }
 

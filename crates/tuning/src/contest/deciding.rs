@@ -72,7 +72,9 @@ impl<C: Contestant> Contest<C> {
                 *passes += 1;
                 let is_due = *passes > UNTOUCHED || self.contestant.is_loaded();
                 if is_due && allowance::of_process().explores() {
-                    self.start(&mut state, None);
+                    *state = State::Loading;
+                    drop(state);
+                    self.start(None);
                 }
                 false
             }
@@ -106,8 +108,12 @@ impl<C: Contestant> Contest<C> {
     fn end_trial(self: &Shared<C>, mut state: MutexGuard<State<C>>) -> bool {
         let State::Trying(trying) = &*state else { return false };
         let made = self.made();
-        let settled = Settled { verdict: trying.trial.verdict(&made), weighs: which_are_made(&made) };
-        let is_ours = settled.verdict.is_ours;
+        let mut verdict = trying.trial.verdict(&made);
+        let is_ours = verdict.is_ours;
+        if C::CALLS == 1 && !is_ours {
+            verdict = Verdict::default(); // nothing goes back from a pass of ours, and our kernels are unloaded
+        }
+        let settled = Settled { verdict, weighs: which_are_made(&made) };
         let State::Trying(trying) = std::mem::replace(&mut *state, State::Settled(settled)) else { return is_ours };
         drop(state);
         let contest = self.clone();
@@ -129,11 +135,16 @@ impl<C: Contestant> Contest<C> {
                 self.enter(State::Untouched(1));
                 false
             }
-            Some(recalled) if C::is_forced() || self.is_quick(&recalled) => compiling::now(|| self.load(&recalled)),
+            Some(recalled) if C::is_forced() => {
+                compiling::now(|| self.load(&recalled).unwrap_or_else(|()| self.load_first()))
+            }
+            Some(recalled) if self.is_quick(&recalled) => {
+                compiling::now(|| self.load(&recalled).unwrap_or_else(|()| self.leave_untouched()))
+            }
             Some(_) => {
                 let contest = self.clone();
                 if !later(move || contest.recall_gently()) {
-                    self.enter(State::Untouched(0));
+                    self.leave_untouched();
                 }
                 false
             }
@@ -161,26 +172,26 @@ impl<C: Contestant> Contest<C> {
                         let _ = choice.as_ref().map(|choice| self.contestant.compile(call, choice));
                     }
                 }
-                compiling::gently(|| self.load(&recalled));
+                compiling::gently(|| self.load(&recalled).unwrap_or_else(|()| self.leave_untouched()));
             }
-            None => self.start(&mut self.state.lock(), None),
+            None => self.start(None),
         }
     }
 
-    /// Loads what the database knows as the best. Returns whether our side runs the next pass.
-    fn load(&self, recalled: &Recalled<C::Choice>) -> bool {
-        match self.loaded(recalled) {
-            Ok(verdict) => {
-                let is_ours = verdict.is_ours;
-                self.settle(verdict, recalled.weighs, KNOWN, &recalled.times);
-                is_ours
-            }
-            Err(why) => {
-                self.enter(State::Untouched(0));
-                log::info!("{}: what was best before is not there: {why}", self.contestant);
-                false
-            }
-        }
+    /// Loads what the database knows as the best. Returns whether our side runs the next pass. `Err`: it does not load.
+    fn load(&self, recalled: &Recalled<C::Choice>) -> Result<bool, ()> {
+        let loaded = self.loaded(recalled);
+        let verdict =
+            loaded.map_err(|why| log::info!("{}: what was best before is not there: {why}", self.contestant))?;
+        let is_ours = verdict.is_ours;
+        self.settle(verdict, recalled.weighs, KNOWN, &recalled.times);
+        Ok(is_ours)
+    }
+
+    /// cuDNN runs the next passes, and then ours are tried.
+    fn leave_untouched(&self) -> bool {
+        self.enter(State::Untouched(0));
+        false
     }
 
     fn loaded(&self, recalled: &Recalled<C::Choice>) -> Result<Verdict<C::Kernel>, String> {
@@ -218,25 +229,26 @@ impl<C: Contestant> Contest<C> {
             let verdict = Verdict { is_ours: true, kernels };
             self.settle(verdict, [true; MOST_CALLS], C::FORCED, &Times::default());
         } else {
-            self.start(&mut self.state.lock(), Some(kernels));
+            self.start(Some(kernels));
         }
         true
     }
 
     /// Begins a trial: candidates come as they are compiled. `forced`: kernels that run already, because ours are forced;
     /// without them cuDNN is a candidate.
-    fn start(self: &Shared<C>, state: &mut State<C>, forced: Option<[Option<C::Kernel>; MOST_CALLS]>) {
-        if compiler::begin(Compiling::new(self.clone(), forced.is_none())) {
-            let mut trial = Trial::new(C::CALLS, forced.is_none());
-            if let Some(kernels) = forced {
-                trial.begin(kernels, C::RUNS_WITHOUT);
-            }
-            *state = State::Trying(Box::new(Trying { trial, failed: Vec::new(), lock: None }));
-            return;
+    fn start(self: &Shared<C>, forced: Option<[Option<C::Kernel>; MOST_CALLS]>) {
+        let mut trial = Trial::new(C::CALLS, forced.is_none());
+        let kernels = forced.clone().unwrap_or_default();
+        let running = kernels.each_ref().map(|kernel| kernel.as_ref().map(|kernel| C::choice(kernel).clone()));
+        if forced.is_some() {
+            trial.begin(kernels, C::RUNS_WITHOUT);
         }
-        log::info!("{}: there is no thread to compile on", self.contestant);
-        let verdict = Verdict { is_ours: forced.is_some(), kernels: forced.unwrap_or_default() };
-        *state = State::Settled(Settled { verdict, weighs: [true; MOST_CALLS] });
+        let compiling = Compiling::new(self.clone(), forced.is_some().then_some(running));
+        self.enter(State::Trying(Box::new(Trying { trial, failed: Vec::new(), lock: None })));
+        if !compiler::begin(compiling) {
+            let verdict = Verdict { is_ours: forced.is_some(), kernels: forced.unwrap_or_default() };
+            self.settle(verdict, [true; MOST_CALLS], "there is no thread to compile on", &Times::default());
+        }
     }
 
     /// Takes the right to time the subject. Returns false if another process times it, whose result will come.
@@ -245,7 +257,7 @@ impl<C: Contestant> Contest<C> {
         let lock = entries.begin_exploring(&self.contestant.spec(0));
         let mut state = self.state.lock();
         match (&mut *state, lock) {
-            (_, None) if self.elsewhere.waits() => {
+            (State::Trying(_), None) if self.elsewhere.waits() => {
                 log::debug!("{}: another process times it", self.contestant);
                 *state = State::Elsewhere(Instant::now());
                 false
@@ -294,9 +306,10 @@ impl<C: Contestant> Contest<C> {
                 let (is_ours, kernel) = (side(settled.verdict.is_ours), settled.verdict.kernels[call].clone());
                 let is_new = !settled.weighs[call] && is_made(&self.made(), call);
                 if is_new && !C::is_forced() && !cudnn::device().is_capturing(stream) {
-                    // The decision did not know of this call.
+                    // The decision did not know of this call. Unloading kernels may wait for the device.
+                    let settled = std::mem::replace(&mut *state, State::Untouched(UNTOUCHED));
                     drop(state);
-                    self.enter(State::Untouched(UNTOUCHED));
+                    later(move || drop(settled));
                 }
                 plain(is_ours, kernel)
             }
@@ -314,10 +327,10 @@ impl<C: Contestant> Contest<C> {
     ) -> T {
         let Some(index) = turn.index else { return run().0 };
         let device = cudnn::device();
+        let in_flight = InFlight { contest: self, call, index };
         if let Some(ours) = &turn.timed_beside {
             self.contestant.before_timed(ours, stream);
         }
-        let in_flight = InFlight { contest: self, call, index };
         let started = Started::start(device, stream);
         let (result, outcome) = run();
         let timed: Option<Timed> = started.and_then(|started| started.end(device, stream));

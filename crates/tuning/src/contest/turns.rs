@@ -193,6 +193,18 @@ impl Trial<'_> {
     }
 }
 
+impl<M> Drop for Turns<M> {
+    /// The last execution was read, and nothing follows it.
+    fn drop(&mut self) {
+        if let Some(step) = self.unknown {
+            UNKNOWN.end(step);
+        }
+        if self.cost > 0.0 {
+            allowance::of_process().explored(self.cost);
+        }
+    }
+}
+
 impl<M: Measured> Turns<M> {
     /// This many candidates, not timed yet.
     pub fn new(candidates: usize) -> Self {
