@@ -36,7 +36,13 @@ fn panics_stay_inside() {
         let fault = format!("panic:{place}");
         let mut strikes = false;
         for (asks, total) in [("asks", ""), ("never", ""), ("asks", TOTAL), ("never", TOTAL)] {
-            let variables = [QUICK[0], QUICK[1], ("UCUDNN_FAULT", &fault), ("UCUDNN_TOTAL_WORKSPACE_SIZE", total)];
+            let variables = [
+                QUICK[0],
+                QUICK[1],
+                ("HOSTDNN_CLOCK", "1"),
+                ("UCUDNN_FAULT", &fault),
+                ("UCUDNN_TOTAL_WORKSPACE_SIZE", total),
+            ];
             let outcome = program.preloaded(&[asks], &variables);
             strikes |= asks == "asks" && outcome.stderr.contains(&format!("a panic at {place}"));
             for failure in failures(&outcome.stdout) {
