@@ -44,7 +44,7 @@ WAYS = ("captured", "eager")
 TOOLS = ("memcheck", "synccheck", "racecheck")
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
-# What runs with --host.
+# The cases that run with --host.
 FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "networks": "ppo*"}
 
 

@@ -20,7 +20,7 @@ LEGACY = {"TORCH_CUDNN_V8_API_DISABLED": "1"}
 
 @dataclass
 class Family:
-    # Of the seed, the family's name, the case's number, the number of settings, and a factor of the most work.
+    # Its arguments: the seed, the family's name, the case's number, the number of settings, a factor of the most work.
     draw: Callable[[int, str, int, int, float], dict[str, Any]]
     # The program's module with the case's calls.
     subject: str
@@ -32,7 +32,7 @@ class Family:
     bits: str = WHERE_OURS
     # The variables of all processes, plain ones too.
     common: dict[str, str] = field(default_factory=dict)
-    # The report's events that tell what runs a case: their name, and the fields with its name.
+    # The report's event about a case: its name, then the fields that name the implementation.
     event: tuple[str, ...] = ()
     # The settings that must run on our kernels.
     forced: tuple[int, ...] = ()
