@@ -168,7 +168,7 @@ struct State<'a, A> {
     last_log: Instant,
 }
 
-/// A candidate being timed. Dropping the claim without a time marks the candidate as failed.
+/// A candidate that a thread is timing. Dropping this without a time marks the candidate as failed.
 struct Claim<'a, 'b, K: Executable> {
     work: &'a Work<'b, K>,
     candidate: Candidate<K::Algorithm>,

@@ -1,4 +1,4 @@
-//! What runs the next pass of a subject, and each of its calls: the transitions of its contest.
+//! Decides who runs the next pass of a subject, and each of its calls: the transitions of its contest.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -21,11 +21,11 @@ use guest::determinism;
 const UNTOUCHED: usize = 16;
 /// The reported reason if the database made the choice.
 const KNOWN: &str = "known from before";
-/// The reported reason if there is no kernel of ours for the subject.
+/// The reported reason if we have no kernel for the subject.
 pub(super) const NOTHING_FITS: &str = "nothing fits on the device";
 
 impl<C: Contestant> Contest<C> {
-    /// Decides what runs the next call of a subject whose pass is one call. During a capture nothing is compiled or timed.
+    /// Decides who runs the next call of a subject whose pass is one call. A capture compiles and times nothing.
     pub fn decide(self: &Shared<C>, stream: Stream) -> Turn<C::Kernel> {
         let is_ours = self.next_pass(stream);
         self.turn(0, is_ours, stream)
@@ -137,7 +137,7 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Returns whether nothing is to be compiled for a result.
+    /// Returns whether a result needs no compilation.
     fn is_quick(&self, recalled: &Recalled<C::Choice>) -> bool {
         let mut choices = recalled.choices.iter().enumerate();
         let is_compiled = |(call, choice): (usize, &Option<C::Choice>)| {
@@ -146,7 +146,8 @@ impl<C: Contestant> Contest<C> {
         !recalled.is_ours || choices.all(is_compiled)
     }
 
-    /// Asks the database in the background, and loads what it knows. What it does not know is tried.
+    /// Asks the database in the background, and loads the best kernels that it knows. If it knows no result, begins a
+    /// trial.
     fn recall_gently(self: &Shared<C>) {
         match self.recall() {
             Some(recalled) => {
@@ -164,7 +165,7 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Loads what the database knows as the best. Returns whether our side runs the next pass.
+    /// Loads the best kernels by the database's times. Returns whether our side runs the next pass.
     fn load(&self, recalled: &Recalled<C::Choice>) -> bool {
         match self.loaded(recalled) {
             Ok(verdict) => {
@@ -221,8 +222,8 @@ impl<C: Contestant> Contest<C> {
         true
     }
 
-    /// Begins a trial: candidates come as they are compiled. `forced`: kernels that run already, because ours are forced;
-    /// without them cuDNN is a candidate.
+    /// Begins a trial. Candidates come as they are compiled. `forced` are kernels that run already because the settings
+    /// force our side; without them, cuDNN is a candidate.
     fn start(self: &Shared<C>, state: &mut State<C>, forced: Option<[Option<C::Kernel>; MOST_CALLS]>) {
         if compiler::begin(Compiling::new(self.clone(), forced.is_none())) {
             let mut trial = Trial::new(C::CALLS, forced.is_none());
@@ -256,7 +257,7 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Decides what runs a call of a pass, which one side runs.
+    /// Decides who runs a call of a pass, given the side that runs the pass.
     pub fn turn(&self, call: usize, is_ours: bool, stream: Stream) -> Turn<C::Kernel> {
         self.made[call].fetch_add(1, Ordering::Relaxed);
         let usual = f64::from_bits(self.usual[call].load(Ordering::Relaxed));
@@ -267,7 +268,7 @@ impl<C: Contestant> Contest<C> {
             kernel: kernel.filter(|_| is_ours),
             timed_beside: None,
         };
-        // Where nothing else depends on a call's side, it runs on the faster one as long as it is not timed.
+        // A pass of one call can change sides freely: a call that is not timed runs on the faster side.
         let side = |faster: bool| if C::CALLS == 1 { faster } else { is_ours };
         if self.has_given_up() {
             return plain(is_ours, None);
@@ -302,8 +303,8 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Runs a call by `run`, between time marks if its turn is to be timed: a call of so many units of work on a stream.
-    /// If `run` panics, its candidate has failed: otherwise the trial would wait for it forever.
+    /// Runs a call of `units` units of work by `run` on a stream, between time marks if its turn is to be timed. If
+    /// `run` panics, its candidate has failed: otherwise the trial would wait for it forever.
     pub fn timed<T>(
         &self,
         (call, turn): (usize, &Turn<C::Kernel>),

@@ -2,14 +2,14 @@
 //! calls, each of which has the right result.
 //!
 //! A contest begins with the subject's first pass. It asks the database. Where that knows nothing, our kernels are
-//! compiled in the background, and a trial times them and cuDNN in turns. What wins runs from then on, and the database
-//! keeps the times.
+//! compiled in the background, and a trial times them and cuDNN in turns. The winner runs from then on, and the
+//! database keeps the times.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | [`turns`] | the times of candidates in turns |
 //! | [`trial`] | the candidates of each call of a pass, and the verdict |
-//! | `deciding` | what runs the next pass and each of its calls |
+//! | `deciding` | the decision who runs the next pass and each of its calls |
 //! | [`recall`] | the result in the database |
 //! | `compiling` | a contest's candidates, compiled in the background |
 //! | [`compiler`] | the thread that compiles, and the order in which contests have their turns |
@@ -46,11 +46,11 @@ pub const MOST_CALLS: usize = 3;
 /// The times of each call's candidates.
 pub type Times = [Vec<Time>; MOST_CALLS];
 
-/// What a contest is about: a subject on a device, which cuDNN or our kernels run. `Display` is for people.
+/// The object of a contest: a subject on a device, which cuDNN or our kernels run. `Display` is for people.
 pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
-    /// A loaded kernel of ours. Clones share it.
+    /// One of our kernels, loaded. Clones share it.
     type Kernel: Clone + Send + Sync + 'static;
-    /// What identifies a kernel of ours among those that can run a call.
+    /// The identity of one of our kernels, among those that can run a call.
     type Choice: Clone + PartialEq + Send + Sync + 'static;
 
     /// The family in the database.
@@ -73,25 +73,25 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// The device's number.
     fn device(&self) -> i32;
 
-    /// A call's units of work, at least, by which its times are divided.
+    /// The least units of work of a call. Times are divided by the units of work.
     fn units(&self) -> f64;
 
-    /// The launches of a pass that wait for each other, about.
+    /// About how many launches of a pass wait for each other.
     fn launches(&self) -> u64;
 
     /// The text of a call in the database.
     fn spec(&self, call: usize) -> String;
 
-    /// The kernels of ours for a call, which are to be tried: the likely best first.
+    /// Our kernels to try for a call, the one that is probably best first.
     fn choices(&self, call: usize) -> &[Self::Choice];
 
-    /// The kernels of ours with these names; `None` for a name that is none's.
+    /// Our kernels with these names; `None` for an unknown name.
     fn named(&self, call: usize, names: &[&str]) -> Vec<Option<Self::Choice>>;
 
-    /// The name of a kernel of ours; without one, that of [`Self::RUNS_WITHOUT`].
+    /// The name of one of our kernels; for `None`, the name of our side without a kernel ([`Self::RUNS_WITHOUT`]).
     fn name(&self, call: usize, choice: Option<&Self::Choice>) -> String;
 
-    /// What identifies a loaded kernel.
+    /// The identity of a loaded kernel.
     fn choice(kernel: &Self::Kernel) -> &Self::Choice;
 
     /// Returns whether our kernels are loaded already, so that a trial costs no compilation.
@@ -108,12 +108,12 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// Compiles and loads a kernel on the calling thread's device. `Err` says why it does not run there.
     fn load(&self, call: usize, choice: &Self::Choice) -> Result<Self::Kernel, String>;
 
-    /// Compiles what our side needs beside the kernels of choices.
+    /// Compiles the other kernels that our side needs, which are no choices.
     fn compile_others(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Loads what our side needs beside the kernels of choices. `Err` says why our side cannot run.
+    /// Loads the other kernels that our side needs. `Err` says why our side cannot run.
     fn load_others(&self) -> Result<(), String> {
         Ok(())
     }
@@ -121,7 +121,7 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// Prepares the stream for a call that is timed.
     fn before_timed(&self, _ours: &Self::Kernel, _stream: Stream) {}
 
-    /// Reports a decision: the names of what runs each call, why, and the times.
+    /// Reports a decision: the name of each call's implementation, the reason, and the times.
     fn decided(&self, names: &[String], why: &str, times: &Times);
 
     /// Our kernels failed: says why, the first time.
@@ -152,9 +152,9 @@ enum State<C: Contestant> {
     New,
     /// The database knows nothing; cuDNN has had this many passes.
     Untouched(usize),
-    /// Another process times the subject, at least it did at this moment. Its result comes by the database.
+    /// At this moment, another process was timing the subject. Its result will come by the database.
     Elsewhere(Instant),
-    /// The database is being asked, or what it knows is being loaded. Whatever fails or panics there leaves it so, and
+    /// The database is being asked, or the kernels that it names are being loaded. After a panic the state stays, and
     /// cuDNN runs.
     Loading,
     Trying(Box<Trying<C>>),
@@ -172,24 +172,24 @@ struct Trying<C: Contestant> {
 /// A decision.
 struct Settled<C: Contestant> {
     verdict: Verdict<C::Kernel>,
-    /// The calls that it takes into account.
+    /// The calls that the decision takes into account.
     weighs: [bool; MOST_CALLS],
 }
 
-/// What runs a call.
+/// The decision who runs a call.
 pub struct Turn<K> {
     /// The candidate whose time is to be taken.
     index: Option<usize>,
     /// Our side runs it.
     pub is_ours: bool,
-    /// A kernel of ours for it.
+    /// Our kernel for it, if our side uses one.
     pub kernel: Option<K>,
     /// Our best kernel, if the call is timed, whichever side runs it.
     timed_beside: Option<K>,
 }
 
 impl<K> Turn<K> {
-    /// A side, without a kernel of ours and without a time.
+    /// A side, without a kernel and without a time.
     pub fn untimed(is_ours: bool) -> Self {
         Self { index: None, is_ours, kernel: None, timed_beside: None }
     }
@@ -200,16 +200,16 @@ impl<K> Turn<K> {
     }
 }
 
-/// What a timed call says about its candidate.
+/// The result of a timed call for its candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ran: its time counts.
+    /// The candidate ran: its time counts.
     Ran,
-    /// Nothing: cuDNN refused the call's arguments, or the call's memory has no room for a kernel of ours.
+    /// No result: cuDNN refused the call's arguments, or the call's memory has no room for our kernel.
     Nothing,
-    /// The call's memory has no room for the candidate. If that goes on, the candidate has failed.
+    /// The call's memory has no room for the candidate. After several such calls, the candidate has failed.
     NoRoom,
-    /// It cannot run.
+    /// The candidate cannot run.
     Failed,
 }
 
@@ -248,7 +248,7 @@ impl<C: Contestant> Contest<C> {
         self.enter(State::Settled(Settled { verdict, weighs: [true; MOST_CALLS] }));
     }
 
-    /// Goes on to a state. Unloading the kernels of the one before may wait for the device.
+    /// Enters a state. The old state is dropped in the background: unloading its kernels may wait for the device.
     fn enter(&self, state: State<C>) {
         let before = std::mem::replace(&mut *self.state.lock(), state);
         if matches!(before, State::Trying(_) | State::Settled(_)) {
@@ -256,7 +256,7 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Reports a verdict, and goes by it.
+    /// Reports a verdict, and settles on it.
     fn settle(&self, verdict: Verdict<C::Kernel>, weighs: [bool; MOST_CALLS], why: &str, times: &Times) {
         self.report(&verdict, why, times);
         self.enter(State::Settled(Settled { verdict, weighs }));
@@ -284,7 +284,7 @@ impl<C: Contestant> Contest<C> {
     }
 }
 
-/// The names of what runs each call: of our kernels, or cuDNN's.
+/// The name of each call's implementation: our kernel's name, or cuDNN's.
 pub fn names<C: Contestant>(contestant: &C, is_ours: bool, choices: [Option<&C::Choice>; MOST_CALLS]) -> Vec<String> {
     let name = |call: usize| match is_ours {
         true => contestant.name(call, choices[call]),

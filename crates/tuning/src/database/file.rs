@@ -15,7 +15,7 @@ use super::PATIENCE;
 use super::refusal::Refusal;
 use super::schema;
 
-/// The most steps of SQLite's virtual machine in one operation, about a second. A database of ours takes thousands.
+/// The most steps of SQLite's virtual machine in one operation, about a second. A sound database takes thousands.
 const MOST_STEPS: i64 = 50_000_000;
 /// The steps between two looks at their count.
 const STEPS: u16 = 50_000;

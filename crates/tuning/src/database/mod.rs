@@ -37,8 +37,6 @@
 //! | `tuning` | only one tuner of a problem at a time |
 //! | `contents` | listing and pruning results |
 //! | `exchange` | the text form: export and import |
-//!
-//! Uses `plan` and `cudnn` for the types in results, and `settings` for the path.
 
 mod contents;
 mod environment;
