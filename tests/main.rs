@@ -1,4 +1,4 @@
-//! The tests of the finished `libucudnn.so`, its header, its solver and its command, in one program: what they share is
+//! The tests of the finished `libucudnn.so`, its header, its solver and its command, in one program: shared code is
 //! compiled once.
 //!
 //! | modules | hold |

@@ -1,4 +1,4 @@
-/* Normalizes a batch and computes its gradient, on handles of several threads, until a report tells what was decided for
+/* Normalizes a batch and computes its gradient, on handles of several threads, until a report has the decisions for
  * both, or CALLS times. Each thread checks each result against double precision.
  *
  * batch_norm_until FILE THREADS [CALLS] */

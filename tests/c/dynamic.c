@@ -80,7 +80,7 @@ void net_tree_lstm(Net *net, int hidden) {
 
 /* ---- random nets ---- */
 
-/* What is known of the values of a function. */
+/* The facts about the values of a function. */
 typedef struct {
     Net *net;
     int function, count, has_maxima;
@@ -141,7 +141,7 @@ static int any_value(Maker *m) {
     return value;
 }
 
-/* A matrix with so many columns, or a vector if that is 0; rows 0: any. -1: there is none. */
+/* Returns a parameter with this many rows and columns; columns 0: a vector, rows 0: any number. -1: there is none. */
 static int find_parameter(Maker *m, int rows, int columns) {
     int count = m->net->description.parameterCount, first = random_below(m->random, count);
     for (int i = 0; i < count; i++) {

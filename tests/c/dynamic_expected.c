@@ -265,7 +265,7 @@ static void order_from(Expected *e, long long number) {
     e->order[e->ordered++] = number;
 }
 
-/* Lays the graphs' vertices out one behind the other. */
+/* Lays out the vertices of one graph after the other. */
 static void lay_out(Expected *e) {
     const Case *c = e->c;
     const Trees *trees = c->trees;

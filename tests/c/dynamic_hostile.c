@@ -1,5 +1,5 @@
-/* Descriptions, graphs and arguments at random, and sound ones of which some numbers were changed: each call has a
- * status, and what is accepted runs.
+/* Descriptions, graphs and arguments at random, and sound ones with some numbers changed: each call returns a status,
+ * and each accepted one runs.
  *
  * dynamic_hostile SEED CASES. Prints how many were accepted and refused. */
 #include <math.h>
@@ -24,7 +24,7 @@ static int succeeded(cudnnStatus_t status, const char *call) {
 }
 #define SUCCEEDED(call) succeeded(call, #call)
 
-/* A number at or behind some border. */
+/* A number at or beyond some border. */
 static long long border(void) {
     static const long long BORDERS[] = {-0x7fffffffffffffffll - 1, -(1ll << 31), -2, -1, 0, 1, 2, 3, 4, 5, 7, 8, 9, 17,
                                         64,
@@ -126,7 +126,7 @@ static void change_trees(Trees *trees) {
         case 7: trees->rows[at] = is_border ? narrow_border() : near; break;
         default: trees->kinds[at] = (unsigned char)(is_border ? narrow_border() : near);
     }
-    /* The last offsets say how much is read: there is memory behind those that are accepted. */
+    /* The last offsets say how much is read: accepted ones stay within the memory. */
     if (d->graphs >= 0 && d->graphs <= GRAPHS) {
         long long *last = &trees->first_vertex[d->graphs];
         if (*last > VERTICES && *last < 1ll << 31) *last = VERTICES;
@@ -137,7 +137,7 @@ static void change_trees(Trees *trees) {
     if (random_below(&randoms, 20) == 0) d->rows = NULL;
 }
 
-/* Changes a sound run's arguments, or what they point to; but what is accepted has the memory that it needs. */
+/* Changes a sound run's arguments, or the memory that they point to. Accepted arguments have the memory they need. */
 static void change_run(Case *c) {
     ucudnnVertexNetArguments_t *a = &c->arguments;
     int sort = random_below(&randoms, SORTS), number = random_below(&randoms, NAMED);

@@ -251,7 +251,7 @@ static void batches(void) {
     REFUSED(ucudnnGetGraphsSizes((ucudnnGraphs_t)(void *)run.handle, sizes), BAD_PARAM,
             "graphs is no set of graphs, or was destroyed");
     REQUIRE(memcmp(sizes, &run.sizes, sizeof *sizes) == 0, "sizes were written");
-    /* A batch of all graphs, each once, has what they have. */
+    /* A batch of all graphs, each once, has the sizes of the set. */
     long long both[2] = {0, 1};
     DYNAMIC_OK(ucudnnSetGraphBatch(run.batch, run.graphs, both, 2, NULL));
     DYNAMIC_OK(ucudnnGetGraphBatchSizes(run.batch, sizes));
@@ -331,7 +331,7 @@ static void sizes_and_texts(void) {
             "text or neededSizeInBytes is null");
     REQUIRE(workspace[0] == 7 && reserve[0] == 7 && strcmp(text, "as was") == 0, "something was written");
 
-    /* What is accepted: a cut text, no buffer, and the whole. */
+    /* These are accepted: a buffer that cuts the text, no buffer, and one for the whole text. */
     DYNAMIC_OK(ucudnnGetVertexNetText(h, text, sizeof text, workspace));
     REQUIRE(strcmp(text, "states ") == 0, "%s", text);
     DYNAMIC_OK(ucudnnGetVertexNetText(h, NULL, 0, reserve));

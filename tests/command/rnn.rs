@@ -76,7 +76,8 @@ fn networks_are_timed_ahead_and_once() {
     assert_eq!(ucudnn.run(&["db", "export", "--database", "copy.sqlite"]), text);
 }
 
-/// Forward and the gradients of data by cuDNN, two kernels and one launch a step; gradients of weights by cuDNN and ours.
+/// Forward and the gradients of data run by cuDNN, by two kernels and by one launch a step; the gradients of weights by
+/// cuDNN and by our side.
 #[test]
 fn training_is_timed_ahead_and_once() {
     if !has_emulator() {

@@ -1,4 +1,4 @@
-//! A plan compares times of one kind only, and names the sizes and kernels without times.
+//! A plan compares either times alone or times in place, and names the sizes and kernels without times.
 
 use planner::{Configuration, MicroConfiguration};
 use serde_json::{Value, json};

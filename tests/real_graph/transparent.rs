@@ -68,7 +68,7 @@ fn random_graph(seed: u64) -> Vec<Step> {
     script
 }
 
-/// The number of seeds: over the version that hostdnn stands in for, and over others, of which a part is enough.
+/// The number of seeds: fewer over versions of cuDNN that hostdnn does not stand in for.
 fn seeds(backend: &Backend) -> u64 {
     // SAFETY: every version declares the function so.
     if unsafe { (backend.cudnnGetVersion)() } == 91900 { 300 } else { 100 }
