@@ -1,6 +1,7 @@
-//! Whether the program asks for determinism: for equal bits from call to call, from run to run and in each process.
+//! Finds out whether the program asks for determinism: for equal bits from call to call, from run to run and in each
+//! process.
 //!
-//! A program that asks gets what follows from the problem and the device alone: nothing that was timed while a program
+//! For such a program, choices follow from the problem and the device alone: no time that was measured while a program
 //! ran decides. It may ask in these ways, and at any time:
 //! - `UCUDNN_NUMERICS=deterministic`;
 //! - PyTorch's `torch.use_deterministic_algorithms(True)` and `torch.backends.cudnn.deterministic = True`;

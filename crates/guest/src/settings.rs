@@ -108,14 +108,14 @@ pub enum Norm {
     Force,
 }
 
-/// What runs nets of vertex functions on a device.
+/// The executor for nets of vertex functions on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dynamic {
-    /// What is fastest.
+    /// The fastest one.
     Auto,
     /// The batched executor, level by level.
     Batched,
-    /// The persistent executor: one launch each way runs all levels, where the net allows it. The number is that of the
+    /// The persistent executor: one launch each way runs all levels, where the net allows it. The number counts the
     /// groups of blocks.
     Persistent(usize),
     /// The batched one with a kernel for each operation, to measure what fusion is worth.
@@ -128,11 +128,11 @@ pub enum Dynamic {
 pub struct Variable {
     /// The variable's name.
     pub name: &'static str,
-    /// The values accepted, the default first, as the page writes them.
+    /// The values accepted, the default first, as docs/settings.md writes them.
     pub values: &'static str,
 }
 
-/// The variables of this version, in the page's order.
+/// The variables of this version, in the order of docs/settings.md.
 pub const VARIABLES: &[Variable] = &[
     Variable { name: POLICY, values: "`wr`, `wd`, `off`" },
     Variable { name: BATCH_SIZE_POLICY, values: "`powerOfTwo`, `all`, `undivided`" },
@@ -224,7 +224,7 @@ pub struct Settings {
     pub rnn_top_k: usize,
     /// Which implementation runs batch normalization in training.
     pub norm: Norm,
-    /// What runs nets of vertex functions on a device.
+    /// The executor for nets of vertex functions on a device.
     pub dynamic: Dynamic,
     /// The log filter, in env_logger's syntax.
     pub log: String,
