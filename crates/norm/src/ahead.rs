@@ -107,7 +107,7 @@ unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Str
 }
 
 const EPSILON: f64 = 1e-5;
-/// The factors of a result that replaces what was there.
+/// The factors alpha and beta of a result that replaces the old values.
 static ONE: f32 = 1.0;
 static ZERO: f32 = 0.0;
 

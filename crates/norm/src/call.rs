@@ -37,7 +37,7 @@ pub struct ForwardCall {
     pub epsilon: f64,
     pub saved_mean: *mut c_void,
     pub saved_inverse: *mut c_void,
-    /// With z's data.
+    /// The arguments of `Ex` alone, and z's data.
     pub extra: Option<(Extra, *const c_void)>,
 }
 
@@ -66,13 +66,13 @@ pub struct BackwardCall {
     pub extra: Option<BackwardExtra>,
 }
 
-/// What only `cudnnBatchNormalizationBackwardEx` takes.
+/// The arguments that only `cudnnBatchNormalizationBackwardEx` takes.
 #[derive(Clone, Copy)]
 pub struct BackwardExtra {
     pub extra: Extra,
     pub y_descriptor: cudnnTensorDescriptor_t,
     pub y: *const c_void,
-    /// Of z, whose descriptor is in `extra`.
+    /// The gradient of z, whose descriptor is in `extra`.
     pub dz: *mut c_void,
     pub bias: *const c_void,
 }
