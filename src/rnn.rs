@@ -50,8 +50,8 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     guarded(ours, || status)
 }
 
-/// Overrides cuDNN's function: inference runs on our own kernels where they are faster, and training where the reserve
-/// is ours.
+/// Overrides cuDNN's function: inference runs on our own kernels where they are faster, and training where we own the
+/// reserve.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNForward(
     handle: cudnnHandle_t,
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
     guarded(|| unsafe { call.run() }, || if trains { after_a_panic(theirs) } else { theirs() })
 }
 
-/// Overrides cuDNN's function: it runs on our own kernels where the reserve is ours.
+/// Overrides cuDNN's function: it runs on our own kernels where we own the reserve.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
     handle: cudnnHandle_t,
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
     guarded(|| unsafe { run_backward_data(&call) }, || after_a_panic(theirs))
 }
 
-/// Overrides cuDNN's function: it runs on our own kernels where the reserve is ours.
+/// Overrides cuDNN's function: it runs on our own kernels where we own the reserve.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
     handle: cudnnHandle_t,
