@@ -83,7 +83,7 @@ impl Layout {
         }
         for ((frames, passes), extent) in layout.frames.iter_mut().zip(kinds).zip(extents) {
             for (number, frame) in frames.iter_mut().enumerate() {
-                // Products read and write behind the last row.
+                // Products read and write after the last row.
                 let rows = extent.rows_of_frame(number).next_multiple_of(ROWS).saturating_add(ROWS_OF_PRODUCTS);
                 let of_element = if is_in_float(FRAME[number % FRAMES]) { size_of::<f32>() } else { element };
                 let memory = match FRAME[number % FRAMES] {
