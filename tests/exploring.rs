@@ -1,5 +1,5 @@
-//! What exploring costs in whole programs: time, by hostdnn's clock and by the library's own account at the program's
-//! end, and memory. `tuning::allowance` tests the promise about the time, with times handed in.
+//! The cost of exploring in whole programs: time, by hostdnn's clock and by the library's own account at the program's
+//! end, and memory. `tuning::allowance` tests the promise about the time, with given times.
 
 use std::process::Command;
 

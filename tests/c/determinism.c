@@ -39,7 +39,7 @@ static Shape shape_of(int index) {
     }
 }
 
-/* Whether the notes of a configuration's engine say that it is not deterministic. */
+/* Returns whether a configuration's engine is nondeterministic by its notes. */
 static int is_random(Backend configuration) {
     Backend engine = backend_new(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     int64_t count = 0;

@@ -59,7 +59,7 @@ typedef struct {
     long long ids[GRAPHS], count;
     Guarded arrays[SORTS][NAMED], labels, workspace, reserve;
     void *pointers[SORTS][NAMED];
-    unsigned char *copies[SORTS][NAMED]; /* what parameters and inputs were */
+    unsigned char *copies[SORTS][NAMED]; /* the first contents of parameters and inputs */
     float loss;
     ucudnnVertexNetArguments_t arguments;
     double *expected[SORTS][NAMED];   /* of runs forward and backward; of parameters, after a step */

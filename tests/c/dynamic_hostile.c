@@ -12,7 +12,7 @@ static struct {
     long nets, graphs, batches, runs, refused_nets, refused_graphs, refused_batches, refused_runs;
 } counts;
 
-/* Whether a call succeeded. It must have a status for its caller, and no other. */
+/* Returns whether a call succeeded. A failed call must be a refusal or a failed allocation, with a text. */
 static int succeeded(cudnnStatus_t status, const char *call) {
     char why[512] = "";
     if (status == CUDNN_STATUS_SUCCESS) return 1;
@@ -166,7 +166,7 @@ static void change_run(Case *c) {
     }
 }
 
-/* Whether all arrays of a net's runs are small. */
+/* Returns whether all arrays of a net's runs are small. */
 static int is_small(const Net *net) {
     const ucudnnVertexNetDescription_t *d = &net->description;
     int most = 1 << 10;
@@ -184,7 +184,7 @@ static void run_batch(Case *c) {
     DYNAMIC_OK(ucudnnGetVertexNetMemorySize(c->handle, c->batch, &workspace, &reserve));
     if (!is_small(c->net) || workspace > 1 << 26 || reserve > 1 << 26) return;
     case_bring(c, &randoms);
-    /* A net without training has run forward in memory that its runs backward do not know. */
+    /* The reserve is no forward run's: a net without training does not write it. */
     memset(c->reserve.start, 0, c->reserve.bytes);
     for (int round = 0; round < 3; round++) {
         if (round) change_run(c);

@@ -544,7 +544,7 @@ static void reserves(void) {
     DYNAMIC_OK(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL));
     DYNAMIC_OK(ucudnnSetGraphBatch(c.batch, c.graphs, others, 2, NULL));
     REFUSED(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL), BAD_PARAM, none);
-    /* Nor is it of another batch, or of what a step leaves. */
+    /* Nor is a run backward accepted for another batch, or after a step. */
     case_open(&other, &net, &trees, ids, 2, &randoms);
     other.arguments.reserve = moved;
     REFUSED(ucudnnRunVertexNetBackward(other.handle, other.batch, &other.arguments, NULL), BAD_PARAM, none);
@@ -581,7 +581,7 @@ static void nets_that_do_less(void) {
     case_close(&c);
 }
 
-/* What may be null, and arrays that touch and do not overlap. */
+/* Arguments that may be null, and arrays that touch and do not overlap. */
 static void accepted(void) {
     static Case c;
     static const long long ids[2] = {0, 1};

@@ -186,7 +186,7 @@ static void results(const Network *network) {
     training_close(&t), training_close(&other);
 }
 
-/* Whether our forward ran: its header begins the reserve. */
+/* Returns whether our forward ran: its header begins the reserve. */
 static int is_ours(const Training *t) { return memcmp(t->reserve.start, "RRcu", 4) == 0; }
 
 static void set_workspace(Training *t, size_t bytes) {
@@ -232,7 +232,7 @@ static void both(const Network *network) {
         }
         set_workspace(&t, told);
         for (int i = 0; i < ALIVE; i++) {
-            /* In the place of the last forward's, or elsewhere. */
+            /* In the place of the last forward call's reserve, or elsewhere. */
             int which = random_below(&randomness, ALIVE);
             if (random_below(&randomness, 2)) {
                 guarded_free(&t.reserve);

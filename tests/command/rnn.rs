@@ -53,7 +53,7 @@ fn networks_are_timed_ahead_and_once() {
     }
     let listed = ucudnn.run(&["db", "list", "--kernels", "--database", "t.sqlite"]);
     assert!(listed.contains("RNNs") && listed.contains("GRU 8→8 ×2, half, batch 3"), "{listed}");
-    // The command times only unknown networks, whichever way they are named.
+    // The command times only networks without a known time, whether a report or an option names them.
     ucudnn.file(
         "run.jsonl",
         &known

@@ -93,7 +93,7 @@ fn the_faster_is_chosen_and_recalled() {
     assert_eq!((&ours["why"], &ours["backward"]), (&"known from before".into(), &warm_name(&ours)), "{ours}");
 }
 
-/// The fastest kernel back by a decision's times.
+/// The fastest backward kernel by a decision's times.
 fn warm_name(decision: &Value) -> Value {
     let times = times(decision, "data").into_iter().filter(|(what, _)| what != "cuDNN");
     times.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0.into()
@@ -133,7 +133,7 @@ fn the_best_of_ours_is_found() {
     }
 }
 
-/// What the command timed ahead of time, a program's first process knows.
+/// A program's first process knows the times that the command took ahead of time.
 #[test]
 fn what_was_tuned_ahead_is_recalled() {
     if !has_emulator() {

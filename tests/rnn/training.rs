@@ -90,8 +90,8 @@ fn sizes(stdout: &str) -> Vec<[usize; 2]> {
     lines.map(|line| numbers(line).try_into().unwrap()).collect()
 }
 
-/// Reserves that are cloned, moved or larger, algorithms that change, several forward calls before backward: all results are
-/// as exact as without us, and what cuDNN refuses stays refused. Our reserves are hardly larger.
+/// Reserves that are cloned, moved or larger, algorithms that change, several forward calls before backward: all
+/// results are as exact as without us, and calls that cuDNN refuses stay refused. Our reserves are hardly larger.
 #[test]
 fn all_reserves_lead_to_right_gradients() {
     let program = scenarios();
@@ -168,7 +168,7 @@ fn failures_stay_inside() {
     }
 }
 
-/// Where forward fails on our kernels, cuDNN runs it, and backward.
+/// If forward fails on our kernels, cuDNN runs it, and backward.
 #[test]
 fn a_forward_that_fails_is_cudnns() {
     let program = program_with("rnn_train_random", &["rnn_train.c"]);
@@ -183,7 +183,7 @@ fn a_forward_that_fails_is_cudnns() {
     }
 }
 
-/// With the setting off every call goes to cuDNN, with the sizes that it tells.
+/// With the setting off every call goes to cuDNN, with the sizes that it reports.
 #[test]
 fn off_changes_nothing() {
     let program = scenarios();
