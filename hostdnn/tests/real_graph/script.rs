@@ -343,7 +343,7 @@ pub fn tame(script: &mut Vec<Step>) {
                 *count = (*count).min(ROOM.max(length) as i64);
                 let kind = kinds.get(*slot).copied().unwrap_or(OPERATION);
                 if kind != OPERATION && attributes(kind).is_empty() {
-                    continue; // an unknown kind: no mutation has spoilt it
+                    continue; // an unknown kind: no mutation has changed it
                 }
                 let wanted = attribute(kind, *name).and_then(|attribute| attribute.inner);
                 match elements {
