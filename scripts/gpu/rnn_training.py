@@ -87,7 +87,7 @@ class Checks(Session):
     def __init__(self, options, parts):
         super().__init__(options, reserve=1)
         self.options = options
-        # What a part needs and does not find ends the command before anything runs.
+        # If a part lacks something, the command ends here, before anything runs.
         self.python = machine.required_torch(options) if parts != ["calls"] else None
         if "calls" in parts:
             self.command = pathlib.Path(self.options.command or self.options.library.with_name("ucudnn")).resolve()

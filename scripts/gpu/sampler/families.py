@@ -7,8 +7,8 @@ from . import convolution, determinism, norm, recurrent, vertex
 
 # The third call of a case has other bits than the first only where nothing promises equal ones.
 ALWAYS, WHERE_OURS, WHERE_ASKED = "always", "where ours runs", "where the program asks"
-# What a case's results are compared with, beside double precision: those of a process without the library, of eager
-# PyTorch in the same process, or of a second process with the library, whose bits are to be the same.
+# The rival of a case's results, beside double precision: a process without the library, eager PyTorch in the same
+# process, or a second process with the library, whose bits must be the same.
 PLAIN, EAGER, AGAIN = "plain", "eager", "again"
 
 # The most work of a case on a CPU, as a part of that on a GPU.

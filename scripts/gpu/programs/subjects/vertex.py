@@ -15,7 +15,7 @@ import ucudnn  # noqa: E402
 
 # A random net with a number nearer than this to where a derivative jumps is not compared: rounding decides there.
 OFF_KINKS = 1e-5
-# What gradients of random nets are compared with at least. Where they cancel, only the rounding of numbers about 1 is left.
+# The least divisor of errors in random nets' gradients. If terms cancel, only the rounding of numbers about 1 is left.
 LEAST = 1e-2
 
 
