@@ -188,8 +188,7 @@ impl<K: Executable> Work<'_, K> {
         Ok(())
     }
 
-    /// Does what the search wants until nothing is left for this thread. Only one thread may run configurations
-    /// `in_place`.
+    /// Does the search's tasks until none is left for this thread. Only one thread may run configurations `in_place`.
     ///
     /// # Safety
     /// The caller makes the promise of [`Session::tune`].

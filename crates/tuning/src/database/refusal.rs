@@ -118,7 +118,7 @@ fn failure(path: &Path, error: ffi::Error, message: Option<&str>) -> String {
     }
 }
 
-/// Says why a file, or one beside it, cannot be opened. SQLite does not tell.
+/// Says why a file, or one beside it, cannot be opened. SQLite's error does not.
 fn unopened(path: &Path) -> String {
     let hint =
         if path.as_os_str().as_bytes().starts_with(b"file:") { "; it is taken for a path, not for a URI" } else { "" };
