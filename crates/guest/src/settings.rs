@@ -56,9 +56,9 @@ pub enum BenchmarkDevices {
 /// Which numerical classes a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numerics {
-    /// The class of what cuDNN runs without us: of the algorithm that the program chose, or that cuDNN chose for it.
+    /// The class of the algorithm that cuDNN runs without us: the program's choice, or cuDNN's choice for it.
     Match,
-    /// All that the program allows, by the type of mathematics that its call names.
+    /// All that the program allows, by the math type that its call names.
     Allowed,
     /// Any algorithm that cuDNN has for the descriptors.
     Any,
@@ -118,9 +118,10 @@ pub enum Dynamic {
     /// The persistent executor: one launch each way runs all levels, where the net allows it. The number counts the
     /// groups of blocks.
     Persistent(usize),
-    /// The batched one with a kernel for each operation, to measure what fusion is worth.
+    /// The batched executor with a kernel for each operation, to measure the worth of fusion.
     Unfused,
-    /// The same with eager and lazy products level by level too, to measure what products of whole batches are worth.
+    /// The batched executor with eager and lazy products level by level, to measure the worth of products of whole
+    /// batches.
     Unbatched,
 }
 
