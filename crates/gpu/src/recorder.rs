@@ -13,7 +13,7 @@ use crate::cuda::{ok, relaxed};
 use crate::{Device, OwnStream, Stream};
 
 thread_local! {
-    /// The form of what the calling thread records, as a hash of the launches so far. `None` outside of recordings.
+    /// The form of the calling thread's recording, as a hash of the launches so far. `None` outside of recordings.
     static FORM: Cell<Option<u64>> = const { Cell::new(None) };
 }
 

@@ -199,7 +199,7 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
     if *fault == Some(Fault::Compilation) {
         return Err(Error::Compilation { name: source.name.clone(), log: "UCUDNN_FAULT asked for a failure".into() });
     }
-    // What did not compile once never will, and trying takes a tenth of a second.
+    // A source that did not compile once never will, and trying takes a tenth of a second.
     static REJECTED: Mutex<BTreeMap<cubins::Key, Error>> = Mutex::new(BTreeMap::new());
     if let Some(error) = REJECTED.lock().get(&key) {
         return Err(error.clone());
