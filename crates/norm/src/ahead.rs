@@ -45,8 +45,8 @@ pub struct Found {
     pub times: Vec<Time>,
 }
 
-/// Times cuDNN and our kernels, and stores the times. What the database already knows is not timed again. `Err` gives the
-/// reason why there is nothing to time.
+/// Times cuDNN and our kernels, and stores the times. A pass that the database knows is not timed again. `Err` gives
+/// the reason why there is nothing to time.
 pub fn tune(job: &Job) -> Result<Found, String> {
     let device = cudnn::device();
     let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;

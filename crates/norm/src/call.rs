@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cudnn::calls::norm as calls;
 use cudnn_abi::*;
 
-/// What only the functions whose names end in `Ex` take.
+/// The arguments that only the functions with names in `Ex` take.
 #[derive(Clone, Copy)]
 pub struct Extra {
     pub ops: cudnnBatchNormOps_t,
