@@ -1,4 +1,4 @@
-//! The memory of a run: where frames, states and gradients lie in what the caller gives.
+//! The memory of a run: the places of frames, states and gradients in the caller's workspace and reserve.
 
 use vertex::function::{Declaration, MOST_FUNCTIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES};
 use vertex::passes::{Extent, FRAMES, Frame, Passes, Place};
@@ -43,7 +43,7 @@ pub struct Layout {
     pub bytes: Bytes,
 }
 
-/// What the layout depends on.
+/// The inputs of the layout.
 pub struct Sizes<'a> {
     pub declaration: &'a Declaration,
     /// The bytes of a tensor's element.

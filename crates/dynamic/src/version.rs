@@ -11,7 +11,7 @@ mod ready;
 #[path = "../../vertex/nets/tree_lstm.rs"]
 mod tree_lstm;
 
-/// The widths of the fixed nets, inputs and states: of one block and of many, and such as are not whole vectors.
+/// The widths of the fixed nets' inputs and states: for one block, for many, and without whole vectors.
 const WIDTHS: [(usize, usize); 3] = [(12, 32), (5, 33), (256, 256)];
 /// An H100's multiprocessors, and the bytes of shared memory that a block may have there.
 const LIMITS: [usize; 2] = [132, 227 << 10];

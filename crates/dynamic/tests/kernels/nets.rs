@@ -293,7 +293,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
         reserve: aligned(&mut reserve),
     };
     if matches!(options.executor, Executor::Persistent { .. }) {
-        // What blocks handed each other in an earlier run, with other numbers, must not be taken for this one's.
+        // Packets of an earlier run, with other numbers, must not be taken for this run's packets.
         let zeros: Vec<_> = pulls.iter().map(|pull| vec![0_u64; pull.len() / 8 + 1]).collect();
         let pulls: Vec<_> = zeros.iter().map(|zeros| zeros.as_ptr().cast()).collect();
         // SAFETY: as below.
