@@ -63,7 +63,7 @@ typedef struct {
     float loss;
     ucudnnVertexNetArguments_t arguments;
     double *expected[SORTS][NAMED];   /* of runs forward and backward; of parameters, after a step */
-    double *magnitudes[SORTS][NAMED]; /* what these are sums of, in magnitude */
+    double *magnitudes[SORTS][NAMED]; /* the sums of the magnitudes of their terms */
     double expected_loss;
 } Case;
 
