@@ -15,5 +15,6 @@ mod forward;
 mod graph;
 mod load;
 mod norm;
+mod overrides;
 mod rnn;
 pub mod ucudnn;

@@ -16,7 +16,7 @@ pub fn program() -> Program {
 }
 
 /// A library with libtorch's context, under its name. Another version may lack a function.
-fn torch(program: &Program, is_other_version: bool) -> PathBuf {
+pub fn torch(program: &Program, is_other_version: bool) -> PathBuf {
     let library = program.file(if is_other_version { "other/libtorch_cpu.so" } else { "libtorch_cpu.so" });
     let source = source("fake_torch.c");
     let other: &[&str] = if is_other_version { &["-DOTHER_VERSION"] } else { &[] };

@@ -1,5 +1,7 @@
 //! C and C++ programs that use `ucudnn.h`, built with every warning an error.
 
+use std::path::Path;
+
 use crate::hostdnn::{Build, Program};
 use crate::programs;
 
@@ -40,4 +42,27 @@ fn pre_v8_queries_keep_their_limits() {
             assert_eq!(outcome.stderr, "");
         }
     }
+}
+
+/// The Python package has the operations of vertex functions by name, in the header's order.
+#[test]
+fn python_has_the_headers_operations() {
+    let text = |path| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let header = text("include/ucudnn.h");
+    let defined = header.lines().filter_map(|line| line.strip_prefix("#define UCUDNN_VERTEX_")?.split_once(' '));
+    let camel_case = |name: &str| {
+        let mut words = name.split('_').map(str::to_lowercase);
+        let first = words.next().unwrap();
+        words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
+    };
+    let mut operations: Vec<(usize, String)> =
+        defined.map(|(name, number)| (number.parse().unwrap(), camel_case(name))).collect();
+    operations.sort();
+    assert!(operations.len() > 20 && operations.iter().enumerate().all(|(place, (number, _))| place == *number));
+
+    let package = text("python/ucudnn/_library.py");
+    let (_, tuple) = package.split_once("OPERATIONS = (").unwrap();
+    let (tuple, _) = tuple.split_once(')').unwrap();
+    let names: Vec<_> = tuple.split('"').skip(1).step_by(2).collect();
+    assert_eq!(names, operations.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>());
 }

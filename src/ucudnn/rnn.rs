@@ -13,7 +13,7 @@ use super::handles::Handles;
 use super::refusals::{Refusals, null};
 use guest::refusal::Refusal;
 use recurrent::direct::{self, Arguments, Description};
-use recurrent::memory::Memory;
+use recurrent::network::memory::Memory;
 
 /// The cell of a recurrent network. W and R are its matrices, b_W and b_R its biases. s is the logistic function;
 /// the operator * multiplies element by element.

@@ -21,7 +21,7 @@ struct Norms {
 impl Norms {
     fn new() -> Self {
         let sources = ["batch_norm_until.c", "kernel.c"];
-        let build = Build { sources: &sources, options: &["-pthread"], ..Build::default() };
+        let build = Build { sources: &sources, options: &["-pthread", "-ldl"], ..Build::default() };
         let program = Program::build("batch_norm_until", build);
         Self { database: program.file("tuning.sqlite"), program, runs: 0 }
     }
@@ -84,6 +84,13 @@ fn the_faster_is_chosen_and_known_from_then_on() {
     let (lines, log) = norms.run("1", Some("1"), &[]);
     assert!(lines.len() == 2 && log.contains(count), "{log}");
     assert!(lines.iter().all(|line| line["why"] == KNOWN && line["chosen"] != "cuDNN"), "{lines:?}");
+    // From the moment on that the program asks for determinism, cuDNN runs.
+    let torch = crate::determinism::torch(&norms.program, false);
+    let report = norms.program.file("asks.jsonl");
+    let arguments = [report.to_str().unwrap(), "1", "5", torch.to_str().unwrap()];
+    let variables = [("UCUDNN_DATABASE", norms.database.to_str().unwrap()), ("UCUDNN_LOG", "info")];
+    let asks = norms.program.preloaded(&arguments, &variables).stderr;
+    assert!(asks.contains("10 passes of batch normalization: 2 on our kernels, 8 by cuDNN"), "{asks}");
     // If they are not on disk, they are compiled in the background.
     let cache = norms.program.file("kernels");
     let ours = norms.decide("1", None, &[("HOSTDNN_KERNEL_CACHE", cache.to_str().unwrap())]);

@@ -1,9 +1,12 @@
 /* Normalizes a batch and computes its gradient, on handles of several threads, until a report has the decisions for
- * both, or CALLS times. Each thread checks each result against double precision.
+ * both, or CALLS times. Each thread checks each result against double precision. With a library of libtorch's symbols,
+ * the program asks for determinism by it after the first call, and makes all CALLS.
  *
- * batch_norm_until FILE THREADS [CALLS] */
+ * batch_norm_until FILE THREADS [CALLS [LIBTORCH]] */
+#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +14,7 @@
 
 enum { IMAGES = 4, CHANNELS = 8, SIDE = 6, PLANE = SIDE * SIDE, ELEMENTS = IMAGES * CHANNELS * PLANE };
 
-static const char *file;
+static const char *file, *torch;
 static long calls = -1;
 static const double epsilon = 1e-3;
 
@@ -22,6 +25,16 @@ static int is_decided(void) {
     while (opened && fgets(line, sizeof line, opened)) decisions += strstr(line, "\"event\":\"norm\"") != NULL;
     if (opened) fclose(opened);
     return decisions >= 2;
+}
+
+static void ask_for_determinism(void) {
+    void *library = dlopen(torch, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library, "%s", dlerror());
+    void *(*context)(void);
+    void (*set)(void *, bool);
+    *(void **)&context = dlsym(library, "_ZN2at13globalContextEv");
+    *(void **)&set = dlsym(library, "_ZN2at7Context21setDeterministicCuDNNEb");
+    set(context(), true);
 }
 
 /* A number that depends on the place alone, from -1 to 1. */
@@ -72,7 +85,8 @@ static void *run(void *unused) {
     for (int i = 0; i < ELEMENTS; i++) x[i] = (float)number(i, 1), dy[i] = (float)number(i, 2);
     for (int c = 0; c < CHANNELS; c++) scale[c] = c + 1, bias[c] = -c;
     const float one = 1, zero = 0;
-    for (long call = 0; call != calls && !is_decided(); call++) {
+    for (long call = 0; call != calls && (torch || !is_decided()); call++) {
+        if (call == 1 && torch) ask_for_determinism();
         for (int i = 0; i < ELEMENTS; i++) y[i] = dx[i] = NAN;
         for (int c = 0; c < CHANNELS; c++) mean[c] = inverse[c] = dscale[c] = dbias[c] = NAN;
         CALL(cudnnBatchNormalizationForwardTraining(handle, CUDNN_BATCHNORM_SPATIAL, &one, &zero, tensor, x, tensor, y,
@@ -90,9 +104,10 @@ static void *run(void *unused) {
 }
 
 int main(int count, char **arguments) {
-    REQUIRE(count == 3 || count == 4, "batch_norm_until FILE THREADS [CALLS]");
+    REQUIRE(count >= 3 && count <= 5, "batch_norm_until FILE THREADS [CALLS [LIBTORCH]]");
     file = arguments[1];
-    if (count == 4) calls = atol(arguments[3]);
+    if (count > 3) calls = atol(arguments[3]);
+    if (count > 4) torch = arguments[4];
     enum { MOST = 8 };
     pthread_t threads[MOST];
     const int wanted = atoi(arguments[2]);

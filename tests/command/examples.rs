@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use recurrent::inference::Inference;
+use recurrent::network::inference::Inference;
 use serde_json::json;
 
 use super::{Installed, Row, csv};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use recurrent::inference::Inference;
+use recurrent::network::inference::Inference;
 use serde_json::json;
 
 use super::data::asked;

@@ -10,6 +10,7 @@ use std::ffi::{c_double, c_float, c_int};
 
 mod graph;
 mod host;
+mod prototypes;
 mod rnn;
 pub mod symbols;
 pub use graph::*;

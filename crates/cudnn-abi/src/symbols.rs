@@ -25,9 +25,9 @@ pub enum Return {
 /// The function that takes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The real library's, through a trampoline (`forward.rs`).
+    /// The real library's, through a trampoline (`src/forward.rs`).
     Forwarded,
-    /// The function of that name in this crate.
+    /// The function of that name in `src/`.
     Overridden,
 }
 

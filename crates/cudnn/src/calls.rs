@@ -5,7 +5,7 @@
 //! library is loaded.
 #![allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments, missing_docs)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_double, c_int, c_void};
 
 use cudnn_abi::*;
 
@@ -218,28 +218,6 @@ pub mod rnn {
             handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
             x: cudnnRNNDataDescriptor_t, workspace_size: *mut usize, reserve_size: *mut usize,
         );
-        fn cudnnRNNForward(
-            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
-            lengths: *const i32, x: cudnnRNNDataDescriptor_t, x_data: *const c_void,
-            y: cudnnRNNDataDescriptor_t, y_data: *mut c_void, h: cudnnTensorDescriptor_t,
-            hx: *const c_void, hy: *mut c_void, c: cudnnTensorDescriptor_t, cx: *const c_void, cy: *mut c_void,
-            weight_space_size: usize, weight_space: *const c_void, workspace_size: usize,
-            workspace: *mut c_void, reserve_size: usize, reserve: *mut c_void,
-        );
-        fn cudnnRNNBackwardData_v8(
-            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, lengths: *const i32,
-            y: cudnnRNNDataDescriptor_t, y_data: *const c_void, dy: *const c_void, x: cudnnRNNDataDescriptor_t,
-            dx: *mut c_void, h: cudnnTensorDescriptor_t, hx: *const c_void, dhy: *const c_void, dhx: *mut c_void,
-            c: cudnnTensorDescriptor_t, cx: *const c_void, dcy: *const c_void, dcx: *mut c_void,
-            weight_space_size: usize, weight_space: *const c_void, workspace_size: usize, workspace: *mut c_void,
-            reserve_size: usize, reserve: *mut c_void,
-        );
-        fn cudnnRNNBackwardWeights_v8(
-            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnWgradMode_t, lengths: *const i32,
-            x: cudnnRNNDataDescriptor_t, x_data: *const c_void, h: cudnnTensorDescriptor_t, hx: *const c_void,
-            y: cudnnRNNDataDescriptor_t, y_data: *const c_void, weight_space_size: usize, dweights: *mut c_void,
-            workspace_size: usize, workspace: *mut c_void, reserve_size: usize, reserve: *mut c_void,
-        );
         fn cudnnGetDropoutDescriptor(
             descriptor: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, probability: *mut f32,
             states: *mut *mut c_void, seed: *mut u64,
@@ -306,45 +284,10 @@ pub mod query {
     }
 }
 
-/// Batch normalization.
-pub mod norm {
-    use super::*;
-
-    calls! {
-        fn cudnnBatchNormalizationForwardTraining(
-            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, alpha: *const c_void, beta: *const c_void,
-            x: cudnnTensorDescriptor_t, x_data: *const c_void, y: cudnnTensorDescriptor_t, y_data: *mut c_void,
-            parameters: cudnnTensorDescriptor_t, scale: *const c_void, bias: *const c_void, factor: f64,
-            running_mean: *mut c_void, running_variance: *mut c_void, epsilon: f64, saved_mean: *mut c_void,
-            saved_inverse: *mut c_void,
-        );
-        fn cudnnBatchNormalizationForwardTrainingEx(
-            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, ops: cudnnBatchNormOps_t, alpha: *const c_void,
-            beta: *const c_void, x: cudnnTensorDescriptor_t, x_data: *const c_void, z: cudnnTensorDescriptor_t,
-            z_data: *const c_void, y: cudnnTensorDescriptor_t, y_data: *mut c_void,
-            parameters: cudnnTensorDescriptor_t, scale: *const c_void, bias: *const c_void, factor: f64,
-            running_mean: *mut c_void, running_variance: *mut c_void, epsilon: f64, saved_mean: *mut c_void,
-            saved_inverse: *mut c_void, activation: cudnnActivationDescriptor_t, workspace: *mut c_void,
-            workspace_size: usize, reserve: *mut c_void, reserve_size: usize,
-        );
-        fn cudnnBatchNormalizationBackward(
-            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, alpha_data: *const c_void, beta_data: *const c_void,
-            alpha_parameters: *const c_void, beta_parameters: *const c_void, x: cudnnTensorDescriptor_t,
-            x_data: *const c_void, dy: cudnnTensorDescriptor_t, dy_data: *const c_void,
-            dx: cudnnTensorDescriptor_t, dx_data: *mut c_void, parameters: cudnnTensorDescriptor_t,
-            scale: *const c_void, dscale: *mut c_void, dbias: *mut c_void, epsilon: f64,
-            saved_mean: *const c_void, saved_inverse: *const c_void,
-        );
-        fn cudnnBatchNormalizationBackwardEx(
-            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, ops: cudnnBatchNormOps_t,
-            alpha_data: *const c_void, beta_data: *const c_void, alpha_parameters: *const c_void,
-            beta_parameters: *const c_void, x: cudnnTensorDescriptor_t, x_data: *const c_void,
-            y: cudnnTensorDescriptor_t, y_data: *const c_void, dy: cudnnTensorDescriptor_t,
-            dy_data: *const c_void, dz: cudnnTensorDescriptor_t, dz_data: *mut c_void,
-            dx: cudnnTensorDescriptor_t, dx_data: *mut c_void, parameters: cudnnTensorDescriptor_t,
-            scale: *const c_void, bias: *const c_void, dscale: *mut c_void, dbias: *mut c_void, epsilon: f64,
-            saved_mean: *const c_void, saved_inverse: *const c_void, activation: cudnnActivationDescriptor_t,
-            workspace: *mut c_void, workspace_size: usize, reserve: *mut c_void, reserve_size: usize,
-        );
-    }
+macro_rules! calls_by_prototype {
+    ($($function:ident as $arguments:ident { $($argument:ident: $type:ty),* $(,)? })*) => {
+        calls! { $(fn $function($($argument: $type),*);)* }
+    };
 }
+
+cudnn_abi::for_each_prototype!(calls_by_prototype);

@@ -1,6 +1,7 @@
 //! The real cuDNN seen from inside: finding and loading it, typed calls, its descriptors read back as plain values and
 //! made anew, and by which policies a handle's calls are planned.
 
+pub mod arguments;
 pub mod calls;
 pub mod convolution;
 pub mod graph;

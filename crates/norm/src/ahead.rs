@@ -12,6 +12,7 @@ use super::fitted::Fitted;
 use super::run::{Call, launch};
 use super::shape::{Planes, Shape};
 use super::subject::{Normalization, Pass};
+use cudnn::arguments::{BatchNormBackward, BatchNormForward};
 use cudnn::owned::{OwnedHandle, OwnedTensor};
 use cudnn::tensor::Tensor;
 use gpu::{Buffer, Device, OwnStream, Stream};
@@ -101,7 +102,7 @@ unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Str
     unsafe {
         match candidate {
             Candidate::Ours(Some(ours)) => launch(call, ours, stream).map(|()| CUDNN_STATUS_SUCCESS),
-            _ => Ok(call.run_as_asked()),
+            _ => Ok(call.by_cudnn()),
         }
     }
 }
@@ -178,7 +179,7 @@ impl Data {
     }
 
     fn forward(&self) -> ForwardCall {
-        ForwardCall {
+        BatchNormForward {
             handle: self.handle.raw(),
             mode: self.mode,
             alpha: (&raw const ONE).cast(),
@@ -196,12 +197,12 @@ impl Data {
             epsilon: EPSILON,
             saved_mean: self.at(Place::Results),
             saved_inverse: self.at(Place::MoreResults),
-            extra: None,
         }
+        .into()
     }
 
     fn backward(&self) -> BackwardCall {
-        BackwardCall {
+        BatchNormBackward {
             handle: self.handle.raw(),
             mode: self.mode,
             alpha_data: (&raw const ONE).cast(),
@@ -221,7 +222,7 @@ impl Data {
             epsilon: EPSILON,
             saved_mean: self.at(Place::SavedMean),
             saved_inverse: self.at(Place::SavedInverse),
-            extra: None,
         }
+        .into()
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::fitted::Fitted;
+use super::fitted::{self, Fitted};
 use super::kernels::PAUSE;
 use super::record::FAMILY;
 use super::report;
@@ -92,12 +92,12 @@ impl Contestant for NormContestant {
     }
 
     fn named(&self, _call: usize, names: &[&str]) -> Vec<Option<Shape>> {
-        let named = |name: &&str| self.shapes.iter().copied().find(|shape| shape.to_string() == **name);
+        let named = |name: &&str| self.shapes.iter().copied().find(|shape| fitted::name(shape) == **name);
         names.iter().map(named).collect()
     }
 
     fn name(&self, _call: usize, shape: Option<&Shape>) -> String {
-        shape.map(ToString::to_string).unwrap_or_default()
+        shape.map(fitted::name).unwrap_or_default()
     }
 
     fn choice(kernel: &Arc<Fitted>) -> &Shape {

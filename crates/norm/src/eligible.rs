@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use cudnn_abi::*;
 
-use super::call::{BackwardCall, Extra, ForwardCall};
+use super::call::{BackwardCall, ForwardCall};
 use super::shape::{Planes, VECTOR_BYTES};
 use cudnn::tensor::Tensor;
 use gpu::Element;
@@ -16,7 +16,8 @@ use gpu::Element;
 /// # Safety
 /// The fields are the arguments of a call, whose caller keeps cuDNN's rules.
 pub unsafe fn forward(call: &ForwardCall) -> Result<Planes, &'static str> {
-    is_plain(call.mode, call.extra.as_ref().map(|(extra, _)| extra), call.epsilon)?;
+    let (ops, call) = (call.ops(), &call.common);
+    is_plain(call.mode, ops, call.epsilon)?;
     // SAFETY: the descriptors and the factors are arguments of the call (see `# Safety`).
     let planes = unsafe {
         is_replaced(call.alpha, call.beta)?;
@@ -39,7 +40,8 @@ pub unsafe fn forward(call: &ForwardCall) -> Result<Planes, &'static str> {
 /// # Safety
 /// As for [`forward`].
 pub unsafe fn backward(call: &BackwardCall) -> Result<Planes, &'static str> {
-    is_plain(call.mode, call.extra.as_ref().map(|extra| &extra.extra), call.epsilon)?;
+    let (ops, call) = (call.ops(), &call.common);
+    is_plain(call.mode, ops, call.epsilon)?;
     // SAFETY: the descriptors and the factors are arguments of the call (see `# Safety`).
     let planes = unsafe {
         is_replaced(call.alpha_data, call.beta_data)?;
@@ -63,11 +65,11 @@ fn sizes(planes: &Planes) -> [usize; 2] {
 }
 
 /// Checks that a call only normalizes, over each channel.
-fn is_plain(mode: cudnnBatchNormMode_t, extra: Option<&Extra>, epsilon: f64) -> Result<(), &'static str> {
+fn is_plain(mode: cudnnBatchNormMode_t, ops: Option<cudnnBatchNormOps_t>, epsilon: f64) -> Result<(), &'static str> {
     let is_spatial = mode == CUDNN_BATCHNORM_SPATIAL || mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
     let refusals = [
         (!is_spatial, "its mode is not a spatial one"),
-        (extra.is_some_and(|extra| extra.ops != CUDNN_BATCHNORM_OPS_BN), "it is fused with other operations"),
+        (ops.is_some_and(|ops| ops != CUDNN_BATCHNORM_OPS_BN), "it is fused with other operations"),
         (!(0.0..=f64::from(f32::MAX)).contains(&epsilon), "its epsilon is not a positive number that a float holds"),
     ];
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, why)| Err(why))

@@ -55,3 +55,8 @@ impl Fitted {
         likely.copied().ok_or_else(|| "the device has no clusters of blocks".into())
     }
 }
+
+/// The name of a shape in the database and in reports.
+pub fn name(shape: &Shape) -> String {
+    format!("clusters of {}", shape.blocks())
+}

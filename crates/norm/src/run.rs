@@ -45,7 +45,7 @@ pub trait Call {
     ///
     /// # Safety
     /// As for the trait.
-    unsafe fn run_as_asked(&self) -> cudnnStatus_t;
+    unsafe fn by_cudnn(&self) -> cudnnStatus_t;
 }
 
 /// Answers a call. `status` gets its status once something was launched for it: after a panic from then on, the call must
@@ -95,7 +95,7 @@ impl<C: Call> Answering<'_, C> {
     /// As for [`Call`].
     unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: the caller's promise.
-        let status = unsafe { self.call.run_as_asked() };
+        let status = unsafe { self.call.by_cudnn() };
         self.status.set(Some(status));
         status
     }
@@ -155,11 +155,11 @@ impl Call for ForwardCall {
     const PASS: Pass = Pass::Forward;
 
     fn handle(&self) -> cudnnHandle_t {
-        self.handle
+        self.common.handle
     }
 
     fn mode(&self) -> cudnnBatchNormMode_t {
-        self.mode
+        self.common.mode
     }
 
     unsafe fn planes(&self) -> Result<Planes, &'static str> {
@@ -168,26 +168,27 @@ impl Call for ForwardCall {
     }
 
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let call = &self.common;
         let parameters = Forward {
             shape: ours.shape,
-            x: self.x,
-            y: self.y,
-            scale: self.scale.cast(),
-            bias: self.bias.cast(),
-            running_mean: self.running_mean.cast(),
-            running_variance: self.running_variance.cast(),
-            saved_mean: self.saved_mean.cast(),
-            saved_inverse: self.saved_inverse.cast(),
-            epsilon: self.epsilon,
-            factor: self.factor,
+            x: call.x,
+            y: call.y,
+            scale: call.scale.cast(),
+            bias: call.bias.cast(),
+            running_mean: call.running_mean.cast(),
+            running_variance: call.running_variance.cast(),
+            saved_mean: call.saved_mean.cast(),
+            saved_inverse: call.saved_inverse.cast(),
+            epsilon: call.epsilon,
+            factor: call.factor,
         };
         // SAFETY: `eligible` has checked the call's tensors and numbers; their memory is the caller's promise.
         unsafe { ours.engine.normalize(stream, &ours.subject.planes, &parameters) }
     }
 
-    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: the caller's promise.
-        unsafe { self.by_cudnn() }
+        unsafe { self.answer_by_cudnn() }
     }
 }
 
@@ -195,11 +196,11 @@ impl Call for BackwardCall {
     const PASS: Pass = Pass::Backward;
 
     fn handle(&self) -> cudnnHandle_t {
-        self.handle
+        self.common.handle
     }
 
     fn mode(&self) -> cudnnBatchNormMode_t {
-        self.mode
+        self.common.mode
     }
 
     unsafe fn planes(&self) -> Result<Planes, &'static str> {
@@ -208,23 +209,24 @@ impl Call for BackwardCall {
     }
 
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let call = &self.common;
         let parameters = Backward {
             shape: ours.shape,
-            x: self.x,
-            dy: self.dy,
-            dx: self.dx,
-            scale: self.scale.cast(),
-            saved_mean: self.saved_mean.cast(),
-            saved_inverse: self.saved_inverse.cast(),
-            dscale: self.dscale.cast(),
-            dbias: self.dbias.cast(),
+            x: call.x,
+            dy: call.dy,
+            dx: call.dx,
+            scale: call.scale.cast(),
+            saved_mean: call.saved_mean.cast(),
+            saved_inverse: call.saved_inverse.cast(),
+            dscale: call.dscale.cast(),
+            dbias: call.dbias.cast(),
         };
         // SAFETY: as in the forward pass.
         unsafe { ours.engine.differentiate(stream, &ours.subject.planes, &parameters) }
     }
 
-    unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: the caller's promise.
-        unsafe { self.by_cudnn() }
+        unsafe { self.answer_by_cudnn() }
     }
 }

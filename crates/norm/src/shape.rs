@@ -114,13 +114,6 @@ pub struct Shape {
     blocks: i32,
 }
 
-/// The name in the database and in reports.
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "clusters of {}", self.blocks)
-    }
-}
-
 impl Shape {
     /// A shape for clusters of so many blocks. `room` is the bytes of a block's shared memory for vectors of `tensors`
     /// tensors. `None` if our kernels do not take the tensor.

@@ -1,5 +1,6 @@
 //! Plans micro-batches, by arithmetic alone: chooses the configuration of a problem's mini-batch from the costs of its
-//! micro-configurations. `tune` measures these costs, and `exec` runs the configuration.
+//! micro-configurations. `tuning` measures these costs, and `convolution` runs the
+//! configuration.
 //!
 //! Generic over the algorithm, and uses only std; dividing one workspace over a network also needs an integer
 //! programme, for which [`solver`] loads a library. The methods are Workspace Reuse, section III.A of Oyama et al.,

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use super::configuration::{Configuration, Pass, Problem};
 use super::kernels::problem;
 use super::model::Model;
-use super::record::FAMILY;
-use super::training::subject::Subject;
-use crate::inference::Inference;
+use crate::network::inference::Inference;
+use crate::network::record::FAMILY;
+use crate::network::subject::Subject;
 use tuning::family::{Entries, Time};
 
 /// The largest factor between a constant and its default.
@@ -43,7 +43,7 @@ pub fn model() -> Model {
 /// Fits the model to all known times of the calling thread's device, and stores it for the next process.
 pub fn learn(entries: &Entries) {
     let mut known = entries.all_times();
-    // Of more networks a part: the same each time, and with all passes in it.
+    // A part of them, if there are more: the same part each time, with all passes in it.
     known.sort_by_cached_key(|(subject, _)| hash(subject));
     let networks = known.iter().filter_map(|(subject, times)| timed(subject, times)).take(MOST_NETWORKS);
     let networks: Vec<_> = networks.collect();

@@ -294,8 +294,8 @@ impl Model {
     }
 }
 
-/// The clusters of so many blocks that are resident at once, with a block on each multiprocessor. A cluster lies within a
-/// GPC, of which it can use 16 multiprocessors, and some multiprocessors are in no whole GPC: an H100's 132 hold 30
+/// The clusters of this many blocks that are resident at once, with a block on each multiprocessor. A cluster lies within a
+/// GPC, where it can use 16 multiprocessors, and some multiprocessors are in no whole GPC: an H100's 132 hold 30
 /// clusters of 4 blocks, 15 of 8 and 7 of 16 (`cudaOccupancyMaxActiveClusters`).
 fn resident_clusters(multiprocessors: usize, blocks: usize) -> usize {
     const GPC: usize = 16;

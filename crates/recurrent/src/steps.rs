@@ -40,7 +40,7 @@ struct Step {
 pub struct Kind {
     pub cell: Cell,
     pub element: Element,
-    /// Whether each step saves what gradients need.
+    /// True if each step saves the values that gradients need.
     pub saves: bool,
 }
 

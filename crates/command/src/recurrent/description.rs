@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use recurrent::inference::Inference;
+use recurrent::network::inference::Inference;
 use serde_json::Value;
 
 use crate::decisions::Fields;

@@ -1,6 +1,6 @@
 //! `ucudnn tune --rnn`: times recurrent networks ahead of time, on cuDNN and on our kernels.
 
-use ::recurrent::ahead::{self, Job};
+use ::recurrent::inference::ahead::{self, Job};
 use ::recurrent::training;
 
 use super::Options;

@@ -34,7 +34,7 @@ impl Call {
     ///
     /// # Safety
     /// The caller promises the same as for [`Self::run`], or arguments that cuDNN refuses.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
+    pub unsafe fn by_cudnn(&self) -> cudnnStatus_t {
         // SAFETY: by the caller's promise, the arguments are valid or cuDNN refuses them.
         unsafe { self.run_undivided(self.algorithm) }
     }
@@ -47,8 +47,8 @@ impl Call {
         // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
         let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
         let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
-            // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
-            return unsafe { self.run_as_asked() };
+            // SAFETY: `by_cudnn` requires of `self` only what the caller promised.
+            return unsafe { self.by_cudnn() };
         };
         match (promise.fallback, promise.plan) {
             // SAFETY: the fallback runs in the reported workspace, and the call brings at least that.
@@ -58,8 +58,8 @@ impl Call {
                 let ran = unsafe { run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
                 ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
             }
-            // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
-            (None, None) => unsafe { self.run_as_asked() },
+            // SAFETY: `by_cudnn` requires of `self` only what the caller promised.
+            (None, None) => unsafe { self.by_cudnn() },
         }
     }
 

@@ -35,8 +35,8 @@ impl Call {
         settings::fault_point("convolve");
         // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
         let Some(problem) = (unsafe { Problem::read(&self.descriptors) }) else {
-            // SAFETY: `run_as_asked` requires of `self` only what the caller promised.
-            return unsafe { self.run_as_asked() };
+            // SAFETY: `by_cudnn` requires of `self` only what the caller promised.
+            return unsafe { self.by_cudnn() };
         };
         if let Some(epilogue) = &self.operands.epilogue {
             // SAFETY: as ours.

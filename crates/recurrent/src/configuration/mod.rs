@@ -124,12 +124,6 @@ fn shapes(tiles: &[usize]) -> impl Iterator<Item = (usize, usize, usize)> {
 }
 
 impl Configuration {
-    /// Reads names of configurations of a problem; `None` for a name that is none's.
-    pub fn named(problem: &Problem, names: &[&str]) -> Vec<Option<Self>> {
-        let space = Self::space(problem);
-        names.iter().map(|name| name.parse().ok().filter(|read| space.contains(read))).collect()
-    }
-
     /// Returns all configurations that are worthwhile for a problem and fit its device, in no order.
     pub fn space(problem: &Problem) -> Vec<Self> {
         let mut kinds = vec![(Regime::Block, problem.hidden)];

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::eligible::takes;
-use super::memory::{Memory, Unsound};
 use super::recurrence::Recurrent;
-use super::run::Work;
-use super::temporary::Temporary;
+use crate::inference::run::Work;
+use crate::network::eligible::takes;
+use crate::network::memory::{Memory, Unsound};
+use crate::network::temporary::Temporary;
 use cudnn::rnn::{Data, Network};
 pub use description::Description;
 use description::{WeightSpace, data_of};

@@ -8,12 +8,12 @@ use cudnn_abi::*;
 use half::f16;
 
 use crate::configuration::{Cell, Configuration, Math, Problem, Regime};
+use crate::inference::run::Work;
 use crate::kernels::{Engine, problem};
-use crate::memory::Memory;
 use crate::model::Model;
+use crate::network::memory::Memory;
+use crate::network::temporary::Temporary;
 use crate::recurrence::Recurrent;
-use crate::run::Work;
-use crate::temporary::Temporary;
 use crate::testing::reference_f64::{Arithmetic, Distance, Rounded};
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::testing::emulated;

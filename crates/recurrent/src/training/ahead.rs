@@ -8,18 +8,19 @@ use cudnn_abi::*;
 use super::calls::{data_by_us, forward_by_us, weights_by_us};
 use super::contestant::TrainingContestant;
 use super::course;
-use super::data::DataCall;
-use super::page::Page;
-use super::pass::Pass;
-use super::runner::{NotRun, Outcome, Runner};
-use super::subject::{CALLS, Call};
-use super::weights::WeightsCall;
-use crate::ahead::Job;
-use crate::call::Call as ForwardCall;
 use crate::configuration::Configuration;
-use crate::eligible::takes;
+use crate::inference::ahead::Job;
 use crate::kernels::{self, Engine};
-use crate::sequences::{Buffers, Sequences, data, refused};
+use crate::network::call::Call as ForwardCall;
+use crate::network::eligible::takes;
+use crate::network::sequences::{Buffers, Sequences, data, refused};
+use crate::network::subject::{CALLS, Call};
+
+use crate::training::compute::known::KnownNetwork;
+use crate::training::compute::pass::Pass;
+use crate::training::compute::runner::{NotRun, Outcome, Runner};
+
+use cudnn::arguments::{RnnBackwardData, RnnBackwardWeights};
 use cudnn::owned::OwnedRnn;
 use cudnn::rnn::Network;
 use gpu::Buffer;
@@ -104,7 +105,7 @@ fn going_back(network: &Network) -> Network {
     Network { algorithm: if is_too_large { CUDNN_RNN_ALGO_STANDARD } else { network.algorithm }, ..*network }
 }
 
-/// The fastest of ours, or one launch a time step if none of ours has a time.
+/// Our fastest candidate, or one launch a time step if none has a time.
 fn fastest(candidates: &Candidates<TrainingContestant>, times: &[Option<f64>]) -> Candidate<Arc<Engine>> {
     let fastest = trial::fastest(&candidates.all, times, true);
     fastest.map_or(Candidate::Ours(None), |(index, _)| candidates.all[index].clone())
@@ -114,8 +115,8 @@ fn fastest(candidates: &Candidates<TrainingContestant>, times: &[Option<f64>]) -
 fn candidates(contestant: &TrainingContestant, job: &Job) -> Result<Vec<Candidates<TrainingContestant>>, String> {
     let [forward, back] = contestant.shapes.each_ref().map(|shape| (&shape.problem, shape.configurations()));
     let mut sources = kernels::sources(forward.0.element, &[forward, back]);
-    sources.extend(Page::sources(&contestant.key.subject.network)?);
-    // Each call has two more candidates: cuDNN, and ours without a persistent kernel.
+    sources.extend(KnownNetwork::sources(&contestant.key.subject.network)?);
+    // Each call has two more candidates: cuDNN, and our side without a persistent kernel.
     let executions = turns::executions(forward.1.len() + back.1.len() + 2 * CALLS.len());
     cudnn::device().compile_all(&sources, |remaining| {
         (job.progress)(remaining + executions);
@@ -200,9 +201,9 @@ impl Timing<'_> {
             match candidate {
                 Candidate::Cudnn => {
                     let status = match call {
-                        Call::Forward => self.forward().run_as_asked(),
-                        Call::Data => self.data().run_as_asked(),
-                        Call::Weights => self.weights().run_as_asked(),
+                        Call::Forward => self.forward().by_cudnn(),
+                        Call::Data => self.data().by_cudnn(),
+                        Call::Weights => self.weights().by_cudnn(),
                     };
                     if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
                 }
@@ -229,9 +230,9 @@ impl Timing<'_> {
         self.sequences.forward(CUDNN_FWD_MODE_TRAINING, forward, (reserve.data(), forward.sizes.reserve))
     }
 
-    fn data(&self) -> DataCall {
+    fn data(&self) -> RnnBackwardData {
         let Self { sequences, back, memory, .. } = *self;
-        DataCall {
+        RnnBackwardData {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             device_lengths: null(),
@@ -257,9 +258,9 @@ impl Timing<'_> {
         }
     }
 
-    fn weights(&self) -> WeightsCall {
+    fn weights(&self) -> RnnBackwardWeights {
         let Self { sequences, back, memory, .. } = *self;
-        WeightsCall {
+        RnnBackwardWeights {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             mode: CUDNN_WGRAD_MODE_ADD,

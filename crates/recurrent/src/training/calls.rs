@@ -1,5 +1,5 @@
 //! The calls of a training pass, on our kernels or cuDNN's: forward decides whose the pass is, and the calls that go back
-//! follow the owner of its reserve, whatever was decided by then. A program is told the same sizes for either.
+//! follow the owner of its reserve, whatever is decided in between. The sizes are the same for either.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -9,26 +9,30 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 
 use super::contestant::TrainingContest;
-use super::data::DataCall;
-use super::owners::{Back, OWNERS, Owner};
-use super::page::{self, Engine, Page};
-use super::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
-use super::reserve::{HEADER, Header, State, is_header};
-use super::runner::{NotRun, Outcome, Runner};
-use super::subject;
-use super::weights::WeightsCall;
-use super::{course, data, forward, weights};
-use crate::call::Call;
-use crate::eligible::{check_states, check_weight_space, output};
-use crate::memory::Memory;
-use crate::room::Asked;
-use crate::temporary::Temporary;
+use super::course;
+use crate::network::call::Call;
+use crate::network::eligible::{check_states, check_weight_space, output};
+use crate::network::memory::Memory;
+use crate::network::room::Asked;
+use crate::network::subject;
+use crate::network::temporary::Temporary;
+use crate::training::compute::data;
+
+use crate::training::compute::forward;
+use crate::training::compute::known::{self, Engine, KnownNetwork};
+use crate::training::compute::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
+use crate::training::compute::runner::{NotRun, Outcome, Runner};
+use crate::training::compute::weights;
+
+use crate::training::owner::owners::{Back, OWNERS, Owner};
+use crate::training::owner::reserve::{HEADER, Header, State, is_header};
+use cudnn::arguments::{RnnBackwardData, RnnBackwardWeights};
 use cudnn::policies;
 use cudnn::rnn::{Data, Weights};
 use guest::settings::{self, Policy, Rnn, RnnTraining};
 use guest::summary::{self, Counted};
 
-/// Why our kernels did not run a call on a reserve of ours. cuDNN cannot run it either.
+/// Why our kernels did not run a call on our own reserve. cuDNN cannot run it either.
 pub(super) enum Refusal {
     /// An argument is wrong.
     Argument(&'static str),
@@ -74,10 +78,10 @@ pub fn concerns_us() -> bool {
     settings.rnn_training != RnnTraining::Off && settings.rnn != Rnn::Off && !policies::environment_is_off()
 }
 
-/// Returns what a call returns after a panic inside of it, where `theirs` makes the same call of cuDNN: our kernels may
-/// have begun, and cuDNN cannot go on with a reserve of ours.
-pub fn after_a_panic(theirs: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
-    if page::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { theirs() }
+/// Returns what a call returns after a panic inside of it, where `by_cudnn` makes the same call of cuDNN: our kernels may
+/// have begun, and cuDNN cannot go on with our reserve.
+pub fn after_a_panic(by_cudnn: impl FnOnce() -> cudnnStatus_t) -> cudnnStatus_t {
+    if known::any_has_run() { CUDNN_STATUS_INTERNAL_ERROR } else { by_cudnn() }
 }
 
 /// Raises the sizes that cuDNN has told for a training pass to what our kernels need. They depend on the arguments and the
@@ -109,7 +113,7 @@ pub unsafe fn raise_sizes(
     }
 }
 
-/// Returns whether a call's workspace and reserve are as large as the program was told. Where they are not, cuDNN may refuse
+/// Returns whether a call's workspace and reserve are as large as the sizes that the program got. Where they are not, cuDNN may refuse
 /// the call.
 ///
 /// # Safety
@@ -126,7 +130,7 @@ unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
     };
     let is_ours = spaces[0] >= pass.workspace_bytes && spaces[1] >= pass.layout.bytes();
     // SAFETY: the caller makes the same promise.
-    is_ours && unsafe { pass.page.room.is_enough(&asked, spaces) }
+    is_ours && unsafe { pass.known.room.is_enough(&asked, spaces) }
 }
 
 /// Decides whose a pass is whose forward begins.
@@ -134,23 +138,23 @@ unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
 /// # Safety
 /// As for [`run_forward`].
 unsafe fn decide(pass: &Pass, contest: &Arc<TrainingContest>, call: &Call) -> Owner {
-    let memory = &call.memory;
+    let memory = &call.memory();
     if memory.weight_space.is_null() || policies::of(pass.handle).policy == Policy::Off {
         return Owner::Cudnn;
     }
     let space = (memory.weight_space, memory.weight_space_size);
     // SAFETY: the caller's promise; cuDNN looks at the space's size itself.
     let can_run = unsafe {
-        pass.page.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
+        pass.known.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
             && has_room(pass, [memory.workspace_size, call.reserve_size])
     };
-    let is_ours = can_run && contest.next_pass(pass.stream) && pass.page.loaded().is_some();
+    let is_ours = can_run && contest.next_pass(pass.stream) && pass.known.loaded().is_some();
     if is_ours { Owner::Us } else { Owner::Cudnn }
 }
 
 /// Says that a gradient was wrong, if the device has seen that since the last call.
-fn say_alarm(page: &Page) {
-    if page.loaded().is_some_and(|engine| engine.around.take_alarm()) {
+fn say_alarm(known: &KnownNetwork) {
+    if known.loaded().is_some_and(|engine| engine.around.take_alarm()) {
         log::error!(
             "an RNN's backward call got a reserve that its forward call did not leave: a second cudnnRNNBackwardData_v8 on \
              one reserve, or other memory. Its gradients are NaN"
@@ -168,20 +172,20 @@ struct Found {
 /// Finds the owner of a reserve that a call goes back from. Waits for the stream's work where only the header can tell.
 ///
 /// # Safety
-/// The reserve is null, or memory of the stream's device of so many bytes.
+/// The reserve is null, or memory of the stream's device, of this size.
 unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: Back) -> Found {
-    let Pass { page, stream, layout, .. } = pass;
-    if !page.has_run.load(Ordering::Relaxed) {
+    let Pass { known, stream, layout, .. } = pass;
+    if !known.has_run.load(Ordering::Relaxed) {
         return Found { owner: Owner::Cudnn, is_guess: false };
     }
-    say_alarm(page);
+    say_alarm(known);
     let (at, hash) = (reserve.addr(), layout.hash());
     // The lock is not held while the stream's work is waited for.
     if let Some(owner) = OWNERS.lock().goes_back(at, hash, call) {
         // A copy of a reserve of the other owner's may lie there, as long as there are any.
-        return Found { owner, is_guess: page.only_owner().is_none() };
+        return Found { owner, is_guess: known.only_owner().is_none() };
     }
-    if let Some(owner) = page.only_owner() {
+    if let Some(owner) = known.only_owner() {
         return Found { owner, is_guess: true };
     }
     let mut header = [0; HEADER];
@@ -194,7 +198,7 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
         owners.was_read(at, hash, owner);
         return Found { owner, is_guess: false };
     }
-    Found { owner: owners.last(at, hash).unwrap_or_else(|| page.last_owner()), is_guess: true }
+    Found { owner: owners.last(at, hash).unwrap_or_else(|| known.last_owner()), is_guess: true }
 }
 
 /// Runs a call on cuDNN by `run`, between time marks if its turn is to be timed.
@@ -225,14 +229,14 @@ fn by_us(
     })
 }
 
-/// What a call with a reserve of ours needs beside its data.
+/// The parts of a call with our reserve, beside its data.
 struct Ready<'a> {
     y: Data,
     weights: &'a [Weights],
     engine: &'a Engine,
 }
 
-/// Checks a call with a reserve of ours: the first `needed` data are not null, and its spaces are as large as told.
+/// Checks a call with our reserve: the first `needed` data are not null, and its spaces are as large as told.
 ///
 /// # Safety
 /// The caller keeps cuDNN's rules for the descriptors.
@@ -260,16 +264,16 @@ unsafe fn check<'a>(
     if !unsafe { has_room(pass, [workspace_size, reserve_size]) } {
         return Err("the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says".into());
     }
-    let Pass { handle, descriptor, network, page, .. } = pass;
+    let Pass { handle, descriptor, network, known, .. } = pass;
     // SAFETY: the caller makes the same promise; the pass keeps cuDNN's rules for its handle and descriptor.
     let (y, weights) = unsafe {
         check_states(network, &pass.data, states)?;
         check_weight_space(*handle, *descriptor, weights_size)?;
         let y = output(network, &pass.data, y_descriptor)?;
-        (y, page.weights(*handle, *descriptor, network, (weights, weights_size)))
+        (y, known.weights(*handle, *descriptor, network, (weights, weights_size)))
     };
     let weights = weights.ok_or("weights lie otherwise than our kernels take them")?;
-    Ok(Ready { y, weights, engine: page.engine(network).map_err(ToOwned::to_owned)? })
+    Ok(Ready { y, weights, engine: known.engine(network).map_err(ToOwned::to_owned)? })
 }
 
 /// Runs forward in training.
@@ -280,14 +284,14 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
-        say_alarm(&pass.page);
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
+        say_alarm(&pass.known);
         summary::count(Counted::Network);
         let contest = course::of(&pass, true);
         match decide(&pass, &contest, call) {
             Owner::Cudnn => {
                 went_forward(&pass, call, Owner::Cudnn);
-                by_cudnn(&pass, &contest, subject::Call::Forward, || call.run_as_asked())
+                by_cudnn(&pass, &contest, subject::Call::Forward, || call.by_cudnn())
             }
             Owner::Us => {
                 went_forward(&pass, call, Owner::Us);
@@ -307,8 +311,8 @@ pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
 /// The reserve is one of a forward call, or cuDNN refuses it.
 unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
     OWNERS.lock().went_forward(call.reserve.addr(), pass.layout.hash(), owner);
-    pass.page.went_forward(owner);
-    let is_old = owner == Owner::Cudnn && pass.page.has_run.load(Ordering::Relaxed);
+    pass.known.went_forward(owner);
+    let is_old = owner == Owner::Cudnn && pass.known.has_run.load(Ordering::Relaxed);
     if is_old && is_place(call.reserve, call.reserve_size) {
         // SAFETY: the reserve has the header's bytes, and cuDNN has not begun to use them.
         unsafe { clear_header(pass, call.reserve) };
@@ -321,9 +325,9 @@ unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
 /// As for [`run_forward`].
 pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(), Refusal> {
     let memory = &match pass.network.cell {
-        CUDNN_LSTM => call.memory,
+        CUDNN_LSTM => call.memory(),
         // cuDNN ignores them as well.
-        _ => Memory { cx: std::ptr::null(), cy: std::ptr::null_mut(), ..call.memory },
+        _ => Memory { cx: std::ptr::null(), cy: std::ptr::null_mut(), ..call.memory() },
     };
     let spaces = Spaces {
         weights: memory.weight_space,
@@ -343,7 +347,7 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
         let fill = ready.y.padding_fill;
         forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &places), runner)?;
     }
-    pass.page.ran_forward();
+    pass.known.ran_forward();
     summary::count(Counted::OnOurKernels);
     Ok(())
 }
@@ -360,17 +364,17 @@ unsafe fn forward_by_cudnn_after_all(
     refusal: Refusal,
 ) -> cudnnStatus_t {
     let has_begun = matches!(refusal, Refusal::Failed(_));
-    // What has begun may have written last states over first ones.
-    if has_begun && forward::overlap(&call.memory, pass.states() * pass.network.element()) {
+    // A launch that has begun may have written last states over first ones.
+    if has_begun && forward::overlap(&call.memory(), pass.states() * pass.network.element()) {
         return status_of(Err(refusal), "cudnnRNNForward");
     }
     if has_begun {
-        pass.page.ran_forward();
+        pass.known.ran_forward();
     }
     // SAFETY: the caller's promise.
     let status = unsafe {
         went_forward(pass, call, Owner::Cudnn);
-        call.run_as_asked()
+        call.by_cudnn()
     };
     if has_begun || status == CUDNN_STATUS_SUCCESS {
         let why = refusal.to_string();
@@ -384,16 +388,16 @@ unsafe fn forward_by_cudnn_after_all(
 ///
 /// # Safety
 /// The arguments are those of a call of `cudnnRNNBackwardData_v8`, or cuDNN refuses them.
-pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
+pub unsafe fn run_backward_data(call: &RnnBackwardData) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Data);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.run_as_asked());
-                guard(&pass, &found, status, &call.spaces(), call.results(&pass))
+                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.by_cudnn());
+                guard(&pass, &found, status, &data::spaces(call), data::results(call, &pass))
             }
             Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Data, |runner| {
                 status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
@@ -406,10 +410,10 @@ pub unsafe fn run_backward_data(call: &DataCall) -> cudnnStatus_t {
 ///
 /// # Safety
 /// As for [`run_backward_data`].
-pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -> Result<(), Refusal> {
+pub(super) unsafe fn data_by_us(pass: &Pass, call: &RnnBackwardData, runner: &Runner) -> Result<(), Refusal> {
     let call = &match pass.network.cell {
         CUDNN_LSTM => *call,
-        _ => DataCall { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
+        _ => RnnBackwardData { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
     };
     let (dx, dhx, dcx) = (call.dx.cast_const(), call.dhx.cast_const(), call.dcx.cast_const());
     let states = [(call.h_descriptor, [call.dhy, dhx]), (call.c_descriptor, [call.dcy, dcx])];
@@ -417,7 +421,7 @@ pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -
     let places = DataPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, 3)?;
+        let ready = check(pass, &data::spaces(call), call.y_descriptor, states, &data, 3)?;
         Ok(data::run(pass, ready.engine, call, ready.weights, &places, runner)?)
     }
 }
@@ -426,22 +430,22 @@ pub(super) unsafe fn data_by_us(pass: &Pass, call: &DataCall, runner: &Runner) -
 ///
 /// # Safety
 /// The arguments are those of a call of `cudnnRNNBackwardWeights_v8`, or cuDNN refuses them.
-pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
+pub unsafe fn run_backward_weights(call: &RnnBackwardWeights) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.run_as_asked() };
+        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
         // cuDNN refuses to set gradients, whatever the reserve.
         if call.mode != CUDNN_WGRAD_MODE_ADD {
-            return call.run_as_asked();
+            return call.by_cudnn();
         }
         let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights);
         match found.owner {
             Owner::Cudnn => {
-                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.run_as_asked());
+                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.by_cudnn());
                 let count = call.weight_space_size / pass.element.bytes();
                 let nothing = (std::ptr::null_mut(), 0);
-                guard(&pass, &found, status, &call.spaces(), [(call.dweights, count), nothing, nothing])
+                guard(&pass, &found, status, &weights::spaces(call), [(call.dweights, count), nothing, nothing])
             }
             Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Weights, |_| {
                 status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
@@ -454,14 +458,14 @@ pub unsafe fn run_backward_weights(call: &WeightsCall) -> cudnnStatus_t {
 ///
 /// # Safety
 /// As for [`run_backward_weights`].
-pub(super) unsafe fn weights_by_us(pass: &Pass, call: &WeightsCall) -> Result<(), Refusal> {
+pub(super) unsafe fn weights_by_us(pass: &Pass, call: &RnnBackwardWeights) -> Result<(), Refusal> {
     let nothing = std::ptr::null();
     let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
     let places = WeightPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: the arguments are those of a call (see `# Safety`).
     unsafe {
         let data = [call.x, call.y, call.hx];
-        let ready = check(pass, &call.spaces(), call.y_descriptor, states, &data, 2)?;
+        let ready = check(pass, &weights::spaces(call), call.y_descriptor, states, &data, 2)?;
         Ok(weights::run(pass, ready.engine, call, ready.weights, &places)?)
     }
 }
@@ -476,7 +480,7 @@ fn is_place(reserve: *mut c_void, size: usize) -> bool {
 /// # Safety
 /// The reserve has such a place, in memory of the stream's device.
 unsafe fn clear_header(pass: &Pass, reserve: *mut c_void) {
-    let Some(engine) = pass.page.loaded() else { return };
+    let Some(engine) = pass.known.loaded() else { return };
     let nothing = Header { magic: 0, layout: 0, hash: 0, state: State::Forward };
     // SAFETY: the caller's promise.
     if let Err(why) = unsafe { engine.around.stamp(pass.stream, reserve, nothing) } {
@@ -488,7 +492,7 @@ unsafe fn clear_header(pass: &Pass, reserve: *mut c_void) {
 /// status.
 ///
 /// # Safety
-/// cuDNN has run the call, in these spaces; each result is null or has so many elements.
+/// cuDNN has run the call, in these spaces; each result is null or has this many elements.
 unsafe fn guard(
     pass: &Pass,
     found: &Found,
@@ -500,7 +504,7 @@ unsafe fn guard(
     if !found.is_guess || status != CUDNN_STATUS_SUCCESS {
         return status;
     }
-    let Some(engine) = pass.page.loaded().filter(|_| is_place(reserve, reserve_size)) else { return status };
+    let Some(engine) = pass.known.loaded().filter(|_| is_place(reserve, reserve_size)) else { return status };
     let is_wrong = Temporary::first(workspace.cast()).cast::<i32>();
     let has_room = !workspace.is_null() && workspace_size >= Temporary::LEAST;
     if has_room {

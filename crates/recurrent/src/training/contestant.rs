@@ -1,19 +1,19 @@
-//! A network's training as a contestant: our kernels against cuDNN, in the three calls of a pass.
+//! The contestant of a network's training: its kernels in the three calls of a pass.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::page::Page;
-use super::shape::Shape;
-use super::subject::{CALLS, Call, Subject};
 use crate::configuration::Configuration;
 use crate::fit;
-use crate::inference::Inference;
 use crate::kernels::Engine;
-use crate::record::FAMILY;
+use crate::network::inference::Inference;
+use crate::network::record::{self, FAMILY};
+use crate::network::subject::{CALLS, Call, Subject};
 use crate::steps;
+use crate::training::compute::known::KnownNetwork;
+use crate::training::compute::shape::Shape;
 use guest::settings::{self, RnnTraining};
 use tuning::contest::{Contest, Contestant, Times};
 use tuning::family::{Entries, Family, times_json};
@@ -31,12 +31,12 @@ pub type TrainingContest = Contest<TrainingContestant>;
 /// A network that trains, and its kernels.
 pub struct TrainingContestant {
     pub key: Key,
-    pub page: Arc<Page>,
+    pub known: Arc<KnownNetwork>,
     /// The recurrences forward and back.
     pub shapes: [Arc<Shape>; 2],
 }
 
-/// The products that are the gradients of weights, as a candidate of ours.
+/// The name of our products for the gradients of weights.
 const PRODUCTS: &str = "products";
 
 impl TrainingContestant {
@@ -96,8 +96,13 @@ impl Contestant for TrainingContestant {
         self.shape(call).map_or(&[], Shape::configurations)
     }
 
+    /// One launch a time step is another candidate, if more than one is to be tried.
+    fn has_others(&self) -> bool {
+        settings::get().rnn_top_k != 1
+    }
+
     fn named(&self, call: usize, names: &[&str]) -> Vec<Option<Configuration>> {
-        self.shape(call).map_or_else(|| vec![None; names.len()], |shape| Configuration::named(&shape.problem, names))
+        self.shape(call).map_or_else(|| vec![None; names.len()], |shape| record::named(&shape.problem, names))
     }
 
     fn name(&self, call: usize, configuration: Option<&Configuration>) -> String {
@@ -126,11 +131,11 @@ impl Contestant for TrainingContestant {
     }
 
     fn compile_others(&self) -> Result<(), String> {
-        Page::compile(&self.key.subject.network)
+        KnownNetwork::compile(&self.key.subject.network)
     }
 
     fn load_others(&self) -> Result<(), String> {
-        self.page.engine(&self.key.subject.network).map(|_| ()).map_err(ToOwned::to_owned)
+        self.known.engine(&self.key.subject.network).map(|_| ()).map_err(ToOwned::to_owned)
     }
 
     fn decided(&self, names: &[String], why: &str, times: &Times) {

@@ -1,4 +1,4 @@
-//! The contests of networks that train, and what runs a call by them.
+//! The contests of networks that train, and running a call as its contest says.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use super::contestant::{Key, TrainingContest, TrainingContestant};
-use super::pass::Pass;
-use super::subject::Call;
-use crate::inference::Inference;
 use crate::kernels::Engine;
+use crate::network::inference::Inference;
+use crate::network::subject::Call;
+use crate::training::compute::pass::Pass;
 use tuning::contest::compiler::later;
 use tuning::contest::{Outcome, Turn};
 use tuning::registry::Registry;
@@ -41,14 +41,14 @@ pub fn of(pass: &Pass, begins: bool) -> Arc<TrainingContest> {
         return contests[last].clone();
     }
     let key = Key { device, subject };
-    let contestant = TrainingContestant { key, page: pass.page.clone(), shapes: pass.shapes.clone() };
+    let contestant = TrainingContestant { key, known: pass.known.clone(), shapes: pass.shapes.clone() };
     let contest = Arc::new(TrainingContest::new(contestant));
     contests.push(contest.clone());
     contest
 }
 
-/// Runs a call by `run`, on our side or cuDNN's, between time marks if its turn is to be timed. `run` gets the kernel of
-/// ours, and returns the status, and whether that kernel ran.
+/// Runs a call by `run`, on our side or cuDNN's, between time marks if its turn is to be timed. `run` gets our
+/// kernel, and returns the status, and whether that kernel ran.
 ///
 /// A call whose type of mathematics is not that of the last forward gets no kernel: the kernel might need another workspace,
 /// and round what must not be.

@@ -99,8 +99,8 @@ fn saved_gates(cell: Cell) -> usize {
 }
 
 impl Case {
-    /// The smallest case of a regime and math that has everything: several blocks, of which the last has fewer units;
-    /// several tiles, of which the last has fewer rows; warps with work.
+    /// The smallest case of a regime and math that has everything: several blocks, the last with fewer units;
+    /// several tiles, the last with fewer rows; warps with work.
     fn smallest(regime: Regime, math: Math, cell: Cell, element: Element) -> Self {
         let ([hidden, batch, batch_tile, lanes], blocks) = match (regime, math) {
             (Regime::Scatter | Regime::GridScatter, Math::Fma) => ([20, 5, 4, 2], 3),

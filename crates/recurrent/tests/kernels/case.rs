@@ -34,9 +34,9 @@ pub struct Case {
     pub steps: usize,
     pub reverse: bool,
     pub layout: Layout,
-    /// Whether there are h0, c0, biases, hy and cy; otherwise all of them are null.
+    /// True if there are h0, c0, biases, hy and cy; otherwise all of them are null.
     pub has_states: bool,
-    /// Whether weights are aligned for vectors; otherwise they begin one element further.
+    /// True if weights are aligned for vectors; otherwise they begin one element further.
     pub is_aligned: bool,
 }
 
@@ -322,7 +322,7 @@ impl Case {
         self.check_against(&reference::compute(self, data, input), data, results, true)
     }
 
-    /// Whether the kernel itself computes W x.
+    /// True if the kernel itself computes W x.
     fn multiplies_input(&self) -> bool {
         self.configuration.multiplies_input()
     }

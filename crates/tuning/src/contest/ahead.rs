@@ -1,7 +1,8 @@
 //! The candidates of a call ahead of time, on handles and data of our own.
 
+use super::contestant::{Contestant, NOTHING_FITS};
+use super::recall;
 use super::trial::Candidate;
-use super::{Contestant, recall};
 use crate::family::Time;
 use gpu::background::compiling;
 
@@ -18,7 +19,7 @@ impl<C: Contestant> Candidates<C> {
     /// Loads our kernels for a call, and compiles those that are not compiled. `Err` says why none of them can run.
     pub fn load(contestant: &C, call: usize) -> Result<Self, String> {
         let mut loaded = Self { call, all: vec![Candidate::Cudnn], failed: Vec::new() };
-        let mut why = super::deciding::NOTHING_FITS.to_owned();
+        let mut why = NOTHING_FITS.to_owned();
         for choice in contestant.choices(call) {
             match compiling::now(|| contestant.load(call, choice)) {
                 Ok(kernel) => loaded.all.push(Candidate::Ours(Some(kernel))),

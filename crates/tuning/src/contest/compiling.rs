@@ -1,7 +1,7 @@
 //! The candidates of a contest, compiled in the background: the first choice of each call, then the others in turns.
 
 use super::compiler;
-use super::deciding::NOTHING_FITS;
+use super::contestant::NOTHING_FITS;
 use super::trial::Verdict;
 use super::{Contestant, MOST_CALLS, Shared, Times, Trying};
 use gpu::background::{self, compiling};

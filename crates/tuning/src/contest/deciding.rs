@@ -7,6 +7,7 @@ use parking_lot::MutexGuard;
 
 use super::compiler::{self, later};
 use super::compiling::Compiling;
+use super::contestant::NOTHING_FITS;
 use super::recall::{self, Recalled};
 use super::trial::{Trial, Verdict, is_made, which_are_made};
 use super::turns::{Started, Timed};
@@ -21,8 +22,11 @@ use guest::determinism;
 const UNTOUCHED: usize = 16;
 /// The reported reason if the database made the choice.
 const KNOWN: &str = "known from before";
-/// The reported reason if we have no kernel for the subject.
-pub(super) const NOTHING_FITS: &str = "nothing fits on the device";
+
+/// Returns whether results must have the same bits each time: then times choose nothing, whenever they were taken.
+fn shuns_times<C: Contestant>() -> bool {
+    !C::is_forced() && determinism::is_asked()
+}
 
 impl<C: Contestant> Contest<C> {
     /// Decides who runs the next call of a subject whose pass is one call. A capture compiles and times nothing.
@@ -36,8 +40,7 @@ impl<C: Contestant> Contest<C> {
         if self.has_given_up() {
             return C::RUNS_WITHOUT && C::is_forced();
         }
-        // Results have the same bits each time: times choose nothing, whenever they were taken.
-        if !C::is_forced() && determinism::is_asked() {
+        if shuns_times::<C>() {
             return false;
         }
         let is_capturing = || cudnn::device().is_capturing(stream);
@@ -212,8 +215,7 @@ impl<C: Contestant> Contest<C> {
                 return false;
             }
         };
-        let has_others = (0..C::CALLS).any(|call| self.contestant.choices(call).len() > 1);
-        if !has_others || determinism::is_asked() || !allowance::of_process().explores() {
+        if !self.contestant.has_others() || determinism::is_asked() || !allowance::of_process().explores() {
             let verdict = Verdict { is_ours: true, kernels };
             self.settle(verdict, [true; MOST_CALLS], C::FORCED, &Times::default());
         } else {
@@ -268,11 +270,11 @@ impl<C: Contestant> Contest<C> {
             kernel: kernel.filter(|_| is_ours),
             timed_beside: None,
         };
-        // A pass of one call can change sides freely: a call that is not timed runs on the faster side.
-        let side = |faster: bool| if C::CALLS == 1 { faster } else { is_ours };
-        if self.has_given_up() {
+        if self.has_given_up() || (C::CALLS == 1 && shuns_times::<C>()) {
             return plain(is_ours, None);
         }
+        // Where nothing else depends on a call's side, it runs on the faster one as long as it is not timed.
+        let side = |faster: bool| if C::CALLS == 1 { faster } else { is_ours };
         let mut state = self.state.lock();
         match &mut *state {
             State::Trying(trying) if cudnn::device().is_capturing(stream) => plain(is_ours, trying.trial.kernel(call)),

@@ -1,8 +1,8 @@
 //! The result of a contest in the database: the times of each call, by its own text.
 
+use super::contestant::{self, CUDNN, Contestant, MOST_CALLS, Times};
 use super::trial::{Candidate, Made, Trial, weighed};
 use super::turns::MARGIN;
-use super::{CUDNN, Contestant, MOST_CALLS, Times};
 use crate::family::Time;
 
 /// A known result.
@@ -18,8 +18,8 @@ pub struct Recalled<A> {
 
 impl<A> Recalled<A> {
     /// The name of each call's implementation.
-    pub fn names<C: Contestant<Choice = A>>(&self, contestant: &C) -> Vec<String> {
-        super::names(contestant, self.is_ours, self.choices.each_ref().map(Option::as_ref))
+    pub fn names<C: Contestant<Choice = A>>(&self, of: &C) -> Vec<String> {
+        contestant::names(of, self.is_ours, self.choices.each_ref().map(Option::as_ref))
     }
 }
 

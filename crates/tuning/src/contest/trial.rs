@@ -1,7 +1,7 @@
 //! A trial between cuDNN and our kernels in the program's own passes. A pass runs on one of the two sides as a whole; each
 //! of its calls is timed for itself.
 
-use super::MOST_CALLS;
+use super::contestant::MOST_CALLS;
 use super::turns::{MARGIN, Measured, Step, Timed, Turns};
 
 /// An implementation of a call.

@@ -31,7 +31,7 @@ pub unsafe fn run(
 ) -> cudnnStatus_t {
     if network::plans() {
         // SAFETY: our caller promised that the call's arguments are valid.
-        return unsafe { call.run_as_asked() };
+        return unsafe { call.by_cudnn() };
     }
     let device = cudnn::device();
     // A captured call may be replayed at any time, beside any other work, so it gets no segment.
@@ -85,7 +85,7 @@ unsafe fn run_in_passing(call: &Call, device: Device, stream: Stream) -> Option<
     let buffer = device.allocate(promise.undivided)?;
     let workspace = Workspace { data: buffer.data(), size: promise.undivided };
     // SAFETY: the workspace is as large as the algorithm needs, and lives until the stream has been synchronized.
-    let status = unsafe { Call { workspace, ..*call }.run_as_asked() };
+    let status = unsafe { Call { workspace, ..*call }.by_cudnn() };
     device.synchronize(stream);
     Some(status)
 }

@@ -2,14 +2,14 @@
 
 use std::ffi::c_void;
 
-use super::pass::Running;
+use crate::training::compute::pass::Running;
 use gpu::Element;
 
 /// Drops elements of a layer's output, from one place to another. The mask is drawn anew if `draws`, and else the one that
 /// is there.
 ///
 /// cuDNN drops no bfloat16: it answers 3000. So it drops halves of 1 instead, which gives the same mask. Then a kernel of
-/// ours keeps the elements whose ones cuDNN has kept.
+/// our dropout keeps the elements whose ones cuDNN has kept.
 ///
 /// # Safety
 /// The memory is the stream's device's, as large as the pass says.

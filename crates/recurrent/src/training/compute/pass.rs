@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::back_steps::Scratch;
-use super::kernels::{ColumnSums, Rows, split_bytes};
-use super::packing::Packing;
-use super::page::{self, Engine, Page};
-use super::reserve::{HEADER, Layout, State, saved_gates};
-use super::shape::{self, Shape};
 use crate::configuration::Cell;
-use crate::eligible::takes;
 use crate::input::Preparation;
-use crate::parts::{ALIGNMENT, Parts};
+use crate::network::eligible::takes;
+use crate::network::parts::{ALIGNMENT, Parts};
+use crate::network::temporary::Temporary;
 use crate::steps::Steps;
-use crate::temporary::Temporary;
+use crate::training::compute::back_steps::Scratch;
+use crate::training::compute::kernels::{ColumnSums, Rows, split_bytes};
+use crate::training::compute::known::{self, Engine, KnownNetwork};
+use crate::training::compute::packing::Packing;
+use crate::training::compute::shape::{self, Shape};
+use crate::training::owner::reserve::{HEADER, Layout, State, saved_gates};
 use cudnn::calls;
 use cudnn::rnn::{Data, Dropout, Masked, Network};
 use gpu::{Element, Stream};
@@ -51,7 +51,7 @@ pub struct Pass {
     pub dropout: Option<(Dropout, Masked)>,
     pub packing: Packing,
     pub layout: Layout,
-    pub page: Arc<Page>,
+    pub known: Arc<KnownNetwork>,
     /// The recurrences, forward and back.
     pub shapes: [Arc<Shape>; 2],
     /// Bytes of workspace that each of the three calls can run in.
@@ -101,7 +101,7 @@ impl Pass {
         Temporary::of(&network, &data, 0).ok_or(TOO_LARGE)?;
         // SAFETY: the caller makes the same promise.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
-        let page = page::of(&network);
+        let known = known::of(&network);
         let shapes = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
         let mut pass = Self {
             handle,
@@ -115,7 +115,7 @@ impl Pass {
             dropout,
             packing,
             layout,
-            page,
+            known,
             shapes,
             workspace_bytes: 0,
         };
@@ -134,7 +134,7 @@ impl Pass {
         self.network.directions() * self.network.hidden
     }
 
-    /// Elements of all states of one kind: [layers · D, B, H].
+    /// The elements of all h states, or of all c states: [layers · D, B, H].
     pub fn states(&self) -> usize {
         self.network.pseudo_layers() * self.state()
     }
@@ -149,7 +149,7 @@ impl Pass {
         saved_gates(&self.network) * self.network.hidden
     }
 
-    /// Whether floats may be rounded to TF32.
+    /// True if floats may be rounded to TF32.
     pub fn allows_tf32(&self) -> bool {
         self.network.math_type != CUDNN_FMA_MATH
     }
@@ -220,9 +220,9 @@ pub struct DataPlaces {
     pub states: [Option<usize>; 6],
     /// The gradient of a layer's output: [R, D·H].
     pub gradient: Option<usize>,
-    /// With two directions, the sum of what comes to a layer's input, float: [R, width].
+    /// With two directions, the sum of the gradients of a layer's input, float: [R, width].
     pub sum: Option<usize>,
-    /// With dropout, what comes to a layer's input before it, and a second direction's: [R, D·H] each.
+    /// With dropout, the gradients of a layer's input before it, and those of a second direction: [R, D·H] each.
     pub through: Option<usize>,
     pub second: Option<usize>,
     pub scratch: usize,
@@ -470,7 +470,7 @@ impl<'a> Running<'a> {
     ) -> Result<*const c_void, String> {
         let Some(place) = place else { return Ok(memory) };
         let steps = self.pass.packing.steps as i32;
-        // Behind the longest sequence there is nothing to copy.
+        // After the longest sequence there is nothing to copy.
         let rows = Rows { steps, ..self.rows(memory.cast_mut(), self.part(place), width) };
         // SAFETY: the caller promises the memory; the workspace has room at `place`.
         unsafe { self.engine.around.pack(self.pass.stream, &rows) }.map_err(|error| error.to_string())?;

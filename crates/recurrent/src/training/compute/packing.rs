@@ -19,11 +19,11 @@ pub struct Packing {
     pub rows: usize,
     /// The steps of the longest sequence.
     pub steps: usize,
-    /// Whether all sequences have all of the program's steps.
+    /// True if all sequences have all of the program's steps.
     pub is_full: bool,
-    /// Whether the ranks are the program's own order.
+    /// True if the ranks are the program's own order.
     pub is_ordered: bool,
-    /// Whether the program's rows are in the packed order already.
+    /// True if the program's rows are in the packed order already.
     pub is_packed: bool,
     /// Step t of sequence b is the program's row t · `strides[0]` + b · `strides[1]`, if rows are not packed already.
     pub strides: [usize; 2],

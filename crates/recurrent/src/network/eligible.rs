@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::call::Call;
-use super::memory::Unsound;
+use crate::network::call::Call;
+use crate::network::memory::Unsound;
 use cudnn::calls;
 use cudnn::rnn::{Data, Network, is_state};
 use gpu::Element;
@@ -29,7 +29,7 @@ impl Case {
         if call.mode != CUDNN_FWD_MODE_INFERENCE {
             return Err("it is no inference");
         }
-        let memory = &call.memory;
+        let memory = &call.memory();
         let needed = [memory.x, memory.y, memory.weight_space, memory.workspace];
         if needed.iter().any(|pointer| pointer.is_null()) {
             return Err("data, weights or workspace are null");

@@ -5,75 +5,24 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::forward::dropped;
-use super::kernels::{ColumnSums, PreviousStates};
-use super::page::Engine;
-use super::pass::{Pass, Running, Spaces, WeightPlaces};
-use super::reserve::State;
-use cudnn::calls;
+use crate::training::compute::forward::dropped;
+use crate::training::compute::kernels::{ColumnSums, PreviousStates};
+use crate::training::compute::known::Engine;
+use crate::training::compute::pass::{Pass, Running, Spaces, WeightPlaces};
+use crate::training::owner::reserve::State;
+use cudnn::arguments::RnnBackwardWeights;
 use cudnn::rnn::Weights;
 use gpu::cublaslt::{Factor, Product};
 
-/// The arguments of `cudnnRNNBackwardWeights_v8`.
-#[derive(Clone, Copy)]
-pub struct WeightsCall {
-    pub handle: cudnnHandle_t,
-    pub descriptor: cudnnRNNDescriptor_t,
-    pub mode: cudnnWgradMode_t,
-    pub device_lengths: *const i32,
-    pub x_descriptor: cudnnRNNDataDescriptor_t,
-    pub x: *const c_void,
-    pub h_descriptor: cudnnTensorDescriptor_t,
-    pub hx: *const c_void,
-    pub y_descriptor: cudnnRNNDataDescriptor_t,
-    pub y: *const c_void,
-    pub weight_space_size: usize,
-    pub dweights: *mut c_void,
-    pub workspace_size: usize,
-    pub workspace: *mut c_void,
-    pub reserve_size: usize,
-    pub reserve: *mut c_void,
-}
-
-impl WeightsCall {
-    /// Calls cuDNN with the arguments unchanged.
-    ///
-    /// # Safety
-    /// The arguments are those of a call of `cudnnRNNBackwardWeights_v8`, or cuDNN refuses them.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
-        // SAFETY: the caller promises the arguments of a call, or ones that cuDNN refuses.
-        unsafe {
-            calls::rnn::cudnnRNNBackwardWeights_v8(
-                self.handle,
-                self.descriptor,
-                self.mode,
-                self.device_lengths,
-                self.x_descriptor,
-                self.x,
-                self.h_descriptor,
-                self.hx,
-                self.y_descriptor,
-                self.y,
-                self.weight_space_size,
-                self.dweights,
-                self.workspace_size,
-                self.workspace,
-                self.reserve_size,
-                self.reserve,
-            )
-        }
-    }
-
-    /// The call's spaces.
-    pub fn spaces(&self) -> Spaces {
-        Spaces {
-            weights: self.dweights.cast_const(),
-            weights_size: self.weight_space_size,
-            workspace: self.workspace,
-            workspace_size: self.workspace_size,
-            reserve: self.reserve,
-            reserve_size: self.reserve_size,
-        }
+/// The spaces of a call.
+pub fn spaces(call: &RnnBackwardWeights) -> Spaces {
+    Spaces {
+        weights: call.dweights.cast_const(),
+        weights_size: call.weight_space_size,
+        workspace: call.workspace,
+        workspace_size: call.workspace_size,
+        reserve: call.reserve,
+        reserve_size: call.reserve_size,
     }
 }
 
@@ -84,7 +33,7 @@ impl WeightsCall {
 pub unsafe fn run(
     pass: &Pass,
     engine: &Engine,
-    call: &WeightsCall,
+    call: &RnnBackwardWeights,
     weights: &[Weights],
     places: &WeightPlaces,
 ) -> Result<(), String> {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::configuration::Configuration;
-use super::eligible::takes;
-use super::forward::workspace_size;
-use super::kernels;
-use super::registry;
-use super::sequences::{Sequences, data, refused};
-use crate::inference::Inference;
+use crate::configuration::Configuration;
+use crate::inference::forward::workspace_size;
+use crate::inference::registry;
+use crate::kernels;
+use crate::network::eligible::takes;
+use crate::network::inference::Inference;
+use crate::network::sequences::{Sequences, data, refused};
 use tuning::contest::ahead::Candidates;
 use tuning::contest::recall::{self, Recalled};
 use tuning::contest::trial::Candidate;
@@ -96,7 +96,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         let ran = unsafe {
             match &candidates.all[index] {
                 Candidate::Ours(Some(engine)) => running.launch(engine).map(|()| CUDNN_STATUS_SUCCESS),
-                _ => Ok(call.run_as_asked()),
+                _ => Ok(call.by_cudnn()),
             }
         };
         let timed = started.and_then(|started| started.end(device, trial.stream));

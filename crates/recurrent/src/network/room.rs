@@ -1,4 +1,4 @@
-//! Whether a call brings the memory that cuDNN itself asks for. cuDNN refuses calls with less, so our kernels do not run
+//! The memory that cuDNN itself asks for, and whether a call brings it. cuDNN refuses calls with less, so our kernels do not run
 //! them either.
 
 use cudnn_abi::*;

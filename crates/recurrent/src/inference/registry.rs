@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::contestant::{InferenceContest, InferenceContestant, Key};
-use crate::inference::Inference;
+use crate::inference::contestant::{InferenceContest, InferenceContestant, Key};
+use crate::network::inference::Inference;
 use cudnn::rnn::{Data, Network};
 use tuning::contest::compiler::later;
 use tuning::registry::Registry;

@@ -1,6 +1,6 @@
 //! The layout of a call's workspace.
 
-use crate::parts::{ALIGNMENT, Parts};
+use crate::network::parts::{ALIGNMENT, Parts};
 use cudnn::rnn::{Data, Network};
 
 /// Offsets in the workspace, in bytes from its first aligned byte.

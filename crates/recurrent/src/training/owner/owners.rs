@@ -23,7 +23,7 @@ pub enum Back {
     Weights,
 }
 
-/// What is remembered of a reserve.
+/// The memory of a reserve's last calls.
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
     /// The hash of the network and its data.
@@ -53,7 +53,7 @@ impl Owners {
         self.remember(reserve, Remembered { pass, owner, has_gone_back: false });
     }
 
-    /// The owner of the reserve that a call goes back from, if what is remembered is sure to hold.
+    /// The owner of the reserve that a call goes back from, if memory is sure to hold.
     pub fn goes_back(&mut self, reserve: usize, pass: u64, call: Back) -> Option<Owner> {
         let Some(remembered) = self.reserves.get_mut(&reserve) else {
             self.moves = true;

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::configuration::Configuration;
-use crate::inference::Inference;
+use crate::configuration::Configuration;
+use crate::network::inference::Inference;
 use tuning::family::{Time, times_json};
 
-/// Reports a decision: the name of what was chosen, and the model's first choice.
+/// Reports a decision: the name of the chosen engine, and the model's first choice.
 pub fn decided(
     device: i32,
     inference: &Inference,

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::call::Call;
-use super::contestant::InferenceContest;
-use super::eligible::{Case, takes};
-use super::kernels::Engine;
-use super::recurrence::Recurrent;
-use super::registry;
-use super::room::Asked;
-use super::run::Work;
-use super::temporary::Temporary;
-use super::training;
+use crate::inference::contestant::InferenceContest;
+use crate::inference::registry;
+use crate::inference::run::Work;
+use crate::kernels::Engine;
+use crate::network::call::Call;
+use crate::network::eligible::{Case, takes};
+use crate::network::room::Asked;
+use crate::network::temporary::Temporary;
+use crate::recurrence::Recurrent;
+use crate::training;
 use cudnn::calls;
 use cudnn::policies;
 use cudnn::rnn::{Data, Network, Weights};
@@ -50,7 +50,7 @@ impl Call {
     /// has ended, so cuDNN can run it again.
     ///
     /// # Safety
-    /// As for [`Self::run_as_asked`].
+    /// As for [`Self::by_cudnn`].
     pub unsafe fn run(&self) -> cudnnStatus_t {
         if self.mode == CUDNN_FWD_MODE_TRAINING && training::calls::concerns_us() {
             // SAFETY: the caller makes the same promise.
@@ -62,8 +62,8 @@ impl Call {
             Ok(running) => unsafe { running.run() },
             Err(why) => {
                 log::trace!("an RNN is cuDNN's: {why}");
-                // SAFETY: the caller makes the promise of `run_as_asked` (see `# Safety`).
-                unsafe { self.run_as_asked() }
+                // SAFETY: the caller makes the promise of `by_cudnn` (see `# Safety`).
+                unsafe { self.by_cudnn() }
             }
         }
     }
@@ -71,7 +71,7 @@ impl Call {
     /// Prepares to run the call, if our kernels can answer it. `Err` gives the reason if they cannot.
     ///
     /// # Safety
-    /// As for [`Self::run_as_asked`].
+    /// As for [`Self::by_cudnn`].
     pub(super) unsafe fn running(&self) -> Result<Running<'_>, &'static str> {
         if is_off(self.handle) {
             return Err("settings say so");
@@ -92,7 +92,7 @@ impl Call {
             others: 0,
         };
         // SAFETY: the arguments are those of a `cudnnRNNForward` call (see `# Safety`).
-        if !unsafe { contest.contestant.room.is_enough(&asked, [self.memory.workspace_size, self.reserve_size]) } {
+        if !unsafe { contest.contestant.room.is_enough(&asked, [self.workspace_size, self.reserve_size]) } {
             return Err("the workspace is smaller than cuDNN's own");
         }
         Ok(Running { call: self, case, stream, contest })
@@ -119,7 +119,7 @@ impl Running<'_> {
             // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
             unsafe {
                 let Some(engine) = &turn.kernel else {
-                    let status = self.call.run_as_asked();
+                    let status = self.call.by_cudnn();
                     // cuDNN refuses the call, which does not count against its kernels.
                     let has_run = status == CUDNN_STATUS_SUCCESS;
                     return (status, if has_run { Outcome::Ran } else { Outcome::Nothing });
@@ -136,7 +136,7 @@ impl Running<'_> {
                         Outcome::Failed
                     }
                 };
-                (self.call.run_as_asked(), outcome)
+                (self.call.by_cudnn(), outcome)
             }
         })
     }
@@ -146,12 +146,12 @@ impl Running<'_> {
     pub(super) unsafe fn launch(&self, engine: &Engine) -> Result<(), Refusal> {
         let Case { network, data, .. } = &self.case;
         let temporary = Temporary::of(network, data, engine.exchange_bytes());
-        let temporary = temporary.filter(|temporary| temporary.bytes <= self.call.memory.workspace_size);
+        let temporary = temporary.filter(|temporary| temporary.bytes <= self.call.workspace_size);
         let temporary = temporary.ok_or(Refusal::NoRoom)?;
         // SAFETY: the caller promises a valid handle and descriptor, from which the contestant's key was made.
         let weights: Option<&[Weights]> = unsafe { self.contest.contestant.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
-        let (memory, padding_fill, stream) = (self.call.memory, self.case.padding_fill, self.stream);
+        let (memory, padding_fill, stream) = (self.call.memory(), self.case.padding_fill, self.stream);
         let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
         settings::fault_point("rnn-launch");
         // SAFETY: the caller promises the call's buffers; the workspace was found large enough above.

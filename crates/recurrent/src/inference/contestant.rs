@@ -1,18 +1,18 @@
-//! A network's inference as a contestant: our kernels against cuDNN, and what is known of the network beside that.
+//! The contestant of a network's inference: its kernels, and other facts about the network that calls need.
 
 use std::fmt;
 use std::sync::Arc;
 
 use once_cell::sync::OnceCell;
 
-use super::call::Call;
-use super::configuration::{Configuration, Problem};
-use super::fit;
-use super::kernels::{Engine, problem};
-use super::record::FAMILY;
-use super::report;
-use super::room::Room;
-use crate::inference::Inference;
+use crate::configuration::{Configuration, Problem};
+use crate::fit;
+use crate::inference::report;
+use crate::kernels::{Engine, problem};
+use crate::network::call::Call;
+use crate::network::inference::Inference;
+use crate::network::record::{self, FAMILY};
+use crate::network::room::Room;
 use cudnn::rnn::Weights;
 use guest::settings::{self, Rnn};
 use tuning::contest::{Contest, Contestant, Times};
@@ -56,7 +56,7 @@ impl InferenceContestant {
     /// # Safety
     /// The call's handle and descriptor are valid, and the descriptor is for the network in the key.
     pub unsafe fn weights(&self, call: &Call) -> Option<&[Weights]> {
-        let space = (call.memory.weight_space, call.memory.weight_space_size);
+        let space = (call.weight_space, call.weight_space_size);
         let find = || {
             let layers = 0..self.key.inference.network.pseudo_layers();
             // SAFETY: the caller promises the handle and the descriptor of the key's network; `space` is the call's.
@@ -141,7 +141,7 @@ impl Contestant for InferenceContestant {
     }
 
     fn named(&self, _call: usize, names: &[&str]) -> Vec<Option<Configuration>> {
-        self.problem().map_or_else(|| vec![None; names.len()], |problem| Configuration::named(problem, names))
+        self.problem().map_or_else(|| vec![None; names.len()], |problem| record::named(problem, names))
     }
 
     fn name(&self, _call: usize, configuration: Option<&Configuration>) -> String {

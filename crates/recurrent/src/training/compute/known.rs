@@ -1,4 +1,4 @@
-//! What is known of a network that trains in this process.
+//! The facts about a network that trains in this process, and its kernels.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use cudnn_abi::*;
 use once_cell::sync::OnceCell;
 
-use super::back_steps::{self, BackKernels};
-use super::kernels::{self, Kernels};
-use super::owners::Owner;
 use crate::configuration::{Cell, Element};
-use crate::room::Room;
+use crate::network::room::Room;
 use crate::steps::{self, Kind, StepKernels};
+use crate::training::compute::back_steps::{self, BackKernels};
+use crate::training::compute::kernels::{self, Kernels};
+use crate::training::owner::owners::Owner;
 use cudnn::rnn::{Network, Weights};
 use gpu::jit::Source;
 use tuning::registry::Registry;
@@ -24,16 +24,16 @@ struct Key {
     network: Network,
 }
 
-/// What is known of a network.
+/// The facts about a network, and its kernels.
 #[derive(Default)]
-pub struct Page {
+pub struct KnownNetwork {
     weights: OnceCell<Option<Vec<Weights>>>,
     engine: OnceCell<Result<Engine, String>>,
     /// What cuDNN's calls need.
     pub room: Room,
-    /// Forward ran on our kernels. From then on the page is kept.
+    /// Forward ran on our kernels. From then on the network is kept.
     pub has_run: AtomicBool,
-    /// Forward calls since the last one of another owner: of cuDNN's, and of ours. One of them is 0.
+    /// The forward calls in a row that cuDNN ran, and those that our kernels ran. One of them is 0.
     in_a_row: [AtomicU32; 2],
 }
 
@@ -55,20 +55,21 @@ pub struct Engine {
     pub back: Arc<BackKernels>,
 }
 
-static PAGES: Registry<Key, Page> = Registry::new(1 << 10, |page: &Page| page.has_run.load(Ordering::Relaxed));
+static NETWORKS: Registry<Key, KnownNetwork> =
+    Registry::new(1 << 10, |known: &KnownNetwork| known.has_run.load(Ordering::Relaxed));
 
-/// The page of a network on the calling thread's device.
-pub fn of(network: &Network) -> Arc<Page> {
+/// The network of a network on the calling thread's device.
+pub fn of(network: &Network) -> Arc<KnownNetwork> {
     let network = Network { algorithm: CUDNN_RNN_ALGO_STANDARD, math_type: CUDNN_DEFAULT_MATH, ..*network };
-    PAGES.state(&Key { device: cudnn::device().ordinal(), network }, Page::default)
+    NETWORKS.state(&Key { device: cudnn::device().ordinal(), network }, KnownNetwork::default)
 }
 
-impl Page {
+impl KnownNetwork {
     /// Where each pseudo layer's weights lie in a weight space; asks cuDNN once. `None`: our kernels do not take this
     /// layout.
     ///
     /// # Safety
-    /// The handle and the descriptor are valid, the descriptor is of the page's network, and the space has its size.
+    /// The handle and the descriptor are valid, the descriptor is of the known network, and the space has its size.
     pub unsafe fn weights(
         &self,
         handle: cudnnHandle_t,

@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use super::kernels::{Kernels, split_bytes};
 use crate::configuration::{Cell, Element};
-use crate::parts::Parts;
+use crate::network::parts::Parts;
 use crate::recurrence::BackRecurrence;
 use crate::steps::options;
+use crate::training::compute::kernels::{Kernels, split_bytes};
 use gpu::Stream;
 use gpu::cublaslt::{Factor, Product};
 use gpu::jit::loaded::Loaded;

@@ -6,99 +6,36 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::back_steps::{BackSteps, Scratch};
-use super::dropout;
-use super::kernels::Dealt;
-use super::page::Engine;
-use super::pass::{DataPlaces, Pass, Running, Spaces};
-use super::reserve::State;
-use super::runner::Runner;
 use crate::configuration::Element;
 use crate::kernels;
 use crate::recurrence::BackRecurrence;
-use cudnn::calls;
+use crate::training::compute::back_steps::{BackSteps, Scratch};
+use crate::training::compute::dropout;
+use crate::training::compute::kernels::Dealt;
+use crate::training::compute::known::Engine;
+use crate::training::compute::pass::{DataPlaces, Pass, Running, Spaces};
+use crate::training::compute::runner::Runner;
+use crate::training::owner::reserve::State;
+use cudnn::arguments::RnnBackwardData;
 use cudnn::rnn::Weights;
 use gpu::cublaslt::{Factor, Product};
 use gpu::jit::Error;
 
-/// The arguments of `cudnnRNNBackwardData_v8`.
-#[derive(Clone, Copy)]
-pub struct DataCall {
-    pub handle: cudnnHandle_t,
-    pub descriptor: cudnnRNNDescriptor_t,
-    pub device_lengths: *const i32,
-    pub y_descriptor: cudnnRNNDataDescriptor_t,
-    pub y: *const c_void,
-    pub dy: *const c_void,
-    pub x_descriptor: cudnnRNNDataDescriptor_t,
-    pub dx: *mut c_void,
-    pub h_descriptor: cudnnTensorDescriptor_t,
-    pub hx: *const c_void,
-    pub dhy: *const c_void,
-    pub dhx: *mut c_void,
-    pub c_descriptor: cudnnTensorDescriptor_t,
-    pub cx: *const c_void,
-    pub dcy: *const c_void,
-    pub dcx: *mut c_void,
-    pub weight_space_size: usize,
-    pub weight_space: *const c_void,
-    pub workspace_size: usize,
-    pub workspace: *mut c_void,
-    pub reserve_size: usize,
-    pub reserve: *mut c_void,
+/// The results of a call, each with its elements.
+pub fn results(call: &RnnBackwardData, pass: &Pass) -> [(*mut c_void, usize); 3] {
+    let cells = if pass.network.cell == CUDNN_LSTM { pass.states() } else { 0 };
+    [(call.dx, pass.data.rows() * pass.network.input), (call.dhx, pass.states()), (call.dcx, cells)]
 }
 
-impl DataCall {
-    /// Calls cuDNN with the arguments unchanged.
-    ///
-    /// # Safety
-    /// The arguments are those of a call of `cudnnRNNBackwardData_v8`, or cuDNN refuses them.
-    pub unsafe fn run_as_asked(&self) -> cudnnStatus_t {
-        // SAFETY: the caller promises the arguments of a call, or ones that cuDNN refuses.
-        unsafe {
-            calls::rnn::cudnnRNNBackwardData_v8(
-                self.handle,
-                self.descriptor,
-                self.device_lengths,
-                self.y_descriptor,
-                self.y,
-                self.dy,
-                self.x_descriptor,
-                self.dx,
-                self.h_descriptor,
-                self.hx,
-                self.dhy,
-                self.dhx,
-                self.c_descriptor,
-                self.cx,
-                self.dcy,
-                self.dcx,
-                self.weight_space_size,
-                self.weight_space,
-                self.workspace_size,
-                self.workspace,
-                self.reserve_size,
-                self.reserve,
-            )
-        }
-    }
-
-    /// The results, each with its elements.
-    pub fn results(&self, pass: &Pass) -> [(*mut c_void, usize); 3] {
-        let cells = if pass.network.cell == CUDNN_LSTM { pass.states() } else { 0 };
-        [(self.dx, pass.data.rows() * pass.network.input), (self.dhx, pass.states()), (self.dcx, cells)]
-    }
-
-    /// The call's spaces.
-    pub fn spaces(&self) -> Spaces {
-        Spaces {
-            weights: self.weight_space,
-            weights_size: self.weight_space_size,
-            workspace: self.workspace,
-            workspace_size: self.workspace_size,
-            reserve: self.reserve,
-            reserve_size: self.reserve_size,
-        }
+/// The spaces of a call.
+pub fn spaces(call: &RnnBackwardData) -> Spaces {
+    Spaces {
+        weights: call.weight_space,
+        weights_size: call.weight_space_size,
+        workspace: call.workspace,
+        workspace_size: call.workspace_size,
+        reserve: call.reserve,
+        reserve_size: call.reserve_size,
     }
 }
 
@@ -109,7 +46,7 @@ impl DataCall {
 pub unsafe fn run(
     pass: &Pass,
     engine: &Engine,
-    call: &DataCall,
+    call: &RnnBackwardData,
     weights: &[Weights],
     places: &DataPlaces,
     runner: &Runner,
@@ -178,7 +115,7 @@ pub unsafe fn run(
         running.unpack(call.dx, places.dx, network.input, [0; 4])?;
         running.unrank(call.dhx, at_dhx)?;
         running.unrank(call.dcx, at_dcx)?;
-        engine.around.spoil(*stream, running.is_wrong, call.results(pass)).map_err(|error| error.to_string())
+        engine.around.spoil(*stream, running.is_wrong, results(call, pass)).map_err(|error| error.to_string())
     }
 }
 

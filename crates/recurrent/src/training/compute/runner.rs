@@ -1,9 +1,9 @@
-//! What runs the recurrences of a call: a persistent kernel, or one launch a time step.
+//! The choice for a call's recurrences: a persistent kernel, or one launch a time step.
 
 use std::cell::OnceCell;
 
 use crate::kernels::Engine;
-use crate::parts::ALIGNMENT;
+use crate::network::parts::ALIGNMENT;
 use crate::recurrence::Recurrent;
 use gpu::jit::Error;
 use guest::settings::{self, Fault};

@@ -6,9 +6,9 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::reserve::Header;
 use crate::input::Input;
 use crate::kernels::input;
+use crate::training::owner::reserve::Header;
 use gpu::Pinned;
 use gpu::cublaslt::Product;
 use gpu::jit::loaded::Loaded;
@@ -114,13 +114,13 @@ pub struct ColumnSums {
 }
 
 impl ColumnSums {
-    /// The parts of the sums over so many rows: each has a float for each column.
+    /// The parts of the sums over this many rows: each has a float for each column.
     pub fn parts(rows: usize) -> usize {
         rows.div_ceil(PART_ROWS)
     }
 }
 
-/// R of [gates, H, H], dealt out by its columns to blocks of so many units: [blocks, H, gates · units], with zeros behind
+/// R of [gates, H, H], dealt out by its columns to blocks of this many units: [blocks, H, gates · units], with zeros after
 /// the last unit. One block of all units has R's transpose.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -166,7 +166,7 @@ struct Spoiled {
 const SPLITS: usize = 8;
 const MOST_SPLIT: usize = 4 << 20;
 
-/// Bytes of a product's workspace, for parts of so many sums.
+/// Bytes of a product's workspace, for parts of this many sums.
 pub fn split_bytes(sums: usize) -> usize {
     sums.saturating_mul(SPLITS * size_of::<f32>()).min(MOST_SPLIT)
 }
@@ -288,7 +288,7 @@ impl Kernels {
         unsafe { self.launch(&self.deal_columns, stream, [dealt.squares(), 1], *dealt) }
     }
 
-    /// Multiplies by cublasLt, or by a kernel of ours where that cannot. `tf32` allows floats to be rounded to TF32.
+    /// Multiplies by cublasLt, or by our own kernel where that cannot. `tf32` allows floats to be rounded to TF32.
     ///
     /// # Safety
     /// The memory is the stream's device's, with the sizes that [`Product`] gives.
@@ -425,7 +425,7 @@ impl Kernels {
     /// Makes all results NaN if `is_wrong` holds 1. Null results have no elements.
     ///
     /// # Safety
-    /// Each result is null or has so many elements, on the stream's device.
+    /// Each result is null or has this many elements, on the stream's device.
     pub unsafe fn spoil(
         &self,
         stream: Stream,

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::dropout;
-use super::page::Engine;
-use super::pass::{ForwardPlaces, Pass, Running};
-use super::reserve::State;
-use super::runner::Runner;
 use crate::kernels;
-use crate::memory::Memory;
+use crate::network::memory::Memory;
 use crate::recurrence::{Recurrence, Recurrent};
+use crate::training::compute::dropout;
+use crate::training::compute::known::Engine;
+use crate::training::compute::pass::{ForwardPlaces, Pass, Running};
+use crate::training::compute::runner::Runner;
+use crate::training::owner::reserve::State;
 use cudnn::rnn::Weights;
 use gpu::jit::Error;
 use gpu::products::Products;
@@ -105,7 +105,7 @@ pub unsafe fn run(
     }
 }
 
-/// Returns whether a first state overlaps its last one. They have so many bytes.
+/// Returns whether a first state overlaps its last one. Both have this many bytes.
 pub fn overlap(memory: &Memory, bytes: usize) -> bool {
     let pairs = [(memory.hx, memory.hy.cast_const()), (memory.cx, memory.cy.cast_const())];
     let is_one = |(first, last): (*const c_void, *const c_void)| {

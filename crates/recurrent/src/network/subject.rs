@@ -1,9 +1,9 @@
-//! What is timed of a recurrent network: its inference, or a call of its training.
+//! The subjects that the database has times of: a network's inference, or one call of its training.
 
 use std::fmt;
 
 use crate::configuration::Pass;
-use crate::inference::Inference;
+use crate::network::inference::Inference;
 
 /// The calls of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Call {
 /// All of them, in their order.
 pub const CALLS: [Call; 3] = [Call::Forward, Call::Data, Call::Weights];
 
-/// What one list of times is of. Its text is the subject in the database.
+/// A network's inference, or one call of its training. Its text is the subject in the database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
     pub network: Inference,
@@ -24,12 +24,12 @@ pub struct Subject {
     call: Option<Call>,
 }
 
-/// What stands before the name of a call in a text.
+/// The key of a call's name in a text.
 const KEY: &str = " pass=";
 
 impl Subject {
     /// A call of a network's training.
-    pub(super) fn of_call(network: &Inference, call: Call) -> Self {
+    pub fn of_call(network: &Inference, call: Call) -> Self {
         Self { network: network.clone(), call: Some(call) }
     }
 

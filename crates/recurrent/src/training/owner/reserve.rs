@@ -1,11 +1,11 @@
-//! The reserve of a training pass: what backward needs of forward. It is either cuDNN's or ours. One of ours begins with
+//! The reserve of a training pass: the values of forward that backward needs. It is either cuDNN's or ours. Our reserve begins with
 //! a header; the size is the same for both.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cudnn_abi::*;
 
-use crate::parts::Parts;
+use crate::network::parts::Parts;
 use cudnn::rnn::{Data, Network};
 
 /// Counts the layouts. A header of another layout is not ours.
@@ -15,20 +15,20 @@ const MAGIC: u32 = u32::from_be_bytes(*b"ucRR");
 /// The bytes of a [`Header`].
 pub const HEADER: usize = size_of::<Header>();
 
-/// The first bytes of a reserve of ours: written by forward, and read by backward. They are the first so that they are
+/// The first bytes of our reserve: written by forward, and read by backward. They are the first so that they are
 /// found whatever size the program hands in. Twin of the struct in `kernels/recurrent/training.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub magic: u32,
     pub layout: u32,
-    /// Of the network and its data.
+    /// The hash of the network and its data.
     pub hash: u32,
     /// What the reserve holds.
     pub state: State,
 }
 
-/// What a reserve of ours holds. A spoilt one has 0 here.
+/// The values that our reserve holds. A spoilt reserve has 0 here.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -93,13 +93,13 @@ impl Layout {
         self.hash
     }
 
-    /// The header of a reserve of ours.
+    /// The header of our reserve.
     pub fn header(&self, state: State) -> Header {
         Header { magic: MAGIC, layout: LAYOUT, hash: self.hash as u32, state }
     }
 }
 
-/// Returns whether a reserve's first bytes are a header of ours, of any network and state.
+/// Returns whether a reserve's first bytes are our header, of any network and state.
 pub fn is_header(bytes: &[u8; HEADER]) -> bool {
     let expected = [MAGIC, LAYOUT].map(u32::to_ne_bytes);
     bytes.starts_with(expected.as_flattened())

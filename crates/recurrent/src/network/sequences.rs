@@ -5,9 +5,9 @@ use std::ptr::{null, null_mut};
 
 use cudnn_abi::*;
 
-use crate::call::Call;
-use crate::inference::Inference;
-use crate::memory::Memory;
+use crate::network::call::Call;
+use crate::network::inference::Inference;
+use cudnn::arguments::RnnForward;
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
@@ -19,7 +19,7 @@ use tuning::waiting::write_tiles;
 pub struct Sequences {
     pub x: OwnedRnnData,
     pub y: OwnedRnnData,
-    /// Of a state of all layers.
+    /// The descriptor of a state of all layers.
     pub state: OwnedTensor,
     pub rnn: OwnedRnn,
     /// Bytes of x and of y.
@@ -49,7 +49,7 @@ pub struct Buffers {
     pub y: Buffer,
     pub weights: Buffer,
     pub workspace: Buffer,
-    /// The sizes that calls are told.
+    /// The sizes that calls get.
     pub sizes: Sizes,
 }
 
@@ -112,7 +112,7 @@ impl Sequences {
 
     /// A forward call with null states.
     pub fn forward(&self, mode: cudnnForwardMode_t, buffers: &Buffers, reserve: (*mut c_void, usize)) -> Call {
-        Call {
+        Call(RnnForward {
             handle: self.handle.raw(),
             descriptor: self.rnn.raw(),
             mode,
@@ -121,21 +121,19 @@ impl Sequences {
             y_descriptor: self.y.raw(),
             h_descriptor: self.state.raw(),
             c_descriptor: self.state.raw(),
-            memory: Memory {
-                x: buffers.x.data(),
-                y: buffers.y.data(),
-                hx: null(),
-                hy: null_mut(),
-                cx: null(),
-                cy: null_mut(),
-                weight_space: buffers.weights.data(),
-                weight_space_size: buffers.sizes.weights,
-                workspace: buffers.workspace.data(),
-                workspace_size: buffers.sizes.workspace,
-            },
+            x: buffers.x.data(),
+            y: buffers.y.data(),
+            hx: null(),
+            hy: null_mut(),
+            cx: null(),
+            cy: null_mut(),
+            weight_space: buffers.weights.data(),
+            weight_space_size: buffers.sizes.weights,
+            workspace: buffers.workspace.data(),
+            workspace_size: buffers.sizes.workspace,
             reserve_size: reserve.1,
             reserve: reserve.0,
-        }
+        })
     }
 
     /// A buffer with whatever the memory holds.

@@ -6,10 +6,10 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use super::input::Preparation;
-use super::memory::Memory;
-use super::recurrence::{Recurrence, Recurrent};
-use super::temporary::Temporary;
+use crate::input::Preparation;
+use crate::network::memory::Memory;
+use crate::network::temporary::Temporary;
+use crate::recurrence::{Recurrence, Recurrent};
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
 use gpu::jit::Error;

@@ -1,0 +1,27 @@
+//! The three calls of a training pass on our kernels.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `pass` | what the three calls have in common |
+//! | `known` | the facts about a network that trains, and its kernels |
+//! | `shape` | the persistent kernels of the recurrences, as the model ranks them |
+//! | `runner` | the choice for a call's recurrences: a persistent kernel, or one launch a time step |
+//! | `packing` | the packed order of rows, in which all is computed |
+//! | `forward` | forward, which saves |
+//! | [`data`] | the gradients of data |
+//! | [`weights`] | the gradients of weights |
+//! | `dropout` | dropout between layers, by cuDNN's masks |
+//! | `back_steps` | a recurrence's gradients, one time step after the other |
+//! | `kernels` | the kernels around the recurrences |
+
+mod back_steps;
+pub mod data;
+mod dropout;
+pub mod forward;
+pub mod kernels;
+pub mod known;
+mod packing;
+pub mod pass;
+pub mod runner;
+pub mod shape;
+pub mod weights;
