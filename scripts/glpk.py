@@ -15,7 +15,7 @@ import sys
 SCRIPTS = pathlib.Path(__file__).resolve().parent
 LIST = SCRIPTS / "glpk.txt"
 SONAME = "libglpk.so.40"
-# What GLPK's configure finds on Linux. TLS makes its state one for each thread, on which the solver relies.
+# The findings of GLPK's configure on Linux. TLS gives each thread its own state, on which the solver relies.
 DEFINED = ["-DTLS=__thread", "-DHAVE_SYS_TIME_H", "-DHAVE_GETTIMEOFDAY"]
 EXPORTED = "{ global: glp_*; local: *; };\n"
 

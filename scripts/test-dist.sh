@@ -76,7 +76,7 @@ C
 LD_LIBRARY_PATH=$top/lib:$hostdnn ./version | grep -qE '^[0-9]+$' || fail "a program linked by pkg-config does not run"
 echo "  ok: a C program is built with pkg-config's flags, and runs"
 
-# A program that names cuDNN itself, as Caffe's Makefile does, before the library or behind it.
+# A program that names cuDNN itself, as Caffe's Makefile does, before the library or after it.
 for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
     for needed_only in --as-needed --no-as-needed; do

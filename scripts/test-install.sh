@@ -1,6 +1,6 @@
 #!/bin/bash
-# test-install.sh: `make install` and `make uninstall` in folders of its own. After uninstall nothing is left but what
-# was there before, and nothing of that is gone.
+# test-install.sh: `make install` and `make uninstall` in folders of its own. After uninstall, the folders hold the same
+# files as before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # test-real.sh BUILD: the real cuDNN through libucudnn.so. Needs no GPU: the library loads, descriptors work, and
 # cudnnCreate refuses with its own error, which must come through unchanged. All of it runs over the version that hostdnn
-# stands in for; what depends on cuDNN's version, and takes seconds, runs over the oldest and the newest too.
+# stands in for; tests that depend on cuDNN's version, and take seconds, run over the oldest and the newest too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shim=$(realpath -e "$1/libucudnn.so")

@@ -117,7 +117,7 @@ class Shown(unittest.TestCase):
         drawn = file.getvalue()
         self.assertIn("█" * 12 + "░" * 12 + "  50% a long", drawn)
         self.assertLess(max(len(line) for line in drawn.split("\r\x1b[K")), 60)
-        # The bar goes on below a warning, and leaves nothing behind.
+        # The bar goes on below a warning, and leaves no trace.
         self.assertIn("\r\x1b[Ka warning\n\r\x1b[Kdemo: ", drawn)
         self.assertTrue(drawn.endswith("\r\x1b[K"))
 

@@ -69,7 +69,7 @@ COMMANDS = {
     """CXXFLAGS='-include ucudnn.h' LDFLAGS="$(pkg-config --libs ucudnn)" make""": "needs Caffe's sources",
     "FUNCTION[@algo=ID][@batch=N][:COUNT[+]][=OUTCOME]": "is a grammar",
 }
-# What a command does with 128 images it does with 2.
+# Two images exercise a command as well as 128.
 SMALLER = {"--batch 128": "--batch 2"}
 # Variables of single commands: nothing is written outside the room, and the demo trains with 2 images too.
 VARIABLES = {

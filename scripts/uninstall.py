@@ -51,7 +51,7 @@ def main():
     files, folders = read(prefix)
     if not files:
         sys.exit(f"uninstall: no list {prefix / LIST}: nothing was installed here, or by a version that left no list")
-    # The list goes last: what could not be removed is still listed.
+    # The list goes last: files that could not be removed are still listed.
     remove(prefix, files - {LIST})
     remove(prefix, {LIST})
     for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):

@@ -1,6 +1,6 @@
 #!/bin/bash
 # without-glpk.sh COMMAND…: runs a command as on a machine without GLPK: in a mount namespace, if one may be made, that
-# hides the system's GLPK and what it needs. UCUDNN_TEST_GLPK_HIDDEN says to the command whether this was done: 1 or 0.
+# hides the system's GLPK and its dependencies. UCUDNN_TEST_GLPK_HIDDEN tells the command whether that was done: 1 or 0.
 set -euo pipefail
 case ${UCUDNN_TEST_GLPK_HIDDEN:-} in
     "")

@@ -1,7 +1,7 @@
 //! The legacy convolution functions that we override: their C prototypes and their fallbacks. [`convolution::legacy`]
 //! does the work.
 //!
-//! Safety, for every function here: the arguments are what cuDNN's function of the same name takes.
+//! Safety, for every function here: the arguments are those of cuDNN's function with the same name.
 #![allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 use std::cell::Cell;

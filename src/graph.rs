@@ -17,7 +17,7 @@ use convolution::graph::shadow;
 use cudnn::calls::backend;
 use cudnn::policies;
 
-/// Runs `tell` to record a successful cuDNN call. Whatever happens in it, cuDNN's status stands.
+/// Runs `tell` to record a successful cuDNN call. The result is cuDNN's status, even if `tell` panics.
 fn reported(status: cudnnStatus_t, tell: impl FnOnce()) -> cudnnStatus_t {
     if status != CUDNN_STATUS_SUCCESS || policies::all_off() {
         return status;

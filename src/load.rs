@@ -1,4 +1,4 @@
-//! What the library does while the loader maps it, before the program's own code runs.
+//! The library's work while the loader maps it, before the program's own code runs.
 
 use guest::{summary, writes};
 use tuning::allowance;

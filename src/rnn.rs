@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     guarded(ours, || status)
 }
 
-/// Inference runs on our own kernels where they are faster, and training where the reserve is ours.
+/// Inference runs on our own kernels where they are faster, and training where we own the reserve.
 impl Answer for RnnForward {
     unsafe fn answer(&self) -> cudnnStatus_t {
         let call = Call(*self);
@@ -59,7 +59,7 @@ impl Answer for RnnForward {
     }
 }
 
-/// It runs on our own kernels where the reserve is ours.
+/// It runs on our own kernels where we own the reserve.
 impl Answer for RnnBackwardData {
     unsafe fn answer(&self) -> cudnnStatus_t {
         // SAFETY: the program keeps cuDNN's rules.
@@ -72,7 +72,7 @@ impl Answer for RnnBackwardData {
     }
 }
 
-/// It runs on our own kernels where the reserve is ours.
+/// It runs on our own kernels where we own the reserve.
 impl Answer for RnnBackwardWeights {
     unsafe fn answer(&self) -> cudnnStatus_t {
         // SAFETY: the program keeps cuDNN's rules.

@@ -15,7 +15,7 @@ use crate::programs::Folder;
 
 const LIMIT: usize = 4 << 20;
 
-/// Whether this is the named test's own process, which has hostdnn with three devices, and a new database.
+/// Returns whether this is the named test's own process, which has hostdnn with three devices, and a new database.
 fn is_child(test: &str) -> bool {
     let folder = Folder::new(&format!("ahead-{test}"));
     let (hostdnn, database) = (hostdnn(), folder.join("database"));

@@ -68,7 +68,7 @@ fn explored(program: &Program, api: &str) -> String {
     database.to_owned()
 }
 
-/// It reads the notes of engines, or the determinism of results, and passes over what is not deterministic.
+/// It reads the notes of engines, or the determinism of results, and passes over nondeterministic ones.
 #[test]
 fn a_program_that_shuns_nondeterminism_has_equal_bits() {
     let program = program();

@@ -1,5 +1,5 @@
-//! What exploring costs in whole programs: time, by hostdnn's clock and by the library's own account at the program's
-//! end, and memory. `tuning::allowance` tests the promise about the time, with times handed in.
+//! The cost of exploring in whole programs: time, by hostdnn's clock and by the library's own account at the program's
+//! end, and memory. `tuning::allowance` tests the promise about the time, with given times.
 
 use std::process::Command;
 
@@ -128,7 +128,7 @@ fn the_account_is_read_at_the_end() {
     run("1");
     let [[cost, once], [cost_of_all, all]] = ["1", "8"].map(run);
     assert_eq!([cost, cost_of_all], [0.0; 2]);
-    // The log has three digits behind the point.
+    // The log has three digits after the point.
     assert!(once > 0.0 && (all - 8.0 * once).abs() < 0.01, "{once} s of one iteration, {all} s of 8");
 }
 
@@ -158,7 +158,7 @@ fn tuning_takes_little_memory_unless_it_has_no_bound() {
         let [resident, own] = ["resident_peak", "allocated_peak"].map(|name| figures[name].as_f64().unwrap());
         (resident - own) / f64::from(1 << 20)
     };
-    // AlexNet's convolutions take more than what is promised at batch 16, so that none is timed beside the program's
+    // At batch 16, AlexNet's convolutions take more memory than promised, so that none is timed beside the program's
     // buffers. At batch 4 some are.
     for (batch, limit) in [("16", "64MiB"), ("4", "4MiB")] {
         // hostdnn takes memory for each thread, and the threads share the work by chance. Each run begins with nothing

@@ -1,5 +1,5 @@
 //! The library that the shim forwards to, in each way that a process may get a cuDNN, and a program's view when there
-//! is none. The candidates are `tests/c/fake_cudnn.c`, told apart by the versions that they claim.
+//! is none. The candidates are `tests/c/fake_cudnn.c`, and differ in the versions that they report.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
@@ -226,7 +226,7 @@ fn packages_that_others_can_change_are_passed_over() {
     caller(&program, Some(&library()));
     let shared = folder.join("lib");
     std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
-    // The sticky folder is safe as long as the user owns what it holds.
+    // The sticky folder is safe as long as the user owns the files in it.
     let search = || ("LD_LIBRARY_PATH", library().parent().unwrap().as_os_str().to_owned());
     answers(&start(&program, &[search()]), "91900", NOT_SUPPORTED);
 
@@ -269,7 +269,7 @@ fn names_in_the_working_directory_make_nobody_trusted() {
     assert!(outcome.stderr.contains(&why), "{}", outcome.stderr);
 }
 
-/// The program may have changed its folder since it was told the path.
+/// The program may have changed its folder since it got the path.
 #[test]
 fn relative_paths_to_packages_do_not_count() {
     let folder = Folder::new("relative-packages");

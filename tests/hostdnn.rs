@@ -120,7 +120,7 @@ pub fn hostdnn() -> PathBuf {
     library
 }
 
-/// Whether GPU kernels can be compiled for the CPU here; reports a skipped test if not.
+/// Returns whether GPU kernels can be compiled for the CPU here; reports a skipped test if not.
 pub fn has_emulator() -> bool {
     let found = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -216,7 +216,7 @@ pub fn report(path: &Path) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// Whether a report line's configuration has more than one micro-batch.
+/// Returns whether a report line's configuration has more than one micro-batch.
 pub fn is_divided(line: &serde_json::Value) -> bool {
     line["parts"].as_array().is_some_and(|parts| parts.len() > 1 || parts[0]["count"] != 1)
 }

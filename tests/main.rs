@@ -1,10 +1,10 @@
-//! The tests of the finished `libucudnn.so`, its header, its solver and its command, in one program: what they share is
+//! The tests of the finished `libucudnn.so`, its header, its solver and its command, in one program: shared code is
 //! compiled once.
 //!
 //! | modules | hold |
 //! | --- | --- |
 //! | `programs`, `hostdnn`, `child` | the ways to run something in a process of its own: a C program, a C program on hostdnn, and a test |
-//! | `command`, `database`, `direct`, `division`, `dynamic`, `graph`, `rnn` | the tests of one part, and in `mod.rs` what these share |
+//! | `command`, `database`, `direct`, `division`, `dynamic`, `graph`, `rnn` | the tests of one part, with their shared code in `mod.rs` |
 //! | `real_*` | the real cuDNN, which needs no GPU for this |
 //!
 //! Nothing here uses the crate `hostdnn`. If it were linked beside `ucudnn`'s crates, two libraries would define

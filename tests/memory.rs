@@ -1,10 +1,10 @@
-//! Little memory: where cuDNN has enough, nothing of ours takes it.
+//! Little memory: if it is enough for cuDNN alone, the library leaves cuDNN enough.
 
 use std::os::unix::process::CommandExt;
 
 use crate::hostdnn::{Build, Program};
 
-/// Whether plans of the graph API are executed rightly within this many MiB of address space.
+/// Checks that plans of the graph API are executed rightly within this many MiB of address space.
 ///
 /// On one thread of hostdnn and at fixed addresses, so that each run takes the same memory.
 fn passes(program: &Program, mebibytes: u64, variables: &[(&str, &str)]) -> Result<(), String> {
@@ -28,8 +28,8 @@ fn passes(program: &Program, mebibytes: u64, variables: &[(&str, &str)]) -> Resu
     }
 }
 
-/// A failed allocation would end the process. `off` hands all calls to cuDNN, so what is compared is what we allocate
-/// beyond our own code.
+/// A failed allocation would end the process. With `off`, all calls go to cuDNN: so the comparison shows our
+/// allocations, without our code.
 #[test]
 fn nothing_is_begun_that_might_not_fit() {
     const OFF: [(&str, &str); 3] = [("UCUDNN_POLICY", "off"), ("UCUDNN_RNN", "off"), ("UCUDNN_NORM", "off")];

@@ -1,5 +1,5 @@
-//! The numerical class of a plan is that of what cuDNN runs without us, whatever the program allows: by bits, on engines
-//! of hostdnn's that round floats to TF32 and take a tenth of the time by its clock.
+//! A plan has the numerical class of the algorithm that cuDNN runs without us, whatever the program allows: by bits, on
+//! engines of hostdnn that round floats to TF32 and take a tenth of the time by its clock.
 
 use crate::determinism::{bits, errors, program};
 use crate::hostdnn::Program;
@@ -20,7 +20,7 @@ fn largest(program: &Program, api: &str, tensor_cores: &str, numerics: &str, dat
     errors(&outcome)
 }
 
-/// A legacy algorithm's math type allows TF32, and hostdnn's algorithms do not round. `allowed` takes what it allows.
+/// A legacy algorithm's math type allows TF32, and hostdnn's algorithms do not round. `allowed` goes by the math type.
 #[test]
 fn a_legacy_algorithm_that_does_not_round_gets_no_engine_that_does() {
     let program = program();

@@ -14,7 +14,7 @@ fn numbers(stdout: &str, word: &str) -> Vec<Vec<usize>> {
 }
 
 /// The tests compare two libraries: plain, the program's calls go to hostdnn; preloaded, they go to libucudnn.so, which
-/// finds hostdnn behind it.
+/// wraps hostdnn.
 #[test]
 fn plain_and_preloaded_are_two_libraries() {
     let program = Program::new("versions");

@@ -18,7 +18,7 @@ fn program(folder: &Folder, linked: &Path) -> PathBuf {
     program
 }
 
-/// `folders`, and behind them the search path of the tests, which may lead to cuBLAS.
+/// `folders`, then the search path of the tests, which may lead to cuBLAS.
 fn search_path(folders: &[&Path]) -> OsString {
     let inherited = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let inherited = std::env::split_paths(&inherited).collect::<Vec<_>>();

@@ -120,12 +120,12 @@ pub fn virtual_tensor(uid: i64, data_type: cudnnDataType_t, like: &Operand) -> B
     tensor.with(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, &[true]).finalized()
 }
 
-/// Padding before and behind, strides and dilation.
+/// Padding before and after, strides and dilation.
 pub fn convolution(pad: &[i32], stride: &[i32], dilation: &[i32], flip: bool, data_type: cudnnDataType_t) -> Backend {
     convolution_between([pad, pad], stride, dilation, flip, data_type)
 }
 
-/// The same with different padding before and behind.
+/// The same with different padding before and after.
 pub fn convolution_between(
     [before, behind]: [&[i32]; 2],
     stride: &[i32],

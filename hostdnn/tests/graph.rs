@@ -26,7 +26,7 @@ fn single(case: &Case, names: &Names, alpha: f64, beta: f64) -> Backend {
     single_between(case, &case.pad, names, alpha, beta)
 }
 
-/// The same with `behind` zeros behind.
+/// The same with `behind` zeros after each dimension.
 fn single_between(case: &Case, behind: &[i32], names: &Names, alpha: f64, beta: f64) -> Backend {
     let [x, w, y] = [(IDS[0], &case.x), (IDS[1], &case.w), (IDS[2], &case.y)].map(|(id, operand)| tensor(id, operand));
     let padding = [&case.pad[..], behind];
@@ -34,7 +34,7 @@ fn single_between(case: &Case, behind: &[i32], names: &Names, alpha: f64, beta: 
     graph(&[&convolve(names, [&x, &w, &y], &geometry, alpha, beta)])
 }
 
-/// Makes each output longer or shorter by a step or two; returns the zeros behind that this takes.
+/// Makes each output longer or shorter by a step or two; returns the zeros that this needs after each dimension.
 fn pad_behind(case: &mut Case, dice: &mut StdRng) -> Vec<i32> {
     let mut dims = case.y.dims.clone();
     let mut behind = case.pad.clone();
@@ -98,7 +98,7 @@ fn every_engine_agrees_with_double_precision() {
             let strides = (0..dims.len()).map(|i| dims[..i].iter().product()).collect();
             case.w = Operand::random(data_type, &dims, strides, &mut dice);
         }
-        // Nor can the legacy API have different numbers of zeros before and behind.
+        // Nor can the legacy API have different numbers of zeros before and after.
         let behind = if dice.random_bool(0.7) { case.pad.clone() } else { pad_behind(&mut case, &mut dice) };
         let in_legacy = plain_filter && behind == case.pad;
         uneven += usize::from(behind != case.pad);

@@ -61,7 +61,7 @@ pub fn channels_last(dims: &[usize]) -> Vec<usize> {
     result
 }
 
-/// Strides of a tensor with a gap behind every dimension.
+/// Strides of a tensor with a gap after every dimension.
 pub fn gapped(dims: &[usize]) -> Vec<usize> {
     let wide: Vec<usize> = dims.iter().map(|dim| dim + 1).collect();
     packed(&wide).iter().map(|stride| stride * 2).collect()

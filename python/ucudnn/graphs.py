@@ -245,7 +245,7 @@ class Graphs:
         if vertices is not None:
             if not isinstance(vertices, int) or not 0 < vertices <= _MOST_VERTICES:
                 raise Refused(f"static: True or a number of vertices, 1 to {_MOST_VERTICES}, is accepted, not {vertices!r}")
-            # Of no graph a vertex has more slots on average than this.
+            # No graph has more slots for each vertex than this ratio.
             children = min(children, math.floor(vertices * (slots / counts).max().item()))
             most = min(most, vertices)
         sizes = _library.BatchSizes()

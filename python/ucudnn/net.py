@@ -534,8 +534,8 @@ def _check_saved(kinds, tensors):
 
 
 class _Run(torch.autograd.Function):
-    # Saved-tensor hooks may copy what is saved, keep it elsewhere, or run forward again for it, as checkpoints do. So
-    # the reserve's memory itself is saved. A compiler knows no size of it, and saves the tensor that stands for it.
+    # Saved-tensor hooks may copy a saved tensor, keep it elsewhere, or run forward again for it, as checkpoints do. So
+    # the reserve's memory itself is saved. A compiler does not know its size, and saves the tensor that stands for it.
 
     @staticmethod
     def forward(ctx, net, widths, count, batch, vertices, *tensors):
@@ -546,7 +546,7 @@ class _Run(torch.autograd.Function):
         else:
             kept, _ = _RESERVES.find(reserve)
             saved = (kept.memory, _ORIGINS.keep(kept.origin), *tensors)
-            # The batch stays that of this run, whatever runs again. And the origin lives on for a copy of its number.
+            # The batch stays this run's batch, whatever runs again. And the origin lives on for a copy of its number.
             ctx.batch, ctx.origin = batch, kept.origin
             ctx.saved = _kinds(saved)
             ctx.save_for_backward(*saved)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ._library import OPERATIONS, Refused
 
-# What a call of a net has besides its inputs.
+# The arguments of a net's call besides its inputs.
 _TAKEN = ("self", "batch", "labels", "lr", "weight_decay")
 _NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
 _C_INT = range(-(2**31), 2**31)

@@ -135,7 +135,7 @@ class Checks(Session):
         if self.options.host:
             return
         self.took_part("random")
-        # Where cuDNN was chosen for both passes, plain and ours are the same calls.
+        # Where cuDNN was chosen for both passes, both processes make the same calls.
         chosen = [line["spec"] for line in self.decisions("random") if line["chosen"] != "cuDNN"]
         is_ours = lambda case: any(spec.endswith(f" {spec_of(case)}") for spec in chosen)  # noqa: E731
         all_ratios = sorted((ours["step"] / plain["step"], plain["case"]) for plain, ours in pairs)

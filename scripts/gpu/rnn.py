@@ -110,7 +110,7 @@ class Checks(Session):
         by = chosen(found)
         if tool == "racecheck" and status == 99 and by.startswith("cluster"):
             # It does not see that a block waits for other blocks' stores into its shared memory. (With one more barrier
-            # behind that wait it finds nothing.)
+            # after that wait it finds nothing.)
             return self.verdict("skipped", what, f"it does not know how a cluster's blocks wait for each other: {by}")
         if status is None:
             return self.verdict("skipped", what, "took too long")

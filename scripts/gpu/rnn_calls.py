@@ -36,7 +36,7 @@ class Layer:
         self.size = size
         totals = {line["algorithm"]: self.total(line["times"], False) for line in lines}
         self.algorithm, self.cudnn = min(totals.items(), key=lambda known: known[1])
-        # The least of several measurements would favour ours.
+        # The least of several measurements would favour our kernels.
         ours = lines[0]
         self.ours = self.total(ours["times"], True)
         is_chosen = self.ours < MARGIN * self.cudnn
@@ -73,7 +73,7 @@ class Calls:
         self.session, self.command, self.libraries, self.sizes, self.steps = session, command, libraries, sizes, steps
         self.rows, self.out = [], session.out / "calls"
         self.out.mkdir(exist_ok=True)
-        # Of what an earlier command left, only compiled kernels count: they are in folders.
+        # Only compiled kernels stay from an earlier command: they are in folders.
         for old in filter(pathlib.Path.is_file, self.out.iterdir()):
             old.unlink()
 

@@ -44,7 +44,7 @@ WAYS = ("captured", "eager")
 TOOLS = ("memcheck", "synccheck", "racecheck")
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
-# What runs with --host.
+# The cases that run with --host.
 FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "networks": "ppo*"}
 
 
@@ -87,7 +87,7 @@ class Checks(Session):
     def __init__(self, options, parts):
         super().__init__(options, reserve=1)
         self.options = options
-        # What a part needs and does not find ends the command before anything runs.
+        # If a part lacks something, the command ends here, before anything runs.
         self.python = machine.required_torch(options) if parts != ["calls"] else None
         if "calls" in parts:
             self.command = pathlib.Path(self.options.command or self.options.library.with_name("ucudnn")).resolve()

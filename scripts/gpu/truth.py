@@ -115,7 +115,7 @@ class Run:
         rivals = {}
         for name in {name for name, _ in settings}:
             if FAMILIES[name].rival != EAGER:
-                # A process that is to be like ours has the setting's variables; plain has none.
+                # A rival that repeats our process has the setting's variables; a plain one has none.
                 kinds = [place for its, place in settings if its == name] if FAMILIES[name].rival == AGAIN else [None]
                 for place in kinds:
                     rivals[name, place] = Rival(self, name, place, begin + seconds)
@@ -333,7 +333,7 @@ class Rival(Process):
             is_over = process.poll() == 0 or self.how is None
             if not is_over and (ours := self.waiting.pop(begun, None)) is not None:
                 self.run.compared(self.name, ours, {"case": begun, "failed": self.how})
-            # What it was asked for and did not come to.
+            # The cases that it was asked for and did not reach.
             for case in sorted(self.waiting):
                 self.asked.put(case)
 
@@ -395,7 +395,7 @@ class Results:
         case = self.family.case(self.name, self.options.seed, ours["case"], self.options.device)
         if case.get("deterministic"):
             return True
-        # cuDNN's own may differ from call to call, where it runs such a case even if ours are forced.
+        # cuDNN may run such a case even if our kernels are forced, and its results may differ from call to call.
         return setting in self.family.forced and (ours.get("ours", 0) > 0 or not rival.get("different"))
 
     def look_whether_ours_ran(self):

@@ -97,7 +97,7 @@ fn cudnn_answers_if_our_kernels_fail() {
         assert_alike(&plain, &ours.stdout);
         let [forward, backward] = on_ours(&ours.stderr);
         if fault == "panic:norm-answered" {
-            // The panic comes behind the launch: cuDNN must not run the call again.
+            // The panic comes after the launch: cuDNN must not run the call again.
             assert!(forward > 0 || !has_emulator(), "{fault}");
         } else if variable == "HOSTDNN_FAIL" || fault.starts_with("panic") {
             assert_eq!([forward, backward], [0, 0], "{fault}");

@@ -20,7 +20,7 @@ static unsigned below(unsigned most) {
 static cudnnTensorDescriptor_t tensor(cudnnDataType_t type, int rank, const int *dims, const int *strides) {
     cudnnTensorDescriptor_t descriptor;
     if (cudnnCreateTensorDescriptor(&descriptor)) exit(2);
-    /* What cuDNN refuses to set is as good as what is never set. */
+    /* If cuDNN refuses to set the descriptor, it stays unset, as with no dimensions. */
     if (dims) cudnnSetTensorNdDescriptor(descriptor, type, rank, dims, strides);
     return descriptor;
 }

@@ -1,6 +1,6 @@
-/* Normalizes a batch and computes its gradient, on handles of several threads, until a report tells what was decided for
- * both, or CALLS times. Each thread checks each result against double precision. With a library of libtorch's symbols, the
- * program asks for determinism by it after the first call, and makes all CALLS.
+/* Normalizes a batch and computes its gradient, on handles of several threads, until a report has the decisions for
+ * both, or CALLS times. Each thread checks each result against double precision. With a library of libtorch's symbols,
+ * the program asks for determinism by it after the first call, and makes all CALLS.
  *
  * batch_norm_until FILE THREADS [CALLS [LIBTORCH]] */
 #include <dlfcn.h>

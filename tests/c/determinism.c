@@ -2,7 +2,7 @@
  *
  * determinism graph|legacy first|shun CALLS [LIBTORCH algorithms|cudnn FROM UNTIL]
  *
- * `first` takes what cuDNN offers first; `shun` passes over what is not deterministic, as the notes or the results say.
+ * `first` takes cuDNN's first offer; `shun` passes over offers that are nondeterministic by the notes or the results.
  * With a library that has libtorch's context, that asks for determinism in the rounds FROM to UNTIL - 1.
  *
  * Prints for each problem: the number of different results in the rounds that ask (without a library, in all), a hash of
@@ -39,7 +39,7 @@ static Shape shape_of(int index) {
     }
 }
 
-/* Whether the notes of a configuration's engine say that it is not deterministic. */
+/* Returns whether a configuration's engine is nondeterministic by its notes. */
 static int is_random(Backend configuration) {
     Backend engine = backend_new(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     int64_t count = 0;

@@ -80,7 +80,7 @@ void net_tree_lstm(Net *net, int hidden) {
 
 /* ---- random nets ---- */
 
-/* What is known of the values of a function. */
+/* The facts about the values of a function. */
 typedef struct {
     Net *net;
     int function, count, has_maxima;
@@ -131,7 +131,7 @@ static int bounded(Maker *m, int x) {
     return note(m, scaled, m->width[x], m->of_children[x], 2);
 }
 
-/* Rather a late one, so that most values are of use. */
+/* Prefers late values, so that most values are used. */
 static int any_value(Maker *m) {
     int value = -1;
     for (int draw = 0; draw < 2 || value < 0; draw++) {
@@ -141,7 +141,7 @@ static int any_value(Maker *m) {
     return value;
 }
 
-/* A matrix with so many columns, or a vector if that is 0; rows 0: any. -1: there is none. */
+/* Returns a parameter with this many rows and columns; columns 0: a vector, rows 0: any number. -1: there is none. */
 static int find_parameter(Maker *m, int rows, int columns) {
     int count = m->net->description.parameterCount, first = random_below(m->random, count);
     for (int i = 0; i < count; i++) {
@@ -202,7 +202,7 @@ static void random_operation(Maker *m) {
             bounded(m, value);
             break;
         case UCUDNN_VERTEX_RELU:
-            /* Of numbers that no rounding has moved across 0, where the derivative jumps. */
+            /* Its argument must be a number that no rounding has moved across 0, where the derivative jumps. */
             unary(m, op, 0, 1);
             break;
         case UCUDNN_VERTEX_EXP: bounded(m, unary(m, op, bounded(m, x), exp(2))); break;
@@ -227,7 +227,7 @@ static void random_operation(Maker *m) {
 static void random_function(Net *net, int function, Random *random) {
     cudnnDataType_t type = net->description.dataType;
     Maker maker = {.net = net, .function = function, .random = random};
-    /* The greatest child is another one where a state of half was rounded the other way. */
+    /* In half, another child may be the greatest if a state was rounded the other way. */
     maker.has_maxima = type == CUDNN_DATA_DOUBLE || type == CUDNN_DATA_FLOAT;
     note(&maker, net_add(net, function, UCUDNN_VERTEX_PULL, 0, 0, 0, 0, 0), net->pulls[0], 0, 1);
     for (int i = 4 + random_below(random, 16); i > 0; i--) random_operation(&maker);
@@ -239,7 +239,7 @@ static void random_function(Net *net, int function, Random *random) {
         maker.is_vector[maker.count++] = 0;
     }
     for (int push = 0; push < net->description.pushCount; push++) {
-        /* What some function pushes is accepted. */
+        /* An output that some function pushes is accepted. */
         if (function > 0 && random_below(random, 4) == 0) continue;
         if (random_below(random, 2)) value = any_value(&maker);
         value = of_vertex(&maker, of_width(&maker, value, net->pushes[push]));

@@ -35,7 +35,7 @@ int net_add(Net *net, int function, ucudnnVertexOp_t op, int x, int y, long long
 
 /* A Tree-LSTM of one state pair, for 0 and 2 slots: rows of numbers at all vertices, 3 scores at all. */
 void net_tree_lstm(Net *net, int hidden);
-/* Complete binary trees, so many, with so many levels. */
+/* `count` complete binary trees with `levels` levels each. */
 void trees_complete(Trees *trees, int count, int levels);
 
 /* A net of random operations that is accepted. */
@@ -59,11 +59,11 @@ typedef struct {
     long long ids[GRAPHS], count;
     Guarded arrays[SORTS][NAMED], labels, workspace, reserve;
     void *pointers[SORTS][NAMED];
-    unsigned char *copies[SORTS][NAMED]; /* what parameters and inputs were */
+    unsigned char *copies[SORTS][NAMED]; /* the first contents of parameters and inputs */
     float loss;
     ucudnnVertexNetArguments_t arguments;
     double *expected[SORTS][NAMED];   /* of runs forward and backward; of parameters, after a step */
-    double *magnitudes[SORTS][NAMED]; /* what these are sums of, in magnitude */
+    double *magnitudes[SORTS][NAMED]; /* the sums of the magnitudes of their terms */
     double expected_loss;
 } Case;
 
@@ -83,12 +83,12 @@ size_t case_elements(const Case *c, int sort, int number);
 void case_poison(Case *c);
 /* Requires that no canary, parameter or input has changed; with `untouched`, no result either. */
 void case_check(const Case *c, int untouched);
-/* Computes what is expected of all runs. */
+/* Computes the expected results of all runs. */
 void case_expect(Case *c);
 /* The largest error of all arrays of a sort: 1 is one rounding to the type, and one of each number on the way. NaN
  * where poison is left. */
 double case_error(const Case *c, int sort);
-/* That of the parameters and the loss after a step. */
+/* The largest error of the parameters and the loss after a step. */
 double case_step_error(const Case *c);
 
 #endif

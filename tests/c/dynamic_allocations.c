@@ -1,4 +1,4 @@
-/* Counts the allocations of all libraries in the process: what setting a batch and running it allocate, and that nets,
+/* Counts the allocations of all libraries in the process: in setting a batch and in running it. Checks that nets,
  * graphs and batches are freed. */
 #define _GNU_SOURCE
 #include <errno.h>

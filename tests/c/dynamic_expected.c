@@ -28,7 +28,7 @@ typedef struct {
     Vertex *vertices;
     long long count, *order, ordered;
     double *inputs[SORTS][NAMED];
-    int is_absolute; /* a run backward adds up the magnitudes of what gradients are sums of */
+    int is_absolute; /* a run backward adds up the magnitudes of the terms of gradients */
 } Expected;
 
 static double *zeros(size_t count) {
@@ -265,7 +265,7 @@ static void order_from(Expected *e, long long number) {
     e->order[e->ordered++] = number;
 }
 
-/* Lays the graphs' vertices out one behind the other. */
+/* Lays out the vertices of one graph after the other. */
 static void lay_out(Expected *e) {
     const Case *c = e->c;
     const Trees *trees = c->trees;
@@ -305,7 +305,7 @@ static void forget_gradients(Expected *e) {
     }
 }
 
-/* A run backward finds a value that was handed on as it was handed on: rounded. */
+/* Backward, a value that was handed on to parents is read as it was handed on: rounded. */
 static void recall(Expected *e, Vertex *v) {
     const ucudnnVertexFunction_t *f = &e->c->net->functions[v->function];
     for (int number = 0; number < f->operationCount; number++) {

@@ -1,5 +1,5 @@
-/* Descriptions, graphs and arguments at random, and sound ones of which some numbers were changed: each call has a
- * status, and what is accepted runs.
+/* Descriptions, graphs and arguments at random, and sound ones with some numbers changed: each call returns a status,
+ * and each accepted one runs.
  *
  * dynamic_hostile SEED CASES. Prints how many were accepted and refused. */
 #include <math.h>
@@ -12,7 +12,7 @@ static struct {
     long nets, graphs, batches, runs, refused_nets, refused_graphs, refused_batches, refused_runs;
 } counts;
 
-/* Whether a call succeeded. It must have a status for its caller, and no other. */
+/* Returns whether a call succeeded. A failed call must be a refusal or a failed allocation, with a text. */
 static int succeeded(cudnnStatus_t status, const char *call) {
     char why[512] = "";
     if (status == CUDNN_STATUS_SUCCESS) return 1;
@@ -24,7 +24,7 @@ static int succeeded(cudnnStatus_t status, const char *call) {
 }
 #define SUCCEEDED(call) succeeded(call, #call)
 
-/* A number at or behind some border. */
+/* A number at or beyond some border. */
 static long long border(void) {
     static const long long BORDERS[] = {-0x7fffffffffffffffll - 1, -(1ll << 31), -2, -1, 0, 1, 2, 3, 4, 5, 7, 8, 9, 17,
                                         64,
@@ -126,7 +126,7 @@ static void change_trees(Trees *trees) {
         case 7: trees->rows[at] = is_border ? narrow_border() : near; break;
         default: trees->kinds[at] = (unsigned char)(is_border ? narrow_border() : near);
     }
-    /* The last offsets say how much is read: there is memory behind those that are accepted. */
+    /* The last offsets say how much is read: accepted ones stay within the memory. */
     if (d->graphs >= 0 && d->graphs <= GRAPHS) {
         long long *last = &trees->first_vertex[d->graphs];
         if (*last > VERTICES && *last < 1ll << 31) *last = VERTICES;
@@ -137,7 +137,7 @@ static void change_trees(Trees *trees) {
     if (random_below(&randoms, 20) == 0) d->rows = NULL;
 }
 
-/* Changes a sound run's arguments, or what they point to; but what is accepted has the memory that it needs. */
+/* Changes a sound run's arguments, or the memory that they point to. Accepted arguments have the memory they need. */
 static void change_run(Case *c) {
     ucudnnVertexNetArguments_t *a = &c->arguments;
     int sort = random_below(&randoms, SORTS), number = random_below(&randoms, NAMED);
@@ -166,7 +166,7 @@ static void change_run(Case *c) {
     }
 }
 
-/* Whether all arrays of a net's runs are small. */
+/* Returns whether all arrays of a net's runs are small. */
 static int is_small(const Net *net) {
     const ucudnnVertexNetDescription_t *d = &net->description;
     int most = 1 << 10;
@@ -184,7 +184,7 @@ static void run_batch(Case *c) {
     DYNAMIC_OK(ucudnnGetVertexNetMemorySize(c->handle, c->batch, &workspace, &reserve));
     if (!is_small(c->net) || workspace > 1 << 26 || reserve > 1 << 26) return;
     case_bring(c, &randoms);
-    /* A net without training has run forward in memory that its runs backward do not know. */
+    /* The reserve is no forward run's: a net without training does not write it. */
     memset(c->reserve.start, 0, c->reserve.bytes);
     for (int round = 0; round < 3; round++) {
         if (round) change_run(c);

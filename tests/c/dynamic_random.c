@@ -1,13 +1,13 @@
 /* Random nets on random graphs: runs forward and backward and steps, against double precision.
  *
- * dynamic_random SEED CASES THREADS|device. On a device there are neither doubles nor steps. Prints a line for each case: its type, vertices and levels; a bit for
- * each operation that it has, and for each parameter with a gradient; and the errors of outputs, gradients of inputs,
- * gradients of parameters and the step, in roundings. */
+ * dynamic_random SEED CASES THREADS|device. On a device there are neither doubles nor steps. Prints a line for each
+ * case: its type, vertices and levels; a bit for each operation that it has, and for each parameter with a gradient;
+ * and the errors of outputs, gradients of inputs, gradients of parameters and the step, in roundings. */
 #include <string.h>
 
 #include "dynamic.h"
 
-/* Gradients that are added to ones that are there are twice as large. */
+/* Gradients that are added to earlier ones are twice as large. */
 static double twice(Case *c) {
     c->arguments.accumulatesGradients = 1;
     DYNAMIC_OK(ucudnnRunVertexNetBackward(c->handle, c->batch, &c->arguments, NULL));

@@ -251,7 +251,7 @@ static void batches(void) {
     REFUSED(ucudnnGetGraphsSizes((ucudnnGraphs_t)(void *)run.handle, sizes), BAD_PARAM,
             "graphs is no set of graphs, or was destroyed");
     REQUIRE(memcmp(sizes, &run.sizes, sizeof *sizes) == 0, "sizes were written");
-    /* A batch of all graphs, each once, has what they have. */
+    /* A batch of all graphs, each once, has the sizes of the set. */
     long long both[2] = {0, 1};
     DYNAMIC_OK(ucudnnSetGraphBatch(run.batch, run.graphs, both, 2, NULL));
     DYNAMIC_OK(ucudnnGetGraphBatchSizes(run.batch, sizes));
@@ -331,7 +331,7 @@ static void sizes_and_texts(void) {
             "text or neededSizeInBytes is null");
     REQUIRE(workspace[0] == 7 && reserve[0] == 7 && strcmp(text, "as was") == 0, "something was written");
 
-    /* What is accepted: a cut text, no buffer, and the whole. */
+    /* These are accepted: a buffer that cuts the text, no buffer, and one for the whole text. */
     DYNAMIC_OK(ucudnnGetVertexNetText(h, text, sizeof text, workspace));
     REQUIRE(strcmp(text, "states ") == 0, "%s", text);
     DYNAMIC_OK(ucudnnGetVertexNetText(h, NULL, 0, reserve));
@@ -544,7 +544,7 @@ static void reserves(void) {
     DYNAMIC_OK(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL));
     DYNAMIC_OK(ucudnnSetGraphBatch(c.batch, c.graphs, others, 2, NULL));
     REFUSED(ucudnnRunVertexNetBackward(c.handle, c.batch, &c.arguments, NULL), BAD_PARAM, none);
-    /* Nor is it of another batch, or of what a step leaves. */
+    /* Nor is a run backward accepted for another batch, or after a step. */
     case_open(&other, &net, &trees, ids, 2, &randoms);
     other.arguments.reserve = moved;
     REFUSED(ucudnnRunVertexNetBackward(other.handle, other.batch, &other.arguments, NULL), BAD_PARAM, none);
@@ -581,7 +581,7 @@ static void nets_that_do_less(void) {
     case_close(&c);
 }
 
-/* What may be null, and arrays that touch and do not overlap. */
+/* Arguments that may be null, and arrays that touch and do not overlap. */
 static void accepted(void) {
     static Case c;
     static const long long ids[2] = {0, 1};

@@ -58,7 +58,7 @@ static void *destroy(void *number) {
     return NULL;
 }
 
-/* Of several threads that destroy graphs at once, one does. */
+/* Several threads destroy graphs at once: one of them does it. */
 static void destroy_at_once(int threads) {
     for (int round = 0; round < 200; round++) {
         int count = 0;
@@ -105,7 +105,7 @@ static void with_threads(int threads) {
     }
 }
 
-/* In the child there are none of the net's threads. */
+/* The child has none of the net's threads. */
 static void with_a_child(void) {
     run(&cases[0], 3);
     pid_t child = fork();

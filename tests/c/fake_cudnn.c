@@ -1,4 +1,4 @@
-/* Takes the real cuDNN's place, to see how calls arrive. VERSION is the version that it claims; CONSTRUCTOR makes it
+/* Takes the real cuDNN's place, to see how calls arrive. VERSION is the version that it reports; CONSTRUCTOR makes it
  * call back while it is being loaded. */
 #define _GNU_SOURCE
 #include "fake_cudnn.h"

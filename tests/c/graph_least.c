@@ -47,7 +47,7 @@ static int64_t least_of_size(const Kernel *kernel, int64_t alignment, int batch)
     return least;
 }
 
-/* Whether the tensors' alignment allows a cut after `size` images. */
+/* Returns whether the tensors' alignment allows a cut after `size` images. */
 static int is_aligned(const Shape *shape, int64_t alignment, int size) {
     int64_t x = (int64_t)sizeof(float) * shape->x_strides[0], y = (int64_t)sizeof(float) * shape->y_strides[0];
     return size * x % alignment == 0 && size * y % alignment == 0;

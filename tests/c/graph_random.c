@@ -3,8 +3,7 @@
  *
  * graph_random SEED CASES [packed|ours]
  *
- * `packed`: only convolutions that can run on copies with channels last; `ours`: only those that ucudnn's engines
- * compute.
+ * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */

@@ -3,7 +3,7 @@
  * hostile each            every argument of every function in turn
  * hostile SEED COUNT      COUNT random calls
  *
- * Prints a line for each call: the function, the spoilt arguments and how each was spoilt, and the status. */
+ * Prints a line for each call: the function, the invalid arguments and how each was changed, and the status. */
 #include <limits.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void make_odd(void) {
     CALL(cudnnSetConvolution2dDescriptor(odd.convolution[1], 9, 9, 2, 3, 1, 1, CUDNN_CONVOLUTION, CUDNN_DATA_HALF));
 }
 
-/* Spoils one argument in the `way`-th way. */
+/* Makes one argument invalid in the `way`-th way. */
 static void spoil(Arguments *a, int field, int way) {
     static const int numbers[] = {-1, 0, 99, INT_MIN, INT_MAX, 8};
     static const size_t sizes[] = {0, 1, 100, ROOM};

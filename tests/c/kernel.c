@@ -207,7 +207,7 @@ static size_t place(Layout layout, const int at[5]) {
     return index;
 }
 
-/* Moves to the next place in the packed order; returns 0 behind the last. */
+/* Moves to the next place in the packed order; returns 0 after the last. */
 static int advance(const int dims[5], int at[5]) {
     for (int i = 4; i >= 0; i--) {
         if (++at[i] < dims[i]) return 1;
@@ -325,8 +325,8 @@ static int products(const Shape *s) {
     }
 }
 
-/* The squared error of a sum that Fourier or Winograd transforms compute, for a unit of 1: that of 16 operations on
- * products of the largest possible value, as cancellation inside the transforms does not show in the sum. F(4x4, 3x3)
+/* The squared error of a sum that Fourier or Winograd transforms compute, for a unit of 1: the error of 16 operations
+ * on products of the largest possible value, as cancellation inside the transforms does not show in the sum. F(4x4, 3x3)
  * and F(2x2, 5x5) reach this error in the worst of 40,000 random tiles each, in images down to one place. */
 static double of_transforms(const Shape *s, double largest) {
     int takes_them = s->stride[1] == 1 && s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1;

@@ -59,7 +59,7 @@ typedef struct {
     size_t bytes;
 } Guarded;
 Guarded guarded_new(size_t bytes);
-/* Ends the program if a byte before or behind has changed. */
+/* Ends the program if a byte before or after the memory has changed. */
 void guarded_check(const Guarded *memory, const char *what);
 void guarded_free(Guarded *memory);
 

@@ -29,7 +29,7 @@ typedef struct {
 typedef enum { NEVER, FIXED, GET, FIND, FIND_EX } Ask;
 Ask ask_named(const char *name);
 
-/* Four layers; the first and the last have equal problems, of so many channels. */
+/* Four layers; the first and the last have equal problems, with `channels` channels. */
 void network_open(Network *network, int batch, int channels);
 /* Up to eight layers of any shapes, some of them equal. */
 void network_random(Network *network, uint64_t seed);

@@ -55,7 +55,7 @@ void rnn_check(const Rnn *rnn);
 /* ||result - expected|| / ||expected|| of y, hy and cy; 0 for a result that is not wanted. NaN where poison is left. */
 void rnn_errors(const Rnn *rnn, double errors[3]);
 
-/* Whether a file has contents. */
+/* Returns whether a file has contents. */
 int is_written(const char *name);
 
 #endif

@@ -91,7 +91,7 @@ static cudnnTensorDescriptor_t other_state(cudnnDataType_t type, int a, int b, i
     return descriptor;
 }
 
-/* The least bytes in a field of the arguments with which the call succeeds, up to those that are told. */
+/* The least bytes in a field of the arguments with which the call succeeds, at most the reported ones. */
 static size_t least(const Rnn *rnn, size_t offset) {
     Arguments arguments = arguments_of(rnn);
     size_t *field = (size_t *)(void *)((char *)&arguments + offset), refused = 0, taken = *field;

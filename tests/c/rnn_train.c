@@ -12,7 +12,7 @@ static Guarded memory_of(cudnnDataType_t type, size_t count) { return guarded_ne
 
 static int has_c(const Network *n) { return n->cell == CUDNN_LSTM; }
 
-/* Calls NaN what lies behind the ends of sequences. */
+/* Writes NaN after the ends of sequences. */
 static void poison_padding(const Network *n, const Guarded *memory, size_t width) {
     if (n->layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED) return;
     for (int b = 0; b < n->batch; b++)
@@ -220,8 +220,8 @@ void training_check(const Training *t) {
     REQUIRE((t->has_dcx && has_c(n)) || is_poison(&t->dcx), "dcx was not asked for");
 }
 
-/* The sums over a result of squared differences from what is expected, and of squared expected numbers. Returns the
- * elements that it has: of the weights' gradients, those of one kind. */
+/* The sums over a result of its squared errors, and of the squared expected numbers. Returns the number of elements.
+ * Each kind of the weights' gradients is a result of its own. */
 static size_t squares(const Training *t, int i, double *distance, double *norm) {
     const Guarded *memory;
     size_t count = result(t, i, &memory), counted = 0;

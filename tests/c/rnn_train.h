@@ -42,10 +42,10 @@ void training_pass(cudnnHandle_t handle, Training *training);
 
 /* Ends the program if anything except results was written, or a result has poison. */
 void training_check(const Training *training);
-/* ||result - expected|| / ||expected|| of each result; 0 for one that is not wanted. The norm of a few elements is at least
- * that of as many of the call's first result. */
+/* ||result - expected|| / ||expected|| of each result; 0 for one that is not wanted. For a result of few elements, the
+ * divisor is at least the norm of as many elements of the call's first result. */
 void training_errors(const Training *training, double errors[RESULTS]);
-/* Whether all of a backward call's results are NaN: dx, dhx and dcx, or the weights' gradients. */
+/* Return whether all results of a backward call are NaN: dx, dhx and dcx, or the weights' gradients. */
 int training_data_are_nan(const Training *training);
 int training_weights_are_nan(const Training *training);
 /* A hash of all results' bits. */

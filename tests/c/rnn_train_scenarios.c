@@ -1,4 +1,4 @@
-/* Training passes as programs make them: reserves that are cloned, moved, larger than told or asked for once, other
+/* Training passes as programs make them: reserves that are cloned, moved, larger than reported or asked for once, other
  * algorithms in backward, several forward calls before backward. Prints a line for each: its name, and the errors of all
  * results against double precision.
  *
@@ -40,7 +40,7 @@ static Guarded copy_of(const Guarded *memory) {
     return copy;
 }
 
-/* Puts a copy in the reserve's place, and spoils and frees the old one. */
+/* Puts a copy in the reserve's place, and overwrites and frees the old one. */
 static void move(Training *t) {
     Guarded copy = copy_of(&t->reserve);
     memset(t->reserve.start, 0xff, t->reserve.bytes);
@@ -186,7 +186,7 @@ static void results(const Network *network) {
     training_close(&t), training_close(&other);
 }
 
-/* Whether our forward ran: its header begins the reserve. */
+/* Returns whether our forward ran: its header begins the reserve. */
 static int is_ours(const Training *t) { return memcmp(t->reserve.start, "RRcu", 4) == 0; }
 
 static void set_workspace(Training *t, size_t bytes) {
@@ -232,7 +232,7 @@ static void both(const Network *network) {
         }
         set_workspace(&t, told);
         for (int i = 0; i < ALIVE; i++) {
-            /* In the place of the last forward's, or elsewhere. */
+            /* In the place of the last forward call's reserve, or elsewhere. */
             int which = random_below(&randomness, ALIVE);
             if (random_below(&randomness, 2)) {
                 guarded_free(&t.reserve);
@@ -281,7 +281,7 @@ static void spoilt(const Network *network) {
     backward(&t);
     require_nan("a spoilt header", &t, 1, 1);
 
-    /* cuDNN's reserve in the place of ours, before anything shows that the program moves reserves. */
+    /* cuDNN's reserve in the place of our reserve, before anything shows that the program moves reserves. */
     Training other;
     training_open(handle, &other, network, &randomness);
     training_prepare(handle, &other);

@@ -35,7 +35,7 @@
 #endif
 
 enum { MOST_NETWORKS = 4, MOST_THREADS = 8, PATIENCE = 60 /* seconds */ };
-/* So many that Winograd algorithms with workspace are fastest by hostdnn's estimate. */
+/* With this many, Winograd algorithms with workspace are fastest by hostdnn's estimate. */
 enum { CHANNELS = 20 };
 
 static struct {

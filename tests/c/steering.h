@@ -14,7 +14,7 @@
  *   finish          all layers have been asked for
  *   one_stream=B    whether all layers share one segment
  *   undescribed     nothing has been divided
- *   describe        prints the division as text, behind a line "description" */
+ *   describe        prints the division as text, after a line "description" */
 void set_total(cudnnHandle_t handle, size_t bytes);
 int steer(cudnnHandle_t handle, const char *step, const char *value); /* returns whether there is such a step */
 

@@ -34,7 +34,7 @@ static cudnnConvolutionFwdAlgoPerf_t ask(cudnnHandle_t handle) {
     return results[0];
 }
 
-/* The plan behind an algorithm as text, "" if there is none. The caller frees it. */
+/* The plan that an algorithm id stands for, as text; "" if there is none. The caller frees it. */
 static char *plan(cudnnHandle_t handle, int algorithm) {
     size_t needed = 0;
     cudnnStatus_t status =

@@ -110,7 +110,7 @@ fn a_line_that_cannot_be_read_is_named_and_left_out() {
     assert!(said[1].starts_with("ucudnn: r.jsonl:3: direction is missing"), "{}", said[1]);
     assert!(said[2].starts_with("ucudnn: r.jsonl:4: half a line"), "{}", said[2]);
 
-    // Of many such lines the first are named.
+    // Only the first of many such lines are named.
     ucudnn.file("many.jsonl", &(good.clone() + &"no\n".repeat(1000)));
     let ended = ucudnn.end(&["report", "many.jsonl"], &[]);
     assert!(ended.code == Some(0) && ended.stderr.lines().count() == 9, "{}", ended.stderr);

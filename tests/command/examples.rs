@@ -1,4 +1,4 @@
-//! Every example in a help text runs, on hostdnn and in a folder with small stand-ins for what the examples name.
+//! Every example in a help text runs, on hostdnn and in a folder with small files and programs by the examples' names.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -105,7 +105,7 @@ fn every_example_runs() {
     }
     let mut lines: Vec<String> = all.iter().flat_map(|(_, help)| examples(help)).collect();
     assert!(lines.len() > 25, "{lines:#?}");
-    // Examples use what those of other commands make: runs come first, then what measures.
+    // Examples use the files that other examples make: runs come first, then measurements.
     let order = |line: &String| {
         ["run", "doctor", "tune"].iter().position(|name| line.split(' ').nth(1) == Some(name)).unwrap_or(usize::MAX)
     };

@@ -1,4 +1,4 @@
-//! `ucudnn kernels`, and what `make check` says by it: the families of kernels that have changed since a GPU saw them.
+//! `ucudnn kernels`, and the notice of `make check`: the families of kernels that have changed since a GPU saw them.
 
 use std::path::Path;
 use std::process::Command;

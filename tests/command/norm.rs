@@ -40,7 +40,7 @@ fn both_passes_are_timed_ahead_and_once() {
     }
     let listed = ucudnn.run(&["db", "list", "--kernels", "--database", "t.sqlite"]);
     assert!(listed.contains("Batch normalizations of") && !listed.contains("Recurrent networks of"), "{listed}");
-    // The command times only what is unknown, whichever way it is named.
+    // The command times only normalizations without a known time, whether a report or an option names them.
     let lines = known.iter().map(|known| format!("{}\n", json!({ "event": "norm", "spec": known["spec"] })));
     ucudnn.file("run.jsonl", &(json!({ "event": "began" }).to_string() + "\n" + &lines.collect::<String>()));
     let again = tune(&ucudnn, &["--norm", "run.jsonl", "--norm", "2x4x2 bfloat16"]);

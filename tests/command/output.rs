@@ -48,7 +48,7 @@ fn a_full_disk_is_a_failure() {
     }
 }
 
-/// Beyond the limit on a file's size, a write also has a signal.
+/// A write beyond the limit on a file's size also raises a signal.
 #[test]
 fn a_file_that_may_not_grow_is_a_failure() {
     let ucudnn = prepared("output-limit");

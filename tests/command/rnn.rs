@@ -53,7 +53,7 @@ fn networks_are_timed_ahead_and_once() {
     }
     let listed = ucudnn.run(&["db", "list", "--kernels", "--database", "t.sqlite"]);
     assert!(listed.contains("RNNs") && listed.contains("GRU 8→8 ×2, half, batch 3"), "{listed}");
-    // The command times only unknown networks, whichever way they are named.
+    // The command times only networks without a known time, whether a report or an option names them.
     ucudnn.file(
         "run.jsonl",
         &known
@@ -76,7 +76,8 @@ fn networks_are_timed_ahead_and_once() {
     assert_eq!(ucudnn.run(&["db", "export", "--database", "copy.sqlite"]), text);
 }
 
-/// Forward and the gradients of data by cuDNN, two kernels and one launch a step; gradients of weights by cuDNN and ours.
+/// Forward and the gradients of data run by cuDNN, by two kernels and by one launch a step; the gradients of weights by
+/// cuDNN and by our side.
 #[test]
 fn training_is_timed_ahead_and_once() {
     if !has_emulator() {

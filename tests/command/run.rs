@@ -245,7 +245,7 @@ fn a_folder_that_others_can_exchange_is_not_preloaded_from() {
         mode(0o755);
         accepted();
     }
-    // In a sticky folder on the way, others cannot exchange what is this user's; but its owner can.
+    // In a sticky folder on the path, other users cannot exchange this user's files; but the folder's owner can.
     let shared = cache.ancestors().nth(2).unwrap();
     std::fs::set_permissions(shared, Permissions::from_mode(0o1777)).unwrap();
     accepted();

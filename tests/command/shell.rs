@@ -15,7 +15,7 @@ fn completions_name_every_subcommand() {
         }
     }
     assert!(ucudnn.fails(2, &["completions", "none"]).contains("bash"));
-    // What bash completes.
+    // The completions that bash offers.
     let file = ucudnn.file("ucudnn.bash", &ucudnn.run(&["completions", "bash"]));
     let script =
         "source \"$1\"; COMP_WORDS=(ucudnn do); COMP_CWORD=1; _ucudnn ucudnn do ucudnn; echo \"${COMPREPLY[@]}\"";

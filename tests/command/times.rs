@@ -1,4 +1,4 @@
-//! A plan compares times of one kind only, and names the sizes and kernels without times.
+//! A plan compares either times alone or times in place, and names the sizes and kernels without times.
 
 use planner::{Configuration, MicroConfiguration};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ fn times_alone_and_in_place_are_never_compared() {
     let alone = plan(&ucudnn, &[]);
     assert_eq!((&alone["times"], of(&alone)), (&json!("alone"), vec![halves(8.0, Some(10.0)); 3]));
 
-    // One kernel has times in place. Those of the whole must not be compared with those of the halves alone.
+    // One kernel has times in place. The whole's time in place must not be compared with the halves' times alone.
     tried(&database, &row, "F", (1, 8), 7.0);
     let mixed = plan(&ucudnn, &[]);
     assert_eq!((&mixed["times"], of(&mixed)), (&json!("alone"), vec![halves(8.0, Some(10.0)); 3]));
@@ -82,7 +82,7 @@ fn times_alone_and_in_place_are_never_compared() {
     let error = ucudnn.fails(1, &["plan", "net.csv", "--database=t.sqlite", "--limit=none", "--times=in-place"]);
     assert!(error.contains("--times in-place: 2 of 3 kernels have no such times:\n  conv1 BD BD float"), "{error}");
 
-    // Once all have them, they decide.
+    // Once all kernels have times in place, these decide.
     for direction in ["BD", "BF"] {
         tried(&database, &row, direction, (1, 8), 7.0);
         tried(&database, &row, direction, (2, 4), 9.0);
@@ -138,7 +138,7 @@ fn sizes_that_were_not_measured_and_missing_columns_are_named() {
     ]);
     assert_eq!(json["unmeasured"], unmeasured);
     assert_eq!(json["plans"][0]["undivided_ms"], Value::Null);
-    // With all that is needed, nothing is said.
+    // If no time is missing, nothing is printed about times.
     let text = ucudnn.run(&["plan", "net.csv", "--database=t.sqlite", "--limit=none", "--directions=F"]);
     assert!(!text.contains("without times") && !text.contains("No undivided time"), "{text}");
 }

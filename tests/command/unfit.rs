@@ -1,4 +1,4 @@
-//! Files that are no reports are one error each, and names that match nothing are told.
+//! Files that are no reports are one error each, and names that match nothing are named.
 
 use super::data::asked;
 use super::{Installed, NETWORK, Row, csv, filled};

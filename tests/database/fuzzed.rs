@@ -77,7 +77,7 @@ fn change(random: &mut StdRng, database: &Connection) {
     }
 }
 
-/// Changes random bytes of the file behind its first page, which says that it is a database at all.
+/// Changes random bytes of the file after SQLite's first page, which says that it is a database at all.
 fn damage(random: &mut StdRng, path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     for _ in 0..random.random_range(1..20) {

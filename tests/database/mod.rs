@@ -113,7 +113,7 @@ pub struct Timed {
     /// For a mini-batch of one image.
     pub kernel: Problem,
     pub batch: usize,
-    /// Whether it is a part whose sum is kept in float.
+    /// True if it is a part whose sum is kept in float.
     pub summed: bool,
     pub algorithm: String,
 }

@@ -1,4 +1,4 @@
-//! `examples/gru.c` compiles by its own command's options without cuDNN's header, and computes what it says.
+//! `examples/gru.c` compiles by its own command's options without cuDNN's header, and computes the right results.
 
 use crate::hostdnn::{Build, Program, has_emulator};
 use crate::programs;

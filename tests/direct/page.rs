@@ -1,4 +1,4 @@
-//! The example in docs/rnn.md compiles without a warning, and computes what it says.
+//! The example in docs/rnn.md compiles without a warning, and computes the right results.
 
 use crate::hostdnn::has_emulator;
 use crate::hostdnn::{Build, Program};

@@ -19,7 +19,7 @@ use crate::programs::Outcome;
 pub const LAYERS: usize = 12;
 /// Seconds that let a problem's tuning finish early; from then on the database knows the problem.
 const ENOUGH: (&str, &str) = ("UCUDNN_TUNE_SECONDS", "5");
-/// hostdnn's clock counts work: what is planned is the same on a busy machine.
+/// hostdnn's clock counts work: plans are the same on a busy machine.
 const COUNTED: (&str, &str) = ("HOSTDNN_CLOCK", "1");
 const SOURCES: [&str; 8] = [
     "scenario.c",
@@ -223,7 +223,7 @@ impl Divided {
         self.layers.iter().map(|layer| (number(layer, "offset"), number(layer, "workspace"))).collect()
     }
 
-    /// Whether a layer runs in more than one micro-batch.
+    /// Returns whether a layer runs in more than one micro-batch.
     pub fn any_in_parts(&self) -> bool {
         self.layers.iter().any(is_divided)
     }

@@ -1,4 +1,4 @@
-//! What allocates memory, and that all of it is freed.
+//! Runs allocate no memory, and all memory is freed.
 
 use super::program;
 

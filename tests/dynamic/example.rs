@@ -11,7 +11,7 @@ fn the_tree_lstm_learns() {
     let strict = [&["-std=c99"], &STRICT[..]].concat();
     let build = Build { sources: &[SOURCE], with_ucudnn: true, ..Build::default() };
     let program = Program::build_by(&programs::c_compiler(), &strict, "tree_lstm", build);
-    // The program fails if it tells too few of the held-out trees.
+    // The program fails if it classifies too few of the held-out trees.
     let stdout = program.plain(&[], &[]).stdout;
     let losses: Vec<f64> = stdout.lines().map(|line| line.split([' ', ',']).nth(3).unwrap().parse().unwrap()).collect();
     assert!(losses.len() > 1 && losses[losses.len() - 1] < losses[0] / 2.0, "{stdout}");

@@ -1,4 +1,4 @@
-//! Descriptions and graphs at random, and sound ones of which a part was changed.
+//! Descriptions and graphs at random, and sound ones with a part changed.
 
 use super::program;
 

@@ -1,4 +1,4 @@
-//! The programs under valgrind, which sees each read and write outside of what was allocated, and each leak.
+//! The programs under valgrind, which sees each read and write outside of allocated memory, and each leak.
 
 use std::process::Command;
 

@@ -22,7 +22,7 @@ fn parse(failure: &str) -> (&str, usize, &str) {
     (words[0], words[1].parse().unwrap(), words[2])
 }
 
-/// Whether a problem of the program adds to its result's previous contents, or overwrites its own input.
+/// Returns whether a problem of the program adds to its result's previous contents, or overwrites its own input.
 fn adds(kernel: usize) -> bool {
     kernel / 4 % 2 == 1 && (kernel % 4 != 3 || kernel / 8 == 0)
 }

@@ -113,7 +113,8 @@ fn are_right(lines: &[Value]) {
     }
 }
 
-/// Where no engine on tensor cores fits the limit, one of ours runs from the first execution on, with right results.
+/// If none of cuDNN's engines on tensor cores fits the limit, a stand-in runs from the first execution on, with right
+/// results.
 #[test]
 fn our_engines_stand_in_until_the_choice() {
     let program = program("graph_random");

@@ -42,7 +42,7 @@ fn random_plans(seed: u64, properties: &str) -> Vec<Step> {
     }
     script.append(&mut spoilt);
     script.push(Step::Create(read, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
-    // Never spoilt: cuDNN crashes on some texts, and without a device.
+    // These steps are never mutated: cuDNN crashes on some texts, and without a device.
     let (name, of, elements) =
         (CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, Elements::Slots(vec![device]));
     script.push(Step::Set { slot: read, name, of, count: 1, elements });
@@ -52,7 +52,7 @@ fn random_plans(seed: u64, properties: &str) -> Vec<Step> {
     script
 }
 
-/// A graph around a convolution, sound or spoilt, without plans.
+/// A graph around a convolution, sound or mutated, without plans.
 fn random_graph(seed: u64) -> Vec<Step> {
     let dice = &mut StdRng::seed_from_u64(seed);
     let mut builder = Builder::new(dice);
@@ -68,7 +68,7 @@ fn random_graph(seed: u64) -> Vec<Step> {
     script
 }
 
-/// The number of seeds: over the version that hostdnn stands in for, and over others, of which a part is enough.
+/// The number of seeds: fewer over versions of cuDNN that hostdnn does not stand in for.
 fn seeds(backend: &Backend) -> u64 {
     // SAFETY: every version declares the function so.
     if unsafe { (backend.cudnnGetVersion)() } == 91900 { 300 } else { 100 }

@@ -38,7 +38,7 @@ fn decisions(path: &Path) -> Vec<Value> {
     report(path).into_iter().filter(|line| line["event"] == "rnn").collect()
 }
 
-/// Changes a database, which must have what the statement changes.
+/// Changes a database. The statement must find rows to change.
 fn change_database(database: &Path, statement: &str) {
     let changed = Connection::open(database).unwrap().execute(statement, []).unwrap();
     assert!(changed > 0, "{statement}");

@@ -6,7 +6,7 @@ use super::{FORCE, decisions, program};
 use crate::hostdnn::has_emulator;
 use crate::hostdnn::seed;
 
-/// Of each kind of network, the ratios of our errors to the plain run's.
+/// The ratios of our errors to the plain run's, for each kind of network.
 pub type Ratios = HashMap<String, Vec<f64>>;
 
 /// See [`assert_exact`].

@@ -1,4 +1,4 @@
-//! The sizes that a program is told.
+//! The reported sizes.
 
 use super::program_with;
 use crate::hostdnn::seed;

@@ -24,7 +24,7 @@ impl Network {
         Self { database: program.file("tuning.sqlite"), program, runs: 0 }
     }
 
-    /// Trains until the first decision, or for so many passes. Returns all decisions.
+    /// Trains until the first decision, or for `passes` passes. Returns all decisions.
     fn train(&mut self, passes: Option<&str>, variables: &[(&str, &str)]) -> Vec<Value> {
         self.runs += 1;
         let path = self.program.file(&format!("report-{}.jsonl", self.runs));
@@ -44,7 +44,7 @@ impl Network {
     }
 }
 
-/// What was timed for a call, with milliseconds a step.
+/// The candidates that were timed for a call, with milliseconds a step.
 fn times(decision: &Value, call: &str) -> Vec<(String, f64)> {
     let times = decision["times"][call].as_array().unwrap().iter();
     times.map(|time| (time["what"].as_str().unwrap().to_owned(), time["step_ms"].as_f64().unwrap())).collect()
@@ -78,7 +78,7 @@ fn the_faster_is_chosen_and_recalled() {
     assert_eq!(cold["forward"] != "cuDNN", total(&cold, true) < 0.98 * total(&cold, false), "{cold}");
     let warm = network.decide(Some("4"), &[]);
     assert_eq!((&warm["why"], &warm["forward"]), (&"known from before".into(), &cold["forward"]), "{warm}");
-    // Makes all of ours faster than cuDNN, and one kernel back the fastest.
+    // Makes all our kernels faster than cuDNN, and one backward kernel the fastest.
     change_database(&network.database, "UPDATE timings SET time_ms = time_ms * 1e-6 WHERE what <> 'cuDNN'");
     let slowest = times(&cold, "data").into_iter().find(|(what, _)| what != "cuDNN" && what != "step").unwrap().0;
     change_database(
@@ -93,7 +93,7 @@ fn the_faster_is_chosen_and_recalled() {
     assert_eq!((&ours["why"], &ours["backward"]), (&"known from before".into(), &warm_name(&ours)), "{ours}");
 }
 
-/// The fastest kernel back by a decision's times.
+/// The fastest backward kernel by a decision's times.
 fn warm_name(decision: &Value) -> Value {
     let times = times(decision, "data").into_iter().filter(|(what, _)| what != "cuDNN");
     times.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0.into()
@@ -118,7 +118,7 @@ fn what_panics_loses() {
     assert_eq!((&decision["forward"], &decision["why"]), (&"cuDNN".into(), &"timed in place".into()), "{decision}");
 }
 
-/// With forced kernels the first ones run at once, and the fastest of ours in the end.
+/// With forced kernels the first ones run at once, and the fastest ones in the end.
 #[test]
 fn the_best_of_ours_is_found() {
     if !has_emulator() {
@@ -133,7 +133,7 @@ fn the_best_of_ours_is_found() {
     }
 }
 
-/// What the command timed ahead of time, a program's first process knows.
+/// A program's first process knows the times that the command took ahead of time.
 #[test]
 fn what_was_tuned_ahead_is_recalled() {
     if !has_emulator() {

@@ -25,7 +25,7 @@ fn ours(path: &Path) -> Kernels {
     lines.map(|line| (line["spec"].to_string(), kernels(&line))).collect()
 }
 
-/// hostdnn rounds what it keeps for backward to the data's type, as cuDNN does: else it is more exact than cuDNN can be.
+/// hostdnn rounds its reserve to the data's type, as cuDNN does: otherwise it is more exact than cuDNN can be.
 const AS_CUDNN: (&str, &str) = ("HOSTDNN_RNN_RESERVE", "elements");
 
 /// Networks of all cells, types, layouts, directions, layers, lengths, biases and dropout, with and without states: our
@@ -53,8 +53,8 @@ fn random_gradients_are_as_exact_as_without_us() {
     }
 }
 
-/// Of `count` networks, the first `by_steps` take one launch a time step, too. Returns the kernels that ran, and both
-/// runs' ratios of errors; `None` where no kernel runs.
+/// Runs `count` networks, the first `by_steps` of them also with one launch a time step. Returns the kernels that ran,
+/// and both runs' ratios of errors; `None` where no kernel runs.
 fn gradients_are_as_exact_as_without_us(count: usize, by_steps: usize) -> Option<(Kernels, [Ratios; 2])> {
     let program = program_with("rnn_train_random", &["rnn_train.c"]);
     let report = program.file("report.jsonl");
@@ -83,15 +83,15 @@ fn with_errors(stdout: &str) -> String {
     stdout.lines().filter(|line| line.contains('|')).map(|line| format!("{line}\n")).collect()
 }
 
-/// The sizes of workspaces and reserves that a run was told in the end.
+/// The last sizes of workspaces and reserves that were reported to a run.
 fn sizes(stdout: &str) -> Vec<[usize; 2]> {
     let lines = stdout.lines().filter_map(|line| line.strip_prefix("sizes: "));
     let numbers = |line: &str| line.split(' ').map(|number| number.parse().unwrap()).collect::<Vec<usize>>();
     lines.map(|line| numbers(line).try_into().unwrap()).collect()
 }
 
-/// Reserves that are cloned, moved or larger, algorithms that change, several forward calls before backward: all results are
-/// as exact as without us, and what cuDNN refuses stays refused. Our reserves are hardly larger.
+/// Reserves that are cloned, moved or larger, algorithms that change, several forward calls before backward: all
+/// results are as exact as without us, and calls that cuDNN refuses stay refused. Our reserves are hardly larger.
 #[test]
 fn all_reserves_lead_to_right_gradients() {
     let program = scenarios();
@@ -116,8 +116,8 @@ fn all_reserves_lead_to_right_gradients() {
     }
 }
 
-/// Passes of cuDNN's and of ours are alive together. Their reserves are copied to and fro, also to where one of the other
-/// owner was: each backward call is of the owner whose forward ran.
+/// Passes of cuDNN and of our side are alive together. Their reserves are copied to and fro, also to places where the
+/// other owner had a reserve: the owner whose forward call ran also runs backward.
 #[test]
 fn backward_follows_forward_wherever_the_reserve_goes() {
     let program = scenarios();
@@ -168,11 +168,11 @@ fn failures_stay_inside() {
     }
 }
 
-/// Where forward fails on our kernels, cuDNN runs it, and backward.
+/// If forward fails on our kernels, cuDNN runs it, and backward.
 #[test]
 fn a_forward_that_fails_is_cudnns() {
     let program = program_with("rnn_train_random", &["rnn_train.c"]);
-    // Of these networks some have dropout.
+    // Some of these networks have dropout.
     let arguments = ["5", "16"];
     let plain = program.plain(&arguments, &[AS_CUDNN]).stdout;
     let run =
@@ -183,7 +183,7 @@ fn a_forward_that_fails_is_cudnns() {
     }
 }
 
-/// With the setting off every call goes to cuDNN, with the sizes that it tells.
+/// With the setting off every call goes to cuDNN, with the sizes that it reports.
 #[test]
 fn off_changes_nothing() {
     let program = scenarios();

@@ -3,7 +3,7 @@
 //!
 //! [`emit`] makes CUDA C++ from a net's passes, which `vertex` plans. [`DeviceBatch`] holds a batch's arrays on the
 //! device. [`Net`] launches: for each level and kind the passes on the path, and for all vertices at once the eager
-//! products before the first level and the lazy ones behind the last. Or the whole path is one launch each way, whose
+//! products before the first level and the lazy ones after the last. Or the whole path is one launch each way, whose
 //! blocks keep the weights on chip, after Khorasani et al., "In-Register Parameter Caching for Dynamic Neural Nets with
 //! Virtual Persistent Processor Specialization" (MICRO 2018).
 #![warn(missing_docs)]

@@ -1,4 +1,4 @@
-//! The memory of a run: where frames, states and gradients lie in what the caller gives.
+//! The memory of a run: the places of frames, states and gradients in the caller's workspace and reserve.
 
 use vertex::function::{Declaration, MOST_FUNCTIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES};
 use vertex::passes::{Extent, FRAMES, Frame, Passes, Place};
@@ -43,7 +43,7 @@ pub struct Layout {
     pub bytes: Bytes,
 }
 
-/// What the layout depends on.
+/// The inputs of the layout.
 pub struct Sizes<'a> {
     pub declaration: &'a Declaration,
     /// The bytes of a tensor's element.
@@ -83,7 +83,7 @@ impl Layout {
         }
         for ((frames, passes), extent) in layout.frames.iter_mut().zip(kinds).zip(extents) {
             for (number, frame) in frames.iter_mut().enumerate() {
-                // Products read and write behind the last row.
+                // Products read and write after the last row.
                 let rows = extent.rows_of_frame(number).next_multiple_of(ROWS).saturating_add(ROWS_OF_PRODUCTS);
                 let of_element = if is_in_float(FRAME[number % FRAMES]) { size_of::<f32>() } else { element };
                 let memory = match FRAME[number % FRAMES] {

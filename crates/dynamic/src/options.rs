@@ -11,10 +11,10 @@ pub struct Options {
     pub is_training: bool,
     /// Products of floats may be rounded to TF32.
     pub tf32: bool,
-    /// Runs may be captured into a CUDA graph, whose replays run whatever the batch then holds. All runs then launch what
-    /// the largest batch needs.
+    /// Runs may be captured into a CUDA graph, whose replays run the graphs that the batch holds at that time. All runs
+    /// launch the kernels for the largest batch.
     pub is_static: bool,
-    /// What is left out.
+    /// The part of the executor that is left out.
     pub without: Without,
     /// The executor of the path.
     pub executor: Executor,
@@ -35,10 +35,10 @@ pub enum Executor {
     },
 }
 
-/// A part of the executor that is left out, to measure what it is worth.
+/// A part of the executor that is left out, to measure its worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Without {
-    /// All is there.
+    /// No part is left out.
     Nothing,
     /// Each operation has a kernel (Cavs, section 3.5).
     Fusion,

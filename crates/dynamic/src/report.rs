@@ -1,4 +1,4 @@
-//! What runs a net: a line of the log, and one of the report (`UCUDNN_REPORT`).
+//! Reports a net's executor: a line of the log, and one of the report (`UCUDNN_REPORT`).
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ pub struct Made<'a> {
     pub options: Options,
     /// The number of the device.
     pub device: i32,
-    /// What runs it.
+    /// The executor, in words.
     pub chosen: String,
-    /// How long that took.
+    /// The time to make the net.
     pub time: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The version of what runs nets on a GPU.
+//! The version of the code that runs nets on a GPU.
 
 use gpu::Element;
 use kernels::hash;
@@ -11,13 +11,13 @@ mod ready;
 #[path = "../../vertex/nets/tree_lstm.rs"]
 mod tree_lstm;
 
-/// The widths of the fixed nets, inputs and states: of one block and of many, and such as are not whole vectors.
+/// The widths of the fixed nets' inputs and states: for one block, for many, and without whole vectors.
 const WIDTHS: [(usize, usize); 3] = [(12, 32), (5, 33), (256, 256)];
 /// An H100's multiprocessors, and the bytes of shared memory that a block may have there.
 const LIMITS: [usize; 2] = [132, 227 << 10];
 
-/// The version: a hash of the family `dynamic` of kernels, and of the kernels that are made for a fixed set of nets. So it
-/// changes too if what is made changes for another reason, such as how `vertex` differentiates and plans.
+/// The version: a hash of the family `dynamic` of kernels, and of the kernels that are made for a fixed set of nets. So
+/// it also changes if these kernels change for another reason, such as another derivative or plan from `vertex`.
 pub fn version() -> String {
     version_of(&|text| text)
 }

@@ -1,5 +1,5 @@
-//! The clock by which the device's work takes time, and the program's calls that wait for it. On hostdnn it is
-//! hostdnn's, which may count work in place of time; tests of what calls may cost have it so.
+//! The clock for the time of the device's work, and of the program's calls that wait for it. On hostdnn it is hostdnn's
+//! clock, which may count work in place of time; tests of the cost of calls let it do so.
 
 use std::ops::Add;
 use std::sync::LazyLock;

@@ -172,7 +172,7 @@ struct Shape {
     /// The type of the products.
     output: Element,
     compute: Compute,
-    /// Whether the left and the right factor are stored as their transposes.
+    /// True for the left and the right factor if its transpose is stored.
     transposed: [bool; 2],
     /// The strides of the left and the right factor.
     strides: [usize; 2],
@@ -191,7 +191,7 @@ pub struct Factor {
     pub data: *const c_void,
     /// Elements from one stored row to the next; at least as many as a stored row has.
     pub stride: usize,
-    /// Whether its transpose is stored.
+    /// True if the transpose is stored.
     pub is_transposed: bool,
 }
 

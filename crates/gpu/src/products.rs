@@ -1,4 +1,4 @@
-//! Products of matrices: by a kernel of ours where one factor has few rows, or by cublasLt. Twin of the structs and the
+//! Products of matrices: by our own kernel where one factor has few rows, or by cublasLt. Twin of the structs and the
 //! sizes in `kernels/common/tile_products.cuh`, `strided_products.cuh` and `transpose.cuh`.
 
 use std::ffi::c_void;
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// The gradients of weights are such: the sum over all rows of left and right factors, added to what is there.
+    /// One form is the gradients of weights: the sum over all rows of left and right factors, added to the old values.
     #[test]
     fn any_form_on_a_gpu_is_exact() {
         let device = Device::Cuda;

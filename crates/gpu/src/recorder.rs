@@ -13,7 +13,7 @@ use crate::cuda::{ok, relaxed};
 use crate::{Device, OwnStream, Stream};
 
 thread_local! {
-    /// The form of what the calling thread records, as a hash of the launches so far. `None` outside of recordings.
+    /// The form of the calling thread's recording, as a hash of the launches so far. `None` outside of recordings.
     static FORM: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -30,7 +30,7 @@ pub fn note(launch: impl Hash) {
     });
 }
 
-/// The form of what is recorded until it is taken or dropped.
+/// The form of the current recording, until it is taken or dropped.
 struct Form;
 
 impl Form {
@@ -50,7 +50,7 @@ impl Drop for Form {
     }
 }
 
-/// Records launches, and keeps what was made of them: a recording of the same kernels only updates it.
+/// Records launches, and keeps the graphs made of them: a recording of the same kernels only updates its graph.
 pub struct Recorder {
     /// Nothing runs on it.
     stream: OwnStream,
@@ -149,8 +149,8 @@ impl Recorder {
     }
 }
 
-/// Gives a graph the parameters of another one of the same form. Returns whether that was possible. Launches so far keep
-/// theirs.
+/// Gives a graph the parameters of another one of the same form. Returns whether that was possible. Earlier launches
+/// keep their parameters.
 fn update(graph: sys::CUgraphExec, from: &Recorded) -> bool {
     let mut info = std::mem::MaybeUninit::uninit();
     // SAFETY: both graphs are live; writes one struct.

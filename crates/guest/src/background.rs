@@ -42,8 +42,8 @@ pub fn stopped() -> bool {
 }
 
 /// Runs `plan` on a thread of its own. Where there can be none, where too little memory is left for its work
-/// ([`room`]), or if the process is about to end, `plan` is dropped and the answer is false. `otherwise` says in the
-/// log what that means, or what a panic of `plan` means.
+/// ([`room`]), or if the process is about to end, `plan` is dropped and the answer is false. The log then names the
+/// consequence, `otherwise`; so it does if `plan` panics.
 pub fn spawn(plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> bool {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {

@@ -1,6 +1,7 @@
-//! Whether the program asks for determinism: for equal bits from call to call, from run to run and in each process.
+//! Finds out whether the program asks for determinism: for equal bits from call to call, from run to run and in each
+//! process.
 //!
-//! A program that asks gets what follows from the problem and the device alone: nothing that was timed while a program
+//! For such a program, choices follow from the problem and the device alone: no time that was measured while a program
 //! ran decides. It may ask in these ways, and at any time:
 //! - `UCUDNN_NUMERICS=deterministic`;
 //! - PyTorch's `torch.use_deterministic_algorithms(True)` and `torch.backends.cudnn.deterministic = True`;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::settings::{self, Numerics};
 
-/// Set while the newest choice of the program that tells anything shunned nondeterminism.
+/// True if the program avoided nondeterminism in its newest choice that tells anything ([`chose`]).
 static BY_CHOICE: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether the program asks for determinism now. Cheap: for each call.
@@ -27,12 +28,12 @@ pub fn is_asked() -> bool {
     }
 }
 
-/// What a program's choice among cuDNN's offers tells.
+/// The meaning of a program's choice among cuDNN's offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// It took a deterministic way, and passed over a nondeterministic one that cuDNN prefers: it asks.
+    /// It took a deterministic offer, and passed over a nondeterministic one that cuDNN prefers: it asks.
     Shunned,
-    /// It took a nondeterministic way: it does not ask.
+    /// It took a nondeterministic offer: it does not ask.
     Took,
 }
 

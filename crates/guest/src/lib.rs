@@ -1,4 +1,4 @@
-//! What a library needs in someone else's process: settings from the environment, the program's request for
+//! The needs of a library in someone else's process: settings from the environment, the program's request for
 //! determinism, logging, the report's file, a summary at the end, threads that end before the process does, signals left
 //! to the program, writes that may fail, room in memory, and the libraries that the process has loaded.
 #![warn(missing_docs)]

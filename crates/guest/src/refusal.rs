@@ -1,4 +1,4 @@
-//! The reasons for which functions of a C API refuse a call.
+//! The refusals of a C API's functions, with their reasons.
 
 use std::ffi::c_int;
 use std::fmt::Display;

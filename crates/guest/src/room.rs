@@ -1,18 +1,18 @@
-//! Whether the process has memory left for work that the program does not wait for.
+//! Finds out whether the process has memory left for work that the program does not wait for.
 //!
-//! A failed allocation ends a Rust library's process. Where a limit is set (`ulimit -v`), work of ours could take what
-//! the program, or cuDNN, needs next. So such work is not begun unless there is plenty.
+//! A failed allocation ends a Rust library's process. Under a limit (`ulimit -v`), our work could take the memory that
+//! the program, or cuDNN, needs next. So such work does not begin unless there is plenty.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The bytes of address space that must be left before work begins. A thread takes some 130 MiB for a moment: its stack,
-/// and the region of glibc's allocator, of which 64 MiB stay. The rest is for cuDNN's descriptors and plans, and for what
-/// the program allocates meanwhile.
+/// The bytes of address space that must be left before work begins. A thread takes some 130 MiB for a moment: its
+/// stack, and the region of glibc's allocator, of which 64 MiB stay. The rest is for cuDNN's descriptors and plans, and
+/// for the program's own allocations meanwhile.
 pub const NEEDED: usize = 256 << 20;
 
-/// Returns whether work may begin that the program does not wait for. The first time that it may not, a warning says so,
-/// with `otherwise`: what that means.
+/// Returns whether work may begin that the program does not wait for. The first time that it may not, a warning says
+/// so, and names the consequence, `otherwise`.
 pub fn is_left_or(otherwise: &str) -> bool {
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
     let is_left = is_left();

@@ -56,9 +56,9 @@ pub enum BenchmarkDevices {
 /// Which numerical classes a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numerics {
-    /// The class of what cuDNN runs without us: of the algorithm that the program chose, or that cuDNN chose for it.
+    /// The class of the algorithm that cuDNN runs without us: the program's choice, or cuDNN's choice for it.
     Match,
-    /// All that the program allows, by the type of mathematics that its call names.
+    /// All that the program allows, by the math type that its call names.
     Allowed,
     /// Any algorithm that cuDNN has for the descriptors.
     Any,
@@ -108,19 +108,20 @@ pub enum Norm {
     Force,
 }
 
-/// What runs nets of vertex functions on a device.
+/// The executor for nets of vertex functions on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dynamic {
-    /// What is fastest.
+    /// The fastest one.
     Auto,
     /// The batched executor, level by level.
     Batched,
-    /// The persistent executor: one launch each way runs all levels, where the net allows it. The number is that of the
+    /// The persistent executor: one launch each way runs all levels, where the net allows it. The number counts the
     /// groups of blocks.
     Persistent(usize),
-    /// The batched one with a kernel for each operation, to measure what fusion is worth.
+    /// The batched executor with a kernel for each operation, to measure the worth of fusion.
     Unfused,
-    /// The same with eager and lazy products level by level too, to measure what products of whole batches are worth.
+    /// The batched executor with eager and lazy products level by level, to measure the worth of products of whole
+    /// batches.
     Unbatched,
 }
 
@@ -128,11 +129,11 @@ pub enum Dynamic {
 pub struct Variable {
     /// The variable's name.
     pub name: &'static str,
-    /// The values accepted, the default first, as the page writes them.
+    /// The values accepted, the default first, as docs/settings.md writes them.
     pub values: &'static str,
 }
 
-/// The variables of this version, in the page's order.
+/// The variables of this version, in the order of docs/settings.md.
 pub const VARIABLES: &[Variable] = &[
     Variable { name: POLICY, values: "`wr`, `wd`, `off`" },
     Variable { name: BATCH_SIZE_POLICY, values: "`powerOfTwo`, `all`, `undivided`" },
@@ -224,7 +225,7 @@ pub struct Settings {
     pub rnn_top_k: usize,
     /// Which implementation runs batch normalization in training.
     pub norm: Norm,
-    /// What runs nets of vertex functions on a device.
+    /// The executor for nets of vertex functions on a device.
     pub dynamic: Dynamic,
     /// The log filter, in env_logger's syntax.
     pub log: String,

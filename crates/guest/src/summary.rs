@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::settings;
 use trust::Shown as _;
 
-/// What is counted. A call of cuDNN that the library does not know is forwarded by a jump, and is not counted.
+/// The counted calls. A call of cuDNN that the library does not know is forwarded by a jump, and is not counted.
 #[derive(Clone, Copy)]
 pub enum Counted {
     /// A convolution that the program calls, by either API.
@@ -28,7 +28,7 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// A convolution that ran by a plan of ours, other than what the program would have run.
+    /// A convolution that ran by our plan, which differs from the program's choice.
     pub fn planned(is_undivided: bool) -> Self {
         if is_undivided { Self::Replaced } else { Self::Divided }
     }

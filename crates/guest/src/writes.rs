@@ -75,7 +75,8 @@ fn standard_error() -> Option<(Identity, libc::mode_t)> {
 /// messages, to a terminal, a pipe or a log that it appends to.
 pub struct StandardError;
 
-/// Returns whether descriptor 2 takes messages: it is what it was when the library was loaded, or a place for messages.
+/// Returns whether descriptor 2 takes messages: it is the same file as when the library was loaded, or a place for
+/// messages.
 fn takes_messages() -> bool {
     let now = standard_error();
     let first = *STANDARD_ERROR.get_or_init(|| now.map(|(file, _)| file));

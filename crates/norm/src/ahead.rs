@@ -46,8 +46,8 @@ pub struct Found {
     pub times: Vec<Time>,
 }
 
-/// Times cuDNN and our kernels, and stores the times. What the database already knows is not timed again. `Err` gives the
-/// reason why there is nothing to time.
+/// Times cuDNN and our kernels, and stores the times. A pass that the database knows is not timed again. `Err` gives
+/// the reason why there is nothing to time.
 pub fn tune(job: &Job) -> Result<Found, String> {
     let device = cudnn::device();
     let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;
@@ -108,7 +108,7 @@ unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Str
 }
 
 const EPSILON: f64 = 1e-5;
-/// The factors of a result that replaces what was there.
+/// The factors alpha and beta of a result that replaces the old values.
 static ONE: f32 = 1.0;
 static ZERO: f32 = 0.0;
 

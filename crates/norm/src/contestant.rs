@@ -122,7 +122,7 @@ impl Contestant for NormContestant {
         Fitted::load(&self.subject, *shape).map(Arc::new)
     }
 
-    /// The device waits, so that no candidate's time holds its launch.
+    /// Lets the device wait, so that no candidate's time contains the time of its launch.
     fn before_timed(&self, ours: &Arc<Fitted>, stream: Stream) {
         if ours.engine.pause(stream) {
             allowance::of_process().explored(1e3 * PAUSE.as_secs_f64());
@@ -133,7 +133,7 @@ impl Contestant for NormContestant {
         report::decided(self.device, &self.subject, &names[0], why, &times[0]);
     }
 
-    /// Says why cuDNN answers what our kernels could: once aloud.
+    /// Logs why cuDNN runs calls that our kernels could run: the first time as a warning.
     fn gave_up(&self, why: &str) {
         static SAID: AtomicBool = AtomicBool::new(false);
         let level = if SAID.swap(true, Ordering::Relaxed) { log::Level::Debug } else { log::Level::Warn };

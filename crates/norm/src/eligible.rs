@@ -75,7 +75,7 @@ fn is_plain(mode: cudnnBatchNormMode_t, ops: Option<cudnnBatchNormOps_t>, epsilo
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, why)| Err(why))
 }
 
-/// Checks that a result replaces what was there: result · 1 + old · 0.
+/// Checks that a result replaces the old values: result · 1 + old · 0.
 ///
 /// # Safety
 /// The pointers are null or to floats, as they are for half, bfloat16 and float tensors, or to doubles.

@@ -2,18 +2,18 @@
 //! Normalization" (ICML 2015).
 //!
 //! A cluster of blocks reads a channel's elements from memory. Their shared memory holds them until their mean and
-//! variance, or the sums of their gradient, are known; what does not fit there is read again.
+//! variance, or the sums of their gradient, are known. Elements that do not fit there are read again.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | [`call`] | the arguments of cuDNN's functions |
 //! | `eligible` | which calls our kernels can answer |
 //! | [`run`] | answering a call |
-//! | `contestant` | what is timed against cuDNN |
+//! | `contestant` | the object of a contest between our kernels and cuDNN |
 //! | [`ahead`] | timing both ahead of time |
 //! | [`record`] | the family's name in the tuning database |
 //! | `report` | the report's lines |
-//! | [`subject`] | a pass over a tensor, which is what is timed |
+//! | [`subject`] | the subject of timing: a pass over a tensor |
 //! | `fitted` | our kernels for a pass, with the shape of its launches |
 //! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
 //! | [`kernels`] | compiling, loading and launching the kernels |

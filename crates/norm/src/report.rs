@@ -5,7 +5,7 @@ use serde_json::json;
 use super::subject::Normalization;
 use tuning::family::{Time, times_json};
 
-/// Reports a decision. `device` is its number, `chosen` the name of what runs the pass.
+/// Reports a decision. `device` is its number, `chosen` the name of the implementation.
 pub fn decided(device: i32, subject: &Normalization, chosen: &str, why: &str, times: &[Time]) {
     log::info!("{subject}: {chosen}: {why}");
     guest::report::write(|| {

@@ -109,7 +109,7 @@ impl<C: Call> Answering<'_, C> {
         Ok(())
     }
 
-    /// Answers by our kernels or by cuDNN, as the contest has it.
+    /// Answers by our kernels or by cuDNN, as the contest decides.
     ///
     /// # Safety
     /// As for [`Call`]. The contest is the call's, and the stream is its handle's.

@@ -28,7 +28,8 @@ impl Pass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Normalization {
     pub pass: Pass,
-    /// The program asks for `CUDNN_BATCHNORM_SPATIAL_PERSISTENT`, for which cuDNN has other kernels; ours are the same.
+    /// The program asks for `CUDNN_BATCHNORM_SPATIAL_PERSISTENT`, for which cuDNN has other kernels. Our kernels are
+    /// the same for both modes.
     pub is_persistent: bool,
     pub planes: Planes,
 }
@@ -60,7 +61,7 @@ impl Normalization {
         format!("{pass} {mode} {element} images={images} channels={channels} plane={plane}")
     }
 
-    /// Reads a text of [`Self::spec`]. `Err` says what was expected.
+    /// Reads a text of [`Self::spec`]. `Err` shows the expected form.
     pub fn from_spec(text: &str) -> Result<Self, String> {
         let expected = || format!("{text:?} is no `forward spatial half images=128 channels=64 plane=3136`");
         let words: Vec<_> = text.split(' ').collect();

@@ -2,9 +2,8 @@
 //! program's time in the calls that are tuned, plus half a second (`UCUDNN_EXPLORE`).
 //!
 //! The program's time is the sum over its executions of the time that each takes as the program requested it, once that
-//! is known. The cost is what explored executions took beyond that, the time to prepare them, and all time that the
-//! program waits for tuning. One account covers convolutions of both APIs, recurrent networks
-//! and batch normalization.
+//! is known. The cost is the time of explored executions beyond that, the time to prepare them, and all time that the
+//! program waits for tuning. One account covers convolutions of both APIs, recurrent networks and batch normalization.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -99,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// Random programs with candidates up to ten times as slow as what the program requests.
+    /// Random programs with candidates up to ten times as slow as the requested algorithm.
     #[test]
     fn the_promise_holds_at_any_moment() {
         let mut random = StdRng::seed_from_u64(1);

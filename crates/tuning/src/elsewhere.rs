@@ -1,11 +1,11 @@
-//! What another process tunes: this one waits for the results, and finds them in the database.
+//! Waiting for the results of another process that tunes the same problem. They come by the database.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time between two looks at what another process found.
+/// The time between two looks at the other process's results.
 const LOOK: Duration = Duration::from_secs(1);
-/// After so many looks, a process tunes for itself: the other one may have stopped to run the problem.
+/// After this many looks, a process tunes for itself: the other one may no longer run the problem.
 const MOST_LOOKS: u32 = 60;
 
 /// The looks at one problem.

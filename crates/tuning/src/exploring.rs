@@ -33,8 +33,8 @@ pub trait Explored: Send + Sync + Sized + 'static {
     fn limit(&self) -> usize;
     /// The progress of its tuning.
     fn exploring(&self) -> &Exploring<Self::Subject, Self::Plan>;
-    /// Finds out what the goal depends on, on a background thread: this may take milliseconds. Not where nothing is ever
-    /// explored.
+    /// Prepares for [`Self::wanted`], on a background thread: this may take milliseconds. It is not called if nothing
+    /// may ever be explored.
     fn prepare(&self) {}
     /// The goal, without candidates.
     fn wanted(&self) -> Wanted<Self::Subject>;
@@ -160,7 +160,7 @@ impl<K: Subject, P> Exploring<K, P> {
     }
 }
 
-/// Returns what the next execution is to run. The first call has a background thread enumerate the candidates.
+/// Chooses the next execution's step. The first call has a background thread enumerate the candidates.
 pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     let mut course = explored.exploring().course.lock();
     let is_first = matches!(*course, Course::Untouched);

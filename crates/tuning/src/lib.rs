@@ -8,7 +8,7 @@
 //! | [`waiting`] | timing while somebody waits: the clock, and buffers of our own |
 //! | [`session`], [`devices`] | carries a search out while somebody waits, on one device or several |
 //! | [`exploring`], [`running`] | carries a search out in the program's own executions |
-//! | [`elsewhere`] | waits for what another process tunes |
+//! | [`elsewhere`] | waits for another process that tunes the same problem |
 //! | [`rounding`] | whether a way to compute floats rounds them, found by running it |
 //! | [`record`], [`database`] | known results, and where new ones go |
 //! | [`recall`] | plans from a database alone |

@@ -18,7 +18,7 @@ pub struct Recalled<A> {
     tried: Vec<Configuration<A>>,
 }
 
-/// Configurations with their milliseconds, all of one kind. Workspace ascends.
+/// Configurations with their milliseconds, which compare with each other. Workspace ascends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times<A> {
     /// The configurations that no other beats in both time and workspace; none if the known micro-configurations do not

@@ -147,8 +147,7 @@ impl<'a, K: Subject> Record<'a, K> {
         }
     }
 
-    /// The database keeps what was found as a search that has ended: for an algorithm that rounds, or for one that does
-    /// not.
+    /// The text by which the database keeps whether an algorithm rounds: as the question of a search that has ended.
     fn rounding(&self, algorithm: &K::Algorithm, rounds: bool) -> String {
         let does = if rounds { "rounds floats to TF32" } else { "does not round floats to TF32" };
         format!("{} {does}", self.problem.algorithm_text(algorithm))

@@ -1,12 +1,12 @@
-//! Whether a way to compute a convolution of floats rounds them to TF32, found by running it.
+//! Finds out whether an algorithm rounds the floats of a convolution to TF32, by running it.
 //!
-//! cuDNN does not always say. An algorithm of the legacy API has a math type that allows TF32, whatever its kernel does;
-//! and engines whose notes name tensor cores have computed convolutions to full precision.
+//! cuDNN does not always say. A legacy algorithm's math type may allow TF32 although its kernel does not round; and
+//! engines whose notes name tensor cores have computed convolutions to full precision.
 //!
-//! The way runs twice on one image, in memory of our own: once all numbers are 1, once 1 + 2⁻¹². TF32 has 10 bits of
-//! mantissa, so that it rounds the second number to the first. Each element of the result is a sum of products of two
-//! such numbers. So both results are equal if both factors are rounded; otherwise they differ by a factor of 1 + 2⁻¹²
-//! or more, in any order of summing, with rounding errors of sums and transforms far below that.
+//! The algorithm runs twice on one image, in memory of our own: once all numbers are 1, once 1 + 2⁻¹². TF32 has 10 bits
+//! of mantissa, so it rounds the second number to the first. Each element of the result is a sum of products of two
+//! such numbers. Both results are equal if both factors are rounded. Otherwise they differ by a factor of 1 + 2⁻¹² or
+//! more, in any order of summing; rounding errors of sums and transforms are far below that.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,10 +29,10 @@ const MOST_BYTES: usize = 16 << 20;
 const MOST_READ: usize = 1 << 20;
 /// The second number.
 const NEAR_ONE: f32 = 1.0 + 1.0 / 4096.0;
-/// Results that differ by less are of rounded numbers.
+/// Results that differ by a smaller factor come from rounded numbers.
 const LEAST: f64 = 1.0 + 1.0 / 8192.0;
 
-/// What was found in this process, by the device and the texts of the problem over one image and of the algorithm.
+/// The findings of this process, by the device and the texts of the problem over one image and of the algorithm.
 static FOUND: LazyLock<Mutex<HashMap<Key, bool>>> = LazyLock::new(Mutex::default);
 
 /// The handle and the stream of each device's runs. They stay: making a handle takes longer than most runs, and ending
@@ -77,8 +77,8 @@ pub fn known<K: Executable>(problem: &K, algorithm: &K::Algorithm) -> Option<boo
 }
 
 /// Finds out whether an algorithm rounds the floats of a problem to TF32, and remembers it. Runs on a handle, a stream
-/// and buffers of its own, and waits for them. `workspace` gives the bytes of workspace that the algorithm needs for one
-/// image. `Err` says why that cannot be found.
+/// and buffers of its own, and waits for them. `workspace` gives the bytes of workspace that the algorithm needs for
+/// one image. `Err` says why the answer cannot be found.
 pub fn rounds<K: Executable>(
     problem: &K,
     algorithm: &K::Algorithm,
@@ -179,7 +179,7 @@ mod tests {
             let sum = |number: f32, count: usize| (0..count).map(|_| round(number) * round(number)).sum::<f32>();
             [1, 9, 27, 4096, 100_000].map(|count| (sum(1.0, count), sum(NEAR_ONE, count)))
         };
-        // What was only read, gaps in the result, and what no product belongs to.
+        // Inputs, gaps in the result, and elements without a product.
         let others = [(1.0, NEAR_ONE), (1.0, NEAR_ONE), (0.0, 0.0), (-1e-7, -2e-7)];
         assert_eq!(are_rounded(results(tf32).into_iter().chain(others)), Some(true));
         assert_eq!(are_rounded(results(|number| number).into_iter().chain(others)), Some(false));

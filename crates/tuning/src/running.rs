@@ -34,7 +34,7 @@ pub struct Exploration<K: Subject> {
     least: f64,
 }
 
-/// What the next execution runs.
+/// The step of the next execution.
 pub enum Step<A> {
     /// The search is over. Run its best configuration, or the requested algorithm if there is none.
     Settled,
@@ -94,7 +94,7 @@ impl<A: Copy + PartialEq> Marks<A> {
 }
 
 impl<K: Subject> Exploration<K> {
-    /// Explores what `search` has to time for `wanted`, in a program that requested the algorithm `own`.
+    /// Explores the candidates that `search` has to time for `wanted`, in a program that requested the algorithm `own`.
     pub fn new(wanted: Wanted<K>, search: Search<K::Algorithm>, own: K::Algorithm) -> Self {
         Self {
             wanted,
@@ -124,7 +124,7 @@ impl<K: Subject> Exploration<K> {
         &self.search
     }
 
-    /// Decides what the next execution runs, as far as the account permits. Charges what the last one cost.
+    /// Decides the next execution's step, as far as the account permits. Charges the cost of the last one.
     pub fn step(&mut self, account: &Allowance) -> Step<K::Algorithm> {
         if self.in_flight || !self.read_pending(account) {
             return Step::Wait;
@@ -133,8 +133,8 @@ impl<K: Subject> Exploration<K> {
         let spent = own.is_some_and(|own| self.extra > (MOST_EXTRA * own).max(LEAST_EXTRA))
             || self.executions >= MOST_EXECUTIONS;
         match self.search.wants() {
-            // The first execution tells what the others may cost: it needs no permission. A candidate may well take twice
-            // the usual time.
+            // The first execution shows the usual time, and needs no permission. A candidate may well take twice that,
+            // so the usual time must be permitted.
             Next::Time(_) | Next::Try(_)
                 if !spent && self.usual_time().is_some_and(|usual| !account.permits(usual)) =>
             {

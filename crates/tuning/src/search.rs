@@ -157,8 +157,8 @@ impl<A: Copy + Eq + Hash> Search<A> {
                 && !failed.contains(&key)
                 && !times.contains_key(&key)
         };
-        // One time of every algorithm is what `planner::can_win` needs to rule out most of the rest: a
-        // mini-batch by a slow algorithm may take longer than all of a fast one's parts together.
+        // With one time of every algorithm, `planner::can_win` rules out most of the rest: a mini-batch by a slow
+        // algorithm may take longer than all of a fast one's parts together.
         let mut met = HashSet::new();
         let open = candidates.into_iter().filter(|candidate| !known.ended && is_open(candidate));
         let (first, rest): (Vec<_>, Vec<_>) = open.partition(|c| met.insert(c.algorithm));

@@ -168,7 +168,7 @@ struct State<'a, A> {
     last_log: Instant,
 }
 
-/// A candidate being timed. Dropping the claim without a time marks the candidate as failed.
+/// A candidate that a thread is timing. Dropping this without a time marks the candidate as failed.
 struct Claim<'a, 'b, K: Executable> {
     work: &'a Work<'b, K>,
     candidate: Candidate<K::Algorithm>,
@@ -188,8 +188,7 @@ impl<K: Executable> Work<'_, K> {
         Ok(())
     }
 
-    /// Does what the search wants until nothing is left for this thread. Only one thread may run configurations
-    /// `in_place`.
+    /// Does the search's tasks until none is left for this thread. Only one thread may run configurations `in_place`.
     ///
     /// # Safety
     /// The caller makes the promise of [`Session::tune`].

@@ -42,7 +42,7 @@ pub struct Budget {
     pub time: Duration,
     /// In executions of the fastest undivided algorithm.
     pub executions: f64,
-    /// True if it is what is left of a larger budget, so that a search that spends it has not ended.
+    /// True if it is the rest of a larger budget. A search that spends such a rest has not ended.
     pub is_rest: bool,
 }
 
@@ -157,7 +157,7 @@ impl OwnBuffers {
         problem.tensors().iter().fold(0, |sum, (bytes, _)| sum.saturating_add(*bytes))
     }
 
-    /// Allocates the buffers, at most `most` bytes in all, and fills them on the stream. `Err` says what failed.
+    /// Allocates the buffers, at most `most` bytes in all, and fills them on the stream. `Err` is the message.
     pub fn allocate<K: Executable>(
         device: Device,
         stream: Stream,

@@ -37,7 +37,7 @@ pub struct Problem {
     pub handle: Handle,
     pub mode: cudnnBatchNormMode_t,
     pub ops: cudnnBatchNormOps_t,
-    /// Of data, then of parameters.
+    /// The factors alpha for data, then for parameters.
     pub alphas: [f64; 2],
     pub betas: [f64; 2],
     pub factor: f64,
@@ -52,15 +52,16 @@ pub struct Problem {
     pub bias: Operand,
     pub running: [Operand; 2],
     pub saved: [Operand; 2],
-    /// Of scale and bias.
+    /// The gradients of scale and bias.
     pub gradients: [Operand; 2],
     pub activation: Activation,
     pub workspace: Vec<u8>,
     pub reserve: Vec<u8>,
-    /// Whether calls pass running and saved statistics.
+    /// True if calls pass the running mean, and the running variance.
     pub runs: [bool; 2],
+    /// True if calls pass the saved mean, and the saved inverse deviation.
     pub saves: [bool; 2],
-    /// Whether dz and dx are one.
+    /// True if dz and dx are one tensor.
     pub dz_is_dx: bool,
 }
 
@@ -352,7 +353,7 @@ impl Problem {
         }
     }
 
-    /// Whether no call has written a result. The problem was made with poisoned results.
+    /// Returns whether no call has written a result. The problem was made with poisoned results.
     pub fn is_untouched(&self) -> bool {
         let results = [&self.y, &self.dx, &self.dz].into_iter().chain(&self.saved).chain(&self.gradients);
         results.flat_map(Operand::values).all(f64::is_nan) && self.reserve.iter().all(|&byte| byte == 0xa5)

@@ -187,7 +187,7 @@ fn gradients_follow_the_chain_rule() {
         let status = if dice.random_bool(0.5) { p.differentiate() } else { p.differentiate_ex() };
         assert_eq!(status, CUDNN_STATUS_SUCCESS, "{case}");
         if p.saves[0] {
-            // The chain through foreign statistics is not that of any x: compare by the closed formula.
+            // No x has these statistics, so there is no chain rule through x: compare by the closed formula.
             let (groups, dy, x) = (groups_of(&p), p.dy.values(), p.x.values());
             let [_, to_scale, to_bias] = gradients(&p, &centres, &dy);
             let m = (x.len() / p.scale.count()) as f64;
@@ -270,7 +270,7 @@ fn each_gradient_reads_its_own_source_of_the_relu() {
     }
 }
 
-/// A mean so many deviations from 0 leaves the variance and the result right.
+/// The variance and the result are right if the mean is this many deviations from 0.
 #[test]
 fn statistics_are_right_however_far_the_mean_is() {
     for (seed, deviations) in [0.0, 1000.0, 1e5].into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Batch normalization as a program calls it: results against formulas in double precision, and refusals. What cuDNN
-//! answers to the refused calls was read from cuDNN 9 on an H100.
+//! Batch normalization as a program calls it: results against formulas in double precision, and refusals. The statuses
+//! of refused calls were read from cuDNN 9 on an H100.
 
 mod call;
 mod computes;

@@ -97,7 +97,7 @@ fn null_is_a_bad_parameter() {
         ),
         null at [0, 7, 8, 11, 12, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25]
     );
-    // Plain normalization needs none of what the other operations do.
+    // Plain normalization needs none of the other operations' arguments.
     each_null!(
         cudnnBatchNormalizationForwardTrainingEx(
             h, mode, 0, one, zero, t, x, null_mut(), n.cast_const(), t, y, b, scale, bias, 1.0, n, n, eps, n, n, no, n,

@@ -97,7 +97,7 @@ fn the_reserve_has_cudnns_size() {
     assert_eq!(sizes(&p)[2], (CUDNN_STATUS_SUCCESS, 1280));
 }
 
-/// What the size functions ask for is enough, and one byte less is refused.
+/// The sizes that cuDNN's functions report are enough, and one byte less is refused.
 #[test]
 fn temporary_memory_is_checked() {
     let mut dice = StdRng::seed_from_u64(2);

@@ -52,7 +52,7 @@ use CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR as VARIANT_PACK;
 /// Any operation, as an element of an operation graph.
 pub const OPERATION: cudnnBackendDescriptorType_t = -1;
 
-/// Whether a descriptor of this kind may be passed for the kind `wanted`. cuDNN does not check, and reads any
+/// Returns whether a descriptor of this kind may be passed for the kind `wanted`. cuDNN does not check, and reads any
 /// descriptor as the wanted kind.
 pub fn fits(kind: cudnnBackendDescriptorType_t, wanted: cudnnBackendDescriptorType_t) -> bool {
     match wanted {
@@ -63,8 +63,8 @@ pub fn fits(kind: cudnnBackendDescriptorType_t, wanted: cudnnBackendDescriptorTy
 
 /// All attributes, kind by kind: the kinds that hostdnn has and that the real library initializes completely.
 ///
-/// Random scripts depend on the order within each kind, and `graphs` on that of convolutions: alpha, beta, the
-/// convolution's descriptor, x, w, y.
+/// Random scripts depend on the order within each kind, and `graphs` on the order of a convolution's attributes: alpha,
+/// beta, the convolution's descriptor, x, w, y.
 pub const ATTRIBUTES: &[Attribute] = &[
     plain(TENSOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE),
     plain(TENSOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64),
@@ -164,7 +164,7 @@ pub fn kinds() -> impl Iterator<Item = cudnnBackendDescriptorType_t> {
     by_kind().map(|attributes| attributes[0].kind)
 }
 
-/// The attributes of one kind; empty for kinds that scripts do not make.
+/// The attributes of a kind; empty for kinds that scripts do not make.
 pub fn attributes(kind: cudnnBackendDescriptorType_t) -> &'static [Attribute] {
     by_kind().find(|attributes| attributes[0].kind == kind).unwrap_or(&[])
 }

@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 /// A place for a descriptor. An empty place passes null.
 pub type Slot = usize;
 
-/// The elements of an array. The bytes behind them are zero, so that counts that are too high read no further.
+/// The elements of an array. The bytes after them are zero, so that counts that are too high read no further.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elements {
     Null,
@@ -290,8 +290,8 @@ impl Session<'_> {
         self.has_device.get(plan) == Some(&true)
     }
 
-    /// Whether the descriptor is an engine configuration whose engine has no graph, or a plan without a configuration,
-    /// which only older libraries refuse.
+    /// Returns whether the descriptor is an engine configuration whose engine has no graph, or a plan without a
+    /// configuration, which only older libraries refuse.
     fn lacks_graph(&self, slot: Slot) -> bool {
         let Some(&(descriptor, kind)) = self.slots.get(slot) else { return false };
         // SAFETY: see above.
@@ -343,7 +343,7 @@ pub fn tame(script: &mut Vec<Step>) {
                 *count = (*count).min(ROOM.max(length) as i64);
                 let kind = kinds.get(*slot).copied().unwrap_or(OPERATION);
                 if kind != OPERATION && attributes(kind).is_empty() {
-                    continue; // an unknown kind: no mutation has spoilt it
+                    continue; // an unknown kind: no mutation has changed it
                 }
                 let wanted = attribute(kind, *name).and_then(|attribute| attribute.inner);
                 match elements {

@@ -60,7 +60,7 @@ api! { Functions:
 pub struct Api {
     functions: Functions,
     pub handle: Desc,
-    /// Whether this library computes, on a device that exists.
+    /// True if this library computes, on a device that exists.
     pub computes: bool,
 }
 

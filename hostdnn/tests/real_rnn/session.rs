@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
                 fill.as_mut_ptr().cast(),
             )
         };
-        // Behind the last length, cuDNN writes zeros or leaves the old values.
+        // After the last length, cuDNN writes zeros or leaves the old values.
         let count = head[3].clamp(0, 16) as usize;
         let fill: Vec<_> = fill.iter().copied().map(i64::from).collect();
         [vec![status.into()], wide(&head), wide(&lengths[..count]), fill].concat()

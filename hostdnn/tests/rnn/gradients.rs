@@ -51,7 +51,7 @@ fn dropout_descriptor(
     descriptor
 }
 
-/// What `cudnnDropoutForward` makes of ones: for each pseudo layer above the first layer, a call on `[rows, D·P]`.
+/// The results of `cudnnDropoutForward` on ones: for each pseudo layer above the first layer, a call on `[rows, D·P]`.
 fn masks(case: &Case, network: &Network, sequences: &Sequences) -> Vec<f64> {
     let handle = made(cudnnCreate);
     let mut states = [0; STATES_BYTES];

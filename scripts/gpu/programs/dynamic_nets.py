@@ -101,7 +101,7 @@ def captured(device, batches):
             _, x, dh = trees.tensors(ids, HIDDEN, dtype, device)
             method.warm(model, ids, x, dh)
             found = [tensor.detach().clone() for tensor in method.run(model, ids, x, dh)]
-            # What the replay wrote may not be written again: it is the graph's memory.
+            # The replay's inputs and results are the graph's memory, so this run takes copies.
             inputs, given = method.inputs, [tensor.detach().clone() for tensor in method.inputs]
             h, dx, *others = OURS.run(model, method.static, given[0].requires_grad_(), given[1])
             same += all(map(torch.equal, found, [h[: len(dh)], dx[: len(x)], *others]))

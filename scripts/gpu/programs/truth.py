@@ -45,7 +45,7 @@ def main():
     begin = time.monotonic()
     family, device = FAMILIES[options.family], Device(options.device)
     its = Report(family)
-    # A process that is asked is a rival: but for one like ours, it makes few calls.
+    # A process that is asked for single cases is a rival. It makes few calls, unless it repeats our own process.
     few = options.asked and family.rival != AGAIN
     for number in asked() if options.asked else numbers(options, len(family.settings)):
         if time.monotonic() - begin > options.seconds:

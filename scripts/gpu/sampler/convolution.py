@@ -7,7 +7,7 @@ import math
 
 from .draw import Draw, cut
 
-# The multiply-adds and the elements of a tensor, and of a large case, of which there are few.
+# The most multiply-adds of a case, the most elements of a tensor, and the factor of both for the few large cases.
 MOST_WORK, MOST_ELEMENTS, LARGE = 1 << 29, 1 << 20, 16
 PRECISIONS = {"float": 3, "tf32": 3, "half": 4, "bfloat16": 2}
 

@@ -3,7 +3,7 @@
 import math
 import random
 
-# Cases of one setting that share what is compiled for a network: its widths, cell and type.
+# This many cases of one setting share compiled kernels: their networks have the same widths, cell and type.
 SHARED = 6
 
 
@@ -11,7 +11,7 @@ class Draw(random.Random):
     """The source of a case's numbers, or of those that several cases share."""
 
     def __init__(self, seed, family, number, what="case"):
-        # Of a text, Python makes the same numbers in each version and process.
+        # A text as the seed gives the same numbers in each version of Python and in each process.
         super().__init__(f"{seed} {family} {what} {number}")
 
     def size(self, most, least=1):

@@ -7,8 +7,8 @@ from . import convolution, determinism, norm, recurrent, vertex
 
 # The third call of a case has other bits than the first only where nothing promises equal ones.
 ALWAYS, WHERE_OURS, WHERE_ASKED = "always", "where ours runs", "where the program asks"
-# What a case's results are compared with, beside double precision: those of a process without the library, of eager
-# PyTorch in the same process, or of a second process with the library, whose bits are to be the same.
+# The rival of a case's results, beside double precision: a process without the library, eager PyTorch in the same
+# process, or a second process with the library, whose bits must be the same.
 PLAIN, EAGER, AGAIN = "plain", "eager", "again"
 
 # The most work of a case on a CPU, as a part of that on a GPU.
@@ -20,7 +20,7 @@ LEGACY = {"TORCH_CUDNN_V8_API_DISABLED": "1"}
 
 @dataclass
 class Family:
-    # Of the seed, the family's name, the case's number, the number of settings, and a factor of the most work.
+    # Its arguments: the seed, the family's name, the case's number, the number of settings, a factor of the most work.
     draw: Callable[[int, str, int, int, float], dict[str, Any]]
     # The program's module with the case's calls.
     subject: str
@@ -32,7 +32,7 @@ class Family:
     bits: str = WHERE_OURS
     # The variables of all processes, plain ones too.
     common: dict[str, str] = field(default_factory=dict)
-    # The report's events that tell what runs a case: their name, and the fields with its name.
+    # The report's event about a case: its name, then the fields that name the implementation.
     event: tuple[str, ...] = ()
     # The settings that must run on our kernels.
     forced: tuple[int, ...] = ()

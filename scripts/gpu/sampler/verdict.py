@@ -65,7 +65,7 @@ def judge(ours, rival, equal_bits, again):
     if "failed" in ours:
         return ([] if "failed" in rival else [f"failed: {ours['failed']}"]), 0.0
     if "failed" in rival:
-        # Plain cannot run it, or ran out of memory: ours is compared with nothing.
+        # The rival cannot run it, or ran out of memory: there is nothing to compare with.
         return [], 0.0
     wrong, worst = list(ours.get("wrong", ())), 0.0
     for name, found in ours["tensors"].items():

@@ -45,7 +45,7 @@ const MUTATIONS: [Mutation; 12] = [
     Mutation { file: NET, from: "parent < ", first: 0, each: 1, to: "parent + 1 < " },
     // The last level's children.
     Mutation { file: NET, from: "[first_edge + 1]", first: 0, each: 1, to: "[first_edge]" },
-    // Lazy products of a static batch read memory behind its rows; those of a level read the rows of another level.
+    // Lazy products of a static batch read memory after its rows; those of a level read the rows of another level.
     Mutation {
         file: "dynamic/products.cu",
         from: "KERNEL(clear_tails, Tails) {",
@@ -54,7 +54,7 @@ const MUTATIONS: [Mutation; 12] = [
         to: "KERNEL(clear_tails, Tails) { return;",
     },
     Mutation { file: "dynamic/products.cu", from: "it.has_all_x ? first : 0", first: 0, each: 1, to: "0" },
-    // A static batch's rows behind those of the whole products: they are taken from the first one on, or one is left out.
+    // A static batch's rows after the skipped ones: x starts at the first row instead, or one row is left out.
     Mutation { file: "dynamic/products.cu", from: "+ skipped) * it.depth", first: 0, each: 1, to: ") * it.depth" },
     Mutation {
         file: "dynamic/products.cu",
@@ -110,7 +110,7 @@ impl Mutation {
 const PATH: &str = "vertex_path.cu";
 const SHARED: &str = "dynamic/persistent.cuh";
 
-/// Of these kernels.
+/// Mutations of the kernels for paths.
 const OF_PATHS: [Mutation; 12] = [
     // A packet of any launch is taken; launches do not count on; a packet is not waited for.
     Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].has_epoch(epoch)", first: 0, each: 1, to: "" },
@@ -122,7 +122,7 @@ const OF_PATHS: [Mutation; 12] = [
         each: 1,
         to: "",
     },
-    // Barriers: around the tile, behind the parts, behind products, behind what threads do with own units.
+    // Barriers: around the tile, after the parts, after products, after the threads' work on their own units.
     Mutation { file: SHARED, from: "barrier(); // the tile is there", first: 0, each: 1, to: "//" },
     Mutation { file: SHARED, from: "barrier(); // all parts are there", first: 0, each: 1, to: "//" },
     Mutation { file: SHARED, from: "barrier(); // the products are there", first: 0, each: 1, to: "//" },

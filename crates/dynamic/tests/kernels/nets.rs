@@ -141,7 +141,7 @@ fn paths_of_other_trees_emulated_as_the_oracle() {
     tree_lstms("nets::paths_of_other_trees_emulated_as_the_oracle", |number| number == 6, persistent);
 }
 
-/// A Tree-LSTM of this width on so many random trees, at most.
+/// A Tree-LSTM of width `hidden` on at most `most` random trees.
 pub fn tree_lstm_case(runner: &mut TestRunner, number: usize, hidden: usize, most: usize) -> Case {
     let declaration: Declaration = tree_lstm::tree_lstm(hidden, hidden, None).parse().unwrap();
     let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();
@@ -226,7 +226,7 @@ pub fn pulled_bytes(element: Element, pulls: &[oracle::Pull]) -> Vec<Vec<u8>> {
     pulls.iter().map(of).collect()
 }
 
-/// Sets the batch of these graphs, dealt to the groups of its path.
+/// Sets the batch of these graphs, distributed to the groups of its path.
 pub fn set(arrays: &mut DeviceBatch, net: &Net, batch: &mut Batch, case: &Case, ids: &[i64]) {
     let groups = arrays.choose(net, batch);
     if batch.groups() != groups {
@@ -257,7 +257,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
     let mut expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);
     if is_static {
-        // Zeros behind the last row.
+        // Zeros after the last row.
         let [outputs, inputs] = [&case.declaration.pushes, &case.declaration.pulls];
         for (results, widths) in [(&mut expected.pushes, outputs), (&mut expected.pull_gradients, inputs)] {
             for (result, width) in results.iter_mut().zip(widths) {
@@ -293,7 +293,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
         reserve: aligned(&mut reserve),
     };
     if matches!(options.executor, Executor::Persistent { .. }) {
-        // What blocks handed each other in an earlier run, with other numbers, must not be taken for this one's.
+        // Packets of an earlier run, with other numbers, must not be taken for this run's packets.
         let zeros: Vec<_> = pulls.iter().map(|pull| vec![0_u64; pull.len() / 8 + 1]).collect();
         let pulls: Vec<_> = zeros.iter().map(|zeros| zeros.as_ptr().cast()).collect();
         // SAFETY: as below.
@@ -400,7 +400,7 @@ fn chains(test: &str, number: usize, options: &[Options]) {
     }
 }
 
-/// Of floats, not static and static.
+/// The batched executor's options for floats, not static and static.
 fn batched() -> [Options; 2] {
     [false, true].map(|is_static| options(Element::Float, is_static))
 }

@@ -69,7 +69,7 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool) -> 
     let its = rounded_numbers(case, &batch, element);
     let mut rng = StdRng::seed_from_u64(case.seed);
     let vertices = batch.vertices();
-    // Some are no classes, and none of those behind the last vertex counts.
+    // Some labels are no classes, and labels after the last vertex do not count.
     let label = |rng: &mut StdRng| rng.random_range(-1..=classes as i32);
     let mut labels: Vec<i32> = (0..vertices).map(|_| if has_no_labels { -1 } else { label(&mut rng) }).collect();
     labels.extend(std::iter::repeat_n(0, more));

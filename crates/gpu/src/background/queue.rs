@@ -76,7 +76,7 @@ impl Queue {
                 return;
             };
             drop(waiting);
-            // Earlier jobs, and the program, may have taken what was left.
+            // Earlier jobs, or the program, may have taken the memory that was left.
             if !room::is_left_or(self.otherwise) {
                 continue;
             }

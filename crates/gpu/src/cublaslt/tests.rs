@@ -60,8 +60,8 @@ const ANY: Shape = Shape {
 /// Which factors are stored as their transposes.
 const FORMS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
 
-/// Each form of a product of floats, computed by loops in place of cublasLt: what is described there is the product
-/// that the caller asked for.
+/// Each form of a product of floats, computed by loops in place of cublasLt: the descriptions that they get are of the
+/// product that the caller asked for.
 #[test]
 fn all_forms_are_described() {
     let functions = Box::leak(Box::new(by_loops::FUNCTIONS));

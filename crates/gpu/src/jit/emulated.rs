@@ -140,7 +140,7 @@ struct Strings {
     names: Vec<*const c_char>,
     headers: Vec<*const c_char>,
     options: Vec<*const c_char>,
-    /// The strings behind the pointers.
+    /// The strings that the pointers lead to.
     _kept: Vec<CString>,
 }
 

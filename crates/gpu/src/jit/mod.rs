@@ -1,17 +1,17 @@
 //! Kernels of our own, CUDA C++ compiled at run time for the GPU at hand; on the host, for the CPU, if they are written
 //! in the words of `kernels/common/device.cuh`.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `launch` | the configuration of a launch, and the resources of a kernel |
 //! | `module` | loaded code, its functions, launching them, on either |
 //! | `driver` | on a GPU: CUDA's driver |
-//! | `emulated` | on the host: hostdnn, which has the machine's C++ compiler compile and runs what it made |
+//! | `emulated` | on the host: hostdnn, which compiles by the machine's C++ compiler and runs the result |
 //! | `nvrtc` | the compiler: NVRTC, found and loaded at the first use |
 //! | `places` | where an NVRTC may be |
-//! | `cubins` | what was compiled before, on disk |
+//! | `cubins` | compiled code on disk |
 //! | `side_by_side` | compiling on all processors, where a caller waits |
-//! | [`loaded`] | what is loaded on each device, found again while it is used |
+//! | [`loaded`] | the loaded code of each device, found again while it is used |
 //!
 //! ```ignore
 //! let scale = Source {
@@ -160,7 +160,7 @@ impl Device {
     pub fn compile_all<E>(self, sources: &[Source], each: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
         let ordinal = self.ordinal();
         let compile = |source: &Source| {
-            // Compiling what is on disk would read it, and loading reads it again.
+            // For code on disk, compiling would read it, and loading reads it again.
             if !self.is_compiled_on(ordinal, source) {
                 let _ = self.compile_on(ordinal, source);
             }
@@ -199,7 +199,7 @@ fn image(source: &Source, capability: u32, driver: i32) -> Result<Vec<u8>, Error
     if *fault == Some(Fault::Compilation) {
         return Err(Error::Compilation { name: source.name.clone(), log: "UCUDNN_FAULT asked for a failure".into() });
     }
-    // What did not compile once never will, and trying takes a tenth of a second.
+    // A source that did not compile once never will, and trying takes a tenth of a second.
     static REJECTED: Mutex<BTreeMap<cubins::Key, Error>> = Mutex::new(BTreeMap::new());
     if let Some(error) = REJECTED.lock().get(&key) {
         return Err(error.clone());

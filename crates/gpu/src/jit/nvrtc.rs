@@ -140,7 +140,7 @@ fn open_builtins(nvrtc: &Path, version: (u32, u32)) {
 /// The place of the builtins library. `None` beside an NVRTC with a relative path: the program may have left its folder.
 pub fn builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Option<Place> {
     let file = nvrtc.with_file_name(format!("libnvrtc-builtins.so.{major}.{minor}"));
-    // NVRTC was the linker's choice or the program's, perhaps; this file is ours.
+    // The linker or the program may have chosen NVRTC; this file is our choice.
     nvrtc.is_absolute().then(|| Place { origin: "beside NVRTC", file: file.into(), chosen: Chosen::ByUs })
 }
 

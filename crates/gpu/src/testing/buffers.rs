@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 
 use crate::{Buffer, Device, Element, Stream};
 
-/// Bytes before and behind the memory that a kernel may touch.
+/// Bytes before and after the memory that a kernel may touch.
 pub const GUARD: usize = 256;
 
 /// Writes the first bytes of a buffer.

@@ -71,7 +71,7 @@ impl Torch {
     fn asks(&self) -> bool {
         // SAFETY: the function returns the process's one context, which lives until the process ends.
         let context = unsafe { (self.context)() };
-        // SAFETY: as ours, and both functions only read a flag of the context.
+        // SAFETY: the context lives until the process ends, and both functions only read one of its flags.
         !context.is_null() && self.requests.iter().flatten().any(|request| unsafe { request(context) } != 0)
     }
 }

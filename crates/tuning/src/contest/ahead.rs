@@ -16,7 +16,7 @@ pub struct Candidates<C: Contestant> {
 }
 
 impl<C: Contestant> Candidates<C> {
-    /// Loads our kernels for a call, and compiles those that are not compiled. `Err` says why none of ours can run.
+    /// Loads our kernels for a call, and compiles those that are not compiled. `Err` says why none of them can run.
     pub fn load(contestant: &C, call: usize) -> Result<Self, String> {
         let mut loaded = Self { call, all: vec![Candidate::Cudnn], failed: Vec::new() };
         let mut why = NOTHING_FITS.to_owned();

@@ -13,11 +13,11 @@ pub(super) struct Compiling<C: Contestant> {
     left: Vec<(usize, usize, C::Choice)>,
     /// The first kernels, until the trial gets them. `None`: it has them.
     first: Option<[Option<C::Kernel>; MOST_CALLS]>,
-    /// Those that wait until all are compiled.
+    /// The kernels that are tried once all are compiled.
     later: Vec<(usize, C::Kernel)>,
     compiled: usize,
     has_turn: bool,
-    /// Why the last one of those does not run that do not.
+    /// The reason why the last kernel that failed does not run.
     why: String,
     progress: Progress,
 }
@@ -77,11 +77,11 @@ impl<C: Contestant> Compiling<C> {
         }
     }
 
-    /// Begins to time ours with the first candidates. Returns false if there is nothing more to do.
+    /// Begins to time our side, with the first candidates. Returns false if there is nothing more to do.
     fn begin(&mut self) -> bool {
         let Some(kernels) = self.first.take() else { return true };
         let contestant = &self.contest.contestant;
-        // If that fails, loading says why.
+        // If it fails, loading says why.
         let _ = contestant.compile_others();
         match compiling::gently(|| contestant.load_others()) {
             Some(Ok(())) => {
@@ -117,8 +117,8 @@ impl<C: Contestant> Compiling<C> {
         });
     }
 
-    /// Returns whether the first candidates can begin: of each call the first choice was tried, or any runs where our side
-    /// needs one.
+    /// Returns whether the first candidates can begin. If our side runs without a kernel, each call's first choice must
+    /// have been compiled or have failed. Otherwise each call must have a kernel that runs.
     fn has_first(&self, first: &[Option<C::Kernel>; MOST_CALLS]) -> bool {
         if !C::RUNS_WITHOUT {
             return (0..C::CALLS).all(|call| first[call].is_some());
@@ -187,7 +187,7 @@ impl<C: Contestant> Compiling<C> {
 }
 
 impl<C: Contestant> Drop for Compiling<C> {
-    /// A panic has cut it short: what was compiled stays. At the process's end nothing is to be done.
+    /// After a panic, the candidates that were compiled stay. At the process's end there is nothing to do.
     fn drop(&mut self) {
         if self.progress == Progress::UnderWay && !background::stopped() {
             let mut has_none = false;

@@ -1,4 +1,4 @@
-//! The trait of what is timed against cuDNN.
+//! The trait of a contest's object: a subject that our kernels may run in cuDNN's place.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ pub const MOST_CALLS: usize = 3;
 /// The times of each call's candidates.
 pub type Times = [Vec<Time>; MOST_CALLS];
 
-/// What a contest is about: a subject on a device, which cuDNN or our kernels run. `Display` is for people.
+/// The object of a contest: a subject on a device, which cuDNN or our kernels run. `Display` is for people.
 pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
-    /// A loaded kernel of ours. Clones share it.
+    /// One of our kernels, loaded. Clones share it.
     type Kernel: Clone + Send + Sync + 'static;
-    /// What identifies a kernel of ours among those that can run a call.
+    /// The identity of one of our kernels, among those that can run a call.
     type Choice: Clone + PartialEq + Send + Sync + 'static;
 
     /// The family in the database.
@@ -39,16 +39,16 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// The device's number.
     fn device(&self) -> i32;
 
-    /// A call's units of work, at least, by which its times are divided.
+    /// The least units of work of a call. Times are divided by the units of work.
     fn units(&self) -> f64;
 
-    /// The launches of a pass that wait for each other, about.
+    /// About how many launches of a pass wait for each other.
     fn launches(&self) -> u64;
 
     /// The text of a call in the database.
     fn spec(&self, call: usize) -> String;
 
-    /// The kernels of ours for a call, which are to be tried: the likely best first.
+    /// Our kernels to try for a call, the one that is probably best first.
     fn choices(&self, call: usize) -> &[Self::Choice];
 
     /// Returns whether there is more to try than the first choices, where our kernels are forced.
@@ -56,13 +56,13 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
         (0..Self::CALLS).any(|call| self.choices(call).len() > 1)
     }
 
-    /// The kernels of ours with these names; `None` for a name that is none's.
+    /// Our kernels with these names; `None` for an unknown name.
     fn named(&self, call: usize, names: &[&str]) -> Vec<Option<Self::Choice>>;
 
-    /// The name of a kernel of ours; without one, that of [`Self::RUNS_WITHOUT`].
+    /// The name of one of our kernels; for `None`, the name of our side without a kernel ([`Self::RUNS_WITHOUT`]).
     fn name(&self, call: usize, choice: Option<&Self::Choice>) -> String;
 
-    /// What identifies a loaded kernel.
+    /// The identity of a loaded kernel.
     fn choice(kernel: &Self::Kernel) -> &Self::Choice;
 
     /// Returns whether our kernels are loaded already, so that a trial costs no compilation.
@@ -79,12 +79,12 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// Compiles and loads a kernel on the calling thread's device. `Err` says why it does not run there.
     fn load(&self, call: usize, choice: &Self::Choice) -> Result<Self::Kernel, String>;
 
-    /// Compiles what our side needs beside the kernels of choices.
+    /// Compiles the other kernels that our side needs, which are no choices.
     fn compile_others(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Loads what our side needs beside the kernels of choices. `Err` says why our side cannot run.
+    /// Loads the other kernels that our side needs. `Err` says why our side cannot run.
     fn load_others(&self) -> Result<(), String> {
         Ok(())
     }
@@ -92,7 +92,7 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// Prepares the stream for a call that is timed.
     fn before_timed(&self, _ours: &Self::Kernel, _stream: Stream) {}
 
-    /// Reports a decision: the names of what runs each call, why, and the times.
+    /// Reports a decision: the name of each call's implementation, the reason, and the times.
     fn decided(&self, names: &[String], why: &str, times: &Times);
 
     /// Our kernels failed: says why, the first time.
@@ -102,10 +102,10 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     fn learn(_entries: &Entries) {}
 }
 
-/// The reported reason if there is no kernel of ours for the subject.
+/// The reported reason if we have no kernel for the subject.
 pub(super) const NOTHING_FITS: &str = "nothing fits on the device";
 
-/// The names of what runs each call: of our kernels, or cuDNN's.
+/// The name of each call's implementation: our kernel's name, or cuDNN's.
 pub fn names<C: Contestant>(contestant: &C, is_ours: bool, choices: [Option<&C::Choice>; MOST_CALLS]) -> Vec<String> {
     let name = |call: usize| match is_ours {
         true => contestant.name(call, choices[call]),

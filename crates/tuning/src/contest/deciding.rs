@@ -1,4 +1,4 @@
-//! What runs the next pass of a subject, and each of its calls: the transitions of its contest.
+//! Decides who runs the next pass of a subject, and each of its calls: the transitions of its contest.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -29,7 +29,7 @@ fn shuns_times<C: Contestant>() -> bool {
 }
 
 impl<C: Contestant> Contest<C> {
-    /// Decides what runs the next call of a subject whose pass is one call. During a capture nothing is compiled or timed.
+    /// Decides who runs the next call of a subject whose pass is one call. A capture compiles and times nothing.
     pub fn decide(self: &Shared<C>, stream: Stream) -> Turn<C::Kernel> {
         let is_ours = self.next_pass(stream);
         self.turn(0, is_ours, stream)
@@ -151,7 +151,7 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Returns whether nothing is to be compiled for a result.
+    /// Returns whether a result needs no compilation.
     fn is_quick(&self, recalled: &Recalled<C::Choice>) -> bool {
         let mut choices = recalled.choices.iter().enumerate();
         let is_compiled = |(call, choice): (usize, &Option<C::Choice>)| {
@@ -160,7 +160,8 @@ impl<C: Contestant> Contest<C> {
         !recalled.is_ours || choices.all(is_compiled)
     }
 
-    /// Asks the database in the background, and loads what it knows. What it does not know is tried.
+    /// Asks the database in the background, and loads the best kernels that it knows. If it knows no result, begins a
+    /// trial.
     fn recall_gently(self: &Shared<C>) {
         match self.recall() {
             Some(recalled) => {
@@ -270,7 +271,7 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Decides what runs a call of a pass, which one side runs.
+    /// Decides who runs a call of a pass, given the side that runs the pass.
     pub fn turn(&self, call: usize, is_ours: bool, stream: Stream) -> Turn<C::Kernel> {
         self.made[call].fetch_add(1, Ordering::Relaxed);
         let usual = f64::from_bits(self.usual[call].load(Ordering::Relaxed));
@@ -317,8 +318,8 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Runs a call by `run`, between time marks if its turn is to be timed: a call of so many units of work on a stream.
-    /// If `run` panics, its candidate has failed: otherwise the trial would wait for it forever.
+    /// Runs a call of `units` units of work by `run` on a stream, between time marks if its turn is to be timed. If
+    /// `run` panics, its candidate has failed: otherwise the trial would wait for it forever.
     pub fn timed<T>(
         &self,
         (call, turn): (usize, &Turn<C::Kernel>),

@@ -2,15 +2,15 @@
 //! calls, each of which has the right result.
 //!
 //! A contest begins with the subject's first pass. It asks the database. Where that knows nothing, our kernels are
-//! compiled in the background, and a trial times them and cuDNN in turns. What wins runs from then on, and the database
-//! keeps the times.
+//! compiled in the background, and a trial times them and cuDNN in turns. The winner runs from then on, and the
+//! database keeps the times.
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | [`contestant`] | the trait of what is timed against cuDNN |
+//! | [`contestant`] | the trait of a contest's object, and names |
 //! | [`turns`] | the times of candidates in turns |
 //! | [`trial`] | the candidates of each call of a pass, and the verdict |
-//! | `deciding` | what runs the next pass and each of its calls |
+//! | `deciding` | the decision who runs the next pass and each of its calls |
 //! | [`recall`] | the result in the database |
 //! | `compiling` | a contest's candidates, compiled in the background |
 //! | [`compiler`] | the thread that compiles, and the order in which contests have their turns |
@@ -60,9 +60,9 @@ enum State<C: Contestant> {
     New,
     /// The database knows nothing; cuDNN has had this many passes.
     Untouched(usize),
-    /// Another process times the subject, at least it did at this moment. Its result comes by the database.
+    /// At this moment, another process was timing the subject. Its result will come by the database.
     Elsewhere(Instant),
-    /// The database is being asked, or what it knows is being loaded. Whatever fails or panics there leaves it so, and
+    /// The database is being asked, or the kernels that it names are being loaded. After a panic the state stays, and
     /// cuDNN runs.
     Loading,
     Trying(Box<Trying<C>>),
@@ -80,24 +80,24 @@ struct Trying<C: Contestant> {
 /// A decision.
 struct Settled<C: Contestant> {
     verdict: Verdict<C::Kernel>,
-    /// The calls that it takes into account.
+    /// The calls that the decision takes into account.
     weighs: [bool; MOST_CALLS],
 }
 
-/// What runs a call.
+/// The decision who runs a call.
 pub struct Turn<K> {
     /// The candidate whose time is to be taken.
     index: Option<usize>,
     /// Our side runs it.
     pub is_ours: bool,
-    /// A kernel of ours for it.
+    /// Our kernel for it, if our side uses one.
     pub kernel: Option<K>,
     /// Our best kernel, if the call is timed, whichever side runs it.
     timed_beside: Option<K>,
 }
 
 impl<K> Turn<K> {
-    /// A side, without a kernel of ours and without a time.
+    /// A side, without a kernel and without a time.
     pub fn untimed(is_ours: bool) -> Self {
         Self { index: None, is_ours, kernel: None, timed_beside: None }
     }
@@ -108,16 +108,16 @@ impl<K> Turn<K> {
     }
 }
 
-/// What a timed call says about its candidate.
+/// The result of a timed call for its candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ran: its time counts.
+    /// The candidate ran: its time counts.
     Ran,
-    /// Nothing: cuDNN refused the call's arguments, or the call's memory has no room for a kernel of ours.
+    /// No result: cuDNN refused the call's arguments, or the call's memory has no room for our kernel.
     Nothing,
-    /// The call's memory has no room for the candidate. If that goes on, the candidate has failed.
+    /// The call's memory has no room for the candidate. After several such calls, the candidate has failed.
     NoRoom,
-    /// It cannot run.
+    /// The candidate cannot run.
     Failed,
 }
 
@@ -176,7 +176,7 @@ impl<C: Contestant> Contest<C> {
         }
     }
 
-    /// Reports a verdict, and goes by it.
+    /// Reports a verdict, and settles on it.
     fn settle(&self, verdict: Verdict<C::Kernel>, weighs: [bool; MOST_CALLS], why: &str, times: &Times) {
         self.report(&verdict, why, times);
         self.enter(State::Settled(Settled { verdict, weighs }));

@@ -5,11 +5,11 @@ use super::trial::{Candidate, Made, Trial, weighed};
 use super::turns::MARGIN;
 use crate::family::Time;
 
-/// A result that was known.
+/// A known result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalled<A> {
     pub is_ours: bool,
-    /// The fastest kernel of ours for each call; `None`: our side runs the call without one.
+    /// Our fastest kernel for each call; `None` if our side runs the call without one.
     pub choices: [Option<A>; MOST_CALLS],
     /// The calls whose times are known.
     pub weighs: [bool; MOST_CALLS],
@@ -17,7 +17,7 @@ pub struct Recalled<A> {
 }
 
 impl<A> Recalled<A> {
-    /// The names of what runs each call.
+    /// The name of each call's implementation.
     pub fn names<C: Contestant<Choice = A>>(&self, of: &C) -> Vec<String> {
         contestant::names(of, self.is_ours, self.choices.each_ref().map(Option::as_ref))
     }
@@ -33,8 +33,8 @@ pub fn of_database<C: Contestant>(contestant: &C) -> Option<Recalled<C::Choice>>
     if times[0].is_empty() { None } else { of_times(contestant, times) }
 }
 
-/// The result that these times give, if they suffice: the time of cuDNN, where it is a candidate, and entries of as many
-/// kernels of ours as are to be tried. Entries of unknown names are ignored.
+/// The result of these times, if they suffice. They need cuDNN's time, unless our kernels are forced, and an entry for
+/// as many of our kernels as are to be tried. Entries with unknown names are ignored.
 pub fn of_times<C: Contestant>(contestant: &C, times: Times) -> Option<Recalled<C::Choice>> {
     let mut choices = [const { None }; MOST_CALLS];
     let mut best = [[None; 2]; MOST_CALLS];
@@ -72,7 +72,7 @@ pub fn of_times<C: Contestant>(contestant: &C, times: Times) -> Option<Recalled<
     Some(Recalled { is_ours, choices, weighs, times })
 }
 
-/// The times of the calls' candidates, by name, of calls that the program made. Kernels that do not load have none.
+/// The times of all candidates by name, for the calls that the program made. Kernels that do not load have no time.
 pub(super) fn times<C: Contestant>(
     contestant: &C,
     trial: &Trial<C::Kernel>,
@@ -89,7 +89,7 @@ pub(super) fn times<C: Contestant>(
     all
 }
 
-/// The times of a call's candidates, by name. Those that `failed` to load have none.
+/// The times of a call's candidates, by name. Those that `failed` to load have no time.
 pub(super) fn named_times<C: Contestant>(
     contestant: &C,
     call: usize,
@@ -130,7 +130,7 @@ mod tests {
         known.map(|rows| rows.iter().map(|&(what, time)| Time { what: what.into(), time }).collect())
     }
 
-    /// What is chosen by known times of one call, with so many kernels to be tried: `None` stands for cuDNN.
+    /// The choice by known times of one call, with these kernels to be tried; `Some(None)` stands for cuDNN.
     fn chosen<const F: bool>(known: Known, choices: &[&'static str]) -> Option<Option<&'static str>> {
         let toy = Toy::<F, false> { choices: [choices.to_vec(), vec![], vec![]] };
         let recalled = of_times(&toy, times([known, &[], &[]]))?;

@@ -4,7 +4,7 @@
 use super::contestant::MOST_CALLS;
 use super::turns::{MARGIN, Measured, Step, Timed, Turns};
 
-/// What runs a call.
+/// An implementation of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Candidate<K> {
     Cudnn,
@@ -17,7 +17,7 @@ impl<K> Candidate<K> {
         matches!(self, Self::Ours(_))
     }
 
-    /// The kernel of ours, if it has one.
+    /// Our kernel, if the candidate has one.
     pub fn kernel(&self) -> Option<&K> {
         match self {
             Self::Ours(kernel) => kernel.as_ref(),
@@ -38,24 +38,24 @@ pub struct Entrants<K, M = Timed> {
     turns: Turns<M>,
 }
 
-/// A trial. `K` is a kernel of ours, `M` the measurement of an execution.
+/// A trial. `K` is one of our kernels, `M` the measurement of an execution.
 pub struct Trial<K, M = Timed> {
     /// The entrants of each call.
     calls: Vec<Entrants<K, M>>,
-    /// Passes that were dealt out.
+    /// The passes so far in which both sides had something to time.
     passes: u32,
     /// No more candidates come.
     is_complete: bool,
-    /// What was faster before all were timed again.
+    /// Our side was faster before all candidates were timed again.
     was_ours_faster: bool,
-    /// All candidates that are there were timed, and more are to come.
+    /// All candidates so far were timed, and more will come.
     awaits_more: bool,
 }
 
 /// How often the program made each call.
 pub type Made = [u64; MOST_CALLS];
 
-/// A call counts if the program makes it at least once for so many of its most frequent call.
+/// A call counts if the program makes it at least once for this many of its most frequent call.
 const RARE: u64 = 16;
 
 /// Returns whether the program makes a call, and not just rarely.
@@ -73,12 +73,12 @@ pub fn which_are_made(made: &Made) -> [bool; MOST_CALLS] {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict<K> {
     pub is_ours: bool,
-    /// The best kernel of ours for each call.
+    /// Our best kernel for each call.
     pub kernels: [Option<K>; MOST_CALLS],
 }
 
 impl<K> Default for Verdict<K> {
-    /// cuDNN.
+    /// cuDNN's side.
     fn default() -> Self {
         Self { is_ours: false, kernels: Default::default() }
     }
@@ -99,7 +99,7 @@ impl<K: Clone, M: Measured> Entrants<K, M> {
         self.candidates.iter().any(Candidate::is_ours)
     }
 
-    /// Returns whether no candidate of ours can run.
+    /// Returns whether none of our candidates can run.
     fn is_lost(&self) -> bool {
         let mut candidates = self.candidates.iter().enumerate();
         candidates.all(|(index, one)| !one.is_ours() || self.turns.has_failed(index))
@@ -110,7 +110,7 @@ impl<K: Clone, M: Measured> Entrants<K, M> {
         turns.is_open(|index| candidates[index].is_ours() == is_ours)
     }
 
-    /// The milliseconds a unit of work of each candidate; `None`: it does not run, or was not timed yet.
+    /// The milliseconds a unit of work of each candidate; `None` if it does not run or was not timed yet.
     pub fn times(&self) -> Vec<Option<f64>> {
         self.turns.times()
     }
@@ -120,7 +120,7 @@ impl<K: Clone, M: Measured> Entrants<K, M> {
         fastest(&self.candidates, &self.times(), is_ours)
     }
 
-    /// The best kernel of ours so far: the fastest, or the first one.
+    /// Our best kernel so far: the fastest one, or the first one if none has a time.
     fn kernel(&self) -> Option<K> {
         let first = || self.candidates.iter().position(Candidate::is_ours);
         let best = self.fastest(true).map(|(index, _)| index).or_else(first)?;
@@ -129,14 +129,14 @@ impl<K: Clone, M: Measured> Entrants<K, M> {
 }
 
 impl<K: Clone, M: Measured> Trial<K, M> {
-    /// A trial of so many calls, with cuDNN if it is a candidate. Ours come by [`Self::begin`] and [`Self::add`]; nothing
-    /// is timed before each call has one.
+    /// A trial of this many calls, with cuDNN if it is a candidate. Our candidates come by [`Self::begin`] and
+    /// [`Self::add`]. Nothing is timed before each call has one of them.
     pub fn new(calls: usize, with_cudnn: bool) -> Self {
         let calls = (0..calls).map(|_| Entrants::new(with_cudnn)).collect();
         Self { calls, passes: 0, is_complete: false, was_ours_faster: false, awaits_more: false }
     }
 
-    /// Adds the first candidates of ours: a kernel for each call, if it has any, and our side without one if it
+    /// Adds our first candidates: a kernel for each call that has one, and our side without a kernel if it
     /// `runs_without`.
     pub fn begin(&mut self, kernels: [Option<K>; MOST_CALLS], runs_without: bool) {
         for (call, kernel) in self.calls.iter_mut().zip(kernels) {
@@ -149,7 +149,7 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         }
     }
 
-    /// Adds a candidate of ours.
+    /// Adds one of our kernels as a candidate.
     pub fn add(&mut self, call: usize, kernel: K) {
         self.calls[call].add(Some(kernel));
     }
@@ -159,7 +159,7 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         self.is_complete = true;
     }
 
-    /// All candidates of all calls are timed again.
+    /// Times all candidates of all calls again.
     pub fn time_again(&mut self, made: &Made) {
         self.was_ours_faster = self.verdict(made).is_ours;
         for Entrants { candidates, turns } in &mut self.calls {
@@ -167,7 +167,7 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         }
     }
 
-    /// The kernels of ours for a call.
+    /// Our kernels for a call.
     pub fn kernels(&self, call: usize) -> impl Iterator<Item = &K> {
         self.calls[call].candidates.iter().filter_map(Candidate::kernel)
     }
@@ -177,13 +177,13 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         &self.calls
     }
 
-    /// Returns whether our side runs the next pass; `None` once all is timed. Calls that the program does not make do not
-    /// matter. Where nothing may be explored now, the faster one so far runs.
+    /// Returns whether our side runs the next pass; `None` once all is timed. Calls that the program does not make do
+    /// not matter. If nothing may be explored now, the side that is faster so far runs.
     pub fn next_pass(&mut self, made: &Made, may_explore: bool) -> Option<bool> {
         if !self.is_ready() && !self.is_complete {
             return Some(false);
         }
-        // Where our side cannot run one of the calls, the others are not timed either.
+        // If our side cannot run one of the calls, its other calls are not timed either.
         let can_run =
             self.calls.iter().zip(which_are_made(made)).all(|(entrants, is_made)| !is_made || !entrants.is_lost());
         let [cudnn, ours] = [false, true].map(|is_ours| {
@@ -200,19 +200,19 @@ impl<K: Clone, M: Measured> Trial<K, M> {
             _ if !may_explore => Some(self.verdict(made).is_ours),
             (false, true) => Some(true),
             (true, true) => {
-                // Not every second one: a program may go back from every second one alone.
+                // Not simply alternating: a program may run backward only after every second forward pass.
                 self.passes = self.passes.wrapping_add(1);
                 Some(self.passes.wrapping_mul(0x9E37_79B9) >> 31 == 0)
             }
         }
     }
 
-    /// Returns true once all candidates that are there were timed, and more are to come.
+    /// Returns whether all candidates so far were timed, and more will come.
     pub fn awaits_more(&self) -> bool {
         self.awaits_more
     }
 
-    /// Chooses the candidate of a call that is to be timed, and its kernel of ours. `None`: nothing is to be timed.
+    /// Chooses the candidate of a call to time, and returns it with its kernel. `None` if nothing is to be timed.
     pub fn step(&mut self, call: usize, is_ours: bool) -> Option<(usize, Option<K>)> {
         if !self.is_ready() && !self.is_complete {
             return None;
@@ -224,7 +224,7 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         }
     }
 
-    /// Records the execution of a candidate of a call, over so many units of work.
+    /// Records the execution of a call's candidate over `units` units of work.
     pub fn ran(&mut self, (call, candidate): (usize, usize), units: usize, measured: Option<M>) {
         let Entrants { candidates, turns } = &mut self.calls[call];
         if candidate < candidates.len() {
@@ -250,18 +250,18 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         self.calls[call].turns.best()
     }
 
-    /// The best kernel of ours for a call so far.
+    /// Our best kernel for a call so far.
     pub fn kernel(&self, call: usize) -> Option<K> {
         self.calls[call].kernel()
     }
 
-    /// Returns whether each call has a candidate of ours.
+    /// Returns whether each call has one of our candidates.
     pub fn is_ready(&self) -> bool {
         self.calls.iter().all(Entrants::has_ours)
     }
 
-    /// The outcome so far. Ours must win by the margin, over the calls that the program makes; without cuDNN as a
-    /// candidate they win.
+    /// The outcome so far. Our side must win by the margin, over the calls that the program makes. If cuDNN is no
+    /// candidate, our side wins.
     pub fn verdict(&self, made: &Made) -> Verdict<K> {
         let kernels = std::array::from_fn(|call| self.calls.get(call).and_then(Entrants::kernel));
         let has_cudnn = self.calls.iter().any(|call| call.candidates.iter().any(|one| !one.is_ours()));
@@ -280,8 +280,8 @@ impl<K: Clone, M: Measured> Trial<K, M> {
     }
 }
 
-/// The time of a pass, given the time of each call: each as often as the program makes it. `None`: one that it makes has
-/// no time.
+/// The time of all calls that the program made, given the time of each call. `None` if a call that the program makes
+/// has no time.
 pub fn weighed(made: &Made, time: impl Fn(usize) -> Option<f64>) -> Option<f64> {
     let calls = (0..MOST_CALLS).filter(|&call| is_made(made, call));
     calls.map(|call| Some(time(call)? * made[call] as f64)).sum()
@@ -339,7 +339,8 @@ mod tests {
         }
     }
 
-    /// A program that makes `calls` of each pass, `passes` of them at most. Returns how many were cuDNN's and ours.
+    /// Runs a program that makes `calls` in each pass, for at most `passes` passes. Returns the numbers of cuDNN's
+    /// passes and of our passes.
     fn run(trial: &mut Toy, calls: &[usize], passes: usize) -> [usize; 2] {
         let made = CALLS.map(|call| u64::from(calls.contains(&call)));
         let mut dealt = [0; 2];
@@ -403,7 +404,7 @@ mod tests {
         }
     }
 
-    /// Its forward fails, so that nothing goes back from passes of ours.
+    /// Our side's forward call fails, so that its passes have no backward calls.
     #[test]
     fn a_side_that_cannot_run_a_call_loses() {
         let mut trial = toy(true);

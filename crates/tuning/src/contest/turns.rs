@@ -21,7 +21,8 @@ const HOPELESS_SAMPLES: usize = 3;
 
 /// The most executions of unknown cost whose times were not read yet, in all trials of the process.
 const MOST_UNKNOWN: usize = 16;
-/// After so many steps of any trials, an execution whose time was not read is forgotten: its program may never come back.
+/// After this many steps of all trials, an execution whose time was not read is forgotten: its program may never read
+/// it.
 const FORGOTTEN: u64 = 1000;
 
 /// Executions of unknown cost: the step at which each began.
@@ -47,7 +48,7 @@ impl Unknown {
     }
 }
 
-/// Deals executions to candidates in turns. `M` is the measurement of an execution; tests hand in times as values.
+/// Gives executions to candidates in turns. `M` is the measurement of an execution; tests pass times as values.
 pub struct Turns<M = Timed> {
     /// One for each candidate; the first may be preferred.
     candidates: Vec<Times>,
@@ -86,7 +87,7 @@ pub trait Measured {
     fn read(&self) -> Reading;
 }
 
-/// What a measurement says.
+/// The reading of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading {
     /// The execution has not ended yet.
@@ -164,7 +165,7 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Times this many candidates. `run` runs one, and tells the turns how it went. Returns the shortest times, as
+    /// Times this many candidates. `run` runs one, and records the result in the turns. Returns the shortest times, as
     /// [`Turns::times`]. `Err` says why the trial ended.
     pub fn times(
         &self,
@@ -238,7 +239,7 @@ impl<M: Measured> Turns<M> {
         (0..self.candidates.len()).any(|candidate| is_among(candidate) && self.wants(candidate))
     }
 
-    /// Returns whether nothing is to be timed or read any more.
+    /// Returns whether no candidate is to be timed, and no time to be read.
     pub fn is_over(&self) -> bool {
         self.pending.is_none() && (0..self.candidates.len()).all(|candidate| !self.wants(candidate))
     }
@@ -285,7 +286,7 @@ impl<M: Measured> Turns<M> {
         Step::Run(next)
     }
 
-    /// Returns whether a candidate's executions so far do not suffice.
+    /// Returns whether a candidate needs more executions.
     fn wants(&self, candidate: usize) -> bool {
         let times = &self.candidates[candidate];
         let hopeless = times.executions > HOPELESS_SAMPLES
@@ -426,7 +427,7 @@ mod tests {
         assert_eq!(begun.iter().flatten().count(), MOST_UNKNOWN);
         unknown.end(begun[0].unwrap());
         assert!(unknown.begin().is_some() && unknown.begin().is_none());
-        // What nobody reads does not stop others for ever.
+        // Times that nobody reads do not stop others forever.
         assert!((0..=FORGOTTEN).any(|_| unknown.begin().is_some()));
     }
 
@@ -453,7 +454,7 @@ mod tests {
     fn the_cost_is_what_takes_longer_than_the_best() {
         let mut turns = Turns::new(2);
         run(&mut turns, 2, |candidate, _| Reading::Ready([2.0, 3.0][candidate]));
-        // Of the second candidate's six executions, the first is read before a time counts.
+        // The second candidate's first execution is read before any time counts, so five of its six cost 1 ms each.
         assert_eq!(turns.cost, 5.0);
     }
 

@@ -26,7 +26,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The environment of device `ordinal` with the loaded cuDNN. `None` without one, or if the device does not tell.
+    /// The environment of device `ordinal` with the loaded cuDNN. `None` without cuDNN, or if the device's identity is
+    /// unknown.
     pub fn of_device(device: Device, ordinal: i32) -> Option<Self> {
         let identity = device.identity(ordinal)?;
         Self::of(identity.name, identity.multiprocessors, identity.driver)

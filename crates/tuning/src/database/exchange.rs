@@ -96,7 +96,7 @@ struct Ended {
 }
 
 impl Database {
-    /// Writes all results of the user's file. Returns their number. `Err` says what failed.
+    /// Writes all results of the user's file. Returns their number. `Err` is the message.
     pub fn export(&self, to: &mut impl Write) -> Result<usize, String> {
         // A deferred transaction: all lines show one moment, and other processes may write meanwhile.
         let lines = self.command(|connection| {

@@ -15,7 +15,7 @@ use super::PATIENCE;
 use super::refusal::Refusal;
 use super::schema;
 
-/// The most steps of SQLite's virtual machine in one operation, about a second. A database of ours takes thousands.
+/// The most steps of SQLite's virtual machine in one operation, about a second. A sound database takes thousands.
 const MOST_STEPS: i64 = 50_000_000;
 /// The steps between two looks at their count.
 const STEPS: u16 = 50_000;
@@ -127,8 +127,8 @@ const MOST_BYTES: i32 = 1 << 20;
 /// The most bytes of a pattern, and the deepest expression. Our statements have neither.
 const MOST_OF_PATTERNS: i32 = 100;
 
-/// Forbids what others may have planted, before SQLite reads anything: it is refused as soon as it is seen, but may be
-/// planted later. A single step of SQLite is then short, because all that it works on is.
+/// Restricts a connection before SQLite reads anything: others may have planted views or triggers, or may plant them
+/// after the file was checked. Limits on texts and patterns keep each single step of SQLite short.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;

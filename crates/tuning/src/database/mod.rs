@@ -37,8 +37,6 @@
 //! | `tuning` | only one tuner of a problem at a time |
 //! | `contents` | listing and pruning results |
 //! | `exchange` | the text form: export and import |
-//!
-//! Uses `plan` and `cudnn` for the types in results, and `settings` for the path.
 
 mod contents;
 mod environment;
@@ -80,7 +78,7 @@ pub use texts::{AnySubject, Texts};
 /// How long a call waits for another process that holds the database. After that, this process gives the database up.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a user can do about a file that cannot be used.
+/// The remedy for a file that cannot be used.
 const ADVICE: &str = "UCUDNN_DATABASE names another file, or is off";
 
 /// An open database, with its seed if there is one. Any thread may use it.
@@ -94,7 +92,7 @@ pub struct Database {
     is_read_only: bool,
     connections: Mutex<Connections>,
     steps: file::Steps,
-    /// The lock's file, for what running programs explore; `None` if it cannot be opened.
+    /// The lock's file, for the problems that running programs explore; `None` if it cannot be opened.
     explored: OnceCell<Option<Arc<tuning::Explored>>>,
 }
 

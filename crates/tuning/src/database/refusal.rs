@@ -13,7 +13,7 @@ pub enum Refusal {
     Failed(rusqlite::Error),
     /// Another program's SQLite database.
     Foreign,
-    /// Nothing is in it, which only a writer may change.
+    /// It is empty, and only a writer may change that.
     Empty,
     Schema {
         found: i64,
@@ -75,7 +75,7 @@ impl Refusal {
     }
 }
 
-/// Says what failed with this file, and what its user can do about it.
+/// Names the failure with this file, and the remedy.
 pub fn explain(path: &Path, error: &rusqlite::Error) -> String {
     let why = match error {
         // The message beside the code would repeat the path.
@@ -118,7 +118,7 @@ fn failure(path: &Path, error: ffi::Error, message: Option<&str>) -> String {
     }
 }
 
-/// Says why a file, or one beside it, cannot be opened. SQLite does not tell.
+/// Says why a file, or one beside it, cannot be opened. SQLite's error does not.
 fn unopened(path: &Path) -> String {
     let hint =
         if path.as_os_str().as_bytes().starts_with(b"file:") { "; it is taken for a path, not for a URI" } else { "" };
@@ -138,8 +138,8 @@ fn unopened(path: &Path) -> String {
     format!("it cannot be opened: {why}{hint}")
 }
 
-/// Whether the process may do this with a file. Opening the file instead would, when it is closed, release the locks
-/// that this process holds on it.
+/// Checks that the process may access a file in this way. It does not open the file: closing it would release the
+/// locks that this process holds on it.
 fn access(path: &Path, mode: libc::c_int) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path is a C string.

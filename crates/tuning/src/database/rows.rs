@@ -1,4 +1,4 @@
-//! Reading rows. A row with a value that ours cannot have is left out and named; the rest of the database is used.
+//! Reading rows. A row with an impossible value is left out and named in a warning; the rest of the database is used.
 
 use std::collections::HashSet;
 

@@ -80,8 +80,8 @@ const TABLES: &str = "
 /// Returns whether a file has our tables; false for an empty one. `Err` if it has others. In a transaction, which sees
 /// one state of the file, even while others write.
 ///
-/// Nothing here runs what others may have planted. The versions are read by pragmas, since a table can have the name of
-/// a pragma's function.
+/// Nothing here runs views or triggers that others may have planted. The versions are read by pragmas, since a table
+/// can have the name of a pragma's function.
 pub fn is_made(transaction: &Transaction) -> Result<bool, Refusal> {
     let number = |pragma| transaction.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, schema) = (number("application_id")?, number("user_version")?);

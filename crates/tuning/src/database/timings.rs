@@ -21,7 +21,7 @@ pub struct Timing {
     pub part: String,
     /// Milliseconds; `None` if it does not run.
     pub time: Option<f64>,
-    /// The number of runs behind the time; 0 if the family does not count them.
+    /// The number of runs that gave the time; 0 if the family does not count them.
     pub runs: u32,
 }
 

@@ -1,5 +1,5 @@
 //! The configurations that are run in place once their parts are timed. A sum of times is only a model, since splitting
-//! costs launches and changes what stays in the cache.
+//! costs launches and changes the contents of the cache.
 
 use super::Goal;
 use planner::{Configuration, MicroConfiguration, TIE};

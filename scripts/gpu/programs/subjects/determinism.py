@@ -40,10 +40,10 @@ class Subject(Sized):
                 loss = rnn(y)[0].float().square().mean()
             loss.backward()
             optimizer.step()
-        # What other cases of the process ask for is their own.
         return {"parameters": torch.cat([its.detach().flatten().float() for its in parameters])}
 
     def close(self):
+        # Each case of the process asks for determinism itself.
         torch.use_deterministic_algorithms(False)
         torch.backends.cudnn.deterministic = False
 

@@ -40,7 +40,7 @@ class Levels:
                 "pulled": tensor([pulls[vertex] for vertex in its]), "count": len(its),
                 "parents": tensor([number for number, _ in edges]), "children": tensor([child for _, child in edges]),
                 "leaf": tensor([not row for row in slots]).bool(),
-                # Of vertices with equally many slots, the child in each.
+                # The child in each slot, and zeros for leaves. All other vertices have equally many slots.
                 "table": tensor([row or [0] * max(map(len, slots)) for row in slots]) if rows == "leaves" else None,
             })  # fmt: skip
 

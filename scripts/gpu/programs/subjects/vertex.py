@@ -15,7 +15,7 @@ import ucudnn  # noqa: E402
 
 # A random net with a number nearer than this to where a derivative jumps is not compared: rounding decides there.
 OFF_KINKS = 1e-5
-# What gradients of random nets are compared with at least. Where they cancel, only the rounding of numbers about 1 is left.
+# The least divisor of errors in random nets' gradients. If terms cancel, only the rounding of numbers about 1 is left.
 LEAST = 1e-2
 
 
@@ -73,7 +73,7 @@ class Ready:
             self.data.append((x, [normal(levels.vertices, case["hidden"], dtype=self.kind) for _ in range(states)]))
         self.weights = [[its.detach().clone() for its in self.module.parameters()]]
         self.weights.append([its + 0.1 * its.abs().mean() * normal(*its.shape, dtype=self.kind) for its in self.weights[0]])
-        # Both batches have their inputs in the same memory: what is behind the second one's rows is the first one's.
+        # Both batches have their inputs in the same memory: after the second batch's rows, rows of the first remain.
         x_rows = max(len(x) for x, _ in self.data)
         rows = max(levels.vertices for levels in self.levels)
         if case["static"]:
@@ -114,7 +114,7 @@ class Ready:
         for name, tensor in found.items():
             rows = self._rows(name)
             cut[name] = tensor if rows is None else tensor[:rows]
-            # The gradients of rows that nobody read are zeros, and what is behind the last vertex is.
+            # Gradients are zeros in rows that nobody read, and in rows after the last vertex.
             if rows is not None:
                 wrong.append((name, tensor[rows:]))
         return cut, wrong

@@ -65,8 +65,8 @@ fn what_was_tried_is_told() {
     assert!(lines[3].contains("libc.so.6 (the C library): it has no nvrtcVersion"), "{why}");
 }
 
-/// Whoever chose NVRTC, we choose what lies beside it, so that file must be trusted. Beside a relative path may lie
-/// anything: the program may have left the folder.
+/// Whoever chose NVRTC, we choose the library beside it, so that file must be trusted. Beside a relative path there may
+/// be any file: the program may have left the folder.
 #[test]
 fn the_builtins_beside_nvrtc_must_be_trusted() {
     let folder = Folder::new();
