@@ -50,7 +50,7 @@ impl Call {
     /// has ended, so cuDNN can run it again.
     ///
     /// # Safety
-    /// As for [`Self::by_cudnn`].
+    /// As for [`RnnForward::by_cudnn`](cudnn::arguments::RnnForward::by_cudnn).
     pub unsafe fn run(&self) -> cudnnStatus_t {
         if self.mode == CUDNN_FWD_MODE_TRAINING && training::calls::concerns_us() {
             // SAFETY: the caller makes the same promise.
@@ -71,7 +71,7 @@ impl Call {
     /// Prepares to run the call, if our kernels can answer it. `Err` gives the reason if they cannot.
     ///
     /// # Safety
-    /// As for [`Self::by_cudnn`].
+    /// As for [`RnnForward::by_cudnn`](cudnn::arguments::RnnForward::by_cudnn).
     pub(super) unsafe fn running(&self) -> Result<Running<'_>, &'static str> {
         if is_off(self.handle) {
             return Err("settings say so");

@@ -10,9 +10,9 @@ pub struct Temporary {
     pub products: usize,
     /// With two directions, which both read a layer's whole input: every other layer's output, `[rows][D·H]`.
     pub between: usize,
-    /// Sequences' lengths: int, [B].
+    /// Sequences' lengths: int, `[B]`.
     pub lengths: usize,
-    /// Rows before each step of packed sequences: int, [T].
+    /// Rows before each step of packed sequences: int, `[T]`.
     pub starts: usize,
     /// The exchange between blocks, of each direction; zeroed before the launches.
     pub exchange: usize,
