@@ -64,7 +64,7 @@ pub fn run(
         true => contest.turn(call, is_ours, pass.stream),
         false => {
             contest.stand_back("its calls differ in the type of mathematics");
-            Turn::untimed(is_ours)
+            Turn::untimed(None)
         }
     };
     contest.timed((call, &turn), (pass.data.steps, pass.stream), || {

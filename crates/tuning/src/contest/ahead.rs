@@ -8,7 +8,7 @@ use gpu::background::compiling;
 
 /// A call's candidates, loaded.
 pub struct Candidates<C: Contestant> {
-    pub call: usize,
+    call: usize,
     /// cuDNN first.
     pub all: Vec<Candidate<C::Kernel>>,
     /// The names of kernels that do not load.

@@ -3,7 +3,7 @@
 use super::compiler;
 use super::contestant::NOTHING_FITS;
 use super::trial::Verdict;
-use super::{Contestant, MOST_CALLS, Shared, Times, Trying};
+use super::{Contestant, MOST_CALLS, Shared, Trying};
 use gpu::background::{self, compiling};
 
 /// The candidates of a contest that are still to be compiled.
@@ -77,6 +77,15 @@ impl<C: Contestant> Compiling<C> {
         }
     }
 
+    /// Hands a kernel to the trial, now or once it begins or all are compiled.
+    fn add(&mut self, call: usize, kernel: C::Kernel) {
+        match &mut self.first {
+            Some(first) if first[call].is_none() => first[call] = Some(kernel),
+            None if !C::TIMES_AGAIN => self.contest.with_trial(|Trying { trial, .. }| trial.add(call, kernel)),
+            _ => self.later.push((call, kernel)),
+        }
+    }
+
     /// Begins to time our side, with the first candidates. Returns false if there is nothing more to do.
     fn begin(&mut self) -> bool {
         let Some(kernels) = self.first.take() else { return true };
@@ -100,7 +109,7 @@ impl<C: Contestant> Compiling<C> {
     /// cuDNN runs the subject: our side cannot.
     fn lose(&mut self, why: &str) {
         self.progress = Progress::Ended;
-        self.contest.settle(Verdict::default(), [true; MOST_CALLS], why, &Times::default());
+        self.contest.settle_untimed(Verdict::default(), why);
     }
 
     /// No more candidates come.
@@ -172,17 +181,6 @@ impl<C: Contestant> compiler::Job for Compiling<C> {
             self.end();
         }
         false
-    }
-}
-
-impl<C: Contestant> Compiling<C> {
-    /// Hands a kernel to the trial, now or once it begins or all are compiled.
-    fn add(&mut self, call: usize, kernel: C::Kernel) {
-        match &mut self.first {
-            Some(first) if first[call].is_none() => first[call] = Some(kernel),
-            None if !C::TIMES_AGAIN => self.contest.with_trial(|Trying { trial, .. }| trial.add(call, kernel)),
-            _ => self.later.push((call, kernel)),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::contestant::NOTHING_FITS;
 use super::recall::{self, Recalled};
 use super::trial::{Trial, Verdict, is_made, which_are_made};
 use super::turns::{Started, Timed};
-use super::{Contest, Contestant, MOST_CALLS, Outcome, Settled, Shared, State, Times, Trying, Turn};
+use super::{Contest, Contestant, MOST_CALLS, Outcome, Settled, Shared, State, Trying, Turn};
 use crate::allowance;
 use crate::elsewhere::Elsewhere;
 use gpu::Stream;
@@ -222,13 +222,12 @@ impl<C: Contestant> Contest<C> {
             loaded => {
                 let why = loaded.err().unwrap_or(why);
                 log::warn!("{}: cuDNN runs it: {why}", self.contestant);
-                self.settle(Verdict::default(), [true; MOST_CALLS], &why, &Times::default());
+                self.settle_untimed(Verdict::default(), &why);
                 return false;
             }
         };
         if !self.contestant.has_others() || determinism::is_asked() || !allowance::of_process().explores() {
-            let verdict = Verdict { is_ours: true, kernels };
-            self.settle(verdict, [true; MOST_CALLS], C::FORCED, &Times::default());
+            self.settle_untimed(Verdict { is_ours: true, kernels }, C::FORCED);
         } else {
             self.start(Some(kernels));
         }
@@ -248,7 +247,7 @@ impl<C: Contestant> Contest<C> {
         self.enter(State::Trying(Box::new(Trying { trial, failed: Vec::new(), lock: None })));
         if !compiler::begin(compiling) {
             let verdict = Verdict { is_ours: forced.is_some(), kernels: forced.unwrap_or_default() };
-            self.settle(verdict, [true; MOST_CALLS], "there is no thread to compile on", &Times::default());
+            self.settle_untimed(verdict, "there is no thread to compile on");
         }
     }
 
@@ -276,12 +275,7 @@ impl<C: Contestant> Contest<C> {
         self.made[call].fetch_add(1, Ordering::Relaxed);
         let usual = f64::from_bits(self.usual[call].load(Ordering::Relaxed));
         allowance::of_process().executed(usual * self.contestant.units());
-        let plain = |is_ours: bool, kernel: Option<C::Kernel>| Turn {
-            index: None,
-            is_ours,
-            kernel: kernel.filter(|_| is_ours),
-            timed_beside: None,
-        };
+        let plain = |is_ours: bool, kernel: Option<C::Kernel>| Turn::untimed(kernel.filter(|_| is_ours));
         if self.has_given_up() || (C::CALLS == 1 && shuns_times::<C>()) {
             return plain(is_ours, None);
         }
@@ -297,9 +291,7 @@ impl<C: Contestant> Contest<C> {
                     self.usual[call].store(least.to_bits(), Ordering::Relaxed);
                 }
                 match step {
-                    Some((index, kernel)) => {
-                        Turn { index: Some(index), is_ours, kernel, timed_beside: trial.kernel(call) }
-                    }
+                    Some((index, kernel)) => Turn { index: Some(index), kernel, timed_beside: trial.kernel(call) },
                     None => plain(side(trial.verdict(&self.made()).is_ours), trial.kernel(call)),
                 }
             }

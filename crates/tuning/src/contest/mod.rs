@@ -88,8 +88,6 @@ struct Settled<C: Contestant> {
 pub struct Turn<K> {
     /// The candidate whose time is to be taken.
     index: Option<usize>,
-    /// Our side runs it.
-    pub is_ours: bool,
     /// Our kernel for it, if our side uses one.
     pub kernel: Option<K>,
     /// Our best kernel, if the call is timed, whichever side runs it.
@@ -97,9 +95,9 @@ pub struct Turn<K> {
 }
 
 impl<K> Turn<K> {
-    /// A side, without a kernel and without a time.
-    pub fn untimed(is_ours: bool) -> Self {
-        Self { index: None, is_ours, kernel: None, timed_beside: None }
+    /// A call whose time is not taken.
+    pub fn untimed(kernel: Option<K>) -> Self {
+        Self { index: None, kernel, timed_beside: None }
     }
 
     /// Returns whether the call's time is to be taken.
@@ -140,7 +138,7 @@ impl<C: Contestant> Contest<C> {
     }
 
     /// Returns whether our kernels have failed.
-    pub fn has_given_up(&self) -> bool {
+    fn has_given_up(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed)
     }
 
@@ -152,8 +150,7 @@ impl<C: Contestant> Contest<C> {
         }
         self.contestant.gave_up(why);
         let verdict = Verdict { is_ours: C::RUNS_WITHOUT && C::is_forced(), kernels: Default::default() };
-        self.report(&verdict, why, &Times::default());
-        self.enter(State::Settled(Settled { verdict, weighs: [true; MOST_CALLS] }));
+        self.settle_untimed(verdict, why);
     }
 
     /// Our side may not run all calls of the subject: cuDNN runs the passes that begin, unless ours are forced.
@@ -164,7 +161,7 @@ impl<C: Contestant> Contest<C> {
             _ => false,
         };
         if is_open && !C::is_forced() {
-            self.settle(Verdict::default(), [true; MOST_CALLS], why, &Times::default());
+            self.settle_untimed(Verdict::default(), why);
         }
     }
 
@@ -180,6 +177,11 @@ impl<C: Contestant> Contest<C> {
     fn settle(&self, verdict: Verdict<C::Kernel>, weighs: [bool; MOST_CALLS], why: &str, times: &Times) {
         self.report(&verdict, why, times);
         self.enter(State::Settled(Settled { verdict, weighs }));
+    }
+
+    /// The same where nothing was timed.
+    fn settle_untimed(&self, verdict: Verdict<C::Kernel>, why: &str) {
+        self.settle(verdict, [true; MOST_CALLS], why, &Times::default());
     }
 
     fn report(&self, verdict: &Verdict<C::Kernel>, why: &str, times: &Times) {

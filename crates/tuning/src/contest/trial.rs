@@ -167,11 +167,6 @@ impl<K: Clone, M: Measured> Trial<K, M> {
         }
     }
 
-    /// Our kernels for a call.
-    pub fn kernels(&self, call: usize) -> impl Iterator<Item = &K> {
-        self.calls[call].candidates.iter().filter_map(Candidate::kernel)
-    }
-
     /// The candidates of each call.
     pub fn calls(&self) -> &[Entrants<K, M>] {
         &self.calls
