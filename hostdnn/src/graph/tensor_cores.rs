@@ -1,6 +1,7 @@
 //! Engines on tensor cores that are not there: they round floats to TF32 as tensor cores do, and a clock that counts work
 //! counts little for them. `HOSTDNN_TENSOR_CORES=tf32` has heuristics propose such an engine first. With `claimed` one
-//! comes before it that has the same note and does not round, as some of cuDNN's do.
+//! comes before it that has the same note and does not round, as some of cuDNN's do. With `few` that one rounds a few
+//! images and no more: cuDNN chooses kernels by their number, too.
 
 use std::sync::LazyLock;
 
@@ -11,6 +12,9 @@ use crate::convolution::{Algorithm, Direction, Element, Problem};
 const TF32: i64 = 30;
 /// The index of the engine that only says so.
 const CLAIMED: i64 = 31;
+/// The index of the engine that rounds up to [`FEW_IMAGES`] images.
+const FEW: i64 = 32;
+const FEW_IMAGES: usize = 4;
 
 /// What an engine on tensor cores takes of the time of the same algorithm elsewhere.
 pub const SHARE: f64 = 0.1;
@@ -19,9 +23,10 @@ static OFFERED: LazyLock<&[i64]> = LazyLock::new(|| match std::env::var("HOSTDNN
     Err(_) | Ok("") => &[],
     Ok("tf32") => &[TF32],
     Ok("claimed") => &[CLAIMED, TF32],
+    Ok("few") => &[FEW, TF32],
     Ok(other) => {
         eprintln!(
-            "hostdnn: HOSTDNN_TENSOR_CORES={other:?} is not understood: it takes tf32 or claimed; there are none"
+            "hostdnn: HOSTDNN_TENSOR_CORES={other:?} is not understood: it takes tf32, claimed or few; there are none"
         );
         &[]
     }
@@ -53,7 +58,12 @@ pub fn algorithm(program: &Program, engine: i64) -> Option<Algorithm> {
 
 /// Whether an engine rounds the floats that it multiplies.
 pub fn rounds(program: &Program, engine: i64) -> bool {
-    engine == TF32 && algorithm(program, engine).is_some()
+    let images = |problem: &Problem| problem.batch;
+    match engine {
+        TF32 => algorithm(program, engine).is_some(),
+        FEW => convolution_of_floats(program).map(images).is_some_and(|images| images <= FEW_IMAGES),
+        _ => false,
+    }
 }
 
 /// A copy of `bytes` bytes of floats, rounded to TF32: to nearest, ties to even, with 10 bits of mantissa.

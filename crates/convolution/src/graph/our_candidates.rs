@@ -33,7 +33,7 @@ pub fn of_priority(priority: Priority, probe: &Probe, limit: usize) -> Vec<Engin
         let choices = row.choices(device, &problem, priority, limit).into_iter();
         choices.map(|knobs| configuration(row, knobs))
     };
-    ENGINES.iter().flat_map(of_row).filter(|engine| probe.admits(engine)).collect()
+    ENGINES.iter().flat_map(of_row).filter(|engine| probe.class.admits(engine)).collect()
 }
 
 /// Returns whether floats are to be multiplied exactly.
@@ -42,6 +42,6 @@ fn is_exact(probe: &Probe) -> bool {
     // NVIDIA's libraries obey this variable too.
     let is_overridden = std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0");
     let mut on_tensor_cores = ENGINES.iter().filter(|row| row.numerics == Numerics::OnTensorCores);
-    let is_admitted = on_tensor_cores.any(|row| probe.admits(&configuration(row, vec![])));
+    let is_admitted = on_tensor_cores.any(|row| probe.class.admits(&configuration(row, vec![])));
     x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !is_admitted)
 }

@@ -27,7 +27,7 @@ pub struct Probe<'a> {
     pub budget: WorkspaceBudget,
     /// Set to admit only engines that can be put into CUDA graphs.
     pub for_cuda_graphs: bool,
-    /// The requested engine, if there is one: the class admits it, whatever its notes say.
+    /// The requested engine, if there is one. It may run undivided, whatever the class.
     pub requested: Option<EngineConfiguration>,
 }
 
@@ -42,10 +42,11 @@ impl Probe<'_> {
         size * SMALLEST_PART >= self.problem.batch()
     }
 
-    /// Returns whether an engine may run.
-    pub fn admits(&self, engine: &EngineConfiguration) -> bool {
-        (self.class.admits(engine) || self.requested.as_ref() == Some(engine))
-            && (!self.for_cuda_graphs || engine.has_form_in_cuda_graphs())
+    /// Returns whether an engine may run on a micro-batch of `size` images. Where the requested engine does not round all
+    /// images, it may still round fewer: cuDNN's engines choose kernels by the number of images, too.
+    pub fn admits(&self, engine: &EngineConfiguration, size: usize) -> bool {
+        let is_requested = || self.requested.as_ref() == Some(engine) && size == self.problem.batch();
+        (self.class.admits(engine) || is_requested()) && (!self.for_cuda_graphs || engine.has_form_in_cuda_graphs())
     }
 }
 
@@ -85,7 +86,8 @@ impl Candidates {
         engines: &[EngineConfiguration],
         enough: usize,
     ) -> usize {
-        let admitted = engines.iter().filter(|engine| probe.admits(engine));
+        let size = of.batch();
+        let admitted = engines.iter().filter(|engine| probe.admits(engine, size));
         admitted.filter(|engine| self.finalize(probe, of, engine)).take(enough).count()
     }
 
@@ -197,8 +199,9 @@ pub fn heuristics_on_copies(
     as_stored: &[EngineConfiguration],
 ) -> Vec<EngineConfiguration> {
     let mut engines = proposed(probe, of, CUDNN_HEUR_MODE_A, true);
+    let size = of.batch();
     let others = as_stored.iter().take(IN_A_ROW).filter_map(|engine| of.on_copies(engine));
-    let others: Vec<_> = others.filter(|engine| probe.admits(engine) && !engines.contains(engine)).collect();
+    let others: Vec<_> = others.filter(|engine| probe.admits(engine, size) && !engines.contains(engine)).collect();
     let behind = engines.len().min(IN_A_ROW);
     engines.splice(behind..behind, others);
     engines
@@ -211,6 +214,6 @@ fn proposed(
     channels_last: bool,
 ) -> Vec<EngineConfiguration> {
     let mut offered = of.heuristics(mode, channels_last).unwrap_or_default();
-    offered.retain(|engine| probe.admits(engine));
+    offered.retain(|engine| probe.admits(engine, of.batch()));
     offered
 }

@@ -136,7 +136,7 @@ impl Explored for State {
     /// A plan is made of finalized engines, which have the workspaces that count.
     fn recalled(&self, known: Candidate<EngineConfiguration>) -> Option<Candidate<EngineConfiguration>> {
         let sizes = probe::sizes(&self.key.problem, self.key.sizes);
-        (sizes.contains(&known.batch) && self.probe().admits(&known.algorithm)).then_some(known)
+        (sizes.contains(&known.batch) && self.probe().admits(&known.algorithm, known.batch)).then_some(known)
     }
 
     fn requested(&self) -> Option<EngineConfiguration> {
@@ -365,7 +365,9 @@ fn divide(
     let (mut rest, mut parts) = (batch, Vec::new());
     while rest > 0 {
         let mut fits = |rest: usize, size: usize, engine: &EngineConfiguration| {
-            let workspace = (size <= rest).then(|| candidates.workspace(probe, size, engine)).flatten()?;
+            let workspace = (size <= rest && probe.admits(engine, size))
+                .then(|| candidates.workspace(probe, size, engine))
+                .flatten()?;
             let found = MicroConfiguration { batch: size, algorithm: *engine, time: 0.0, workspace };
             (workspace <= budget.before(rest - size)).then_some(found)
         };
