@@ -77,7 +77,7 @@ pub unsafe fn algorithms(
     // SAFETY: `asking` and `query` hold this query's arguments, which the caller promised to be valid.
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();
-    let results = answered(results, promise.as_ref(), asked);
+    let results = answered(with_known_sizes(results, &problem), promise.as_ref(), asked);
     registry::state(cudnn::device(), &problem).known.lock().offer(results.first(), own);
     Ok(results)
 }
@@ -105,7 +105,19 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
     results
 }
 
-/// Returns the workspace reported for an algorithm id, in bytes. `None` if cuDNN's own size applies.
+/// Gives results the workspaces that the program knows of their ids: each has one for good.
+pub(super) fn with_known_sizes(mut results: Vec<AlgoPerf>, problem: &Problem) -> Vec<AlgoPerf> {
+    let state = registry::state(cudnn::device(), problem);
+    let known = state.known.lock();
+    for result in results.iter_mut().filter(|result| result.status == CUDNN_STATUS_SUCCESS) {
+        result.memory = known.workspace(result.algo).unwrap_or(result.memory);
+    }
+    drop(known);
+    results
+}
+
+/// Returns the workspace of an algorithm id, in bytes: the promised one, or else cuDNN's own; from then on the same for
+/// good. `None` if cuDNN refuses the question.
 ///
 /// # Safety
 /// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
@@ -117,11 +129,25 @@ pub unsafe fn reported_workspace(handle: cudnnHandle_t, descriptors: &Descriptor
         return unsafe { division::answer::workspace_size(handle, descriptors, id, &policies) };
     }
     // SAFETY: the program's descriptors are null or cuDNN's.
-    let state = unsafe { known_state(descriptors) }?;
-    state.known.lock().reported(id)
+    let problem = unsafe { Problem::read(descriptors) }?;
+    let state = registry::state(cudnn::device(), &problem);
+    // SAFETY: the caller promised that the handle and the descriptors are the program's.
+    unsafe { told(&state, handle, descriptors, id) }
 }
 
-/// Returns the promise that the newest answer made for an algorithm id.
+/// Likewise, for a problem's state.
+///
+/// # Safety
+/// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
+pub(super) unsafe fn told(state: &State, handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+    let known = state.known.lock().workspace(id);
+    // SAFETY: the caller promised that the handle and the descriptors are the program's.
+    let own = || unsafe { descriptors.workspace_size(handle, id) }.ok();
+    let bytes = known.or_else(own)?;
+    Some(state.known.lock().tell(id, bytes))
+}
+
+/// Returns the newest promise for an algorithm id.
 ///
 /// # Safety
 /// The caller promises that each descriptor is null or cuDNN's.
@@ -129,7 +155,7 @@ pub unsafe fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<P
     // SAFETY: the caller promised that each descriptor is null or cuDNN's.
     let state = unsafe { known_state(descriptors) }?;
     let state = state.known.lock();
-    state.promise(id, state.reported(id)?).cloned()
+    state.promises.iter().rev().find(|promise| promise.entry.algo == id).cloned()
 }
 
 /// Returns the promise behind a call with an algorithm id and `workspace` bytes.

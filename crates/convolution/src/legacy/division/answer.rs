@@ -7,6 +7,7 @@ use cudnn_abi::*;
 
 use crate::division::layers::addresses;
 use crate::division::network::Network;
+use crate::legacy::answer;
 use crate::legacy::registry::{self, Promise, Question};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
@@ -30,7 +31,14 @@ pub unsafe fn algorithms(
     let Some(own) = results.iter().find(ran).copied() else { return results };
     // SAFETY: the caller promised that the handle is the program's.
     let promise = unsafe { promise(handle, problem, &own, &results, policies, any_determinism()) };
-    let Some(promise) = promise else { return results };
+    results = answer::with_known_sizes(results, problem);
+    let Some(mut promise) = promise else { return results };
+    let known = registry::workspaces(cudnn::device(), problem, promise.entry.mathType, own.algo);
+    let memory = known.iter().copied().fold(promise.entry.memory, usize::max);
+    if known.iter().any(|known| *known != memory) {
+        return results; // the program knows another size of this id
+    }
+    promise.entry.memory = memory;
     registry::record(cudnn::device(), problem, &promise);
     Network::of(cudnn::device()).collect(problem, promise.entry, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
@@ -38,8 +46,8 @@ pub unsafe fn algorithms(
     results
 }
 
-/// Returns the workspace, in bytes, of an algorithm that the program names without a query. `None` if cuDNN's own size
-/// applies.
+/// Returns the workspace of an algorithm id, in bytes: the same for good. The program may name an algorithm without a
+/// query. `None` if cuDNN refuses the question.
 ///
 /// # Safety
 /// The caller promises that the handle and the descriptors are the program's.
@@ -52,20 +60,20 @@ pub unsafe fn workspace_size(
     // SAFETY: the program's descriptors are null or cuDNN's.
     let problem = unsafe { Problem::read(descriptors) }?;
     let state = registry::state(cudnn::device(), &problem);
-    let known = {
-        let state = state.known.lock();
-        match state.reported(id) {
-            // Only the first result of an answer has our workspace; the others have cuDNN's own.
-            None if state.answered => return None,
-            reported => reported.map(|reported| (reported, state.promise(id, reported).map(|promise| promise.entry))),
-        }
+    let (is_known, named) = {
+        let known = state.known.lock();
+        let bytes = known.workspace(id);
+        let named = bytes.and_then(|bytes| known.promise(id, bytes)).map(|promise| promise.entry);
+        (bytes.is_some() || known.answered, named)
     };
-    if let Some((reported, named)) = known {
+    if is_known {
         // The answer may have gone to another layer with an equal problem, so collect this one too.
         if let Some(named) = named {
             Network::of(cudnn::device()).collect(&problem, named, addresses(descriptors), policies.layer);
         }
-        return Some(reported);
+        // Only the first result of an answer has our workspace; the others have cuDNN's own.
+        // SAFETY: the caller promised that the handle and the descriptors are the program's.
+        return unsafe { answer::told(&state, handle, descriptors, id) };
     }
     // SAFETY: the caller promised that the handle and the descriptors are the program's.
     let results = unsafe { descriptors.get_algorithms(handle) }.ok()?;
@@ -76,9 +84,9 @@ pub unsafe fn workspace_size(
     // SAFETY: the caller promised that the handle is the program's.
     let promise = unsafe { promise(handle, &problem, &named, &results, policies, named.determinism) }?;
     {
-        let mut state = state.known.lock();
-        state.promises.push(promise.clone());
-        state.reported.push((id, promise.entry.memory));
+        let mut known = state.known.lock();
+        known.promises.push(promise.clone());
+        known.tell(id, promise.entry.memory);
     }
     Network::of(cudnn::device()).collect(&problem, promise.entry, addresses(descriptors), policies.layer);
     Some(promise.entry.memory)
