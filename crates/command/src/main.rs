@@ -27,6 +27,7 @@
 //! the library's planner and database. Only `tune`, `plan --device`, `run --dlopen` and `doctor` load a cuDNN.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod contests;
 mod db;
 mod decisions;
 mod division_text;

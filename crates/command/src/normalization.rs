@@ -1,81 +1,12 @@
-//! Batch normalization: reading the description of tensors, and showing results as a table.
+//! Batch normalization: reading the description of tensors.
 
 use std::path::Path;
 
 use gpu::Element;
 use norm::shape::Planes;
 use norm::subject::{Normalization, Pass};
-use serde_json::{Value, json};
-use tuning::family::{Time, times_json};
 
 use crate::decisions::Fields;
-use crate::quantity::{self, ratio};
-use crate::table::{Side, Table};
-
-/// The name of cuDNN in the database and in reports.
-const CUDNN: &str = "cuDNN";
-
-/// The result for one pass over a tensor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// The pass and the tensor, for people.
-    pub norm: String,
-    /// The text that identifies them.
-    pub spec: String,
-    /// cuDNN, or the name of our kernels.
-    pub chosen: String,
-    pub why: String,
-    pub times: Vec<Time>,
-}
-
-impl Decision {
-    /// Reads a report's line. `Err` names the part that is wrong.
-    pub fn from_fields(fields: &Fields) -> Result<Self, String> {
-        let [norm, spec, chosen, why] =
-            ["norm", "spec", "chosen", "why"].map(|key| fields.text(key).map(str::to_owned));
-        let times = fields.timings("times", "time_ms")?;
-        Ok(Self { norm: norm?, spec: spec?, chosen: chosen?, why: why?, times })
-    }
-
-    pub fn to_json(&self) -> Value {
-        let Self { norm, spec, chosen, why, times } = self;
-        let times = times_json(times, "time_ms");
-        json!({ "norm": norm, "spec": spec, "chosen": chosen, "why": why, "times": times })
-    }
-
-    /// Milliseconds.
-    fn time(&self, what: &str) -> Option<f64> {
-        self.times.iter().find(|known| known.what == what)?.time
-    }
-}
-
-/// A heading, a table, and a summary.
-pub fn text_of(decisions: &[Decision], width: usize) -> String {
-    let mut table = Table::new(&[
-        ("batch normalization", Side::Left),
-        ("runs by", Side::Left),
-        ("ms", Side::Right),
-        ("cuDNN", Side::Right),
-        ("ratio", Side::Right),
-        ("why", Side::Left),
-    ])
-    .optional([5]);
-    let digits = |time: Option<f64>| time.map_or_else(String::new, quantity::digits);
-    for decision in decisions {
-        let (time, cudnn) = (decision.time(&decision.chosen), decision.time(CUDNN));
-        table.row(vec![
-            decision.spec.clone(),
-            decision.chosen.clone(),
-            digits(time),
-            digits(cudnn),
-            cudnn.zip(time).map_or_else(String::new, |(cudnn, time)| ratio(cudnn, time)),
-            decision.why.clone(),
-        ]);
-    }
-    let ours = decisions.iter().filter(|decision| decision.chosen != CUDNN).count();
-    let all = decisions.len();
-    format!("Batch normalization\n\n{}\n{ours} of {all} run on kernels of ours.\n", table.lines(width))
-}
 
 /// Reads the value of `--norm`: a report, or a tensor in words, of which both passes are meant, in cuDNN's spatial mode.
 pub fn read(text: &str) -> Result<Vec<Normalization>, String> {
@@ -144,23 +75,5 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn a_table_says_what_was_chosen() {
-        let time = |what: &str, time| Time { what: what.into(), time };
-        let fields = json!({
-            "norm": "batch normalization", "spec": "forward half", "chosen": "clusters of 2", "why": "timed in place",
-            "times": [{ "what": CUDNN, "time_ms": 0.5 }, { "what": "clusters of 2", "time_ms": 0.2 }],
-        });
-        let timed = Decision::from_fields(&Fields::of(&fields).unwrap()).unwrap();
-        assert_eq!(timed.times, [time(CUDNN, Some(0.5)), time("clusters of 2", Some(0.2))]);
-        assert_eq!(timed.to_json(), fields);
-        let refused = Decision { chosen: CUDNN.into(), why: "no compiler".into(), times: Vec::new(), ..timed.clone() };
-        let text = text_of(&[timed, refused], usize::MAX);
-        let row = text.lines().find(|line| line.starts_with("forward half")).unwrap();
-        let words = ["forward", "half", "clusters", "of", "2", "0.200", "0.500", "2.50×", "timed", "in", "place"];
-        assert_eq!(row.split_whitespace().collect::<Vec<_>>(), words);
-        assert!(text.contains("no compiler") && text.contains("1 of 2 run on kernels of ours"), "{text}");
     }
 }

@@ -1,155 +1,215 @@
-//! Recurrent networks in inference: results, and their table.
+//! Recurrent networks in words, in JSON, and in a run's report.
 
-pub mod description;
-pub mod training;
+use std::fmt;
+use std::path::Path;
 
-use serde_json::{Value, json};
-use tuning::family::{Time, times_json};
+use recurrent::network::inference::Inference;
+use serde_json::Value;
 
 use crate::decisions::Fields;
-use crate::quantity::{self, ratio};
-use crate::table::{Side, Table};
 
-/// The name of cuDNN in the database and in reports.
-const CUDNN: &str = "cuDNN";
-/// The unit of times in reports.
-const STEP: &str = "step_ms";
-
-/// Milliseconds as microseconds.
-fn microseconds(time: Option<f64>) -> String {
-    time.map_or_else(String::new, |time| quantity::digits(1e3 * time))
-}
-
-/// The result for one network.
+/// A network to time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// The network, for people.
-    pub network: String,
-    /// The text that identifies the network.
-    pub spec: String,
-    /// cuDNN, or the configuration of our kernels that runs the network.
-    pub chosen: String,
-    pub why: String,
-    /// The performance model's first choice.
-    pub first: Option<String>,
-    pub step_times: Vec<Time>,
+pub struct Described {
+    pub network: Inference,
+    /// Its training, or else its inference.
+    pub trains: bool,
 }
 
-impl Decision {
-    /// Reads a report's line. `Err` names the part that is wrong.
-    pub fn from_fields(fields: &Fields) -> Result<Self, String> {
-        let network = fields.text("rnn")?.to_owned();
-        Ok(Self {
-            spec: fields.0.get("spec").and_then(Value::as_str).unwrap_or(&network).to_owned(),
-            network,
-            chosen: fields.text("chosen")?.to_owned(),
-            why: fields.text("why")?.to_owned(),
-            first: fields.0.get("first").and_then(Value::as_str).map(str::to_owned),
-            step_times: fields.timings("times", STEP)?,
-        })
-    }
-
-    pub fn to_json(&self) -> Value {
-        json!({
-            "rnn": self.network, "spec": self.spec, "chosen": self.chosen, "why": self.why, "first": self.first,
-            "times": times_json(&self.step_times, STEP), "first_over_best": self.first_over_best(),
-        })
-    }
-
-    /// Milliseconds per time step.
-    fn time(&self, what: &str) -> Option<f64> {
-        self.step_times.iter().find(|known| known.what == what)?.time
-    }
-
-    /// The time of the model's first choice, as a multiple of our fastest configuration's time.
-    pub fn first_over_best(&self) -> Option<f64> {
-        let ours = self.step_times.iter().filter(|known| known.what != CUDNN).filter_map(|known| known.time);
-        let best = ours.min_by(f64::total_cmp).filter(|best| *best > 0.0)?;
-        Some(self.time(self.first.as_ref()?)? / best)
+/// For people.
+impl fmt::Display for Described {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Self { network, trains } = self;
+        write!(f, "{network}{}", if *trains { ", training" } else { "" })
     }
 }
 
-/// A heading, a table of networks, and the quality of the model's first choices.
-pub fn text_of(decisions: &[Decision], width: usize) -> String {
-    let networks = quantity::counted(decisions.len(), "recurrent network");
-    let mut table = Table::new(&[
-        ("network", Side::Left),
-        ("runs by", Side::Left),
-        ("step µs", Side::Right),
-        ("cuDNN", Side::Right),
-        ("ratio", Side::Right),
-        ("first choice", Side::Right),
-        ("why", Side::Left),
-    ])
-    .optional([5, 6]);
-    for decision in decisions {
-        let (time, cudnn) = (decision.time(&decision.chosen), decision.time(CUDNN));
-        table.row(vec![
-            decision.network.clone(),
-            decision.chosen.clone(),
-            microseconds(time),
-            microseconds(cudnn),
-            cudnn.zip(time).map_or_else(String::new, |(cudnn, time)| ratio(cudnn, time)),
-            decision.first_over_best().map_or_else(String::new, |over| format!("{over:.2}×")),
-            decision.why.clone(),
-        ]);
+/// Reads the value of `--rnn`: a file, or a description in words.
+pub fn read(text: &str) -> Result<Vec<Described>, String> {
+    let file = Path::new(text);
+    if !text.contains('=') {
+        let content = crate::text::read(file)?;
+        let networks = parse(&content).map_err(|why| format!("{text}: {why}"))?;
+        return if networks.is_empty() { Err(format!("{text}: no recurrent network is in it")) } else { Ok(networks) };
     }
-    format!("{networks}\n\n{}{}", table.lines(width), summary(decisions))
+    words(text.split_whitespace().map(str::to_owned).collect())
 }
 
-fn summary(decisions: &[Decision]) -> String {
-    let ours = decisions.iter().filter(|decision| decision.chosen != CUDNN).count();
-    let mut text = format!("\n{ours} of {} run on kernels of ours.\n", decisions.len());
-    let over: Vec<f64> = decisions.iter().filter_map(Decision::first_over_best).collect();
-    if let Some(most) = over.iter().copied().max_by(f64::total_cmp) {
-        let mean = (over.iter().map(|over| over.ln()).sum::<f64>() / over.len() as f64).exp();
-        text += &format!(
-            "The model's first choice took {mean:.2} times the time of the best configuration that was timed, at most \
-             {most:.2} times.\n"
-        );
+/// Reads a JSON array of networks, or one JSON object per line; lines about other subjects are skipped.
+fn parse(text: &str) -> Result<Vec<Described>, String> {
+    let mut networks = Vec::new();
+    let mut add = |value: &Value, at: &str| {
+        let read = of_json(value).map_err(|why| format!("{at}: {why}"))?;
+        for network in read {
+            if !networks.contains(&network) {
+                networks.push(network);
+            }
+        }
+        Ok::<_, String>(())
+    };
+    match serde_json::from_str(text) {
+        Ok(Value::Array(values)) => {
+            for (number, value) in (1..).zip(&values) {
+                add(value, &format!("network {number}"))?;
+            }
+        }
+        Ok(value) => add(&value, "network 1")?,
+        Err(_) => {
+            for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+                let value = serde_json::from_str(line).map_err(|error| format!("line {number}: no JSON: {error}"))?;
+                add(&value, &format!("line {number}"))?;
+            }
+        }
     }
-    text
+    Ok(networks)
+}
+
+/// The networks of an object whose keys are those of a network's text. A report's line of another event has none.
+fn of_json(value: &Value) -> Result<Vec<Described>, String> {
+    let fields = Fields::of(value)?;
+    let of_event = |trains| Ok(vec![Described { network: Inference::from_spec(fields.text("spec")?)?, trains }]);
+    match fields.0.get("event").and_then(Value::as_str) {
+        Some("rnn") => return of_event(false),
+        Some("rnn-training") => return of_event(true),
+        Some(_) => return Ok(Vec::new()),
+        None => {}
+    }
+    let text = |value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(yes) => Ok(if *yes { "yes" } else { "no" }.to_owned()),
+        Value::Number(number) => Ok(number.to_string()),
+        other => Err(format!("{other} is no text, number, true or false")),
+    };
+    let mut all = vec![fields.text("cell")?.to_owned()];
+    for (key, value) in fields.0.iter().filter(|(key, _)| *key != "cell") {
+        let value = match value {
+            Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?.join(","),
+            value => text(value)?,
+        };
+        all.push(format!("{key}={value}"));
+    }
+    words(all)
+}
+
+/// The keys of a network's text, in order, with their defaults: PyTorch's own choices.
+const KEYS: [(&str, Option<&str>); 13] = [
+    ("input", None),
+    ("hidden", None),
+    ("layers", Some("1")),
+    ("directions", Some("1")),
+    ("bias", Some("double")),
+    ("type", Some("float")),
+    ("math", Some("default")),
+    ("algorithm", Some("standard")),
+    ("layout", Some("sequence-major")),
+    ("padded", Some("yes")),
+    ("batch", Some("1")),
+    ("steps", None),
+    ("full", Some("yes")),
+];
+
+/// The key that is not of the network's text.
+const TRAINING: &str = "training";
+
+/// The networks that a cell and some keys describe, one for each batch in the list.
+fn words(words: Vec<String>) -> Result<Vec<Described>, String> {
+    let (mut cell, mut given): (Option<String>, Vec<(String, String)>) = (None, Vec::new());
+    for word in words {
+        match word.split_once('=') {
+            Some((key, value)) => {
+                let keys: Vec<_> = KEYS.iter().map(|(key, _)| *key).chain([TRAINING]).collect();
+                if !keys.contains(&key) {
+                    return Err(format!("{key:?} is not known: a network has a cell and {}", keys.join(", ")));
+                }
+                if given.iter().any(|(other, _)| other == key) {
+                    return Err(format!("{key} is given twice"));
+                }
+                given.push((key.to_owned(), value.to_owned()));
+            }
+            None if cell.is_none() => cell = Some(word),
+            None => return Err(format!("key=value is expected where {word:?} stands")),
+        }
+    }
+    let cell = cell.ok_or("the cell is missing: LSTM, GRU, tanh or ReLU")?;
+    let value = |key: &str| given.iter().find(|(given, _)| given == key).map(|(_, value)| value.as_str());
+    let text = |batch: &str| {
+        let mut text = cell.clone();
+        for (key, default) in KEYS {
+            let value = match key {
+                "batch" => Some(batch),
+                // As wide as the states by default.
+                "input" => value("input").or(value("hidden")),
+                key => value(key).or(default),
+            };
+            let value = value.ok_or_else(|| format!("{key} is missing"))?;
+            text += &format!(" {key}={value}");
+        }
+        Ok::<_, String>(text)
+    };
+    let trains = match value(TRAINING).unwrap_or("no") {
+        "yes" => true,
+        "no" => false,
+        other => return Err(format!("{TRAINING} is {other:?}: it must be yes or no")),
+    };
+    let described = |batch: &str| Ok(Described { network: Inference::from_spec(&text(batch)?)?, trains });
+    value("batch").unwrap_or("1").split(',').map(described).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn step_time(what: &str, time: impl Into<Option<f64>>) -> Time {
-        Time { what: what.into(), time: time.into() }
+    #[test]
+    fn words_and_objects_say_the_same() {
+        let [one, ten] = [1, 10].map(|batch| {
+            let text = "LSTM input=256 hidden=256 layers=2 directions=1 bias=double type=half math=default \
+                        algorithm=standard layout=sequence-major padded=yes batch=1 steps=100 full=yes";
+            Described { network: Inference { batch, ..Inference::from_spec(text).unwrap() }, trains: false }
+        });
+        let expected = Ok(vec![one.clone(), ten]);
+        assert_eq!(read("LSTM hidden=256 layers=2 type=half steps=100 batch=1,10"), expected);
+        let object = r#"{"cell":"LSTM","hidden":256,"layers":2,"type":"half","steps":100,"batch":[1,10]}"#;
+        assert_eq!(parse(object), expected);
+        assert_eq!(parse(&format!("[{object},\n{object}]")), expected);
+        assert_eq!(parse(&format!("{object}\n{object}\n")), expected);
+        let report = format!(
+            "{{\"event\":\"asked\"}}\n{{\"event\":\"rnn\",\"spec\":\"{0}\"}}\n{{\"event\":\"kept\"}}\n\
+             {{\"event\":\"rnn-training\",\"spec\":\"{0}\"}}\n",
+            one.network.spec()
+        );
+        let training = Described { trains: true, ..one.clone() };
+        assert_eq!(parse(&report), Ok(vec![one, training.clone()]));
+        assert_eq!(read("LSTM hidden=256 layers=2 type=half steps=100 training=yes"), Ok(vec![training.clone()]));
+        assert_eq!(parse(&object.replace("[1,10]", "1,\"training\":true")), Ok(vec![training.clone()]));
+        assert_eq!(training.to_string(), format!("{}, training", training.network));
+        let object = r#"{"cell":"GRU","hidden":8,"steps":4,"full":false,"padded":true}"#;
+        assert_eq!(parse(object), read("GRU hidden=8 steps=4 full=no"));
     }
 
     #[test]
-    fn a_table_says_what_was_chosen_and_how_good_the_first_choice_was() {
-        let timed = Decision {
-            network: "LSTM 5→64".into(),
-            spec: "a".into(),
-            chosen: "grid u8".into(),
-            why: "timed in place".into(),
-            first: Some("block u64".into()),
-            step_times: vec![
-                step_time(CUDNN, 0.01),
-                step_time("block u64", 0.005),
-                step_time("grid u8", 0.004),
-                step_time("grid u4", None),
-            ],
-        };
-        let refused = Decision {
-            network: "GRU 5→64".into(),
-            spec: "b".into(),
-            chosen: CUDNN.into(),
-            why: "no compiler".into(),
-            first: None,
-            step_times: Vec::new(),
-        };
-        assert_eq!((timed.first_over_best(), refused.first_over_best()), (Some(1.25), None));
-        let text = text_of(&[timed, refused], usize::MAX);
-        let row = text.lines().find(|line| line.starts_with("LSTM")).unwrap();
-        assert_eq!(
-            row.split_whitespace().collect::<Vec<_>>(),
-            ["LSTM", "5→64", "grid", "u8", "4.00", "10.0", "2.50×", "1.25×", "timed", "in", "place"]
-        );
-        assert!(text.contains("no compiler") && text.contains("1 of 2 run on kernels of ours"), "{text}");
-        assert!(text.contains("The model's first choice took 1.25 times"), "{text}");
+    fn what_is_wrong_is_named() {
+        for (text, why) in [
+            ("hidden=5 steps=4", "the cell is missing"),
+            ("LSTM hidden=5", "steps is missing"),
+            ("LSTM steps=4", "input is missing"),
+            ("LSTM hidden=5 steps=4 widht=3", "\"widht\" is not known"),
+            ("LSTM hidden=5 steps=4 hidden=6", "hidden is given twice"),
+            ("LSTM GRU hidden=5 steps=4", "where \"GRU\" stands"),
+            ("LSTM hidden=5 steps=4 batch=1,,2", "batch is \"\""),
+            ("LSTM hidden=5 steps=4 type=int8", "type is \"int8\""),
+            ("LSTM hidden=5 steps=4 training=maybe", "training is \"maybe\": it must be yes or no"),
+            ("/no/such.json", "/no/such.json"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        for (text, why) in [
+            ("[{\"cell\":\"LSTM\",\"hidden\":5,\"steps\":{}}]", "network 1: {} is no text"),
+            ("{\"cell\":\"LSTM\"}\n{", "line 1: "),
+            ("{}", "cell is missing"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
     }
 }

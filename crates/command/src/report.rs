@@ -8,12 +8,11 @@ use clap::Args;
 use serde_json::json;
 
 use crate::Failure;
+use crate::contests::{self, Contest, Contested};
 use crate::decisions::{Decision, Decisions, Division, Policy, merged};
 use crate::naming;
-use crate::normalization;
 use crate::output;
 use crate::quantity::{self, ratio};
-use crate::recurrent;
 use crate::table::{Side, Table};
 use crate::text;
 use crate::vertex_net::VertexNet;
@@ -57,12 +56,14 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if options.json {
         let (checked, off) = report.checked;
         let plans: Vec<_> = decisions.iter().map(Decisions::to_json).collect();
+        let of_kind = |kind| {
+            let contests = report.contests.iter().filter(|contest| contest.kind == kind);
+            contests.map(Contest::to_json).collect::<Vec<_>>()
+        };
         let whole = json!({
             "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
             "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
-            "rnns": report.networks.iter().map(recurrent::Decision::to_json).collect::<Vec<_>>(),
-            "trained": report.trained.iter().map(recurrent::training::Decision::to_json).collect::<Vec<_>>(),
-            "norms": report.norms.iter().map(normalization::Decision::to_json).collect::<Vec<_>>(),
+            "rnns": of_kind(Contested::Inference), "trained": of_kind(Contested::Training), "norms": of_kind(Contested::Norm),
             "graphs": report.graphs.iter().map(|(graph, why)| json!({ "graph": graph, "why": why })).collect::<Vec<_>>(),
             "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
             "exploring": report.exploring.len(), "unknown": report.unknown,
@@ -72,15 +73,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let width = options.width.columns();
     let mut parts: Vec<String> =
         decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref(), width)).collect();
-    if !report.networks.is_empty() {
-        parts.push(recurrent::text_of(&report.networks, width));
-    }
-    if !report.trained.is_empty() {
-        parts.push(recurrent::training::text_of(&report.trained, width));
-    }
-    if !report.norms.is_empty() {
-        parts.push(normalization::text_of(&report.norms, width));
-    }
+    parts.extend(contests::texts_of(&report.contests, width));
     if parts.is_empty() && report.nets.is_empty() && report.graphs.is_empty() {
         let what = "no convolution that can be divided, and nothing else that ours can run";
         parts.push(format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));

@@ -6,11 +6,10 @@ use std::path::Path;
 use convolution::problem::any::AnyProblem;
 use serde_json::Value;
 
+use crate::contests::{Contest, Contested};
 use crate::decisions::{Choice, Decision, Decisions, Division, Fields, Policy};
 use crate::division_text;
-use crate::normalization;
 use crate::output;
-use crate::recurrent;
 use crate::sets::{Group, front, within};
 use crate::times::Kind;
 use crate::vertex_net::VertexNet;
@@ -33,12 +32,8 @@ pub struct Report {
     pub checked: (usize, usize),
     /// Calls watched in the arena, and how many of these wrote outside their segments.
     pub kept: (usize, usize),
-    /// Recurrent networks, in the order of their first lines.
-    pub networks: Vec<recurrent::Decision>,
-    /// Likewise those that train on our kernels.
-    pub trained: Vec<recurrent::training::Decision>,
-    /// Batch normalizations, in the order of their first lines.
-    pub norms: Vec<normalization::Decision>,
+    /// Recurrent networks and batch normalizations, in the order of their first lines.
+    pub contests: Vec<Contest>,
     /// Operation graphs with a normalization that cuDNN runs: their names, and why.
     pub graphs: Vec<(String, String)>,
     /// Nets of vertex functions on a device.
@@ -131,11 +126,16 @@ fn no_report(file: &Path, text: &str, first: &str) -> String {
 impl Report {
     fn take(&mut self, value: &Value) -> Result<(), String> {
         let fields = Fields::of(value)?;
-        match fields.text("event")? {
+        let event = fields.text("event")?;
+        if let Some(kind) = Contested::of_event(event) {
+            self.contested(Contest::from_fields(kind, &fields)?);
+            return Ok(());
+        }
+        match event {
             "asked" | "ran" => {
                 let decision = Decision::from_json(value)?;
                 let limit = fields.optional("limit");
-                if fields.text("event")? == "ran" {
+                if event == "ran" {
                     self.explored((decision.spec.clone(), limit));
                 }
                 put(&mut self.reused, (decision, limit), |(decision, _)| &decision.spec);
@@ -176,15 +176,6 @@ impl Report {
                 self.kept.0 += 1;
                 self.kept.1 += usize::from(fields.optional("overwritten").is_some());
             }
-            "rnn" => {
-                put(&mut self.networks, recurrent::Decision::from_fields(&fields)?, |decision| &decision.spec);
-            }
-            "rnn-training" => {
-                put(&mut self.trained, recurrent::training::Decision::from_fields(&fields)?, |decision| &decision.spec);
-            }
-            "norm" => {
-                put(&mut self.norms, normalization::Decision::from_fields(&fields)?, |decision| &decision.spec);
-            }
             "graph" => {
                 let [name, why] = ["graph", "why"].map(|key| fields.text(key).map(str::to_owned));
                 put(&mut self.graphs, (name?, why?), |(name, _)| name);
@@ -198,6 +189,14 @@ impl Report {
             _ => self.unknown += 1,
         }
         Ok(())
+    }
+
+    /// Replaces the result for the same subject, or appends the new one.
+    fn contested(&mut self, new: Contest) {
+        match self.contests.iter_mut().find(|known| known.kind == new.kind && known.spec == new.spec) {
+            Some(known) => *known = new,
+            None => self.contests.push(new),
+        }
     }
 
     /// Ends one exploration of a problem if it began. Problems that the database knows are not explored.

@@ -6,8 +6,9 @@ use ::norm::subject::Normalization;
 use super::Options;
 use super::timed::{self, Family};
 use crate::Failure;
+use crate::contests::{Contest, Contested};
 use crate::interrupt;
-use crate::normalization::{self, Decision};
+use crate::normalization;
 
 const FAMILY: Family = Family {
     option: "--norm",
@@ -22,12 +23,14 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let tune = |subject: &Normalization, device, progress: &dyn Fn(usize)| {
         ahead::tune(&Job { subject, device, bytes: options.bytes, stop: &interrupt::STOP, progress })
     };
-    let decide = |subject: &Normalization, found: Found, why| Decision {
-        norm: subject.to_string(),
+    let decide = |subject: &Normalization, found: Found, why| Contest {
+        kind: Contested::Norm,
+        name: subject.to_string(),
         spec: subject.spec(),
-        chosen: found.chosen,
+        chosen: vec![found.chosen],
         why,
-        times: found.times,
+        first: None,
+        times: vec![found.times],
     };
-    timed::run(options, &FAMILY, &subjects, tune, decide, normalization::text_of)
+    timed::run(options, &FAMILY, &subjects, tune, decide)
 }

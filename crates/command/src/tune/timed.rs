@@ -9,6 +9,7 @@ use tuning::ahead::devices;
 use super::progress::Bar;
 use super::{Options, check_library, is_kept, set_variables};
 use crate::Failure;
+use crate::contests::{Contest, texts_of};
 use crate::interrupt;
 use crate::network::Shapes;
 use crate::output;
@@ -51,14 +52,13 @@ pub fn read<S: PartialEq>(
 }
 
 /// Times subjects by `tune`, which gets one, the device's number and what to call with the executions that remain. Shows
-/// the decisions that `decide` makes of what was found, and of the reason.
-pub fn run<S: Display, F, D>(
+/// the results that `decide` makes of what was found, and of the reason.
+pub fn run<S: Display, F>(
     options: &Options,
     family: &Family,
     subjects: &[S],
     tune: impl Fn(&S, i32, &dyn Fn(usize)) -> Result<F, String>,
-    decide: impl Fn(&S, F, String) -> D,
-    text_of: impl Fn(&[D], usize) -> String,
+    decide: impl Fn(&S, F, String) -> Contest,
 ) -> Result<(), Failure> {
     // Made first, so that an error in it shows before anything is measured.
     let database = options.place.create()?.path().to_owned();
@@ -86,7 +86,7 @@ pub fn run<S: Display, F, D>(
         }
     }
     bar.finish();
-    let mut text = if decisions.is_empty() { String::new() } else { text_of(&decisions, options.width.columns()) };
+    let mut text = texts_of(&decisions, options.width.columns()).join("\n");
     let took = begin.elapsed().as_secs_f64();
     let count = quantity::counted(timed, family.timed);
     text += &format!("{count} timed in {took:.1} s, kept in {}\n", database.shown());
