@@ -77,7 +77,7 @@ pub unsafe fn algorithms(
     // SAFETY: `asking` and `query` hold this query's arguments, which the caller promised to be valid.
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();
-    let results = answered(with_known_sizes(results, &problem), promise.as_ref(), asked);
+    let results = answered(registry::with_known_sizes(results, &problem), promise.as_ref(), asked);
     registry::state(cudnn::device(), &problem).known.lock().offer(results.first(), own);
     Ok(results)
 }
@@ -105,17 +105,6 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
     results
 }
 
-/// Gives results the workspaces that the program knows of their ids: each has one for good.
-pub(super) fn with_known_sizes(mut results: Vec<AlgoPerf>, problem: &Problem) -> Vec<AlgoPerf> {
-    let state = registry::state(cudnn::device(), problem);
-    let known = state.known.lock();
-    for result in results.iter_mut().filter(|result| result.status == CUDNN_STATUS_SUCCESS) {
-        result.memory = known.workspace(result.algo).unwrap_or(result.memory);
-    }
-    drop(known);
-    results
-}
-
 /// Returns the workspace of an algorithm id, in bytes: the promised one, or else cuDNN's own; from then on the same for
 /// good. `None` if cuDNN refuses the question.
 ///
@@ -132,19 +121,7 @@ pub unsafe fn reported_workspace(handle: cudnnHandle_t, descriptors: &Descriptor
     let problem = unsafe { Problem::read(descriptors) }?;
     let state = registry::state(cudnn::device(), &problem);
     // SAFETY: the caller promised that the handle and the descriptors are the program's.
-    unsafe { told(&state, handle, descriptors, id) }
-}
-
-/// Likewise, for a problem's state.
-///
-/// # Safety
-/// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
-pub(super) unsafe fn told(state: &State, handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
-    let known = state.known.lock().workspace(id);
-    // SAFETY: the caller promised that the handle and the descriptors are the program's.
-    let own = || unsafe { descriptors.workspace_size(handle, id) }.ok();
-    let bytes = known.or_else(own)?;
-    Some(state.known.lock().tell(id, bytes))
+    unsafe { registry::told(&state, handle, descriptors, id) }
 }
 
 /// Returns the newest promise for an algorithm id.

@@ -12,6 +12,7 @@ use super::plan::Plan;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::Descriptors;
 use cudnn_abi::*;
 use gpu::Device;
 use guest::determinism::{self, Choice};
@@ -126,6 +127,30 @@ pub fn workspaces(device: Device, problem: &Problem, math_type: cudnnMathType_t,
     let keys = [*problem, Problem { math_type, ..*problem }];
     let keys = &keys[..if math_type == problem.math_type { 1 } else { 2 }];
     keys.iter().filter_map(|key| known_state(device, key)?.known.lock().workspace(id)).collect()
+}
+
+/// Gives results the workspaces that the program knows of their ids: each has one for good.
+pub fn with_known_sizes(mut results: Vec<AlgoPerf>, problem: &Problem) -> Vec<AlgoPerf> {
+    let state = state(cudnn::device(), problem);
+    let known = state.known.lock();
+    for result in results.iter_mut().filter(|result| result.status == CUDNN_STATUS_SUCCESS) {
+        result.memory = known.workspace(result.algo).unwrap_or(result.memory);
+    }
+    drop(known);
+    results
+}
+
+/// Returns the workspace of an algorithm id, in bytes: what the program knows, or else cuDNN's own; from then on the same
+/// for good. `None` if cuDNN refuses the question.
+///
+/// # Safety
+/// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
+pub unsafe fn told(state: &State, handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+    let known = state.known.lock().workspace(id);
+    // SAFETY: the caller promised that the handle and the descriptors are the program's.
+    let own = || unsafe { descriptors.workspace_size(handle, id) }.ok();
+    let bytes = known.or_else(own)?;
+    Some(state.known.lock().tell(id, bytes))
 }
 
 impl Known {

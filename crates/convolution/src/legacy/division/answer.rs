@@ -7,7 +7,6 @@ use cudnn_abi::*;
 
 use crate::division::layers::addresses;
 use crate::division::network::Network;
-use crate::legacy::answer;
 use crate::legacy::registry::{self, Promise, Question};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
@@ -31,7 +30,7 @@ pub unsafe fn algorithms(
     let Some(own) = results.iter().find(ran).copied() else { return results };
     // SAFETY: the caller promised that the handle is the program's.
     let promise = unsafe { promise(handle, problem, &own, &results, policies, any_determinism()) };
-    results = answer::with_known_sizes(results, problem);
+    results = registry::with_known_sizes(results, problem);
     let Some(mut promise) = promise else { return results };
     let known = registry::workspaces(cudnn::device(), problem, promise.entry.mathType, own.algo);
     let memory = known.iter().copied().fold(promise.entry.memory, usize::max);
@@ -73,7 +72,7 @@ pub unsafe fn workspace_size(
         }
         // Only the first result of an answer has our workspace; the others have cuDNN's own.
         // SAFETY: the caller promised that the handle and the descriptors are the program's.
-        return unsafe { answer::told(&state, handle, descriptors, id) };
+        return unsafe { registry::told(&state, handle, descriptors, id) };
     }
     // SAFETY: the caller promised that the handle and the descriptors are the program's.
     let results = unsafe { descriptors.get_algorithms(handle) }.ok()?;
