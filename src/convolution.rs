@@ -10,9 +10,9 @@ use std::ffi::{c_int, c_void};
 use cudnn_abi::*;
 
 use super::boundary::guarded;
-use convolution::graph::targets;
 use convolution::legacy::answer::{self, Query};
 use convolution::legacy::call::Call;
+use convolution::plans::graph::targets;
 use cudnn::calls;
 use cudnn::calls::query::{self, AlgoPerf};
 use cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};

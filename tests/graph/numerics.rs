@@ -136,7 +136,7 @@ fn results_agree_where_everything_needs_workspace() {
             least,
             ("UCUDNN_WORKSPACE_LIMIT", limit),
             ("UCUDNN_REPORT", decisions.to_str().unwrap()),
-            ("UCUDNN_LOG", "warn,ucudnn_convolution::graph::state=debug"),
+            ("UCUDNN_LOG", "warn,ucudnn_convolution::plans::graph::state=debug"),
         ];
         let outcome = program.preloaded(&arguments, &variables);
         let (plain, ours) = (plans(&plain.stdout), plans(&outcome.stdout));

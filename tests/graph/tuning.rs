@@ -125,7 +125,7 @@ fn our_engines_stand_in_until_the_choice() {
         ("UCUDNN_NUMERICS", "any"),
         ("UCUDNN_WORKSPACE_LIMIT", "0"),
         ("UCUDNN_EXPLORE", "0"),
-        ("UCUDNN_LOG", "warn,ucudnn_convolution::graph::state=debug"),
+        ("UCUDNN_LOG", "warn,ucudnn_convolution::plans::graph::state=debug"),
     ];
     let outcome = program.preloaded(&[&seed().to_string(), "60", "ours"], &variables);
     let lines = report(&decisions);

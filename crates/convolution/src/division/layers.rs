@@ -16,7 +16,7 @@ use std::ffi::c_int;
 
 use cudnn_abi::{CUDNN_DETERMINISTIC, CUDNN_STATUS_SUCCESS};
 
-use crate::legacy::rounding;
+use crate::plans::legacy::rounding;
 use crate::problem::Problem;
 use crate::problem::algorithm::Class;
 use cudnn::calls::query::AlgoPerf;

@@ -15,7 +15,7 @@ use super::report;
 use super::segments::Division;
 use super::solved::{Segment, Solved};
 use crate::division::arena::segment_bytes;
-use crate::legacy::registry;
+use crate::plans::legacy::registry;
 use crate::problem::Problem;
 use crate::problem::algorithm::Class;
 use crate::problem::graph;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use cudnn_abi::*;
 use serde_json::{Value, json};
 
-use crate::graph::plan as graph;
-use crate::graph::state::State;
-use crate::legacy::plan as legacy;
+use crate::plans::graph::plan as graph;
+use crate::plans::graph::state::State;
+use crate::plans::legacy::plan as legacy;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use crate::problem::graph::EngineConfiguration;

@@ -7,8 +7,8 @@
 use cudnn_abi::*;
 
 use super::execute::Execution;
-use super::operands::Operands;
-use super::plan::Plan;
+use crate::plans::graph::operands::Operands;
+use crate::plans::graph::plan::Plan;
 use crate::problem::graph::ExecutionPlan;
 use cudnn::calls::backend;
 use cudnn::graph::VariantPack;

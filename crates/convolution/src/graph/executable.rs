@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::enumerate::ASKED_EVERY;
-use super::micro_plan::MicroBatch;
-use super::operands::Operands;
-use super::operation_graph::MOST_TENSORS;
-use super::our_candidates;
-use super::plan::Plan;
-use super::probe::{self, Candidates, Probe};
+use crate::plans::graph::enumerate::ASKED_EVERY;
+use crate::plans::graph::micro_plan::MicroBatch;
+use crate::plans::graph::operands::MOST_TENSORS;
+use crate::plans::graph::operands::Operands;
+use crate::plans::graph::our_candidates;
+use crate::plans::graph::plan::Plan;
+use crate::plans::graph::probe::{self, Candidates, Probe};
 use crate::problem::graph::{Class, EngineConfiguration, Problem, Tensor};
 use cudnn::convolution::Workspace;
 use cudnn::graph::Target;

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
-use super::operands::Operands;
-use super::plan::Plan;
 use super::planned::Planned;
 use super::reading;
 use super::shadow;
-use super::state::State;
 use crate::exec::Failure;
+use crate::plans::graph::operands::Operands;
+use crate::plans::graph::plan::Plan;
+use crate::plans::graph::state::State;
 use crate::problem::graph::EngineConfiguration;
 use cudnn::calls::{self, backend};
 use cudnn::policies;

@@ -8,10 +8,10 @@ use super::choices;
 use super::planned::Planned;
 use super::reading;
 use super::shadow::{Content, Shadow};
-use super::state::{self, Key};
-use super::targets;
+use crate::plans::graph::state::{self, Key, Place};
+use crate::plans::graph::targets;
 use crate::problem::graph::{Class, EngineConfiguration};
-use cudnn::graph::descriptor;
+use cudnn::graph::{Target, descriptor};
 use cudnn::policies;
 use guest::settings::{self, Policy};
 
@@ -35,7 +35,7 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     if policies.policy == Policy::Off {
         return None;
     }
-    let (place, target) = targets::of(&content, handle)?;
+    let (place, target) = target_of(&content, handle)?;
     drop(content);
     settings::fault_point("finalize");
     // SAFETY: our caller promised a finalized execution plan.
@@ -70,6 +70,18 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     }
     let (executions, meanwhile) = Default::default();
     Some(Arc::new(Planned { graph, state, own, requested_workspace, executions, meanwhile }))
+}
+
+/// Returns the target of a plan that was made for a handle, or for a device's properties.
+fn target_of(plan: &Content, handle: Option<cudnnHandle_t>) -> Option<(Place, Target)> {
+    match handle {
+        Some(handle) => targets::of_handle(handle),
+        None => {
+            let properties = plan.descriptor(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?.content();
+            let text = properties.elements::<1>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)?.as_flattened();
+            targets::described(std::str::from_utf8(text).ok()?.trim_end_matches('\0'))
+        }
+    }
 }
 
 fn handle(content: &Content, name: cudnnBackendAttributeName_t) -> Option<cudnnHandle_t> {

@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use crate::problem::graph::Problem;
 
-/// The most tensors of a graph that we plan. The graphs of frameworks have fewer.
-pub const MOST_TENSORS: usize = 12;
-
 /// An operation graph that we plan.
 pub struct Graph {
     /// The graph as a problem.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use super::meanwhile::Meanwhile;
 use super::operation_graph::Graph;
-use super::state::State;
+use crate::plans::graph::meanwhile::Meanwhile;
+use crate::plans::graph::state::State;
 use crate::problem::graph::EngineConfiguration;
 
 /// A program's execution plan for a graph that can be run in micro-batches.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::operands::Operands;
-use super::operation_graph::{Graph, MOST_TENSORS};
+use super::operation_graph::Graph;
 use super::shadow::{Content, Shadow};
+use crate::plans::graph::operands::MOST_TENSORS;
+use crate::plans::graph::operands::Operands;
 use crate::problem::graph::{Convolution, Factor, Operation, Pointwise, Problem, Tensor};
 use cudnn::graph::ConvolutionNames;
 use cudnn::tensor::element_size;

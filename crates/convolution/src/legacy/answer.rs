@@ -23,7 +23,7 @@ use cudnn_abi::*;
 use super::division;
 use super::promise::Asking;
 pub use super::promise::Query;
-use super::registry::{self, Promise, Question, State};
+use crate::plans::legacy::registry::{self, Promise, Question, State};
 use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;
 use cudnn::convolution::Descriptors;

@@ -6,9 +6,9 @@ use std::ffi::c_int;
 use cudnn_abi::*;
 
 use super::answer;
-use super::plan::Plan;
-use super::run::{adds_to_result, run};
 use crate::exec::{self, Check, Failure};
+use crate::plans::legacy::plan::Plan;
+use crate::plans::legacy::run::{adds_to_result, run};
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use crate::problem::graph;

@@ -1,6 +1,6 @@
 //! A plan as text.
 
-use crate::legacy::plan::Plan;
+use crate::plans::legacy::plan::Plan;
 use cudnn::convolution::Direction;
 
 /// Describes a plan, for `ucudnnGetPlanDescription` and for people.

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 
 use super::call::Call;
-use super::decision::Ask;
 use super::division;
 use super::execute::Running;
-use super::registry::{self, EXECUTED};
-use super::run::divides;
+use crate::plans::legacy::decision::Ask;
+use crate::plans::legacy::registry::{self, EXECUTED};
+use crate::plans::legacy::run::divides;
 use crate::problem::Problem;
 use cudnn::calls;
 use cudnn::policies;

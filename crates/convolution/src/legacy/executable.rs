@@ -8,13 +8,13 @@ use guest::settings;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 use tuning::executable::{Executable, Offered};
 
-use super::candidates;
-use super::engine::Engines;
-use super::plan::Plan;
-use super::rounding;
-use super::run::run;
 use crate::exec::{Constant, scaling_type};
-use crate::graph::targets;
+use crate::plans::graph::targets;
+use crate::plans::legacy::candidates;
+use crate::plans::legacy::engine::Engines;
+use crate::plans::legacy::plan::Plan;
+use crate::plans::legacy::rounding;
+use crate::plans::legacy::run::run;
 use crate::problem::{Algorithm, Class, OwnedDescriptors, Problem};
 
 impl Executable for Problem {

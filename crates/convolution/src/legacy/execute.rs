@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 
 use super::call::Call;
-use super::decision::{Ask, Decision};
-use super::plan::Plan;
-use super::registry::State;
-use super::run::adds_to_result;
 use super::sampling::sampling;
 use crate::exec::Failure;
+use crate::plans::legacy::decision::{Ask, Decision};
+use crate::plans::legacy::plan::Plan;
+use crate::plans::legacy::registry::State;
+use crate::plans::legacy::run::adds_to_result;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::calls;

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use cudnn_abi::*;
 
-use super::candidates;
-use super::engine::Engines;
-use super::plan::Plan;
-use super::registry::{self, EXECUTED, Promise, Question, State};
-use super::rounding;
 use crate::exec::{self, Constant};
-use crate::graph::targets;
+use crate::plans::graph::targets;
+use crate::plans::legacy::candidates;
+use crate::plans::legacy::engine::Engines;
+use crate::plans::legacy::plan::Plan;
+use crate::plans::legacy::registry::{self, EXECUTED, Promise, Question, State};
+use crate::plans::legacy::rounding;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm, Class, Plain};

@@ -5,7 +5,7 @@ use planner::MicroConfiguration;
 use tuning::running::SAMPLES;
 use tuning::search;
 
-use super::plan::divided_workspace;
+use crate::plans::legacy::plan::divided_workspace;
 use crate::problem::{Algorithm, OwnedDescriptors, Problem};
 
 type Candidate = search::Candidate<Algorithm>;

@@ -1,6 +1,6 @@
 //! cuDNN's candidates for one convolution problem at each micro-batch size.
 
-use convolution::graph::proposals::{self, Proposal};
+use convolution::plans::graph::proposals::{self, Proposal};
 use convolution::problem::graph::Problem;
 use cudnn::graph::{Target, refusal};
 use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;

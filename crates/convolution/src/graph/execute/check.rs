@@ -6,8 +6,8 @@ use cudnn_abi::*;
 
 use super::Execution;
 use crate::exec::{self, Check};
-use crate::graph::operands::Operands;
-use crate::graph::plan::Plan;
+use crate::plans::graph::operands::Operands;
+use crate::plans::graph::plan::Plan;
 use crate::problem::graph::EngineConfiguration;
 use cudnn::calls::{self, backend};
 use cudnn::graph::VariantPack;

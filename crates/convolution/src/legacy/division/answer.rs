@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use crate::division::layers::addresses;
 use crate::division::network::Network;
-use crate::legacy::registry::{self, Promise, Question};
+use crate::plans::legacy::registry::{self, Promise, Question};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use cudnn::calls::query::AlgoPerf;

@@ -6,12 +6,12 @@ use cudnn_abi::*;
 use parking_lot::Mutex;
 
 use crate::exec::scaling_type;
-use crate::graph::enumerate;
-use crate::graph::operands::Operands as GraphOperands;
-use crate::graph::our_candidates;
-use crate::graph::plan::Plan;
-use crate::graph::probe::{self, Probe};
-use crate::graph::targets;
+use crate::plans::graph::enumerate;
+use crate::plans::graph::operands::Operands as GraphOperands;
+use crate::plans::graph::our_candidates;
+use crate::plans::graph::plan::Plan;
+use crate::plans::graph::probe::{self, Probe};
+use crate::plans::graph::targets;
 use crate::problem::graph::{self, EngineConfiguration, Factor};
 use crate::problem::{Algorithm, Class, Problem};
 use cudnn::calls;

@@ -6,7 +6,6 @@
 use cudnn_abi::*;
 use parking_lot::RwLock;
 
-use super::shadow::Content;
 use super::state::Place;
 use cudnn::graph::Target;
 
@@ -16,17 +15,9 @@ static OF_HANDLES: RwLock<Vec<(usize, Place, Target)>> = RwLock::new(Vec::new())
 /// The targets of devices. They outlive the handles that they were made from.
 static OF_DEVICES: RwLock<Vec<(Place, Target)>> = RwLock::new(Vec::new());
 
-/// Returns the target of a plan that was made for a handle, or for a device's properties.
-pub fn of(plan: &Content, handle: Option<cudnnHandle_t>) -> Option<(Place, Target)> {
-    match handle {
-        Some(handle) => of_handle(handle),
-        None => {
-            let properties = plan.descriptor(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?.content();
-            let text = properties.elements::<1>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)?.as_flattened();
-            let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
-            Some((Place::Described(text.into()), Target::from_json(text).ok()?))
-        }
-    }
+/// Returns the target of a device's properties, in cuDNN's text.
+pub fn described(text: &str) -> Option<(Place, Target)> {
+    Some((Place::Described(text.into()), Target::from_json(text).ok()?))
 }
 
 /// Returns the target of the calling thread's device, if a handle of it was seen.
@@ -57,7 +48,8 @@ fn of_its_device(target: Target) -> (Place, Target) {
     (place, target)
 }
 
-fn of_handle(handle: cudnnHandle_t) -> Option<(Place, Target)> {
+/// Returns the target of a handle.
+pub fn of_handle(handle: cudnnHandle_t) -> Option<(Place, Target)> {
     let known = |(address, place, target): &(usize, Place, Target)| {
         (*address == handle.addr()).then(|| (place.clone(), target.clone()))
     };

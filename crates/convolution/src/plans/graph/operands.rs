@@ -3,8 +3,10 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::operation_graph::MOST_TENSORS;
 use crate::problem::graph::Problem;
+
+/// The most tensors of a graph that we plan. The graphs of frameworks have fewer.
+pub const MOST_TENSORS: usize = 12;
 
 /// The addresses of one execution's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::candidates;
 use super::engine::Engines;
 use super::plan::Plan;
 use super::rounding;
-use crate::graph::targets;
+use crate::plans::graph::targets;
 use crate::problem::algorithm::Plain;
 use crate::problem::{Algorithm, Class, Problem};
 use cudnn::calls::query::AlgoPerf;

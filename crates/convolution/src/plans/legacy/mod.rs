@@ -1,0 +1,18 @@
+//! Problems of the legacy API.
+//!
+//! | file | purpose |
+//! | --- | --- |
+//! | [`registry`] | the state of each problem: times, promises, decisions |
+//! | [`decision`] | what runs for calls without a promised plan |
+//! | [`candidates`] | the micro-configurations of cuDNN's algorithms |
+//! | [`engine`] | engines of the graph API |
+//! | [`plan`], [`run`] | a configuration made ready to run, and the micro-batch loop |
+//! | [`rounding`] | whether what cuDNN runs rounds floats to TF32 |
+
+pub mod candidates;
+pub mod decision;
+pub mod engine;
+pub mod plan;
+pub mod registry;
+pub mod rounding;
+pub mod run;
