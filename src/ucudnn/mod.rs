@@ -9,8 +9,7 @@
 //! | [`vertex_net`] | run dynamic nets: vertex functions over batches of graphs |
 //! | [`pre_v8`] | restore the queries that cuDNN 8 removed |
 //!
-//! `handles` and `refusals` hold what several of these need: objects by handle, and the reasons of failures.
-//! [`vertex_arguments`] checks the memory that a run of a vertex net is given.
+//! `refusals` keeps the reasons of failures. The types of vertex nets are those of `dynamic::c`.
 //!
 //! Safety, for every function here: handles and descriptors are live cuDNN objects, and each pointer to a result is
 //! null or valid for writing.
@@ -19,12 +18,10 @@
 
 pub mod descriptions;
 pub mod division;
-mod handles;
 pub mod policies;
 pub mod pre_v8;
 mod refusals;
 pub mod rnn;
-pub mod vertex_arguments;
 pub mod vertex_net;
 
 /// The version of this library: major * 10000 + minor * 100 + patch.

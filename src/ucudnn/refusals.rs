@@ -62,20 +62,6 @@ pub(super) fn null(name: &str) -> Refusal {
     Refusal::new(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, format!("{name} is null"))
 }
 
-/// The refusal of a pointer that is not aligned to its type.
-pub(super) fn misaligned(name: &str, bytes: usize) -> Refusal {
-    Refusal::new(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, format!("{name} is not aligned to {bytes} bytes"))
-}
-
-/// Refuses a pointer that is null or misaligned.
-pub(super) fn check<T>(pointer: *const T, name: &str) -> Result<(), Refusal> {
-    match pointer {
-        pointer if pointer.is_null() => Err(null(name)),
-        pointer if !pointer.is_aligned() => Err(misaligned(name, align_of::<T>())),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

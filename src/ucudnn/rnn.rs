@@ -9,8 +9,8 @@ use std::sync::Arc;
 use cudnn_abi::*;
 
 use super::descriptions::write_text;
-use super::handles::Handles;
 use super::refusals::{Refusals, null};
+use guest::handles::Handles;
 use guest::refusal::Refusal;
 use recurrent::direct::{self, Arguments, Description};
 use recurrent::network::memory::Memory;

@@ -6,9 +6,12 @@
 //! products before the first level and the lazy ones after the last. Or the whole path is one launch each way, whose
 //! blocks keep the weights on chip, after Khorasani et al., "In-Register Parameter Caching for Dynamic Neural Nets with
 //! Virtual Persistent Processor Specialization" (MICRO 2018).
+//!
+//! [`c`] is the C API, for nets on the host too.
 #![warn(missing_docs)]
 
 mod batched;
+pub mod c;
 pub mod emit;
 mod memory;
 mod options;

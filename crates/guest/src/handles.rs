@@ -11,7 +11,13 @@ use parking_lot::RwLock;
 type Objects<T> = HashMap<usize, Arc<T>, foldhash::fast::RandomState>;
 
 /// The objects of one kind.
-pub(super) struct Handles<T>(Lazy<RwLock<Objects<T>>>);
+pub struct Handles<T>(Lazy<RwLock<Objects<T>>>);
+
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<T> Handles<T> {
     /// No objects yet.
