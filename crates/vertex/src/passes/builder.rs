@@ -1,379 +1,11 @@
-//! Turns a function, or a derivative, into passes over the rows of its kind: element-wise operations fused into one pass
-//! over each row, and between them products, and reductions over children.
-//!
-//! Within a pass over a row, values are in the thread's scratch memory. A value that another pass takes is stored in a
-//! *frame*: memory with a row for each vertex, or each edge, of the kind.
-//!
-//! Executors differ in what a thread computes of a row, see [`Grain`].
+//! Puts the operations of a stage into passes.
 
-use crate::batch::{Batch, Maxima};
+use super::place::{FRAMES, Frame, Place, Span};
+use super::work::{Step, Work};
+use super::{Grain, Pass, Purpose};
 use crate::derivative::types_of;
-use crate::function::{Arity, MOST_FUNCTIONS, Net, Op, Operation, Type, Value};
+use crate::function::{Net, Op, Operation, Type, Value};
 use crate::stages::{Stage, Way, stages};
-
-/// What a thread computes at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grain {
-    /// A whole row. Outputs and gradients of inputs are stored, and leave in the user's order at the end.
-    Row,
-    /// An element of a row. What needs a row's other elements has a pass of its own, and results leave where they are
-    /// made.
-    Element,
-    /// Likewise, by a single operation: each has a pass of its own. This shows what fusion is worth.
-    Operation,
-}
-
-/// The frames of a kind. Products and reductions read one frame and write another, so that one can be borrowed for
-/// writing beside the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Frame {
-    /// What the run forward keeps for the run backward.
-    Kept,
-    /// What products and reductions take, of all rows.
-    WholeIn,
-    /// What products and reductions make, of all rows.
-    WholeOut,
-    /// Their inputs, of the rows of one block.
-    BlockIn,
-    /// Their results, of the rows of one block.
-    BlockOut,
-}
-
-/// The number of frames of a kind, by vertices; as many are by edges.
-pub const FRAMES: usize = 5;
-
-/// The frame with this number among those of the kind has the rows of one block alone.
-pub fn is_of_block(number: usize) -> bool {
-    number % FRAMES >= Frame::BlockIn as usize
-}
-
-/// Where a value is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The frame.
-    pub frame: Frame,
-    /// The frame has a row for each edge.
-    pub is_of_children: bool,
-    /// The first number in a row.
-    pub offset: usize,
-    /// The number of numbers.
-    pub width: usize,
-}
-
-impl Place {
-    /// The number of the frame among those of the kind.
-    pub fn number(self) -> usize {
-        self.frame as usize + if self.is_of_children { FRAMES } else { 0 }
-    }
-
-    /// The frame has a row for each vertex of the kind, not of the block alone.
-    pub fn is_whole(self) -> bool {
-        !is_of_block(self.frame as usize)
-    }
-}
-
-/// A part of a row's scratch memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Span {
-    /// The first number.
-    pub first: usize,
-    /// The number of numbers.
-    pub width: usize,
-}
-
-/// A step of a pass over rows. It reads scratch memory that lies before `to`.
-#[derive(Clone, Copy, Debug)]
-pub enum Step {
-    /// Reads a frame; of a vertex where the row is an edge.
-    Load {
-        /// The place in the frame.
-        from: Place,
-        /// The part of the scratch memory.
-        to: Span,
-    },
-    /// An operation that reads other memory.
-    Read {
-        /// The operation.
-        op: Op,
-        /// Its arguments; behind that of a lookup the input of its index.
-        arguments: [usize; 2],
-        /// The result.
-        to: Span,
-    },
-    /// An operation with one input.
-    Unary {
-        /// The operation.
-        op: Op,
-        /// Its input.
-        x: Span,
-        /// The result.
-        to: Span,
-        /// Its constant.
-        constant: f64,
-    },
-    /// An operation with two inputs.
-    Binary {
-        /// The operation.
-        op: Op,
-        /// The first input.
-        x: Span,
-        /// The second one.
-        y: Span,
-        /// The result.
-        to: Span,
-    },
-    /// Adds a vector.
-    Bias {
-        /// The vector.
-        parameter: usize,
-        /// What it is added to.
-        x: Span,
-        /// The result.
-        to: Span,
-    },
-    /// Copies within the scratch memory.
-    Copy {
-        /// The original.
-        from: Span,
-        /// The copy.
-        to: Span,
-    },
-    /// Writes a frame.
-    Store {
-        /// The part of the scratch memory.
-        from: Span,
-        /// The place in the frame.
-        to: Place,
-    },
-    /// An operation that hands on.
-    Hand {
-        /// The operation.
-        op: Op,
-        /// Its arguments.
-        arguments: [usize; 2],
-        /// What is handed on.
-        from: Span,
-    },
-}
-
-/// One pass over rows.
-#[derive(Clone, Debug)]
-pub enum Work {
-    /// Steps for each row.
-    Rows {
-        /// The rows are those of edges.
-        is_of_children: bool,
-        /// The steps.
-        steps: Vec<Step>,
-        /// The numbers of scratch memory.
-        scratch: usize,
-    },
-    /// y = P x, or Pᵀ x.
-    Product {
-        /// P.
-        parameter: usize,
-        /// It is Pᵀ.
-        is_transposed: bool,
-        /// x.
-        x: Place,
-        /// y.
-        y: Place,
-    },
-    /// A reduction over the children of each vertex, or a softmax over them; over the width for a sum and a softmax.
-    Reduce {
-        /// The operation.
-        op: Op,
-        /// What is reduced.
-        x: Place,
-        /// The result.
-        y: Place,
-    },
-    /// The gradient of the greatest over the children.
-    MaxGradient {
-        /// Of what the greatest was found.
-        x: Place,
-        /// Its gradient.
-        dy: Place,
-        /// The gradient by x.
-        dx: Place,
-    },
-    /// Adds the products of the columns dy and the rows x to a gradient.
-    Accumulate {
-        /// The parameter.
-        parameter: usize,
-        /// The columns.
-        dy: Place,
-        /// The rows.
-        x: Place,
-    },
-    /// Adds all dy to the gradient of a vector.
-    AccumulateBias {
-        /// The vector.
-        parameter: usize,
-        /// What is added.
-        dy: Place,
-    },
-    /// Adds each dy to the row of a gradient that an index names.
-    AccumulateRow {
-        /// The parameter.
-        parameter: usize,
-        /// The input with the indices.
-        input: usize,
-        /// What is added.
-        dy: Place,
-    },
-}
-
-/// The rows of a kind in a batch.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Extent {
-    /// All rows.
-    pub rows: usize,
-    /// All edges.
-    pub edges: usize,
-    /// The most rows of a block.
-    pub rows_of_block: usize,
-    /// The most edges of a block.
-    pub edges_of_block: usize,
-}
-
-impl Extent {
-    /// The extent of each kind of a batch.
-    pub fn of(batch: &Batch, kinds: usize) -> [Self; MOST_FUNCTIONS] {
-        let mut extents = [Self::default(); MOST_FUNCTIONS];
-        for (kind, extent) in extents[..kinds].iter_mut().enumerate() {
-            (extent.rows, extent.edges) = batch.of_kind(kind);
-        }
-        for block in batch.blocks() {
-            let extent = &mut extents[block.kind];
-            extent.rows_of_block = extent.rows_of_block.max(block.rows);
-            extent.edges_of_block = extent.edges_of_block.max(block.edges);
-        }
-        extents
-    }
-
-    /// The most of each kind: all vertices may be of one, as far as their slots allow.
-    pub fn most(maxima: &Maxima, net: &Net) -> [Self; MOST_FUNCTIONS] {
-        let mut extents = [Self::default(); MOST_FUNCTIONS];
-        for (extent, function) in extents.iter_mut().zip(&net.declaration().functions) {
-            let (rows, edges) = match function.children {
-                Arity::Any => (maxima.vertices, maxima.children),
-                Arity::Exactly(0) => (maxima.vertices, 0),
-                Arity::Exactly(slots) => {
-                    let rows = maxima.vertices.min(maxima.children / slots);
-                    (rows, rows * slots)
-                }
-            };
-            *extent = Self { rows, edges, rows_of_block: rows, edges_of_block: edges };
-        }
-        extents
-    }
-
-    /// The rows of the frame with this number.
-    pub fn rows_of_frame(&self, number: usize) -> usize {
-        match (number < FRAMES, is_of_block(number)) {
-            (true, false) => self.rows,
-            (true, true) => self.rows_of_block,
-            (false, false) => self.edges,
-            (false, true) => self.edges_of_block,
-        }
-    }
-}
-
-/// What a pass is for. A pass for nothing that is wanted is left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Purpose {
-    /// Other vertices, outputs, or the run backward.
-    pub is_always: bool,
-    /// Gradients of parameters, a bit each.
-    pub parameters: u64,
-    /// Gradients of inputs, a bit each.
-    pub pulls: u64,
-}
-
-impl Purpose {
-    /// A pass for this is not left out.
-    pub fn is_met_by(self, wanted: Self) -> bool {
-        self.is_always || self.parameters & wanted.parameters != 0 || self.pulls & wanted.pulls != 0
-    }
-
-    fn add(&mut self, other: Self) {
-        self.is_always |= other.is_always;
-        self.parameters |= other.parameters;
-        self.pulls |= other.pulls;
-    }
-}
-
-/// A pass.
-#[derive(Clone, Debug)]
-pub struct Pass {
-    /// What it does.
-    pub work: Work,
-    /// What for.
-    pub purpose: Purpose,
-}
-
-/// The passes of a kind in one way.
-#[derive(Clone, Debug)]
-pub struct Passes {
-    /// The passes of each stage.
-    pub stages: [Vec<Pass>; 3],
-    /// The numbers of a row in each frame, without those of `Kept`.
-    pub strides: [usize; 2 * FRAMES],
-    /// Outputs, or gradients of inputs, that leave in the user's order at the end.
-    pub results: Vec<(usize, Place)>,
-    /// The stage hands something on, so it runs block by block.
-    pub hands_on: [bool; 3],
-}
-
-impl Passes {
-    /// The numbers of a row's scratch memory.
-    pub fn scratch(&self) -> usize {
-        let of = |pass: &Pass| if let Work::Rows { scratch, .. } = pass.work { scratch } else { 0 };
-        self.stages.iter().flatten().map(of).max().unwrap_or(0)
-    }
-}
-
-/// Makes the passes of a kind.
-pub fn passes(net: &Net, kind: usize, operations: &[Operation], way: Way, grain: Grain) -> Passes {
-    let types = types_of(net, net.declaration().functions[kind].children, operations);
-    let mut builder = Builder {
-        operations,
-        grain,
-        stages: stages(operations, way),
-        purposes: purposes(operations),
-        is_done: types.iter().map(|_| false).collect(),
-        inside: vec![None; types.len()],
-        outside: vec![None; types.len()],
-        types,
-        strides: [0; 2 * FRAMES],
-    };
-    let stages = Stage::ALL.map(|stage| builder.stage(stage));
-    let results = operations.iter().filter(|operation| grain.leaves_at_end(operation.op)).map(|operation| {
-        let place = builder.place(operation.inputs[0]).expect("a result is stored");
-        (operation.arguments[0], place)
-    });
-    let hands_on = |passes: &Vec<Pass>| {
-        let hands = |step: &Step| matches!(step, Step::Hand { .. });
-        passes.iter().any(|pass| matches!(&pass.work, Work::Rows { steps, .. } if steps.iter().any(hands)))
-    };
-    Passes { results: results.collect(), hands_on: stages.each_ref().map(hands_on), stages, strides: builder.strides }
-}
-
-impl Grain {
-    /// The result of an operation leaves at the end.
-    fn leaves_at_end(self, op: Op) -> bool {
-        self == Self::Row && matches!(op, Op::Push | Op::PullGradient)
-    }
-
-    /// An operation has a pass of its own.
-    fn has_own_pass(self, op: Op) -> bool {
-        use Op::*;
-        matches!(op, Matmul | MatmulTransposed | SumChildren | MeanChildren | MaxChildren | SoftmaxChildren)
-            || matches!(op, MaxGradient | Accumulate | AccumulateBias | AccumulateRow)
-            || (self != Self::Row && matches!(op, Softmax | Sum))
-    }
-}
 
 /// What each operation is for.
 fn purposes(operations: &[Operation]) -> Vec<Purpose> {
@@ -392,7 +24,7 @@ fn purposes(operations: &[Operation]) -> Vec<Purpose> {
     purposes
 }
 
-struct Builder<'a> {
+pub(super) struct Builder<'a> {
     grain: Grain,
     operations: &'a [Operation],
     types: Vec<Type>,
@@ -403,11 +35,28 @@ struct Builder<'a> {
     inside: Vec<Option<Place>>,
     /// Where they left it.
     outside: Vec<Option<Place>>,
-    strides: [usize; 2 * FRAMES],
+    /// The numbers of a row in each frame so far.
+    pub strides: [usize; 2 * FRAMES],
 }
 
-impl Builder<'_> {
-    fn stage(&mut self, stage: Stage) -> Vec<Pass> {
+impl<'a> Builder<'a> {
+    pub fn new(net: &Net, kind: usize, operations: &'a [Operation], way: Way, grain: Grain) -> Self {
+        let types = types_of(net, net.declaration().functions[kind].children, operations);
+        Self {
+            operations,
+            grain,
+            stages: stages(operations, way),
+            purposes: purposes(operations),
+            is_done: vec![false; types.len()],
+            inside: vec![None; types.len()],
+            outside: vec![None; types.len()],
+            types,
+            strides: [0; 2 * FRAMES],
+        }
+    }
+
+    /// The passes of a stage.
+    pub fn stage(&mut self, stage: Stage) -> Vec<Pass> {
         let is_of_stage =
             |place: &usize| self.stages[*place] == Some(stage) && !self.grain.leaves_at_end(self.operations[*place].op);
         let mut rest: Vec<_> = (0..self.operations.len()).filter(is_of_stage).collect();
@@ -433,7 +82,7 @@ impl Builder<'_> {
     }
 
     /// Where passes over rows find a value.
-    fn place(&self, value: Value) -> Option<Place> {
+    pub fn place(&self, value: Value) -> Option<Place> {
         self.inside[value].or(self.outside[value])
     }
 
