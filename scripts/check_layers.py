@@ -67,6 +67,8 @@ def crate_faults(packages):
         for used in package["dependencies"]:
             if used.get("path") and used["kind"] != "dev" and used["name"] not in below:
                 yield f"{name} depends on {used['name']}, which does not stand below it"
+            if used["kind"] != "dev" and "testing" in used["features"]:
+                yield f"{name} takes the tests' code of {used['name']} for more than tests"
 
 
 class Module:

@@ -14,6 +14,7 @@ mod pinned;
 pub mod products;
 mod recorder;
 mod stream;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 use std::ffi::c_void;

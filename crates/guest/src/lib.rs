@@ -15,5 +15,6 @@ pub mod room;
 pub mod settings;
 pub mod signals;
 pub mod summary;
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod writes;

@@ -16,7 +16,7 @@
 //! | `steps` | a recurrence one time step after the other |
 //! | `recurrence` | the recurrence of a layer: the parameters of a launch, and the trait of all ways to run it |
 //! | `input` | the work before the recurrence: input products, sequence lengths |
-//! | [`testing`] | the double-precision reference of the tests |
+//! | `testing` | the double-precision reference of the tests, a feature |
 //! | `tests` | tests that run or compile whole kernels |
 //!
 //! Uses `gpu` to compile, load and launch, `cudnn` to read descriptors and to run cuDNN, and `tuning` for the contests
@@ -32,6 +32,7 @@ mod model;
 pub mod network;
 mod recurrence;
 mod steps;
+#[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! A [`Net`](function::Net) has a vertex function for each kind of vertex, after Xu et al., "Cavs: An Efficient Runtime
 //! System for Dynamic Neural Networks" (USENIX ATC 2018). [`derivative`] differentiates a function once, [`graphs`]
 //! checks and levels input graphs once, and a [`batch`] of them is a merge. [`host`] runs batches on the CPU.
-//! [`oracle`] computes the same vertex by vertex in double precision, by other rules, for tests.
+//! `oracle`, which the feature `testing` has, computes the same vertex by vertex in double precision, by other rules.
 //!
 //! Nothing here knows C, cuDNN or a GPU.
 #![warn(missing_docs)]
@@ -15,6 +15,7 @@ pub mod derivative;
 pub mod function;
 pub mod graphs;
 pub mod host;
+#[cfg(feature = "testing")]
 pub mod oracle;
 pub mod passes;
 pub mod stages;

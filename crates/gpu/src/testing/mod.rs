@@ -1,5 +1,5 @@
 //! Shared code of tests: buffers of random data between guards, a GPU to run on, hostdnn's emulator, and the resources
-//! of a compiled kernel. Only tests use it; it is here, and not behind `cfg(test)`, for the tests of all crates.
+//! of a compiled kernel. The feature `testing` has it, for the tests of all crates.
 
 #[allow(clippy::missing_panics_doc)]
 pub mod buffers;
