@@ -6,7 +6,7 @@
 //! The run forward keeps the values that the derivative reads, unless they are at hand otherwise: states are in memory,
 //! pulled and gathered values are read again, and up to four element-wise operations on such values are computed again.
 
-use crate::function::{Arity, Net, Op, Operation, Type, Value, type_of};
+use crate::function::{Arity, Net, Op, Operation, Sort, Type, Value, type_of};
 
 /// The most element-wise operations that are computed again instead of keeping their result.
 const MOST_AGAIN: usize = 4;
@@ -202,16 +202,6 @@ impl Reverse<'_> {
                 self.contribute(x, dx);
             }
             Op::Shift => self.contribute(x, dy),
-            Op::Sigmoid | Op::Tanh | Op::Relu | Op::Exp => {
-                let dx = match operation.op {
-                    Op::Sigmoid => Op::SigmoidGradient,
-                    Op::Tanh => Op::TanhGradient,
-                    Op::Relu => Op::ReluGradient,
-                    _ => Op::Mul,
-                };
-                let dx = self.add(dx, &[place, dy], &[]);
-                self.contribute(x, dx);
-            }
             Op::SumChildren | Op::MeanChildren | Op::MaxChildren => {
                 let dx = match operation.op {
                     Op::SumChildren => self.add(Op::Spread, &[dy], &[]),
@@ -245,7 +235,11 @@ impl Reverse<'_> {
                 }
             }
             Op::Slice => self.gradients[x].push(Part::From(first, dy)),
-            _ => unreachable!("a user's function has no operations of derivatives"),
+            op => {
+                let dx = op.dx().expect("a function of x, or an operation from above");
+                let dx = self.add(dx, &[place, dy], &[]);
+                self.contribute(x, dx);
+            }
         }
     }
 
@@ -310,7 +304,7 @@ fn is_cheap(operations: &[Operation], value: Value, sources: &[Source]) -> bool 
         }
         match op {
             Op::Slice | Op::Concat => {}
-            op if op.is_element_wise() && operations_again < MOST_AGAIN => operations_again += 1,
+            op if op.sort() == Sort::Element && operations_again < MOST_AGAIN => operations_again += 1,
             _ => return false,
         }
         open.extend(operations[value].inputs());

@@ -4,7 +4,7 @@
 //! Only products gain by running for all vertices at once. The others run where their inputs are made, so that those
 //! need no memory.
 
-use crate::function::{Op, Operation};
+use crate::function::{Op, Operation, Sort};
 
 /// The way in which a batch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn stages(operations: &[Operation], way: Way) -> Vec<Option<Stage>> {
     let depends = depends_on_others(operations, way);
     let is_handed_on =
         needed_by(operations, |place| matches!(operations[place].op, Op::Scatter | Op::Give | Op::GiveChildren));
-    let is_product = |place: usize| matches!(operations[place].op, Op::Matmul | Op::MatmulTransposed);
+    let is_product = |place: usize| operations[place].op.sort() == Sort::Product;
     let feeds_eager = needed_by(operations, |place| is_product(place) && !depends[place]);
     let has_path = (0..operations.len()).any(|place| depends[place] && !operations[place].op.is_load());
     let mut stages: Vec<Option<Stage>> = vec![];
@@ -45,7 +45,7 @@ pub fn stages(operations: &[Operation], way: Way) -> Vec<Option<Stage>> {
         let of_inputs = || operation.inputs().iter().filter_map(|input| stages[*input]).max();
         stages.push(match operation.op {
             op if op.is_load() => None,
-            Op::Accumulate | Op::AccumulateBias | Op::AccumulateRow => Some(Stage::Lazy),
+            op if op.sort() == Sort::Accumulate => Some(Stage::Lazy),
             Op::Keep | Op::Push | Op::PullGradient => Some(of_inputs().unwrap_or(Stage::Lazy)),
             _ if is_product(place) && !depends[place] => Some(Stage::Eager),
             _ if is_product(place) && !is_handed_on[place] => Some(Stage::Lazy),

@@ -83,8 +83,8 @@ fn operation(given: &ucudnnVertexOperation_t) -> Result<Operation, String> {
     }
     let (inputs, arguments) = (read.inputs().len(), read.arguments().len());
     let is_free = read.inputs[inputs..].iter().chain(&read.arguments[arguments..]).all(|unused| *unused == 0);
-    if !is_free || !(matches!(op, Op::Scale | Op::Shift) || given.constant == 0.0) {
-        let constant = if matches!(op, Op::Scale | Op::Shift) { "its constant" } else { "no constant" };
+    if !is_free || !(op.has_constant() || given.constant == 0.0) {
+        let constant = if op.has_constant() { "its constant" } else { "no constant" };
         let takes = format!("it takes {inputs} inputs, {arguments} arguments and {constant}");
         return Err(format!("`{}`: {takes}; the other fields are 0", op.name()));
     }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::declaration::{Arity, Declaration, Function};
-use super::operation::{Op, Operand, Operation, Value};
+use super::operation::{Op, Operand, Operation, Sort, Value};
 
 /// The most vertex functions of a net.
 pub const MOST_FUNCTIONS: usize = 16;
@@ -321,7 +321,7 @@ pub(crate) fn type_of(
             same_width(0, plain()?, &format!("parameter {first} has"))?;
             vector(of(0).0, of(0).1)
         }
-        Op::Add | Op::Sub | Op::Mul | Op::SigmoidGradient | Op::TanhGradient | Op::ReluGradient => {
+        op if op.sort() == Sort::Element && operation.inputs().len() == 2 => {
             let ((domain, width), (other, its)) = (of(0), of(1));
             if width != its && width != 1 && its != 1 {
                 let [x, y, _] = operation.inputs;
@@ -329,10 +329,9 @@ pub(crate) fn type_of(
             }
             vector(domain.max(other), width.max(its))
         }
-        Op::Scale | Op::Shift if !operation.constant.is_finite() => {
+        op if op.has_constant() && !operation.constant.is_finite() => {
             Err(format!("{} is no finite constant", operation.constant))
         }
-        Op::Scale | Op::Shift | Op::Sigmoid | Op::Tanh | Op::Relu | Op::Exp | Op::Softmax => vector(of(0).0, of(0).1),
         Op::SumChildren | Op::MeanChildren | Op::MaxChildren => of_children(0).and_then(|()| vector(Vertex, of(0).1)),
         Op::SoftmaxChildren => of_children(0).and_then(|()| vector(Child, of(0).1)),
         Op::Sum => vector(of(0).0, 1),
@@ -387,6 +386,8 @@ pub(crate) fn type_of(
         }
         Op::AccumulateBias => same_width(0, plain()?, "the parameter has").map(|()| Type::Nothing),
         Op::AccumulateRow => same_width(1, matrix()?.columns, "the parameter has").map(|()| Type::Nothing),
+        op if op.sort() == Sort::Element || op == Op::Softmax => vector(of(0).0, of(0).1),
+        op => unreachable!("{} has a type", op.name()),
     }
 }
 

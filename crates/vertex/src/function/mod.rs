@@ -3,6 +3,7 @@
 mod check;
 mod declaration;
 mod operation;
+mod table;
 mod text;
 
 pub(crate) use check::type_of;
@@ -11,4 +12,6 @@ pub use check::{
     Refused, Type,
 };
 pub use declaration::{Arity, Declaration, Function, ParameterSize};
+pub(crate) use operation::Sort;
 pub use operation::{Op, Operation, USER_OPERATIONS, Value};
+pub(crate) use table::operations;

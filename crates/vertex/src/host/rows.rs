@@ -2,7 +2,7 @@
 
 use super::real::Real;
 use crate::batch::{Batch, Block};
-use crate::function::{MOST_STATES, Op};
+use crate::function::{MOST_STATES, Op, operations};
 use crate::passes::{FRAMES, Frame, Span, Step};
 
 /// An input of a batch.
@@ -200,7 +200,7 @@ impl<C: Real> RowPass<'_, '_, C> {
                 Step::Binary { op, x, y, to } => {
                     let (before, to) = split(self.part.scratch, to);
                     let (x, y) = (&before[x.first..][..x.width], &before[y.first..][..y.width]);
-                    binary(op, x, y, to);
+                    two(op, x, y, to);
                 }
             }
         }
@@ -291,18 +291,52 @@ fn behind<C>(scratch: &mut [C], from: Span, to: Span) -> (&[C], &mut [C]) {
 }
 
 #[inline(always)]
-fn unary<C: Real>(op: Op, x: &[C], to: &mut [C], constant: C, share: f64) {
-    #[inline(always)]
-    fn map<C: Real>(x: &[C], to: &mut [C], of: impl Fn(C) -> C) {
-        to.iter_mut().zip(x).for_each(|(to, x)| *to = of(*x));
+fn map<C: Real>(x: &[C], to: &mut [C], of: impl Fn(C) -> C) {
+    to.iter_mut().zip(x).for_each(|(to, x)| *to = of(*x));
+}
+
+#[inline(always)]
+fn zip<C: Real>(x: &[C], y: &[C], to: &mut [C], of: impl Fn(C, C) -> C) {
+    if x.len() == y.len() {
+        to.iter_mut().zip(x).zip(y).for_each(|((to, x), y)| *to = of(*x, *y));
+    } else if let [x] = x {
+        to.iter_mut().zip(y).for_each(|(to, y)| *to = of(*x, *y));
+    } else {
+        to.iter_mut().zip(x).for_each(|(to, x)| *to = of(*x, y[0]));
     }
+}
+
+/// The functions of one value and of two, by the operations' rows.
+macro_rules! functions {
+    ($(
+        $(#[$doc:meta])*
+        $op:ident $name:literal [$($operand:expr),*] $sort:ident $(, one: $one:expr, dx: $dx:ident)? $(, two: $two:expr)?;
+    )*) => {
+        #[inline(always)]
+        fn one<C: Real>(op: Op, x: &[C], to: &mut [C]) {
+            match op {
+                $($(Op::$op => map(x, to, $one),)?)*
+                _ => unreachable!("{} has one input", op.name()),
+            }
+        }
+
+        #[inline(always)]
+        fn two<C: Real>(op: Op, x: &[C], y: &[C], to: &mut [C]) {
+            match op {
+                $($(Op::$op => zip(x, y, to, $two),)?)*
+                _ => unreachable!("{} has two inputs", op.name()),
+            }
+        }
+    };
+}
+
+operations!(functions);
+
+#[inline(always)]
+fn unary<C: Real>(op: Op, x: &[C], to: &mut [C], constant: C, share: f64) {
     match op {
         Op::Scale => map(x, to, |x| x * constant),
         Op::Shift => map(x, to, |x| x + constant),
-        Op::Sigmoid => map(x, to, C::sigmoid),
-        Op::Tanh => map(x, to, C::tanh),
-        Op::Relu => map(x, to, |x| x.greater(C::ZERO)),
-        Op::Exp => map(x, to, C::exp),
         Op::Spread if share == 0.0 => to.fill(C::ZERO),
         Op::Spread => to.copy_from_slice(x),
         Op::MeanGradient => map(x, to, |x| x * C::of(share)),
@@ -314,30 +348,7 @@ fn unary<C: Real>(op: Op, x: &[C], to: &mut [C], constant: C, share: f64) {
             let sum = to.iter().fold(C::ZERO, |sum, to| sum + *to);
             to.iter_mut().for_each(|to| *to = *to / sum);
         }
-        _ => unreachable!("{} has one input", op.name()),
-    }
-}
-
-#[inline(always)]
-fn binary<C: Real>(op: Op, x: &[C], y: &[C], to: &mut [C]) {
-    #[inline(always)]
-    fn zip<C: Real>(x: &[C], y: &[C], to: &mut [C], of: impl Fn(C, C) -> C) {
-        if x.len() == y.len() {
-            to.iter_mut().zip(x).zip(y).for_each(|((to, x), y)| *to = of(*x, *y));
-        } else if let [x] = x {
-            to.iter_mut().zip(y).for_each(|(to, y)| *to = of(*x, *y));
-        } else {
-            to.iter_mut().zip(x).for_each(|(to, x)| *to = of(*x, y[0]));
-        }
-    }
-    match op {
-        Op::Add => zip(x, y, to, |x, y| x + y),
-        Op::Sub => zip(x, y, to, |x, y| x - y),
-        Op::Mul => zip(x, y, to, |x, y| x * y),
-        Op::SigmoidGradient => zip(x, y, to, |y, dy| dy * y * (C::ONE - y)),
-        Op::TanhGradient => zip(x, y, to, |y, dy| dy * (C::ONE - y * y)),
-        Op::ReluGradient => zip(x, y, to, |y, dy| if y > C::ZERO { dy } else { C::ZERO }),
-        _ => unreachable!("{} has two inputs", op.name()),
+        op => one(op, x, to),
     }
 }
 

@@ -6,6 +6,8 @@
 mod tape;
 mod vertex;
 
+pub use vertex::function;
+
 use crate::function::{Arity, Declaration};
 use crate::graphs::Description;
 use tape::{Number, Tape};

@@ -4,6 +4,23 @@ use super::tape::{Number, Tape};
 use super::{Graph, Handed, Pulled, Run};
 use crate::function::{Op, Operation};
 
+/// A function of one number, with its derivative.
+pub fn function(op: Op, x: f64, constant: f64) -> (f64, f64) {
+    match op {
+        Op::Scale => (x * constant, constant),
+        Op::Shift => (x + constant, 1.0),
+        Op::Sigmoid => {
+            let y = 1.0 / (1.0 + (-x).exp());
+            (y, y * (1.0 - y))
+        }
+        Op::Tanh => (x.tanh(), 1.0 - x.tanh() * x.tanh()),
+        Op::Relu if x > 0.0 => (x, 1.0),
+        Op::Relu => (0.0, 0.0),
+        Op::Exp => (x.exp(), x.exp()),
+        op => panic!("{} is no function of one number", op.name()),
+    }
+}
+
 /// A value of each child.
 #[derive(Clone)]
 struct OfChildren {
@@ -124,29 +141,19 @@ impl Run<'_> {
         let ([first, second], constant) = (operation.arguments, operation.constant);
         let parameter = self.parameters.get(first).map(Vec::as_slice).unwrap_or_default();
         let tape = &mut self.tape;
-        let mut each = |of: fn(f64, f64) -> (f64, f64)| {
-            let one = |x: &Number| {
-                let (value, slope) = of(tape.value(*x), constant);
-                tape.add(value, [(*x, slope)])
-            };
-            x.iter().map(one).collect()
-        };
         match operation.op {
             Op::Matmul => parameter.chunks(x.len()).map(|row| tape.dot(row, x)).collect(),
             Op::Bias => x.iter().zip(parameter).map(|(x, bias)| tape.sum(&[*x, *bias])).collect(),
-            Op::Scale => each(|x, constant| (x * constant, constant)),
-            Op::Shift => each(|x, constant| (x + constant, 1.0)),
-            Op::Sigmoid => each(|x, _| {
-                let y = 1.0 / (1.0 + (-x).exp());
-                (y, y * (1.0 - y))
-            }),
-            Op::Tanh => each(|x, _| (x.tanh(), 1.0 - x.tanh() * x.tanh())),
-            Op::Relu => each(|x, _| if x > 0.0 { (x, 1.0) } else { (0.0, 0.0) }),
-            Op::Exp => each(|x, _| (x.exp(), x.exp())),
             Op::Softmax => tape.softmax(x),
             Op::Sum => vec![tape.sum(x)],
             Op::Slice => x[first..first + second].to_vec(),
-            op => panic!("{} has not one input", op.name()),
+            op => {
+                let each = |x: &Number| {
+                    let (value, slope) = function(op, tape.value(*x), constant);
+                    tape.add(value, [(*x, slope)])
+                };
+                x.iter().map(each).collect()
+            }
         }
     }
 }

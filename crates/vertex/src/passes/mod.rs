@@ -15,7 +15,7 @@ pub use extent::Extent;
 pub use place::{FRAMES, Frame, Place, Span, is_of_block};
 pub use work::{Step, Work};
 
-use crate::function::{Net, Op, Operation};
+use crate::function::{Net, Op, Operation, Sort};
 use crate::stages::{Stage, Way};
 use builder::Builder;
 
@@ -108,9 +108,10 @@ impl Grain {
 
     /// An operation has a pass of its own.
     fn has_own_pass(self, op: Op) -> bool {
-        use Op::*;
-        matches!(op, Matmul | MatmulTransposed | SumChildren | MeanChildren | MaxChildren | SoftmaxChildren)
-            || matches!(op, MaxGradient | Accumulate | AccumulateBias | AccumulateRow)
-            || (self != Self::Row && matches!(op, Softmax | Sum))
+        match op.sort() {
+            Sort::Product | Sort::OverChildren | Sort::Accumulate => true,
+            Sort::OverWidth => self != Self::Row,
+            Sort::Load | Sort::Element | Sort::Part | Sort::HandOn => false,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Random vertex functions, made of numbers, so that shrinking the numbers shrinks the functions.
 
 use ucudnn_vertex::function::{Arity, Declaration, Function, Op, Operation, ParameterSize, USER_OPERATIONS, Value};
+use ucudnn_vertex::oracle;
 
 /// Four numbers that decide on an operation.
 pub type Choice = [u16; 4];
@@ -98,10 +99,7 @@ impl Builder<'_> {
                 x.map(|x| Known { width: declaration.parameters[first].rows, most: x.most * x.width as f64, ..x })
             }
             Op::Bias => x.map(|x| Known { most: x.most + 1.0, ..x }),
-            Op::Scale => x.map(|x| Known { most: x.most * operation.constant.abs(), ..x }),
-            Op::Shift => x.map(|x| Known { most: x.most + operation.constant.abs(), ..x }),
-            Op::Sigmoid | Op::Tanh | Op::Softmax | Op::SoftmaxChildren => x.map(|x| Known { most: 1.0, ..x }),
-            Op::Exp => x.map(|x| Known { most: x.most.exp(), ..x }),
+            Op::Softmax | Op::SoftmaxChildren => x.map(|x| Known { most: 1.0, ..x }),
             Op::SumChildren => x.map(|x| Known { is_of_children: false, most: x.most * MOST_CHILDREN as f64, ..x }),
             Op::MeanChildren | Op::MaxChildren => x.map(|x| Known { is_of_children: false, ..x }),
             Op::Sum => x.map(|x| Known { width: 1, most: x.most * x.width as f64, ..x }),
@@ -117,7 +115,11 @@ impl Builder<'_> {
                 };
                 Some(Known { is_of_children, width, most })
             }
-            _ => x,
+            // Functions of one number are greatest at an end.
+            op => x.map(|x| {
+                let [low, high] = [-x.most, x.most].map(|end| oracle::function(op, end, operation.constant).0.abs());
+                Known { most: low.max(high), ..x }
+            }),
         }
     }
 
