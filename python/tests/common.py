@@ -11,12 +11,15 @@ import unittest
 
 import torch
 import ucudnn
+from ucudnn.vertex import OPERATIONS
 
 #: Another seed for all random cases.
 SEED = os.environ.get("UCUDNN_TEST_SEED", "1")
 TESTS = pathlib.Path(__file__).resolve().parent
 #: The folder of the package. What starts Python anew has it on the path.
 PACKAGE = pathlib.Path(ucudnn.__file__).resolve().parent.parent
+#: The operations that are functions of each element of one value. Their methods have their names.
+FUNCTIONS = [name for name in OPERATIONS if name in vars(ucudnn.Value) and name not in ("sum", "softmax")]
 #: Seconds after which a process is taken to hang. Nothing takes a part of it.
 HANGS = 300
 
@@ -26,6 +29,11 @@ def seeded(*names):
     source = random.Random(f"{SEED} {names}")
     torch.manual_seed(source.getrandbits(32))
     return source
+
+
+def function(name):
+    """torch's function of an operation's name."""
+    return getattr(torch, name, None) or getattr(torch.nn.functional, name)
 
 
 def run_python(code):
@@ -227,11 +235,10 @@ class Interpreter:
                 return x * numbers[0]
             case "shift":
                 return x + numbers[0]
-            case "sigmoid" | "tanh" | "exp":
-                return getattr(x, operation.name)()
-            case "relu":
-                self._see(x.abs())
-                return x.relu()
+            case name if name in FUNCTIONS:
+                if name == "relu":
+                    self._see(x.abs())
+                return function(name)(x)
             case "sumChildren":
                 return x.sum(0)
             case "meanChildren":
@@ -397,14 +404,12 @@ class _Writer:
             case 8:
                 constant = random.choice([1.0, -0.25, random.uniform(-2, 2)])
                 self.keep(x + constant, bound + abs(constant))
-            case 9:
-                self.keep(x.sigmoid(), 1.0)
-            case 10:
-                self.keep(x.tanh(), 1.0)
-            case 11:
-                self.keep(x.relu(), bound)
-            case 12 if bound <= 3:
-                self.keep(x.exp(), 2.72**bound)
+            case 9 | 10 | 11 | 12:
+                name = random.choice(FUNCTIONS)
+                # They are greatest at an end.
+                most = float(function(name)(torch.tensor([-bound, bound])).abs().max())
+                if most <= self.MOST:
+                    self.keep(getattr(x, name)(), most)
             case 13:
                 self.keep(*random.choice([(x.softmax_elements(), 1.0), (x.sum_elements(), bound * x.width)]))
             case 14:

@@ -8,12 +8,6 @@ import functools
 import os.path
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_longlong, c_size_t, c_void_p
 
-# ucudnnVertexOp_t, in the header's order: an operation's number is its place.
-OPERATIONS = (
-    "pull", "pullIndex", "lookup", "gather", "children", "matmul", "bias", "add", "sub", "mul", "scale", "shift",
-    "sigmoid", "tanh", "relu", "exp", "sumChildren", "meanChildren", "maxChildren", "softmaxChildren", "softmax",
-    "sum", "concat", "slice", "scatter", "push",
-)  # fmt: skip
 # cudnnDataType_t
 DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 9}
 NOT_SUPPORTED = range(3000, 4000)

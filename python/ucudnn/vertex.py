@@ -11,8 +11,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ._library import OPERATIONS, Refused
+from ._library import Refused
 
+# ucudnnVertexOp_t, in the header's order: an operation's number is its place.
+OPERATIONS = (
+    "pull", "pullIndex", "lookup", "gather", "children", "matmul", "bias", "add", "sub", "mul", "scale", "shift",
+    "sigmoid", "tanh", "relu", "exp", "sumChildren", "meanChildren", "maxChildren", "softmaxChildren", "softmax",
+    "sum", "concat", "slice", "scatter", "push",
+)  # fmt: skip
 # The arguments of a net's call besides its inputs.
 _TAKEN = ("self", "batch", "labels", "lr", "weight_decay")
 _NUMBER = {name: number for number, name in enumerate(OPERATIONS)}

@@ -103,8 +103,19 @@ static void fields_of_nets(void) {
 
 /* Function 1 begins with a pull, two pairs of gather and concat, a product, and slice and sigmoid. */
 static void operations_of_nets(void) {
-    OPERATION_REFUSED(0, op, 26, "op is 26; 0 to 25 are accepted");
-    OPERATION_REFUSED(0, op, -1, "op is -1; 0 to 25 are accepted");
+    /* The first text has the number of the last operation. */
+    static Net changed;
+    changed = net, net_join(&changed), changed.operations[1][0].op = -1;
+    ucudnnVertexNet_t made = UNTOUCHED;
+    char why[512] = "", text[128];
+    int last = 0, end = 0;
+    cudnnStatus_t status = ucudnnCreateVertexNet(&made, &changed.description);
+    ucudnnGetVertexNetErrorString(why, sizeof why);
+    sscanf(why, "function 1, operation 0: op is -1; 0 to %d are accepted%n", &last, &end);
+    REQUIRE(status == CUDNN_STATUS_BAD_PARAM && end == (int)strlen(why) && end > 0 && last >= UCUDNN_VERTEX_PUSH,
+            "%d, \"%s\"", (int)status, why);
+    snprintf(text, sizeof text, "function 1, operation 0: op is %d; 0 to %d are accepted", last + 1, last);
+    NET_REFUSED(operations[1][0].op, last + 1, BAD_PARAM, text);
     OPERATION_REFUSED(2, inputs[1], -1, "`concat`: input -1; it is not negative");
     OPERATION_REFUSED(1, arguments[0], -1, "`gather`: argument -1; it is not negative");
     OPERATION_REFUSED(0, inputs[0], 1,
