@@ -1,7 +1,7 @@
 //! The needs of a library in someone else's process: settings from the environment, the program's request for
 //! determinism, logging, the report's file, a summary at the end, threads that end before the process does, signals left
-//! to the program, writes that may fail, room in memory, the libraries that the process has
-//! loaded, and objects by handle.
+//! to the program, writes that may fail, room in memory, the libraries that the process has loaded, and objects by
+//! handle.
 #![warn(missing_docs)]
 
 pub mod background;
