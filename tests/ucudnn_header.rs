@@ -60,7 +60,7 @@ fn python_has_the_headers_operations() {
     operations.sort();
     assert!(operations.len() > 20 && operations.iter().enumerate().all(|(place, (number, _))| place == *number));
 
-    let package = text("python/ucudnn/_library.py");
+    let package = text("python/ucudnn/vertex.py");
     let (_, tuple) = package.split_once("OPERATIONS = (").unwrap();
     let (tuple, _) = tuple.split_once(')').unwrap();
     let names: Vec<_> = tuple.split('"').skip(1).step_by(2).collect();
