@@ -34,8 +34,8 @@ const INDEX: Operand = Operand::Value("index");
 /// A sort of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// Reads numbers that are there before the vertex runs, and computes next to nothing: whoever needs the result reads
-    /// it again.
+    /// Reads numbers that are there before the vertex runs, and computes next to nothing: whoever needs the result
+    /// reads it again.
     Load,
     /// Each element of the result comes from one element of each input, or from nothing but a constant.
     Element,
@@ -65,12 +65,13 @@ struct Row {
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
-        $op:ident $name:literal [$($operand:expr),*] $sort:ident $(, one: $one:expr, dx: $dx:ident)? $(, two: $two:expr)?;
+        $op:ident $name:literal [$($operand:expr),*] $sort:ident
+        $(, one: $one:expr, dx: $dx:ident)? $(, two: $two:expr)?;
     )*) => {
         /// What an operation does. P, Q: the parameters; x, y: earlier values; dx, dy: gradients of the loss by them.
         ///
-        /// A value belongs to the vertex, or to each of its children. A value of the vertex that meets a child's is used
-        /// for every child, and a width of 1 that meets a larger one is used for every element.
+        /// A value belongs to the vertex, or to each of its children. A value of the vertex that meets a child's is
+        /// used for every child, and a width of 1 that meets a larger one is used for every element.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Op {
             $($(#[$doc])* $op,)*

@@ -5,8 +5,8 @@
 /// A row is the name, the name in texts, the operands in the texts' order, and the sort. P, Q: the parameters; x, y:
 /// earlier values; dx, dy: gradients of the loss by them. Behind the sort:
 ///
-/// - `one`: what the host computes of each element of x, as `C`, which is a `Real`; and `dx`, the operation that makes dx
-///   of the result and dy;
+/// - `one`: what the host computes of each element of x, as `C`, which is a `Real`; and `dx`, the operation that makes
+///   dx of the result and dy;
 /// - `two`: what it computes of an element of each input.
 macro_rules! operations {
     ($with:ident) => {

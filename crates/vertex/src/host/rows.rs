@@ -310,7 +310,8 @@ fn zip<C: Real>(x: &[C], y: &[C], to: &mut [C], of: impl Fn(C, C) -> C) {
 macro_rules! functions {
     ($(
         $(#[$doc:meta])*
-        $op:ident $name:literal [$($operand:expr),*] $sort:ident $(, one: $one:expr, dx: $dx:ident)? $(, two: $two:expr)?;
+        $op:ident $name:literal [$($operand:expr),*] $sort:ident
+        $(, one: $one:expr, dx: $dx:ident)? $(, two: $two:expr)?;
     )*) => {
         #[inline(always)]
         fn one<C: Real>(op: Op, x: &[C], to: &mut [C]) {
