@@ -7,7 +7,6 @@ only ever lengthens a run. Prints one table and writes it as JSON. The reader ju
 
 import json
 import math
-import os
 import statistics
 import sys
 
@@ -21,10 +20,7 @@ def runs_of(options):
     """The reports of all runs, plain and preloaded, and the decisions of the last preloaded run."""
     plain = demo.plain_environment(options) | {"UCUDNN_DATABASE": "off"}  # each run measures anew
     report = options.output / "report.jsonl"
-    preloaded = plain | {k: v for k, v in os.environ.items() if k.startswith("UCUDNN_")} | {
-        "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
-        "UCUDNN_REPORT": str(report),
-    }  # fmt: skip
+    preloaded = demo.preloaded_environment(options, plain, report)
     preloaded.setdefault("UCUDNN_EXPLORE", "unbounded")  # settled times are compared
     if options.limit != "none":
         preloaded.setdefault("UCUDNN_WORKSPACE_LIMIT", options.limit)

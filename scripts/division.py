@@ -11,7 +11,10 @@ import json
 import statistics
 import sys
 
-import demo
+import demo  # first: it puts harness on the path
+
+from harness import variables
+from harness.results import events
 
 # The resolution of the search for Reuse's limits, in bytes.
 RESOLUTION = 1 << 18
@@ -24,35 +27,27 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def divided(path):
-    """The last division in a report."""
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    return [event for event in events if event["event"] == "divided"][-1]
-
-
 class Runs:
     """Runs the program under one policy or another."""
 
     def __init__(self, options):
         self.options = options
         self.plain = demo.plain_environment(options)
-        self.preloaded = self.plain | {
-            "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
-            "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
-        }
+        database = str(options.output / "tuning.sqlite")
+        self.preloaded = variables.preloaded(options.target / "libucudnn.so", UCUDNN_DATABASE=database)
         for old in options.output.glob("tuning.sqlite*"):
             old.unlink()
 
-    def run(self, name, variables, iterations):
+    def run(self, name, policy, iterations):
         """The program's report, with the peak of the workspace that the program and the library held, in bytes."""
         options = argparse.Namespace(**vars(self.options) | {"iterations": iterations})
         report = self.options.output / f"{name}.jsonl"
         report.unlink(missing_ok=True)
-        environment = self.plain if variables is None else self.preloaded | variables | {"UCUDNN_REPORT": str(report)}
-        found = demo.run(options, environment, self.options.output / name, dump=False)
+        ours = {} if policy is None else self.preloaded | policy | {"UCUDNN_REPORT": str(report)}
+        found = demo.run(options, self.plain | ours, self.options.output / name, dump=False)
         found["peak"] = found["workspace_total"]
-        if variables and "UCUDNN_TOTAL_WORKSPACE_SIZE" in variables:
-            found["division"] = divided(report)
+        if policy and "UCUDNN_TOTAL_WORKSPACE_SIZE" in policy:
+            found["division"] = events(report, "divided")[-1]
             found["peak"] += found["division"]["arena"]
         return found
 
@@ -93,20 +88,20 @@ def main():
     found = {kind: [] for kind in kinds}
     for number in range(1, options.rounds + 1):
         demo.say(f"division: {title}: round {number} of {options.rounds}")
-        for kind, variables in kinds.items():
-            options.limit = "0" if variables is None else "none"
-            found[kind].append(runs.run(kind.split()[0].strip(",").lower(), variables, options.iterations))
+        for kind, policy in kinds.items():
+            options.limit = "0" if policy is None else "none"
+            found[kind].append(runs.run(kind.split()[0].strip(",").lower(), policy, options.iterations))
     rows = [
         {
             "kind": kind,
-            "limit": "" if not variables else " ".join(variables.values()),
+            "limit": "" if not policy else " ".join(policy.values()),
             "peak": max(run["peak"] for run in reports),
             "resident_peak": max(run["resident_peak"] for run in reports),
             "ms": statistics.median(run["total_ms"] for run in reports),
             "least": min(run["total_ms"] for run in reports),
             "most": max(run["total_ms"] for run in reports),
         }
-        for (kind, variables), reports in zip(kinds.items(), found.values(), strict=True)
+        for (kind, policy), reports in zip(kinds.items(), found.values(), strict=True)
     ]
     ours = next(row for row in rows if row["kind"] == "Workspace Division")
     print(f"\n{title}: a workspace for each convolution\n")

@@ -7,13 +7,13 @@ Limit: 5%.
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 
-import demo
-from harness import cudnn
+import demo  # first: it puts harness on the path
+
+from harness import cudnn, variables
 
 LIMIT = 1.05
 STYLES = ["hardcoded", "get", "find", "findex"]
@@ -43,9 +43,8 @@ def spread(runs, key):
 
 def main():
     options = parse_arguments()
-    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    plain["LD_LIBRARY_PATH"] = cudnn.library_path(options.cudnn or cudnn.find())
-    preloaded = plain | {"UCUDNN_DATABASE": "off", "LD_PRELOAD": str((options.target / "libucudnn.so").resolve())}
+    plain = variables.plain() | {"LD_LIBRARY_PATH": cudnn.library_path(options.cudnn or cudnn.find())}
+    preloaded = plain | variables.preloaded(options.target / "libucudnn.so", UCUDNN_DATABASE="off")
     results = {style: {"plain": [], "with": []} for style in options.styles}
     for number in range(options.rounds):
         for style in options.styles:

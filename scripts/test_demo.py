@@ -13,7 +13,7 @@ import unittest.mock
 import demo  # first: it puts harness on the path
 
 import demo_picture
-import rounds
+from harness import rounds
 from harness.overlap import texts_apart
 from progress import Progress
 from turns import Runner
@@ -53,8 +53,11 @@ class Rounds(unittest.TestCase):
         self.assertIn("plain by 67% (1,000 to 2,000 ms), with us by 67%", both)
         self.assertIn("2.00, 2.00, 2.00 times as fast", both)
 
-    def test_plain_and_preloaded_alternate(self):
-        self.assertEqual(rounds.order(2), [(1, "plain"), (1, "with"), (2, "plain"), (2, "with")])
+    def test_every_other_round_goes_backwards(self):
+        ran = []
+        found = rounds.in_turns(("plain", "with"), 3, lambda kind, number: ran.append((number, kind)) or number)
+        self.assertEqual(ran, [(0, "plain"), (0, "with"), (1, "with"), (1, "plain"), (2, "plain"), (2, "with")])
+        self.assertEqual(found, {"plain": [0, 1, 2], "with": [0, 1, 2]})
 
     def test_slowness_counts_waiting_for_a_processor(self):
         self.assertEqual(rounds.slowness((10, 5), (30, 5)), 1.0)

@@ -33,10 +33,20 @@ def append(path, lines):
         file.write("".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
+def parsed(text):
+    """A line that is an object of JSON; None for another, and for one that a killed process left unfinished."""
+    try:
+        return json.loads(text) if text.startswith("{") else None
+    except json.JSONDecodeError:
+        return None
+
+
 def whole_lines(path):
-    """The lines of a file, without lines that a killed process left unfinished; none without a file."""
-    for text in path.read_text().splitlines() if path.exists() else ():
-        try:
-            yield json.loads(text)
-        except json.JSONDecodeError:
-            continue
+    """The lines of a file, without unfinished ones; none without a file."""
+    lines = path.read_text().splitlines() if path.exists() else ()
+    return [line for line in map(parsed, lines) if line is not None]
+
+
+def events(path, *names):
+    """The lines of libucudnn.so's report about these events."""
+    return [line for line in whole_lines(path) if line.get("event") in names]

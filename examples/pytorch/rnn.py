@@ -23,17 +23,17 @@ import json
 import math
 import os
 import pathlib
-import subprocess
 import sys
 import time
 from dataclasses import astuple, dataclass, fields
-from fnmatch import fnmatchcase
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import arguments, variables  # noqa: E402
 from harness import results as files  # noqa: E402
-from harness.arguments import above_zero  # noqa: E402
-from harness.children import last_line  # noqa: E402
+from harness.children import Child  # noqa: E402
 from harness.columns import aligned, number  # noqa: E402
+from harness.continued import Continued, print_list  # noqa: E402
+from harness.rounds import in_turn  # noqa: E402
 
 CELLS = ("lstm", "gru", "tanh", "relu")
 PRECISIONS = ("float", "half", "tf32", "bfloat16")
@@ -249,60 +249,42 @@ class Results(files.Results):
         return [case for case in wanted if kind in KINDS[case.network] and not self.is_there((case, kind))]
 
 
-def say(words):
-    print(f"rnn: {words}", file=sys.stderr, flush=True)
+class Runner(Continued):
+    """Runs chunk by chunk, every kind of run on a chunk before the next chunk."""
 
+    name, what = "rnn", "runs"
 
-def run_all(options, results, wanted):
-    """Runs chunk by chunk, every kind of run on a chunk before the next chunk, until time is up."""
-    ends = time.monotonic() + options.seconds
-    to_go = sum(len(results.missing(wanted, kind)) for kind in ALL_KINDS)
-    say(f"{to_go} runs to go; at most {options.seconds:.0f} s")
-    chunks = [wanted[begin : begin + CHUNK] for begin in range(0, len(wanted), CHUNK)]
-    for number, chunk in enumerate(chunks):
-        for kind in ALL_KINDS[:: -1 if number % 2 else 1]:
-            waiting = results.missing(chunk, kind)
-            while waiting and time.monotonic() < ends:
-                waiting = run(options, results, waiting, kind, ends)
-    if left := sum(len(results.missing(wanted, kind)) for kind in ALL_KINDS):
-        say(f"no time left; {left} runs are to be made: the same command goes on")
+    def run_all(self):
+        wanted = self.options.wanted
+        to_go = self.to_go()
+        self.say_begin(sum(kind in KINDS[case.network] for case in wanted for kind in ALL_KINDS) - to_go, to_go)
+        for number, begin in enumerate(range(0, len(wanted), CHUNK)):
+            for kind in in_turn(ALL_KINDS, number):
+                waiting = self.results.missing(wanted[begin : begin + CHUNK], kind)
+                while waiting and self.left() > 0:
+                    waiting = self.run(waiting, kind)
+        self.say_end(self.to_go())
 
+    def to_go(self):
+        return sum(len(self.results.missing(self.options.wanted, kind)) for kind in ALL_KINDS)
 
-def run(options, results, waiting, kind, ends):
-    """Runs cases in a process. Returns the cases behind the one that ended the process; none if time was up."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "UCUDNN_REPORT")}
-    if kind != "plain":
-        environment |= {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_RNN": kind,
-                        "UCUDNN_REPORT": str(options.out / "rnn-report.jsonl")}  # fmt: skip
-        environment.setdefault("UCUDNN_DATABASE", str(options.out / "rnn.sqlite"))
-        environment.setdefault("UCUDNN_EXPLORE", "unbounded")  # settled times are compared
-    if kind == "force":
-        environment["UCUDNN_RNN_TOP_K"] = "1"
-    command = [sys.executable, "-B", "-W", "ignore", __file__, "--child", kind, "--device", options.device]
-    given = "".join(json.dumps(astuple(case)) + "\n" for case in waiting)
-    log = options.out / f"rnn-{kind}.log"
-    with open(log, "w") as errors:
-        try:
-            limit = max(ends - time.monotonic(), 1)
-            ended = subprocess.run(command, input=given, env=environment, stdout=subprocess.PIPE, stderr=errors,
-                                   text=True, timeout=limit)  # fmt: skip
-            said, why = ended.stdout, f"the process ended with {ended.returncode}"
-        except subprocess.TimeoutExpired as late:
-            said, why = late.stdout or "", None
-            said = said if isinstance(said, str) else said.decode()
-    for text in said.splitlines():
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue  # an unfinished line
-        results.add(line)
-        waiting = waiting[1:]
-    if not waiting or why is None:
-        return []
-    why = f"{why}: {last_line(log.read_text(errors='replace'))}"
-    say(f"{kind}: {waiting[0].name}: FAILED: {why}")
-    results.add({"case": astuple(waiting[0]), "kind": kind, "failed": why})
-    return waiting[1:]
+    def run(self, waiting, kind):
+        """Runs cases in a process. Returns those that are left."""
+        out, environment = self.options.out, variables.plain()
+        if kind != "plain":
+            environment |= variables.preloaded(self.options.shim, out / "rnn-report.jsonl", UCUDNN_RNN=kind,
+                                               **variables.compared(out, "rnn"))  # fmt: skip
+        if kind == "force":
+            environment["UCUDNN_RNN_TOP_K"] = "1"
+        command = [sys.executable, "-B", "-W", "ignore", __file__, "--child", kind, "--device", self.options.device]
+        given = "".join(json.dumps(astuple(case)) + "\n" for case in waiting)
+        child = Child(command, environment, out / f"rnn-{kind}.log", given=given)
+
+        def fail(case, why):
+            self.say(f"{kind}: {case.name}: FAILED: {why}")
+            self.results.add({"case": astuple(case), "kind": kind, "failed": why})
+
+        return self.one_by_one(child, waiting, lambda _, line: self.results.add(line), fail)
 
 
 VALUES = ("eager_ms", "graph_ms", "error", "first_error", "graph_error", "failed")
@@ -381,25 +363,18 @@ def write(out, rows):
 
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it what is there is shown")
-    parser.add_argument("--out", type=pathlib.Path, help="folder of the results")
-    parser.add_argument("--seconds", type=above_zero, default=300, help="what all this may take [300]")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
-                        help="only cases with such a name, with * and ?, as 'layouts/gru/*'; may be given several "
-                        "times")  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="name the cases in their order, and run nothing")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"],
-                        help="cpu: to try the script without a GPU; the library has nothing to do then")  # fmt: skip
+    arguments.add(parser, "device", "list", shim={"help": "libucudnn.so; without it what is there is shown"},
+                  out={"required": False}, seconds={"default": 300, "help": "what all this may take [300]"},
+                  only={"help": "only cases with such a name, with * and ?, as 'layouts/gru/*'; may be given several "
+                        "times"})  # fmt: skip
     parser.add_argument("--child", choices=ALL_KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
-    patterns = options.only or ["*"]
-    options.wanted = [case for case in cases() if any(fnmatchcase(case.name, pattern) for pattern in patterns)]
+    options.wanted = [case for case in cases() if arguments.is_like(case.name, options.only)]
     if options.child or options.list:
         return options
     if not options.out:
         parser.error("--out is needed")
-    if options.shim and not options.shim.is_file():
-        parser.error(f"--shim {options.shim}: no such file")
+    arguments.check_files(parser, options, "shim")
     if not options.wanted:
         parser.error(f"--only {' '.join(options.only)}: no case is like this; --list names them")
     return options
@@ -410,13 +385,12 @@ def main():
     if options.child:
         return child(options)
     if options.list:
-        print(*(case.name for case in options.wanted), sep="\n")
-        return None
+        return print_list(case.name for case in options.wanted)
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
     results = Results(options.out / "rnn.jsonl")
     if options.shim:
-        run_all(options, results, options.wanted)
+        Runner(options, results).run_until_stopped()
     rows = [Row(case, results) for case in options.wanted if (case, "plain") in results.lines]
     return 1 if write(options.out, [row for row in rows if row.found["auto"] or row.found["force"]]) else 0
 

@@ -19,9 +19,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from cells import MODES, modes
+from cells import MODES
 from device import Cpu, Cuda, Watch
-from harness.arguments import count
+from harness.arguments import count, some_of
 from networks import NETWORKS, settle
 from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
 from warming import warm_up
@@ -44,7 +44,7 @@ def parse_arguments():
     parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
     parser.add_argument("--precision", default="float", choices=PRECISIONS, help="float is without TF32")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
-    parser.add_argument("--modes", default=("eager",), type=modes, help=f"some of {','.join(MODES)} [eager]")
+    parser.add_argument("--modes", default=("eager",), type=some_of(MODES, "mode"), help=f"some of {','.join(MODES)} [eager]")
     parser.add_argument("--least", default=20, type=count, help="steps of a warm-up at the least")
     parser.add_argument("--most", default=400, type=count, help="… and at the most")
     parser.add_argument(

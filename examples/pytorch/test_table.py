@@ -306,7 +306,7 @@ class Arguments(unittest.TestCase):
         for words, named in [
             (["--out", "x", "--shim", "/no/such.so"], "/no/such.so: no such file"),
             (["--out", "x", "--only", "resnet51/*"], "no cell is like this; there are networks resnet50"),
-            (["--out", "x", "--modes", "eager,quick"], "'quick' is not a mode; there are eager, graphs, compile"),
+            (["--out", "x", "--modes", "eager,quick"], "'quick' is no mode; eager, graphs, compile are accepted"),
             (["--out", "x", "--device", "cpu", "--modes", "graphs"], "CUDA graphs need --device cuda"),
             (["--out", "x", "--rounds", "0"], "'0' is not a whole number above 0"),
             (["--out", "x", "--shim", __file__, "--seconds", "-1"], "'-1' is not a number above 0"),
