@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 
 
 class Results:
@@ -50,3 +51,9 @@ def whole_lines(path):
 def events(path, *names):
     """The lines of libucudnn.so's report about these events."""
     return [line for line in whole_lines(path) if line.get("event") in names]
+
+
+def decisions(event):
+    """What libucudnn.so has decided in this process so far, by its report's event; None without a report."""
+    path = os.environ.get("UCUDNN_REPORT")
+    return events(pathlib.Path(path), event) if path else None

@@ -21,17 +21,18 @@ import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import arguments, calls, variables
 from harness.arguments import count
+from harness.results import events
 from networks import NETWORKS, settle
-from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
+from training import LAYOUTS, PRECISIONS, Training, reference
 
 WINDOW = 1.0  # seconds
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it, plain alone")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="a folder for reports and the database")
+    arguments.add(parser, "shim", "device", out={"help": "a folder for reports and the database"})
     parser.add_argument("--gpus", default=2, type=count)
     parser.add_argument("--seconds", default=60.0, type=float, help="of training, plain and with the library")
     parser.add_argument("--network", default="resnet50", choices=NETWORKS)
@@ -39,26 +40,20 @@ def parse_arguments():
     parser.add_argument("--size", type=count, help="their height and width [the network's own]")
     parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
     parser.add_argument("--precision", default="half", choices=PRECISIONS)
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     settle(parser, options)
     return options
 
 
-def wait(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
 def windows(training, options):
     """The median of the steps' milliseconds in each window. All ranks make the same steps, as their collectives wait."""
-    found, times, begin = [], [], time.monotonic()
+    found, times, begin, wait = [], [], time.monotonic(), calls.waiting(options.device)
     end = torch.zeros(1, device=options.device)
     while not end.item():
         before = time.monotonic()
         training()
-        wait(options.device)
+        wait()
         now = time.monotonic()
         times.append(1e3 * (now - before))
         if now - begin >= WINDOW * (len(found) + 1):
@@ -75,7 +70,7 @@ def rank(options):
     if device == "cuda":
         torch.cuda.set_device(number)
     torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo")
-    set_tf32(options.precision == "tf32")
+    calls.allow_tf32(options.precision == "tf32")
     network = NETWORKS[options.network]
     training = Training(network, options.batch, options.size, options.layout, options.precision, device)
     # All ranks have the same images, so that one GPU's gradients are those of all.
@@ -92,25 +87,15 @@ def rank(options):
     torch.distributed.destroy_process_group()
 
 
-def timed_problems(report):
-    """The problems of which a report has timings, by their texts."""
-    if not report.exists():
-        return set()
-    lines = (json.loads(line) for line in report.read_text().splitlines() if line.endswith("}"))
-    return {line["spec"] for line in lines if line["event"] == "timed"}
-
-
 def train(options, kind, gpus):
     """Starts the ranks, and returns rank 0's findings."""
     name = f"{kind}-{gpus}"
-    database = options.out / f"{name}.sqlite"
     for old in options.out.glob(f"{name}.*"):
         old.unlink()
-    environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "UCUDNN_REPORT")}
-    environment |= {"OMP_NUM_THREADS": "4"}
+    report, environment = options.out / f"{name}.jsonl", variables.plain() | {"OMP_NUM_THREADS": "4"}
     if kind == "with":
-        environment |= {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_DATABASE": str(database),
-                        "UCUDNN_REPORT": str(options.out / f"{name}.jsonl")}  # fmt: skip
+        database = str(options.out / f"{name}.sqlite")
+        environment |= variables.preloaded(options.shim, report, UCUDNN_DATABASE=database)
     given = ("network", "batch", "size", "layout", "precision", "device", "seconds", "out")
     words = [word for key in given for word in (f"--{key}", str(getattr(options, key)))]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={gpus}", __file__,
@@ -120,7 +105,7 @@ def train(options, kind, gpus):
     if done.returncode:
         sys.exit(f"ddp: the ranks ended with status {done.returncode}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return found | {"problems": len(timed_problems(options.out / f"{name}.jsonl"))}
+    return found | {"problems": len({line["spec"] for line in events(report, "timed")})}
 
 
 def main():

@@ -20,11 +20,8 @@ import argparse
 import csv
 import itertools
 import json
-import math
-import os
 import pathlib
 import sys
-import time
 from dataclasses import astuple, dataclass, fields
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
@@ -33,6 +30,7 @@ from harness import results as files  # noqa: E402
 from harness.children import Child  # noqa: E402
 from harness.columns import aligned, number  # noqa: E402
 from harness.continued import Continued, print_list  # noqa: E402
+from harness.results import decisions  # noqa: E402
 from harness.rounds import in_turn  # noqa: E402
 
 CELLS = ("lstm", "gru", "tanh", "relu")
@@ -44,7 +42,6 @@ ALL_KINDS = ("plain", "auto", "force")
 KINDS = {"text": ALL_KINDS, "char": ALL_KINDS, "layouts": ("plain", "force"), "grid": ("plain", "auto")}
 # The most units × rows × layers × directions to compare with float64: larger networks take long on the CPU.
 MOST_CHECKED = 20 * 1024
-TIMED = 30
 # Seconds that the library may take to settle, and the calls that warm up a network before it is timed.
 SETTLE, WARM_UP = 15, 5
 # Cases in a process: each process takes some seconds to begin.
@@ -102,121 +99,55 @@ def cases():
     return list(dict.fromkeys(found))
 
 
-def module(case, torch):
-    kind = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(case.cell, torch.nn.RNN)
-    options = dict(num_layers=case.layers, bidirectional=case.directions == 2, batch_first=case.layout == "batch",
-                   bias=case.extra != "no bias", dropout=0.3 if case.extra == "dropout" else 0)  # fmt: skip
-    if kind is torch.nn.RNN:
-        options["nonlinearity"] = case.cell
-    if case.extra == "projection":
-        options["proj_size"] = case.hidden // 2
-    return kind(case.hidden, case.hidden, **options).eval()
-
-
-def flat(result, layout):
-    """The output and the last states, as one list of tensors."""
-    output, states = result
-    output = output.data if layout == "packed" else output
-    return [output, *(states if isinstance(states, tuple) else (states,))]
-
-
-def error_of(found, expected):
-    """The worst of ||a - b|| / ||b||; NaN is the worst of all."""
-    errors = [((a.cpu().double() - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)]
-    return max(errors, key=lambda error: math.inf if math.isnan(error) else error)
-
-
-def measure(case, torch, device, is_timed, settle):
+def measure(case, device, is_timed, settle):
     """Times and errors of one case, from its own seed. `settle(run)` calls `run` until the library has decided."""
-    torch.manual_seed(7)
-    torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
-    data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(case.precision, torch.float)
-    rounded = module(case, torch).to(data_type)
-    shape = (case.batch, case.steps, case.hidden) if case.layout == "batch" else (case.steps, case.batch, case.hidden)
-    x = torch.randn(shape).to(data_type)
-    states = None
-    if case.extra == "states":
-        state = (case.layers * case.directions, case.batch, case.hidden)
-        states = [torch.randn(state).to(data_type) for _ in range(2 if case.cell == "lstm" else 1)]
-    lengths = [case.steps - row * case.steps // (2 * case.batch) for row in range(case.batch)]
-    if case.extra == "unsorted":
-        lengths = lengths[1:] + lengths[:1]
+    import torch
 
-    def runs(model, to):
-        given = to(x)
-        if case.layout == "packed":
-            pack = torch.nn.utils.rnn.pack_padded_sequence
-            given = pack(given, lengths, enforce_sorted=case.extra != "unsorted")
-        first = [to(state) for state in states] if states else []
-        first = tuple(first) if len(first) == 2 else first[0] if first else None
-        return lambda: model(given, first)
+    from harness import calls
+    from recurrent import Program, timed
 
-    on_device = module(case, torch).to(device=device, dtype=data_type)
-    on_device.load_state_dict(rounded.state_dict())
-    on_device.flatten_parameters()
+    program = Program(case, is_training=False)
+    model, x, states = program.leaves(device=device)
     found = {}
     with torch.inference_mode():
-        run = runs(on_device, lambda tensor: tensor.to(device))
-        first = flat(run(), case.layout)
+        given = program.packed(x)
+        run = lambda: program.results(model, given, states)  # noqa: E731
+        first = run()
         settle(run)
-        last = flat(run(), case.layout)
+        last = run()
         if case.hidden * case.batch * case.layers * case.directions <= MOST_CHECKED:
-            expected = flat(runs(rounded.double(), lambda tensor: tensor.double())(), case.layout)
-            found |= {"first_error": error_of(first, expected), "error": error_of(last, expected)}
+            expected = program.forward(*program.leaves(dtype=torch.double))
+            found |= {"first_error": calls.worst(first, expected), "error": calls.worst(last, expected)}
         if is_timed:
-            found["eager_ms"] = timed(run, torch, device)
+            found["eager_ms"] = timed(run, device)
         # Packed sequences copy their lengths from the host, which a capture does not allow.
         if is_timed and device == "cuda" and case.layout != "packed":
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                captured = run()
-            found["graph_ms"] = timed(graph.replay, torch, device)
+            graph, result = calls.captured(run, 0)
+            found["graph_ms"] = timed(graph.replay, device)
             if "error" in found:
-                found["graph_error"] = error_of(flat(captured, case.layout), expected)
+                found["graph_error"] = calls.worst(result, expected)
     return found
-
-
-def timed(run, torch, device):
-    """The median time of single calls, in milliseconds."""
-    times = []
-    for _ in range(TIMED):
-        if device == "cuda":
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run()
-            end.record()
-            end.synchronize()
-            times.append(begin.elapsed_time(end))
-        else:
-            begin = time.perf_counter()
-            run()
-            times.append(1e3 * (time.perf_counter() - begin))
-    return sorted(times)[len(times) // 2]
 
 
 class Settling:
     """Runs a network until libucudnn.so has reported what it chose for it."""
 
-    def __init__(self, report, torch):
-        self.report, self.torch, self.seen = report, torch, set()
-
-    def decisions(self):
-        return sum('"event":"rnn"' in line for line in self.report.open()) if self.report.exists() else 0
+    def __init__(self):
+        self.seen = set()
 
     def of(self, case, device):
         """The `settle` of `measure` for a case; call this before the network has run."""
+        from recurrent import until_decided
+
         # PyTorch transposes batch-first data, and its dropout is off in eval mode: cuDNN sees an ordinary network.
         like = (*astuple(case)[1:-2], case.layout == "packed", case.extra in ("no bias", "projection") and case.extra)
         # Networks with a projection pass to cuDNN: the library chooses nothing.
-        waits = self.report is not None and device == "cuda" and like not in self.seen and case.extra != "projection"
+        waits = device == "cuda" and like not in self.seen and case.extra != "projection"
         self.seen.add(like)
-        before = self.decisions() if waits else 0
+        before = decisions("rnn") if waits else None
 
         def settle(run):
-            ends = time.monotonic() + SETTLE
-            while waits and self.decisions() == before and time.monotonic() < ends:
-                run()
-                self.torch.cuda.synchronize()
+            until_decided("rnn", before, run, SETTLE, at_once=1)
             for _ in range(WARM_UP):
                 run()
 
@@ -225,15 +156,12 @@ class Settling:
 
 def child(options):
     """Measures the cases named on standard input, and prints a line of JSON for each."""
-    import torch
-
-    report = os.environ.get("UCUDNN_REPORT")
-    settling = Settling(pathlib.Path(report) if report else None, torch)
+    settling = Settling()
     for line in sys.stdin:
         case = Case(*json.loads(line))
         try:
             settle = settling.of(case, options.device)
-            found = measure(case, torch, options.device, options.child != "force", settle)
+            found = measure(case, options.device, options.child != "force", settle)
         except RuntimeError as error:
             found = {"failed": str(error).splitlines()[0]}
         print(json.dumps({"case": astuple(case), "kind": options.child, **found}), flush=True)

@@ -21,9 +21,10 @@ from torch.profiler import ProfilerActivity, profile
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from cells import MODES
 from device import Cpu, Cuda, Watch
+from harness import arguments, calls
 from harness.arguments import count, some_of
 from networks import NETWORKS, settle
-from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
+from training import LAYOUTS, PRECISIONS, Training, reference
 from warming import warm_up
 
 # Operators whose own kernels are convolutions. A convolution's other work (copies into another layout, sums for a bias)
@@ -55,7 +56,7 @@ def parse_arguments():
     parser.add_argument(
         "--write-reference", action="store_true", help="write those to --reference, and measure nothing"
     )
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    arguments.add(parser, "device")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no GPU; --device cpu tries the script without one")
@@ -108,19 +109,13 @@ def largest_workspace(step, device):
 
 def captured(training, device):
     """A CUDA graph of a whole step."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            training()
-    torch.cuda.current_stream().wait_stream(side)
-    device.wait()
-    training.optimizer.zero_grad(set_to_none=True)
-    device.release()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        training()
-    return graph
+
+    def ready():
+        device.wait()
+        training.optimizer.zero_grad(set_to_none=True)
+        device.release()
+
+    return calls.captured(training, ready=ready)[0]
 
 
 def measure(mode, training, device, options):
@@ -163,7 +158,7 @@ def measure(mode, training, device, options):
 def main():
     options = parse_arguments()
     network = NETWORKS[options.network]
-    set_tf32(options.precision == "tf32")
+    calls.allow_tf32(options.precision == "tf32")
     torch.backends.cudnn.benchmark = options.benchmark == "on"
     if options.write_reference:
         torch.save(reference(network, options.batch, options.size, options.device), options.reference)

@@ -10,6 +10,8 @@ from unittest import mock
 
 import rnn
 import rnn_training
+from harness.children import Ended
+from harness.results import decisions
 
 
 def compared(**found):
@@ -98,19 +100,19 @@ class Processes(unittest.TestCase):
         self.assertEqual(found, [{"words": ["--run", "--only", "a"], "x": "b"}])
 
     def test_a_child_that_fails_says_why(self):
-        with self.assertRaisesRegex(rnn_training.Ended, "it ended with 1: no luck"):
+        with self.assertRaisesRegex(Ended, "it ended with 1: no luck"):
             rnn_training.child(self.script("import sys; sys.exit('no luck')"), [], {})
 
     def test_what_was_chosen_comes_from_the_report(self):
         report = self.path / "report.jsonl"
         chosen = {"event": "rnn-training", "forward": "block", "backward": "back"}
         with mock.patch.dict(os.environ, {"UCUDNN_REPORT": str(report)}):
-            self.assertEqual(rnn_training.decisions(), [])
+            self.assertEqual(decisions("rnn-training"), [])
             report.write_text("".join(json.dumps(line) + "\n" for line in ({"event": "began"}, chosen)))
             self.assertEqual(rnn_training.chosen_since([]), ["block", "back"])
             self.assertIsNone(rnn_training.chosen_since([chosen]))
         with mock.patch.dict(os.environ, clear=True):
-            self.assertIsNone(rnn_training.decisions())
+            self.assertIsNone(decisions("rnn-training"))
             self.assertIsNone(rnn_training.chosen_since([]))
 
     def test_the_database_that_is_set_holds(self):

@@ -39,11 +39,6 @@ def random_data(network, batch, size, device, seed):
     return x, torch.randint(network.classes, shape, generator=generator, device=device)
 
 
-def set_tf32(allowed):
-    torch.backends.cudnn.allow_tf32 = allowed
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-
-
 class Training:
     """A call trains for one step: forward, loss, backward, SGD with momentum.
 

@@ -12,7 +12,7 @@ from harness.arguments import above_zero, count
 from harness.children import last_line
 
 PYTHONS = ("python3", "python", *(f"python3.{minor}" for minor in range(10, 20)))
-PROGRAMS = pathlib.Path(__file__).parent / "programs"
+PROGRAMS, PYTORCH = pathlib.Path(__file__).parent / "programs", cudnn.ROOT / "examples/pytorch"
 ARGUMENTS = {
     "library": dict(help="libucudnn.so [%(default)s]", default="target/release/libucudnn.so"),
     "convnet": dict(help="the program of examples/convnet.c [%(default)s]", default="build/convnet"),
@@ -77,8 +77,9 @@ def cudnn_folder(options):
 
 
 def environment(**variables):
-    """This process's variables and others."""
-    return os.environ | {name: str(value) for name, value in variables.items()}
+    """This process's variables and others. Programs in Python find harness and ucudnn."""
+    folders = [*(str(cudnn.ROOT / name) for name in ("examples", "python")), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": ":".join(folders)} | {name: str(value) for name, value in variables.items()}
 
 
 def torch_environment(**variables):
@@ -99,9 +100,9 @@ def is_clean(said):
     return "ERROR SUMMARY: 0 errors" in said or "RACECHECK SUMMARY: 0 hazards" in said
 
 
-def program(name, *words, python=sys.executable):
-    """The command of one of the programs."""
-    return [python, "-B", "-W", "ignore", PROGRAMS / f"{name}.py", *words]
+def program(name, *words, python=sys.executable, folder=PROGRAMS):
+    """The command of one of the programs, or of a script in examples/pytorch (PYTORCH)."""
+    return [python, "-B", "-W", "ignore", folder / f"{name}.py", *words]
 
 
 def python_with_torch(options):

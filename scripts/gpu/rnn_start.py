@@ -34,8 +34,8 @@ def main(options):
     runs = {}
     for kind in KINDS:
         ours = {"LD_PRELOAD": options.library, "UCUDNN_DATABASE": database, "UCUDNN_REPORT": options.out / f"{kind}.jsonl"}
-        shape = [str(getattr(options, name)) for name in ("hidden", "batch", "steps", "seconds")]
-        words = [*shape, "half" if options.half else "float", "cpu" if options.host else "cuda"]
+        shape = [str(getattr(options, name)) for name in ("hidden", "batch", "steps")]
+        words = [str(options.seconds), "cpu" if options.host else "cuda", *shape, "half" if options.half else "float"]
         command = machine.program("rnn_calls", *words, python=python)
         environment = machine.torch_environment(**({} if kind == "plain" else ours))
         text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
