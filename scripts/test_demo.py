@@ -14,7 +14,7 @@ import demo  # first: it puts harness on the path
 
 import demo_picture
 from harness import rounds
-from harness.overlap import texts_apart
+from harness.testing import InFolder, texts_apart
 from progress import Progress
 from turns import Runner
 
@@ -142,18 +142,16 @@ pathlib.Path(log.parent, name).write_text('{"total_ms": 1}')
 """
 
 
-class Turns(unittest.TestCase):
+class Turns(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder, self.heard = pathlib.Path(folder.name), []
-        self.program = self.folder / "program"
+        super().setUp()
+        self.program, self.heard = self.path / "program", []
         self.program.write_text(PROGRAM)
         self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
 
     def runner(self, name, iterations):
-        command = [self.program, name, self.folder / "log", iterations]
-        return Runner(command, os.environ, self.folder / name, self.heard.append)
+        command = [self.program, name, self.path / "log", iterations]
+        return Runner(command, os.environ, self.path / name, self.heard.append)
 
     def test_iterations_run_in_turn(self):
         with self.runner("a", 3) as a, self.runner("b", 3) as b:
@@ -163,7 +161,7 @@ class Turns(unittest.TestCase):
                 runner.iterate()
             self.assertTrue(all(nanoseconds >= 0 for nanoseconds in a.scheduled()))
             self.assertEqual((a.finish(), b.finish()), ({"total_ms": 1}, {"total_ms": 1}))
-        self.assertEqual((self.folder / "log").read_text(), "abbaba")
+        self.assertEqual((self.path / "log").read_text(), "abbaba")
         self.assertEqual(self.heard, ["a warning"] * 2)
 
     def test_a_program_that_ends_early_is_named_with_its_status(self):

@@ -53,6 +53,23 @@ def events(path, *names):
     return [line for line in whole_lines(path) if line.get("event") in names]
 
 
+class Tail:
+    """The lines that a file gets, as libucudnn.so's report does."""
+
+    def __init__(self, path):
+        self.path, self.read = path and pathlib.Path(path), 0
+
+    def news(self):
+        """The whole lines that came since the last call."""
+        if not self.path or not self.path.exists():
+            return []
+        with open(self.path, "rb") as file:
+            file.seek(self.read)
+            lines = [line for line in file if line.endswith(b"\n")]
+        self.read += sum(map(len, lines))
+        return list(map(json.loads, lines))
+
+
 def decisions(event):
     """What libucudnn.so has decided in this process so far, by its report's event; None without a report."""
     path = os.environ.get("UCUDNN_REPORT")

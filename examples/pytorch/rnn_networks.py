@@ -42,7 +42,7 @@ from harness.budget import Budget  # noqa: E402
 from harness.children import Child, Ended  # noqa: E402
 from harness.columns import MEBI, aligned, number  # noqa: E402
 from harness.results import decisions  # noqa: E402
-from rnn_training import FORCED, child, chosen_since, is_ours, preloaded, said  # noqa: E402
+from rnn_training import FORCED, child, chosen_since, is_ours, preloaded, results_of, said  # noqa: E402
 
 PRECISIONS = ("tf32", "half", "bfloat16")
 # The steps before losses are compared, and how far they may be apart.
@@ -482,12 +482,7 @@ def main():
         return run(options)
     if options.rank is not None:
         return run_rank(options)
-    with tempfile.TemporaryDirectory() as folder:
-        options.report = options.report or pathlib.Path(folder) / "report.jsonl"
-        found, is_right = (ddp if options.ddp else networks)(options)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if is_right else 1
+    return results_of(options, ddp if options.ddp else networks)
 
 
 if __name__ == "__main__":

@@ -156,6 +156,17 @@ def said(case, words, is_right):
     return is_right
 
 
+def results_of(options, made):
+    """What made(options) returns: results, and whether all are right. The report that it needs may be a passing one, and
+    results are written where that is wanted. Returns the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        options.report = options.report or pathlib.Path(folder) / "report.jsonl"
+        found, is_right = made(options)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    return 0 if is_right else 1
+
+
 def words_of(options):
     """The words of a child."""
     mode = ["--times"] if options.times else ["--repeats", str(options.repeats)] if options.repeats else []
@@ -249,14 +260,9 @@ def main():
         if not options.shim:
             print(*map(json.dumps, child(__file__, words_of(options), {})), sep="\n")
             return 0
-        with tempfile.TemporaryDirectory() as folder:
-            options.report = options.report or pathlib.Path(folder) / "report.jsonl"
-            found, is_right = (first_steps if options.first_steps else repeats if options.repeats else both)(options)
+        return results_of(options, first_steps if options.first_steps else repeats if options.repeats else both)
     except Ended as why:
         sys.exit(f"rnn_training: {why}")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if is_right else 1
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 import json
 import os
-import pathlib
-import tempfile
 import unittest
 from types import SimpleNamespace
 from unittest import mock
@@ -12,6 +10,7 @@ import rnn
 import rnn_training
 from harness.children import Ended
 from harness.results import decisions
+from harness.testing import InFolder
 
 
 def compared(**found):
@@ -83,12 +82,7 @@ class RnnTraining(unittest.TestCase):
         self.assertIn("1.000 plain, 0.500 ours, 0.500", rnn_training.compare_first([1.0], [0.5])[0])
 
 
-class Processes(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.path = pathlib.Path(self.folder.name)
-
+class Processes(InFolder):
     def script(self, text):
         script = self.path / "script.py"
         script.write_text(text)

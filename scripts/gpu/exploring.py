@@ -42,9 +42,7 @@ def ours(options, kind, name, **variables):
         old.unlink() if old.is_file() else None
     if kind == "plain":
         return variables
-    report = options.out / f"{name}.jsonl"
-    report.unlink(missing_ok=True)
-    return variables | {"LD_PRELOAD": options.library, "UCUDNN_DATABASE": database, "UCUDNN_REPORT": report}
+    return machine.ours(options, options.out / f"{name}.jsonl", UCUDNN_DATABASE=database, **variables)
 
 
 def promise(what, first, found):

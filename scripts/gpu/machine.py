@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import cudnn
+from harness import cudnn, variables
 from harness.arguments import above_zero, count
 from harness.children import last_line
 
@@ -76,17 +76,23 @@ def cudnn_folder(options):
     return folder
 
 
-def environment(**variables):
+def environment(**others):
     """This process's variables and others. Programs in Python find harness and ucudnn."""
     folders = [*(str(cudnn.ROOT / name) for name in ("examples", "python")), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return os.environ | {"PYTHONPATH": ":".join(folders)} | {name: str(value) for name, value in variables.items()}
+    return os.environ | {"PYTHONPATH": ":".join(folders)} | {name: str(value) for name, value in others.items()}
 
 
-def torch_environment(**variables):
+def torch_environment(**others):
     """The same for PyTorch, which brings its libraries: those of the loader's path must not come first."""
-    given = environment(**variables)
+    given = environment(**others)
     given.pop("LD_LIBRARY_PATH", None)
     return given
+
+
+def ours(options, report, **others):
+    """The variables of a run under the library, which writes a new report."""
+    report.unlink(missing_ok=True)
+    return variables.preloaded(options.library, report, **others)
 
 
 def sanitizer():

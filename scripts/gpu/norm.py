@@ -50,12 +50,10 @@ class Checks(Session):
         """Runs the program plain or with us. Returns its lines by case; {} if it failed, which is noted."""
         name = f"{part}-{kind}"
         out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
-        report.unlink(missing_ok=True)
         if not self.begins(name):
             return {}
         if kind != "plain":
-            variables = {"LD_PRELOAD": self.options.library, "UCUDNN_DATABASE": "off", "UCUDNN_REPORT": report,
-                         "UCUDNN_LOG": "info"} | variables  # fmt: skip
+            variables |= machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG="info")
         setting = ["env", *(f"{key}={value}" for key, value in variables.items())]
         command = [*command, *setting, *machine.program("batch_norm", part, *self.device, *words, python=self.python)]
         if not self.succeeds(name, log, command, most, machine.torch_environment(), out, log):

@@ -97,13 +97,11 @@ def run(options, checks, python, program, setting, number):
     command = machine.program(name, *(str(number) if word == "SEED" else word for word in words), python=python)
     variables = SETTINGS[setting]
     if variables is not None:
-        report = options.out / f"{file}.report.jsonl"
-        report.unlink(missing_ok=True)
-        variables = variables | {"UCUDNN_DATABASE": "off", "UCUDNN_REPORT": report}
+        ours = machine.ours(options, options.out / f"{file}.report.jsonl", UCUDNN_DATABASE="off")
         if name == "jax_lstm":
             command = [options.command, "run", "--dlopen", *command]
-        else:
-            variables |= {"LD_PRELOAD": options.library}
+            del ours["LD_PRELOAD"]
+        variables = variables | ours
     log = options.out / f"{file}.log"
     # Each of several processes with JAX would take most of the memory.
     variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | (variables or {})

@@ -14,7 +14,7 @@ import sys
 
 from gpu import machine
 from gpu.session import Session, sanitizing
-from harness import children, cudnn
+from harness import children, cudnn, variables
 from harness.children import failure, last_line
 from harness.cudnn import ROOT
 from harness.results import append, whole_lines
@@ -71,8 +71,8 @@ class Checks(Session):
     def ours(self, runs, steps, network, file, log, command=()):
         """Our kernels alone, by the model's first choice, under a command, which itself is to run without us. Returns
         the exit status, and the program's line; {} if there is none."""
-        ours = {"LD_PRELOAD": self.options.library, "UCUDNN_RNN": "force", "UCUDNN_RNN_TOP_K": 1, "UCUDNN_DATABASE": "off",
-                "UCUDNN_REPORT": self.out / "ours.jsonl"}  # fmt: skip
+        ours = variables.preloaded(self.options.library, self.out / "ours.jsonl", UCUDNN_RNN="force", UCUDNN_RNN_TOP_K=1,
+                                   UCUDNN_DATABASE="off")  # fmt: skip
         command = [*command, "env", *(f"{name}={value}" for name, value in ours.items()), self.options.bench,
                    "--repeat", runs, "--steps", steps, network]  # fmt: skip
         status = self.run(command, 120, machine.environment(LD_LIBRARY_PATH=self.libraries), file, log)

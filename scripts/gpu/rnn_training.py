@@ -14,7 +14,6 @@ first bar only. The command ends with 1 if anything is wrong, or a bar is not he
   memcheck-*.log, synccheck-*.log, racecheck-*.log   compute-sanitizer's words
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -141,8 +140,8 @@ class Checks(Session):
 
         def one(numbered):
             number, (group, script, *words) = numbered
-            its = argparse.Namespace(shim=self.options.library, report=self.out / f"compiled-{part}-{number}.jsonl")
-            variables = rnn_training.preloaded(its, UCUDNN_RNN_TRAINING="auto") | groups[group]
+            report = self.out / f"compiled-{part}-{number}.jsonl"
+            variables = machine.ours(self.options, report, UCUDNN_RNN_TRAINING="auto", **groups[group])
             log = self.out / f"compiled-{part}-{number}.log"
             return self.run(self.script(script, *words), most, machine.torch_environment(**variables), log, subprocess.STDOUT)
 
@@ -235,10 +234,9 @@ class Checks(Session):
         what, log, report = f"{tool}, {pattern}", self.out / f"{name}.log", self.out / f"{name}.jsonl"
         if not self.begins(what, what):
             return None
-        report.unlink(missing_ok=True)
-        its = argparse.Namespace(shim=self.options.library, report=report)
         # Without PyTorch's cache each tensor is an allocation, whose ends the tool knows.
-        variables = rnn_training.preloaded(its, **rnn_training.FORCED) | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+        variables = machine.ours(self.options, report, UCUDNN_DATABASE="off", PYTORCH_NO_CUDA_MEMORY_CACHING=1,
+                                 **rnn_training.FORCED)  # fmt: skip
         command = [*sanitizing(sanitizer, tool, log, "--target-processes", "all"), "env", *(f"{key}={value}" for key, value in variables.items()),
                    *self.script("rnn_training", "--run", "--only", pattern)]  # fmt: skip
         said = self.out / f"{name}.out"

@@ -18,7 +18,6 @@ import collections
 import datetime
 import json
 import os
-import pathlib
 import queue
 import re
 import shutil
@@ -28,9 +27,9 @@ import threading
 import time
 
 from gpu import machine
-from gpu.sampler.families import AGAIN, ALWAYS, EAGER, FAMILIES, PLAIN
+from gpu.sampler.families import AGAIN, ALWAYS, EAGER, FAMILIES
 from gpu.sampler.verdict import judge
-from harness.arguments import above_zero, some_of
+from harness.arguments import some_of
 from harness.budget import Budget
 from harness.children import Child
 from harness.columns import aligned
@@ -138,10 +137,8 @@ class Run:
         variables = {"PYTHONUNBUFFERED": 1, "OMP_NUM_THREADS": 2, **family.common}
         if place is None:
             return {key: value for key, value in machine.torch_environment(**variables).items() if key != "LD_PRELOAD"}
-        report = log.with_suffix(".report.jsonl")
-        report.unlink(missing_ok=True)
         database = DATABASES / f"{self.database(name, place)}.sqlite"
-        variables |= {"LD_PRELOAD": self.options.library, "UCUDNN_REPORT": report, "UCUDNN_DATABASE": database}
+        variables |= machine.ours(self.options, log.with_suffix(".report.jsonl"), UCUDNN_DATABASE=database)
         if self.options.host and (hostdnn := self.options.library.with_name("libhostdnn.so")).exists():
             variables["UCUDNN_CUDNN_LIBRARY"] = hostdnn
         return machine.torch_environment(**variables, **family.settings[place])
