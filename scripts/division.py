@@ -14,7 +14,9 @@ import sys
 import demo  # first: it puts harness on the path
 
 from harness import variables
+from harness.columns import aligned, spread
 from harness.results import events
+from harness.rounds import in_turns
 
 # The resolution of the search for Reuse's limits, in bytes.
 RESOLUTION = 1 << 18
@@ -65,9 +67,11 @@ class Runs:
 def print_division(division):
     print(f"\n{division['arena'] / demo.MEBI:.2f} of {division['total'] / demo.MEBI:.2f} MiB, solved in "
           f"{division['solve_ms']:.1f} ms, {'proven optimal' if division['proven'] else 'not proven optimal'}:")  # fmt: skip
-    print(f"{'MiB':>9}  {'ms':>8}  kernel and division")
+    lines = [["MiB", "ms", "kernel and division"]]
     for layer in sorted(division["layers"], key=lambda layer: -layer["workspace"]):
-        print(f"{layer['workspace'] / demo.MEBI:9.2f}  {layer['time_ms']:8.2f}  {layer['kernel']}: {layer['division']}")
+        what = f"{layer['kernel']}: {layer['division']}"
+        lines.append([f"{layer['workspace'] / demo.MEBI:.2f}", f"{layer['time_ms']:.2f}", what])
+    print(*aligned(lines, left=(2,)), sep="\n")
 
 
 def main():
@@ -85,12 +89,13 @@ def main():
         "Reuse, not above": {"UCUDNN_WORKSPACE_LIMIT": str(below)},
         "Reuse, above": {"UCUDNN_WORKSPACE_LIMIT": str(above)},
     }
-    found = {kind: [] for kind in kinds}
-    for number in range(1, options.rounds + 1):
-        demo.say(f"division: {title}: round {number} of {options.rounds}")
-        for kind, policy in kinds.items():
-            options.limit = "0" if policy is None else "none"
-            found[kind].append(runs.run(kind.split()[0].strip(",").lower(), policy, options.iterations))
+
+    def run(kind, number):
+        demo.say(f"division: {title}: {kind}, round {number + 1} of {options.rounds}")
+        options.limit = "0" if kinds[kind] is None else "none"
+        return runs.run(kind.split()[0].strip(",").lower(), kinds[kind], options.iterations)
+
+    found = in_turns(tuple(kinds), options.rounds, run)
     rows = [
         {
             "kind": kind,
@@ -105,11 +110,10 @@ def main():
     ]
     ours = next(row for row in rows if row["kind"] == "Workspace Division")
     print(f"\n{title}: a workspace for each convolution\n")
-    print(f"{'':22} {'limit or total':>14} {'peak MiB':>9} {'ms (least to most)':>28} {'Division':>9}")
-    for row in rows:
-        times = f"{row['ms']:.1f} ({row['least']:.1f} to {row['most']:.1f})"
-        print(f"{row['kind']:22} {row['limit']:>14} {row['peak'] / demo.MEBI:9.2f} {times:>28} "
-              f"{row['ms'] / ours['ms']:8.2f}×")  # fmt: skip
+    lines = [["", "limit or total", "peak MiB", "ms (least to most)", "Division"]]
+    lines += [[row["kind"], row["limit"], f"{row['peak'] / demo.MEBI:.2f}", spread(row["ms"], row["least"], row["most"], ".1f"),
+               f"{row['ms'] / ours['ms']:.2f}×"] for row in rows]  # fmt: skip
+    print(*aligned(lines), sep="\n")
     last = found["Workspace Division"][-1]["division"]
     print_division(last)
     (options.output / f"{options.network}.json").write_text(

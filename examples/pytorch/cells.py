@@ -9,6 +9,7 @@ channels_last, which a program could use instead of the library.
 from dataclasses import dataclass
 
 from harness.arguments import is_like
+from harness.rounds import in_turn
 
 MODES = ("eager", "graphs", "compile")
 NETWORKS = ("resnet50", "alexnet", "resnet18", "vgg16", "unet", "resnext50", "inception_v3", "densenet121",
@@ -111,7 +112,7 @@ def turns(rounds, modes, patterns=()):
                         turn = [Run(*configuration, *rest, policy, number + 1) for policy in (PLAIN, *names)]
                         if other := beside(configuration):
                             turn.insert(1, Run(*other, *rest, BESIDE, number + 1))
-                        yield turn[:: -1 if number % 2 else 1]
+                        yield in_turn(turn, number)
 
 
 def beside(configuration):

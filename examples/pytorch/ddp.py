@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import arguments, calls, variables
 from harness.arguments import count
+from harness.columns import aligned
 from harness.results import events
 from networks import NETWORKS, settle
 from training import LAYOUTS, PRECISIONS, Training, reference
@@ -116,11 +117,12 @@ def main():
     kinds = ["plain", "with"] if options.shim else ["plain"]
     results = {f"{kind}, {gpus}": train(options, kind, gpus) for gpus in (1, options.gpus) for kind in kinds}
     (options.out / "results.json").write_text(json.dumps(results, indent=1))
-    print(f"{'ranks':12} {'first s':>9} {'worst s':>9} {'last s':>9}  same gradients  worst error  problems timed")
+    lines = [["ranks", "first s", "worst s", "last s", "same gradients", "worst error", "problems timed"]]
     for name, found in results.items():
         times = found["windows_ms"]
-        print(f"{name:12} {times[0]:6.1f} ms {max(times[1:] or times):6.1f} ms {times[-1]:6.1f} ms"
-              f"  {str(found['same_gradients']):14}  {found['worst_error']:11.2e}  {found['problems']}")  # fmt: skip
+        cells = [f"{ms:.1f} ms" for ms in (times[0], max(times[1:] or times), times[-1])]
+        lines.append([name, *cells, str(found["same_gradients"]), f"{found['worst_error']:.2e}", str(found["problems"])])
+    print(*aligned(lines), sep="\n")
     return 0 if all(found["same_gradients"] for found in results.values()) else 1
 
 
