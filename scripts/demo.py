@@ -228,10 +228,9 @@ def main():
     plain_variables = plain_environment(options)
     report = options.output / "report.jsonl"
     # Each demonstration tunes anew.
-    database = str(options.output / "tuning.sqlite")
+    database = str(variables.fresh(options.output / "tuning.sqlite"))
     preloaded_variables = preloaded_environment(options, plain_variables, report, UCUDNN_DATABASE=database)
-    for old in [*options.output.glob("tuning.sqlite*"), report]:
-        old.unlink(missing_ok=True)
+    report.unlink(missing_ok=True)
     if options.limit != "none":
         preloaded_variables["UCUDNN_WORKSPACE_LIMIT"] = options.limit
     say(f"demo: {options.network}, batch {options.batch}, limit {options.limit} a kernel, on {where}: plain and under "

@@ -35,10 +35,8 @@ class Runs:
     def __init__(self, options):
         self.options = options
         self.plain = demo.plain_environment(options)
-        database = str(options.output / "tuning.sqlite")
+        database = str(variables.fresh(options.output / "tuning.sqlite"))
         self.preloaded = variables.preloaded(options.target / "libucudnn.so", UCUDNN_DATABASE=database)
-        for old in options.output.glob("tuning.sqlite*"):
-            old.unlink()
 
     def run(self, name, policy, iterations):
         """The program's report, with the peak of the workspace that the program and the library held, in bytes."""

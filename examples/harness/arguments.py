@@ -51,10 +51,10 @@ SHARED = {
 }  # fmt: skip
 
 
-def add(parser, *names, **changes):
-    """Adds arguments of SHARED. `changes` are more arguments of it, and what they have otherwise."""
+def add(parser, *names, known=SHARED, **changes):
+    """Adds arguments that are `known`. `changes` are more of them, and what they have otherwise."""
     for name in (*names, *changes):
-        parser.add_argument(f"--{name}", **SHARED[name] | changes.get(name, {}))
+        parser.add_argument(f"--{name}", **known[name] | changes.get(name, {}))
 
 
 def check_files(parser, options, *names):

@@ -4,6 +4,7 @@ import math
 import time
 
 import torch
+import torch.distributed
 
 TYPES = {"float": torch.float32, "tf32": torch.float32, "half": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -51,6 +52,13 @@ def captured(call, warm_up=3, ready=lambda: None, waits=False):
     with torch.cuda.graph(graph):
         result = call()
     return graph, result
+
+
+def is_alike(tensor):
+    """Whether all ranks of torch.distributed have a tensor with the same numbers."""
+    theirs = [torch.empty_like(tensor) for _ in range(torch.distributed.get_world_size())]
+    torch.distributed.all_gather(theirs, tensor)
+    return all(torch.equal(other, tensor) for other in theirs)
 
 
 def error(found, exact):

@@ -34,6 +34,11 @@ def failure(status, log):
     return f"{how}: {last_line(log.read_text(errors='replace'))}"
 
 
+def python(script, *words, by=sys.executable):
+    """The command of a script in Python."""
+    return [by, "-B", "-W", "ignore", script, *words]
+
+
 def begin(command, environment, **pipes):
     """Starts a process."""
     if environment is not None:

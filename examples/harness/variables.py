@@ -21,3 +21,11 @@ def compared(folder, name):
     """How a run is measured whose settled times are compared, where the user does not say otherwise."""
     ours = {"UCUDNN_DATABASE": str(folder / f"{name}.sqlite"), "UCUDNN_EXPLORE": "unbounded"}
     return {variable: os.environ.get(variable, value) for variable, value in ours.items()}
+
+
+def fresh(database):
+    """The path of a database, of which no results of earlier runs are left. Compiled kernels, in a folder beside it, stay."""
+    for old in database.parent.glob(f"{database.name}*"):
+        if old.is_file():
+            old.unlink()
+    return database

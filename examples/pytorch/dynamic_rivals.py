@@ -24,7 +24,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 import tree_baselines
 from timing import Method
-from tree_baselines import by_level, chunked, compiled, inverse, joined, prepare, starts
+from tree_baselines import by_level, chunked, compiled, inverse, joined, prepare, starts, vertices
 
 # The variable-length LSTM
 
@@ -239,15 +239,11 @@ class Circuits:
 
 
 def prepare_circuits(circuits, heights, ids, device):
-    ids = torch.as_tensor(ids)
-    counts = circuits.counts[ids]
-    base = starts(counts)
-    source = torch.arange(int(counts.sum())) + torch.repeat_interleave(circuits.first[ids] - base, counts)
-    level = heights[source]
-    inner = level > 0
-    children = circuits.children[source].long() + torch.repeat_interleave(base, counts)[:, None]
+    level, inner, their_children = vertices(circuits, heights, ids)
+    children = torch.zeros(len(level), 2, dtype=torch.int64)
+    children[inner] = their_children
     sends = torch.zeros(len(level), dtype=torch.bool)
-    sends[children[inner]] = True
+    sends[their_children] = True
     order = torch.argsort(2 * level + ~sends, stable=True)
     place = sends[order].cumsum(0)[inverse(order)] - 1
     widths, senders = torch.bincount(level).tolist(), torch.bincount(level[sends], minlength=int(level.max()) + 1)

@@ -27,7 +27,7 @@ from dataclasses import astuple, dataclass, fields
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import arguments, variables  # noqa: E402
 from harness import results as files  # noqa: E402
-from harness.children import Child  # noqa: E402
+from harness.children import Child, python  # noqa: E402
 from harness.columns import aligned, number  # noqa: E402
 from harness.continued import Continued, print_list  # noqa: E402
 from harness.results import decisions  # noqa: E402
@@ -204,7 +204,7 @@ class Runner(Continued):
                                                **variables.compared(out, "rnn"))  # fmt: skip
         if kind == "force":
             environment["UCUDNN_RNN_TOP_K"] = "1"
-        command = [sys.executable, "-B", "-W", "ignore", __file__, "--child", kind, "--device", self.options.device]
+        command = python(__file__, "--child", kind, "--device", self.options.device)
         given = "".join(json.dumps(astuple(case)) + "\n" for case in waiting)
         child = Child(command, environment, out / f"rnn-{kind}.log", given=given)
 

@@ -39,7 +39,7 @@ from fnmatch import fnmatchcase
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import arguments  # noqa: E402
 from harness.budget import Budget  # noqa: E402
-from harness.children import Child, Ended  # noqa: E402
+from harness.children import Child, Ended, python  # noqa: E402
 from harness.columns import MEBI, aligned, number  # noqa: E402
 from harness.results import decisions  # noqa: E402
 from rnn_training import FORCED, child, chosen_since, is_ours, preloaded, results_of, said  # noqa: E402
@@ -371,6 +371,8 @@ def run_rank(options):
     import torch
     import torch.distributed
 
+    from harness.calls import is_alike
+
     device, is_cuda = options.device, options.device == "cuda"
     if is_cuda:
         torch.cuda.set_device(options.rank)
@@ -400,10 +402,7 @@ def run_rank(options):
     losses = torch.stack(losses).tolist()
     took = 1e3 * (time.perf_counter() - begin) / (DDP_STEPS - DDP_FIRST)
     weights = torch.cat([weight.detach().flatten() for weight in model.parameters()])
-    theirs = [torch.empty_like(weights) for _ in range(RANKS)]
-    torch.distributed.all_gather(theirs, weights)
-    alike = all(torch.equal(other, weights) for other in theirs)
-    print(json.dumps({"losses": losses, "ms": took, "alike": alike, "chosen": chosen_since(before)}), flush=True)
+    print(json.dumps({"losses": losses, "ms": took, "alike": is_alike(weights), "chosen": chosen_since(before)}), flush=True)
     torch.distributed.destroy_process_group()
 
 
@@ -411,7 +410,7 @@ def ranks(options, more):
     """The lines of all ranks."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["--device", options.device, "--rendezvous", f"{folder}/store", *(["--tiny"] if options.tiny else [])]
-        command = [sys.executable, "-B", "-W", "ignore", __file__, *words, "--rank"]
+        command = python(__file__, *words, "--rank")
         budget = Budget(DDP_SECONDS)
         with contextlib.ExitStack() as stack:
             # Each rank looks for its own choice.

@@ -30,7 +30,7 @@ from fnmatch import fnmatchcase
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import arguments, variables  # noqa: E402
-from harness.children import Ended, lines_of  # noqa: E402
+from harness.children import Ended, lines_of, python  # noqa: E402
 from harness.results import decisions, events  # noqa: E402
 from harness.rounds import in_turns  # noqa: E402
 from rnn import CELLS, LAYOUTS, PRECISIONS, Case  # noqa: E402
@@ -102,7 +102,7 @@ def layers(only="*"):
 
 def child(script, words, more):
     """The lines of a script in a process of its own."""
-    return lines_of([sys.executable, "-B", "-W", "ignore", script, "--run", *words], os.environ | more)
+    return lines_of(python(script, "--run", *words), os.environ | more)
 
 
 def preloaded(options, **more):

@@ -23,7 +23,7 @@ import picture  # noqa: E402
 import summary  # noqa: E402
 from harness import arguments, variables  # noqa: E402
 from harness.budget import Budget  # noqa: E402
-from harness.children import Child, last_line  # noqa: E402
+from harness.children import Child, last_line, python  # noqa: E402
 from harness.continued import Continued, print_list  # noqa: E402
 from harness.results import append, events, whole_lines  # noqa: E402
 from results import Results  # noqa: E402
@@ -107,8 +107,7 @@ class Runner(Continued):
     def process(self, words, more, log, heard):
         """Runs step.py, and passes on each line. Returns None, or why step.py failed; False if time was up."""
         most = Budget(self.options.run_seconds)
-        command = [sys.executable, "-B", "-W", "ignore", HERE / "step.py", *words]
-        with Child(command, environment() | more, log) as child:
+        with Child(python(HERE / "step.py", *words), environment() | more, log) as child:
             for line in child.lines(lambda: min(self.left(), most.left)):
                 heard(line)
         if child.is_cut:

@@ -91,20 +91,26 @@ class Batch:
 
 def prepare(trees, heights, ids, device="cpu", widths=None):
     """The batch of the trees `ids`. `heights` is trees.heights(); `widths` are those that it is padded to."""
-    ids = torch.as_tensor(ids)
-    counts = trees.counts[ids]
-    base = starts(counts)
-    source = torch.arange(int(counts.sum())) + torch.repeat_interleave(trees.first[ids] - base, counts)
-    level = heights[source]
-    inner = torch.nonzero(level).squeeze(1)
-    children = trees.children[source][inner] + torch.repeat_interleave(base, counts)[inner, None]
+    level, inner, children = vertices(trees, heights, ids)
     own_widths = torch.bincount(level)
     widths = torch.tensor(widths) if widths else own_widths
     leaf_order, chunks, gathers, chunked_row = chunked_rows(level, inner, children, own_widths)
     others = [tensor.to(device) for tensor in (chunked_row, *level_rows(level, inner, children, widths))]
     gathers = [gather.to(device) for gather in gathers]
-    leaves, vertices = int(own_widths[0]), len(level)
-    return Batch(tuple(widths.tolist()), leaves, vertices, leaf_order.to(device), chunks, gathers, *others)
+    leaves = int(own_widths[0])
+    return Batch(tuple(widths.tolist()), leaves, len(level), leaf_order.to(device), chunks, gathers, *others)
+
+
+def vertices(structures, heights, ids):
+    """The vertices of the graphs `ids`, one graph behind the other: the level of each; the inner ones, and their
+    children."""
+    ids = torch.as_tensor(ids)
+    counts = structures.counts[ids]
+    base = starts(counts)
+    source = torch.arange(int(counts.sum())) + torch.repeat_interleave(structures.first[ids] - base, counts)
+    level = heights[source]
+    inner = torch.nonzero(level).squeeze(1)
+    return level, inner, structures.children[source][inner].long() + torch.repeat_interleave(base, counts)[inner, None]
 
 
 def starts(counts):

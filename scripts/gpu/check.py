@@ -71,7 +71,7 @@ class Checks(Session):
         said = {}
         for kind, ours in (("plain", {}), ("with", {"LD_PRELOAD": self.options.library})):
             log = self.out / f"torch-{kind}.log"
-            command = machine.program("convolutions", "cpu" if self.options.host else "cuda", python=python)
+            command = machine.program("convolutions", self.options.device, python=python)
             self.run(command, 60, machine.torch_environment(**ours), log, subprocess.STDOUT)
             said[kind] = log.read_text().splitlines()
 

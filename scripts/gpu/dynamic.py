@@ -7,17 +7,14 @@ import json
 import subprocess
 
 from gpu import dynamic_picture, machine
-from gpu.session import Session
+from gpu.sampler.families import EXECUTORS
+from gpu.session import TOOLS, Session
 from harness import children
-from harness.arguments import some_of
 
 # The nets and types that are timed. The picture has those in float.
 TIMED = (("tree-lstm", "float"), ("tree-lstm", "bfloat16"), ("tree-lstm", "TF32"), ("lstm", "float"),
          ("tree-fc", "float"), ("dag-gru", "float"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
          ("td-lstm", "float"))  # fmt: skip
-# The values of UCUDNN_DYNAMIC whose times are compared.
-EXECUTORS = ("auto", "batched", "persistent", "persistent:2", "persistent:4", "persistent:8")
-TOOLS = ("memcheck", "synccheck", "racecheck")
 PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times")
 
 
@@ -25,15 +22,14 @@ def add_arguments(parser):
     machine.add_arguments(parser, "library", out="build/gpu-dynamic", seconds=1500)
     machine.add_arguments(parser, "runs", "python", "host")
     parser.add_argument("--rounds", type=int, help="batches that are timed of each size [20; with --host 3]")
-    parser.add_argument("--parts", type=some_of(PARTS, "part"), default=PARTS, help=f"those that run [{','.join(PARTS)}]")
+    machine.add_parts(parser, PARTS)
 
 
 def main(options):
     checks = Checks(options)
     lines = [options.gpu]
-    for part in PARTS:
-        if part in options.parts:
-            lines += getattr(checks, part)() or []
+    for part in options.parts:
+        lines += getattr(checks, part)() or []
     (options.out / "table.txt").write_text("\n".join(lines) + "\n")
     return checks.end("table.txt")
 
@@ -43,7 +39,7 @@ class Checks(Session):
 
     def __init__(self, options):
         super().__init__(options, reserve=20)
-        self.python, self.device = machine.required_torch(options), "cpu" if options.host else "cuda"
+        self.python, self.device = machine.required_torch(options), options.device
         self.variables = machine.torch_environment(LD_PRELOAD=options.library, UCUDNN_POLICY="off", UCUDNN_RNN="off",
                                                    PYTHONUNBUFFERED=1)  # fmt: skip
         self.rounds = options.rounds or (3 if options.host else 20)

@@ -19,6 +19,7 @@ from harness.arguments import count
 from harness.cudnn import ROOT
 from harness.results import events
 from harness.rounds import in_turns
+from harness.variables import fresh
 
 FIRST = (10, 100)
 SHARE, FREE = 0.05, 500.0  # of the promise; milliseconds
@@ -37,9 +38,7 @@ def add_arguments(parser):
 
 def ours(options, kind, name, **variables):
     """The variables of a run: with us an empty database, and a report."""
-    database = options.out / f"{name}.sqlite"
-    for old in options.out.glob(f"{database.name}*"):
-        old.unlink() if old.is_file() else None
+    database = fresh(options.out / f"{name}.sqlite")
     if kind == "plain":
         return variables
     return machine.ours(options, options.out / f"{name}.jsonl", UCUDNN_DATABASE=database, **variables)
@@ -59,7 +58,7 @@ def training(options, python):
     def run(kind, number):
         name = f"training-{kind}-{number}"
         steps = 4 if options.host else FIRST[-1]
-        words = [options.network, str(steps), options.precision, "cpu" if options.host else "cuda"]
+        words = [options.network, str(steps), options.precision, options.device]
         command = machine.program("first_steps", *words, python=python, folder=machine.PYTORCH)
         environment = machine.torch_environment(**ours(options, kind, name))
         said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -99,7 +98,7 @@ def recurrent(options, python):
     seconds = 2 if options.host else 20
 
     def run(kind, number):
-        command = machine.program("rnn_calls", str(seconds), "cpu" if options.host else "cuda", python=python)
+        command = machine.program("rnn_calls", str(seconds), options.device, python=python)
         environment = machine.torch_environment(**ours(options, kind, f"rnns-{kind}-{number}"))
         said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
         return [(name, float(begin), float(took)) for name, begin, took in csv.reader(said.splitlines())]

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import cudnn, variables
+from harness import arguments, children, cudnn, variables
 from harness.arguments import above_zero, count
 from harness.children import last_line
 
@@ -29,14 +29,20 @@ ARGUMENTS = {
 
 def add_arguments(parser, *names, **defaults):
     """Adds arguments of ARGUMENTS, some with a default of this subcommand."""
-    for name in (*names, *defaults):
-        given = ARGUMENTS[name] | ({"default": defaults[name]} if name in defaults else {})
-        parser.add_argument(f"--{name}", **given)
+    changes = {name: {"default": value} for name, value in defaults.items()}
+    arguments.add(parser, *names, known=ARGUMENTS, **changes)
+
+
+def add_parts(parser, parts):
+    """What some parts of a subcommand can be chosen by."""
+    parser.add_argument("--parts", type=arguments.some_of(parts, "part"), default=list(parts),
+                        help=f"some of {','.join(parts)}, in this order [all]")  # fmt: skip
 
 
 def prepare(options):
     """Checks that there is a GPU, and the files; ends the program with one line and 2 if not."""
     options.host = "host" in options and options.host
+    options.device = "cpu" if options.host else "cuda"
     options.gpu = "hostdnn, on the CPU" if options.host else gpu()
     for name in {"library", "convnet", "bench"} & vars(options).keys():
         path = pathlib.Path(getattr(options, name))
@@ -108,7 +114,7 @@ def is_clean(said):
 
 def program(name, *words, python=sys.executable, folder=PROGRAMS):
     """The command of one of the programs, or of a script in examples/pytorch (PYTORCH)."""
-    return [python, "-B", "-W", "ignore", folder / f"{name}.py", *words]
+    return children.python(folder / f"{name}.py", *words, by=python)
 
 
 def python_with_torch(options):

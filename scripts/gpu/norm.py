@@ -27,14 +27,12 @@ PARTS = ("errors", "repeat", "times", "random", "sanitizer")
 def add_arguments(parser):
     machine.add_arguments(parser, "library", out="build/gpu-norm", seconds=540)
     machine.add_arguments(parser, "runs", "python", "host")
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
+    machine.add_parts(parser, PARTS)
 
 
 def main(options):
     checks = Checks(options)
-    for part in options.parts.split(","):
-        if part not in PARTS:
-            machine.stop(f"--parts {part}: there are {', '.join(PARTS)}")
+    for part in options.parts:
         getattr(checks, part)()
     return checks.end("times.txt")
 

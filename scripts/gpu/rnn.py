@@ -13,7 +13,7 @@ ends with 1 if anything is wrong. OUT then holds
 import sys
 
 from gpu import machine
-from gpu.session import Session, sanitizing
+from gpu.session import TOOLS, Session, sanitizing
 from harness import children, cudnn, variables
 from harness.children import failure, last_line
 from harness.cudnn import ROOT
@@ -22,7 +22,6 @@ from harness.results import append, whole_lines
 # Networks of every size that has a kernel of its own kind, by the hardware's levels: block, cluster, grid.
 REPEATED = ("lstm/float/32/1", "lstm/float/64/1", "lstm/float/256/4", "lstm/half/256/8", "gru/float/512/1")
 SANITIZED = ("lstm/float/32/2", "lstm/float/64/2", "lstm/float/256/1", "lstm/float/512/1", "lstm/half/1024/9")
-TOOLS = ("memcheck", "synccheck", "racecheck")
 # Networks that have floors (examples/rnn_bench/networks.py).
 FIRST = [f"--only={cell}/{kind}/*" for cell in ("lstm", "gru") for kind in ("float", "half")]
 
@@ -136,7 +135,7 @@ class Checks(Session):
         self.say(f"PyTorch of {python}, {self.limit(most):.0f} s")
         log = self.out / "pytorch.log"
         command = machine.program("rnn", "--shim", self.options.library, "--out", self.out / "pytorch",
-                                  "--seconds", self.limit(most), "--device", "cpu" if self.options.host else "cuda", *more,
+                                  "--seconds", self.limit(most), "--device", self.options.device, *more,
                                   python=python, folder=machine.PYTORCH)  # fmt: skip
         status = children.run(command, self.limit(most) + 60, machine.torch_environment(), log)
         told = last_line(log.read_text())

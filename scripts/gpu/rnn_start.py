@@ -35,7 +35,7 @@ def main(options):
     for kind in KINDS:
         ours = machine.ours(options, options.out / f"{kind}.jsonl", UCUDNN_DATABASE=database)
         shape = [str(getattr(options, name)) for name in ("hidden", "batch", "steps")]
-        words = [str(options.seconds), "cpu" if options.host else "cuda", *shape, "half" if options.half else "float"]
+        words = [str(options.seconds), options.device, *shape, "half" if options.half else "float"]
         command = machine.program("rnn_calls", *words, python=python)
         environment = machine.torch_environment(**({} if kind == "plain" else ours))
         text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -24,11 +24,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from gpu import machine, rnn_calls
-from gpu.session import Session, sanitizing
+from gpu.session import TOOLS, Session, sanitizing
 from harness.children import failure, last_line
 from harness.columns import aligned
 from harness.cudnn import library_path
 from harness.results import events
+from harness.variables import fresh
 
 sys.path.append(str(machine.PYTORCH))
 import rnn_networks  # noqa: E402
@@ -40,7 +41,6 @@ BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # How often a layer under its bar is timed again.
 AGAIN = 2
 WAYS = ("captured", "eager")
-TOOLS = ("memcheck", "synccheck", "racecheck")
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
 # The cases that run with --host.
@@ -50,17 +50,14 @@ FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "net
 def add_arguments(parser):
     machine.add_arguments(parser, "library", "command", out="build/gpu-rnn-training", seconds=1800)
     machine.add_arguments(parser, "runs", "python", "cudnn", "host")
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
+    machine.add_parts(parser, PARTS)
 
 
 def main(options):
-    parts = options.parts.split(",")
-    if unknown := set(parts) - set(PARTS):
-        machine.stop(f"--parts {','.join(unknown)}: there are {', '.join(PARTS)}")
-    checks = Checks(options, parts)
-    for part in parts:
+    checks = Checks(options)
+    for part in options.parts:
         getattr(checks, part)()
-    return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in parts else []))
+    return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in options.parts else []))
 
 
 def pairs(line):
@@ -83,16 +80,16 @@ def row(line):
 
 
 class Checks(Session):
-    def __init__(self, options, parts):
+    def __init__(self, options):
         super().__init__(options, reserve=1)
         # If a part lacks something, the command ends here, before anything runs.
-        self.python = machine.required_torch(options) if parts != ["calls"] else None
-        if "calls" in parts:
+        self.python = machine.required_torch(options) if options.parts != ["calls"] else None
+        if "calls" in options.parts:
             self.command = pathlib.Path(self.options.command or self.options.library.with_name("ucudnn")).resolve()
             if not os.access(self.command, os.X_OK):
                 machine.stop(f"--command {self.command}: there is no such program")
             self.libraries = library_path(machine.cudnn_folder(options))
-        self.device = ["--device", "cpu" if options.host else "cuda"]
+        self.device = ["--device", options.device]
         self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "forward, backward"]]
         (self.out / "kernels").mkdir(exist_ok=True)
         for table in ("times.txt", "calls.txt"):
@@ -127,9 +124,7 @@ class Checks(Session):
 
     def settings(self, group):
         """The variables of runs that share compiled kernels. Of earlier runs only these are there."""
-        for old in (self.out / "kernels").glob(f"{group}.sqlite*"):
-            old.unlink() if old.is_file() else None
-        return {"UCUDNN_DATABASE": self.out / f"kernels/{group}.sqlite", "UCUDNN_EXPLORE": "unbounded"}
+        return {"UCUDNN_DATABASE": fresh(self.out / f"kernels/{group}.sqlite"), "UCUDNN_EXPLORE": "unbounded"}
 
     def compiled(self, part, most, runs):
         """Makes runs, each a group, a script and its words, side by side. Their times are of no use."""

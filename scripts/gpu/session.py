@@ -7,6 +7,9 @@ from harness import children
 from harness.budget import Budget
 from harness.children import failure
 
+# compute-sanitizer's, of memory, of barriers and of shared memory.
+TOOLS = ("memcheck", "synccheck", "racecheck")
+
 
 class Session(Budget):
     """The folder, the time and the checks of a subcommand. Nothing new begins in the last `reserve` seconds."""

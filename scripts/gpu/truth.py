@@ -34,6 +34,7 @@ from harness.budget import Budget
 from harness.children import Child
 from harness.columns import aligned
 from harness.cudnn import ROOT
+from harness.variables import fresh
 
 sys.path.append(str(ROOT / "scripts"))
 import ledger  # noqa: E402
@@ -69,7 +70,6 @@ def numbers(text):
 def main(options):
     if options.case and len(options.family) != 1:
         machine.stop("--case is of one family: --family F --case N")
-    options.device = "cpu" if options.host else "cuda"
     options.seed = int(time.time()) % 10**6 if options.seed is None else options.seed
     print(f"gpu: {options.gpu}; seed {options.seed}; {options.seconds:.0f} s for {', '.join(options.family)}", flush=True)
     run = Run(options, machine.required_torch(options))
@@ -146,9 +146,8 @@ class Run:
     def fresh(self, name, place, log):
         """Leaves out the results of earlier runs. Compiled kernels beside them stay: their names are hashes."""
         DATABASES.mkdir(parents=True, exist_ok=True)
-        for old in DATABASES.glob(f"{self.database(name, place)}.sqlite*"):
-            if old.is_file() and FAMILIES[name].rival != EAGER:
-                old.unlink()
+        if FAMILIES[name].rival != EAGER:
+            fresh(DATABASES / f"{self.database(name, place)}.sqlite")
         log.unlink(missing_ok=True)
 
     @staticmethod
