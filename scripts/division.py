@@ -109,8 +109,10 @@ def main():
     ours = next(row for row in rows if row["kind"] == "Workspace Division")
     print(f"\n{title}: a workspace for each convolution\n")
     lines = [["", "limit or total", "peak MiB", "ms (least to most)", "Division"]]
-    lines += [[row["kind"], row["limit"], f"{row['peak'] / demo.MEBI:.2f}", spread(row["ms"], row["least"], row["most"], ".1f"),
-               f"{row['ms'] / ours['ms']:.2f}×"] for row in rows]  # fmt: skip
+    for row in rows:
+        times = spread(row["ms"], row["least"], row["most"], ".1f")
+        peak, ratio = f"{row['peak'] / demo.MEBI:.2f}", f"{row['ms'] / ours['ms']:.2f}×"
+        lines.append([row["kind"], row["limit"], peak, times, ratio])
     print(*aligned(lines), sep="\n")
     last = found["Workspace Division"][-1]["division"]
     print_division(last)

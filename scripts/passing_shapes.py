@@ -53,7 +53,8 @@ def main():
         results[style] = in_turns(("plain", "with"), options.rounds, one)
     print(f"\n{options.count} convolutions, none like another; {options.rounds} runs of each kind in turns; limit: "
           f"{LIMIT:.2f}\n")  # fmt: skip
-    lines = [["asks by", "plain ms", "with us ms", "ratio", "processors: plain", "with us", "ratio", "first asking ms", ""]]
+    lines = [["asks by", "plain ms", "with us ms", "ratio", "processors: plain", "with us", "ratio", "first asking ms",
+              ""]]  # fmt: skip
     for style, runs in results.items():
         ratios = [statistics.median(w[key] / p[key] for p, w in zip(runs["plain"], runs["with"])) for key in KEYS]
         first = statistics.median(w["first_asking_ms"] for w in runs["with"])

@@ -1,4 +1,4 @@
-"""Calls on a device by PyTorch, which this module needs: their times, CUDA graphs of them, and their results' errors."""
+"""Calls on a device, by PyTorch: their times, CUDA graphs of them, and the errors of their results."""
 
 import math
 import time

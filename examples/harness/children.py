@@ -81,8 +81,10 @@ def lines_of(command, environment):
 
 
 class Child:
-    """`with Child(…) as child`: a process whose lines of JSON are read while it runs. Errors go to the file `log`, or to
-    the driver's. `given` is its standard input; subprocess.PIPE leaves that open."""
+    """`with Child(…) as child`: a process whose lines of JSON are read while it runs.
+
+    Errors go to the file `log`, or to the driver's. `given` is its standard input; subprocess.PIPE leaves that open.
+    """
 
     def __init__(self, command, environment, log=None, mode="w", given=None):
         self.log, self.why, self.has_failed, self.is_cut = log, None, False, False
@@ -128,3 +130,4 @@ class Child:
     def __exit__(self, *_):
         end(self.process)
         self.reader.join()
+        self.process.stdout.close()

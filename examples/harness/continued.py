@@ -38,9 +38,11 @@ class Continued:
             self.say("stopped; the same command goes on")
 
     def one_by_one(self, child, waiting, add, fail, silent=float("inf")):
-        """Measures in a process one after the other. add(which, line) takes the line of one, and returns why it is wrong
-        if it is; fail(which, why) notes a failure. Returns those behind the one that ended the process, or all that are
-        left if time is up."""
+        """Measures in a process one after the other. Returns those behind the one that ended the process, or all that
+        are left if time is up.
+
+        add(which, line) takes the line of one, and returns why it is wrong if it is. fail(which, why) notes a failure.
+        """
         with child:
             why = None
             for line in child.lines(self.left, silent):

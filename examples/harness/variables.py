@@ -24,7 +24,7 @@ def compared(folder, name):
 
 
 def fresh(database):
-    """The path of a database, of which no results of earlier runs are left. Compiled kernels, in a folder beside it, stay."""
+    """The path of a database, without results of earlier runs. Compiled kernels, in a folder beside it, stay."""
     for old in database.parent.glob(f"{database.name}*"):
         if old.is_file():
             old.unlink()

@@ -402,7 +402,8 @@ def run_rank(options):
     losses = torch.stack(losses).tolist()
     took = 1e3 * (time.perf_counter() - begin) / (DDP_STEPS - DDP_FIRST)
     weights = torch.cat([weight.detach().flatten() for weight in model.parameters()])
-    print(json.dumps({"losses": losses, "ms": took, "alike": is_alike(weights), "chosen": chosen_since(before)}), flush=True)
+    found = {"losses": losses, "ms": took, "alike": is_alike(weights), "chosen": chosen_since(before)}
+    print(json.dumps(found), flush=True)
     torch.distributed.destroy_process_group()
 
 

@@ -11,7 +11,8 @@ from harness import calls
 from harness.results import decisions
 from recurrent import Program, graphed, timed, until_decided
 from rnn import Case
-from rnn_training import FORMS, LENGTH, STEPS, WARM_UP, among, cases, chosen_since, dropout_cases, layers, repeated_cases
+from rnn_training import FORMS, LENGTH, STEPS, WARM_UP, among, chosen_since, layers
+from rnn_training import cases, dropout_cases, repeated_cases
 
 
 def train(program, device, steps=20):
@@ -88,7 +89,8 @@ def run_all(device, only):
         expected = program.gradients(device="cpu", dtype=torch.double)
         for _ in range(WARM_UP):
             found = program.gradients(device=device)
-        print(json.dumps({"case": case.name, "precision": case.precision, "error": calls.worst(found, expected)}), flush=True)
+        its = {"case": case.name, "precision": case.precision, "error": calls.worst(found, expected)}
+        print(json.dumps(its), flush=True)
     for case in among(dropout_cases(), device, only):
         program = Program(case)
         program.gradients(device=device)
@@ -143,7 +145,7 @@ class Watched:
 
 
 def layer(cell, precision, hidden, batch, device):
-    """A layer over LENGTH steps, with inputs as wide as the state: its forward, and a step that returns its gradients."""
+    """A layer over LENGTH steps, with inputs as wide as the state: its forward, and a step that returns gradients."""
     # A program whose types have 2 bytes leaves this as PyTorch sets it.
     torch.backends.cudnn.allow_tf32 = precision != "float"
     place = {"device": device, "dtype": calls.TYPES[precision]}

@@ -157,8 +157,11 @@ def said(case, words, is_right):
 
 
 def results_of(options, made):
-    """What made(options) returns: results, and whether all are right. The report that it needs may be a passing one, and
-    results are written where that is wanted. Returns the exit status."""
+    """Writes the results of made(options), if that is wanted. Returns the exit status.
+
+    made(options) returns the results, and whether all are right. If it is given no file for the report, it gets a
+    passing one.
+    """
     with tempfile.TemporaryDirectory() as folder:
         options.report = options.report or pathlib.Path(folder) / "report.jsonl"
         found, is_right = made(options)

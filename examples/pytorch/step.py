@@ -45,7 +45,8 @@ def parse_arguments():
     parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
     parser.add_argument("--precision", default="float", choices=PRECISIONS, help="float is without TF32")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
-    parser.add_argument("--modes", default=("eager",), type=some_of(MODES, "mode"), help=f"some of {','.join(MODES)} [eager]")
+    parser.add_argument("--modes", default=("eager",), type=some_of(MODES, "mode"),
+                        help=f"some of {','.join(MODES)} [eager]")  # fmt: skip
     parser.add_argument("--least", default=20, type=count, help="steps of a warm-up at the least")
     parser.add_argument("--most", default=400, type=count, help="… and at the most")
     parser.add_argument(

@@ -39,8 +39,8 @@ def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add(parser, "out", "seconds", "again", "list", "device",
                   shim={"help": "libucudnn.so; without it nothing is run, and what is there is shown"},
-                  only={"help": "only cells like this: network/layout/precision/benchmark/mode/policy, with * and ?, as "
-                        "'resnet50/nchw/half/off/*/64MiB'; may be given several times"})  # fmt: skip
+                  only={"help": "only cells like this: network/layout/precision/benchmark/mode/policy, with * and ?, "
+                        "as 'resnet50/nchw/half/off/*/64MiB'; may be given several times"})  # fmt: skip
     parser.add_argument("--rounds", type=arguments.count, default=2, help="runs of each kind, in turns [2]")
     parser.add_argument("--modes", type=arguments.some_of(cells.MODES, "mode"),
                         help=f"some of {','.join(cells.MODES)} [all; on a CPU eager]")  # fmt: skip
@@ -82,7 +82,8 @@ def device_identity(options):
 def environment():
     """The user's environment, without the library and the policies' variables."""
     policies = {name for policy in cells.POLICIES.values() for name in policy}
-    return variables.plain(*policies, "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE", "UCUDNN_EXPLORE")
+    return variables.plain(*policies, "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE",
+                           "UCUDNN_EXPLORE")  # fmt: skip
 
 
 class Runner(Continued):
@@ -140,8 +141,9 @@ class Runner(Continued):
         report.unlink(missing_ok=True)
         more = {"TORCHINDUCTOR_CACHE_DIR": self.work / "inductor"}
         if run.policy in cells.POLICIES:
+            # Settled times are compared.
             more |= variables.preloaded(self.options.shim, report, UCUDNN_DATABASE=self.options.out / "tuning.sqlite",
-                                        UCUDNN_EXPLORE="unbounded", **cells.POLICIES[run.policy])  # settled times are compared
+                                        UCUDNN_EXPLORE="unbounded", **cells.POLICIES[run.policy])  # fmt: skip
         words = ["--network", run.network, "--layout", run.layout, "--precision", run.precision, "--benchmark",
                  run.benchmark, "--modes", ",".join(run.modes), "--device", self.options.device]  # fmt: skip
         if reference := self.reference(run):
@@ -152,7 +154,8 @@ class Runner(Continued):
         def heard(found):
             cell = waiting.pop(found["mode"])
             self.results.add(cell, found | {"where": self.where})
-            self.say(f"  {found['mode']}: {found['step_ms']:.2f} ms a step{'' if found['settled'] else ', not settled'}")
+            unsettled = "" if found["settled"] else ", not settled"
+            self.say(f"  {found['mode']}: {found['step_ms']:.2f} ms a step{unsettled}")
 
         why = self.process([*words, *self.options.step], more, self.work / "logs" / f"{name}.log", heard)
         took = time.monotonic() - begin
@@ -202,7 +205,8 @@ def write(options, results):
     if told.exists():
         (options.out / "cache.txt").write_text(cache.text(list(whole_lines(told))))
     print(text)
-    print(f"table: written: {options.out}/table.txt, table.svg{', cache.txt' if told.exists() else ''}", file=sys.stderr)
+    written = ["table.txt", "table.svg", *(["cache.txt"] if told.exists() else [])]
+    print(f"table: written: {options.out}/{', '.join(written)}", file=sys.stderr)
 
 
 def main():

@@ -42,8 +42,8 @@ def parse_arguments(words=None):
     )
     arguments.add(parser, "out", "seconds", "again", "list",
                   shim={"help": "libucudnn.so; without it cuDNN's algorithms alone"},
-                  only={"help": "only networks like this: cell/type/hidden/batch, with * and ?, as 'lstm/half/*/1'; may "
-                        "be given several times"})  # fmt: skip
+                  only={"help": "only networks like this: cell/type/hidden/batch, with * and ?, as 'lstm/half/*/1'; "
+                        "may be given several times"})  # fmt: skip
     parser.add_argument("--network", action="append", default=[], type=network, metavar="NETWORK",
                         help="this network, instead of the grid's; may be given several times")  # fmt: skip
     parser.add_argument("--rnn", default="auto", choices=["auto", "force"], help="UCUDNN_RNN [auto]")
@@ -88,7 +88,8 @@ class Runner(Continued):
         found = variables.plain("UCUDNN_POLICY", "UCUDNN_RNN")
         found["LD_LIBRARY_PATH"] = cudnn.library_path(self.options.cudnn or cudnn.find())
         if self.options.shim:
-            found |= variables.preloaded(self.options.shim, self.options.out / "report.jsonl", UCUDNN_RNN=self.options.rnn,
+            found |= variables.preloaded(self.options.shim, self.options.out / "report.jsonl",
+                                         UCUDNN_RNN=self.options.rnn,
                                          **variables.compared(self.options.out, "tuning"))  # fmt: skip
         if self.options.exhaustive:
             # Configurations in the database would not be timed again.

@@ -84,12 +84,14 @@ class Checks(Session):
             return self.verdict("WRONG", "PyTorch's versions", told)
         self.verdict("ok", "PyTorch's versions", version[0].removeprefix("version "))
         right, wrong = (len(lines("with", f"convolution {verdict}")) for verdict in ("right", "WRONG"))
-        told = f"{right} right and {wrong} wrong against double precision; plain {len(lines('plain', 'convolution right'))} right"
+        plain = len(lines("plain", "convolution right"))
+        told = f"{right} right and {wrong} wrong against double precision; plain {plain} right"
         self.judge((right, wrong) == (8, 0), "PyTorch's convolutions (graph API)", told)
         if self.options.host:
             return self.verdict("skipped", "stream capture", "there is no GPU")
         captures = [last_line("\n".join(lines(kind, "capture"))) for kind in ("with", "plain")]
-        return self.judge(captures[0].startswith("capture right"), "stream capture", f"{captures[0]}; plain: {captures[1]}")
+        is_right = captures[0].startswith("capture right")
+        return self.judge(is_right, "stream capture", f"{captures[0]}; plain: {captures[1]}")
 
     def convnet(self, what, log, most, words, **more):
         """Runs the program, and returns whether it succeeded."""
@@ -141,8 +143,9 @@ class Checks(Session):
             more = variables.preloaded(self.options.library, self.out / f"{name}.jsonl", UCUDNN_LOG="info",
                                        UCUDNN_EXPLORE="unbounded")  # fmt: skip
             more |= {"UCUDNN_WORKSPACE_LIMIT": limit} if limit != "none" else {}
-        words = ["--limit", limit, "--batch", 2 if self.options.host else BATCHES[network], *KINDS[kind], "--format", layout,
-                 "--iterations", 1 if self.options.host else 10, "--warmup", 2, "--json", report,
+        batch, iterations = (2, 1) if self.options.host else (BATCHES[network], 10)
+        words = ["--limit", limit, "--batch", batch, *KINDS[kind], "--format", layout,
+                 "--iterations", iterations, "--warmup", 2, "--json", report,
                  ROOT / f"examples/networks/{network}.csv"]  # fmt: skip
         if not self.convnet(name, log, 90, words, **more):
             report.unlink(missing_ok=True)

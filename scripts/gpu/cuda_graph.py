@@ -27,6 +27,7 @@ def main(options):
     for limit in LIMITS:
         ours = machine.ours(options, options.out / f"{limit or 'unset'}.jsonl", UCUDNN_WORKSPACE_LIMIT=limit)
         command = machine.program("cuda_graph", limit, python=python)
-        right &= subprocess.run(command, env=machine.torch_environment(**({} if options.plain else ours))).returncode == 0
+        environment = machine.torch_environment(**({} if options.plain else ours))
+        right &= subprocess.run(command, env=environment).returncode == 0
     print("all right" if right else "WRONG")
     return 0 if right else 1

@@ -82,7 +82,8 @@ class Checks(Session):
 
     def sanitizers(self):
         """cublasLt's kernels are left out, in which racecheck sees hazards, and PyTorch's."""
-        others = [word for name in ("elementwise", "xmma") for word in ("--kernel-name-exclude", f"kernel_substring={name}")]
+        others = [word for name in ("elementwise", "xmma")
+                  for word in ("--kernel-name-exclude", f"kernel_substring={name}")]  # fmt: skip
         sanitizer = self.find_sanitizer()
         for tool in TOOLS if sanitizer else ():
             if self.begins(tool, tool):
@@ -148,7 +149,8 @@ class Checks(Session):
                                   UCUDNN_DYNAMIC=executor)  # fmt: skip
             if not found:
                 return [*lines, f"{executor}: failed"]
-            cells = [f"{row['batch']} trees {row['ms']['ucudnn captured'][1]:.3f} ms ({row['ratio']['ucudnn captured']['E']:.1f})"
+            ours = "ucudnn captured"
+            cells = [f"{row['batch']} trees {row['ms'][ours][1]:.3f} ms ({row['ratio'][ours]['E']:.1f})"
                      for row in found["rows"]]  # fmt: skip
             lines.append(f"{executor}: " + ", ".join(cells))
         return lines

@@ -84,8 +84,9 @@ def cudnn_folder(options):
 
 def environment(**others):
     """This process's variables and others. Programs in Python find harness and ucudnn."""
-    folders = [*(str(cudnn.ROOT / name) for name in ("examples", "python")), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return os.environ | {"PYTHONPATH": ":".join(folders)} | {name: str(value) for name, value in others.items()}
+    own = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+    folders = ":".join([*(str(cudnn.ROOT / name) for name in ("examples", "python")), *own])
+    return os.environ | {"PYTHONPATH": folders} | {name: str(value) for name, value in others.items()}
 
 
 def torch_environment(**others):
@@ -99,6 +100,11 @@ def ours(options, report, **others):
     """The variables of a run under the library, which writes a new report."""
     report.unlink(missing_ok=True)
     return variables.preloaded(options.library, report, **others)
+
+
+def setting(others):
+    """What comes before a command to give it variables, where a tool before that is to run without them."""
+    return ["env", *(f"{name}={value}" for name, value in others.items())]
 
 
 def sanitizer():

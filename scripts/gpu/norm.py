@@ -52,8 +52,8 @@ class Checks(Session):
             return {}
         if kind != "plain":
             variables |= machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG="info")
-        setting = ["env", *(f"{key}={value}" for key, value in variables.items())]
-        command = [*command, *setting, *machine.program("batch_norm", part, *self.device, *words, python=self.python)]
+        command = [*command, *machine.setting(variables),
+                   *machine.program("batch_norm", part, *self.device, *words, python=self.python)]  # fmt: skip
         if not self.succeeds(name, log, command, most, machine.torch_environment(), out, log):
             return {}
         return {(line["case"], line.get("layout")): line for line in whole_lines(out)}
@@ -145,7 +145,8 @@ class Checks(Session):
     def sanitizer(self):
         sanitizer = self.find_sanitizer()
         # Only our kernels, which keeps it quick.
-        ours = [word for name in ("normalize", "differentiate") for word in ("--kernel-name", f"kernel_substring={name}")]
+        ours = [word for name in ("normalize", "differentiate")
+                for word in ("--kernel-name", f"kernel_substring={name}")]  # fmt: skip
         for tool in ("memcheck", "initcheck") if sanitizer else ():
             log = self.out / f"{tool}.log"
             command = sanitizing(sanitizer, tool, log, "--target-processes", "all", *ours)

@@ -70,10 +70,9 @@ class Checks(Session):
     def ours(self, runs, steps, network, file, log, command=()):
         """Our kernels alone, by the model's first choice, under a command, which itself is to run without us. Returns
         the exit status, and the program's line; {} if there is none."""
-        ours = variables.preloaded(self.options.library, self.out / "ours.jsonl", UCUDNN_RNN="force", UCUDNN_RNN_TOP_K=1,
-                                   UCUDNN_DATABASE="off")  # fmt: skip
-        command = [*command, "env", *(f"{name}={value}" for name, value in ours.items()), self.options.bench,
-                   "--repeat", runs, "--steps", steps, network]  # fmt: skip
+        ours = variables.preloaded(self.options.library, self.out / "ours.jsonl", UCUDNN_RNN="force",
+                                   UCUDNN_RNN_TOP_K=1, UCUDNN_DATABASE="off")  # fmt: skip
+        command = [*command, *machine.setting(ours), self.options.bench, "--repeat", runs, "--steps", steps, network]
         status = self.run(command, 120, machine.environment(LD_LIBRARY_PATH=self.libraries), file, log)
         return status, next(reversed(whole_lines(file)), {})
 

@@ -232,7 +232,7 @@ class Checks(Session):
         # Without PyTorch's cache each tensor is an allocation, whose ends the tool knows.
         variables = machine.ours(self.options, report, UCUDNN_DATABASE="off", PYTORCH_NO_CUDA_MEMORY_CACHING=1,
                                  **rnn_training.FORCED)  # fmt: skip
-        command = [*sanitizing(sanitizer, tool, log, "--target-processes", "all"), "env", *(f"{key}={value}" for key, value in variables.items()),
+        command = [*sanitizing(sanitizer, tool, log, "--target-processes", "all"), *machine.setting(variables),
                    *self.script("rnn_training", "--run", "--only", pattern)]  # fmt: skip
         said = self.out / f"{name}.out"
         status = self.run(command, 240, machine.torch_environment(), said, subprocess.STDOUT)
@@ -240,5 +240,7 @@ class Checks(Session):
             return self.verdict("skipped", what, "took too long")
         ours = sum(rnn_training.is_ours([event["forward"]]) for event in events(report, "rnn-training"))
         is_clean = status == 0 and machine.is_clean(log.read_text())
-        told = f"{ours} networks on our kernels" if is_clean else f"{failure(status, said)}; {last_line(log.read_text())}"
+        told = f"{ours} networks on our kernels"
+        if not is_clean:
+            told = f"{failure(status, said)}; {last_line(log.read_text())}"
         return self.judge(is_clean and ours, what, told)

@@ -238,8 +238,8 @@ class Ours(Process):
         settings, most = len(FAMILIES[self.name].settings), FAMILIES[self.name].most
         first, last = self.run.options.case or (self.place, most and most * settings)
         while not self.budget.is_over and (last is None or first <= last):
-            words, begun = ["--setting", self.place, "--first", first, *([] if last is None else ["--last", last])], None
-            with self.start(*words) as child:
+            end, begun = [] if last is None else ["--last", last], None
+            with self.start("--setting", self.place, "--first", first, *end) as child:
                 for line in self.lines(child, self.grace):
                     if "begin" in line:
                         begun = line["begin"]

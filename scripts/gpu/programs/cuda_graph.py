@@ -140,7 +140,8 @@ def check_plans(cudnn, driver, case, limit, sizes):
         driver.cuGraphDestroy(graph)
     bound = 4e-3 if case.kind == torch.float16 else 2e-3  # of TF32, which the engines of float may take
     right = max(errors) < bound and counts["plans"] and (limit or not counts["of these with the note"])
-    return "right" if right else "WRONG", f"{max(errors):.0e} " + ", ".join(f"{n} {it}" for it, n in counts.items() if n)
+    counted = ", ".join(f"{n} {it}" for it, n in counts.items() if n)
+    return "right" if right else "WRONG", f"{max(errors):.0e} {counted}"
 
 
 class Step:

@@ -1,5 +1,7 @@
-"""rnn_calls.py SECONDS cuda|cpu [HIDDEN BATCH STEPS float|half]: runs an LSTM, or six recurrent networks in turns, waiting
-for each call, and prints for each call the begin and the milliseconds; before them the network if there are six."""
+"""rnn_calls.py SECONDS cuda|cpu [HIDDEN BATCH STEPS float|half]: runs an LSTM, or six recurrent networks in turns.
+
+It waits for each call, and prints for each the begin and the milliseconds; before them the network if there are six.
+"""
 
 import csv
 import sys
@@ -16,7 +18,8 @@ def networks(device, hidden=256, batch=4, steps=100):
     kinds = {
         "LSTM": (torch.nn.LSTM, {}, "float"), "GRU": (torch.nn.GRU, {}, "float"),
         "LSTM in half": (torch.nn.LSTM, {}, half), "GRU, 2 layers": (torch.nn.GRU, {"num_layers": 2}, "float"),
-        "LSTM, both directions": (torch.nn.LSTM, {"bidirectional": True}, half), "GRU, packed": (torch.nn.GRU, {}, "float"),
+        "LSTM, both directions": (torch.nn.LSTM, {"bidirectional": True}, half),
+        "GRU, packed": (torch.nn.GRU, {}, "float"),
     }  # fmt: skip
     for name, (make, arguments, kind) in kinds.items():
         x = torch.randn(steps, batch, hidden).to(device, TYPES[kind])

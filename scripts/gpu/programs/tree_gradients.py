@@ -61,7 +61,8 @@ def main(seed):
         is_equal = all(map(torch.equal, got, first))
         is_wrong = not most < TOLERANCE or not is_equal
         wrong += is_wrong
-        print(f"{'WRONG' if is_wrong else 'ok':6} {name}: {most:.1e} off{'' if is_equal else ', other bits the next time'}")
+        bits = "" if is_equal else ", other bits the next time"
+        print(f"{'WRONG' if is_wrong else 'ok':6} {name}: {most:.1e} off{bits}")
     return wrong > 0
 
 
