@@ -10,7 +10,6 @@ take its results from the database. `--device cpu` tries the script by gloo; the
 import argparse
 import json
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -20,13 +19,13 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import finds_harness  # noqa: F401
 from harness import arguments, calls, variables
 from harness.arguments import count
 from harness.columns import aligned
 from harness.results import events
 from networks import NETWORKS, settle
-from training import LAYOUTS, PRECISIONS, Training, reference
+from training import Training, add_arguments, reference
 
 WINDOW = 1.0  # seconds
 
@@ -37,10 +36,7 @@ def parse_arguments():
     parser.add_argument("--gpus", default=2, type=count)
     parser.add_argument("--seconds", default=60.0, type=float, help="of training, plain and with the library")
     parser.add_argument("--network", default="resnet50", choices=NETWORKS)
-    parser.add_argument("--batch", type=count, help="images a step and GPU [the network's own]")
-    parser.add_argument("--size", type=count, help="their height and width [the network's own]")
-    parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
-    parser.add_argument("--precision", default="half", choices=PRECISIONS)
+    add_arguments(parser, "half")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     settle(parser, options)

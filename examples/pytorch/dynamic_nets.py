@@ -34,7 +34,8 @@ import torch
 import ucudnn
 
 import dynamic_rivals
-import timing  # first: it puts harness on the path
+import finds_harness  # noqa: F401
+import timing
 import tree_baselines
 from structures import (
     SEED, Structures, both_ways, complete_trees, random_chains, random_circuits, random_pyramids, recursion,

@@ -26,6 +26,15 @@ import tree_baselines
 from timing import Method
 from tree_baselines import by_level, chunked, compiled, inverse, joined, prepare, starts, vertices
 
+
+def eager_and_compiled(plain, forward, level, **more):
+    """E and C of a net whose batches `plain` prepares."""
+    return [
+        Method("E", plain, functools.partial(forward, **more)),
+        Method("C", plain, functools.partial(forward, level=compiled(level), **more)),
+    ]
+
+
 # The variable-length LSTM
 
 
@@ -100,8 +109,7 @@ def lstm_rivals(chains, device, directions=1):
     lengths = chains.counts // directions
     plain = functools.partial(prepare_sequences, lengths, device=device, directions=directions)
     return [
-        Method("E", plain, lstm),
-        Method("C", plain, functools.partial(lstm, level=compiled(lstm_level))),
+        *eager_and_compiled(plain, lstm, lstm_level),
         # cuDNN's persistent kernels are some 5e-6 from double precision.
         Method("nn.LSTM", functools.partial(prepare_sequences, lengths, device=device), nn_lstm, allowed=20.0),
     ]
@@ -138,17 +146,13 @@ def rvnn_complete(model, batch, x):
     return torch.cat(done, 1).view(-1, hidden)
 
 
-def eager_and_compiled(trees, device, forward, level, **more):
-    """E and C of a net over binary trees, or over graphs where all parents of a vertex are in one level."""
-    plain = functools.partial(prepare, trees, trees.heights(), device=device)
-    return [
-        Method("E", plain, functools.partial(forward, **more)),
-        Method("C", plain, functools.partial(forward, level=compiled(level), **more)),
-    ]
+def by_heights(prepare, structures, device):
+    """How a net's batches are prepared, by the heights of vertices."""
+    return functools.partial(prepare, structures, structures.heights(), device=device)
 
 
 def rvnn_rivals(trees, device):
-    return eager_and_compiled(trees, device, rvnn, rvnn_level)
+    return eager_and_compiled(by_heights(prepare, trees, device), rvnn, rvnn_level)
 
 
 def tree_fc_rivals(trees, device):
@@ -211,7 +215,7 @@ def td_lstm_padded(model, batch, x):
 def time_delay_rivals(pyramids, device, forward, level, forward_padded):
     lengths = (2 * pyramids.counts).double().sqrt().long()  # n words have n (n + 1) / 2 vertices
     return [
-        *eager_and_compiled(pyramids, device, forward, level, form=chunked),
+        *eager_and_compiled(by_heights(prepare, pyramids, device), forward, level, form=chunked),
         Method("padded", functools.partial(prepare_blocks, lengths, device=device), forward_padded),
     ]
 
@@ -289,11 +293,7 @@ def dag_gru(model, batch, x, level=dag_gru_level):
 
 
 def dag_gru_rivals(circuits, device):
-    plain = functools.partial(prepare_circuits, circuits, circuits.heights(), device=device)
-    return [
-        Method("E", plain, dag_gru),
-        Method("C", plain, functools.partial(dag_gru, level=compiled(dag_gru_level))),
-    ]
+    return eager_and_compiled(by_heights(prepare_circuits, circuits, device), dag_gru, dag_gru_level)
 
 
 def dag_gru_vertex(model, row, children):

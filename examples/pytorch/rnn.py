@@ -20,18 +20,17 @@ import argparse
 import csv
 import itertools
 import json
-import pathlib
 import sys
 from dataclasses import astuple, dataclass, fields
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import arguments, variables  # noqa: E402
-from harness import results as files  # noqa: E402
-from harness.children import Child, python  # noqa: E402
-from harness.columns import aligned, number  # noqa: E402
-from harness.continued import Continued, print_list  # noqa: E402
-from harness.results import decisions  # noqa: E402
-from harness.rounds import in_turn  # noqa: E402
+import finds_harness  # noqa: F401
+from harness import arguments, variables
+from harness import results as files
+from harness.children import Child, python
+from harness.columns import aligned, number
+from harness.continued import Continued, print_list
+from harness.results import decisions
+from harness.rounds import in_turn
 
 CELLS = ("lstm", "gru", "tanh", "relu")
 PRECISIONS = ("float", "half", "tf32", "bfloat16")

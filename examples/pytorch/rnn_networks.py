@@ -36,13 +36,13 @@ import time
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import arguments  # noqa: E402
-from harness.budget import Budget  # noqa: E402
-from harness.children import Child, Ended, python  # noqa: E402
-from harness.columns import MEBI, aligned, number  # noqa: E402
-from harness.results import decisions  # noqa: E402
-from rnn_training import FORCED, child, chosen_since, is_ours, preloaded, results_of, said  # noqa: E402
+import finds_harness  # noqa: F401
+from harness import arguments
+from harness.budget import Budget
+from harness.children import Child, Ended, python
+from harness.columns import MEBI, aligned, number
+from harness.results import decisions
+from rnn_training import FORCED, child, chosen_since, is_ours, preloaded, results_of, said
 
 PRECISIONS = ("tf32", "half", "bfloat16")
 # The steps before losses are compared, and how far they may be apart.

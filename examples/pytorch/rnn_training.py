@@ -28,12 +28,12 @@ import sys
 import tempfile
 from fnmatch import fnmatchcase
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import arguments, variables  # noqa: E402
-from harness.children import Ended, lines_of, python  # noqa: E402
-from harness.results import decisions, events  # noqa: E402
-from harness.rounds import in_turns  # noqa: E402
-from rnn import CELLS, LAYOUTS, PRECISIONS, Case  # noqa: E402
+import finds_harness  # noqa: F401
+from harness import arguments, variables
+from harness.children import Ended, lines_of, python
+from harness.results import decisions, events
+from harness.rounds import in_turns
+from rnn import CELLS, LAYOUTS, PRECISIONS, Case
 
 # The most that our error may be, in times plain's; and the units that it may be above.
 ALLOWED, UNITS = 1.5, 8

@@ -18,13 +18,13 @@ import time
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import finds_harness  # noqa: F401
 from cells import MODES
 from device import Cpu, Cuda, Watch
 from harness import arguments, calls
 from harness.arguments import count, some_of
 from networks import NETWORKS, settle
-from training import LAYOUTS, PRECISIONS, Training, reference
+from training import Training, add_arguments, reference
 from warming import warm_up
 
 # Operators whose own kernels are convolutions. A convolution's other work (copies into another layout, sums for a bias)
@@ -39,11 +39,8 @@ PROFILED = 3
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", required=True, choices=NETWORKS)
-    parser.add_argument("--batch", type=count, help="images a step [the network's own]")
-    parser.add_argument("--size", type=count, help="their height and width [the network's own]")
+    add_arguments(parser, "float")
     parser.add_argument("--tiny", action="store_true", help="2 images as small as the network takes, for trying out")
-    parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
-    parser.add_argument("--precision", default="float", choices=PRECISIONS, help="float is without TF32")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
     parser.add_argument("--modes", default=("eager",), type=some_of(MODES, "mode"),
                         help=f"some of {','.join(MODES)} [eager]")  # fmt: skip

@@ -15,19 +15,19 @@ import subprocess
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))
-import cache  # noqa: E402
-import cells  # noqa: E402
-import picture  # noqa: E402
-import summary  # noqa: E402
-from harness import arguments, variables  # noqa: E402
-from harness.budget import Budget  # noqa: E402
-from harness.children import Child, last_line, python  # noqa: E402
-from harness.continued import Continued, print_list  # noqa: E402
-from harness.results import append, events, whole_lines  # noqa: E402
-from results import Results  # noqa: E402
+import finds_harness  # noqa: F401
+import cache
+import cells
+import picture
+import summary
+from harness import arguments, variables
+from harness.budget import Budget
+from harness.children import Child, last_line, python
+from harness.continued import Continued, print_list
+from harness.results import append, events, whole_lines
+from results import Results
 
+HERE = pathlib.Path(__file__).resolve().parent
 # Options for trying the scripts on a CPU, where measurements mean nothing.
 TINY = ["--tiny", "--least", "2", "--most", "4", "--seconds", "0.05"]
 # The time of a run before any run has been seen, in seconds.
