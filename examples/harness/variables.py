@@ -12,13 +12,13 @@ def plain(*more):
 
 
 def preloaded(library, report=None, **variables):
-    """The variables of a run under the library: these, where `variables` has no others."""
+    """The variables of a run under the library, which may write a report, and others for it."""
     found = {"LD_PRELOAD": str(library.resolve())}
     return found | ({"UCUDNN_REPORT": str(report)} if report else {}) | variables
 
 
 def compared(folder, name):
-    """How a run is measured whose settled times are compared, where the user does not say otherwise."""
+    """The variables of runs whose settled times are compared, with a database in `folder`, unless the user has others."""
     ours = {"UCUDNN_DATABASE": str(folder / f"{name}.sqlite"), "UCUDNN_EXPLORE": "unbounded"}
     return {variable: os.environ.get(variable, value) for variable, value in ours.items()}
 

@@ -6,6 +6,7 @@ import time
 
 import torch
 
+import finds_harness  # noqa: F401
 from networks import NETWORKS
 from training import Training
 
