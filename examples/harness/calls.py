@@ -69,6 +69,10 @@ def error(found, exact):
 
 
 def worst(found, exact):
-    """The largest error of several tensors. NaN is the worst of all."""
-    errors = [error(one, other) for one, other in zip(found, exact, strict=True)]
+    """The largest error of several tensors."""
+    return largest(error(one, other) for one, other in zip(found, exact, strict=True))
+
+
+def largest(errors):
+    """The largest of several errors. NaN is the worst of all, which max() may pass over."""
     return max(errors, key=lambda error: math.inf if math.isnan(error) else error)

@@ -44,7 +44,8 @@ def form(name, program, device):
         loss.backward(retain_graph=True)
         first = [gradient.clone() for gradient in gradients()]
         loss.backward()
-        return max(calls.worst(first, expected), calls.worst([gradient / 2 for gradient in gradients()], expected))
+        second = [gradient / 2 for gradient in gradients()]
+        return calls.largest([calls.worst(first, expected), calls.worst(second, expected)])
     if name == "no_grad":
         with torch.no_grad():
             results = program.forward(model, x, states)
@@ -56,15 +57,15 @@ def form(name, program, device):
             x.grad = None
 
         graph, _ = calls.captured(lambda: program.loss(program.forward(model, x, states)).backward(), ready=ready)
-        most = 0.0
+        errors = []
         for _ in range(100):
             graph.replay()
         for _ in range(3):
             for gradient in gradients():
                 gradient.zero_()
             graph.replay()
-            most = max(most, calls.worst([gradient.clone() for gradient in gradients()], expected))
-        return most
+            errors.append(calls.worst(gradients(), expected))
+        return calls.largest(errors)
     if name == "autocast":
         with torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
             results = program.forward(model, x, states)

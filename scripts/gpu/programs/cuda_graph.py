@@ -7,7 +7,7 @@ import sys
 
 import torch
 from backend import C, STATUSES, Cudnn, Descriptor, Driver, descriptors, integers, must
-from harness.calls import captured, error, worst
+from harness.calls import captured, error, largest, worst
 from harness.results import whole_lines
 
 MOST_PLANS = 10
@@ -99,8 +99,7 @@ def check_plans(cudnn, driver, case, limit, sizes):
 
     def off(which):
         torch.cuda.synchronize()
-        found = error(sets[which][case.result], exact[which])
-        errors.append(found if found == found else float("inf"))
+        errors.append(error(sets[which][case.result], exact[which]))
 
     for configuration in case.configurations():
         if counts["plans"] == MOST_PLANS:
@@ -139,9 +138,9 @@ def check_plans(cudnn, driver, case, limit, sizes):
             off(0)
         driver.cuGraphDestroy(graph)
     bound = 4e-3 if case.kind == torch.float16 else 2e-3  # of TF32, which the engines of float may take
-    right = max(errors) < bound and counts["plans"] and (limit or not counts["of these with the note"])
+    right = largest(errors) < bound and counts["plans"] and (limit or not counts["of these with the note"])
     counted = ", ".join(f"{n} {it}" for it, n in counts.items() if n)
-    return "right" if right else "WRONG", f"{max(errors):.0e} {counted}"
+    return "right" if right else "WRONG", f"{largest(errors):.0e} {counted}"
 
 
 class Step:
@@ -182,8 +181,7 @@ def check_capture(kind, layout, size, before):
         step.renew()
         graph.replay()
         torch.cuda.synchronize()
-        found = step.error()
-        most = max(most, found if found == found else float("inf"))
+        most = largest([most, step.error()])
     bound = 1e-2 if kind == torch.float16 else 1e-5
     return "right" if most < bound else "WRONG", f"{most:.0e} in {REPLAYS} replays"
 
