@@ -22,10 +22,10 @@ import queue
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 
+import ledger
 from gpu import machine
 from gpu.sampler.families import AGAIN, ALWAYS, EAGER, FAMILIES
 from gpu.sampler.verdict import judge
@@ -35,9 +35,6 @@ from harness.children import Child
 from harness.columns import aligned
 from harness.cudnn import ROOT
 from harness.variables import fresh
-
-sys.path.append(str(ROOT / "scripts"))
-import ledger  # noqa: E402
 
 # The seconds at the end in which rivals catch up, and after which a process that is silent hangs.
 RESERVE, SILENT = 0.12, 90.0
