@@ -7,11 +7,13 @@ only ever lengthens a run. Prints one table and writes it as JSON. The reader ju
 
 import json
 import math
-import os
 import statistics
 import sys
 
-import demo
+import demo  # first: it puts harness on the path
+
+from harness.columns import aligned, spread
+from harness.rounds import in_turns
 
 # The ratio of two medians below which the difference does not matter.
 NEGLIGIBLE = 1.02
@@ -21,20 +23,19 @@ def runs_of(options):
     """The reports of all runs, plain and preloaded, and the decisions of the last preloaded run."""
     plain = demo.plain_environment(options) | {"UCUDNN_DATABASE": "off"}  # each run measures anew
     report = options.output / "report.jsonl"
-    preloaded = plain | {k: v for k, v in os.environ.items() if k.startswith("UCUDNN_")} | {
-        "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
-        "UCUDNN_REPORT": str(report),
-    }  # fmt: skip
+    preloaded = demo.preloaded_environment(options, plain, report)
     preloaded.setdefault("UCUDNN_EXPLORE", "unbounded")  # settled times are compared
     if options.limit != "none":
         preloaded.setdefault("UCUDNN_WORKSPACE_LIMIT", options.limit)
-    before, after = [], []
-    for number in range(1, options.rounds + 1):
-        demo.say(f"compare: {options.network}, limit {options.limit}, round {number} of {options.rounds}")
-        before.append(demo.run(options, plain, options.output / "plain"))
-        report.unlink(missing_ok=True)
-        after.append(demo.run(options, preloaded, options.output / "with"))
-    return before, after, demo.read_plans(report)
+
+    def run(kind, number):
+        demo.say(f"compare: {options.network}, limit {options.limit}, {kind}, round {number + 1} of {options.rounds}")
+        if kind == "with":
+            report.unlink(missing_ok=True)
+        return demo.run(options, preloaded if kind == "with" else plain, options.output / kind)
+
+    runs = in_turns(("plain", "with"), options.rounds, run)
+    return runs["plain"], runs["with"], demo.read_plans(report)
 
 
 def summary(values):
@@ -70,12 +71,12 @@ def rows_of(before, after, rows):
 
 
 def print_spread(rows):
-    print(f"\n{'kernel':24} {'plain ms (least to most)':>30} {'with us ms (least to most)':>30} {'noise ms':>9}")
+    lines = [["kernel", "plain ms (least to most)", "with us ms (least to most)", "noise ms", ""]]
     for row in rows:
-        plain = f"{row['plain_ms']:.2f} ({row['plain_least']:.2f} to {row['plain_most']:.2f})"
-        ours = f"{row['ms']:.2f} ({row['least']:.2f} to {row['most']:.2f})"
-        mark = "  SLOWER" if row["slower"] else ""
-        print(f"{row['kernel']:24} {plain:>30} {ours:>30} {row['noise_ms']:>9.2f}{mark}")
+        plain = spread(row["plain_ms"], row["plain_least"], row["plain_most"], ".2f")
+        ours = spread(row["ms"], row["least"], row["most"], ".2f")
+        lines.append([row["kernel"], plain, ours, f"{row['noise_ms']:.2f}", "SLOWER" if row["slower"] else ""])
+    print("", *aligned(lines, left=(0, 4)), sep="\n")
 
 
 def main():

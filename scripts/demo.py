@@ -21,10 +21,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "examples"))
 import demo_picture  # noqa: E402
-import rounds  # noqa: E402
-from harness import cudnn  # noqa: E402
+from harness import cudnn, rounds, variables  # noqa: E402
 from harness.arguments import count  # noqa: E402
 from harness.columns import MEBI, aligned  # noqa: E402
+from harness.results import whole_lines  # noqa: E402
 from progress import Progress  # noqa: E402
 from turns import Runner  # noqa: E402
 
@@ -66,6 +66,12 @@ def plain_environment(options):
     """The caller's variables without the library's, for the cuDNN to use."""
     plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("UCUDNN_")}
     return plain | {"LD_LIBRARY_PATH": cudnn.library_path(options.cudnn or cudnn.find())}
+
+
+def preloaded_environment(options, plain, report, **more):
+    """The same with the library, and with the caller's settings of it."""
+    ours = {name: value for name, value in os.environ.items() if name.startswith("UCUDNN_")}
+    return plain | ours | variables.preloaded(options.target / "libucudnn.so", report, **more)
 
 
 def command_of(options, folder, iterations, dump=True):
@@ -119,14 +125,14 @@ def run_in_turns(options, environments):
             next(steps, None)
         for _ in steps:
             pass
-        sides = {"plain": ("plain", plain), "with": ("with libucudnn.so", preloaded)}
+        sides = (("plain", plain), ("with libucudnn.so", preloaded))
         progress.step("warming up: with libucudnn.so", 1)
         preloaded.iterate()
-        for number, side in rounds.order(options.rounds):
-            name, runner = sides[side]
-            progress.step(f"round {number} of {options.rounds}: {name}", options.iterations)
-            for _ in range(options.iterations):
-                runner.iterate()
+        for number in range(1, options.rounds + 1):
+            for name, runner in sides:
+                progress.step(f"round {number} of {options.rounds}: {name}", options.iterations)
+                for _ in range(options.iterations):
+                    runner.iterate()
         progress.step("writing outputs", 5)
         return plain.finish(), preloaded.finish()
 
@@ -140,13 +146,7 @@ def slowness_of(runner):
 
 def read_plans(path):
     """The report's decisions, in order: the events with a kernel's division."""
-    plans = []
-    if path.exists():
-        for line in path.read_text().splitlines():
-            event = json.loads(line)
-            if "division" in event and event.get("event") != "checked":
-                plans.append(event)
-    return plans
+    return [event for event in whole_lines(path) if "division" in event and event["event"] != "checked"]
 
 
 def plan_of(kernel, plans):
@@ -227,15 +227,10 @@ def main():
     where = "hostdnn, on the CPU" if on_host(options) else "cuDNN, on the GPU"
     plain_variables = plain_environment(options)
     report = options.output / "report.jsonl"
-    ours = {name: value for name, value in os.environ.items() if name.startswith("UCUDNN_")}
-    preloaded_variables = plain_variables | ours | {
-        "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
-        "UCUDNN_REPORT": str(report),
-        # Each demonstration tunes anew.
-        "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
-    }  # fmt: skip
-    for old in [*options.output.glob("tuning.sqlite*"), report]:
-        old.unlink(missing_ok=True)
+    # Each demonstration tunes anew.
+    database = str(variables.fresh(options.output / "tuning.sqlite"))
+    preloaded_variables = preloaded_environment(options, plain_variables, report, UCUDNN_DATABASE=database)
+    report.unlink(missing_ok=True)
     if options.limit != "none":
         preloaded_variables["UCUDNN_WORKSPACE_LIMIT"] = options.limit
     say(f"demo: {options.network}, batch {options.batch}, limit {options.limit} a kernel, on {where}: plain and under "

@@ -11,7 +11,12 @@ import json
 import statistics
 import sys
 
-import demo
+import demo  # first: it puts harness on the path
+
+from harness import variables
+from harness.columns import aligned, spread
+from harness.results import events
+from harness.rounds import in_turns
 
 # The resolution of the search for Reuse's limits, in bytes.
 RESOLUTION = 1 << 18
@@ -24,35 +29,25 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def divided(path):
-    """The last division in a report."""
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    return [event for event in events if event["event"] == "divided"][-1]
-
-
 class Runs:
     """Runs the program under one policy or another."""
 
     def __init__(self, options):
         self.options = options
         self.plain = demo.plain_environment(options)
-        self.preloaded = self.plain | {
-            "LD_PRELOAD": str((options.target / "libucudnn.so").resolve()),
-            "UCUDNN_DATABASE": str(options.output / "tuning.sqlite"),
-        }
-        for old in options.output.glob("tuning.sqlite*"):
-            old.unlink()
+        database = str(variables.fresh(options.output / "tuning.sqlite"))
+        self.preloaded = variables.preloaded(options.target / "libucudnn.so", UCUDNN_DATABASE=database)
 
-    def run(self, name, variables, iterations):
+    def run(self, name, policy, iterations):
         """The program's report, with the peak of the workspace that the program and the library held, in bytes."""
         options = argparse.Namespace(**vars(self.options) | {"iterations": iterations})
         report = self.options.output / f"{name}.jsonl"
         report.unlink(missing_ok=True)
-        environment = self.plain if variables is None else self.preloaded | variables | {"UCUDNN_REPORT": str(report)}
-        found = demo.run(options, environment, self.options.output / name, dump=False)
+        ours = {} if policy is None else self.preloaded | policy | {"UCUDNN_REPORT": str(report)}
+        found = demo.run(options, self.plain | ours, self.options.output / name, dump=False)
         found["peak"] = found["workspace_total"]
-        if variables and "UCUDNN_TOTAL_WORKSPACE_SIZE" in variables:
-            found["division"] = divided(report)
+        if policy and "UCUDNN_TOTAL_WORKSPACE_SIZE" in policy:
+            found["division"] = events(report, "divided")[-1]
             found["peak"] += found["division"]["arena"]
         return found
 
@@ -70,9 +65,11 @@ class Runs:
 def print_division(division):
     print(f"\n{division['arena'] / demo.MEBI:.2f} of {division['total'] / demo.MEBI:.2f} MiB, solved in "
           f"{division['solve_ms']:.1f} ms, {'proven optimal' if division['proven'] else 'not proven optimal'}:")  # fmt: skip
-    print(f"{'MiB':>9}  {'ms':>8}  kernel and division")
+    lines = [["MiB", "ms", "kernel and division"]]
     for layer in sorted(division["layers"], key=lambda layer: -layer["workspace"]):
-        print(f"{layer['workspace'] / demo.MEBI:9.2f}  {layer['time_ms']:8.2f}  {layer['kernel']}: {layer['division']}")
+        what = f"{layer['kernel']}: {layer['division']}"
+        lines.append([f"{layer['workspace'] / demo.MEBI:.2f}", f"{layer['time_ms']:.2f}", what])
+    print(*aligned(lines, left=(2,)), sep="\n")
 
 
 def main():
@@ -90,31 +87,33 @@ def main():
         "Reuse, not above": {"UCUDNN_WORKSPACE_LIMIT": str(below)},
         "Reuse, above": {"UCUDNN_WORKSPACE_LIMIT": str(above)},
     }
-    found = {kind: [] for kind in kinds}
-    for number in range(1, options.rounds + 1):
-        demo.say(f"division: {title}: round {number} of {options.rounds}")
-        for kind, variables in kinds.items():
-            options.limit = "0" if variables is None else "none"
-            found[kind].append(runs.run(kind.split()[0].strip(",").lower(), variables, options.iterations))
+
+    def run(kind, number):
+        demo.say(f"division: {title}: {kind}, round {number + 1} of {options.rounds}")
+        options.limit = "0" if kinds[kind] is None else "none"
+        return runs.run(kind.split()[0].strip(",").lower(), kinds[kind], options.iterations)
+
+    found = in_turns(tuple(kinds), options.rounds, run)
     rows = [
         {
             "kind": kind,
-            "limit": "" if not variables else " ".join(variables.values()),
+            "limit": "" if not policy else " ".join(policy.values()),
             "peak": max(run["peak"] for run in reports),
             "resident_peak": max(run["resident_peak"] for run in reports),
             "ms": statistics.median(run["total_ms"] for run in reports),
             "least": min(run["total_ms"] for run in reports),
             "most": max(run["total_ms"] for run in reports),
         }
-        for (kind, variables), reports in zip(kinds.items(), found.values(), strict=True)
+        for (kind, policy), reports in zip(kinds.items(), found.values(), strict=True)
     ]
     ours = next(row for row in rows if row["kind"] == "Workspace Division")
     print(f"\n{title}: a workspace for each convolution\n")
-    print(f"{'':22} {'limit or total':>14} {'peak MiB':>9} {'ms (least to most)':>28} {'Division':>9}")
+    lines = [["", "limit or total", "peak MiB", "ms (least to most)", "Division"]]
     for row in rows:
-        times = f"{row['ms']:.1f} ({row['least']:.1f} to {row['most']:.1f})"
-        print(f"{row['kind']:22} {row['limit']:>14} {row['peak'] / demo.MEBI:9.2f} {times:>28} "
-              f"{row['ms'] / ours['ms']:8.2f}×")  # fmt: skip
+        times = spread(row["ms"], row["least"], row["most"], ".1f")
+        peak, ratio = f"{row['peak'] / demo.MEBI:.2f}", f"{row['ms'] / ours['ms']:.2f}×"
+        lines.append([row["kind"], row["limit"], peak, times, ratio])
+    print(*aligned(lines), sep="\n")
     last = found["Workspace Division"][-1]["division"]
     print_division(last)
     (options.output / f"{options.network}.json").write_text(

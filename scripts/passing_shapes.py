@@ -7,15 +7,18 @@ Limit: 5%.
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 
-import demo
-from harness import cudnn
+import demo  # first: it puts harness on the path
+
+from harness import cudnn, variables
+from harness.columns import aligned, spread
+from harness.rounds import in_turns
 
 LIMIT = 1.05
+KEYS = ("total_ms", "processors_ms")
 STYLES = ["hardcoded", "get", "find", "findex"]
 
 
@@ -36,34 +39,31 @@ def run(options, style, environment):
     return json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def spread(runs, key):
-    values = [r[key] for r in runs]
-    return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
-
-
 def main():
     options = parse_arguments()
-    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    plain["LD_LIBRARY_PATH"] = cudnn.library_path(options.cudnn or cudnn.find())
-    preloaded = plain | {"UCUDNN_DATABASE": "off", "LD_PRELOAD": str((options.target / "libucudnn.so").resolve())}
-    results = {style: {"plain": [], "with": []} for style in options.styles}
-    for number in range(options.rounds):
-        for style in options.styles:
-            demo.say(f"passing_shapes: {style}, round {number + 1} of {options.rounds}")
-            results[style]["plain"].append(run(options, style, plain))
-            results[style]["with"].append(run(options, style, preloaded))
+    plain = variables.plain() | {"LD_LIBRARY_PATH": cudnn.library_path(options.cudnn or cudnn.find())}
+    preloaded = plain | variables.preloaded(options.target / "libucudnn.so", UCUDNN_DATABASE="off")
+    results = {}
+    for style in options.styles:
+
+        def one(kind, number, style=style):
+            demo.say(f"passing_shapes: {style}, {kind}, round {number + 1} of {options.rounds}")
+            return run(options, style, preloaded if kind == "with" else plain)
+
+        results[style] = in_turns(("plain", "with"), options.rounds, one)
     print(f"\n{options.count} convolutions, none like another; {options.rounds} runs of each kind in turns; limit: "
           f"{LIMIT:.2f}\n")  # fmt: skip
-    print(f"{'asks by':10} {'plain ms':>24} {'with us ms':>24} {'ratio':>7}  {'processors: plain':>24} "
-          f"{'with us':>24} {'ratio':>7} {'first asking ms':>16}")  # fmt: skip
+    lines = [["asks by", "plain ms", "with us ms", "ratio", "processors: plain", "with us", "ratio", "first asking ms",
+              ""]]  # fmt: skip
     for style, runs in results.items():
-        ratios = [statistics.median(w[key] / p[key] for p, w in zip(runs["plain"], runs["with"]))
-                  for key in ("total_ms", "processors_ms")]  # fmt: skip
+        ratios = [statistics.median(w[key] / p[key] for p, w in zip(runs["plain"], runs["with"])) for key in KEYS]
         first = statistics.median(w["first_asking_ms"] for w in runs["with"])
-        over = "  OVER" if min(ratios) > LIMIT else ""
-        print(f"{style:10} {spread(runs['plain'], 'total_ms'):>24} {spread(runs['with'], 'total_ms'):>24} "
-              f"{ratios[0]:>7.3f}  {spread(runs['plain'], 'processors_ms'):>24} "
-              f"{spread(runs['with'], 'processors_ms'):>24} {ratios[1]:>7.3f} {first:>16.1f}{over}")  # fmt: skip
+        cells = []
+        for key, ratio in zip(KEYS, ratios, strict=True):
+            times = [[run[key] for run in runs[kind]] for kind in ("plain", "with")]
+            cells += [*(spread(statistics.median(its), min(its), max(its), ".0f") for its in times), f"{ratio:.3f}"]
+        lines.append([style, *cells, f"{first:.1f}", "OVER" if min(ratios) > LIMIT else ""])
+    print(*aligned(lines, left=(0, 8)), sep="\n")
     options.output.write_text(json.dumps(results, indent=1))
 
 

@@ -21,7 +21,7 @@ done
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --methods "ucudnn step,ucudnn,E" \
     --hidden 64 --words 100 --batches 1,3 --rounds 3
 # make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, and sizes of RNNs on hostdnn.
-(cd scripts/gpu/programs && "$python" -B -W ignore -m unittest)
+(cd scripts/gpu/programs && PYTHONPATH=../../../examples "$python" -B -W ignore -m unittest)
 for cases in "vertex 0-120" "vertex 1-121" "products 0-30" "sizes 0-60"; do
     "$python" -B -W ignore scripts/gpu.py truth --host --family "${cases% *}" --case "${cases#* }" --seed 1 \
         --python "$python" --out build/gpu-truth-host

@@ -13,8 +13,8 @@ import unittest.mock
 import demo  # first: it puts harness on the path
 
 import demo_picture
-import rounds
-from harness.overlap import texts_apart
+from harness import rounds
+from harness.testing import InFolder, texts_apart
 from progress import Progress
 from turns import Runner
 
@@ -53,8 +53,11 @@ class Rounds(unittest.TestCase):
         self.assertIn("plain by 67% (1,000 to 2,000 ms), with us by 67%", both)
         self.assertIn("2.00, 2.00, 2.00 times as fast", both)
 
-    def test_plain_and_preloaded_alternate(self):
-        self.assertEqual(rounds.order(2), [(1, "plain"), (1, "with"), (2, "plain"), (2, "with")])
+    def test_every_other_round_goes_backwards(self):
+        ran = []
+        found = rounds.in_turns(("plain", "with"), 3, lambda kind, number: ran.append((number, kind)) or number)
+        self.assertEqual(ran, [(0, "plain"), (0, "with"), (1, "with"), (1, "plain"), (2, "plain"), (2, "with")])
+        self.assertEqual(found, {"plain": [0, 1, 2], "with": [0, 1, 2]})
 
     def test_slowness_counts_waiting_for_a_processor(self):
         self.assertEqual(rounds.slowness((10, 5), (30, 5)), 1.0)
@@ -139,18 +142,16 @@ pathlib.Path(log.parent, name).write_text('{"total_ms": 1}')
 """
 
 
-class Turns(unittest.TestCase):
+class Turns(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder, self.heard = pathlib.Path(folder.name), []
-        self.program = self.folder / "program"
+        super().setUp()
+        self.program, self.heard = self.path / "program", []
         self.program.write_text(PROGRAM)
         self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
 
     def runner(self, name, iterations):
-        command = [self.program, name, self.folder / "log", iterations]
-        return Runner(command, os.environ, self.folder / name, self.heard.append)
+        command = [self.program, name, self.path / "log", iterations]
+        return Runner(command, os.environ, self.path / name, self.heard.append)
 
     def test_iterations_run_in_turn(self):
         with self.runner("a", 3) as a, self.runner("b", 3) as b:
@@ -160,7 +161,7 @@ class Turns(unittest.TestCase):
                 runner.iterate()
             self.assertTrue(all(nanoseconds >= 0 for nanoseconds in a.scheduled()))
             self.assertEqual((a.finish(), b.finish()), ({"total_ms": 1}, {"total_ms": 1}))
-        self.assertEqual((self.folder / "log").read_text(), "abbaba")
+        self.assertEqual((self.path / "log").read_text(), "abbaba")
         self.assertEqual(self.heard, ["a warning"] * 2)
 
     def test_a_program_that_ends_early_is_named_with_its_status(self):

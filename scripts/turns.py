@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import sys
 
-from harness.children import end_with_parent
+from harness.children import begin
 
 MARK = "turn: "
 
@@ -16,8 +16,8 @@ class Runner:
 
     def __init__(self, command, environment, report, hear):
         self.command, self.report, self.hear = [*map(str, command), "--turns"], report, hear
-        self.process = subprocess.Popen(self.command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_parent)  # fmt: skip
+        self.process = begin(self.command, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT)  # fmt: skip
 
     def until(self, last):
         """The program's steps, as it says them, before it says `last`."""

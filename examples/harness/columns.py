@@ -7,6 +7,10 @@ def number(value, form, scale=1):
     return "–" if value is None else format(value / scale, form)
 
 
+def spread(middle, least, most, form):
+    return f"{middle:{form}} ({least:{form}} to {most:{form}})"
+
+
 def aligned(lines, left=(0,)):
     """Pads columns to their widest cell, on the right in the columns `left`; a line of one cell is a heading."""
     tabled = [line for line in lines if len(line) > 1]

@@ -6,9 +6,10 @@ compared with that group's plain runs only. In NCHW one more plain run takes its
 channels_last, which a program could use instead of the library.
 """
 
-import argparse
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+
+from harness.arguments import is_like
+from harness.rounds import in_turn
 
 MODES = ("eager", "graphs", "compile")
 NETWORKS = ("resnet50", "alexnet", "resnet18", "vgg16", "unet", "resnext50", "inception_v3", "densenet121",
@@ -39,14 +40,6 @@ HEADLINE = ("unset", "64MiB", "undivided 64MiB")
 REST = tuple(policy for policy in POLICIES if policy not in HEADLINE)
 # The policies that show whether micro-batches gain by keeping a layer's data in the L2 cache.
 CACHE = ("unlimited", "undivided unlimited")
-
-
-def modes(text):
-    """Modes as a command-line argument names them."""
-    chosen = tuple(text.split(","))
-    if unknown := [mode for mode in chosen if mode not in MODES]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a mode; there are {', '.join(MODES)}")
-    return chosen
 
 
 @dataclass(frozen=True)
@@ -119,7 +112,7 @@ def turns(rounds, modes, patterns=()):
                         turn = [Run(*configuration, *rest, policy, number + 1) for policy in (PLAIN, *names)]
                         if other := beside(configuration):
                             turn.insert(1, Run(*other, *rest, BESIDE, number + 1))
-                        yield turn[:: -1 if number % 2 else 1]
+                        yield in_turn(turn, number)
 
 
 def beside(configuration):
@@ -130,11 +123,9 @@ def beside(configuration):
 
 def wanted(configuration, modes, names, patterns):
     """The modes and policies that match a pattern; all if there are no patterns."""
-    if not patterns:
-        return modes, names
 
     def fits(mode, policy):
-        return any(fnmatchcase("/".join((*configuration, mode, policy)), pattern) for pattern in patterns)
+        return is_like("/".join((*configuration, mode, policy)), patterns)
 
     return (
         tuple(mode for mode in modes if any(fits(mode, policy) for policy in names)),

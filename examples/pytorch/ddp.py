@@ -10,7 +10,6 @@ take its results from the database. `--device cpu` tries the script by gloo; the
 import argparse
 import json
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -20,45 +19,38 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import finds_harness  # noqa: F401
+from harness import arguments, calls, variables
 from harness.arguments import count
+from harness.columns import aligned
+from harness.results import events
 from networks import NETWORKS, settle
-from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
+from training import Training, add_arguments, reference
 
 WINDOW = 1.0  # seconds
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it, plain alone")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="a folder for reports and the database")
+    arguments.add(parser, "shim", "device", out={"help": "a folder for reports and the database"})
     parser.add_argument("--gpus", default=2, type=count)
     parser.add_argument("--seconds", default=60.0, type=float, help="of training, plain and with the library")
     parser.add_argument("--network", default="resnet50", choices=NETWORKS)
-    parser.add_argument("--batch", type=count, help="images a step and GPU [the network's own]")
-    parser.add_argument("--size", type=count, help="their height and width [the network's own]")
-    parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
-    parser.add_argument("--precision", default="half", choices=PRECISIONS)
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    add_arguments(parser, "half")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     settle(parser, options)
     return options
 
 
-def wait(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
 def windows(training, options):
     """The median of the steps' milliseconds in each window. All ranks make the same steps, as their collectives wait."""
-    found, times, begin = [], [], time.monotonic()
+    found, times, begin, wait = [], [], time.monotonic(), calls.waiting(options.device)
     end = torch.zeros(1, device=options.device)
     while not end.item():
         before = time.monotonic()
         training()
-        wait(options.device)
+        wait()
         now = time.monotonic()
         times.append(1e3 * (now - before))
         if now - begin >= WINDOW * (len(found) + 1):
@@ -75,7 +67,7 @@ def rank(options):
     if device == "cuda":
         torch.cuda.set_device(number)
     torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo")
-    set_tf32(options.precision == "tf32")
+    calls.allow_tf32(options.precision == "tf32")
     network = NETWORKS[options.network]
     training = Training(network, options.batch, options.size, options.layout, options.precision, device)
     # All ranks have the same images, so that one GPU's gradients are those of all.
@@ -83,34 +75,22 @@ def rank(options):
     found = windows(training, options)
     errors = training.errors(training, reference(network, options.batch, options.size, device))
     gradients = torch.cat([gradient.flatten() for _, gradient, _ in training.gradients()])
-    theirs = [torch.empty_like(gradients) for _ in range(torch.distributed.get_world_size())]
-    torch.distributed.all_gather(theirs, gradients)
+    same = calls.is_alike(gradients)
     if number == 0:
-        same = all(torch.equal(other, gradients) for other in theirs)
         worst = max(error for kind in errors.values() for error in kind.values() if error is not None)
         print(json.dumps({"windows_ms": found, "same_gradients": same, "worst_error": worst}))
     torch.distributed.destroy_process_group()
 
 
-def timed_problems(report):
-    """The problems of which a report has timings, by their texts."""
-    if not report.exists():
-        return set()
-    lines = (json.loads(line) for line in report.read_text().splitlines() if line.endswith("}"))
-    return {line["spec"] for line in lines if line["event"] == "timed"}
-
-
 def train(options, kind, gpus):
     """Starts the ranks, and returns rank 0's findings."""
     name = f"{kind}-{gpus}"
-    database = options.out / f"{name}.sqlite"
     for old in options.out.glob(f"{name}.*"):
         old.unlink()
-    environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "UCUDNN_REPORT")}
-    environment |= {"OMP_NUM_THREADS": "4"}
+    report, environment = options.out / f"{name}.jsonl", variables.plain() | {"OMP_NUM_THREADS": "4"}
     if kind == "with":
-        environment |= {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_DATABASE": str(database),
-                        "UCUDNN_REPORT": str(options.out / f"{name}.jsonl")}  # fmt: skip
+        database = str(options.out / f"{name}.sqlite")
+        environment |= variables.preloaded(options.shim, report, UCUDNN_DATABASE=database)
     given = ("network", "batch", "size", "layout", "precision", "device", "seconds", "out")
     words = [word for key in given for word in (f"--{key}", str(getattr(options, key)))]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={gpus}", __file__,
@@ -120,7 +100,7 @@ def train(options, kind, gpus):
     if done.returncode:
         sys.exit(f"ddp: the ranks ended with status {done.returncode}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return found | {"problems": len(timed_problems(options.out / f"{name}.jsonl"))}
+    return found | {"problems": len({line["spec"] for line in events(report, "timed")})}
 
 
 def main():
@@ -131,11 +111,13 @@ def main():
     kinds = ["plain", "with"] if options.shim else ["plain"]
     results = {f"{kind}, {gpus}": train(options, kind, gpus) for gpus in (1, options.gpus) for kind in kinds}
     (options.out / "results.json").write_text(json.dumps(results, indent=1))
-    print(f"{'ranks':12} {'first s':>9} {'worst s':>9} {'last s':>9}  same gradients  worst error  problems timed")
+    lines = [["ranks", "first s", "worst s", "last s", "same gradients", "worst error", "problems timed"]]
     for name, found in results.items():
         times = found["windows_ms"]
-        print(f"{name:12} {times[0]:6.1f} ms {max(times[1:] or times):6.1f} ms {times[-1]:6.1f} ms"
-              f"  {str(found['same_gradients']):14}  {found['worst_error']:11.2e}  {found['problems']}")  # fmt: skip
+        cells = [f"{ms:.1f} ms" for ms in (times[0], max(times[1:] or times), times[-1])]
+        cells += [str(found["same_gradients"]), f"{found['worst_error']:.2e}", str(found["problems"])]
+        lines.append([name, *cells])
+    print(*aligned(lines), sep="\n")
     return 0 if all(found["same_gradients"] for found in results.values()) else 1
 
 

@@ -34,6 +34,7 @@ import torch
 import ucudnn
 
 import dynamic_rivals
+import finds_harness  # noqa: F401
 import timing
 import tree_baselines
 from structures import (
@@ -42,6 +43,8 @@ from structures import (
 from timing import OURS, Method
 from tree_lstm import TreeLSTM
 from trees import random_trees
+
+from harness import calls
 
 
 class LSTM(torch.nn.Module):
@@ -239,9 +242,8 @@ def is_supported(method, net, model, options):
 def compare(net, methods, options):
     torch.manual_seed(SEED)
     dtype, allows_tf32, _ = timing.TYPES[options.type]
-    torch.backends.cuda.matmul.allow_tf32 = allows_tf32
     # cuDNN computes in TF32 by default, where products do not.
-    torch.backends.cudnn.allow_tf32 = allows_tf32
+    calls.allow_tf32(allows_tf32)
     model = net.model(options.hidden).to(options.device, dtype)
     everyone = chosen(methods, options.methods, options.device)
     ours = [method for method in everyone if timing.is_ours(method.name)]

@@ -24,7 +24,16 @@ from torch.nn.utils.rnn import PackedSequence
 
 import tree_baselines
 from timing import Method
-from tree_baselines import by_level, chunked, compiled, inverse, joined, prepare, starts
+from tree_baselines import by_level, chunked, compiled, inverse, joined, prepare, starts, vertices
+
+
+def eager_and_compiled(plain, forward, level, **more):
+    """E and C of a net whose batches `plain` prepares."""
+    return [
+        Method("E", plain, functools.partial(forward, **more)),
+        Method("C", plain, functools.partial(forward, level=compiled(level), **more)),
+    ]
+
 
 # The variable-length LSTM
 
@@ -100,8 +109,7 @@ def lstm_rivals(chains, device, directions=1):
     lengths = chains.counts // directions
     plain = functools.partial(prepare_sequences, lengths, device=device, directions=directions)
     return [
-        Method("E", plain, lstm),
-        Method("C", plain, functools.partial(lstm, level=compiled(lstm_level))),
+        *eager_and_compiled(plain, lstm, lstm_level),
         # cuDNN's persistent kernels are some 5e-6 from double precision.
         Method("nn.LSTM", functools.partial(prepare_sequences, lengths, device=device), nn_lstm, allowed=20.0),
     ]
@@ -138,17 +146,13 @@ def rvnn_complete(model, batch, x):
     return torch.cat(done, 1).view(-1, hidden)
 
 
-def eager_and_compiled(trees, device, forward, level, **more):
-    """E and C of a net over binary trees, or over graphs where all parents of a vertex are in one level."""
-    plain = functools.partial(prepare, trees, trees.heights(), device=device)
-    return [
-        Method("E", plain, functools.partial(forward, **more)),
-        Method("C", plain, functools.partial(forward, level=compiled(level), **more)),
-    ]
+def by_heights(prepare, structures, device):
+    """How a net's batches are prepared, by the heights of vertices."""
+    return functools.partial(prepare, structures, structures.heights(), device=device)
 
 
 def rvnn_rivals(trees, device):
-    return eager_and_compiled(trees, device, rvnn, rvnn_level)
+    return eager_and_compiled(by_heights(prepare, trees, device), rvnn, rvnn_level)
 
 
 def tree_fc_rivals(trees, device):
@@ -211,7 +215,7 @@ def td_lstm_padded(model, batch, x):
 def time_delay_rivals(pyramids, device, forward, level, forward_padded):
     lengths = (2 * pyramids.counts).double().sqrt().long()  # n words have n (n + 1) / 2 vertices
     return [
-        *eager_and_compiled(pyramids, device, forward, level, form=chunked),
+        *eager_and_compiled(by_heights(prepare, pyramids, device), forward, level, form=chunked),
         Method("padded", functools.partial(prepare_blocks, lengths, device=device), forward_padded),
     ]
 
@@ -239,15 +243,11 @@ class Circuits:
 
 
 def prepare_circuits(circuits, heights, ids, device):
-    ids = torch.as_tensor(ids)
-    counts = circuits.counts[ids]
-    base = starts(counts)
-    source = torch.arange(int(counts.sum())) + torch.repeat_interleave(circuits.first[ids] - base, counts)
-    level = heights[source]
-    inner = level > 0
-    children = circuits.children[source].long() + torch.repeat_interleave(base, counts)[:, None]
+    level, inner, their_children = vertices(circuits, heights, ids)
+    children = torch.zeros(len(level), 2, dtype=torch.int64)
+    children[inner] = their_children
     sends = torch.zeros(len(level), dtype=torch.bool)
-    sends[children[inner]] = True
+    sends[their_children] = True
     order = torch.argsort(2 * level + ~sends, stable=True)
     place = sends[order].cumsum(0)[inverse(order)] - 1
     widths, senders = torch.bincount(level).tolist(), torch.bincount(level[sends], minlength=int(level.max()) + 1)
@@ -293,11 +293,7 @@ def dag_gru(model, batch, x, level=dag_gru_level):
 
 
 def dag_gru_rivals(circuits, device):
-    plain = functools.partial(prepare_circuits, circuits, circuits.heights(), device=device)
-    return [
-        Method("E", plain, dag_gru),
-        Method("C", plain, functools.partial(dag_gru, level=compiled(dag_gru_level))),
-    ]
+    return eager_and_compiled(by_heights(prepare_circuits, circuits, device), dag_gru, dag_gru_level)
 
 
 def dag_gru_vertex(model, row, children):

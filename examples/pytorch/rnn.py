@@ -20,20 +20,17 @@ import argparse
 import csv
 import itertools
 import json
-import math
-import os
-import pathlib
-import subprocess
 import sys
-import time
 from dataclasses import astuple, dataclass, fields
-from fnmatch import fnmatchcase
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import results as files  # noqa: E402
-from harness.arguments import above_zero  # noqa: E402
-from harness.children import last_line  # noqa: E402
-from harness.columns import aligned, number  # noqa: E402
+import finds_harness  # noqa: F401
+from harness import arguments, variables
+from harness import results as files
+from harness.children import Child, python
+from harness.columns import aligned, number
+from harness.continued import Continued, print_list
+from harness.results import decisions
+from harness.rounds import in_turn
 
 CELLS = ("lstm", "gru", "tanh", "relu")
 PRECISIONS = ("float", "half", "tf32", "bfloat16")
@@ -44,7 +41,6 @@ ALL_KINDS = ("plain", "auto", "force")
 KINDS = {"text": ALL_KINDS, "char": ALL_KINDS, "layouts": ("plain", "force"), "grid": ("plain", "auto")}
 # The most units × rows × layers × directions to compare with float64: larger networks take long on the CPU.
 MOST_CHECKED = 20 * 1024
-TIMED = 30
 # Seconds that the library may take to settle, and the calls that warm up a network before it is timed.
 SETTLE, WARM_UP = 15, 5
 # Cases in a process: each process takes some seconds to begin.
@@ -102,121 +98,55 @@ def cases():
     return list(dict.fromkeys(found))
 
 
-def module(case, torch):
-    kind = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(case.cell, torch.nn.RNN)
-    options = dict(num_layers=case.layers, bidirectional=case.directions == 2, batch_first=case.layout == "batch",
-                   bias=case.extra != "no bias", dropout=0.3 if case.extra == "dropout" else 0)  # fmt: skip
-    if kind is torch.nn.RNN:
-        options["nonlinearity"] = case.cell
-    if case.extra == "projection":
-        options["proj_size"] = case.hidden // 2
-    return kind(case.hidden, case.hidden, **options).eval()
-
-
-def flat(result, layout):
-    """The output and the last states, as one list of tensors."""
-    output, states = result
-    output = output.data if layout == "packed" else output
-    return [output, *(states if isinstance(states, tuple) else (states,))]
-
-
-def error_of(found, expected):
-    """The worst of ||a - b|| / ||b||; NaN is the worst of all."""
-    errors = [((a.cpu().double() - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)]
-    return max(errors, key=lambda error: math.inf if math.isnan(error) else error)
-
-
-def measure(case, torch, device, is_timed, settle):
+def measure(case, device, is_timed, settle):
     """Times and errors of one case, from its own seed. `settle(run)` calls `run` until the library has decided."""
-    torch.manual_seed(7)
-    torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
-    data_type = {"half": torch.half, "bfloat16": torch.bfloat16}.get(case.precision, torch.float)
-    rounded = module(case, torch).to(data_type)
-    shape = (case.batch, case.steps, case.hidden) if case.layout == "batch" else (case.steps, case.batch, case.hidden)
-    x = torch.randn(shape).to(data_type)
-    states = None
-    if case.extra == "states":
-        state = (case.layers * case.directions, case.batch, case.hidden)
-        states = [torch.randn(state).to(data_type) for _ in range(2 if case.cell == "lstm" else 1)]
-    lengths = [case.steps - row * case.steps // (2 * case.batch) for row in range(case.batch)]
-    if case.extra == "unsorted":
-        lengths = lengths[1:] + lengths[:1]
+    import torch
 
-    def runs(model, to):
-        given = to(x)
-        if case.layout == "packed":
-            pack = torch.nn.utils.rnn.pack_padded_sequence
-            given = pack(given, lengths, enforce_sorted=case.extra != "unsorted")
-        first = [to(state) for state in states] if states else []
-        first = tuple(first) if len(first) == 2 else first[0] if first else None
-        return lambda: model(given, first)
+    from harness import calls
+    from recurrent import Program, timed
 
-    on_device = module(case, torch).to(device=device, dtype=data_type)
-    on_device.load_state_dict(rounded.state_dict())
-    on_device.flatten_parameters()
+    program = Program(case, is_training=False)
+    model, x, states = program.leaves(device=device)
     found = {}
     with torch.inference_mode():
-        run = runs(on_device, lambda tensor: tensor.to(device))
-        first = flat(run(), case.layout)
+        given = program.packed(x)
+        run = lambda: program.results(model, given, states)  # noqa: E731
+        first = run()
         settle(run)
-        last = flat(run(), case.layout)
+        last = run()
         if case.hidden * case.batch * case.layers * case.directions <= MOST_CHECKED:
-            expected = flat(runs(rounded.double(), lambda tensor: tensor.double())(), case.layout)
-            found |= {"first_error": error_of(first, expected), "error": error_of(last, expected)}
+            expected = program.forward(*program.leaves(dtype=torch.double))
+            found |= {"first_error": calls.worst(first, expected), "error": calls.worst(last, expected)}
         if is_timed:
-            found["eager_ms"] = timed(run, torch, device)
+            found["eager_ms"] = timed(run, device)
         # Packed sequences copy their lengths from the host, which a capture does not allow.
         if is_timed and device == "cuda" and case.layout != "packed":
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                captured = run()
-            found["graph_ms"] = timed(graph.replay, torch, device)
+            graph, result = calls.captured(run, 0)
+            found["graph_ms"] = timed(graph.replay, device)
             if "error" in found:
-                found["graph_error"] = error_of(flat(captured, case.layout), expected)
+                found["graph_error"] = calls.worst(result, expected)
     return found
-
-
-def timed(run, torch, device):
-    """The median time of single calls, in milliseconds."""
-    times = []
-    for _ in range(TIMED):
-        if device == "cuda":
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run()
-            end.record()
-            end.synchronize()
-            times.append(begin.elapsed_time(end))
-        else:
-            begin = time.perf_counter()
-            run()
-            times.append(1e3 * (time.perf_counter() - begin))
-    return sorted(times)[len(times) // 2]
 
 
 class Settling:
     """Runs a network until libucudnn.so has reported what it chose for it."""
 
-    def __init__(self, report, torch):
-        self.report, self.torch, self.seen = report, torch, set()
-
-    def decisions(self):
-        return sum('"event":"rnn"' in line for line in self.report.open()) if self.report.exists() else 0
+    def __init__(self):
+        self.seen = set()
 
     def of(self, case, device):
         """The `settle` of `measure` for a case; call this before the network has run."""
+        from recurrent import until_decided
+
         # PyTorch transposes batch-first data, and its dropout is off in eval mode: cuDNN sees an ordinary network.
         like = (*astuple(case)[1:-2], case.layout == "packed", case.extra in ("no bias", "projection") and case.extra)
         # Networks with a projection pass to cuDNN: the library chooses nothing.
-        waits = self.report is not None and device == "cuda" and like not in self.seen and case.extra != "projection"
+        waits = device == "cuda" and like not in self.seen and case.extra != "projection"
         self.seen.add(like)
-        before = self.decisions() if waits else 0
+        before = decisions("rnn") if waits else None
 
         def settle(run):
-            ends = time.monotonic() + SETTLE
-            while waits and self.decisions() == before and time.monotonic() < ends:
-                run()
-                self.torch.cuda.synchronize()
+            until_decided("rnn", before, run, SETTLE, at_once=1)
             for _ in range(WARM_UP):
                 run()
 
@@ -225,15 +155,12 @@ class Settling:
 
 def child(options):
     """Measures the cases named on standard input, and prints a line of JSON for each."""
-    import torch
-
-    report = os.environ.get("UCUDNN_REPORT")
-    settling = Settling(pathlib.Path(report) if report else None, torch)
+    settling = Settling()
     for line in sys.stdin:
         case = Case(*json.loads(line))
         try:
             settle = settling.of(case, options.device)
-            found = measure(case, torch, options.device, options.child != "force", settle)
+            found = measure(case, options.device, options.child != "force", settle)
         except RuntimeError as error:
             found = {"failed": str(error).splitlines()[0]}
         print(json.dumps({"case": astuple(case), "kind": options.child, **found}), flush=True)
@@ -249,60 +176,42 @@ class Results(files.Results):
         return [case for case in wanted if kind in KINDS[case.network] and not self.is_there((case, kind))]
 
 
-def say(words):
-    print(f"rnn: {words}", file=sys.stderr, flush=True)
+class Runner(Continued):
+    """Runs chunk by chunk, every kind of run on a chunk before the next chunk."""
 
+    name, what = "rnn", "runs"
 
-def run_all(options, results, wanted):
-    """Runs chunk by chunk, every kind of run on a chunk before the next chunk, until time is up."""
-    ends = time.monotonic() + options.seconds
-    to_go = sum(len(results.missing(wanted, kind)) for kind in ALL_KINDS)
-    say(f"{to_go} runs to go; at most {options.seconds:.0f} s")
-    chunks = [wanted[begin : begin + CHUNK] for begin in range(0, len(wanted), CHUNK)]
-    for number, chunk in enumerate(chunks):
-        for kind in ALL_KINDS[:: -1 if number % 2 else 1]:
-            waiting = results.missing(chunk, kind)
-            while waiting and time.monotonic() < ends:
-                waiting = run(options, results, waiting, kind, ends)
-    if left := sum(len(results.missing(wanted, kind)) for kind in ALL_KINDS):
-        say(f"no time left; {left} runs are to be made: the same command goes on")
+    def run_all(self):
+        wanted = self.options.wanted
+        to_go = self.to_go()
+        self.say_begin(sum(kind in KINDS[case.network] for case in wanted for kind in ALL_KINDS) - to_go, to_go)
+        for number, begin in enumerate(range(0, len(wanted), CHUNK)):
+            for kind in in_turn(ALL_KINDS, number):
+                waiting = self.results.missing(wanted[begin : begin + CHUNK], kind)
+                while waiting and self.left() > 0:
+                    waiting = self.run(waiting, kind)
+        self.say_end(self.to_go())
 
+    def to_go(self):
+        return sum(len(self.results.missing(self.options.wanted, kind)) for kind in ALL_KINDS)
 
-def run(options, results, waiting, kind, ends):
-    """Runs cases in a process. Returns the cases behind the one that ended the process; none if time was up."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "UCUDNN_REPORT")}
-    if kind != "plain":
-        environment |= {"LD_PRELOAD": str(options.shim.resolve()), "UCUDNN_RNN": kind,
-                        "UCUDNN_REPORT": str(options.out / "rnn-report.jsonl")}  # fmt: skip
-        environment.setdefault("UCUDNN_DATABASE", str(options.out / "rnn.sqlite"))
-        environment.setdefault("UCUDNN_EXPLORE", "unbounded")  # settled times are compared
-    if kind == "force":
-        environment["UCUDNN_RNN_TOP_K"] = "1"
-    command = [sys.executable, "-B", "-W", "ignore", __file__, "--child", kind, "--device", options.device]
-    given = "".join(json.dumps(astuple(case)) + "\n" for case in waiting)
-    log = options.out / f"rnn-{kind}.log"
-    with open(log, "w") as errors:
-        try:
-            limit = max(ends - time.monotonic(), 1)
-            ended = subprocess.run(command, input=given, env=environment, stdout=subprocess.PIPE, stderr=errors,
-                                   text=True, timeout=limit)  # fmt: skip
-            said, why = ended.stdout, f"the process ended with {ended.returncode}"
-        except subprocess.TimeoutExpired as late:
-            said, why = late.stdout or "", None
-            said = said if isinstance(said, str) else said.decode()
-    for text in said.splitlines():
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue  # an unfinished line
-        results.add(line)
-        waiting = waiting[1:]
-    if not waiting or why is None:
-        return []
-    why = f"{why}: {last_line(log.read_text(errors='replace'))}"
-    say(f"{kind}: {waiting[0].name}: FAILED: {why}")
-    results.add({"case": astuple(waiting[0]), "kind": kind, "failed": why})
-    return waiting[1:]
+    def run(self, waiting, kind):
+        """Runs cases in a process. Returns those that are left."""
+        out, environment = self.options.out, variables.plain()
+        if kind != "plain":
+            environment |= variables.preloaded(self.options.shim, out / "rnn-report.jsonl", UCUDNN_RNN=kind,
+                                               **variables.compared(out, "rnn"))  # fmt: skip
+        if kind == "force":
+            environment["UCUDNN_RNN_TOP_K"] = "1"
+        command = python(__file__, "--child", kind, "--device", self.options.device)
+        given = "".join(json.dumps(astuple(case)) + "\n" for case in waiting)
+        child = Child(command, environment, out / f"rnn-{kind}.log", given=given)
+
+        def fail(case, why):
+            self.say(f"{kind}: {case.name}: FAILED: {why}")
+            self.results.add({"case": astuple(case), "kind": kind, "failed": why})
+
+        return self.one_by_one(child, waiting, lambda _, line: self.results.add(line), fail)
 
 
 VALUES = ("eager_ms", "graph_ms", "error", "first_error", "graph_error", "failed")
@@ -381,25 +290,18 @@ def write(out, rows):
 
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it what is there is shown")
-    parser.add_argument("--out", type=pathlib.Path, help="folder of the results")
-    parser.add_argument("--seconds", type=above_zero, default=300, help="what all this may take [300]")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
-                        help="only cases with such a name, with * and ?, as 'layouts/gru/*'; may be given several "
-                        "times")  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="name the cases in their order, and run nothing")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"],
-                        help="cpu: to try the script without a GPU; the library has nothing to do then")  # fmt: skip
+    arguments.add(parser, "device", "list", shim={"help": "libucudnn.so; without it what is there is shown"},
+                  out={"required": False}, seconds={"default": 300, "help": "what all this may take [300]"},
+                  only={"help": "only cases with such a name, with * and ?, as 'layouts/gru/*'; may be given several "
+                        "times"})  # fmt: skip
     parser.add_argument("--child", choices=ALL_KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
-    patterns = options.only or ["*"]
-    options.wanted = [case for case in cases() if any(fnmatchcase(case.name, pattern) for pattern in patterns)]
+    options.wanted = [case for case in cases() if arguments.is_like(case.name, options.only)]
     if options.child or options.list:
         return options
     if not options.out:
         parser.error("--out is needed")
-    if options.shim and not options.shim.is_file():
-        parser.error(f"--shim {options.shim}: no such file")
+    arguments.check_files(parser, options, "shim")
     if not options.wanted:
         parser.error(f"--only {' '.join(options.only)}: no case is like this; --list names them")
     return options
@@ -410,13 +312,12 @@ def main():
     if options.child:
         return child(options)
     if options.list:
-        print(*(case.name for case in options.wanted), sep="\n")
-        return None
+        return print_list(case.name for case in options.wanted)
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
     results = Results(options.out / "rnn.jsonl")
     if options.shim:
-        run_all(options, results, options.wanted)
+        Runner(options, results).run_until_stopped()
     rows = [Row(case, results) for case in options.wanted if (case, "plain") in results.lines]
     return 1 if write(options.out, [row for row in rows if row.found["auto"] or row.found["force"]]) else 0
 

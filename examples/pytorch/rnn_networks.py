@@ -24,24 +24,25 @@ end. UCUDNN_DATABASE holds where it is set.
 """
 
 import argparse
+import contextlib
 import gc
 import itertools
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from harness.children import end_with_parent  # noqa: E402
-from harness.columns import MEBI, aligned, number  # noqa: E402
-from rnn import flat, timed  # noqa: E402
-from rnn_training import FORCED, Ended, child, chosen_since, decisions, graphed, is_ours, said, type_of  # noqa: E402
-from rnn_training import preloaded, settle  # noqa: E402
+import finds_harness  # noqa: F401
+from harness import arguments
+from harness.budget import Budget
+from harness.children import Child, Ended, python
+from harness.columns import MEBI, aligned, number
+from harness.results import decisions
+from rnn_training import FORCED, child, chosen_since, is_ours, preloaded, results_of, said
 
 PRECISIONS = ("tf32", "half", "bfloat16")
 # The steps before losses are compared, and how far they may be apart.
@@ -167,9 +168,11 @@ class Training:
     """The training of a program, from its seed on. A call is a step, and returns its loss."""
 
     def __init__(self, network, precision, device, torch):
+        from harness import calls
+
         torch.manual_seed(SEED)
         model, data, self.loss = PROGRAMS[network.program](network, torch)
-        data_type = type_of(precision, torch)
+        data_type = calls.TYPES[precision]
         self.model = model.to(device, data_type)
         self.data = [tensor.to(device, data_type if tensor.is_floating_point() else None) for tensor in data]
         # The squares of small gradients are 0 in half.
@@ -188,6 +191,8 @@ class Training:
 
 def alone(training, layout, torch):
     """Forward and backward of the LSTM alone, on what the program gives it."""
+    from recurrent import flat
+
     rnn, seen = training.model["rnn"], []
     hook = rnn.register_forward_hook(lambda _, given, result: seen.append((given[0], flat(result, layout)[0])))
     training.loss(*training.data)
@@ -204,23 +209,27 @@ def alone(training, layout, torch):
 
 def measure(network, precision, device, torch):
     """The loss, times and memory of a program."""
+    from harness.calls import allow_tf32
+    from recurrent import graphed, timed
+    from rnn_passes import settle
+
     # In types of 2 bytes this changes nothing.
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
+    allow_tf32(True)
     is_cuda = device == "cuda"
-    found = {"chosen": settle(Training(network, precision, device, torch), torch) if is_cuda else None}
+    found = {"chosen": settle(Training(network, precision, device, torch)) if is_cuda else None}
     training = Training(network, precision, device, torch)
     for _ in range(STEPS):
         loss = training()
     found["loss"] = loss.item()
     if is_cuda:
         torch.cuda.reset_peak_memory_stats()
-    found["step_ms"] = timed(training, torch, device)
+    found["step_ms"] = timed(training, device)
     if is_cuda:
         found["peak"] = torch.cuda.max_memory_allocated()
-    found["rnn_ms"] = timed(alone(training, "packed" if network.is_packed else "seq", torch), torch, device)
+    found["rnn_ms"] = timed(alone(training, "packed" if network.is_packed else "seq", torch), device)
     if is_cuda and not network.is_packed:
         try:
-            found["captured_ms"] = graphed(torch, training)
+            found["captured_ms"] = graphed(training)
         except RuntimeError as error:
             found["not_captured"] = str(error).splitlines()[0]
     return found
@@ -325,10 +334,10 @@ def summary(rows):
     return "\n".join(aligned([header, *(row.cells for row in rows)], left=(0, len(header) - 1)))
 
 
-def tried(words, variables):
+def tried(words, more):
     """The lines of a child, by case; none if it failed, which is said."""
     try:
-        return {line["case"]: line for line in child(__file__, words, variables)}
+        return {line["case"]: line for line in child(__file__, words, more)}
     except Ended as why:
         print(f"rnn_networks: {why}", file=sys.stderr)
         return {}
@@ -362,6 +371,8 @@ def run_rank(options):
     import torch
     import torch.distributed
 
+    from harness.calls import is_alike
+
     device, is_cuda = options.device, options.device == "cuda"
     if is_cuda:
         torch.cuda.set_device(options.rank)
@@ -377,7 +388,7 @@ def run_rank(options):
     x, target = (torch.randn(steps, batch, width, generator=generator).to(device) for _ in range(2))
     parallel = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
-    before, losses = decisions() or [], []
+    before, losses = decisions("rnn-training") or [], []
     for step in range(DDP_STEPS):
         if step == DDP_FIRST:
             if is_cuda:
@@ -391,36 +402,28 @@ def run_rank(options):
     losses = torch.stack(losses).tolist()
     took = 1e3 * (time.perf_counter() - begin) / (DDP_STEPS - DDP_FIRST)
     weights = torch.cat([weight.detach().flatten() for weight in model.parameters()])
-    theirs = [torch.empty_like(weights) for _ in range(RANKS)]
-    torch.distributed.all_gather(theirs, weights)
-    alike = all(torch.equal(other, weights) for other in theirs)
-    print(json.dumps({"losses": losses, "ms": took, "alike": alike, "chosen": chosen_since(before)}), flush=True)
+    found = {"losses": losses, "ms": took, "alike": is_alike(weights), "chosen": chosen_since(before)}
+    print(json.dumps(found), flush=True)
     torch.distributed.destroy_process_group()
 
 
-def ranks(options, variables):
+def ranks(options, more):
     """The lines of all ranks."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["--device", options.device, "--rendezvous", f"{folder}/store", *(["--tiny"] if options.tiny else [])]
-        command = [sys.executable, "-B", "-W", "ignore", __file__, *words, "--rank"]
-        processes = []
-        for rank in range(RANKS):
+        command = python(__file__, *words, "--rank")
+        budget = Budget(DDP_SECONDS)
+        with contextlib.ExitStack() as stack:
             # Each rank looks for its own choice.
-            its = variables | ({"UCUDNN_REPORT": f"{folder}/report-{rank}.jsonl"} if variables else {})
-            processes.append(subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True,
-                                              env=os.environ | its, preexec_fn=end_with_parent))  # fmt: skip
-        try:
-            end = time.monotonic() + DDP_SECONDS
-            found = [process.communicate(timeout=max(end - time.monotonic(), 0))[0] for process in processes]
-        except subprocess.TimeoutExpired:
-            raise Ended(f"no end after {DDP_SECONDS} s") from None
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
-    if any(process.returncode for process in processes):
-        raise Ended(f"ranks ended with {[process.returncode for process in processes]}")
-    return [json.loads(lines.splitlines()[-1]) for lines in found]
+            reports = [{"UCUDNN_REPORT": f"{folder}/report-{rank}.jsonl"} if more else {} for rank in range(RANKS)]
+            children = [stack.enter_context(Child([*command, rank], os.environ | more | reports[rank]))
+                        for rank in range(RANKS)]  # fmt: skip
+            found = [list(child.lines(lambda: budget.left)) for child in children]
+    if any(child.is_cut for child in children):
+        raise Ended(f"no end after {DDP_SECONDS} s")
+    if any(child.has_failed for child in children):
+        raise Ended(f"ranks ended with {[child.process.returncode for child in children]}")
+    return [lines[-1] for lines in found]
 
 
 def compare_ranks(plain, ours, is_forced):
@@ -458,20 +461,16 @@ def ddp(options):
 def parse_arguments(words=None):
     as_written = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it plain runs alone")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="a CPU is for trying the script")
+    arguments.add(parser, "shim", "device", "json", "report")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, for trying the script")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="cases like this, such as 'word-lm/*'")
     parser.add_argument("--floors", action="store_true", help="fail if a step is below its floor")
     parser.add_argument("--ddp", action="store_true", help="train on two GPUs instead")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="a file for the results as JSON")
-    parser.add_argument("--report", type=pathlib.Path, help="a file for the report of libucudnn.so (UCUDNN_REPORT)")
     parser.add_argument("--run", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--rendezvous", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
-    if options.shim and not options.shim.is_file():
-        parser.error(f"--shim {options.shim}: no such file")
+    arguments.check_files(parser, options, "shim")
     if not cases(options.only):
         parser.error(f"--only {options.only}: no case is like this: {', '.join(cases())}")
     return options
@@ -483,12 +482,7 @@ def main():
         return run(options)
     if options.rank is not None:
         return run_rank(options)
-    with tempfile.TemporaryDirectory() as folder:
-        options.report = options.report or pathlib.Path(folder) / "report.jsonl"
-        found, is_right = (ddp if options.ddp else networks)(options)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if is_right else 1
+    return results_of(options, ddp if options.ddp else networks)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ import time
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
-from cells import MODES, modes
+import finds_harness  # noqa: F401
+from cells import MODES
 from device import Cpu, Cuda, Watch
-from harness.arguments import count
+from harness import arguments, calls
+from harness.arguments import count, some_of
 from networks import NETWORKS, settle
-from training import LAYOUTS, PRECISIONS, Training, reference, set_tf32
+from training import Training, add_arguments, reference
 from warming import warm_up
 
 # Operators whose own kernels are convolutions. A convolution's other work (copies into another layout, sums for a bias)
@@ -38,13 +39,11 @@ PROFILED = 3
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", required=True, choices=NETWORKS)
-    parser.add_argument("--batch", type=count, help="images a step [the network's own]")
-    parser.add_argument("--size", type=count, help="their height and width [the network's own]")
+    add_arguments(parser, "float")
     parser.add_argument("--tiny", action="store_true", help="2 images as small as the network takes, for trying out")
-    parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
-    parser.add_argument("--precision", default="float", choices=PRECISIONS, help="float is without TF32")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
-    parser.add_argument("--modes", default=("eager",), type=modes, help=f"some of {','.join(MODES)} [eager]")
+    parser.add_argument("--modes", default=("eager",), type=some_of(MODES, "mode"),
+                        help=f"some of {','.join(MODES)} [eager]")  # fmt: skip
     parser.add_argument("--least", default=20, type=count, help="steps of a warm-up at the least")
     parser.add_argument("--most", default=400, type=count, help="… and at the most")
     parser.add_argument(
@@ -55,7 +54,7 @@ def parse_arguments():
     parser.add_argument(
         "--write-reference", action="store_true", help="write those to --reference, and measure nothing"
     )
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    arguments.add(parser, "device")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no GPU; --device cpu tries the script without one")
@@ -108,19 +107,13 @@ def largest_workspace(step, device):
 
 def captured(training, device):
     """A CUDA graph of a whole step."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            training()
-    torch.cuda.current_stream().wait_stream(side)
-    device.wait()
-    training.optimizer.zero_grad(set_to_none=True)
-    device.release()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        training()
-    return graph
+
+    def ready():
+        device.wait()
+        training.optimizer.zero_grad(set_to_none=True)
+        device.release()
+
+    return calls.captured(training, ready=ready)[0]
 
 
 def measure(mode, training, device, options):
@@ -163,7 +156,7 @@ def measure(mode, training, device, options):
 def main():
     options = parse_arguments()
     network = NETWORKS[options.network]
-    set_tf32(options.precision == "tf32")
+    calls.allow_tf32(options.precision == "tf32")
     torch.backends.cudnn.benchmark = options.benchmark == "on"
     if options.write_reference:
         torch.save(reference(network, options.batch, options.size, options.device), options.reference)

@@ -2,9 +2,9 @@
 
 import statistics
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import cells
+from harness.arguments import is_like
 from harness.columns import MEBI, aligned, number
 
 CONFIGURATION = ("network", "layout", "precision", "benchmark", "mode")
@@ -52,7 +52,7 @@ def rows(lines, patterns=()):
         plain = found.get((configuration, group, cells.PLAIN), {})
         beside = found.get((cells.beside(configuration), group, cells.BESIDE), {})
         name = "/".join((*configuration, policy))
-        if policy in cells.POLICIES and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)):
+        if policy in cells.POLICIES and is_like(name, patterns):
             known = pairs.setdefault((configuration, policy), [])
             known += [(plain[number], by_round[number], beside.get(number))
                       for number in sorted(by_round.keys() & plain.keys())]  # fmt: skip

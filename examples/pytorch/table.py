@@ -8,29 +8,26 @@ work/, which may be deleted. The most valuable cells come first, so the command 
 """
 
 import argparse
-import contextlib
-import json
-import os
 import pathlib
 import re
-import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))
-import cache  # noqa: E402
-import cells  # noqa: E402
-import picture  # noqa: E402
-import summary  # noqa: E402
-from harness.arguments import above_zero, count  # noqa: E402
-from harness.children import end_with_parent, last_line  # noqa: E402
-from harness.results import append, whole_lines  # noqa: E402
-from results import Results  # noqa: E402
+import finds_harness  # noqa: F401
+import cache
+import cells
+import picture
+import summary
+from harness import arguments, variables
+from harness.budget import Budget
+from harness.children import Child, last_line, python
+from harness.continued import Continued, print_list
+from harness.results import append, events, whole_lines
+from results import Results
 
+HERE = pathlib.Path(__file__).resolve().parent
 # Options for trying the scripts on a CPU, where measurements mean nothing.
 TINY = ["--tiny", "--least", "2", "--most", "4", "--seconds", "0.05"]
 # The time of a run before any run has been seen, in seconds.
@@ -40,22 +37,16 @@ KEPT = ("event", "kernel", "batch", "algorithm", "workspace", "time_ms", "divisi
 
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add(parser, "out", "seconds", "again", "list", "device",
+                  shim={"help": "libucudnn.so; without it nothing is run, and what is there is shown"},
+                  only={"help": "only cells like this: network/layout/precision/benchmark/mode/policy, with * and ?, "
+                        "as 'resnet50/nchw/half/off/*/64MiB'; may be given several times"})  # fmt: skip
+    parser.add_argument("--rounds", type=arguments.count, default=2, help="runs of each kind, in turns [2]")
+    parser.add_argument("--modes", type=arguments.some_of(cells.MODES, "mode"),
+                        help=f"some of {','.join(cells.MODES)} [all; on a CPU eager]")  # fmt: skip
     parser.add_argument(
-        "--shim", type=pathlib.Path, help="libucudnn.so; without it nothing is run, and what is there is shown"
+        "--run-seconds", type=arguments.above_zero, default=240.0, help="a run that takes longer has failed [240]"
     )
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the results")
-    parser.add_argument("--seconds", type=above_zero, help="what all this may take [as long as it takes]")
-    parser.add_argument("--rounds", type=count, default=2, help="runs of each kind, in turns [2]")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
-                        help="only cells like this: network/layout/precision/benchmark/mode/policy, with * and ?, as "
-                        "'resnet50/nchw/half/off/*/64MiB'; may be given several times")  # fmt: skip
-    parser.add_argument("--modes", type=cells.modes, help=f"some of {','.join(cells.MODES)} [all; on a CPU eager]")
-    parser.add_argument(
-        "--run-seconds", type=above_zero, default=240.0, help="a run that takes longer has failed [240]"
-    )
-    parser.add_argument("--again", action="store_true", help="run again what has failed")
-    parser.add_argument("--list", action="store_true", help="say what would be run, in order, and run nothing")
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--step", nargs=argparse.REMAINDER, default=[], metavar="…",
                         help="the last option: all that follows goes to step.py (see its --help)")  # fmt: skip
     options = parser.parse_args(words)
@@ -64,11 +55,8 @@ def parse_arguments(words=None):
         options.step = TINY + options.step
         if "graphs" in options.modes:
             parser.error("--modes graphs: CUDA graphs need --device cuda")
-    if options.shim:
-        if not options.shim.is_file():
-            parser.error(f"--shim {options.shim}: no such file")
-        options.shim = options.shim.resolve()
-    elif options.seconds or options.again:
+    arguments.check_files(parser, options, "shim")
+    if not options.shim and (options.seconds or options.again):
         parser.error("--seconds and --again say how to run; that takes --shim LIBUCUDNN.SO")
     options.turns = list(cells.turns(options.rounds, options.modes, options.only))
     if not options.turns:
@@ -77,10 +65,6 @@ def parse_arguments(words=None):
         there = "; ".join(f"{axis} {', '.join(values)}" for axis, values in axes.items())
         parser.error(f"--only {' '.join(options.only)}: no cell is like this; there are {there}")
     return options
-
-
-def say(words):
-    print(f"table: {words}", file=sys.stderr, flush=True)
 
 
 def device_identity(options):
@@ -97,25 +81,22 @@ def device_identity(options):
 
 def environment():
     """The user's environment, without the library and the policies' variables."""
-    ours = {name for policy in cells.POLICIES.values() for name in policy}
-    ours |= {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE", "UCUDNN_EXPLORE",
-             "UCUDNN_REPORT"}  # fmt: skip
-    return {name: value for name, value in os.environ.items() if name not in ours}
+    policies = {name for policy in cells.POLICIES.values() for name in policy}
+    return variables.plain(*policies, "UCUDNN_POLICY", "UCUDNN_DEFAULT_WORKSPACE_LIMIT", "UCUDNN_DATABASE",
+                           "UCUDNN_EXPLORE")  # fmt: skip
 
 
-class Runner:
+class Runner(Continued):
     """Runs step.py in child processes, and stores their results."""
 
+    name, what = "table", "runs"
+
     def __init__(self, options, results):
-        self.options, self.results = options, results
+        super().__init__(options, results)
         self.work = options.out / "work"
         for folder in ("logs", "reports"):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
-        self.ends = time.monotonic() + options.seconds if options.seconds else None
         self.took = {}
-
-    def left(self):
-        return self.ends - time.monotonic() if self.ends else float("inf")
 
     def expected(self, run):
         """The seconds that a run will probably take, from similar runs."""
@@ -124,38 +105,15 @@ class Runner:
                 return statistics.median(self.took[like])
         return GUESS
 
-    def process(self, words, variables, log, heard):
+    def process(self, words, more, log, heard):
         """Runs step.py, and passes on each line. Returns None, or why step.py failed; False if time was up."""
-        limit = min(self.options.run_seconds, self.left())
-        command = [sys.executable, "-B", "-W", "ignore", str(HERE / "step.py"), *words]
-        with open(log, "w") as errors:
-            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True,
-                                     preexec_fn=end_with_parent, env=environment() | variables)  # fmt: skip
-            ended = threading.Event()
-
-            def end():
-                ended.set()
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-
-            timer = threading.Timer(limit, end)
-            timer.start()
-            try:
-                for line in child.stdout:
-                    if line.startswith("{"):
-                        heard(json.loads(line))
-                child.wait()
-            except BaseException:
-                end()
-                child.wait()
-                raise
-            finally:
-                timer.cancel()
-        if ended.is_set():
-            return f"took longer than {limit:.0f} s" if limit >= self.options.run_seconds else False
-        return (
-            f"ended with {child.returncode}: {last_line(log.read_text(errors='replace'))}" if child.returncode else None
-        )
+        most = Budget(self.options.run_seconds)
+        with Child(python(HERE / "step.py", *words), environment() | more, log) as child:
+            for line in child.lines(lambda: min(self.left(), most.left)):
+                heard(line)
+        if child.is_cut:
+            return f"took longer than {most.seconds:.0f} s" if most.is_over else False
+        return child.why if child.has_failed else None
 
     def reference(self, run):
         """The file with the gradients in float64; `None` if there are none."""
@@ -165,7 +123,7 @@ class Runner:
         file.parent.mkdir(parents=True, exist_ok=True)
         failed = file.with_suffix(".failed")
         if not file.exists() and not failed.exists():
-            say(f"{run.network}: gradients in float64")
+            self.say(f"{run.network}: gradients in float64")
             unfinished = file.with_suffix(".new")
             words = ["--network", run.network, "--device", self.options.device, *self.options.step]
             log = self.work / "logs" / f"reference-{run.network}.log"
@@ -173,7 +131,7 @@ class Runner:
             if why is None:
                 unfinished.rename(file)
             elif why:
-                say(f"{run.network}: no gradients in float64 to compare with: {why}")
+                self.say(f"{run.network}: no gradients in float64 to compare with: {why}")
                 failed.write_text(why)
         return file if file.exists() else None
 
@@ -181,14 +139,11 @@ class Runner:
         name = run.name.replace("/", "_").replace(" ", "-")
         report = self.work / "reports" / f"{name}.jsonl"
         report.unlink(missing_ok=True)
-        variables = {"TORCHINDUCTOR_CACHE_DIR": str(self.work / "inductor")}
+        more = {"TORCHINDUCTOR_CACHE_DIR": self.work / "inductor"}
         if run.policy in cells.POLICIES:
-            variables |= cells.POLICIES[run.policy] | {
-                "LD_PRELOAD": str(self.options.shim),
-                "UCUDNN_DATABASE": str(self.options.out / "tuning.sqlite"),
-                "UCUDNN_EXPLORE": "unbounded",  # settled times are compared
-                "UCUDNN_REPORT": str(report),
-            }
+            # Settled times are compared.
+            more |= variables.preloaded(self.options.shim, report, UCUDNN_DATABASE=self.options.out / "tuning.sqlite",
+                                        UCUDNN_EXPLORE="unbounded", **cells.POLICIES[run.policy])  # fmt: skip
         words = ["--network", run.network, "--layout", run.layout, "--precision", run.precision, "--benchmark",
                  run.benchmark, "--modes", ",".join(run.modes), "--device", self.options.device]  # fmt: skip
         if reference := self.reference(run):
@@ -199,14 +154,15 @@ class Runner:
         def heard(found):
             cell = waiting.pop(found["mode"])
             self.results.add(cell, found | {"where": self.where})
-            say(f"  {found['mode']}: {found['step_ms']:.2f} ms a step{'' if found['settled'] else ', not settled'}")
+            unsettled = "" if found["settled"] else ", not settled"
+            self.say(f"  {found['mode']}: {found['step_ms']:.2f} ms a step{unsettled}")
 
-        why = self.process([*words, *self.options.step], variables, self.work / "logs" / f"{name}.log", heard)
+        why = self.process([*words, *self.options.step], more, self.work / "logs" / f"{name}.log", heard)
         took = time.monotonic() - begin
         if why is False:
             return
         if why:
-            say(f"  FAILED: {why}")
+            self.say(f"  FAILED: {why}")
             for cell in waiting.values():
                 self.results.add(cell, {"failed": why, "where": self.where})
         for like in ((run.network, run.benchmark, run.modes), (run.network, run.modes), run.modes):
@@ -215,9 +171,8 @@ class Runner:
 
     def keep_report(self, run, report):
         """Keeps the report's timings and choices, without redundant fields."""
-        if report.exists():
-            told = {"configuration": list(run.configuration), "policy": run.policy, "round": run.round}
-            lines = [line for line in whole_lines(report) if line.get("event") in ("timed", "ran", "divided")]
+        told = {"configuration": list(run.configuration), "policy": run.policy, "round": run.round}
+        if lines := events(report, "timed", "ran", "divided"):
             append(self.options.out / "report.jsonl",
                    [told | {name: line[name] for name in KEPT if name in line} for line in lines])  # fmt: skip
 
@@ -225,20 +180,19 @@ class Runner:
         self.where = " ".join([device_identity(self.options), *self.options.step])
         waiting = [self.results.missing(turn, self.where, self.options.again) for turn in self.options.turns]
         runs = [run for turn in waiting for run in turn]
-        budget = f"; at most {self.options.seconds:.0f} s" if self.ends else ""
-        say(f"{sum(map(len, self.options.turns)) - len(runs)} runs are there, {len(runs)} to go{budget}")
+        self.say_begin(sum(map(len, self.options.turns)) - len(runs), len(runs))
         for number, run in enumerate(runs, 1):
             if self.left() < 0.7 * self.expected(run):
                 break
             rest = sum(map(self.expected, runs[number - 1 :]))
-            left = f", {self.left():.0f} s of the budget" if self.ends else ""
-            say(f"{number} of {len(runs)}, about {rest / 60:.0f} min in all{left}: {run.name}")
+            left = f", {self.left():.0f} s of the budget" if self.options.seconds else ""
+            self.say(f"{number} of {len(runs)}, about {rest / 60:.0f} min in all{left}: {run.name}")
             self.run(run)
             if self.left() <= 0:
                 break
         else:
             return
-        say(f"no time left; {len(runs) - number + 1} runs are to be made: the same command goes on")
+        self.say_end(len(runs) - number + 1)
 
 
 def write(options, results):
@@ -251,26 +205,18 @@ def write(options, results):
     if told.exists():
         (options.out / "cache.txt").write_text(cache.text(list(whole_lines(told))))
     print(text)
-    say(f"written: {options.out}/table.txt, table.svg" + (", cache.txt" if told.exists() else ""))
+    written = ["table.txt", "table.svg", *(["cache.txt"] if told.exists() else [])]
+    print(f"table: written: {options.out}/{', '.join(written)}", file=sys.stderr)
 
 
 def main():
     options = parse_arguments()
     if options.list:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        for turn in options.turns:
-            print(*(run.name for run in turn), sep="\n")
-        return
+        return print_list(run.name for turn in options.turns for run in turn)
     options.out.mkdir(parents=True, exist_ok=True)
     results = Results(options.out / "results.jsonl")
     if options.shim:
-        runner = Runner(options, results)
-        # As for Ctrl-C: the process that is running a step must end, too.
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-        try:
-            runner.run_all()
-        except KeyboardInterrupt:
-            say("stopped; the same command goes on")
+        Runner(options, results).run_until_stopped()
     write(options, results)
 
 

@@ -11,6 +11,7 @@ try:
 except ImportError as error:
     raise unittest.SkipTest("PyTorch is not installed") from error
 
+import finds_harness  # noqa: F401
 import cells
 from networks import NETWORKS, settle
 from training import CONVOLUTIONS, LAYOUTS, Training

@@ -2,14 +2,15 @@
 
 import json
 import os
-import pathlib
-import tempfile
 import unittest
 from types import SimpleNamespace
 from unittest import mock
 
 import rnn
 import rnn_training
+from harness.children import Ended
+from harness.results import decisions
+from harness.testing import InFolder
 
 
 def compared(**found):
@@ -81,12 +82,7 @@ class RnnTraining(unittest.TestCase):
         self.assertIn("1.000 plain, 0.500 ours, 0.500", rnn_training.compare_first([1.0], [0.5])[0])
 
 
-class Processes(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.path = pathlib.Path(self.folder.name)
-
+class Processes(InFolder):
     def script(self, text):
         script = self.path / "script.py"
         script.write_text(text)
@@ -98,19 +94,19 @@ class Processes(unittest.TestCase):
         self.assertEqual(found, [{"words": ["--run", "--only", "a"], "x": "b"}])
 
     def test_a_child_that_fails_says_why(self):
-        with self.assertRaisesRegex(rnn_training.Ended, "it ended with 1: no luck"):
+        with self.assertRaisesRegex(Ended, "it ended with 1: no luck"):
             rnn_training.child(self.script("import sys; sys.exit('no luck')"), [], {})
 
     def test_what_was_chosen_comes_from_the_report(self):
         report = self.path / "report.jsonl"
         chosen = {"event": "rnn-training", "forward": "block", "backward": "back"}
         with mock.patch.dict(os.environ, {"UCUDNN_REPORT": str(report)}):
-            self.assertEqual(rnn_training.decisions(), [])
+            self.assertEqual(decisions("rnn-training"), [])
             report.write_text("".join(json.dumps(line) + "\n" for line in ({"event": "began"}, chosen)))
             self.assertEqual(rnn_training.chosen_since([]), ["block", "back"])
             self.assertIsNone(rnn_training.chosen_since([chosen]))
         with mock.patch.dict(os.environ, clear=True):
-            self.assertIsNone(rnn_training.decisions())
+            self.assertIsNone(decisions("rnn-training"))
             self.assertIsNone(rnn_training.chosen_since([]))
 
     def test_the_database_that_is_set_holds(self):

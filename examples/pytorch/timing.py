@@ -12,6 +12,9 @@ import time
 
 import torch
 
+import finds_harness  # noqa: F401
+from harness.calls import waiting, worst
+
 OURS = "ucudnn"
 
 
@@ -70,25 +73,18 @@ def random_numbers(graphs, ids, options):
     return x.requires_grad_(), dh
 
 
-def furthest(found, expected):
-    """The largest error of a tensor, as a part of the tensor's norm. A NaN stays."""
-    errors = [(one.detach().cpu().double() - other).norm() / other.norm()
-              for one, other in zip(found, expected, strict=True)]  # fmt: skip
-    return torch.stack(errors).max().item()
-
-
 def errors(everyone, net, model, options):
     """The largest error of each method against double precision, over some batches."""
-    exact, worst = copy.deepcopy(model).cpu().double(), [[] for _ in everyone]
+    exact, found = copy.deepcopy(model).cpu().double(), [[] for _ in everyone]
     id_lists = sampled(3, 3, net.graphs)
     of_methods = zip(*(method.batches(id_lists) for method in everyone), strict=True)
     for ids, batches in zip(id_lists, of_methods, strict=True):
         torch.manual_seed(ids[0])
         inputs = net.inputs(ids, options)
         expected = net.expected(exact, ids, *inputs)
-        for method, batch, found in zip(everyone, batches, worst, strict=True):
-            found.append(furthest(method.results(model, batch, *inputs), expected))
-    return torch.tensor(worst).amax(1).tolist()
+        for method, batch, its in zip(everyone, batches, found, strict=True):
+            its.append(worst(method.results(model, batch, *inputs), expected))
+    return torch.tensor(found).amax(1).tolist()
 
 
 def check(everyone, eager, net, model, options):
@@ -107,8 +103,7 @@ def check(everyone, eager, net, model, options):
 
 def measure(everyone, count, net, model, options):
     """Times runs of all methods in turns: each takes the same batch, and another begins each round."""
-    wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
-    warm_ups = 2
+    wait, warm_ups = waiting(options.device), 2
     id_lists = sampled(count, options.rounds + warm_ups, net.graphs)
     batches = {method: method.batches(id_lists) for method in everyone}
     for method in everyone:

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from harness.arguments import count
+
 # The memory formats of images, and of clips.
 LAYOUTS = {
     "nchw": (torch.contiguous_format, torch.contiguous_format),
@@ -17,6 +19,14 @@ PRECISIONS = {"half": torch.float16, "bfloat16": torch.bfloat16, "tf32": None, "
 # Half's gradients would underflow: a fixed factor, which the comparison divides out again.
 LOSS_SCALE = {"half": 4096.0}
 SEED = 1
+
+
+def add_arguments(parser, precision):
+    """What step.py and ddp.py both take beside the network; `precision` is the default."""
+    parser.add_argument("--batch", type=count, help="images a step, of each GPU [the network's own]")
+    parser.add_argument("--size", type=count, help="their height and width [the network's own]")
+    parser.add_argument("--layout", default="nchw", choices=LAYOUTS)
+    parser.add_argument("--precision", default=precision, choices=PRECISIONS, help="float is without TF32")
 
 
 def initialised(network):
@@ -37,11 +47,6 @@ def random_data(network, batch, size, device, seed):
     x = torch.randn(batch, 3, *places, generator=generator, device=device)
     shape = (batch, size, size) if network.per_pixel else (batch,)
     return x, torch.randint(network.classes, shape, generator=generator, device=device)
-
-
-def set_tf32(allowed):
-    torch.backends.cudnn.allow_tf32 = allowed
-    torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
 class Training:

@@ -39,8 +39,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+import finds_harness  # noqa: F401
+from harness import calls
 from structures import recursion
-from timing import Method, furthest, sampled
+from timing import Method, sampled
 from trees import random_trees
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -89,20 +91,26 @@ class Batch:
 
 def prepare(trees, heights, ids, device="cpu", widths=None):
     """The batch of the trees `ids`. `heights` is trees.heights(); `widths` are those that it is padded to."""
-    ids = torch.as_tensor(ids)
-    counts = trees.counts[ids]
-    base = starts(counts)
-    source = torch.arange(int(counts.sum())) + torch.repeat_interleave(trees.first[ids] - base, counts)
-    level = heights[source]
-    inner = torch.nonzero(level).squeeze(1)
-    children = trees.children[source][inner] + torch.repeat_interleave(base, counts)[inner, None]
+    level, inner, children = vertices(trees, heights, ids)
     own_widths = torch.bincount(level)
     widths = torch.tensor(widths) if widths else own_widths
     leaf_order, chunks, gathers, chunked_row = chunked_rows(level, inner, children, own_widths)
     others = [tensor.to(device) for tensor in (chunked_row, *level_rows(level, inner, children, widths))]
     gathers = [gather.to(device) for gather in gathers]
-    leaves, vertices = int(own_widths[0]), len(level)
-    return Batch(tuple(widths.tolist()), leaves, vertices, leaf_order.to(device), chunks, gathers, *others)
+    leaves = int(own_widths[0])
+    return Batch(tuple(widths.tolist()), leaves, len(level), leaf_order.to(device), chunks, gathers, *others)
+
+
+def vertices(structures, heights, ids):
+    """The vertices of the graphs `ids`, one graph behind the other: the level of each; the inner ones, and their
+    children."""
+    ids = torch.as_tensor(ids)
+    counts = structures.counts[ids]
+    base = starts(counts)
+    source = torch.arange(int(counts.sum())) + torch.repeat_interleave(structures.first[ids] - base, counts)
+    level = heights[source]
+    inner = torch.nonzero(level).squeeze(1)
+    return level, inner, structures.children[source][inner].long() + torch.repeat_interleave(base, counts)[inner, None]
 
 
 def starts(counts):
@@ -331,17 +339,8 @@ class Recorded:
 
     def __init__(self, function, is_captured):
         self.function, self.graph = function, None
-        if not is_captured:
-            return
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                function()
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.result = function()
+        if is_captured:
+            self.graph, self.result = calls.captured(function)
 
     def replay(self):
         if self.graph:
@@ -455,7 +454,7 @@ def check(device):
                     x, dh = torch.randn(batch.leaves, 24, dtype=dtype), torch.randn(batch.vertices, 40, dtype=dtype)
                     expected = plain.run(exact, ids, x.double().requires_grad_(), dh.double())
                     found = method.run(model, batch, x.to(device).requires_grad_(), dh.to(device))
-                    errors.append(furthest(found, expected))
+                    errors.append(calls.worst(found, expected))
                 worst = torch.tensor(errors).max()  # A NaN if one is.
                 wrong += not worst <= allowed
                 verdict = "" if worst <= allowed else "WRONG"

@@ -1,34 +1,30 @@
 """Runs a program's steps until libucudnn.so, if it is loaded, has stopped changing them."""
 
 import collections
-import itertools
-import json
 import os
 import statistics
 import time
+
+from harness.results import Tail
 
 # How far the medians of two looks in a row may differ, as a fraction.
 STEADY = 0.02
 
 
-class Report:
+class Report(Tail):
     """libucudnn.so's report of its decisions; while it grows, the library may go on trying."""
 
-    def __init__(self, path):
-        self.path, self.read = path, 0
+    def __init__(self):
+        super().__init__(os.environ.get("UCUDNN_REPORT"))
         # How often problems are being explored, each under a limit: one line reports the begin, and one the end.
         self.exploring = collections.Counter()
 
     def grows(self):
         """Whether the report has got whole lines since the last call."""
-        before = self.read
-        if self.path and os.path.exists(self.path):
-            with open(self.path, "rb") as report:
-                report.seek(self.read)
-                for line in itertools.takewhile(lambda line: line.endswith(b"\n"), report):
-                    self.read += len(line)
-                    self.hear(json.loads(line))
-        return self.read > before
+        news = self.news()
+        for line in news:
+            self.hear(line)
+        return bool(news)
 
     def hear(self, line):
         what = (line.get("spec"), line.get("limit"))
@@ -41,7 +37,7 @@ class Report:
 
 def warm_up(step, device, options):
     """Runs steps until nothing changes any more; returns their number, and whether that state was reached."""
-    report = Report(os.environ.get("UCUDNN_REPORT"))
+    report = Report()
     look = min(10, options.least)
     begin, steps, changed, before = time.monotonic(), 0, 0, None
     while True:

@@ -1,7 +1,5 @@
 """The networks to measure, the most valuable first; and the speed-ups to reach."""
 
-from fnmatch import fnmatchcase
-
 CELLS = ("lstm", "gru", "tanh", "relu")
 TYPES = ("float", "half", "tf32", "bfloat16")
 SIZES = (64, 128, 256, 512, 1024, 1536)
@@ -51,8 +49,3 @@ def grid():
             for type_ in types:
                 found[f"{cell}/{type_}/{hidden}/{batch}"] = None
     return list(found)
-
-
-def chosen(names, patterns):
-    """The networks that match a pattern; all if there are no patterns."""
-    return [name for name in names if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]

@@ -11,25 +11,18 @@ which it compiles and times: exhaustive.jsonl, exhaustive.txt.
 """
 
 import argparse
-import json
-import os
 import pathlib
-import queue
 import re
-import signal
-import subprocess
 import sys
-import threading
-import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import exhaustive  # noqa: E402
 import networks  # noqa: E402
 import picture  # noqa: E402
 import summary  # noqa: E402
-from harness import cudnn  # noqa: E402
-from harness.arguments import above_zero  # noqa: E402
-from harness.children import end_with_parent, last_line  # noqa: E402
+from harness import arguments, cudnn, variables  # noqa: E402
+from harness.children import Child  # noqa: E402
+from harness.continued import Continued, print_list  # noqa: E402
 from harness.results import Results  # noqa: E402
 
 
@@ -44,37 +37,31 @@ def parse_arguments(words=None):
     parser.add_argument(
         "--bench", type=pathlib.Path, help="rnn_bench; without it nothing is run, and what is there is shown"
     )
-    parser.add_argument("--shim", type=pathlib.Path, help="libucudnn.so; without it cuDNN's algorithms alone")
     parser.add_argument(
         "--cudnn", help="folder of the libcudnn.so.9 to use [the loader's or a Python package's; without a GPU hostdnn]"
     )
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the results")
-    parser.add_argument("--seconds", type=above_zero, help="what all this may take [as long as it takes]")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
-                        help="only networks like this: cell/type/hidden/batch, with * and ?, as 'lstm/half/*/1'; may be "
-                        "given several times")  # fmt: skip
+    arguments.add(parser, "out", "seconds", "again", "list",
+                  shim={"help": "libucudnn.so; without it cuDNN's algorithms alone"},
+                  only={"help": "only networks like this: cell/type/hidden/batch, with * and ?, as 'lstm/half/*/1'; "
+                        "may be given several times"})  # fmt: skip
     parser.add_argument("--network", action="append", default=[], type=network, metavar="NETWORK",
                         help="this network, instead of the grid's; may be given several times")  # fmt: skip
     parser.add_argument("--rnn", default="auto", choices=["auto", "force"], help="UCUDNN_RNN [auto]")
     parser.add_argument("--exhaustive", type=int, metavar="N", help="time the model's N best configurations instead")
-    parser.add_argument("--network-seconds", type=above_zero,
+    parser.add_argument("--network-seconds", type=arguments.above_zero,
                         help="a network that takes longer has failed [120; with --exhaustive 600]")  # fmt: skip
-    parser.add_argument("--again", action="store_true", help="run again what has failed")
-    parser.add_argument("--list", action="store_true", help="say what would be run, in order, and run nothing")
     for name in ("rounds", "samples", "steps", "settle"):
         parser.add_argument(f"--{name}", help=f"as rnn_bench's --{name}")
     options = parser.parse_args(words)
-    for name in ("bench", "shim"):
-        path = getattr(options, name)
-        if path and not path.is_file():
-            parser.error(f"--{name} {path}: no such file")
+    arguments.check_files(parser, options, "bench", "shim")
     if options.network and options.only:
         parser.error("--only picks of the grid, and --network stands for it: take one of them")
     if options.exhaustive is not None and (options.exhaustive < 2 or options.bench and not options.shim):
         parser.error(f"--exhaustive {options.exhaustive}: takes a number above 1, and --shim")
     options.network_seconds = options.network_seconds or (600.0 if options.exhaustive else 120.0)
     everything = exhaustive.NETWORKS if options.exhaustive else networks.grid()
-    options.networks = list(dict.fromkeys(options.network)) or networks.chosen(everything, options.only)
+    liked = [name for name in everything if arguments.is_like(name, options.only)]
+    options.networks = list(dict.fromkeys(options.network)) or liked
     if not options.networks:
         axes = {"cells": networks.CELLS, "types": networks.TYPES, "hidden": networks.SIZES, "batches": networks.BATCHES}
         there = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in axes.items())
@@ -82,103 +69,56 @@ def parse_arguments(words=None):
     return options
 
 
-def say(words):
-    print(f"rnn_bench: {words}", file=sys.stderr, flush=True)
-
-
 def results_of(path):
     """A line for each network."""
     return Results(path, lambda line: line["network"])
 
 
-class Runner:
-    def __init__(self, options, results):
-        self.options, self.results = options, results
-        self.ends = time.monotonic() + options.seconds if options.seconds else None
-
-    def left(self):
-        return self.ends - time.monotonic() if self.ends else float("inf")
+class Runner(Continued):
+    name, what = "rnn_bench", "networks"
 
     def command(self, names):
         given = [(name, getattr(self.options, name)) for name in ("rounds", "samples", "steps", "settle")]
         words = [word for name, value in given if value for word in (f"--{name}", value)]
         if self.options.exhaustive:
             words += ["--repeat", "1", "--settle", str(self.options.network_seconds)]
-        return [str(self.options.bench.resolve()), *words, *names]
+        return [self.options.bench.resolve(), *words, *names]
 
     def environment(self):
-        ours = {"LD_PRELOAD", "UCUDNN_POLICY", "UCUDNN_RNN", "UCUDNN_REPORT"}
-        variables = {name: value for name, value in os.environ.items() if name not in ours}
-        variables["LD_LIBRARY_PATH"] = cudnn.library_path(self.options.cudnn or cudnn.find())
+        found = variables.plain("UCUDNN_POLICY", "UCUDNN_RNN")
+        found["LD_LIBRARY_PATH"] = cudnn.library_path(self.options.cudnn or cudnn.find())
         if self.options.shim:
-            variables |= {"LD_PRELOAD": str(self.options.shim.resolve()), "UCUDNN_RNN": self.options.rnn,
-                          "UCUDNN_REPORT": str(self.options.out / "report.jsonl")}  # fmt: skip
-            variables.setdefault("UCUDNN_DATABASE", str(self.options.out / "tuning.sqlite"))
-            variables.setdefault("UCUDNN_EXPLORE", "unbounded")  # settled times are compared
+            found |= variables.preloaded(self.options.shim, self.options.out / "report.jsonl",
+                                         UCUDNN_RNN=self.options.rnn,
+                                         **variables.compared(self.options.out, "tuning"))  # fmt: skip
         if self.options.exhaustive:
             # Configurations in the database would not be timed again.
-            variables |= {"UCUDNN_RNN": "force", "UCUDNN_RNN_TOP_K": str(self.options.exhaustive), "UCUDNN_DATABASE": "off"}
-        return variables
+            found |= {"UCUDNN_RNN": "force", "UCUDNN_RNN_TOP_K": self.options.exhaustive, "UCUDNN_DATABASE": "off"}
+        return found
 
     def run_all(self):
         names = self.results.missing(self.options.networks, self.options.again)
-        budget = f"; at most {self.options.seconds:.0f} s" if self.ends else ""
-        say(f"{len(self.options.networks) - len(names)} networks are there, {len(names)} to go{budget}")
+        self.say_begin(len(self.options.networks) - len(names), len(names))
         while names and self.left() > 0:
-            names = self.run(names)
-        if names:
-            say(f"no time left; {len(names)} networks are to be measured: the same command goes on")
+            child = Child(self.command(names), self.environment(), self.options.out / "rnn_bench.log", "a")
+            names = self.one_by_one(child, names, self.add, self.fail, self.options.network_seconds)
+        self.say_end(len(names))
 
-    def run(self, names):
-        """Runs networks in a process, one after the other. Returns the networks that are left if time was up; else
-        those behind the network at which the process failed."""
-        log = self.options.out / "rnn_bench.log"
-        with open(log, "a") as errors:
-            child = subprocess.Popen(self.command(names), stdout=subprocess.PIPE, stderr=errors, text=True,
-                                     preexec_fn=end_with_parent, env=self.environment())  # fmt: skip
-            said = queue.Queue()
-            reader = threading.Thread(target=lambda: [*map(said.put, child.stdout), said.put(None)], daemon=True)
-            reader.start()
-            try:
-                while names:
-                    why = self.hear(said, names)
-                    if why is not None:
-                        break
-                    names = names[1:]
-            finally:
-                if names:
-                    child.kill()
-                child.wait()
-                reader.join()
-        if not names or self.left() <= 0:
-            return names
-        why = why or f"ended with {child.returncode}: {last_line(log.read_text(errors='replace'))}"
-        say(f"{names[0]}: FAILED: {why}")
-        self.results.add({"network": names[0], "failed": why})
-        return names[1:]
+    def fail(self, network, why):
+        self.say(f"{network}: FAILED: {why}")
+        self.results.add({"network": network, "failed": why})
 
-    def hear(self, said, names):
-        """Returns None when the first network is measured; else why it is not, "" if the process has ended."""
-        limit = self.options.network_seconds
-        try:
-            text = said.get(timeout=max(min(limit, self.left()), 0))
-        except queue.Empty:
-            return f"took longer than {limit:.0f} s"
-        if text is None:
-            return ""
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            return ""  # it ended within the line
-        if line["network"] != names[0]:
+    def add(self, network, line):
+        """Takes a network's line. Returns why it is not the network's."""
+        if line["network"] != network:
             return f"{line['network']} was measured, and not this"
         self.results.add(line)
         if self.options.exhaustive:
-            say(f"{line['network']}: {len((line['decision'] or {}).get('times', []))} configurations")
+            self.say(f"{network}: {len((line['decision'] or {}).get('times', []))} configurations")
             return None
         row = summary.Row(line)
         shown = [f"{mode} {faster[0]:.2f} times as fast" for mode in summary.MODES if (faster := row.faster(mode))]
-        say(f"{row.network}: {', '.join(shown) or 'cuDNN alone'}; {row.chosen}")
+        self.say(f"{network}: {', '.join(shown) or 'cuDNN alone'}; {row.chosen}")
         return None
 
 
@@ -196,25 +136,18 @@ def write(options, results):
     if rows:
         (options.out / "table.svg").write_text(picture.draw(rows))
     print(text, end="")
-    say(f"written: {options.out}/table.txt, table.csv{', table.svg' if rows else ''}")
+    print(f"rnn_bench: written: {options.out}/table.txt, table.csv{', table.svg' if rows else ''}", file=sys.stderr)
 
 
 def main():
     options = parse_arguments()
     if options.list:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        print(*options.networks, sep="\n")
-        return
+        return print_list(options.networks)
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
     results = results_of(options.out / ("exhaustive.jsonl" if options.exhaustive else "results.jsonl"))
     if options.bench:
-        # As for Ctrl-C: the process that is measuring must end, too.
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-        try:
-            Runner(options, results).run_all()
-        except KeyboardInterrupt:
-            say("stopped; the same command goes on")
+        Runner(options, results).run_until_stopped()
     write(options, results)
 
 

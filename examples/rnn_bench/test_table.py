@@ -16,7 +16,7 @@ import exhaustive
 import networks
 import picture
 import summary
-from harness.overlap import texts_apart
+from harness.testing import InFolder, refused, texts_apart
 
 
 def line(name, cudnn=4.0, ours=2.0, rounds=3, steps=100, **others):
@@ -60,7 +60,7 @@ class Order(unittest.TestCase):
             self.assertEqual(networks.floor_of(name, steps), (networks.LEAST, None))
 
 
-class Resuming(unittest.TestCase):
+class Resuming(InFolder):
     """A program takes rnn_bench's place: it prints a line for each network, and fails at the `broken` ones."""
 
     PROGRAM = """#!{python}
@@ -70,11 +70,6 @@ for name in sys.argv[1:]:
         sys.exit("the device is lost")
     print(json.dumps({line!r} | {{"network": name}}), flush=True)
 """
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.path = pathlib.Path(self.folder.name)
 
     def run_table(self, *words, broken=()):
         bench = self.path / "bench"
@@ -203,7 +198,7 @@ class Picture(unittest.TestCase):
 
 class Arguments(unittest.TestCase):
     def test_bad_ones_are_named(self):
-        for words, named in [
+        refused(self, table.parse_arguments, [
             (["--out", "x", "--shim", "/no/such.so"], "/no/such.so: no such file"),
             (["--out", "x", "--only", "lstn/*"], "no network is like this; there are cells lstm"),
             (["--out", "x", "--network", "lstm/half/0/1"], "'lstm/half/0/1' is not CELL/TYPE/HIDDEN/BATCH"),
@@ -211,12 +206,7 @@ class Arguments(unittest.TestCase):
             (["--out", "x", "--exhaustive", "1"], "--exhaustive 1: takes a number above 1"),
             (["--out", "x", "--seconds", "-1"], "'-1' is not a number above 0"),
             ([], "--out"),
-        ]:
-            with self.subTest(words), contextlib.redirect_stderr(io.StringIO()) as said:
-                with self.assertRaises(SystemExit) as end:
-                    table.parse_arguments(words)
-                self.assertEqual(end.exception.code, 2)
-                self.assertIn(named, said.getvalue())
+        ])  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -25,12 +25,9 @@ def add_arguments(parser):
 def main(options):
     python, right = machine.required_torch(options), True
     for limit in LIMITS:
-        report = options.out / f"{limit or 'unset'}.jsonl"
-        report.unlink(missing_ok=True)
-        variables = {"UCUDNN_WORKSPACE_LIMIT": limit, "UCUDNN_REPORT": report}
-        if not options.plain:
-            variables["LD_PRELOAD"] = options.library
+        ours = machine.ours(options, options.out / f"{limit or 'unset'}.jsonl", UCUDNN_WORKSPACE_LIMIT=limit)
         command = machine.program("cuda_graph", limit, python=python)
-        right &= subprocess.run(command, env=machine.torch_environment(**variables)).returncode == 0
+        environment = machine.torch_environment(**({} if options.plain else ours))
+        right &= subprocess.run(command, env=environment).returncode == 0
     print("all right" if right else "WRONG")
     return 0 if right else 1

@@ -8,7 +8,7 @@ import shutil
 import sys
 
 from gpu import machine
-from gpu.session import Session, ended
+from gpu.session import Session
 from harness.cudnn import HOSTDNN, ROOT
 
 NETWORKS = [("alexnet", 256, "float", "120MiB"), ("resnet18", 64, "half", "256MiB"), ("resnet50", 32, "float", "512MiB")]
@@ -26,22 +26,17 @@ def main(options):
     session.say(f"{options.gpu}; cuDNN in {folder or 'a folder of the loader'}")
     for network, batch, kind, total in NETWORKS:
         name = f"division-{network}-{kind}"
-        if session.is_over:
-            session.verdict("skipped", name, "no time left")
+        if not session.begins(name, f"Workspace Division: {network}, {kind}, {total} in all"):
             continue
-        session.say(f"Workspace Division: {network}, {kind}, {total} in all")
         work, table, log = (options.out / f"{name}{end}" for end in ("", ".txt", ".log"))
         command = [sys.executable, "-B", ROOT / "scripts/division.py", "--target", options.library.parent,
                    "--convnet", options.convnet, "--network", network, "--type", kind, "--total", total,
                    "--batch", 2 if options.host else batch, "--iterations", 1 if options.host else 10, "--output", work,
                    *(["--math", "tensor-op"] if kind == "half" else []), *(["--cudnn", folder] if folder else [])]  # fmt: skip
-        if (status := session.run(command, 240, None, table, log)) == 0:
+        if session.succeeds(name, log, command, 240, None, table, log):
             (work / f"{network}.json").rename(options.out / f"{name}.json")
             (work / "division.jsonl").rename(options.out / f"{name}.jsonl")
             session.verdict("ok", name, f"{name}.txt")
             print(table.read_text(), end="", flush=True)
-        else:
-            session.verdict("WRONG", name, ended(status, log))
         shutil.rmtree(work, ignore_errors=True)
-    session.say(f"everything is in {options.out}")
-    return 1 if session.is_wrong else 0
+    return session.finish()

@@ -9,8 +9,6 @@ Three rounds of plain and ours in turns, and their medians:
 """
 
 import csv
-import json
-import pathlib
 import statistics
 import subprocess
 import time
@@ -18,8 +16,10 @@ import time
 from gpu import machine
 from harness import cudnn
 from harness.arguments import count
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from harness.cudnn import ROOT
+from harness.results import events
+from harness.rounds import in_turns
+from harness.variables import fresh
 
 FIRST = (10, 100)
 SHARE, FREE = 0.05, 500.0  # of the promise; milliseconds
@@ -38,23 +38,10 @@ def add_arguments(parser):
 
 def ours(options, kind, name, **variables):
     """The variables of a run: with us an empty database, and a report."""
-    database = options.out / f"{name}.sqlite"
-    for old in options.out.glob(f"{database.name}*"):
-        old.unlink() if old.is_file() else None
+    database = fresh(options.out / f"{name}.sqlite")
     if kind == "plain":
         return variables
-    report = options.out / f"{name}.jsonl"
-    report.unlink(missing_ok=True)
-    return variables | {"LD_PRELOAD": options.library, "UCUDNN_DATABASE": database, "UCUDNN_REPORT": report}
-
-
-def in_turns(options, run):
-    """run(kind, round) of all rounds, by kind."""
-    found = {kind: [] for kind in KINDS}
-    for number in range(options.rounds):
-        for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
-            found[kind].append(run(kind, number))
-    return found
+    return machine.ours(options, options.out / f"{name}.jsonl", UCUDNN_DATABASE=database, **variables)
 
 
 def promise(what, first, found):
@@ -71,13 +58,13 @@ def training(options, python):
     def run(kind, number):
         name = f"training-{kind}-{number}"
         steps = 4 if options.host else FIRST[-1]
-        words = [options.network, str(steps), options.precision, "cpu" if options.host else "cuda"]
-        command = machine.program("first_steps", *words, python=python)
+        words = [options.network, str(steps), options.precision, options.device]
+        command = machine.program("first_steps", *words, python=python, folder=machine.PYTORCH)
         environment = machine.torch_environment(**ours(options, kind, name))
         said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
         return [float(line) for line in said.splitlines()]
 
-    found = in_turns(options, run)
+    found = in_turns(KINDS, options.rounds, run)
     memory = {kind: statistics.median(run.pop() for run in found[kind]) for kind in KINDS}
     sums = [(first, {kind: [sum(run[:first]) for run in found[kind]] for kind in KINDS}) for first in FIRST]
     holds = all([promise(options.network, first, of) for first, of in sums])
@@ -104,19 +91,19 @@ def legacy(options):
         return run
 
     counts = (1, 4) if options.host else FIRST
-    return all([promise("legacy client", steps, in_turns(options, whole(steps))) for steps in counts])
+    return all([promise("legacy client", steps, in_turns(KINDS, options.rounds, whole(steps))) for steps in counts])
 
 
 def recurrent(options, python):
     seconds = 2 if options.host else 20
 
     def run(kind, number):
-        command = machine.program("several_rnns", str(seconds), "cpu" if options.host else "cuda", python=python)
+        command = machine.program("rnn_calls", str(seconds), options.device, python=python)
         environment = machine.torch_environment(**ours(options, kind, f"rnns-{kind}-{number}"))
         said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
         return [(name, float(begin), float(took)) for name, begin, took in csv.reader(said.splitlines())]
 
-    found = in_turns(options, run)
+    found = in_turns(KINDS, options.rounds, run)
     holds = True
     for name in dict.fromkeys(name for name, _, _ in found["plain"][0]):
         calls = {kind: [(at, took) for run in found[kind] for who, at, took in run if who == name] for kind in KINDS}
@@ -128,9 +115,7 @@ def recurrent(options, python):
         holds &= fine
         print(f"{name:22}: plain {plain:7.3f} ms; times as fast: {min(ratios):5.2f} in the worst second,"
               f" {ratios[-1]:5.2f} in the last: {'ok' if fine else 'WRONG'}")  # fmt: skip
-    report = options.out / "rnns-with-0.jsonl"
-    lines = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
-    for line in (line for line in lines if line["event"] == "rnn"):
+    for line in events(options.out / "rnns-with-0.jsonl", "rnn"):
         print(f"  {line.get('rnn')}: {line.get('chosen')}: {line.get('why')}")
     return holds
 

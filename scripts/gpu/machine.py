@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 
-from harness import cudnn
+from harness import arguments, children, cudnn, variables
 from harness.arguments import above_zero, count
 from harness.children import last_line
 
 PYTHONS = ("python3", "python", *(f"python3.{minor}" for minor in range(10, 20)))
-PROGRAMS = pathlib.Path(__file__).parent / "programs"
+PROGRAMS, PYTORCH = pathlib.Path(__file__).parent / "programs", cudnn.ROOT / "examples/pytorch"
 ARGUMENTS = {
     "library": dict(help="libucudnn.so [%(default)s]", default="target/release/libucudnn.so"),
     "convnet": dict(help="the program of examples/convnet.c [%(default)s]", default="build/convnet"),
@@ -29,14 +29,20 @@ ARGUMENTS = {
 
 def add_arguments(parser, *names, **defaults):
     """Adds arguments of ARGUMENTS, some with a default of this subcommand."""
-    for name in (*names, *defaults):
-        given = ARGUMENTS[name] | ({"default": defaults[name]} if name in defaults else {})
-        parser.add_argument(f"--{name}", **given)
+    changes = {name: {"default": value} for name, value in defaults.items()}
+    arguments.add(parser, *names, known=ARGUMENTS, **changes)
+
+
+def add_parts(parser, parts):
+    """What some parts of a subcommand can be chosen by."""
+    parser.add_argument("--parts", type=arguments.some_of(parts, "part"), default=list(parts),
+                        help=f"some of {','.join(parts)}, in this order [all]")  # fmt: skip
 
 
 def prepare(options):
     """Checks that there is a GPU, and the files; ends the program with one line and 2 if not."""
     options.host = "host" in options and options.host
+    options.device = "cpu" if options.host else "cuda"
     options.gpu = "hostdnn, on the CPU" if options.host else gpu()
     for name in {"library", "convnet", "bench"} & vars(options).keys():
         path = pathlib.Path(getattr(options, name))
@@ -76,16 +82,29 @@ def cudnn_folder(options):
     return folder
 
 
-def environment(**variables):
-    """This process's variables and others."""
-    return os.environ | {name: str(value) for name, value in variables.items()}
+def environment(**others):
+    """This process's variables and others. Programs in Python find harness and ucudnn."""
+    own = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+    folders = ":".join([*(str(cudnn.ROOT / name) for name in ("examples", "python")), *own])
+    return os.environ | {"PYTHONPATH": folders} | {name: str(value) for name, value in others.items()}
 
 
-def torch_environment(**variables):
+def torch_environment(**others):
     """The same for PyTorch, which brings its libraries: those of the loader's path must not come first."""
-    given = environment(**variables)
+    given = environment(**others)
     given.pop("LD_LIBRARY_PATH", None)
     return given
+
+
+def ours(options, report, **others):
+    """The variables of a run under the library, which writes a new report."""
+    report.unlink(missing_ok=True)
+    return variables.preloaded(options.library, report, **others)
+
+
+def setting(others):
+    """What comes before a command to give it variables, where a tool before that is to run without them."""
+    return ["env", *(f"{name}={value}" for name, value in others.items())]
 
 
 def sanitizer():
@@ -99,9 +118,9 @@ def is_clean(said):
     return "ERROR SUMMARY: 0 errors" in said or "RACECHECK SUMMARY: 0 hazards" in said
 
 
-def program(name, *words, python=sys.executable):
-    """The command of one of the programs."""
-    return [python, "-B", "-W", "ignore", PROGRAMS / f"{name}.py", *words]
+def program(name, *words, python=sys.executable, folder=PROGRAMS):
+    """The command of one of the programs, or of a script in examples/pytorch (PYTORCH)."""
+    return children.python(folder / f"{name}.py", *words, by=python)
 
 
 def python_with_torch(options):

@@ -7,11 +7,13 @@ PyTorch runs the same cases plain and with us. The command ends with 1 if anythi
   memcheck.log, initcheck.log   compute-sanitizer's words on our kernels
 """
 
-import json
+import math
 import statistics
 
 from gpu import machine
-from gpu.session import Session, ended
+from gpu.session import Session, sanitizing
+from harness.children import last_line
+from harness.results import events, whole_lines
 
 # Bytes a second of an H100's and an H200's memory, by the name; the limit is not shown for other devices.
 BANDWIDTHS = {"H200": 4.8e12, "H100": 3.35e12}
@@ -25,14 +27,12 @@ PARTS = ("errors", "repeat", "times", "random", "sanitizer")
 def add_arguments(parser):
     machine.add_arguments(parser, "library", out="build/gpu-norm", seconds=540)
     machine.add_arguments(parser, "runs", "python", "host")
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
+    machine.add_parts(parser, PARTS)
 
 
 def main(options):
     checks = Checks(options)
-    for part in options.parts.split(","):
-        if part not in PARTS:
-            machine.stop(f"--parts {part}: there are {', '.join(PARTS)}")
+    for part in options.parts:
         getattr(checks, part)()
     return checks.end("times.txt")
 
@@ -40,7 +40,7 @@ def main(options):
 class Checks(Session):
     def __init__(self, options):
         super().__init__(options, reserve=1)
-        self.options, self.python = options, machine.required_torch(options)
+        self.python = machine.required_torch(options)
         self.device = ["--device", "cpu"] if options.host else []
         self.say(options.gpu)
 
@@ -48,21 +48,15 @@ class Checks(Session):
         """Runs the program plain or with us. Returns its lines by case; {} if it failed, which is noted."""
         name = f"{part}-{kind}"
         out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
-        report.unlink(missing_ok=True)
-        if self.is_over:
-            self.verdict("skipped", name, "no time left")
+        if not self.begins(name):
             return {}
         if kind != "plain":
-            variables = {"LD_PRELOAD": self.options.library, "UCUDNN_DATABASE": "off", "UCUDNN_REPORT": report,
-                         "UCUDNN_LOG": "info"} | variables  # fmt: skip
-        setting = ["env", *(f"{key}={value}" for key, value in variables.items())]
-        command = [*command, *setting, *machine.program("batch_norm", part, *self.device, *words, python=self.python)]
-        status = self.run(command, most, machine.torch_environment(), out, log)
-        if status != 0:
-            self.verdict("WRONG", name, ended(status, log))
+            variables |= machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG="info")
+        command = [*command, *machine.setting(variables),
+                   *machine.program("batch_norm", part, *self.device, *words, python=self.python)]  # fmt: skip
+        if not self.succeeds(name, log, command, most, machine.torch_environment(), out, log):
             return {}
-        lines = [json.loads(line) for line in out.read_text().splitlines()]
-        return {(line["case"], line.get("layout")): line for line in lines}
+        return {(line["case"], line.get("layout")): line for line in whole_lines(out)}
 
     def both(self, part, most, *words, **variables):
         """The lines of cases that ran plain and with us, plain's first."""
@@ -76,12 +70,10 @@ class Checks(Session):
             return self.verdict("skipped", f"{part}: our kernels", "PyTorch calls no cuDNN on a CPU")
         chosen = [line["chosen"] for line in self.decisions(part)]
         ours = sum(name != "cuDNN" for name in chosen)
-        return self.verdict("ok" if ours >= least else "WRONG", f"{part}: our kernels", f"{ours} of {len(chosen)} passes")
+        return self.judge(ours >= least, f"{part}: our kernels", f"{ours} of {len(chosen)} passes")
 
     def decisions(self, part):
-        report = self.out / f"{part}-ours.report.jsonl"
-        lines = map(json.loads, report.read_text().splitlines()) if report.exists() else ()
-        return [line for line in lines if line["event"] == "norm"]
+        return events(self.out / f"{part}-ours.report.jsonl", "norm")
 
     def errors(self):
         worst = {}
@@ -90,14 +82,14 @@ class Checks(Session):
                 ratio = error / max(plain["errors"][name], LEAST) if error == error else float("inf")
                 worst[name] = max(worst.get(name, (0, "")), (ratio, f"{plain['case']}: {error:.1e} against {plain['errors'][name]:.1e}"))
         for name, (ratio, where) in worst.items():
-            self.verdict("ok" if ratio <= MOST_ERROR else "WRONG", f"error of {name}", f"{ratio:.2f} of cuDNN's; {where}")
+            self.judge(ratio <= MOST_ERROR, f"error of {name}", f"{ratio:.2f} of cuDNN's; {where}")
         self.took_part("errors")
 
     def repeat(self):
         runs = self.options.runs or (20 if self.options.host else 10000)
         for (case, _), found in self.case_lines("ours", "repeat", 180, "--runs", runs, UCUDNN_NORM="force").items():
             different = found["different"]
-            self.verdict("WRONG" if different else "ok", f"repeated runs, {case}", f"{different} of {runs} differ")
+            self.judge(not different, f"repeated runs, {case}", f"{different} of {runs} differ")
         self.took_part("repeat")
 
     def times(self):
@@ -127,7 +119,7 @@ class Checks(Session):
                      f"{sums['first']:.2f}, NHWC {sums['last']:.2f}, ours {sums['ours']:.2f}, limit {sums['limit']:.2f} ms")  # fmt: skip
         (self.out / "times.txt").write_text("\n".join(lines) + "\n")
         best = sums["ours"] < min(sums["first"], sums["last"])
-        self.verdict("ok" if best else "WRONG", "times", lines[-1])
+        self.judge(best, "times", lines[-1])
 
     def random(self):
         few = ["--cases", 5] if self.options.host else []
@@ -148,30 +140,23 @@ class Checks(Session):
         slower = [f"{case} {ratio:.3f}" for ratio, case in ratios if ratio > MOST_TIME]
         seen = (f"{len(ratios)} of {len(pairs)} on our kernels, {ratios[0][0]:.2f} to {ratios[-1][0]:.2f} of plain's time, "
                 f"median {statistics.median(ratio for ratio, _ in ratios):.2f}")  # fmt: skip
-        self.verdict("WRONG" if slower else "ok", "random shapes", "; ".join([seen, *slower]))
+        self.judge(not slower, "random shapes", "; ".join([seen, *slower]))
 
     def sanitizer(self):
-        sanitizer = machine.sanitizer()
-        if self.options.host or not sanitizer:
-            return self.verdict("skipped", "compute-sanitizer", "there is none")
-        for tool in ("memcheck", "initcheck"):
+        sanitizer = self.find_sanitizer()
+        # Only our kernels, which keeps it quick.
+        ours = [word for name in ("normalize", "differentiate")
+                for word in ("--kernel-name", f"kernel_substring={name}")]  # fmt: skip
+        for tool in ("memcheck", "initcheck") if sanitizer else ():
             log = self.out / f"{tool}.log"
-            log.write_text("")
-            # Only our kernels, which keeps it quick.
-            command = [sanitizer, "--tool", tool, "--error-exitcode", 99, "--log-file", log, "--target-processes", "all",
-                       *(word for name in ("normalize", "differentiate") for word in ("--kernel-name", f"kernel_substring={name}"))]  # fmt: skip
+            command = sanitizing(sanitizer, tool, log, "--target-processes", "all", *ours)
             found = self.case_lines("ours", "repeat", 150, "--runs", 2, command=command, UCUDNN_NORM="force")
-            clean = "ERROR SUMMARY: 0 errors" in log.read_text()
             if found:
-                self.verdict("ok" if clean else "WRONG", tool, log.read_text().strip().splitlines()[-1:] or "it said nothing")
-        return None
+                self.judge(machine.is_clean(log.read_text()), tool, last_line(log.read_text()))
 
 
 def spec_of(case):
     """The part of a pass's text that is a case's: type, images, channels and plane."""
     kind, sizes = case.split()
     images, channels, *plane = map(int, sizes.split("x"))
-    elements = 1
-    for size in plane:
-        elements *= size
-    return f"{kind} images={images} channels={channels} plane={elements}"
+    return f"{kind} images={images} channels={channels} plane={math.prod(plane)}"

@@ -22,6 +22,6 @@ def add_arguments(parser):
 def main(options):
     command = [machine.required_torch(options), "-B", "-W", "ignore", ROOT / "examples/pytorch/table.py",
                "--shim", options.library, "--out", options.out, "--seconds", options.seconds,
-               "--device", "cpu" if options.host else "cuda", *options.more]  # fmt: skip
+               "--device", options.device, *options.more]  # fmt: skip
     print(f"gpu: {options.gpu}; {command[0]}", flush=True)
     os.execvp(command[0], [*map(str, command)])

@@ -7,13 +7,13 @@ what each process printed, and what the library chose (*.report.jsonl).
 """
 
 import concurrent.futures
-import pathlib
 import subprocess
 
-from gpu import machine, session
+from gpu import machine
+from gpu.session import Session
 from harness.arguments import count
+from harness.children import failure
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SETTINGS = {
     "plain": None,
     "default": {},
@@ -33,7 +33,7 @@ def add_arguments(parser):
 
 def main(options):
     python = machine.required_torch(options)
-    checks = session.Session(options, reserve=10)
+    checks = Session(options, reserve=10)
     options.command = options.command or options.library.parent / "ucudnn"
     for name, words, runs in programs(options):
         if options.only not in name:
@@ -66,8 +66,8 @@ def without_jax(python):
 def check(options, checks, python, program, setting):
     name, words, runs = program
     what = " ".join([name, *(word for word in words if word != "SEED"), setting])
-    if checks.is_over:
-        return checks.verdict("skipped", what, "no time left")
+    if not checks.begins(what):
+        return None
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         wanted = [pool.submit(run, options, checks, python, program, setting, number) for number in range(1, runs + 1)]
         ended = [one.result() for one in wanted]
@@ -79,7 +79,7 @@ def check(options, checks, python, program, setting):
     if failed and setting == "plain":
         return checks.verdict("skipped", what, f"wrong without the library, too: {failed[0]}")
     seen = f"{runs} processes" if not failed else f"{len(failed)} of {runs} processes: {failed[0]}"
-    checks.verdict("WRONG" if failed else "ok", what, seen)
+    return checks.judge(not failed, what, seen)
 
 
 def differing(lines):
@@ -97,19 +97,15 @@ def run(options, checks, python, program, setting, number):
     command = machine.program(name, *(str(number) if word == "SEED" else word for word in words), python=python)
     variables = SETTINGS[setting]
     if variables is not None:
-        report = options.out / f"{file}.report.jsonl"
-        report.unlink(missing_ok=True)
-        variables = variables | {"UCUDNN_DATABASE": "off", "UCUDNN_REPORT": report}
+        ours = machine.ours(options, options.out / f"{file}.report.jsonl", UCUDNN_DATABASE="off")
         if name == "jax_lstm":
             command = [options.command, "run", "--dlopen", *command]
-        else:
-            variables |= {"LD_PRELOAD": options.library, "PYTHONPATH": ROOT / "python"}
+            del ours["LD_PRELOAD"]
+        variables = variables | ours
     log = options.out / f"{file}.log"
     # Each of several processes with JAX would take most of the memory.
     variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | (variables or {})
     status = checks.run(command, 300, machine.torch_environment(**variables), log, subprocess.STDOUT)
     said = log.read_text(errors="replace")
     wrong = next((line for line in said.splitlines() if line.startswith("WRONG")), None)
-    return (None if status == 0 else wrong or session.ended(status, log)), said
-
-
+    return (None if status == 0 else wrong or failure(status, log)), said

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 
 from gpu import machine
-from gpu.session import ended
+from harness.children import failure
 from harness.columns import aligned
 
 # As PyTorch asks for them.
@@ -98,7 +98,7 @@ class Calls:
             status, log, report = self.tune(kind, algorithm, *few)
             # With 1 it ends where cuDNN refuses an algorithm for some layers.
             if status not in ((0,) if algorithm == ALGORITHMS[0] else (0, 1)):
-                wrong.append(f"{algorithm}: {ended(status, log)}")
+                wrong.append(f"{algorithm}: {failure(status, log)}")
             lines += report.read_text().splitlines() if report.exists() else []
         found = [layer for layer in layers(lines) if math.isfinite(layer.cudnn) and math.isfinite(layer.ours)]
         if len(found) < len(self.sizes):

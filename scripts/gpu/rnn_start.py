@@ -33,9 +33,9 @@ def main(options):
         machine.stop(f"{options.out} holds a database already: --out is to name an empty folder")
     runs = {}
     for kind in KINDS:
-        ours = {"LD_PRELOAD": options.library, "UCUDNN_DATABASE": database, "UCUDNN_REPORT": options.out / f"{kind}.jsonl"}
-        shape = [str(getattr(options, name)) for name in ("hidden", "batch", "steps", "seconds")]
-        words = [*shape, "half" if options.half else "float", "cpu" if options.host else "cuda"]
+        ours = machine.ours(options, options.out / f"{kind}.jsonl", UCUDNN_DATABASE=database)
+        shape = [str(getattr(options, name)) for name in ("hidden", "batch", "steps")]
+        words = [str(options.seconds), options.device, *shape, "half" if options.half else "float"]
         command = machine.program("rnn_calls", *words, python=python)
         environment = machine.torch_environment(**({} if kind == "plain" else ours))
         text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout

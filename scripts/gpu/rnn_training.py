@@ -14,7 +14,6 @@ first bar only. The command ends with 1 if anything is wrong, or a bar is not he
   memcheck-*.log, synccheck-*.log, racecheck-*.log   compute-sanitizer's words
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -25,13 +24,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from gpu import machine, rnn_calls
-from gpu.session import Session, ended
-from harness.children import last_line
+from gpu.session import TOOLS, Session, sanitizing
+from harness.children import failure, last_line
 from harness.columns import aligned
-from harness.cudnn import ROOT, library_path
+from harness.cudnn import library_path
+from harness.results import events
+from harness.variables import fresh
 
-PYTORCH = ROOT / "examples/pytorch"
-sys.path.append(str(PYTORCH))
+sys.path.append(str(machine.PYTORCH))
 import rnn_networks  # noqa: E402
 import rnn_training  # noqa: E402
 
@@ -41,7 +41,6 @@ BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # How often a layer under its bar is timed again.
 AGAIN = 2
 WAYS = ("captured", "eager")
-TOOLS = ("memcheck", "synccheck", "racecheck")
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
 # The cases that run with --host.
@@ -51,17 +50,14 @@ FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "net
 def add_arguments(parser):
     machine.add_arguments(parser, "library", "command", out="build/gpu-rnn-training", seconds=1800)
     machine.add_arguments(parser, "runs", "python", "cudnn", "host")
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of %(default)s, in this order")
+    machine.add_parts(parser, PARTS)
 
 
 def main(options):
-    parts = options.parts.split(",")
-    if unknown := set(parts) - set(PARTS):
-        machine.stop(f"--parts {','.join(unknown)}: there are {', '.join(PARTS)}")
-    checks = Checks(options, parts)
-    for part in parts:
+    checks = Checks(options)
+    for part in options.parts:
         getattr(checks, part)()
-    return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in parts else []))
+    return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in options.parts else []))
 
 
 def pairs(line):
@@ -84,17 +80,16 @@ def row(line):
 
 
 class Checks(Session):
-    def __init__(self, options, parts):
+    def __init__(self, options):
         super().__init__(options, reserve=1)
-        self.options = options
         # If a part lacks something, the command ends here, before anything runs.
-        self.python = machine.required_torch(options) if parts != ["calls"] else None
-        if "calls" in parts:
+        self.python = machine.required_torch(options) if options.parts != ["calls"] else None
+        if "calls" in options.parts:
             self.command = pathlib.Path(self.options.command or self.options.library.with_name("ucudnn")).resolve()
             if not os.access(self.command, os.X_OK):
                 machine.stop(f"--command {self.command}: there is no such program")
             self.libraries = library_path(machine.cudnn_folder(options))
-        self.device = ["--device", "cpu" if options.host else "cuda"]
+        self.device = ["--device", options.device]
         self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "forward, backward"]]
         (self.out / "kernels").mkdir(exist_ok=True)
         for table in ("times.txt", "calls.txt"):
@@ -102,7 +97,7 @@ class Checks(Session):
         self.say(options.gpu)
 
     def script(self, name, *words):
-        return [self.python, "-B", "-W", "ignore", PYTORCH / f"{name}.py", *self.device, *words]
+        return machine.program(name, *self.device, *words, python=self.python, folder=machine.PYTORCH)
 
     def few(self, part):
         return ["--only", FEW[part]] if self.options.host else []
@@ -112,14 +107,12 @@ class Checks(Session):
         results, log, report = (self.out / f"{part}.{ending}" for ending in ("json", "log", "report.jsonl"))
         for old in (results, report):
             old.unlink(missing_ok=True)
-        if self.is_over:
-            self.verdict("skipped", part, "no time left")
+        if not self.begins(part, part):
             return []
-        self.say(part)
         command = self.script(script, "--shim", self.options.library, "--json", results, "--report", report, *words)
         status = self.run(command, most, machine.torch_environment(**variables), log, subprocess.STDOUT)
         if not results.exists():
-            self.verdict("WRONG", part, ended(status, log))
+            self.verdict("WRONG", part, failure(status, log))
             return []
         lines = log.read_text().splitlines()
         for line in lines:
@@ -131,9 +124,7 @@ class Checks(Session):
 
     def settings(self, group):
         """The variables of runs that share compiled kernels. Of earlier runs only these are there."""
-        for old in (self.out / "kernels").glob(f"{group}.sqlite*"):
-            old.unlink() if old.is_file() else None
-        return {"UCUDNN_DATABASE": self.out / f"kernels/{group}.sqlite", "UCUDNN_EXPLORE": "unbounded"}
+        return {"UCUDNN_DATABASE": fresh(self.out / f"kernels/{group}.sqlite"), "UCUDNN_EXPLORE": "unbounded"}
 
     def compiled(self, part, most, runs):
         """Makes runs, each a group, a script and its words, side by side. Their times are of no use."""
@@ -144,8 +135,8 @@ class Checks(Session):
 
         def one(numbered):
             number, (group, script, *words) = numbered
-            its = argparse.Namespace(shim=self.options.library, report=self.out / f"compiled-{part}-{number}.jsonl")
-            variables = rnn_training.preloaded(its, UCUDNN_RNN_TRAINING="auto") | groups[group]
+            report = self.out / f"compiled-{part}-{number}.jsonl"
+            variables = machine.ours(self.options, report, UCUDNN_RNN_TRAINING="auto", **groups[group])
             log = self.out / f"compiled-{part}-{number}.log"
             return self.run(self.script(script, *words), most, machine.torch_environment(**variables), log, subprocess.STDOUT)
 
@@ -191,7 +182,7 @@ class Checks(Session):
             self.mean(part, way, its, bar)
         worst = min(found, key=least)
         told = f"each at least {least(worst):.2f} times as fast, {worst['case']}; the bar is {LEAST}"
-        self.verdict("ok" if least(worst) >= LEAST else "WRONG", part, told)
+        self.judge(least(worst) >= LEAST, part, told)
 
     def timed(self, part, precision, pattern):
         return self.judged("rnn_training", part, 300, "--times", "--only", pattern, **self.settings(precision))
@@ -199,7 +190,7 @@ class Checks(Session):
     def mean(self, part, way, its, bar):
         mean = statistics.geometric_mean(its)
         told = f"{way}, {mean:.2f} times as fast in the mean of {len(its)} layers; the bar is {bar}"
-        self.verdict("ok" if mean >= bar else "WRONG", part, told)
+        self.judge(mean >= bar, part, told)
 
     def calls(self):
         """The three calls of the same layers, without PyTorch."""
@@ -208,10 +199,8 @@ class Checks(Session):
         calls = rnn_calls.Calls(self, self.command, self.libraries, sizes, steps)
         for kind, bar in BARS.items():
             part = f"calls-{kind}"
-            if self.is_over:
-                self.verdict("skipped", part, "no time left")
+            if not self.begins(part, part):
                 continue
-            self.say(part)
             layers, wrong = calls.timed(kind)
             (self.out / "calls.txt").write_text(f"{self.options.gpu}\n{calls.table()}")
             if wrong:
@@ -229,35 +218,29 @@ class Checks(Session):
         self.judged("rnn_networks", "ddp", 300, "--ddp", *tiny)
 
     def sanitizers(self):
-        sanitizer = machine.sanitizer()
-        if self.options.host or not sanitizer:
-            return self.verdict("skipped", "compute-sanitizer", "there is none")
-        for tool in TOOLS:
+        sanitizer = self.find_sanitizer()
+        for tool in TOOLS if sanitizer else ():
             for number, pattern in enumerate((BLOCKS, CLUSTERS, GRIDS)):
                 # racecheck does not know how a cluster's blocks wait for each other.
                 if tool != "racecheck" or pattern != CLUSTERS:
                     self.sanitized(sanitizer, tool, f"{tool}-{number}", pattern)
-        return None
 
     def sanitized(self, sanitizer, tool, name, pattern):
         what, log, report = f"{tool}, {pattern}", self.out / f"{name}.log", self.out / f"{name}.jsonl"
-        if self.is_over:
-            return self.verdict("skipped", what, "no time left")
-        self.say(what)
-        log.write_text("")
-        report.unlink(missing_ok=True)
-        its = argparse.Namespace(shim=self.options.library, report=report)
+        if not self.begins(what, what):
+            return None
         # Without PyTorch's cache each tensor is an allocation, whose ends the tool knows.
-        variables = rnn_training.preloaded(its, **rnn_training.FORCED) | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-        command = [sanitizer, "--tool", tool, "--error-exitcode", 99, "--log-file", log, "--target-processes", "all",
-                   "env", *(f"{key}={value}" for key, value in variables.items()),
+        variables = machine.ours(self.options, report, UCUDNN_DATABASE="off", PYTORCH_NO_CUDA_MEMORY_CACHING=1,
+                                 **rnn_training.FORCED)  # fmt: skip
+        command = [*sanitizing(sanitizer, tool, log, "--target-processes", "all"), *machine.setting(variables),
                    *self.script("rnn_training", "--run", "--only", pattern)]  # fmt: skip
         said = self.out / f"{name}.out"
         status = self.run(command, 240, machine.torch_environment(), said, subprocess.STDOUT)
         if status is None:
             return self.verdict("skipped", what, "took too long")
-        events = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
-        ours = sum(rnn_training.is_ours([event["forward"]]) for event in events if event["event"] == "rnn-training")
+        ours = sum(rnn_training.is_ours([event["forward"]]) for event in events(report, "rnn-training"))
         is_clean = status == 0 and machine.is_clean(log.read_text())
-        told = f"{ours} networks on our kernels" if is_clean else f"{ended(status, said)}; {last_line(log.read_text())}"
-        return self.verdict("ok" if is_clean and ours else "WRONG", what, told)
+        told = f"{ours} networks on our kernels"
+        if not is_clean:
+            told = f"{failure(status, said)}; {last_line(log.read_text())}"
+        return self.judge(is_clean and ours, what, told)

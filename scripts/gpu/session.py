@@ -1,59 +1,82 @@
 """Several checks in a limited time, with a line for each."""
 
 import sys
-import time
 
+from gpu import machine
 from harness import children
+from harness.budget import Budget
+from harness.children import failure
+
+# compute-sanitizer's, of memory, of barriers and of shared memory.
+TOOLS = ("memcheck", "synccheck", "racecheck")
 
 
-class Session:
+class Session(Budget):
     """The folder, the time and the checks of a subcommand. Nothing new begins in the last `reserve` seconds."""
 
     def __init__(self, options, reserve):
-        self.out, self.seconds, self.reserve = options.out, options.seconds, reserve
-        self.begin = time.monotonic()
-        self.checks = self.out / "checks.txt"
-        self.checks.write_text("")
-
-    def left(self):
-        return self.begin + self.seconds - time.monotonic()
+        super().__init__(options.seconds)
+        self.options, self.out, self.reserve = options, options.out, reserve
+        self.noted = self.out / "checks.txt"
+        self.noted.write_text("")
 
     @property
     def is_over(self):
-        return self.left() <= self.reserve
+        return self.left <= self.reserve
+
+    def begins(self, what, words=None):
+        """Says that a check begins, and returns True, if there is time for it; else notes that it is skipped."""
+        if self.is_over:
+            self.verdict("skipped", what, "no time left")
+            return False
+        if words:
+            self.say(words)
+        return True
 
     def say(self, words):
-        print(f"gpu: {words} (at {time.monotonic() - self.begin:.0f} s)", file=sys.stderr, flush=True)
+        print(f"gpu: {words} (at {self.took:.0f} s)", file=sys.stderr, flush=True)
 
     def verdict(self, verdict, what, seen):
         """Notes a check: `ok`, `WRONG` or `skipped`, what was checked, what was seen."""
         line = f"{verdict:8} {what}: {seen}"
         print(line, file=sys.stderr, flush=True)
-        with open(self.checks, "a") as checks:
+        with open(self.noted, "a") as checks:
             checks.write(line + "\n")
+
+    def judge(self, is_right, what, seen):
+        self.verdict("ok" if is_right else "WRONG", what, seen)
 
     def end(self, *files):
         """Prints those of these files that are there, and the checks. Returns the exit status."""
-        for file in (*files, self.checks.name):
+        for file in (*files, self.noted.name):
             if (self.out / file).exists():
                 print((self.out / file).read_text())
+        return self.finish()
+
+    def finish(self):
         self.say(f"everything is in {self.out}")
-        return 1 if self.is_wrong else 0
-
-    @property
-    def is_wrong(self):
-        return any(line.startswith("WRONG") for line in self.checks.read_text().splitlines())
-
-    def limit(self, most):
-        """The seconds that a run may take."""
-        return max(min(most, self.left()), 1)
+        return 1 if any(line.startswith("WRONG") for line in self.noted.read_text().splitlines()) else 0
 
     def run(self, command, most, environment, out, errors=None):
         """As `children.run`, for at most `most` seconds and what is left."""
         return children.run(command, self.limit(most), environment, out, errors)
 
+    def succeeds(self, what, log, command, most, environment, out, errors=None):
+        """Runs a command, and notes a failure, whose last words are in `log`. Returns whether there was none."""
+        status = self.run(command, most, environment, out, errors)
+        if status != 0:
+            self.verdict("WRONG", what, failure(status, log))
+        return status == 0
 
-def ended(status, log):
-    """How a run failed."""
-    how = "took too long" if status is None else f"ended with {status}"
-    return f"{how}: {children.last_line(log.read_text(errors='replace'))}"
+    def find_sanitizer(self):
+        """compute-sanitizer, where our kernels run; None if there is none, which is noted."""
+        found = None if self.options.host else machine.sanitizer()
+        if not found:
+            self.verdict("skipped", "compute-sanitizer", "there is no GPU" if self.options.host else "there is none")
+        return found
+
+
+def sanitizing(sanitizer, tool, log, *more):
+    """What comes before a command for a tool of compute-sanitizer to watch it. The tool's words go to `log`."""
+    log.write_text("")
+    return [sanitizer, "--tool", tool, "--error-exitcode", 99, "--log-file", log, *more]

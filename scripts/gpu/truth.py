@@ -18,25 +18,23 @@ import collections
 import datetime
 import json
 import os
-import pathlib
 import queue
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 
+import ledger
 from gpu import machine
-from gpu.sampler.families import AGAIN, ALWAYS, EAGER, FAMILIES, PLAIN
+from gpu.sampler.families import AGAIN, ALWAYS, EAGER, FAMILIES
 from gpu.sampler.verdict import judge
-from harness.arguments import above_zero, some_of
-from harness.children import end_with_parent, last_line
+from harness.arguments import some_of
+from harness.budget import Budget
+from harness.children import Child
 from harness.columns import aligned
 from harness.cudnn import ROOT
-
-sys.path.append(str(ROOT / "scripts"))
-import ledger  # noqa: E402
+from harness.variables import fresh
 
 # The seconds at the end in which rivals catch up, and after which a process that is silent hangs.
 RESERVE, SILENT = 0.12, 90.0
@@ -69,7 +67,6 @@ def numbers(text):
 def main(options):
     if options.case and len(options.family) != 1:
         machine.stop("--case is of one family: --family F --case N")
-    options.device = "cpu" if options.host else "cuda"
     options.seed = int(time.time()) % 10**6 if options.seed is None else options.seed
     print(f"gpu: {options.gpu}; seed {options.seed}; {options.seconds:.0f} s for {', '.join(options.family)}", flush=True)
     run = Run(options, machine.required_torch(options))
@@ -111,18 +108,17 @@ class Run:
             self.wave(wave, max(seconds, 5.0))
 
     def wave(self, settings, seconds):
-        begin = time.monotonic()
         rivals = {}
         for name in {name for name, _ in settings}:
             if FAMILIES[name].rival != EAGER:
                 # A rival that repeats our process has the setting's variables; a plain one has none.
                 kinds = [place for its, place in settings if its == name] if FAMILIES[name].rival == AGAIN else [None]
                 for place in kinds:
-                    rivals[name, place] = Rival(self, name, place, begin + seconds)
+                    rivals[name, place] = Rival(self, name, place, seconds)
         ours = []
         for name, place in settings:
             rival = rivals.get((name, place)) or rivals.get((name, None))
-            ours.append(Ours(self, name, place, begin + seconds * (1 - RESERVE), rival, seconds * RESERVE / 2))
+            ours.append(Ours(self, name, place, seconds * (1 - RESERVE), rival, seconds * RESERVE / 2))
         for setting in ours:
             setting.thread.join()
         for rival in rivals.values():
@@ -138,10 +134,8 @@ class Run:
         variables = {"PYTHONUNBUFFERED": 1, "OMP_NUM_THREADS": 2, **family.common}
         if place is None:
             return {key: value for key, value in machine.torch_environment(**variables).items() if key != "LD_PRELOAD"}
-        report = log.with_suffix(".report.jsonl")
-        report.unlink(missing_ok=True)
         database = DATABASES / f"{self.database(name, place)}.sqlite"
-        variables |= {"LD_PRELOAD": self.options.library, "UCUDNN_REPORT": report, "UCUDNN_DATABASE": database}
+        variables |= machine.ours(self.options, log.with_suffix(".report.jsonl"), UCUDNN_DATABASE=database)
         if self.options.host and (hostdnn := self.options.library.with_name("libhostdnn.so")).exists():
             variables["UCUDNN_CUDNN_LIBRARY"] = hostdnn
         return machine.torch_environment(**variables, **family.settings[place])
@@ -149,9 +143,8 @@ class Run:
     def fresh(self, name, place, log):
         """Leaves out the results of earlier runs. Compiled kernels beside them stay: their names are hashes."""
         DATABASES.mkdir(parents=True, exist_ok=True)
-        for old in DATABASES.glob(f"{self.database(name, place)}.sqlite*"):
-            if old.is_file() and FAMILIES[name].rival != EAGER:
-                old.unlink()
+        if FAMILIES[name].rival != EAGER:
+            fresh(DATABASES / f"{self.database(name, place)}.sqlite")
         log.unlink(missing_ok=True)
 
     @staticmethod
@@ -207,8 +200,8 @@ class Run:
 class Process:
     """A process of cases, and its lines. It is started anew behind a case that ends it."""
 
-    def __init__(self, run, name, place, kind, end):
-        self.run, self.name, self.place, self.end_time = run, name, place, end
+    def __init__(self, run, name, place, kind, seconds):
+        self.run, self.name, self.place, self.budget = run, name, place, Budget(seconds)
         self.log = run.options.out / f"{name}-{kind}.log"
         run.fresh(name, kind, self.log)
         self.environment = run.environment(name, place, self.log)
@@ -220,46 +213,20 @@ class Process:
         except Exception as error:  # noqa: BLE001
             self.run.results[self.name].fault(f"{self.log.stem}: {type(error).__name__}: {error}")
 
-    def left(self):
-        return self.end_time - time.monotonic()
+    def start(self, *words, given=None):
+        command = self.run.command(self.name, *words, "--seconds", f"{self.budget.left:.1f}")
+        return Child(command, self.environment, self.log, "a", given)
 
-    def start(self, *words, **pipes):
-        with open(self.log, "a") as log:
-            command = [*map(str, self.run.command(self.name, *words))]
-            return subprocess.Popen(command, env={key: str(value) for key, value in self.environment.items()}, text=True,
-                                    stdout=subprocess.PIPE, stderr=log, preexec_fn=end_with_parent, **pipes)  # fmt: skip
-
-    def lines(self, process, grace):
+    def lines(self, child, grace):
         """The lines of a process. It is killed if it hangs in a case, or when time is over."""
-        found = queue.Queue()
-
-        def read():
-            for text in process.stdout:
-                found.put(text)
-            found.put(None)
-
-        threading.Thread(target=read, daemon=True).start()
-        while True:
-            try:
-                text = found.get(timeout=min(SILENT, max(self.left() + grace, 0.1)))
-            except queue.Empty:
-                process.kill()
-                self.how = "hung" if self.left() + grace > 0 else None
-                return
-            if text is None:
-                self.how = f"ended with {process.wait()}: {last_line(self.log.read_text(errors='replace'))[:200]}"
-                return
-            try:
-                yield json.loads(text)
-            except json.JSONDecodeError:
-                continue
+        return child.lines(lambda: self.budget.left + grace, SILENT)
 
 
 class Ours(Process):
     """A process with the library, which runs the setting's cases."""
 
-    def __init__(self, run, name, place, end, rival, grace):
-        super().__init__(run, name, place, place, end)
+    def __init__(self, run, name, place, seconds, rival, grace):
+        super().__init__(run, name, place, place, seconds)
         # A case that runs when time is over may end in peace, while the rivals catch up.
         self.rival, self.grace = rival, grace
         self.thread.start()
@@ -267,28 +234,25 @@ class Ours(Process):
     def work(self):
         settings, most = len(FAMILIES[self.name].settings), FAMILIES[self.name].most
         first, last = self.run.options.case or (self.place, most and most * settings)
-        while self.left() > 0 and (last is None or first <= last):
-            words = ["--setting", self.place, "--first", first, "--seconds", f"{self.left():.1f}"]
-            process = self.start(*words, *([] if last is None else ["--last", last]))
-            begun = None
-            for line in self.lines(process, self.grace):
-                if "begin" in line:
-                    begun = line["begin"]
-                else:
-                    self.found(line)
-                    begun = None
-            if process.poll() == 0 and begun is None or self.how is None:
+        while not self.budget.is_over and (last is None or first <= last):
+            end, begun = [] if last is None else ["--last", last], None
+            with self.start("--setting", self.place, "--first", first, *end) as child:
+                for line in self.lines(child, self.grace):
+                    if "begin" in line:
+                        begun = line["begin"]
+                    else:
+                        self.found(line)
+                        begun = None
+            if child.is_cut or not child.has_failed and begun is None:
                 return
             if begun is None:
                 # It ended outside of a case, as where it could not begin.
-                if process.returncode == 0:
-                    return
                 if not self.run.results[self.name].wrong and first == self.place:
-                    self.run.results[self.name].fault(f"setting {self.place} {self.how}")
+                    self.run.results[self.name].fault(f"setting {self.place} {child.why[:250]}")
                     return
                 begun = first
             else:
-                self.found({"case": begun, "failed": self.how, "seconds": 0.0})
+                self.found({"case": begun, "failed": child.why[:250], "seconds": 0.0})
             first = begun + settings
 
     def found(self, line):
@@ -302,8 +266,8 @@ class Ours(Process):
 class Rival(Process):
     """A process that runs the cases that settings have ended: without the library, or once more with it."""
 
-    def __init__(self, run, name, place, end):
-        super().__init__(run, name, place, "plain" if place is None else f"{place}-again", end)
+    def __init__(self, run, name, place, seconds):
+        super().__init__(run, name, place, "plain" if place is None else f"{place}-again", seconds)
         self.waiting, self.asked = {}, queue.Queue()
         self.thread.start()
 
@@ -313,26 +277,25 @@ class Rival(Process):
 
     def end(self):
         self.asked.put(None)
-        self.thread.join(max(self.left(), 1.0) + 5)
+        self.thread.join(max(self.budget.left, 1.0) + 5)
         for _ in self.waiting:
             self.run.results[self.name].skip("no time was left to compare")
 
     def work(self):
         is_over = False
-        while not is_over and self.left() > 0:
-            process = self.start("--asked", "--seconds", f"{self.left():.1f}", stdin=subprocess.PIPE)
-            feeder = threading.Thread(target=self.feed, args=(process,), daemon=True)
-            feeder.start()
+        while not is_over and not self.budget.is_over:
             begun = None
-            for line in self.lines(process, grace=0.0):
-                if "begin" in line:
-                    begun = line["begin"]
-                elif (ours := self.waiting.pop(line["case"], None)) is not None:
-                    self.run.compared(self.name, ours, line)
-                    begun = None
-            is_over = process.poll() == 0 or self.how is None
+            with self.start("--asked", given=subprocess.PIPE) as child:
+                threading.Thread(target=self.feed, args=(child.process,), daemon=True).start()
+                for line in self.lines(child, grace=0.0):
+                    if "begin" in line:
+                        begun = line["begin"]
+                    elif (ours := self.waiting.pop(line["case"], None)) is not None:
+                        self.run.compared(self.name, ours, line)
+                        begun = None
+            is_over = child.is_cut or not child.has_failed
             if not is_over and (ours := self.waiting.pop(begun, None)) is not None:
-                self.run.compared(self.name, ours, {"case": begun, "failed": self.how})
+                self.run.compared(self.name, ours, {"case": begun, "failed": child.why[:250]})
             # The cases that it was asked for and did not reach.
             for case in sorted(self.waiting):
                 self.asked.put(case)

@@ -10,9 +10,10 @@ import json
 import random
 
 import torch
+from harness import calls
 
 EPSILON, MOMENTUM = 1e-5, 0.1
-TYPES = {"half": torch.float16, "bfloat16": torch.bfloat16, "float": torch.float32}
+TYPES = {kind: calls.TYPES[kind] for kind in ("half", "bfloat16", "float")}
 # ResNet-50's, of images of 224 x 224: channels, the side of a plane, and how many layers have them.
 RESNET50 = [(64, 112, 1), (64, 56, 6), (256, 56, 4), (128, 56, 1), (128, 28, 7), (512, 28, 5), (256, 28, 1),
             (256, 14, 11), (1024, 14, 7), (512, 14, 1), (512, 7, 5), (2048, 7, 4)]  # fmt: skip
@@ -94,8 +95,8 @@ def errors(options):
             found = dict(zip(("y", "saved mean", "saved inverse"), saved))
             found |= dict(zip(("dx", "dscale", "dbias"), gradients))
             found |= dict(zip(("running mean", "running variance"), case.running))
-            error = lambda name: ((found[name].double() - exact[name]).norm() / exact[name].norm()).item()  # noqa: E731
-            yield {"case": f"{kind} {'x'.join(map(str, shape))} means {apart:g}", "errors": {name: error(name) for name in found}}
+            off = {name: calls.error(found[name], exact[name]) for name in found}
+            yield {"case": f"{kind} {'x'.join(map(str, shape))} means {apart:g}", "errors": off}
 
 
 def times(options):
@@ -134,33 +135,14 @@ def timed(runs, device, repeats=5):
     if device == "cpu":
         runs[0]()
         return None
-    return replayed(captured(runs), repeats) / len(runs)
 
-
-def captured(runs):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    def everything():
         for run in runs:
             run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for run in runs:
-            run()
-    return graph
 
-
-def replayed(graph, repeats):
-    found = []
-    for _ in range(repeats + 1):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        found.append(start.elapsed_time(end))
-    return sorted(found[1:])[repeats // 2]
+    graph, _ = calls.captured(everything, 1)
+    graph.replay()
+    return calls.timed(graph.replay, device, repeats) / len(runs)
 
 
 def shapes(count):

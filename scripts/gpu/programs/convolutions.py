@@ -3,15 +3,10 @@
 import sys
 
 import torch
+from harness.calls import captured, error
 from torch.nn.functional import conv2d
 
 BOUNDS = {torch.float32: 1e-5, torch.float16: 4e-3}
-
-
-def error(result, exact):
-    """||result - exact|| / ||exact||"""
-    exact = exact.detach()
-    return ((result.detach().double().cpu() - exact).norm() / exact.norm()).item()
 
 
 def check(device, kind, layout):
@@ -35,15 +30,8 @@ def check_capture():
     """A convolution captured into a CUDA graph and replayed on other data."""
     torch.backends.cudnn.benchmark = False
     x, w = torch.randn(16, 32, 28, 28, device="cuda"), torch.randn(64, 32, 3, 3, device="cuda") / 17
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side), torch.no_grad():
-        for _ in range(3):
-            conv2d(x, w, padding=1)
-    side.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph):
-        y = conv2d(x, w, padding=1)
+    with torch.no_grad():
+        graph, y = captured(lambda: conv2d(x, w, padding=1))
     x.copy_(torch.randn(16, 32, 28, 28))
     graph.replay()
     torch.cuda.synchronize()

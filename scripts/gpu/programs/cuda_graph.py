@@ -1,12 +1,14 @@
 """cuda_graph.py [LIMIT]: cuDNN's plans in CUDA graphs against double precision, plain or preloaded under LIMIT."""
 
 import collections
-import json
 import os
+import pathlib
 import sys
 
 import torch
 from backend import C, STATUSES, Cudnn, Descriptor, Driver, descriptors, integers, must
+from harness.calls import captured, error, largest, worst
+from harness.results import whole_lines
 
 MOST_PLANS = 10
 REFUSED = "CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API"
@@ -89,21 +91,15 @@ class Case:
                           WORKSPACE=("VOID_PTR", workspace.data_ptr()))  # fmt: skip
 
 
-def error(result, exact):
-    return ((result.double() - exact).norm() / exact.norm()).item()
-
-
 def check_plans(cudnn, driver, case, limit, sizes):
     """Each plan of a case: populated, launched, updated, launched; or refused, and executed."""
     library, sets = cudnn.library, [case.memory(), case.memory()]
     exact = [case.exact(memory) for memory in sets]
-    counts, worst = collections.Counter(), 0.0
+    counts, errors = collections.Counter(), [0.0]
 
     def off(which):
-        nonlocal worst
         torch.cuda.synchronize()
-        found = error(sets[which][case.result], exact[which])
-        worst = max(worst, found if found == found else float("inf"))
+        errors.append(error(sets[which][case.result], exact[which]))
 
     for configuration in case.configurations():
         if counts["plans"] == MOST_PLANS:
@@ -142,8 +138,9 @@ def check_plans(cudnn, driver, case, limit, sizes):
             off(0)
         driver.cuGraphDestroy(graph)
     bound = 4e-3 if case.kind == torch.float16 else 2e-3  # of TF32, which the engines of float may take
-    right = worst < bound and counts["plans"] and (limit or not counts["of these with the note"])
-    return "right" if right else "WRONG", f"{worst:.0e} " + ", ".join(f"{n} {it}" for it, n in counts.items() if n)
+    right = largest(errors) < bound and counts["plans"] and (limit or not counts["of these with the note"])
+    counted = ", ".join(f"{n} {it}" for it, n in counts.items() if n)
+    return "right" if right else "WRONG", f"{largest(errors):.0e} {counted}"
 
 
 class Step:
@@ -173,30 +170,20 @@ class Step:
         out = exact(self.x.double())
         out.sum().backward()
         pairs = [(self.out, out)] + [(self.model[i].weight.grad, exact[i].weight.grad) for i in (0, 2)]
-        return max(error(a.detach(), b.detach()) for a, b in pairs)
+        return worst(*zip(*pairs, strict=True))
 
 
 def check_capture(kind, layout, size, before):
     """Captures a step after `before` steps, and replays it on new data."""
-    step, side = Step(kind, layout, size), torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(before):
-            step.run()
-            side.synchronize()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step.run()
-    worst = 0.0
+    step, most = Step(kind, layout, size), 0.0
+    graph, _ = captured(step.run, before, waits=True)
     for _ in range(REPLAYS):
         step.renew()
         graph.replay()
         torch.cuda.synchronize()
-        found = step.error()
-        worst = max(worst, found if found == found else float("inf"))
+        most = largest([most, step.error()])
     bound = 1e-2 if kind == torch.float16 else 1e-5
-    return "right" if worst < bound else "WRONG", f"{worst:.0e} in {REPLAYS} replays"
+    return "right" if most < bound else "WRONG", f"{most:.0e} in {REPLAYS} replays"
 
 
 def check(limit):
@@ -221,10 +208,8 @@ def check(limit):
             for size, before in ((28, STEPS_TO_SETTLE), (20, 1)):
                 verdict, what = check_capture(kind, layout, size, before)
                 say(verdict, f"captured after {before} steps {str(kind)[6:]} {str(layout)[6:]}: {what}")
-    report = os.environ.get("UCUDNN_REPORT")
-    if report and os.path.exists(report):
-        with open(report) as lines:
-            events = collections.Counter(json.loads(line)["event"] for line in lines)
+    if report := os.environ.get("UCUDNN_REPORT"):
+        events = collections.Counter(line["event"] for line in whole_lines(pathlib.Path(report)))
         print(f"{limit or 'unset':5} report: {dict(events)}")
     return all(verdict == "right" for verdict in verdicts)
 

@@ -1,30 +1,54 @@
-"""rnn_calls.py HIDDEN BATCH STEPS SECONDS float|half cuda|cpu: runs an LSTM, waiting for each call, and prints the
-begin of each call and its milliseconds."""
+"""rnn_calls.py SECONDS cuda|cpu [HIDDEN BATCH STEPS float|half]: runs an LSTM, or six recurrent networks in turns.
+
+It waits for each call, and prints for each the begin and the milliseconds; before them the network if there are six.
+"""
 
 import csv
 import sys
 import time
 
 import torch
+from harness.calls import TYPES, waiting
+from torch.nn.utils.rnn import pack_padded_sequence
 
 
-def main(hidden, batch, steps, seconds, data_type, device):
-    hidden, batch, steps = map(int, (hidden, batch, steps))
-    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    data_type = getattr(torch, data_type)
-    model = torch.nn.LSTM(hidden, hidden).to(device, data_type).eval()
-    x = torch.randn(steps, batch, hidden).to(device, data_type)
-    calls = []
+def networks(device, hidden=256, batch=4, steps=100):
+    """Name, model and input of each of the six."""
+    half = "half" if device == "cuda" else "bfloat16"
+    kinds = {
+        "LSTM": (torch.nn.LSTM, {}, "float"), "GRU": (torch.nn.GRU, {}, "float"),
+        "LSTM in half": (torch.nn.LSTM, {}, half), "GRU, 2 layers": (torch.nn.GRU, {"num_layers": 2}, "float"),
+        "LSTM, both directions": (torch.nn.LSTM, {"bidirectional": True}, half),
+        "GRU, packed": (torch.nn.GRU, {}, "float"),
+    }  # fmt: skip
+    for name, (make, arguments, kind) in kinds.items():
+        x = torch.randn(steps, batch, hidden).to(device, TYPES[kind])
+        if "packed" in name:
+            x = pack_padded_sequence(x, torch.linspace(steps, steps // 4, batch).long())
+        yield (name,), make(hidden, hidden, **arguments).to(device, TYPES[kind]).eval(), x
+
+
+def single(device, hidden, batch, steps, kind):
+    hidden, place = int(hidden), (device, TYPES[kind])
+    x = torch.randn(int(steps), int(batch), hidden).to(*place)
+    yield (), torch.nn.LSTM(hidden, hidden).to(*place).eval(), x
+
+
+def main(seconds, device, *one):
+    wait, made, calls = waiting(device), list(single(device, *one) if one else networks(device)), []
     with torch.inference_mode():
         # In its first calls cuDNN loads its kernels, plain and under the library.
-        for _ in range(5):
-            model(x)
+        for _, model, x in made:
+            for _ in range(5 if one else 1):
+                model(x)
         wait()
         start = time.perf_counter()
-        while (begin := time.perf_counter()) - start < float(seconds):
-            model(x)
-            wait()
-            calls.append((begin - start, 1e3 * (time.perf_counter() - begin)))
+        while time.perf_counter() - start < float(seconds):
+            for name, model, x in made:
+                begin = time.perf_counter()
+                model(x)
+                wait()
+                calls.append((*name, begin - start, 1e3 * (time.perf_counter() - begin)))
     csv.writer(sys.stdout).writerows(calls)
 
 

@@ -1,4 +1,6 @@
-"""Unit tests of how a case's calls are measured: `python -m unittest` in this folder, by a Python with PyTorch."""
+"""Unit tests of how a case's calls are measured: `python -m unittest` in this folder, by a Python with
+PyTorch that finds harness (PYTHONPATH=../../../examples).
+"""
 
 import types
 import unittest

@@ -17,11 +17,11 @@ import sys
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
-sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 
 import torch  # noqa: E402
 
 from gpu.sampler.families import AGAIN, EAGER, FAMILIES, is_ours  # noqa: E402
+from harness.results import Tail  # noqa: E402
 
 # A process without the library only shows its errors, so it makes fewer calls.
 FEW_CALLS = 4
@@ -54,7 +54,7 @@ def main():
         started, line = time.monotonic(), {"case": number}
         case = family.case(options.family, options.seed, number, options.device)
         try:
-            line |= measured(family, case, device, few) | its.news()
+            line |= measured(family, case, device, few) | its.chosen()
         except Exception as error:  # noqa: BLE001
             line["failed"] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:300]
         say(line | {"seconds": time.monotonic() - started})
@@ -123,25 +123,18 @@ class Device:
                     torch.mm(self.factor, self.factor, out=self.product)
 
 
-class Report:
+class Report(Tail):
     """What the library has chosen, by the lines that it adds to UCUDNN_REPORT."""
 
     def __init__(self, family):
+        super().__init__(os.environ.get("UCUDNN_REPORT"))
         self.event, *self.fields = family.event or (None,)
-        path = os.environ.get("UCUDNN_REPORT")
-        self.path, self.at = path and pathlib.Path(path), 0
 
-    def news(self):
+    def chosen(self):
         """`ours`: the number of choices since the last case that were our kernels; `chosen`: their names."""
-        if not self.path or not self.path.exists() or not self.event:
+        if not self.event or not self.path or not self.path.exists():
             return {}
-        with open(self.path) as file:
-            file.seek(self.at)
-            text = file.read()
-        whole = text.rpartition("\n")[0]
-        self.at += len(whole.encode()) + 1 if whole else 0
-        events = [line for line in map(json.loads, filter(None, whole.splitlines())) if line.get("event") == self.event]
-        names = [line.get(name) for line in events for name in self.fields]
+        names = [line.get(name) for line in self.news() if line.get("event") == self.event for name in self.fields]
         return {"ours": sum(map(is_ours, names)), "chosen": sorted({str(name) for name in names})}
 
 

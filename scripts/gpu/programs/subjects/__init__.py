@@ -12,8 +12,6 @@ A subject that is compared in its own process has rival(which) too, whose result
 
 import torch
 
-TYPES = {"float": torch.float32, "tf32": torch.float32, "half": torch.float16, "bfloat16": torch.bfloat16}
-
 
 class Normal:
     """Normal numbers from a case's number: the same ones in each process and on each device."""
@@ -30,10 +28,6 @@ def replace(live, data):
     with torch.no_grad():
         for to, source in zip(live, data, strict=True):
             to.copy_(source)
-
-
-def allow_tf32(is_allowed):
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_allowed
 
 
 def in_double(*tensors):

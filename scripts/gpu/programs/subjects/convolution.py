@@ -5,8 +5,9 @@ import math
 
 import torch
 import torch.nn.functional as F
+from harness.calls import TYPES, allow_tf32
 
-from . import TYPES, Normal, Sized, allow_tf32, in_double, replace
+from . import Normal, Sized, in_double, replace
 
 CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}

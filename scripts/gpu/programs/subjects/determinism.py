@@ -27,8 +27,9 @@ class Subject(Sized):
         case, device = self.case, self.device
         torch.manual_seed(case["seed"])
         one, two, three = case["channels"]
+        last = nn.Conv2d(two, three, 3, stride=2, padding=case.get("padding", 1))
         net = nn.Sequential(nn.Conv2d(3, one, 5, 2, 2), nn.BatchNorm2d(one), nn.ReLU(), nn.Conv2d(one, two, 3, padding=1),
-                            nn.BatchNorm2d(two), nn.ReLU(), nn.Conv2d(two, three, 3, stride=2, padding=1)).to(device)  # fmt: skip
+                            nn.BatchNorm2d(two), nn.ReLU(), last).to(device)  # fmt: skip
         rnn = nn.LSTM(three, case["hidden"], 2, bidirectional=True).to(device)
         x = torch.randn(case["batch"], 3, case["side"], case["side"]).to(device)
         parameters = [*net.parameters(), *rnn.parameters()]

@@ -4,9 +4,10 @@ import contextlib
 import copy
 
 import torch
+from harness.calls import TYPES, allow_tf32
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from . import TYPES, Normal, Sized, allow_tf32, replace
+from . import Normal, Sized, replace
 
 
 def module_of(case):

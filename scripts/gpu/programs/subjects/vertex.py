@@ -1,17 +1,15 @@
 """Vertex nets: ready nets and products beside eager PyTorch by levels, random nets beside the library's host executor."""
 
 import copy
-import pathlib
 import random
 import sys
 
 import torch
+import ucudnn
+from harness.calls import TYPES, allow_tf32
+from harness.cudnn import ROOT
 
-from . import TYPES, Normal, allow_tf32, eager_nets, replace
-
-ROOT = pathlib.Path(__file__).resolve().parents[4]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python/tests")]
-import ucudnn  # noqa: E402
+from . import Normal, eager_nets, replace
 
 # A random net with a number nearer than this to where a derivative jumps is not compared: rounding decides there.
 OFF_KINKS = 1e-5
@@ -162,6 +160,7 @@ class Random:
     """A random net. The library's host executor in double precision is exact, and the one in float is its rival."""
 
     def __init__(self, case, device):
+        sys.path.append(str(ROOT / "python/tests"))
         import common
 
         self.case, self.device = case, device

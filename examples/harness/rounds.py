@@ -1,4 +1,4 @@
-"""The arithmetic of rounds: medians, and how far the rounds scatter. Times come from the caller."""
+"""Rounds of runs that take turns: their order, their medians, and how far they scatter."""
 
 import statistics
 
@@ -8,9 +8,18 @@ DISTURBED = 0.15
 PATIENCE = 4.0
 
 
-def order(rounds):
-    """The turns of plain and preloaded, each with its round's number."""
-    return [(number, side) for number in range(1, rounds + 1) for side in ("plain", "with")]
+def in_turn(kinds, number):
+    """The kinds of run in the order of this round: forwards in one, backwards in the next (A B C, C B A, …)."""
+    return kinds[:: -1 if number % 2 else 1]
+
+
+def in_turns(kinds, rounds, run):
+    """run(kind, number) of all rounds, in turns: a list of what it returns for each kind."""
+    found = {kind: [] for kind in kinds}
+    for number in range(rounds):
+        for kind in in_turn(kinds, number):
+            found[kind].append(run(kind, number))
+    return found
 
 
 def slowness(before, after):

@@ -1,7 +1,31 @@
-"""A check of pictures, for unit tests."""
+"""What unit tests of several programs need."""
 
+import contextlib
+import io
 import itertools
+import pathlib
+import tempfile
+import unittest
 import xml.etree.ElementTree
+
+
+class InFolder(unittest.TestCase):
+    """Tests with a folder of their own, `path`."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name)
+
+
+def refused(test, parse, cases):
+    """Checks that parse(words) ends the program with 2, and says this: `cases` are pairs of words and what is said."""
+    for words, named in cases:
+        with test.subTest(words), contextlib.redirect_stderr(io.StringIO()) as said:
+            with test.assertRaises(SystemExit) as end:
+                parse(words)
+            test.assertEqual(end.exception.code, 2)
+            test.assertIn(named, said.getvalue())
 
 
 def texts_apart(test, drawn):

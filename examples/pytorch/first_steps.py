@@ -1,15 +1,14 @@
 """first_steps.py NETWORK STEPS half|float cuda|cpu: trains from a process's first step on, and prints each step's
 milliseconds, then the most bytes of the device that were in use."""
 
-import pathlib
 import sys
 import time
 
 import torch
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "examples/pytorch"))
-from networks import NETWORKS  # noqa: E402
-from training import Training  # noqa: E402
+import finds_harness  # noqa: F401
+from networks import NETWORKS
+from training import Training
 
 
 def main(network, steps, precision, device):

@@ -1,0 +1,126 @@
+"""Checks Tree-LSTMs as vertex nets on a device. Prints a line for each check, "right" or "WRONG" first.
+
+    dynamic_checks.py errors DEVICE             errors against double precision, beside eager PyTorch's
+    dynamic_checks.py bits DEVICE RUNS          the same batch again and again
+    dynamic_checks.py captured DEVICE BATCHES   one CUDA graph for many batches, beside uncaptured runs
+    dynamic_checks.py small DEVICE              a few runs of small nets, for compute-sanitizer
+"""
+
+import copy
+import random
+import sys
+
+import torch
+import ucudnn
+
+import finds_harness  # noqa: F401
+from dynamic_nets import NETS, Captured
+from harness.calls import TYPES, allow_tf32, worst
+from timing import Method
+
+HIDDEN = 256
+# The most that an error may be, in multiples of eager PyTorch's.
+KINDS = {"float": 2.0, "TF32": 1.5, "half": 1.5, "bfloat16": 1.5}
+
+OURS = Method("ucudnn", None, lambda model, batch, x: model(batch, x))
+
+
+def tensors(net, ids, dtype, device, hidden=HIDDEN):
+    """The batch, words, and the gradient of h."""
+    batch = net.graphs.batch(ids)
+    x = torch.randn(len(batch.rows), hidden).to(device, dtype).requires_grad_()
+    return batch, x, torch.randn(len(batch.vertices), hidden).to(device, dtype)
+
+
+def models(net, device, kinds=KINDS, hidden=HIDDEN):
+    """Kind, model and type of each; TF32 is a GPU's."""
+    for kind in kinds:
+        if device == "cpu" and kind == "TF32":
+            continue
+        allow_tf32(kind == "TF32")
+        torch.manual_seed(1)
+        dtype = TYPES[kind.lower()]
+        yield kind, net.model(hidden).to(device, dtype), dtype
+
+
+def say(is_right, words):
+    print("right" if is_right else "WRONG", words, flush=True)
+
+
+def errors(device):
+    net = NETS["tree-lstm"]()
+    eager = next(method for method in net.methods(device) if method.name == "E")
+    for kind, model, dtype in models(net, device):
+        exact, allowed = copy.deepcopy(model).cpu().double(), KINDS[kind]
+        for count in (1, 8) if device == "cpu" else (1, 8, 64, 256):
+            ids = list(range(100, 100 + count))
+            batch, x, dh = tensors(net, ids, dtype, device)
+            expected = net.expected(exact, ids, x, dh)
+            ours = worst(OURS.run(model, batch, x, dh), expected)
+            rival = worst(eager.run(model, eager.prepare(ids), x, dh), expected)
+            say(ours <= allowed * rival,
+                f"{kind}, {count} trees: {ours:.1e}, {ours / rival:.2f} of eager's; {allowed} accepted")
+
+
+def bits(device, runs):
+    net = NETS["tree-lstm"]()
+    for kind, model, dtype in models(net, device, ("float", "half")):
+        batch, x, dh = tensors(net, list(range(40)), dtype, device)
+        first = [tensor.detach().clone() for tensor in OURS.run(model, batch, x, dh)]
+        same = 0
+        for _ in range(runs):
+            same += all(map(torch.equal, first, OURS.run(model, batch, x, dh)))
+        say(same == runs, f"{kind}: {same} of {runs} runs had the same bits")
+
+
+def captured(device, batches):
+    net = NETS["tree-lstm"]()
+    for kind, model, dtype in models(net, device):
+        source = random.Random(kind)
+        id_lists = [source.sample(range(len(net.graphs)), source.randint(1, 16)) for _ in range(batches)]
+        method, same, zeros = Captured(net.graphs), 0, 0
+        method.batches([max(id_lists, key=len), *id_lists])
+        for ids in id_lists:
+            _, x, dh = tensors(net, ids, dtype, device)
+            method.warm(model, ids, x, dh)
+            found = [tensor.detach().clone() for tensor in method.run(model, ids, x, dh)]
+            # The replay's inputs and results are the graph's memory, so this run takes copies.
+            inputs, given = method.inputs, [tensor.detach().clone() for tensor in method.inputs]
+            h, dx, *others = OURS.run(model, method.static, given[0].requires_grad_(), given[1])
+            same += all(map(torch.equal, found, [h[: len(dh)], dx[: len(x)], *others]))
+            zeros += not h[len(dh) :].any() and not dx[len(x) :].any()
+            method.inputs = inputs
+        say(same == zeros == batches, f"{kind}: {same} of {batches} replays have the bits of uncaptured runs, {zeros} "
+                                      "zeros behind the last row")  # fmt: skip
+
+
+def small(device):
+    net = NETS["tree-lstm"]()
+    for _, model, dtype in models(net, device, ("float", "half"), 24):
+        for ids in ([0], list(range(12))):
+            batch, x, dh = tensors(net, ids, dtype, device, 24)
+            OURS.run(model, batch, x, dh)
+            static = net.graphs.batch(ids, static=True)
+            OURS.run(model, static, *(padded(tensor, static.most_vertices) for tensor in (x, dh)))
+    children = net.structures.children
+    for ready in (ucudnn.nn.ChildSumTreeLSTM, ucudnn.nn.TreeGRU, ucudnn.nn.DagGRU):
+        model, graphs = ready(8, 12).to(device), ucudnn.Graphs(children, counts=net.structures.counts)
+        batch = graphs.batch([1, 2, 3])
+        found = model(batch, torch.randn(len(batch.rows), 8, device=device, requires_grad=True))
+        (found if isinstance(found, torch.Tensor) else found[0]).sum().backward()
+    say(True, "ran")
+
+
+def padded(tensor, rows):
+    made = tensor.detach().new_zeros(rows, tensor.shape[1])
+    made[: len(tensor)] = tensor.detach()
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def main():
+    what, device, *numbers = sys.argv[1:]
+    {"errors": errors, "bits": bits, "captured": captured, "small": small}[what](device, *map(int, numbers))
+
+
+if __name__ == "__main__":
+    main()
