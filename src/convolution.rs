@@ -14,8 +14,7 @@ use convolution::graph::targets;
 use convolution::legacy::answer::{self, Query};
 use convolution::legacy::call::Call;
 use cudnn::calls;
-use cudnn::calls::query::{self, AlgoPerf};
-use cudnn::convolution::{Descriptors, Direction, Epilogue, Operands, Workspace};
+use cudnn::convolution::{AlgoPerf, Descriptors, Direction, Epilogue, Operands, Workspace};
 use cudnn::policies;
 use guest::settings::Policy;
 
@@ -67,11 +66,11 @@ macro_rules! overrides {
                 returned: *mut c_int,
                 results: *mut $perf,
             ) -> cudnnStatus_t {
-                let results = results.cast();
+                let results: *mut AlgoPerf = results.cast();
                 let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
                 // SAFETY: the program keeps the rules of the cuDNN function that it calls.
                 let real = || unsafe {
-                    query::$ask(handle, $a.cast(), $b.cast(), convolution, $c.cast(), requested, returned, results)
+                    calls::$ask(handle, $a, $b, convolution, $c, requested, returned, results.cast())
                 };
                 // SAFETY: the program keeps the rules of the cuDNN function that it calls.
                 unsafe {
@@ -98,22 +97,22 @@ macro_rules! overrides {
             workspace: *mut c_void,
             workspace_size: usize,
         ) -> cudnnStatus_t {
-            let results = results.cast();
+            let results: *mut AlgoPerf = results.cast();
             let descriptors = Descriptors { direction: Direction::$direction, x: $x, w: $w, convolution, y: $y };
             // SAFETY: the program keeps the rules of the cuDNN function that it calls.
             let real = || unsafe {
-                query::$find_ex(
+                calls::$find_ex(
                     handle,
-                    $a.cast(),
+                    $a,
                     $a_data,
-                    $b.cast(),
+                    $b,
                     $b_data,
                     convolution,
-                    $c.cast(),
+                    $c,
                     $c_data,
                     requested,
                     returned,
-                    results,
+                    results.cast(),
                     workspace,
                     workspace_size,
                 )

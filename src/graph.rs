@@ -14,7 +14,7 @@ use convolution::graph::finalize::finalize;
 use convolution::graph::normalization;
 use convolution::graph::planned::Planned;
 use convolution::graph::shadow;
-use cudnn::calls::backend;
+use cudnn::calls;
 use cudnn::policies;
 
 /// Runs `tell` to record a successful cuDNN call. The result is cuDNN's status, even if `tell` panics.
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
     descriptor: *mut cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let status = unsafe { backend::cudnnBackendCreateDescriptor(kind, descriptor) };
+    let status = unsafe { calls::cudnnBackendCreateDescriptor(kind, descriptor) };
     // SAFETY: cuDNN has succeeded, so it has written the descriptor.
     reported(status, || shadow::created(kind, unsafe { *descriptor }))
 }
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendD
     // The shadow goes first, because cuDNN may then reuse the address.
     reported(CUDNN_STATUS_SUCCESS, || shadow::destroyed(descriptor));
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    unsafe { backend::cudnnBackendDestroyDescriptor(descriptor) }
+    unsafe { calls::cudnnBackendDestroyDescriptor(descriptor) }
 }
 
 /// Overrides cuDNN's function: records the attribute.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     elements: *const c_void,
 ) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let status = unsafe { backend::cudnnBackendSetAttribute(descriptor, name, element, count, elements) };
+    let status = unsafe { calls::cudnnBackendSetAttribute(descriptor, name, element, count, elements) };
     if status != CUDNN_STATUS_SUCCESS {
         reported(CUDNN_STATUS_SUCCESS, || shadow::was_refused(descriptor, name));
         return status;
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     let is_asked = element != CUDNN_TYPE_BACKEND_DESCRIPTOR || elements.is_null() || !count.is_null();
     let count = if is_asked { count } else { &raw mut filled };
     // SAFETY: the program keeps cuDNN's rules; `filled` replaces a count that it did not pass.
-    let status = unsafe { backend::cudnnBackendGetAttribute(descriptor, name, element, requested, count, elements) };
+    let status = unsafe { calls::cudnnBackendGetAttribute(descriptor, name, element, requested, count, elements) };
     let written = || {
         // SAFETY: null, or cuDNN has written the count.
         let count = unsafe { count.as_ref() }.map_or(requested, |count| requested.min(*count));
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     size: *mut usize,
 ) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let status = unsafe { backend::cudnnGetExecutionPlanWorkspaceSize(handle, plan, pack, size) };
+    let status = unsafe { calls::cudnnGetExecutionPlanWorkspaceSize(handle, plan, pack, size) };
     reported(status, || {
         // SAFETY: cuDNN has succeeded, so it has written the size, unless there is no place for it.
         if let (Some(planned), Some(size)) = (planned(plan), unsafe { size.as_mut() }) {
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let status = unsafe { backend::cudnnBackendFinalize(descriptor) };
+    let status = unsafe { calls::cudnnBackendFinalize(descriptor) };
     if status != CUDNN_STATUS_SUCCESS {
         let is_plan = || shadow::of(descriptor).is_some_and(|it| it.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         reported(CUDNN_STATUS_SUCCESS, || {
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let status = unsafe { backend::cudnnBackendInitialize(descriptor) };
+    let status = unsafe { calls::cudnnBackendInitialize(descriptor) };
     reported(status, || shadow::renewed(descriptor))
 }
 
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn cudnnBackendExecute(
     pack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let real = || unsafe { backend::cudnnBackendExecute(handle, plan, pack) };
+    let real = || unsafe { calls::cudnnBackendExecute(handle, plan, pack) };
     let Some(planned) = planned(plan) else { return real() };
     let spent = Cell::new(false);
     let execution = Execution { handle, plan, pack, planned: &planned, spent: &spent };
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let real = || unsafe { backend::cudnnBackendPopulateCudaGraph(handle, plan, pack, graph) };
+    let real = || unsafe { calls::cudnnBackendPopulateCudaGraph(handle, plan, pack, graph) };
     let Some(planned) = planned(plan) else { return real() };
     let execution = Execution { handle, plan, pack, planned: &planned, spent: &Cell::new(false) };
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let real = || unsafe { backend::cudnnBackendUpdateCudaGraph(handle, plan, pack, graph) };
+    let real = || unsafe { calls::cudnnBackendUpdateCudaGraph(handle, plan, pack, graph) };
     let Some(planned) = planned(plan) else { return real() };
     let execution = Execution { handle, plan, pack, planned: &planned, spent: &Cell::new(false) };
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.

@@ -15,7 +15,10 @@ pub trait Answer {
 }
 
 macro_rules! overrides {
-    ($($function:ident as $arguments:ident { $($argument:ident: $type:ty),* $(,)? })*) => {$(
+    (
+        overridden { $($function:ident as $arguments:ident { $($argument:ident: $type:ty),* $(,)? })* }
+        forwarded $forwarded:tt
+    ) => {$(
         /// Overrides cuDNN's function.
         #[unsafe(no_mangle)]
         #[allow(clippy::missing_safety_doc)] // cuDNN's rules

@@ -23,9 +23,8 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
     // SAFETY: the program keeps the rules of the cuDNN function that it calls.
-    let status = unsafe {
-        calls::rnn::cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize)
-    };
+    let status =
+        unsafe { calls::cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize) };
     if status != CUDNN_STATUS_SUCCESS {
         return status;
     }

@@ -1,4 +1,4 @@
-//! The arguments of the functions that run on kernels of our own, and cuDNN's own answer to them.
+//! The arguments of the functions that we override, and cuDNN's own answer to them.
 
 use std::ffi::{c_double, c_void};
 
@@ -7,7 +7,10 @@ use cudnn_abi::*;
 use crate::calls;
 
 macro_rules! arguments {
-    ($($function:ident as $arguments:ident { $($argument:ident: $type:ty),* $(,)? })*) => {$(
+    (
+        overridden { $($function:ident as $arguments:ident { $($argument:ident: $type:ty),* $(,)? })* }
+        forwarded $forwarded:tt
+    ) => {$(
         #[doc = concat!("The arguments of `", stringify!($function), "`.")]
         #[derive(Clone, Copy)]
         #[allow(missing_docs)] // cuDNN's reference documents them

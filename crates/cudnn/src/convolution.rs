@@ -6,7 +6,30 @@ use std::fmt;
 use cudnn_abi::*;
 
 use crate::calls;
-use crate::calls::query::{self, AlgoPerf};
+use crate::owned::checked;
+
+/// A query's result for one algorithm. cuDNN has one such structure per direction, all three with the same layout.
+pub type AlgoPerf = cudnnConvolutionFwdAlgoPerfStruct;
+
+const _: () = {
+    assert!(size_of::<AlgoPerf>() == size_of::<cudnnConvolutionBwdDataAlgoPerfStruct>());
+    assert!(size_of::<AlgoPerf>() == size_of::<cudnnConvolutionBwdFilterAlgoPerfStruct>());
+};
+
+/// Calls the function of a direction with the arguments for x, w and y in its order: two of them stand before the
+/// convolution's descriptor, and the result's after it.
+macro_rules! in_order {
+    (
+        $direction:expr, $forward:ident | $data:ident | $filter:ident,
+        ($($first:expr),*), [$($x:expr),*], [$($w:expr),*], [$($y:expr),*], ($($middle:expr),*), ($($last:expr),*)
+    ) => {
+        match $direction {
+            Direction::Forward => calls::$forward($($first,)* $($x,)* $($w,)* $($middle,)* $($y,)* $($last),*),
+            Direction::BackwardData => calls::$data($($first,)* $($w,)* $($y,)* $($middle,)* $($x,)* $($last),*),
+            Direction::BackwardFilter => calls::$filter($($first,)* $($x,)* $($y,)* $($middle,)* $($w,)* $($last),*),
+        }
+    };
+}
 
 /// The derivative of a convolution that an operation computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,11 +97,6 @@ impl Operands {
         }
     }
 
-    /// The tensors in the order of the direction's cuDNN functions.
-    fn in_order(&self, direction: Direction) -> [*mut c_void; 3] {
-        in_order(direction, [self.x, self.w, self.y])
-    }
-
     /// The same operands with another result.
     pub fn with_result(mut self, direction: Direction, result: *mut c_void) -> Self {
         match direction {
@@ -104,35 +122,32 @@ pub struct Workspace {
     pub size: usize,
 }
 
-type Ask = unsafe fn(
-    cudnnHandle_t,
-    *mut c_void,
-    *mut c_void,
-    cudnnConvolutionDescriptor_t,
-    *mut c_void,
-    c_int,
-    *mut c_int,
-    *mut AlgoPerf,
-) -> cudnnStatus_t;
-
 impl Descriptors {
-    /// The tensors' descriptors in the order of the direction's cuDNN functions.
-    fn in_order(&self) -> [*mut c_void; 3] {
-        in_order(self.direction, [self.x.cast(), self.w.cast(), self.y.cast()])
-    }
-
     /// Calls `cudnnGetConvolution*Algorithm_v7`: cuDNN's heuristics choose, and nothing is timed.
     ///
     /// # Safety
     /// The caller keeps the rules of the cuDNN function.
     pub unsafe fn get_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-        let get: Ask = match self.direction {
-            Direction::Forward => query::cudnnGetConvolutionForwardAlgorithm_v7,
-            Direction::BackwardData => query::cudnnGetConvolutionBackwardDataAlgorithm_v7,
-            Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+        let Self { direction, x, w, convolution, y } = *self;
+        let get = |requested, returned, results: *mut AlgoPerf| {
+            // SAFETY: the caller keeps the rules of these functions.
+            unsafe {
+                in_order!(
+                    direction,
+                    cudnnGetConvolutionForwardAlgorithm_v7
+                        | cudnnGetConvolutionBackwardDataAlgorithm_v7
+                        | cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+                    (handle),
+                    [x],
+                    [w],
+                    [y],
+                    (convolution),
+                    (requested, returned, results.cast())
+                )
+            }
         };
-        // SAFETY: the caller keeps the rules of the cuDNN function that `get` names.
-        unsafe { self.ask(get, handle) }
+        // SAFETY: cuDNN writes the results that it returns.
+        unsafe { self.ask(handle, get) }
     }
 
     /// The successful result for algorithm `id`: the one with `math_type` if there is one, else the first with any math
@@ -148,26 +163,26 @@ impl Descriptors {
     /// # Safety
     /// The caller keeps the rules of the cuDNN function.
     pub unsafe fn find_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-        let find: Ask = match self.direction {
-            Direction::Forward => query::cudnnFindConvolutionForwardAlgorithm,
-            Direction::BackwardData => query::cudnnFindConvolutionBackwardDataAlgorithm,
-            Direction::BackwardFilter => query::cudnnFindConvolutionBackwardFilterAlgorithm,
+        let Self { direction, x, w, convolution, y } = *self;
+        let find = |requested, returned, results: *mut AlgoPerf| {
+            // SAFETY: the caller keeps the rules of these functions.
+            unsafe {
+                in_order!(
+                    direction,
+                    cudnnFindConvolutionForwardAlgorithm
+                        | cudnnFindConvolutionBackwardDataAlgorithm
+                        | cudnnFindConvolutionBackwardFilterAlgorithm,
+                    (handle),
+                    [x],
+                    [w],
+                    [y],
+                    (convolution),
+                    (requested, returned, results.cast())
+                )
+            }
         };
-        // SAFETY: the caller keeps the rules of the cuDNN function that `find` names.
-        unsafe { self.ask(find, handle) }
-    }
-
-    unsafe fn ask(&self, ask: Ask, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-        let [a, b, c] = self.in_order();
-        let mut results = self.room(handle)?;
-        let mut returned = 0;
-        // SAFETY: `results` holds the `count` results requested; the caller promises the other arguments.
-        let status = unsafe {
-            let (count, room) = (results.capacity() as c_int, results.as_mut_ptr());
-            ask(handle, a, b, self.convolution, c, count, &mut returned, room)
-        };
-        // SAFETY: on success cuDNN has written `returned` results.
-        unsafe { taken(results, returned, status) }
+        // SAFETY: cuDNN writes the results that it returns.
+        unsafe { self.ask(handle, find) }
     }
 
     /// Calls `cudnnFindConvolution*AlgorithmEx`: cuDNN times its algorithms on the program's buffers and overwrites the
@@ -181,50 +196,52 @@ impl Descriptors {
         operands: &Operands,
         workspace: Workspace,
     ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-        let find = match self.direction {
-            Direction::Forward => query::cudnnFindConvolutionForwardAlgorithmEx,
-            Direction::BackwardData => query::cudnnFindConvolutionBackwardDataAlgorithmEx,
-            Direction::BackwardFilter => query::cudnnFindConvolutionBackwardFilterAlgorithmEx,
+        let Self { direction, x, w, convolution, y } = *self;
+        let find = |requested, returned, results: *mut AlgoPerf| {
+            // SAFETY: the caller keeps the rules of these functions.
+            unsafe {
+                in_order!(
+                    direction,
+                    cudnnFindConvolutionForwardAlgorithmEx
+                        | cudnnFindConvolutionBackwardDataAlgorithmEx
+                        | cudnnFindConvolutionBackwardFilterAlgorithmEx,
+                    (handle),
+                    [x, operands.x],
+                    [w, operands.w],
+                    [y, operands.y],
+                    (convolution),
+                    (requested, returned, results.cast(), workspace.data, workspace.size)
+                )
+            }
         };
-        let [a, b, c] = self.in_order();
-        let [a_data, b_data, c_data] = operands.in_order(self.direction);
-        let mut results = self.room(handle)?;
-        let mut returned = 0;
-        // SAFETY: `results` holds as many results as requested; the caller promises the other arguments.
-        let status = unsafe {
-            find(
-                handle,
-                a,
-                a_data,
-                b,
-                b_data,
-                self.convolution,
-                c,
-                c_data,
-                results.capacity() as c_int,
-                &mut returned,
-                results.as_mut_ptr(),
-                workspace.data,
-                workspace.size,
-            )
-        };
-        // SAFETY: on success cuDNN has written `returned` results.
-        unsafe { taken(results, returned, status) }
+        // SAFETY: cuDNN writes the results that it returns.
+        unsafe { self.ask(handle, find) }
     }
 
-    /// An empty vector with capacity for every result of the direction.
-    fn room(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+    /// Has a query answered with room for every result of the direction.
+    ///
+    /// # Safety
+    /// `ask` gets the room, a place for the number of results, and the room's address. If it returns success, it has
+    /// written as many results as it says.
+    unsafe fn ask(
+        &self,
+        handle: cudnnHandle_t,
+        ask: impl FnOnce(c_int, *mut c_int, *mut AlgoPerf) -> cudnnStatus_t,
+    ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
         let max_count = match self.direction {
-            Direction::Forward => query::cudnnGetConvolutionForwardAlgorithmMaxCount,
-            Direction::BackwardData => query::cudnnGetConvolutionBackwardDataAlgorithmMaxCount,
-            Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterAlgorithmMaxCount,
+            Direction::Forward => calls::cudnnGetConvolutionForwardAlgorithmMaxCount,
+            Direction::BackwardData => calls::cudnnGetConvolutionBackwardDataAlgorithmMaxCount,
+            Direction::BackwardFilter => calls::cudnnGetConvolutionBackwardFilterAlgorithmMaxCount,
         };
         let mut count = 0;
         // SAFETY: cuDNN writes one number to `count`, and checks the handle.
-        match unsafe { max_count(handle, &mut count) } {
-            CUDNN_STATUS_SUCCESS => Ok(Vec::with_capacity(count.clamp(1, 1024) as usize)),
-            status => Err(status),
-        }
+        checked(unsafe { max_count(handle, &mut count) })?;
+        let mut results = Vec::with_capacity(count.clamp(1, 1024) as usize);
+        let mut returned = 0;
+        checked(ask(results.capacity() as c_int, &mut returned, results.as_mut_ptr()))?;
+        // SAFETY: the length is within the capacity, and `ask` has written so many results.
+        unsafe { results.set_len((returned.max(0) as usize).min(results.capacity())) };
+        Ok(results)
     }
 
     /// Calls `cudnnGetConvolution*WorkspaceSize`; the size is in bytes.
@@ -234,10 +251,8 @@ impl Descriptors {
     pub unsafe fn workspace_size(&self, handle: cudnnHandle_t, algorithm: c_int) -> Result<usize, cudnnStatus_t> {
         let mut size = 0;
         // SAFETY: the caller keeps the rules of the cuDNN function; `size` is a valid place for the result.
-        match unsafe { self.workspace_size_into(handle, algorithm, &mut size) } {
-            CUDNN_STATUS_SUCCESS => Ok(size),
-            status => Err(status),
-        }
+        checked(unsafe { self.workspace_size_into(handle, algorithm, &mut size) })?;
+        Ok(size)
     }
 
     /// Like [`Self::workspace_size`], but writes to the caller's variable, which may be null.
@@ -250,14 +265,22 @@ impl Descriptors {
         algorithm: c_int,
         size: *mut usize,
     ) -> cudnnStatus_t {
-        let workspace_size = match self.direction {
-            Direction::Forward => query::cudnnGetConvolutionForwardWorkspaceSize,
-            Direction::BackwardData => query::cudnnGetConvolutionBackwardDataWorkspaceSize,
-            Direction::BackwardFilter => query::cudnnGetConvolutionBackwardFilterWorkspaceSize,
-        };
-        let [a, b, c] = self.in_order();
-        // SAFETY: the caller keeps the rules of the cuDNN function; `in_order` gives the direction's order.
-        unsafe { workspace_size(handle, a, b, self.convolution, c, algorithm, size) }
+        let Self { direction, x, w, convolution, y } = *self;
+        // SAFETY: the caller keeps the rules of these functions.
+        unsafe {
+            in_order!(
+                direction,
+                cudnnGetConvolutionForwardWorkspaceSize
+                    | cudnnGetConvolutionBackwardDataWorkspaceSize
+                    | cudnnGetConvolutionBackwardFilterWorkspaceSize,
+                (handle),
+                [x],
+                [w],
+                [y],
+                (convolution),
+                (algorithm, size)
+            )
+        }
     }
 
     /// Runs the convolution in the real cuDNN.
@@ -272,9 +295,9 @@ impl Descriptors {
         operands: &Operands,
         workspace: Workspace,
     ) -> cudnnStatus_t {
-        let Self { x, w, convolution, y, .. } = *self;
+        let Self { direction, x, w, convolution, y } = *self;
         let Workspace { data, size } = workspace;
-        if let (Direction::Forward, Some(e)) = (self.direction, operands.epilogue) {
+        if let (Direction::Forward, Some(e)) = (direction, operands.epilogue) {
             // SAFETY: the caller keeps the rules of this function.
             return unsafe {
                 calls::cudnnConvolutionBiasActivationForward(
@@ -299,38 +322,19 @@ impl Descriptors {
                 )
             };
         }
-        let convolve = match self.direction {
-            Direction::Forward => calls::cudnnConvolutionForward,
-            Direction::BackwardData => calls::cudnnConvolutionBackwardData,
-            Direction::BackwardFilter => calls::cudnnConvolutionBackwardFilter,
-        };
-        let ([a, b, c], [a_data, b_data, c_data]) = (self.in_order(), operands.in_order(self.direction));
         let Operands { alpha, beta, .. } = *operands;
-        // SAFETY: the caller keeps the rules of the cuDNN function; `in_order` gives the direction's order.
-        unsafe { convolve(handle, alpha, a, a_data, b, b_data, convolution, algorithm, data, size, beta, c, c_data) }
+        // SAFETY: the caller keeps the rules of these functions.
+        unsafe {
+            in_order!(
+                direction,
+                cudnnConvolutionForward | cudnnConvolutionBackwardData | cudnnConvolutionBackwardFilter,
+                (handle, alpha),
+                [x, operands.x],
+                [w, operands.w],
+                [y, operands.y],
+                (convolution, algorithm, data, size, beta),
+                ()
+            )
+        }
     }
-}
-
-/// Puts what belongs to x, w and y in the order of the direction's cuDNN functions.
-fn in_order<T>(direction: Direction, [x, w, y]: [T; 3]) -> [T; 3] {
-    match direction {
-        Direction::Forward => [x, w, y],
-        Direction::BackwardData => [w, y, x],
-        Direction::BackwardFilter => [x, y, w],
-    }
-}
-
-/// # Safety
-/// If `status` says success, the first `returned` results have been written.
-unsafe fn taken(
-    mut results: Vec<AlgoPerf>,
-    returned: c_int,
-    status: cudnnStatus_t,
-) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-    if status != CUDNN_STATUS_SUCCESS {
-        return Err(status);
-    }
-    // SAFETY: the length is within the capacity, and the caller promises that these results were written.
-    unsafe { results.set_len((returned.max(0) as usize).min(results.capacity())) };
-    Ok(results)
 }

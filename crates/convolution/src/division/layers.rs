@@ -19,7 +19,7 @@ use cudnn_abi::{CUDNN_DETERMINISTIC, CUDNN_STATUS_SUCCESS};
 use crate::legacy::rounding;
 use crate::problem::Problem;
 use crate::problem::algorithm::Class;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Descriptors, Direction};
 use guest::settings::Numerics;
 

@@ -10,7 +10,7 @@ use super::execute::Execution;
 use super::operands::Operands;
 use super::plan::Plan;
 use crate::problem::graph::ExecutionPlan;
-use cudnn::calls::backend;
+use cudnn::calls;
 use cudnn::graph::VariantPack;
 use gpu::cuda_graph::{self, CudaGraph};
 
@@ -21,7 +21,7 @@ impl Execution<'_> {
     /// # Safety
     /// The caller promises that the arguments are those of a `cudnnBackendPopulateCudaGraph` call.
     pub unsafe fn populate(&self, graph: cudaGraph_t) -> cudnnStatus_t {
-        let write = backend::cudnnBackendPopulateCudaGraph;
+        let write = calls::cudnnBackendPopulateCudaGraph;
         // SAFETY: our caller promised the arguments, and each child graph is our own.
         unsafe {
             self.write(write, graph, |fallback, operands| {
@@ -43,7 +43,7 @@ impl Execution<'_> {
     /// # Safety
     /// The caller promises that the arguments are those of a `cudnnBackendUpdateCudaGraph` call.
     pub unsafe fn update(&self, graph: cudaGraph_t) -> cudnnStatus_t {
-        let write = backend::cudnnBackendUpdateCudaGraph;
+        let write = calls::cudnnBackendUpdateCudaGraph;
         // SAFETY: our caller promised the arguments, and the children belong to `graph`, which outlives them.
         unsafe {
             self.write(write, graph, |fallback, operands| {

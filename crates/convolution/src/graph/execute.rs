@@ -18,7 +18,7 @@ use super::shadow;
 use super::state::State;
 use crate::exec::Failure;
 use crate::problem::graph::EngineConfiguration;
-use cudnn::calls::{self, backend};
+use cudnn::calls;
 use cudnn::policies;
 use gpu::{Device, Stream};
 use guest::determinism;
@@ -121,7 +121,7 @@ impl Execution<'_> {
     pub(super) unsafe fn run_fallback(&self, operands: Option<&Operands>) -> cudnnStatus_t {
         if self.planned.requested_fits() {
             // SAFETY: this is the program's own call, unchanged.
-            return unsafe { backend::cudnnBackendExecute(self.handle, self.plan, self.pack) };
+            return unsafe { calls::cudnnBackendExecute(self.handle, self.plan, self.pack) };
         }
         match (self.planned.state.known_fallback(), operands) {
             // SAFETY: `run_parts` requires only what our caller promised.

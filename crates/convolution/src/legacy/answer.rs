@@ -25,7 +25,7 @@ use super::promise::Asking;
 pub use super::promise::Query;
 use super::registry::{self, Promise, Question, State};
 use crate::problem::Problem;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
 use cudnn::policies;
 use guest::settings::{self, Policy};

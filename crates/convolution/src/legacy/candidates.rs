@@ -6,7 +6,7 @@ use super::plan::divided_workspace;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{Algorithm, Class};
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use gpu::Device;
 use planner::BatchSizePolicy;
 

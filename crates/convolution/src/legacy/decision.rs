@@ -16,7 +16,7 @@ use super::rounding;
 use crate::graph::targets;
 use crate::problem::algorithm::Plain;
 use crate::problem::{Algorithm, Class, Problem};
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
 use guest::settings;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};

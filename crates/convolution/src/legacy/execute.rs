@@ -66,9 +66,10 @@ impl Running<'_> {
         let mut stream = std::ptr::null_mut();
         let mut run = self.decide();
         if matches!(run, Run::Begin | Run::Explore(_)) {
-            // SAFETY: the handle is the program's, and `stream` is a place for one pointer.
-            let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
-            let capturing = !known || cudnn::device().is_capturing(stream);
+            // SAFETY: the handle is the program's.
+            let known = unsafe { calls::stream_of(self.call.handle) };
+            let capturing = known.is_none_or(|stream| cudnn::device().is_capturing(stream));
+            stream = known.unwrap_or(stream);
             run = match run {
                 Run::Begin if capturing && !self.must_divide && !self.ask.is_determined => Run::Undivided,
                 // SAFETY: `begin` requires only what our caller promised for the call.

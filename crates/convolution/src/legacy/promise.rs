@@ -21,7 +21,7 @@ use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm, Class, Plain};
 use cudnn::calls;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
 use gpu::{Moment, Stream};
 use guest::{determinism, room, settings};

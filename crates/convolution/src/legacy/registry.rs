@@ -11,7 +11,7 @@ use super::decision::{Ask, Decision};
 use super::plan::Plan;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
 use cudnn_abi::*;
 use gpu::Device;

@@ -4,7 +4,7 @@ use cudnn_abi::*;
 
 use crate::problem::algorithm::{Algorithm, Plain};
 use crate::problem::{OwnedDescriptors, Problem};
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use guest::settings::{self, Numerics};
 use tuning::rounding;
 

@@ -103,7 +103,7 @@ pub unsafe fn check_weight_space(
 ) -> Result<(), &'static str> {
     let mut size = 0;
     // SAFETY: the caller promises handle and descriptor, and `size` is a local.
-    let status = unsafe { calls::rnn::cudnnGetRNNWeightSpaceSize(handle, descriptor, &mut size) };
+    let status = unsafe { calls::cudnnGetRNNWeightSpaceSize(handle, descriptor, &mut size) };
     if status == CUDNN_STATUS_SUCCESS && space_size >= size { Ok(()) } else { Err("the weight space is too small") }
 }
 

@@ -44,7 +44,7 @@ impl Room {
         let [to_workspace, to_reserve] = &mut sizes;
         // SAFETY: the caller promises the handle and the descriptors; the sizes go to local variables.
         let status = unsafe {
-            calls::rnn::cudnnGetRNNTempSpaceSizes(handle, descriptor, mode, x_descriptor, to_workspace, to_reserve)
+            calls::cudnnGetRNNTempSpaceSizes(handle, descriptor, mode, x_descriptor, to_workspace, to_reserve)
         };
         if status != CUDNN_STATUS_SUCCESS {
             return false;

@@ -89,8 +89,8 @@ impl Sequences {
         // SAFETY: the handle and the descriptors have owners; the sizes go to local variables.
         let statuses = unsafe {
             [
-                calls::rnn::cudnnGetRNNWeightSpaceSize(handle, rnn, &mut weights),
-                calls::rnn::cudnnGetRNNTempSpaceSizes(handle, rnn, mode, self.x.raw(), &mut workspace, &mut reserve),
+                calls::cudnnGetRNNWeightSpaceSize(handle, rnn, &mut weights),
+                calls::cudnnGetRNNTempSpaceSizes(handle, rnn, mode, self.x.raw(), &mut workspace, &mut reserve),
             ]
         };
         match statuses.into_iter().find(|status| *status != CUDNN_STATUS_SUCCESS) {

@@ -9,7 +9,7 @@ use crate::exec::{self, Check};
 use crate::graph::operands::Operands;
 use crate::graph::plan::Plan;
 use crate::problem::graph::EngineConfiguration;
-use cudnn::calls::{self, backend};
+use cudnn::calls;
 use cudnn::graph::VariantPack;
 use gpu::Buffer;
 use guest::settings;
@@ -80,7 +80,7 @@ impl Execution<'_> {
         let failed = |status| format!("the program's own plan failed with status {status}");
         let pack = VariantPack::new(&ids, &pointers, workspace.data()).map_err(failed)?;
         // SAFETY: the program's own call, with copies for the results and a workspace of the size that its plan needs.
-        match unsafe { backend::cudnnBackendExecute(self.handle, self.plan, pack.raw()) } {
+        match unsafe { calls::cudnnBackendExecute(self.handle, self.plan, pack.raw()) } {
             CUDNN_STATUS_SUCCESS => Ok(workspace),
             status => Err(failed(status)),
         }

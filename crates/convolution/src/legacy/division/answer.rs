@@ -10,7 +10,7 @@ use crate::division::network::Network;
 use crate::legacy::registry::{self, Promise, Question};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
 use cudnn::policies::Policies;
 use guest::determinism;

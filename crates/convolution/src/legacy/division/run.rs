@@ -12,7 +12,7 @@ use crate::legacy::answer;
 use crate::legacy::call::Call;
 use crate::problem::Problem;
 use cudnn::calls;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Descriptors, Workspace};
 use cudnn::policies::Policies;
 use gpu::{Device, Stream};
