@@ -9,6 +9,96 @@ macro_rules! for_each_prototype {
     ($callback:ident) => {
         $callback! {
         overridden {
+        cudnnDestroy as DestroyHandle { handle: cudnnHandle_t }
+        cudnnGetConvolutionForwardAlgorithm_v7 as GetConvolutionForwardAlgorithm {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, w_descriptor: cudnnFilterDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, y_descriptor: cudnnTensorDescriptor_t, requested: c_int,
+            returned: *mut c_int, results: *mut cudnnConvolutionFwdAlgoPerf_t,
+        }
+        cudnnFindConvolutionForwardAlgorithm as FindConvolutionForwardAlgorithm {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, w_descriptor: cudnnFilterDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, y_descriptor: cudnnTensorDescriptor_t, requested: c_int,
+            returned: *mut c_int, results: *mut cudnnConvolutionFwdAlgoPerf_t,
+        }
+        cudnnFindConvolutionForwardAlgorithmEx as FindConvolutionForwardAlgorithmEx {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
+            w_descriptor: cudnnFilterDescriptor_t, w: *const c_void, convolution: cudnnConvolutionDescriptor_t,
+            y_descriptor: cudnnTensorDescriptor_t, y: *mut c_void, requested: c_int, returned: *mut c_int,
+            results: *mut cudnnConvolutionFwdAlgoPerf_t, workspace: *mut c_void, workspace_size: usize,
+        }
+        cudnnGetConvolutionForwardWorkspaceSize as GetConvolutionForwardWorkspaceSize {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, w_descriptor: cudnnFilterDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, y_descriptor: cudnnTensorDescriptor_t,
+            algorithm: cudnnConvolutionFwdAlgo_t, size: *mut usize,
+        }
+        cudnnConvolutionForward as ConvolutionForward {
+            handle: cudnnHandle_t, alpha: *const c_void, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
+            w_descriptor: cudnnFilterDescriptor_t, w: *const c_void, convolution: cudnnConvolutionDescriptor_t,
+            algorithm: cudnnConvolutionFwdAlgo_t, workspace: *mut c_void, workspace_size: usize, beta: *const c_void,
+            y_descriptor: cudnnTensorDescriptor_t, y: *mut c_void,
+        }
+        cudnnConvolutionBiasActivationForward as ConvolutionBiasActivationForward {
+            handle: cudnnHandle_t, alpha1: *const c_void, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
+            w_descriptor: cudnnFilterDescriptor_t, w: *const c_void, convolution: cudnnConvolutionDescriptor_t,
+            algorithm: cudnnConvolutionFwdAlgo_t, workspace: *mut c_void, workspace_size: usize, alpha2: *const c_void,
+            z_descriptor: cudnnTensorDescriptor_t, z: *const c_void, bias_descriptor: cudnnTensorDescriptor_t,
+            bias: *const c_void, activation: cudnnActivationDescriptor_t, y_descriptor: cudnnTensorDescriptor_t,
+            y: *mut c_void,
+        }
+        cudnnGetConvolutionBackwardDataAlgorithm_v7 as GetConvolutionBackwardDataAlgorithm {
+            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, dx_descriptor: cudnnTensorDescriptor_t, requested: c_int,
+            returned: *mut c_int, results: *mut cudnnConvolutionBwdDataAlgoPerf_t,
+        }
+        cudnnFindConvolutionBackwardDataAlgorithm as FindConvolutionBackwardDataAlgorithm {
+            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, dx_descriptor: cudnnTensorDescriptor_t, requested: c_int,
+            returned: *mut c_int, results: *mut cudnnConvolutionBwdDataAlgoPerf_t,
+        }
+        cudnnFindConvolutionBackwardDataAlgorithmEx as FindConvolutionBackwardDataAlgorithmEx {
+            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, w: *const c_void,
+            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
+            dx_descriptor: cudnnTensorDescriptor_t, dx: *mut c_void, requested: c_int, returned: *mut c_int,
+            results: *mut cudnnConvolutionBwdDataAlgoPerf_t, workspace: *mut c_void, workspace_size: usize,
+        }
+        cudnnGetConvolutionBackwardDataWorkspaceSize as GetConvolutionBackwardDataWorkspaceSize {
+            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, dx_descriptor: cudnnTensorDescriptor_t,
+            algorithm: cudnnConvolutionBwdDataAlgo_t, size: *mut usize,
+        }
+        cudnnConvolutionBackwardData as ConvolutionBackwardData {
+            handle: cudnnHandle_t, alpha: *const c_void, w_descriptor: cudnnFilterDescriptor_t, w: *const c_void,
+            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
+            algorithm: cudnnConvolutionBwdDataAlgo_t, workspace: *mut c_void, workspace_size: usize,
+            beta: *const c_void, dx_descriptor: cudnnTensorDescriptor_t, dx: *mut c_void,
+        }
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7 as GetConvolutionBackwardFilterAlgorithm {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, dw_descriptor: cudnnFilterDescriptor_t, requested: c_int,
+            returned: *mut c_int, results: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
+        }
+        cudnnFindConvolutionBackwardFilterAlgorithm as FindConvolutionBackwardFilterAlgorithm {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, dw_descriptor: cudnnFilterDescriptor_t, requested: c_int,
+            returned: *mut c_int, results: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
+        }
+        cudnnFindConvolutionBackwardFilterAlgorithmEx as FindConvolutionBackwardFilterAlgorithmEx {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
+            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
+            dw_descriptor: cudnnFilterDescriptor_t, dw: *mut c_void, requested: c_int, returned: *mut c_int,
+            results: *mut cudnnConvolutionBwdFilterAlgoPerf_t, workspace: *mut c_void, workspace_size: usize,
+        }
+        cudnnGetConvolutionBackwardFilterWorkspaceSize as GetConvolutionBackwardFilterWorkspaceSize {
+            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
+            convolution: cudnnConvolutionDescriptor_t, dw_descriptor: cudnnFilterDescriptor_t,
+            algorithm: cudnnConvolutionBwdFilterAlgo_t, size: *mut usize,
+        }
+        cudnnConvolutionBackwardFilter as ConvolutionBackwardFilter {
+            handle: cudnnHandle_t, alpha: *const c_void, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
+            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
+            algorithm: cudnnConvolutionBwdFilterAlgo_t, workspace: *mut c_void, workspace_size: usize,
+            beta: *const c_void, dw_descriptor: cudnnFilterDescriptor_t, dw: *mut c_void,
+        }
         cudnnBatchNormalizationForwardTraining as BatchNormForward {
             handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, alpha: *const c_void, beta: *const c_void,
             x_descriptor: cudnnTensorDescriptor_t, x: *const c_void, y_descriptor: cudnnTensorDescriptor_t,
@@ -44,6 +134,10 @@ macro_rules! for_each_prototype {
             saved_inverse: *const c_void, activation: cudnnActivationDescriptor_t, workspace: *mut c_void,
             workspace_size: usize, reserve: *mut c_void, reserve_size: usize,
         }
+        cudnnGetRNNTempSpaceSizes as GetRnnTempSpaceSizes {
+            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
+            x_descriptor: cudnnRNNDataDescriptor_t, workspace_size: *mut usize, reserve_size: *mut usize,
+        }
         cudnnRNNForward as RnnForward {
             handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
             device_lengths: *const i32, x_descriptor: cudnnRNNDataDescriptor_t, x: *const c_void,
@@ -68,128 +162,34 @@ macro_rules! for_each_prototype {
             dweights: *mut c_void, workspace_size: usize, workspace: *mut c_void, reserve_size: usize,
             reserve: *mut c_void,
         }
-        }
-        forwarded {
-        cudnnDestroy { handle: cudnnHandle_t }
-        cudnnGetConvolutionForwardAlgorithm_v7 {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, w_descriptor: cudnnFilterDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, y_descriptor: cudnnTensorDescriptor_t, requested: c_int,
-            returned: *mut c_int, results: *mut cudnnConvolutionFwdAlgoPerf_t,
-        }
-        cudnnFindConvolutionForwardAlgorithm {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, w_descriptor: cudnnFilterDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, y_descriptor: cudnnTensorDescriptor_t, requested: c_int,
-            returned: *mut c_int, results: *mut cudnnConvolutionFwdAlgoPerf_t,
-        }
-        cudnnFindConvolutionForwardAlgorithmEx {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
-            w_descriptor: cudnnFilterDescriptor_t, w: *const c_void, convolution: cudnnConvolutionDescriptor_t,
-            y_descriptor: cudnnTensorDescriptor_t, y: *mut c_void, requested: c_int, returned: *mut c_int,
-            results: *mut cudnnConvolutionFwdAlgoPerf_t, workspace: *mut c_void, workspace_size: usize,
-        }
-        cudnnGetConvolutionForwardWorkspaceSize {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, w_descriptor: cudnnFilterDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, y_descriptor: cudnnTensorDescriptor_t,
-            algorithm: cudnnConvolutionFwdAlgo_t, size: *mut usize,
-        }
-        cudnnConvolutionForward {
-            handle: cudnnHandle_t, alpha: *const c_void, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
-            w_descriptor: cudnnFilterDescriptor_t, w: *const c_void, convolution: cudnnConvolutionDescriptor_t,
-            algorithm: cudnnConvolutionFwdAlgo_t, workspace: *mut c_void, workspace_size: usize, beta: *const c_void,
-            y_descriptor: cudnnTensorDescriptor_t, y: *mut c_void,
-        }
-        cudnnConvolutionBiasActivationForward {
-            handle: cudnnHandle_t, alpha1: *const c_void, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
-            w_descriptor: cudnnFilterDescriptor_t, w: *const c_void, convolution: cudnnConvolutionDescriptor_t,
-            algorithm: cudnnConvolutionFwdAlgo_t, workspace: *mut c_void, workspace_size: usize, alpha2: *const c_void,
-            z_descriptor: cudnnTensorDescriptor_t, z: *const c_void, bias_descriptor: cudnnTensorDescriptor_t,
-            bias: *const c_void, activation: cudnnActivationDescriptor_t, y_descriptor: cudnnTensorDescriptor_t,
-            y: *mut c_void,
-        }
-        cudnnGetConvolutionBackwardDataAlgorithm_v7 {
-            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, dx_descriptor: cudnnTensorDescriptor_t, requested: c_int,
-            returned: *mut c_int, results: *mut cudnnConvolutionBwdDataAlgoPerf_t,
-        }
-        cudnnFindConvolutionBackwardDataAlgorithm {
-            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, dx_descriptor: cudnnTensorDescriptor_t, requested: c_int,
-            returned: *mut c_int, results: *mut cudnnConvolutionBwdDataAlgoPerf_t,
-        }
-        cudnnFindConvolutionBackwardDataAlgorithmEx {
-            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, w: *const c_void,
-            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
-            dx_descriptor: cudnnTensorDescriptor_t, dx: *mut c_void, requested: c_int, returned: *mut c_int,
-            results: *mut cudnnConvolutionBwdDataAlgoPerf_t, workspace: *mut c_void, workspace_size: usize,
-        }
-        cudnnGetConvolutionBackwardDataWorkspaceSize {
-            handle: cudnnHandle_t, w_descriptor: cudnnFilterDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, dx_descriptor: cudnnTensorDescriptor_t,
-            algorithm: cudnnConvolutionBwdDataAlgo_t, size: *mut usize,
-        }
-        cudnnConvolutionBackwardData {
-            handle: cudnnHandle_t, alpha: *const c_void, w_descriptor: cudnnFilterDescriptor_t, w: *const c_void,
-            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
-            algorithm: cudnnConvolutionBwdDataAlgo_t, workspace: *mut c_void, workspace_size: usize,
-            beta: *const c_void, dx_descriptor: cudnnTensorDescriptor_t, dx: *mut c_void,
-        }
-        cudnnGetConvolutionBackwardFilterAlgorithm_v7 {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, dw_descriptor: cudnnFilterDescriptor_t, requested: c_int,
-            returned: *mut c_int, results: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
-        }
-        cudnnFindConvolutionBackwardFilterAlgorithm {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, dw_descriptor: cudnnFilterDescriptor_t, requested: c_int,
-            returned: *mut c_int, results: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
-        }
-        cudnnFindConvolutionBackwardFilterAlgorithmEx {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
-            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
-            dw_descriptor: cudnnFilterDescriptor_t, dw: *mut c_void, requested: c_int, returned: *mut c_int,
-            results: *mut cudnnConvolutionBwdFilterAlgoPerf_t, workspace: *mut c_void, workspace_size: usize,
-        }
-        cudnnGetConvolutionBackwardFilterWorkspaceSize {
-            handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
-            convolution: cudnnConvolutionDescriptor_t, dw_descriptor: cudnnFilterDescriptor_t,
-            algorithm: cudnnConvolutionBwdFilterAlgo_t, size: *mut usize,
-        }
-        cudnnConvolutionBackwardFilter {
-            handle: cudnnHandle_t, alpha: *const c_void, x_descriptor: cudnnTensorDescriptor_t, x: *const c_void,
-            dy_descriptor: cudnnTensorDescriptor_t, dy: *const c_void, convolution: cudnnConvolutionDescriptor_t,
-            algorithm: cudnnConvolutionBwdFilterAlgo_t, workspace: *mut c_void, workspace_size: usize,
-            beta: *const c_void, dw_descriptor: cudnnFilterDescriptor_t, dw: *mut c_void,
-        }
-        cudnnGetRNNTempSpaceSizes {
-            handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
-            x_descriptor: cudnnRNNDataDescriptor_t, workspace_size: *mut usize, reserve_size: *mut usize,
-        }
-        cudnnBackendCreateDescriptor {
+        cudnnBackendCreateDescriptor as BackendCreateDescriptor {
             kind: cudnnBackendDescriptorType_t, descriptor: *mut cudnnBackendDescriptor_t,
         }
-        cudnnBackendDestroyDescriptor { descriptor: cudnnBackendDescriptor_t }
-        cudnnBackendInitialize { descriptor: cudnnBackendDescriptor_t }
-        cudnnBackendFinalize { descriptor: cudnnBackendDescriptor_t }
-        cudnnBackendSetAttribute {
+        cudnnBackendDestroyDescriptor as BackendDestroyDescriptor { descriptor: cudnnBackendDescriptor_t }
+        cudnnBackendInitialize as BackendInitialize { descriptor: cudnnBackendDescriptor_t }
+        cudnnBackendFinalize as BackendFinalize { descriptor: cudnnBackendDescriptor_t }
+        cudnnBackendSetAttribute as BackendSetAttribute {
             descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttributeName_t,
             element: cudnnBackendAttributeType_t, count: i64, elements: *const c_void,
         }
-        cudnnBackendGetAttribute {
+        cudnnBackendGetAttribute as BackendGetAttribute {
             descriptor: cudnnBackendDescriptor_t, name: cudnnBackendAttributeName_t,
             element: cudnnBackendAttributeType_t, requested: i64, count: *mut i64, elements: *mut c_void,
         }
-        cudnnBackendExecute {
+        cudnnBackendExecute as BackendExecute {
             handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t,
         }
-        cudnnGetExecutionPlanWorkspaceSize {
+        cudnnGetExecutionPlanWorkspaceSize as GetExecutionPlanWorkspaceSize {
             handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t, size: *mut usize,
         }
-        cudnnBackendPopulateCudaGraph {
+        cudnnBackendPopulateCudaGraph as BackendPopulateCudaGraph {
             handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t, graph: cudaGraph_t,
         }
-        cudnnBackendUpdateCudaGraph {
+        cudnnBackendUpdateCudaGraph as BackendUpdateCudaGraph {
             handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t, graph: cudaGraph_t,
         }
+        }
+        forwarded {
         cudnnGetProperty { property: libraryPropertyType, value: *mut c_int }
         cudnnCreate { handle: *mut cudnnHandle_t }
         cudnnSetStream { handle: cudnnHandle_t, stream: cudaStream_t }

@@ -19,64 +19,81 @@ use guest::settings::{self};
 use guest::summary::{self, Counted};
 use tuning::report;
 
-/// The arguments of one convolution call.
-#[derive(Clone, Copy)]
+/// A convolution call: arguments that keep the rules of the direction's cuDNN function.
 pub struct Call {
-    pub handle: cudnnHandle_t,
-    pub descriptors: Descriptors,
-    pub algorithm: c_int,
-    pub operands: Operands,
-    pub workspace: Workspace,
+    pub(super) handle: cudnnHandle_t,
+    pub(super) descriptors: Descriptors,
+    pub(super) algorithm: c_int,
+    pub(super) operands: Operands,
+    pub(super) workspace: Workspace,
 }
 
 impl Call {
-    /// Calls cuDNN with the arguments unchanged.
-    ///
     /// # Safety
-    /// The caller promises the same as for [`Self::run`], or arguments that cuDNN refuses.
-    pub unsafe fn by_cudnn(&self) -> cudnnStatus_t {
-        // SAFETY: by the caller's promise, the arguments are valid or cuDNN refuses them.
-        unsafe { self.run_undivided(self.algorithm) }
+    /// As long as the call is used, the arguments keep the rules of the direction's convolution function, or cuDNN
+    /// refuses them.
+    pub unsafe fn new(
+        handle: cudnnHandle_t,
+        descriptors: Descriptors,
+        algorithm: c_int,
+        operands: Operands,
+        workspace: Workspace,
+    ) -> Self {
+        Self { handle, descriptors, algorithm, operands, workspace }
+    }
+
+    pub fn handle(&self) -> cudnnHandle_t {
+        self.handle
+    }
+
+    pub fn operands(&self) -> &Operands {
+        &self.operands
+    }
+
+    /// Calls cuDNN with the arguments unchanged.
+    pub fn by_cudnn(&self) -> cudnnStatus_t {
+        self.run_undivided(self.algorithm)
     }
 
     /// Runs the fallback if the call brings less workspace than its algorithm needs, else cuDNN as requested.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    pub unsafe fn run_fallback(&self) -> cudnnStatus_t {
-        // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
+    pub fn run_fallback(&self) -> cudnnStatus_t {
+        // SAFETY: the call's descriptors are null or cuDNN's.
         let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
         let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
-            // SAFETY: `by_cudnn` requires of `self` only what the caller promised.
-            return unsafe { self.by_cudnn() };
+            return self.by_cudnn();
         };
         match (promise.fallback, promise.plan) {
-            // SAFETY: the fallback runs in the reported workspace, and the call brings at least that.
-            (Some(fallback), _) => unsafe { self.run_undivided(fallback) },
+            (Some(fallback), _) => self.run_undivided(fallback),
             (None, Some(plan)) => {
-                // SAFETY: the plan needs no more than the reported workspace, and the call brings at least that.
+                // SAFETY: the plan is of the call's problem. It needs no more than the reported workspace, and the
+                // call brings at least that.
                 let ran = unsafe { run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
                 ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
             }
-            // SAFETY: `by_cudnn` requires of `self` only what the caller promised.
-            (None, None) => unsafe { self.by_cudnn() },
+            (None, None) => self.by_cudnn(),
         }
     }
 
-    /// Runs cuDNN undivided, with `algorithm`.
+    /// Runs cuDNN undivided, with `algorithm`. cuDNN refuses one that does not fit the workspace.
+    pub(super) fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
+        // SAFETY: by `new`; cuDNN checks the algorithm against the workspace's size.
+        unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
+    }
+
+    /// Calls cuDNN with another workspace.
     ///
     /// # Safety
-    /// The caller promises the same as for [`Self::run`]. cuDNN refuses an algorithm that does not fit the workspace.
-    pub(super) unsafe fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
-        // SAFETY: the arguments are the call's own, and cuDNN refuses an algorithm that does not fit the workspace.
-        unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
+    /// The workspace is device memory of its size, which nothing else uses until the stream has done the call's work.
+    pub(super) unsafe fn by_cudnn_in(&self, workspace: Workspace) -> cudnnStatus_t {
+        // SAFETY: the workspace is valid, and the other arguments are the call's.
+        unsafe { self.descriptors.convolve(self.handle, self.algorithm, &self.operands, workspace) }
     }
 
     /// Runs a plan's parts in `workspace`, and under `UCUDNN_CHECK` compares the result. Sets `spent` when a part has
     /// added to the result.
     ///
     /// # Safety
-    /// The caller promises the same as for [`Self::run`], and that this call may overwrite the workspace.
+    /// The plan is of the call's problem. The workspace is device memory that this call may overwrite.
     pub(super) unsafe fn run_parts(
         &self,
         plan: &Plan,
@@ -88,8 +105,7 @@ impl Call {
             return Err(Failure { status: CUDNN_STATUS_BAD_PARAM, result_modified: false });
         }
         let problem = plan.problem();
-        // SAFETY: `prepare_check` requires of `self` only what the caller promised.
-        let check = unsafe { self.prepare_check(problem) };
+        let check = self.prepare_check(problem);
         // SAFETY: the operands are those of this call, and `problem` is its problem.
         let adds = unsafe { adds_to_result(problem, &self.operands) };
         // SAFETY: the operands are those of the plan's problem, and the workspace is large enough for the plan.
@@ -101,17 +117,17 @@ impl Call {
         }
         summary::count(Counted::planned(plan.configuration().is_undivided()));
         if let Some(check) = check {
-            // SAFETY: `check` was prepared for this call's result, and our caller promised valid arguments.
-            let error = unsafe { self.run_check(&check, problem).and_then(|_workspace| check.error()) };
+            let ran = self.run_check(&check, problem);
+            // SAFETY: `check` was prepared for this call's result, and the workspace outlives what runs in it.
+            let error = ran.and_then(|_workspace| unsafe { check.error() });
             let tolerance = exec::tolerance(problem.x.data_type, problem.math_type != CUDNN_FMA_MATH);
             report::checked(problem, plan.configuration(), &error, tolerance);
         }
         Ok(())
     }
 
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn prepare_check(&self, problem: &Problem) -> Option<Check> {
+    /// The problem is the call's.
+    fn prepare_check(&self, problem: &Problem) -> Option<Check> {
         if !settings::get().check {
             return None;
         }
@@ -126,10 +142,7 @@ impl Call {
 
     /// Runs the convolution undivided on the check's copy, with the requested algorithm. Returns the workspace of this
     /// run, so that it outlives the run.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn run_check(&self, check: &Check, problem: &Problem) -> Result<Buffer, String> {
+    fn run_check(&self, check: &Check, problem: &Problem) -> Result<Buffer, String> {
         // SAFETY: the handle and the descriptors are the call's own.
         let bytes = unsafe { self.descriptors.workspace_size(self.handle, self.algorithm) }
             .map_err(|status| format!("cuDNN gives no workspace size (status {status})"))?;
