@@ -12,6 +12,7 @@ use convolution::legacy::answer::{self, Query};
 use convolution::legacy::call::Call;
 use cudnn::arguments::*;
 use cudnn::convolution::{AlgoPerf, Descriptors, Direction, Epilogue, Operands, Workspace};
+use cudnn::handle::Handle;
 use cudnn::policies;
 use guest::settings::Policy;
 
@@ -54,20 +55,22 @@ unsafe fn answered(
     )
 }
 
-/// Makes a call's descriptors from those fields that the direction has for x, w and y.
+/// Finds a call's descriptors in those fields that the direction has for x, w and y.
 macro_rules! descriptors {
     ($direction:ident, ($x:ident, $w:ident, $y:ident): $($arguments:ident)*) => {$(
-        impl Described for $arguments {
-            fn descriptors(&self) -> Descriptors {
-                let (x, w, y) = (self.$x, self.$w, self.$y);
-                Descriptors { direction: Direction::$direction, x, w, convolution: self.convolution, y }
+        impl Described for Promised<$arguments> {
+            fn described(&self) -> (Handle<'_>, Descriptors<'_>) {
+                let (direction, x, w, y) = (Direction::$direction, self.$x, self.$w, self.$y);
+                // SAFETY: handle and descriptors keep cuDNN's rules as long as `self`.
+                unsafe { (Handle::new(self.handle), Descriptors::new(direction, x, w, self.convolution, y)) }
             }
         }
     )*};
 }
 
 trait Described {
-    fn descriptors(&self) -> Descriptors;
+    /// The handle, and the descriptors by what they are for.
+    fn described(&self) -> (Handle<'_>, Descriptors<'_>);
 }
 
 /// The functions of a direction, which differ in the names of their tensors alone.
@@ -91,9 +94,10 @@ macro_rules! answers {
                 let workspace = usable(self.workspace, self.workspace_size);
                 let query = Query::FindEx(operands, workspace);
                 let (requested, returned, results) = (self.requested, self.returned, self.results.cast());
-                // SAFETY: the arguments keep the rules of the function that `query` names.
+                let (handle, descriptors) = self.described();
+                // SAFETY: the memory and the places keep the rules of this function.
                 unsafe {
-                    let ask = || answer::algorithms(self.handle, &self.descriptors(), query, Some(workspace.size));
+                    let ask = || answer::algorithms(handle, &descriptors, query, Some(workspace.size));
                     answered(Places { requested, returned, results }, ask, || self.by_cudnn())
                 }
             }
@@ -106,9 +110,9 @@ macro_rules! answers {
                 if handle.is_null() || size.is_null() || policies::of(handle).policy == Policy::Off {
                     return self.by_cudnn();
                 }
+                let (handle, descriptors) = self.described();
                 guarded(
-                    // SAFETY: the handle and the descriptors are the program's.
-                    || match unsafe { answer::reported_workspace(handle, &self.descriptors(), algorithm) } {
+                    || match answer::reported_workspace(handle, &descriptors, algorithm) {
                         Some(reported) => {
                             // SAFETY: not null, and so a place for the size.
                             unsafe { *size = reported };
@@ -127,8 +131,9 @@ macro_rules! answers {
                 let (x, w, y) = (self.$x as *mut c_void, self.$w as *mut c_void, self.$y as *mut c_void);
                 let operands = Operands { alpha: self.alpha, beta: self.beta, x, w, y, epilogue: None };
                 let workspace = usable(self.workspace, self.workspace_size);
-                // SAFETY: the arguments keep the rules of this direction's function.
-                convolved(unsafe { Call::new(self.handle, self.descriptors(), self.algorithm, operands, workspace) })
+                let (handle, descriptors) = self.described();
+                // SAFETY: operands and workspace keep the rules of this direction's function.
+                convolved(unsafe { Call::new(handle, descriptors, self.algorithm, operands, workspace) })
             }
         }
     };
@@ -138,9 +143,10 @@ macro_rules! answers {
         impl Answer for Promised<$ask> {
             fn answer(&self) -> cudnnStatus_t {
                 let (requested, returned, results) = (self.requested, self.returned, self.results.cast());
-                // SAFETY: the arguments keep the rules of the function that the query names.
+                let (handle, descriptors) = self.described();
+                // SAFETY: the query names no memory, and the places keep the rules of this function.
                 unsafe {
-                    let ask = || answer::algorithms(self.handle, &self.descriptors(), $query, None);
+                    let ask = || answer::algorithms(handle, &descriptors, $query, None);
                     answered(Places { requested, returned, results }, ask, || self.by_cudnn())
                 }
             }
@@ -186,8 +192,9 @@ impl Answer for Promised<ConvolutionBiasActivationForward> {
         let (x, w) = (self.x.cast_mut(), self.w.cast_mut());
         let operands = Operands { alpha: self.alpha1, beta: std::ptr::null(), x, w, y: self.y, epilogue };
         let workspace = usable(self.workspace, self.workspace_size);
-        // SAFETY: the arguments keep the rules of this function.
-        convolved(unsafe { Call::new(self.handle, self.descriptors(), self.algorithm, operands, workspace) })
+        let (handle, descriptors) = self.described();
+        // SAFETY: operands and workspace keep the rules of this function.
+        convolved(unsafe { Call::new(handle, descriptors, self.algorithm, operands, workspace) })
     }
 }
 
@@ -200,7 +207,7 @@ fn usable(data: *mut c_void, size: usize) -> Workspace {
 fn convolved(call: Call) -> cudnnStatus_t {
     let &Operands { alpha, beta, x, w, y, epilogue } = call.operands();
     let scaled = !alpha.is_null() && (epilogue.is_some() || !beta.is_null());
-    if call.handle().is_null() || !scaled || [x, w, y].contains(&std::ptr::null_mut()) || policies::all_off() {
+    if call.handle().raw().is_null() || !scaled || [x, w, y].contains(&std::ptr::null_mut()) || policies::all_off() {
         return call.by_cudnn();
     }
     let spent = Cell::new(false);

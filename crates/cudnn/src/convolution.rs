@@ -2,10 +2,12 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::marker::PhantomData;
 
 use cudnn_abi::*;
 
 use crate::calls;
+use crate::handle::Handle;
 use crate::owned::checked;
 
 /// A query's result for one algorithm. cuDNN has one such structure per direction, all three with the same layout.
@@ -53,14 +55,16 @@ impl fmt::Display for Direction {
     }
 }
 
-/// The descriptors of one convolution call. `x` also stands for dx, `w` for dw and `y` for dy.
+/// The descriptors of one convolution call, each of which is null or lives for `'a`. `x` also stands for dx, `w` for dw
+/// and `y` for dy.
 #[derive(Clone, Copy)]
-pub struct Descriptors {
-    pub direction: Direction,
-    pub x: cudnnTensorDescriptor_t,
-    pub w: cudnnFilterDescriptor_t,
-    pub convolution: cudnnConvolutionDescriptor_t,
-    pub y: cudnnTensorDescriptor_t,
+pub struct Descriptors<'a> {
+    direction: Direction,
+    x: cudnnTensorDescriptor_t,
+    w: cudnnFilterDescriptor_t,
+    convolution: cudnnConvolutionDescriptor_t,
+    y: cudnnTensorDescriptor_t,
+    live: PhantomData<&'a ()>,
 }
 
 /// The bias, activation and second summand that `cudnnConvolutionBiasActivationForward` fuses:
@@ -122,22 +126,51 @@ pub struct Workspace {
     pub size: usize,
 }
 
-impl Descriptors {
-    /// Calls `cudnnGetConvolution*Algorithm_v7`: cuDNN's heuristics choose, and nothing is timed.
-    ///
+impl Descriptors<'_> {
     /// # Safety
-    /// The caller keeps the rules of the cuDNN function.
-    pub unsafe fn get_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-        let Self { direction, x, w, convolution, y } = *self;
+    /// Each descriptor is null or lives for the result's lifetime.
+    pub unsafe fn new(
+        direction: Direction,
+        x: cudnnTensorDescriptor_t,
+        w: cudnnFilterDescriptor_t,
+        convolution: cudnnConvolutionDescriptor_t,
+        y: cudnnTensorDescriptor_t,
+    ) -> Self {
+        Self { direction, x, w, convolution, y, live: PhantomData }
+    }
+
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    pub fn x(&self) -> cudnnTensorDescriptor_t {
+        self.x
+    }
+
+    pub fn w(&self) -> cudnnFilterDescriptor_t {
+        self.w
+    }
+
+    pub fn convolution(&self) -> cudnnConvolutionDescriptor_t {
+        self.convolution
+    }
+
+    pub fn y(&self) -> cudnnTensorDescriptor_t {
+        self.y
+    }
+
+    /// Calls `cudnnGetConvolution*Algorithm_v7`: cuDNN's heuristics choose, and nothing is timed.
+    pub fn get_algorithms(&self, handle: Handle) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+        let Self { direction, x, w, convolution, y, .. } = *self;
         let get = |requested, returned, results: *mut AlgoPerf| {
-            // SAFETY: the caller keeps the rules of these functions.
+            // SAFETY: handle and descriptors are null or live, and `ask` gives places for the results.
             unsafe {
                 in_order!(
                     direction,
                     cudnnGetConvolutionForwardAlgorithm_v7
                         | cudnnGetConvolutionBackwardDataAlgorithm_v7
                         | cudnnGetConvolutionBackwardFilterAlgorithm_v7,
-                    (handle),
+                    (handle.raw()),
                     [x],
                     [w],
                     [y],
@@ -159,20 +192,17 @@ impl Descriptors {
     }
 
     /// Calls `cudnnFindConvolution*Algorithm`: cuDNN times its algorithms on its own buffers.
-    ///
-    /// # Safety
-    /// The caller keeps the rules of the cuDNN function.
-    pub unsafe fn find_algorithms(&self, handle: cudnnHandle_t) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-        let Self { direction, x, w, convolution, y } = *self;
+    pub fn find_algorithms(&self, handle: Handle) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
+        let Self { direction, x, w, convolution, y, .. } = *self;
         let find = |requested, returned, results: *mut AlgoPerf| {
-            // SAFETY: the caller keeps the rules of these functions.
+            // SAFETY: handle and descriptors are null or live, and `ask` gives places for the results.
             unsafe {
                 in_order!(
                     direction,
                     cudnnFindConvolutionForwardAlgorithm
                         | cudnnFindConvolutionBackwardDataAlgorithm
                         | cudnnFindConvolutionBackwardFilterAlgorithm,
-                    (handle),
+                    (handle.raw()),
                     [x],
                     [w],
                     [y],
@@ -189,23 +219,23 @@ impl Descriptors {
     /// result's buffer.
     ///
     /// # Safety
-    /// The caller keeps the rules of the cuDNN function.
+    /// The operands and the workspace are device memory, as large as the descriptors and the workspace's size say.
     pub unsafe fn find_algorithms_in(
         &self,
-        handle: cudnnHandle_t,
+        handle: Handle,
         operands: &Operands,
         workspace: Workspace,
     ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-        let Self { direction, x, w, convolution, y } = *self;
+        let Self { direction, x, w, convolution, y, .. } = *self;
         let find = |requested, returned, results: *mut AlgoPerf| {
-            // SAFETY: the caller keeps the rules of these functions.
+            // SAFETY: handle and descriptors are null or live, and so is the memory (see `# Safety`).
             unsafe {
                 in_order!(
                     direction,
                     cudnnFindConvolutionForwardAlgorithmEx
                         | cudnnFindConvolutionBackwardDataAlgorithmEx
                         | cudnnFindConvolutionBackwardFilterAlgorithmEx,
-                    (handle),
+                    (handle.raw()),
                     [x, operands.x],
                     [w, operands.w],
                     [y, operands.y],
@@ -225,7 +255,7 @@ impl Descriptors {
     /// written as many results as it says.
     unsafe fn ask(
         &self,
-        handle: cudnnHandle_t,
+        handle: Handle,
         ask: impl FnOnce(c_int, *mut c_int, *mut AlgoPerf) -> cudnnStatus_t,
     ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
         let max_count = match self.direction {
@@ -234,8 +264,8 @@ impl Descriptors {
             Direction::BackwardFilter => calls::cudnnGetConvolutionBackwardFilterAlgorithmMaxCount,
         };
         let mut count = 0;
-        // SAFETY: cuDNN writes one number to `count`, and checks the handle.
-        checked(unsafe { max_count(handle, &mut count) })?;
+        // SAFETY: the handle is null or lives, and cuDNN writes one number to `count`.
+        checked(unsafe { max_count(handle.raw(), &mut count) })?;
         let mut results = Vec::with_capacity(count.clamp(1, 1024) as usize);
         let mut returned = 0;
         checked(ask(results.capacity() as c_int, &mut returned, results.as_mut_ptr()))?;
@@ -245,29 +275,11 @@ impl Descriptors {
     }
 
     /// Calls `cudnnGetConvolution*WorkspaceSize`; the size is in bytes.
-    ///
-    /// # Safety
-    /// The caller keeps the rules of the cuDNN function.
-    pub unsafe fn workspace_size(&self, handle: cudnnHandle_t, algorithm: c_int) -> Result<usize, cudnnStatus_t> {
-        let mut size = 0;
-        // SAFETY: the caller keeps the rules of the cuDNN function; `size` is a valid place for the result.
-        checked(unsafe { self.workspace_size_into(handle, algorithm, &mut size) })?;
-        Ok(size)
-    }
-
-    /// Like [`Self::workspace_size`], but writes to the caller's variable, which may be null.
-    ///
-    /// # Safety
-    /// The caller keeps the rules of the cuDNN function.
-    pub unsafe fn workspace_size_into(
-        &self,
-        handle: cudnnHandle_t,
-        algorithm: c_int,
-        size: *mut usize,
-    ) -> cudnnStatus_t {
-        let Self { direction, x, w, convolution, y } = *self;
-        // SAFETY: the caller keeps the rules of these functions.
-        unsafe {
+    pub fn workspace_size(&self, handle: Handle, algorithm: c_int) -> Result<usize, cudnnStatus_t> {
+        let Self { direction, x, w, convolution, y, .. } = *self;
+        let (handle, mut size) = (handle.raw(), 0);
+        // SAFETY: handle and descriptors are null or live, and `size` is a place for the result.
+        let status = unsafe {
             in_order!(
                 direction,
                 cudnnGetConvolutionForwardWorkspaceSize
@@ -278,9 +290,11 @@ impl Descriptors {
                 [w],
                 [y],
                 (convolution),
-                (algorithm, size)
+                (algorithm, &mut size)
             )
-        }
+        };
+        checked(status)?;
+        Ok(size)
     }
 
     /// Runs the convolution in the real cuDNN.
@@ -295,7 +309,7 @@ impl Descriptors {
         operands: &Operands,
         workspace: Workspace,
     ) -> cudnnStatus_t {
-        let Self { direction, x, w, convolution, y } = *self;
+        let Self { direction, x, w, convolution, y, .. } = *self;
         let Workspace { data, size } = workspace;
         if let (Direction::Forward, Some(e)) = (direction, operands.epilogue) {
             // SAFETY: the caller keeps the rules of this function.

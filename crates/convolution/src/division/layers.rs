@@ -52,8 +52,7 @@ pub type Addresses = [usize; 4];
 
 /// Returns the addresses of descriptors.
 pub fn addresses(descriptors: &Descriptors) -> Addresses {
-    let Descriptors { x, w, convolution, y, .. } = *descriptors;
-    [x.addr(), w.addr(), convolution.addr(), y.addr()]
+    [descriptors.x().addr(), descriptors.w().addr(), descriptors.convolution().addr(), descriptors.y().addr()]
 }
 
 /// One use of a convolution problem.

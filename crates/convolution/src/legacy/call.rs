@@ -12,29 +12,29 @@ use crate::exec::{self, Check, Failure};
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use crate::problem::graph;
-use cudnn::calls;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
+use cudnn::handle::Handle;
 use gpu::Buffer;
 use guest::settings::{self};
 use guest::summary::{self, Counted};
 use tuning::report;
 
 /// A convolution call: arguments that keep the rules of the direction's cuDNN function.
-pub struct Call {
-    pub(super) handle: cudnnHandle_t,
-    pub(super) descriptors: Descriptors,
+pub struct Call<'a> {
+    pub(super) handle: Handle<'a>,
+    pub(super) descriptors: Descriptors<'a>,
     pub(super) algorithm: c_int,
     pub(super) operands: Operands,
     pub(super) workspace: Workspace,
 }
 
-impl Call {
+impl<'a> Call<'a> {
     /// # Safety
-    /// As long as the call is used, the arguments keep the rules of the direction's convolution function, or cuDNN
+    /// For the call's lifetime, operands and workspace keep the rules of the direction's convolution function, or cuDNN
     /// refuses them.
     pub unsafe fn new(
-        handle: cudnnHandle_t,
-        descriptors: Descriptors,
+        handle: Handle<'a>,
+        descriptors: Descriptors<'a>,
         algorithm: c_int,
         operands: Operands,
         workspace: Workspace,
@@ -42,7 +42,7 @@ impl Call {
         Self { handle, descriptors, algorithm, operands, workspace }
     }
 
-    pub fn handle(&self) -> cudnnHandle_t {
+    pub fn handle(&self) -> Handle<'a> {
         self.handle
     }
 
@@ -57,8 +57,7 @@ impl Call {
 
     /// Runs the fallback if the call brings less workspace than its algorithm needs, else cuDNN as requested.
     pub fn run_fallback(&self) -> cudnnStatus_t {
-        // SAFETY: the call's descriptors are null or cuDNN's.
-        let promise = unsafe { answer::promise(&self.descriptors, self.algorithm, self.workspace.size) };
+        let promise = answer::promise(&self.descriptors, self.algorithm, self.workspace.size);
         let Some(promise) = promise.filter(|promise| promise.undivided > self.workspace.size) else {
             return self.by_cudnn();
         };
@@ -67,7 +66,7 @@ impl Call {
             (None, Some(plan)) => {
                 // SAFETY: the plan is of the call's problem. It needs no more than the reported workspace, and the
                 // call brings at least that.
-                let ran = unsafe { run(&plan, self.handle, &self.operands, self.workspace, |_, _| ()) };
+                let ran = unsafe { run(&plan, self.handle.raw(), &self.operands, self.workspace, |_, _| ()) };
                 ran.map_or_else(|failure| failure.status, |()| CUDNN_STATUS_SUCCESS)
             }
             (None, None) => self.by_cudnn(),
@@ -77,7 +76,7 @@ impl Call {
     /// Runs cuDNN undivided, with `algorithm`. cuDNN refuses one that does not fit the workspace.
     pub(super) fn run_undivided(&self, algorithm: c_int) -> cudnnStatus_t {
         // SAFETY: by `new`; cuDNN checks the algorithm against the workspace's size.
-        unsafe { self.descriptors.convolve(self.handle, algorithm, &self.operands, self.workspace) }
+        unsafe { self.descriptors.convolve(self.handle.raw(), algorithm, &self.operands, self.workspace) }
     }
 
     /// Calls cuDNN with another workspace.
@@ -86,7 +85,7 @@ impl Call {
     /// The workspace is device memory of its size, which nothing else uses until the stream has done the call's work.
     pub(super) unsafe fn by_cudnn_in(&self, workspace: Workspace) -> cudnnStatus_t {
         // SAFETY: the workspace is valid, and the other arguments are the call's.
-        unsafe { self.descriptors.convolve(self.handle, self.algorithm, &self.operands, workspace) }
+        unsafe { self.descriptors.convolve(self.handle.raw(), self.algorithm, &self.operands, workspace) }
     }
 
     /// Runs a plan's parts in `workspace`, and under `UCUDNN_CHECK` compares the result. Sets `spent` when a part has
@@ -110,7 +109,7 @@ impl Call {
         let adds = unsafe { adds_to_result(problem, &self.operands) };
         // SAFETY: the operands are those of the plan's problem, and the workspace is large enough for the plan.
         unsafe {
-            run(plan, self.handle, &self.operands, workspace, |batch, algorithm| {
+            run(plan, self.handle.raw(), &self.operands, workspace, |batch, algorithm| {
                 spent.set(adds);
                 after(batch, algorithm);
             })?;
@@ -133,19 +132,16 @@ impl Call {
         }
         let mut graph = graph::Problem::of_convolution(problem);
         let result = graph.tensors.swap_remove(graph.convolution().result());
-        // SAFETY: the handle is the call's, and the result is device memory of the size of the problem's result.
-        unsafe {
-            let stream = calls::stream_of(self.handle)?;
-            Check::prepare(cudnn::device(), stream, result, self.operands.result(problem.direction))
-        }
+        let stream = self.handle.stream()?;
+        // SAFETY: the result is device memory of the size of the problem's result.
+        unsafe { Check::prepare(cudnn::device(), stream, result, self.operands.result(problem.direction)) }
     }
 
     /// Runs the convolution undivided on the check's copy, with the requested algorithm. Returns the workspace of this
     /// run, so that it outlives the run.
     fn run_check(&self, check: &Check, problem: &Problem) -> Result<Buffer, String> {
-        // SAFETY: the handle and the descriptors are the call's own.
-        let bytes = unsafe { self.descriptors.workspace_size(self.handle, self.algorithm) }
-            .map_err(|status| format!("cuDNN gives no workspace size (status {status})"))?;
+        let bytes = self.descriptors.workspace_size(self.handle, self.algorithm);
+        let bytes = bytes.map_err(|status| format!("cuDNN gives no workspace size (status {status})"))?;
         let buffer = cudnn::device().allocate(bytes).ok_or(format!("no memory for its workspace of {bytes} bytes"))?;
         let workspace = Workspace { data: buffer.data(), size: buffer.bytes() };
         let mut undivided = self.operands.with_result(problem.direction, check.copy());
@@ -153,7 +149,7 @@ impl Call {
             epilogue.z = check.copy(); // z was the result, which the plan has overwritten
         }
         // SAFETY: the call's operands with a copy for the result, and a workspace of the size that cuDNN gave.
-        match unsafe { self.descriptors.convolve(self.handle, self.algorithm, &undivided, workspace) } {
+        match unsafe { self.descriptors.convolve(self.handle.raw(), self.algorithm, &undivided, workspace) } {
             CUDNN_STATUS_SUCCESS => Ok(buffer),
             status => Err(format!("the undivided convolution failed with status {status}")),
         }

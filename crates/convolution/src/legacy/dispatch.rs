@@ -18,19 +18,18 @@ use guest::determinism;
 use guest::settings::{self, Policy};
 use guest::summary::{self, Counted};
 
-impl Call {
+impl Call<'_> {
     /// Runs the call by its promise or decision. After a panic, `spent` says whether a second run would give a wrong
     /// result.
     pub fn run(&self, spent: &Cell<bool>) -> cudnnStatus_t {
-        let policies = policies::of(self.handle);
+        let policies = policies::of(self.handle.raw());
         if policies.policy == Policy::Off {
             return self.run_fallback();
         }
         EXECUTED.store(true, Ordering::Relaxed);
         summary::count(Counted::Convolution);
         settings::fault_point("convolve");
-        // SAFETY: the call's descriptors are null or cuDNN's.
-        let Some(problem) = (unsafe { Problem::read(&self.descriptors) }) else { return self.by_cudnn() };
+        let Some(problem) = Problem::read(&self.descriptors) else { return self.by_cudnn() };
         if let Some(epilogue) = &self.operands.epilogue {
             // SAFETY: the epilogue's descriptors are null or cuDNN's.
             if !unsafe { divides(&problem, epilogue, cudnn::device().alignment()) } {

@@ -16,7 +16,6 @@ use super::sampling::sampling;
 use crate::exec::Failure;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
-use cudnn::calls;
 use gpu::Stream;
 use tuning::allowance;
 use tuning::exploring;
@@ -47,7 +46,7 @@ impl From<Option<Arc<Plan>>> for Run {
 
 /// A call whose problem is known.
 pub struct Running<'a> {
-    call: &'a Call,
+    call: &'a Call<'a>,
     problem: &'a Problem,
     state: &'a State,
     /// `ask.id` is the algorithm that runs undivided in this call's workspace: the requested one, or the fallback of
@@ -70,8 +69,7 @@ impl<'a> Running<'a> {
         let mut stream = std::ptr::null_mut();
         let mut run = self.decide();
         if matches!(run, Run::Begin | Run::Explore(_)) {
-            // SAFETY: the handle is the program's.
-            let known = unsafe { calls::stream_of(self.call.handle) };
+            let known = self.call.handle.stream();
             let capturing = known.is_none_or(|stream| cudnn::device().is_capturing(stream));
             stream = known.unwrap_or(stream);
             run = match run {
@@ -130,8 +128,7 @@ impl<'a> Running<'a> {
     fn begin(&self) -> Run {
         let Call { handle, descriptors, .. } = self.call;
         let measured = self.state.known.lock().measured.clone();
-        // SAFETY: the handle and the descriptors are the call's, and `problem` was read from them.
-        let new = unsafe { Decision::new(*handle, descriptors, self.problem, self.ask, &measured) };
+        let new = Decision::new(*handle, descriptors, self.problem, self.ask, &measured);
         let mut known = self.state.known.lock();
         let decision = known.decision(self.ask).cloned().unwrap_or_else(|| {
             known.decisions.push(new.clone());
@@ -186,8 +183,7 @@ impl<'a> Running<'a> {
         match next {
             Next::Time(candidate) => {
                 let (handle, requested) = (self.call.handle, decision.requested_algorithm());
-                // SAFETY: the handle is the program's, from this call.
-                let parts = unsafe { sampling(handle, self.problem, candidate, requested, self.ask.limit, adds) };
+                let parts = sampling(handle, self.problem, candidate, requested, self.ask.limit, adds);
                 Plan::in_order(self.problem, &parts?).ok()
             }
             Next::Try(index) => Plan::new(self.problem, decision.exploring.trial(*index)?).ok(),

@@ -11,7 +11,6 @@ use crate::exec::Failure;
 use crate::legacy::answer;
 use crate::legacy::call::Call;
 use crate::problem::Problem;
-use cudnn::calls;
 use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Descriptors, Workspace};
 use cudnn::policies::Policies;
@@ -34,8 +33,7 @@ pub unsafe fn run(
     }
     let device = cudnn::device();
     // A captured call may be replayed at any time, beside any other work, so it gets no segment.
-    // SAFETY: the handle is the program's, from this call.
-    if let Some(stream) = unsafe { calls::stream_of(call.handle) }
+    if let Some(stream) = call.handle.stream()
         && !device.is_capturing(stream)
     {
         let key = Key {
@@ -70,8 +68,7 @@ pub unsafe fn run(
 /// needs. The fallback cannot replace it, so the call gets memory of its own. `None` if the reported workspace is
 /// enough, or there is no memory.
 fn run_in_passing(call: &Call, device: Device, stream: Stream) -> Option<cudnnStatus_t> {
-    // SAFETY: the call's descriptors are null or cuDNN's.
-    let promise = unsafe { answer::promise(&call.descriptors, call.algorithm, call.workspace.size) }?;
+    let promise = answer::promise(&call.descriptors, call.algorithm, call.workspace.size)?;
     if promise.undivided <= call.workspace.size {
         return None;
     }
@@ -86,8 +83,7 @@ fn run_in_passing(call: &Call, device: Device, stream: Stream) -> Option<cudnnSt
 /// Returns cuDNN's entry for the requested algorithm, under the math type of the call's descriptors. If cuDNN has none,
 /// the entry says that the algorithm is not supported.
 fn chosen(call: &Call, math_type: cudnnMathType_t) -> AlgoPerf {
-    // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
-    let offered = unsafe { call.descriptors.get_algorithms(call.handle) }.unwrap_or_default();
+    let offered = call.descriptors.get_algorithms(call.handle).unwrap_or_default();
     Descriptors::of_algorithm(&offered, call.algorithm, math_type).unwrap_or(AlgoPerf {
         algo: call.algorithm,
         status: CUDNN_STATUS_NOT_SUPPORTED,
