@@ -101,15 +101,43 @@ typedef int cudnnBatchNormOps_t;
 
 typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+
+typedef int cudnnForwardMode_t;
+
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
+
+/*
+ What becomes of the weights' gradients that are there already: they are added to, or overwritten.
+ */
+typedef int cudnnWgradMode_t;
+
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 
 typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
 
-typedef int cudnnConvolutionBwdDataAlgo_t;
+typedef int cudnnConvolutionFwdAlgo_t;
 
 typedef int cudnnDeterminism_t;
 
 typedef int cudnnMathType_t;
+
+/*
+ cuDNN's result for one Forward algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
+ */
+typedef struct cudnnConvolutionFwdAlgoPerfStruct {
+  cudnnConvolutionFwdAlgo_t algo;
+  cudnnStatus_t status;
+  float time;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t mathType;
+  int reserved[3];
+} cudnnConvolutionFwdAlgoPerfStruct;
+
+typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
+
+typedef int cudnnConvolutionBwdDataAlgo_t;
 
 /*
  cuDNN's result for one BackwardData algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
@@ -143,30 +171,72 @@ typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct {
 
 typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct cudnnConvolutionBwdFilterAlgoPerf_t;
 
+/*
+ The kind of a backend descriptor.
+ */
+typedef int cudnnBackendDescriptorType_t;
+
+/*
+ A descriptor of any kind.
+ */
+typedef void *cudnnBackendDescriptor_t;
+
+/*
+ The attributes of the descriptors that make up convolution graphs.
+ */
+typedef int cudnnBackendAttributeName_t;
+
+/*
+ The type of an attribute's elements.
+ */
+typedef int cudnnBackendAttributeType_t;
+
+typedef int cudnnTensorFormat_t;
+
+typedef int cudnnDataType_t;
+
 typedef int cudnnReorderType_t;
 
 typedef int cudnnConvolutionMode_t;
 
-typedef int cudnnDataType_t;
+typedef int cudnnActivationMode_t;
 
-typedef int cudnnConvolutionFwdAlgo_t;
+typedef int cudnnNanPropagation_t;
+
+typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t;
+
+typedef int cudnnOpTensorOp_t;
+
+typedef int cudnnRNNAlgo_t;
 
 /*
- cuDNN's result for one Forward algorithm: `time` in milliseconds (-1 if not measured), `memory` in bytes.
+ The cell. W multiplies the input and R the previous hidden state; b and d are their biases, and σ is the logistic
+ function. ReLU and tanh apply their function to Wx + b + Rh + d. The others have gates, in the order of their
+ matrices: LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).
  */
-typedef struct cudnnConvolutionFwdAlgoPerfStruct {
-  cudnnConvolutionFwdAlgo_t algo;
-  cudnnStatus_t status;
-  float time;
-  size_t memory;
-  cudnnDeterminism_t determinism;
-  cudnnMathType_t mathType;
-  int reserved[3];
-} cudnnConvolutionFwdAlgoPerfStruct;
+typedef int cudnnRNNMode_t;
 
-typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
+typedef int cudnnRNNBiasMode_t;
+
+typedef int cudnnDirectionMode_t;
+
+/*
+ The first layer's treatment of its input: multiplied by a matrix, or taken unchanged.
+ */
+typedef int cudnnRNNInputMode_t;
 
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+
+/*
+ Clipping of LSTM's cell state.
+ */
+typedef int cudnnRNNClipMode_t;
+
+/*
+ Unpacked: rows of equal length with padding, `[time, batch, vector]` or `[batch, time, vector]`. Packed: the longest
+ sequence first, and each time step holds only the sequences that have not ended.
+ */
+typedef int cudnnRNNDataLayout_t;
 
 /*
  A source in the vocabulary of `kernels/device.cuh`, as C strings, none of them null.
@@ -189,76 +259,6 @@ typedef struct hostdnnKernelSource_t {
   const char *const *options;
   size_t optionCount;
 } hostdnnKernelSource_t;
-
-typedef int cudnnTensorFormat_t;
-
-/*
- The kind of a backend descriptor.
- */
-typedef int cudnnBackendDescriptorType_t;
-
-/*
- A descriptor of any kind.
- */
-typedef void *cudnnBackendDescriptor_t;
-
-/*
- The attributes of the descriptors that make up convolution graphs.
- */
-typedef int cudnnBackendAttributeName_t;
-
-/*
- The type of an attribute's elements.
- */
-typedef int cudnnBackendAttributeType_t;
-
-typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t;
-
-typedef int cudnnActivationMode_t;
-
-typedef int cudnnNanPropagation_t;
-
-typedef int cudnnOpTensorOp_t;
-
-typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
-
-typedef int cudnnForwardMode_t;
-
-typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
-
-/*
- What becomes of the weights' gradients that are there already: they are added to, or overwritten.
- */
-typedef int cudnnWgradMode_t;
-
-/*
- Unpacked: rows of equal length with padding, `[time, batch, vector]` or `[batch, time, vector]`. Packed: the longest
- sequence first, and each time step holds only the sequences that have not ended.
- */
-typedef int cudnnRNNDataLayout_t;
-
-typedef int cudnnRNNAlgo_t;
-
-/*
- The cell. W multiplies the input and R the previous hidden state; b and d are their biases, and σ is the logistic
- function. ReLU and tanh apply their function to Wx + b + Rh + d. The others have gates, in the order of their
- matrices: LSTM i, f, g, o; GRU r, z, n with n = tanh(Wx + b + r∘(Rh + d)).
- */
-typedef int cudnnRNNMode_t;
-
-typedef int cudnnRNNBiasMode_t;
-
-typedef int cudnnDirectionMode_t;
-
-/*
- The first layer's treatment of its input: multiplied by a matrix, or taken unchanged.
- */
-typedef int cudnnRNNInputMode_t;
-
-/*
- Clipping of LSTM's cell state.
- */
-typedef int cudnnRNNClipMode_t;
 
 /*
  What a normalization normalizes over.
@@ -1291,76 +1291,6 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- The gradient of `cudnnBatchNormalizationForwardTraining`. `cudnnBatchNormalizationBackwardEx` with
- CUDNN_BATCHNORM_OPS_BN has all rules.
- */
-cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
-                                              cudnnBatchNormMode_t mode,
-                                              const void *alphaDataDiff,
-                                              const void *betaDataDiff,
-                                              const void *alphaParamDiff,
-                                              const void *betaParamDiff,
-                                              cudnnTensorDescriptor_t xDesc,
-                                              const void *x,
-                                              cudnnTensorDescriptor_t dyDesc,
-                                              const void *dy,
-                                              cudnnTensorDescriptor_t dxDesc,
-                                              void *dx,
-                                              cudnnTensorDescriptor_t dBnScaleBiasDesc,
-                                              const void *bnScale,
-                                              void *dBnScaleResult,
-                                              void *dBnBiasResult,
-                                              double epsilon,
-                                              const void *savedMean,
-                                              const void *savedInvVariance);
-
-/*
- The gradients of `cudnnBatchNormalizationForwardTrainingEx`, whose rules for types, dimensions, parameters and
- operations hold here.
-
- Let g be dy where the ReLU let its input through, and 0 elsewhere; without a ReLU g is dy. Then
-
- - `dx = alphaDataDiff·scale·invVariance·(g - (Σg + x̂·Σ(g·x̂))/m) + betaDataDiff·dx`, over the m elements of a
-   group;
- - `dBnScale = alphaParamDiff·Σ(g·x̂) + betaParamDiff·dBnScale`, and `dBnBias` likewise by Σg;
- - `dz = g`, without factors, for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION alone.
-
- The sum's ReLU is known from the reserve of the forward call. Without a sum, the ReLU's input is computed again, and
- `bnBiasData` is needed. y is not read. Without saved statistics, CUDNN_BATCHNORM_OPS_BN finds x's statistics again.
- dx or dz may be dy itself, and dx may be x.
- */
-cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
-                                                cudnnBatchNormMode_t mode,
-                                                cudnnBatchNormOps_t bnOps,
-                                                const void *alphaDataDiff,
-                                                const void *betaDataDiff,
-                                                const void *alphaParamDiff,
-                                                const void *betaParamDiff,
-                                                cudnnTensorDescriptor_t xDesc,
-                                                const void *xData,
-                                                cudnnTensorDescriptor_t yDesc,
-                                                const void *yData,
-                                                cudnnTensorDescriptor_t dyDesc,
-                                                const void *dyData,
-                                                cudnnTensorDescriptor_t dzDesc,
-                                                void *dzData,
-                                                cudnnTensorDescriptor_t dxDesc,
-                                                void *dxData,
-                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
-                                                const void *bnScaleData,
-                                                const void *bnBiasData,
-                                                void *dBnScaleData,
-                                                void *dBnBiasData,
-                                                double epsilon,
-                                                const void *savedMean,
-                                                const void *savedInvVariance,
-                                                cudnnActivationDescriptor_t activationDesc,
-                                                void *workSpace,
-                                                size_t workSpaceSizeInBytes,
-                                                void *reserveSpace,
-                                                size_t reserveSpaceSizeInBytes);
-
-/*
  `y = alpha·(scale·x̂ + bias) + beta·y` by the statistics of x itself. `cudnnBatchNormalizationForwardTrainingEx`
  with CUDNN_BATCHNORM_OPS_BN has all rules.
  */
@@ -1368,22 +1298,22 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
                                                      cudnnBatchNormMode_t mode,
                                                      const void *alpha,
                                                      const void *beta,
-                                                     cudnnTensorDescriptor_t xDesc,
+                                                     cudnnTensorDescriptor_t x_descriptor,
                                                      const void *x,
-                                                     cudnnTensorDescriptor_t yDesc,
+                                                     cudnnTensorDescriptor_t y_descriptor,
                                                      void *y,
-                                                     cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                     const void *bnScale,
-                                                     const void *bnBias,
-                                                     double exponentialAverageFactor,
-                                                     void *resultRunningMean,
-                                                     void *resultRunningVariance,
+                                                     cudnnTensorDescriptor_t parameters,
+                                                     const void *scale,
+                                                     const void *bias,
+                                                     double factor,
+                                                     void *running_mean,
+                                                     void *running_variance,
                                                      double epsilon,
-                                                     void *resultSaveMean,
-                                                     void *resultSaveInvVariance);
+                                                     void *saved_mean,
+                                                     void *saved_inverse);
 
 /*
- `y = alpha·f(scale·x̂ + bias [+ z]) + beta·y`, where f is the identity or a ReLU, by `bnOps`.
+ `y = alpha·f(scale·x̂ + bias [+ z]) + beta·y`, where f is the identity or a ReLU, by `ops`.
 
  x, y and z have one type and the same four or five dimensions: n, c, h, w, with d before h. Types are half, bfloat16
  and float, with alpha, beta and parameters in float, and double with all in double. Parameters are as
@@ -1400,355 +1330,234 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
  */
 cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
                                                        cudnnBatchNormMode_t mode,
-                                                       cudnnBatchNormOps_t bnOps,
+                                                       cudnnBatchNormOps_t ops,
                                                        const void *alpha,
                                                        const void *beta,
-                                                       cudnnTensorDescriptor_t xDesc,
-                                                       const void *xData,
-                                                       cudnnTensorDescriptor_t zDesc,
-                                                       const void *zData,
-                                                       cudnnTensorDescriptor_t yDesc,
-                                                       void *yData,
-                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                       const void *bnScale,
-                                                       const void *bnBias,
-                                                       double exponentialAverageFactor,
-                                                       void *resultRunningMean,
-                                                       void *resultRunningVariance,
+                                                       cudnnTensorDescriptor_t x_descriptor,
+                                                       const void *x,
+                                                       cudnnTensorDescriptor_t z_descriptor,
+                                                       const void *z,
+                                                       cudnnTensorDescriptor_t y_descriptor,
+                                                       void *y,
+                                                       cudnnTensorDescriptor_t parameters,
+                                                       const void *scale,
+                                                       const void *bias,
+                                                       double factor,
+                                                       void *running_mean,
+                                                       void *running_variance,
                                                        double epsilon,
-                                                       void *resultSaveMean,
-                                                       void *resultSaveInvVariance,
-                                                       cudnnActivationDescriptor_t activationDesc,
+                                                       void *saved_mean,
+                                                       void *saved_inverse,
+                                                       cudnnActivationDescriptor_t activation,
                                                        void *workspace,
-                                                       size_t workSpaceSizeInBytes,
-                                                       void *reserveSpace,
-                                                       size_t reserveSpaceSizeInBytes);
+                                                       size_t workspace_size,
+                                                       void *reserve,
+                                                       size_t reserve_size);
 
 /*
- `y = alpha·(scale·(x - estimatedMean)/√(estimatedVariance + epsilon) + bias) + beta·y`. Types, dimensions and
- parameters are those of `cudnnBatchNormalizationForwardTrainingEx`. y may be x itself.
+ The gradient of `cudnnBatchNormalizationForwardTraining`. `cudnnBatchNormalizationBackwardEx` with
+ CUDNN_BATCHNORM_OPS_BN has all rules.
  */
-cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
-                                                      cudnnBatchNormMode_t mode,
-                                                      const void *alpha,
-                                                      const void *beta,
-                                                      cudnnTensorDescriptor_t xDesc,
-                                                      const void *x,
-                                                      cudnnTensorDescriptor_t yDesc,
-                                                      void *y,
-                                                      cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                      const void *bnScale,
-                                                      const void *bnBias,
-                                                      const void *estimatedMean,
-                                                      const void *estimatedVariance,
-                                                      double epsilon);
+cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
+                                              cudnnBatchNormMode_t mode,
+                                              const void *alpha_data,
+                                              const void *beta_data,
+                                              const void *alpha_parameters,
+                                              const void *beta_parameters,
+                                              cudnnTensorDescriptor_t x_descriptor,
+                                              const void *x,
+                                              cudnnTensorDescriptor_t dy_descriptor,
+                                              const void *dy,
+                                              cudnnTensorDescriptor_t dx_descriptor,
+                                              void *dx,
+                                              cudnnTensorDescriptor_t parameters,
+                                              const void *scale,
+                                              void *dscale,
+                                              void *dbias,
+                                              double epsilon,
+                                              const void *saved_mean,
+                                              const void *saved_inverse);
 
 /*
- Sets the descriptor of scale, bias, means and variances for `xDesc` of any rank: packed, [1, c, 1, 1] in spatial
- modes and [1, c, h, w] per activation; of float for half and bfloat16, otherwise of x's type.
+ The gradients of `cudnnBatchNormalizationForwardTrainingEx`, whose rules for types, dimensions, parameters and
+ operations hold here.
+
+ Let g be dy where the ReLU let its input through, and 0 elsewhere; without a ReLU g is dy. Then
+
+ - `dx = alpha_data·scale·inverse·(g - (Σg + x̂·Σ(g·x̂))/m) + beta_data·dx`, over the m elements of a group;
+ - `dscale = alpha_parameters·Σ(g·x̂) + beta_parameters·dscale`, and `dbias` likewise by Σg;
+ - `dz = g`, without factors, for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION alone.
+
+ The sum's ReLU is known from the reserve of the forward call. Without a sum, the ReLU's input is computed again, and
+ `bias` is needed. y is not read. Without saved statistics, CUDNN_BATCHNORM_OPS_BN finds x's statistics again.
+ dx or dz may be dy itself, and dx may be x.
  */
-cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derivedBnDesc,
-                                            cudnnTensorDescriptor_t xDesc,
-                                            cudnnBatchNormMode_t mode);
+cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
+                                                cudnnBatchNormMode_t mode,
+                                                cudnnBatchNormOps_t ops,
+                                                const void *alpha_data,
+                                                const void *beta_data,
+                                                const void *alpha_parameters,
+                                                const void *beta_parameters,
+                                                cudnnTensorDescriptor_t x_descriptor,
+                                                const void *x,
+                                                cudnnTensorDescriptor_t y_descriptor,
+                                                const void *y,
+                                                cudnnTensorDescriptor_t dy_descriptor,
+                                                const void *dy,
+                                                cudnnTensorDescriptor_t dz_descriptor,
+                                                void *dz,
+                                                cudnnTensorDescriptor_t dx_descriptor,
+                                                void *dx,
+                                                cudnnTensorDescriptor_t parameters,
+                                                const void *scale,
+                                                const void *bias,
+                                                void *dscale,
+                                                void *dbias,
+                                                double epsilon,
+                                                const void *saved_mean,
+                                                const void *saved_inverse,
+                                                cudnnActivationDescriptor_t activation,
+                                                void *workspace,
+                                                size_t workspace_size,
+                                                void *reserve,
+                                                size_t reserve_size);
 
 /*
- Bytes of workspace for training. `zDesc` is read for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION, `activationDesc` for
- that and CUDNN_BATCHNORM_OPS_BN_ACTIVATION. As in cuDNN, other modes than CUDNN_BATCHNORM_SPATIAL_PERSISTENT get a
- size of 0 for operations that they then refuse.
+ The lengths are the descriptors': `device_lengths` is ignored. A sequence of length 0 ends in its initial state.
+ Training computes as inference does and writes a reserve, for the backward calls. It also applies dropout between
+ layers if the RNN's dropout descriptor says so, with the states from when the RNN descriptor was set: each pseudo
+ layer above the first layer has a mask of its own, drawn as `cudnnDropoutForward` draws one for its input.
  */
-cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHandle_t handle,
-                                                                       cudnnBatchNormMode_t mode,
-                                                                       cudnnBatchNormOps_t bnOps,
-                                                                       cudnnTensorDescriptor_t xDesc,
-                                                                       cudnnTensorDescriptor_t zDesc,
-                                                                       cudnnTensorDescriptor_t yDesc,
-                                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                                       cudnnActivationDescriptor_t activationDesc,
-                                                                       size_t *sizeInBytes);
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t descriptor,
+                              cudnnForwardMode_t mode,
+                              const int32_t *device_lengths,
+                              cudnnRNNDataDescriptor_t x_descriptor,
+                              const void *x,
+                              cudnnRNNDataDescriptor_t y_descriptor,
+                              void *y,
+                              cudnnTensorDescriptor_t h_descriptor,
+                              const void *hx,
+                              void *hy,
+                              cudnnTensorDescriptor_t c_descriptor,
+                              const void *cx,
+                              void *cy,
+                              size_t weight_space_size,
+                              const void *weight_space,
+                              size_t workspace_size,
+                              void *workspace,
+                              size_t reserve_size,
+                              void *reserve);
 
 /*
- Bytes of workspace for the gradient. `yDesc` is not read. `dzDesc` and `activationDesc` are read as `zDesc` and
- `activationDesc` are by `cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize`.
+ Computes `dx`, and `dhx` and `dcx` if they are not null. Null `dhy` and `dcy` are zeros, as null `hx` and `cx` are.
+ Padding of `dy` is not read. cuDNN's reference does not say what padding of `dx` becomes: here it is 0. The lengths
+ are the descriptors': `device_lengths` is ignored.
+
+ The call uses up the reserve: it leaves there what `cudnnRNNBackwardWeights_v8` reads, and cannot run again on it.
+ As in cuDNN, `h_descriptor` is not looked at if `dhy` and `dhx` are null, and `c_descriptor` if `dcy` and `dcx` are.
  */
-cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t handle,
-                                                                cudnnBatchNormMode_t mode,
-                                                                cudnnBatchNormOps_t bnOps,
-                                                                cudnnTensorDescriptor_t xDesc,
-                                                                cudnnTensorDescriptor_t yDesc,
-                                                                cudnnTensorDescriptor_t dyDesc,
-                                                                cudnnTensorDescriptor_t dzDesc,
-                                                                cudnnTensorDescriptor_t dxDesc,
-                                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
-                                                                cudnnActivationDescriptor_t activationDesc,
-                                                                size_t *sizeInBytes);
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t descriptor,
+                                      const int32_t *device_lengths,
+                                      cudnnRNNDataDescriptor_t y_descriptor,
+                                      const void *y,
+                                      const void *dy,
+                                      cudnnRNNDataDescriptor_t x_descriptor,
+                                      void *dx,
+                                      cudnnTensorDescriptor_t h_descriptor,
+                                      const void *hx,
+                                      const void *dhy,
+                                      void *dhx,
+                                      cudnnTensorDescriptor_t c_descriptor,
+                                      const void *cx,
+                                      const void *dcy,
+                                      void *dcx,
+                                      size_t weight_space_size,
+                                      const void *weight_space,
+                                      size_t workspace_size,
+                                      void *workspace,
+                                      size_t reserve_size,
+                                      void *reserve);
 
 /*
- Bytes that keep the ReLU's choices, one bit for each element of x, from the forward to the backward function: 0
- except for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION in CUDNN_BATCHNORM_SPATIAL_PERSISTENT mode, which takes packed NHWC
- alone.
+ Adds the weights' gradients to `dweights`, in the weight space's layout. Reads what `cudnnRNNBackwardData_v8`
+ left in the reserve, which stays as it is. A null `hx` is zeros, and `h_descriptor` is not looked at then.
+
+ As in cuDNN 9.19, CUDNN_WGRAD_MODE_SET is CUDNN_STATUS_NOT_SUPPORTED, whatever the arguments but `x_descriptor`.
  */
-cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t handle,
-                                                                   cudnnBatchNormMode_t mode,
-                                                                   cudnnBatchNormOps_t bnOps,
-                                                                   cudnnActivationDescriptor_t activationDesc,
-                                                                   cudnnTensorDescriptor_t xDesc,
-                                                                   size_t *sizeInBytes);
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t descriptor,
+                                         cudnnWgradMode_t mode,
+                                         const int32_t *device_lengths,
+                                         cudnnRNNDataDescriptor_t x_descriptor,
+                                         const void *x,
+                                         cudnnTensorDescriptor_t h_descriptor,
+                                         const void *hx,
+                                         cudnnRNNDataDescriptor_t y_descriptor,
+                                         const void *y,
+                                         size_t weight_space_size,
+                                         void *dweights,
+                                         size_t workspace_size,
+                                         void *workspace,
+                                         size_t reserve_size,
+                                         void *reserve);
 
-/*
- `db = alpha·(sum of dy over all but the channels) + beta·db`.
- */
-cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
-                                           const void *alpha,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dbDesc,
-                                           void *db);
-
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle, int *count);
-
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
-                                                          cudnnFilterDescriptor_t wDesc,
-                                                          cudnnTensorDescriptor_t dyDesc,
-                                                          cudnnConvolutionDescriptor_t convDesc,
-                                                          cudnnTensorDescriptor_t dxDesc,
-                                                          int requestedAlgoCount,
-                                                          int *returnedAlgoCount,
-                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
-
-cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
-                                                        cudnnFilterDescriptor_t wDesc,
-                                                        cudnnTensorDescriptor_t dyDesc,
-                                                        cudnnConvolutionDescriptor_t convDesc,
-                                                        cudnnTensorDescriptor_t dxDesc,
-                                                        int requestedAlgoCount,
-                                                        int *returnedAlgoCount,
-                                                        cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
-
-cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
-                                                          cudnnFilterDescriptor_t wDesc,
-                                                          const void *w,
-                                                          cudnnTensorDescriptor_t dyDesc,
-                                                          const void *dy,
-                                                          cudnnConvolutionDescriptor_t convDesc,
-                                                          cudnnTensorDescriptor_t dxDesc,
-                                                          void *dx,
-                                                          int requestedAlgoCount,
-                                                          int *returnedAlgoCount,
-                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults,
-                                                          void *workSpace,
-                                                          size_t workSpaceSizeInBytes);
-
-cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle,
-                                                           cudnnFilterDescriptor_t wDesc,
-                                                           cudnnTensorDescriptor_t dyDesc,
-                                                           cudnnConvolutionDescriptor_t convDesc,
-                                                           cudnnTensorDescriptor_t dxDesc,
-                                                           cudnnConvolutionBwdDataAlgo_t algo,
-                                                           size_t *sizeInBytes);
-
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle,
-                                           const void *alpha,
-                                           cudnnFilterDescriptor_t wDesc,
-                                           const void *w,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           cudnnConvolutionDescriptor_t convDesc,
-                                           cudnnConvolutionBwdDataAlgo_t algo,
-                                           void *workSpace,
-                                           size_t workSpaceSizeInBytes,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dxDesc,
-                                           void *dx);
-
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle, int *count);
-
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle,
-                                                            cudnnTensorDescriptor_t xDesc,
-                                                            cudnnTensorDescriptor_t dyDesc,
-                                                            cudnnConvolutionDescriptor_t convDesc,
-                                                            cudnnFilterDescriptor_t dwDesc,
-                                                            int requestedAlgoCount,
-                                                            int *returnedAlgoCount,
-                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
-
-cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
-                                                          cudnnTensorDescriptor_t xDesc,
-                                                          cudnnTensorDescriptor_t dyDesc,
-                                                          cudnnConvolutionDescriptor_t convDesc,
-                                                          cudnnFilterDescriptor_t dwDesc,
-                                                          int requestedAlgoCount,
-                                                          int *returnedAlgoCount,
-                                                          cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
-
-cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(cudnnHandle_t handle,
-                                                            cudnnTensorDescriptor_t xDesc,
-                                                            const void *x,
-                                                            cudnnTensorDescriptor_t dyDesc,
-                                                            const void *dy,
-                                                            cudnnConvolutionDescriptor_t convDesc,
-                                                            cudnnFilterDescriptor_t dwDesc,
-                                                            void *dw,
-                                                            int requestedAlgoCount,
-                                                            int *returnedAlgoCount,
-                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults,
-                                                            void *workSpace,
-                                                            size_t workSpaceSizeInBytes);
-
-cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle,
-                                                             cudnnTensorDescriptor_t xDesc,
-                                                             cudnnTensorDescriptor_t dyDesc,
-                                                             cudnnConvolutionDescriptor_t convDesc,
-                                                             cudnnFilterDescriptor_t dwDesc,
-                                                             cudnnConvolutionBwdFilterAlgo_t algo,
-                                                             size_t *sizeInBytes);
-
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle,
-                                             const void *alpha,
-                                             cudnnTensorDescriptor_t xDesc,
-                                             const void *x,
-                                             cudnnTensorDescriptor_t dyDesc,
-                                             const void *dy,
-                                             cudnnConvolutionDescriptor_t convDesc,
-                                             cudnnConvolutionBwdFilterAlgo_t algo,
-                                             void *workSpace,
-                                             size_t workSpaceSizeInBytes,
-                                             const void *beta,
-                                             cudnnFilterDescriptor_t dwDesc,
-                                             void *dw);
-
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *convDesc);
-
-cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convDesc);
-
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc, cudnnMathType_t mathType);
-
-cudnnStatus_t cudnnGetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc, cudnnMathType_t *mathType);
-
-cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc, int groupCount);
-
-cudnnStatus_t cudnnGetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc, int *groupCount);
-
-cudnnStatus_t cudnnSetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
-                                             cudnnReorderType_t reorderType);
-
-cudnnStatus_t cudnnGetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
-                                             cudnnReorderType_t *reorderType);
-
-cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int pad_h,
-                                              int pad_w,
-                                              int u,
-                                              int v,
-                                              int dilation_h,
-                                              int dilation_w,
-                                              cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t computeType);
-
-cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int *pad_h,
-                                              int *pad_w,
-                                              int *u,
-                                              int *v,
-                                              int *dilation_h,
-                                              int *dilation_w,
-                                              cudnnConvolutionMode_t *mode,
-                                              cudnnDataType_t *computeType);
-
-cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int arrayLength,
-                                              const int *padA,
-                                              const int *filterStrideA,
-                                              const int *dilationA,
-                                              cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t computeType);
-
-/*
- Writes `arrayLengthRequested` values to each array, 0 to 6, and 0 for missing ones.
- */
-cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int arrayLengthRequested,
-                                              int *arrayLength,
-                                              int *padA,
-                                              int *strideA,
-                                              int *dilationA,
-                                              cudnnConvolutionMode_t *mode,
-                                              cudnnDataType_t *computeType);
-
-/*
- The results are 0 if the shapes do not match; if the filter does not fit, they are 0 from that dimension on.
- */
-cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
-                                                    cudnnTensorDescriptor_t inputTensorDesc,
-                                                    cudnnFilterDescriptor_t filterDesc,
-                                                    int *n,
-                                                    int *c,
-                                                    int *h,
-                                                    int *w);
-
-/*
- Writes the first `nbDims` dimensions of the output; stops before the first one that the filter does not fit.
- */
-cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
-                                                    cudnnTensorDescriptor_t inputTensorDesc,
-                                                    cudnnFilterDescriptor_t filterDesc,
-                                                    int nbDims,
-                                                    int *tensorOuputDimA);
-
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle,
-                                                     cudnnTensorDescriptor_t xDesc,
-                                                     cudnnFilterDescriptor_t wDesc,
-                                                     cudnnConvolutionDescriptor_t convDesc,
-                                                     cudnnTensorDescriptor_t yDesc,
-                                                     int requestedAlgoCount,
-                                                     int *returnedAlgoCount,
-                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults);
+                                                     cudnnTensorDescriptor_t x_descriptor,
+                                                     cudnnFilterDescriptor_t w_descriptor,
+                                                     cudnnConvolutionDescriptor_t convolution,
+                                                     cudnnTensorDescriptor_t y_descriptor,
+                                                     int requested,
+                                                     int *returned,
+                                                     cudnnConvolutionFwdAlgoPerf_t *results);
 
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle,
-                                                   cudnnTensorDescriptor_t xDesc,
-                                                   cudnnFilterDescriptor_t wDesc,
-                                                   cudnnConvolutionDescriptor_t convDesc,
-                                                   cudnnTensorDescriptor_t yDesc,
-                                                   int requestedAlgoCount,
-                                                   int *returnedAlgoCount,
-                                                   cudnnConvolutionFwdAlgoPerf_t *perfResults);
+                                                   cudnnTensorDescriptor_t x_descriptor,
+                                                   cudnnFilterDescriptor_t w_descriptor,
+                                                   cudnnConvolutionDescriptor_t convolution,
+                                                   cudnnTensorDescriptor_t y_descriptor,
+                                                   int requested,
+                                                   int *returned,
+                                                   cudnnConvolutionFwdAlgoPerf_t *results);
 
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
-                                                     cudnnTensorDescriptor_t xDesc,
+                                                     cudnnTensorDescriptor_t x_descriptor,
                                                      const void *x,
-                                                     cudnnFilterDescriptor_t wDesc,
+                                                     cudnnFilterDescriptor_t w_descriptor,
                                                      const void *w,
-                                                     cudnnConvolutionDescriptor_t convDesc,
-                                                     cudnnTensorDescriptor_t yDesc,
+                                                     cudnnConvolutionDescriptor_t convolution,
+                                                     cudnnTensorDescriptor_t y_descriptor,
                                                      void *y,
-                                                     int requestedAlgoCount,
-                                                     int *returnedAlgoCount,
-                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults,
-                                                     void *workSpace,
-                                                     size_t workSpaceSizeInBytes);
+                                                     int requested,
+                                                     int *returned,
+                                                     cudnnConvolutionFwdAlgoPerf_t *results,
+                                                     void *workspace,
+                                                     size_t workspace_size);
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle,
-                                                      cudnnTensorDescriptor_t xDesc,
-                                                      cudnnFilterDescriptor_t wDesc,
-                                                      cudnnConvolutionDescriptor_t convDesc,
-                                                      cudnnTensorDescriptor_t yDesc,
-                                                      cudnnConvolutionFwdAlgo_t algo,
-                                                      size_t *sizeInBytes);
+                                                      cudnnTensorDescriptor_t x_descriptor,
+                                                      cudnnFilterDescriptor_t w_descriptor,
+                                                      cudnnConvolutionDescriptor_t convolution,
+                                                      cudnnTensorDescriptor_t y_descriptor,
+                                                      cudnnConvolutionFwdAlgo_t algorithm,
+                                                      size_t *size);
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
                                       const void *alpha,
-                                      cudnnTensorDescriptor_t xDesc,
+                                      cudnnTensorDescriptor_t x_descriptor,
                                       const void *x,
-                                      cudnnFilterDescriptor_t wDesc,
+                                      cudnnFilterDescriptor_t w_descriptor,
                                       const void *w,
-                                      cudnnConvolutionDescriptor_t convDesc,
-                                      cudnnConvolutionFwdAlgo_t algo,
-                                      void *workSpace,
-                                      size_t workSpaceSizeInBytes,
+                                      cudnnConvolutionDescriptor_t convolution,
+                                      cudnnConvolutionFwdAlgo_t algorithm,
+                                      void *workspace,
+                                      size_t workspace_size,
                                       const void *beta,
-                                      cudnnTensorDescriptor_t yDesc,
+                                      cudnnTensorDescriptor_t y_descriptor,
                                       void *y);
 
 /*
@@ -1757,22 +1566,769 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
  */
 cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     const void *alpha1,
-                                                    cudnnTensorDescriptor_t xDesc,
+                                                    cudnnTensorDescriptor_t x_descriptor,
                                                     const void *x,
-                                                    cudnnFilterDescriptor_t wDesc,
+                                                    cudnnFilterDescriptor_t w_descriptor,
                                                     const void *w,
-                                                    cudnnConvolutionDescriptor_t convDesc,
-                                                    cudnnConvolutionFwdAlgo_t algo,
-                                                    void *workSpace,
-                                                    size_t workSpaceSizeInBytes,
+                                                    cudnnConvolutionDescriptor_t convolution,
+                                                    cudnnConvolutionFwdAlgo_t algorithm,
+                                                    void *workspace,
+                                                    size_t workspace_size,
                                                     const void *alpha2,
-                                                    cudnnTensorDescriptor_t zDesc,
+                                                    cudnnTensorDescriptor_t z_descriptor,
                                                     const void *z,
-                                                    cudnnTensorDescriptor_t biasDesc,
+                                                    cudnnTensorDescriptor_t bias_descriptor,
                                                     const void *bias,
-                                                    cudnnActivationDescriptor_t activationDesc,
-                                                    cudnnTensorDescriptor_t yDesc,
+                                                    cudnnActivationDescriptor_t activation,
+                                                    cudnnTensorDescriptor_t y_descriptor,
                                                     void *y);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t w_descriptor,
+                                                          cudnnTensorDescriptor_t dy_descriptor,
+                                                          cudnnConvolutionDescriptor_t convolution,
+                                                          cudnnTensorDescriptor_t dx_descriptor,
+                                                          int requested,
+                                                          int *returned,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *results);
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                        cudnnFilterDescriptor_t w_descriptor,
+                                                        cudnnTensorDescriptor_t dy_descriptor,
+                                                        cudnnConvolutionDescriptor_t convolution,
+                                                        cudnnTensorDescriptor_t dx_descriptor,
+                                                        int requested,
+                                                        int *returned,
+                                                        cudnnConvolutionBwdDataAlgoPerf_t *results);
+
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t w_descriptor,
+                                                          const void *w,
+                                                          cudnnTensorDescriptor_t dy_descriptor,
+                                                          const void *dy,
+                                                          cudnnConvolutionDescriptor_t convolution,
+                                                          cudnnTensorDescriptor_t dx_descriptor,
+                                                          void *dx,
+                                                          int requested,
+                                                          int *returned,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *results,
+                                                          void *workspace,
+                                                          size_t workspace_size);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle,
+                                                           cudnnFilterDescriptor_t w_descriptor,
+                                                           cudnnTensorDescriptor_t dy_descriptor,
+                                                           cudnnConvolutionDescriptor_t convolution,
+                                                           cudnnTensorDescriptor_t dx_descriptor,
+                                                           cudnnConvolutionBwdDataAlgo_t algorithm,
+                                                           size_t *size);
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnFilterDescriptor_t w_descriptor,
+                                           const void *w,
+                                           cudnnTensorDescriptor_t dy_descriptor,
+                                           const void *dy,
+                                           cudnnConvolutionDescriptor_t convolution,
+                                           cudnnConvolutionBwdDataAlgo_t algorithm,
+                                           void *workspace,
+                                           size_t workspace_size,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dx_descriptor,
+                                           void *dx);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t x_descriptor,
+                                                            cudnnTensorDescriptor_t dy_descriptor,
+                                                            cudnnConvolutionDescriptor_t convolution,
+                                                            cudnnFilterDescriptor_t dw_descriptor,
+                                                            int requested,
+                                                            int *returned,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *results);
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                          cudnnTensorDescriptor_t x_descriptor,
+                                                          cudnnTensorDescriptor_t dy_descriptor,
+                                                          cudnnConvolutionDescriptor_t convolution,
+                                                          cudnnFilterDescriptor_t dw_descriptor,
+                                                          int requested,
+                                                          int *returned,
+                                                          cudnnConvolutionBwdFilterAlgoPerf_t *results);
+
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t x_descriptor,
+                                                            const void *x,
+                                                            cudnnTensorDescriptor_t dy_descriptor,
+                                                            const void *dy,
+                                                            cudnnConvolutionDescriptor_t convolution,
+                                                            cudnnFilterDescriptor_t dw_descriptor,
+                                                            void *dw,
+                                                            int requested,
+                                                            int *returned,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *results,
+                                                            void *workspace,
+                                                            size_t workspace_size);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle,
+                                                             cudnnTensorDescriptor_t x_descriptor,
+                                                             cudnnTensorDescriptor_t dy_descriptor,
+                                                             cudnnConvolutionDescriptor_t convolution,
+                                                             cudnnFilterDescriptor_t dw_descriptor,
+                                                             cudnnConvolutionBwdFilterAlgo_t algorithm,
+                                                             size_t *size);
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle,
+                                             const void *alpha,
+                                             cudnnTensorDescriptor_t x_descriptor,
+                                             const void *x,
+                                             cudnnTensorDescriptor_t dy_descriptor,
+                                             const void *dy,
+                                             cudnnConvolutionDescriptor_t convolution,
+                                             cudnnConvolutionBwdFilterAlgo_t algorithm,
+                                             void *workspace,
+                                             size_t workspace_size,
+                                             const void *beta,
+                                             cudnnFilterDescriptor_t dw_descriptor,
+                                             void *dw);
+
+/*
+ Bytes for sequences of `x_descriptor`'s number and length. Null results are skipped. Inference needs no reserve; the
+ workspace for training is for forward and both backward calls.
+ */
+cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
+                                        cudnnRNNDescriptor_t descriptor,
+                                        cudnnForwardMode_t mode,
+                                        cudnnRNNDataDescriptor_t x_descriptor,
+                                        size_t *workspace_size,
+                                        size_t *reserve_size);
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t kind,
+                                           cudnnBackendDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
+
+/*
+ Resets a descriptor to its state at creation.
+ */
+cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t element,
+                                       int64_t count,
+                                       const void *elements);
+
+/*
+ Without an array, `count` becomes the number of elements. Descriptors in the array are filled if they have
+ the attribute's kind.
+ */
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t element,
+                                       int64_t requested,
+                                       int64_t *count,
+                                       void *elements);
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
+                                  cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack);
+
+/*
+ The bytes of workspace that an execution of the plan with the pack needs. cuDNN has this function since 9.23.
+ */
+cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
+                                                 cudnnBackendDescriptor_t plan,
+                                                 cudnnBackendDescriptor_t pack,
+                                                 size_t *size);
+
+/*
+ CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
+ */
+cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
+                                            cudnnBackendDescriptor_t plan,
+                                            cudnnBackendDescriptor_t pack,
+                                            cudaGraph_t graph);
+
+/*
+ CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
+ */
+cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
+                                          cudnnBackendDescriptor_t plan,
+                                          cudnnBackendDescriptor_t pack,
+                                          cudaGraph_t graph);
+
+/*
+ `property` is a `libraryPropertyType`: 0 major, 1 minor, 2 patch level.
+ */
+cudnnStatus_t cudnnGetProperty(libraryPropertyType property, int *value);
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
+
+cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *stream);
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor);
+
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor,
+                                         cudnnTensorFormat_t format,
+                                         cudnnDataType_t data_type,
+                                         int n,
+                                         int c,
+                                         int h,
+                                         int w);
+
+cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t descriptor,
+                                           cudnnDataType_t data_type,
+                                           int n,
+                                           int c,
+                                           int h,
+                                           int w,
+                                           int n_stride,
+                                           int c_stride,
+                                           int h_stride,
+                                           int w_stride);
+
+cudnnStatus_t cudnnGetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor,
+                                         cudnnDataType_t *data_type,
+                                         int *n,
+                                         int *c,
+                                         int *h,
+                                         int *w,
+                                         int *n_stride,
+                                         int *c_stride,
+                                         int *h_stride,
+                                         int *w_stride);
+
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor,
+                                         cudnnDataType_t data_type,
+                                         int rank,
+                                         const int *dims,
+                                         const int *strides);
+
+cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t descriptor,
+                                           cudnnTensorFormat_t format,
+                                           cudnnDataType_t data_type,
+                                           int rank,
+                                           const int *dims);
+
+/*
+ Writes the first `requested` dimensions and strides, or as many as there are.
+ */
+cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor,
+                                         int requested,
+                                         cudnnDataType_t *data_type,
+                                         int *rank,
+                                         int *dims,
+                                         int *strides);
+
+cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t descriptor, size_t *size);
+
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t descriptor);
+
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor,
+                                         cudnnDataType_t data_type,
+                                         cudnnTensorFormat_t format,
+                                         int k,
+                                         int c,
+                                         int h,
+                                         int w);
+
+cudnnStatus_t cudnnGetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor,
+                                         cudnnDataType_t *data_type,
+                                         cudnnTensorFormat_t *format,
+                                         int *k,
+                                         int *c,
+                                         int *h,
+                                         int *w);
+
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor,
+                                         cudnnDataType_t data_type,
+                                         cudnnTensorFormat_t format,
+                                         int rank,
+                                         const int *dims);
+
+/*
+ Writes `requested` dimensions, 1 to 8; 0 where there are fewer.
+ */
+cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor,
+                                         int requested,
+                                         cudnnDataType_t *data_type,
+                                         cudnnTensorFormat_t *format,
+                                         int *rank,
+                                         int *dims);
+
+cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t descriptor, size_t *size);
+
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t descriptor);
+
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t descriptor, cudnnMathType_t math_type);
+
+cudnnStatus_t cudnnGetConvolutionMathType(cudnnConvolutionDescriptor_t descriptor,
+                                          cudnnMathType_t *math_type);
+
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t descriptor, int groups);
+
+cudnnStatus_t cudnnGetConvolutionGroupCount(cudnnConvolutionDescriptor_t descriptor, int *groups);
+
+cudnnStatus_t cudnnSetConvolutionReorderType(cudnnConvolutionDescriptor_t descriptor,
+                                             cudnnReorderType_t reorder);
+
+cudnnStatus_t cudnnGetConvolutionReorderType(cudnnConvolutionDescriptor_t descriptor,
+                                             cudnnReorderType_t *reorder);
+
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t descriptor,
+                                              int pad_h,
+                                              int pad_w,
+                                              int u,
+                                              int v,
+                                              int dilation_h,
+                                              int dilation_w,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t compute_type);
+
+cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t descriptor,
+                                              int *pad_h,
+                                              int *pad_w,
+                                              int *u,
+                                              int *v,
+                                              int *dilation_h,
+                                              int *dilation_w,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *compute_type);
+
+cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t descriptor,
+                                              int rank,
+                                              const int *pad,
+                                              const int *stride,
+                                              const int *dilation,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t compute_type);
+
+/*
+ Writes `requested` values to each array, 0 to 6, and 0 for missing ones.
+ */
+cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t descriptor,
+                                              int requested,
+                                              int *rank,
+                                              int *pad,
+                                              int *stride,
+                                              int *dilation,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *compute_type);
+
+/*
+ The results are 0 if the shapes do not match; if the filter does not fit, they are 0 from that dimension on.
+ */
+cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t convolution,
+                                                    cudnnTensorDescriptor_t input,
+                                                    cudnnFilterDescriptor_t filter,
+                                                    int *n,
+                                                    int *c,
+                                                    int *h,
+                                                    int *w);
+
+/*
+ Writes the first `rank` dimensions of the output; stops before the first one that the filter does not fit.
+ */
+cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t convolution,
+                                                    cudnnTensorDescriptor_t input,
+                                                    cudnnFilterDescriptor_t filter,
+                                                    int rank,
+                                                    int *dims);
+
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t descriptor);
+
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t descriptor,
+                                           cudnnActivationMode_t mode,
+                                           cudnnNanPropagation_t propagate_nan,
+                                           double coefficient);
+
+cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t descriptor,
+                                           cudnnActivationMode_t *mode,
+                                           cudnnNanPropagation_t *propagate_nan,
+                                           double *coefficient);
+
+cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t descriptor,
+                                                    double swish_beta);
+
+cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t descriptor,
+                                                    double *swish_beta);
+
+cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t descriptor);
+
+cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t descriptor,
+                                         cudnnOpTensorOp_t operation,
+                                         cudnnDataType_t compute_type,
+                                         cudnnNanPropagation_t propagate_nan);
+
+cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t descriptor,
+                                         cudnnOpTensorOp_t *operation,
+                                         cudnnDataType_t *compute_type,
+                                         cudnnNanPropagation_t *propagate_nan);
+
+cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t descriptor);
+
+/*
+ Copies the dropout descriptor's settings: later changes to it, or its destruction, have no effect.
+ */
+cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,
+                                       cudnnRNNAlgo_t algorithm,
+                                       cudnnRNNMode_t cell,
+                                       cudnnRNNBiasMode_t bias,
+                                       cudnnDirectionMode_t direction,
+                                       cudnnRNNInputMode_t input_mode,
+                                       cudnnDataType_t data_type,
+                                       cudnnDataType_t math_precision,
+                                       cudnnMathType_t math_type,
+                                       int32_t input,
+                                       int32_t hidden,
+                                       int32_t projection,
+                                       int32_t layers,
+                                       cudnnDropoutDescriptor_t dropout,
+                                       uint32_t flags);
+
+cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor,
+                                       cudnnRNNAlgo_t *algorithm,
+                                       cudnnRNNMode_t *cell,
+                                       cudnnRNNBiasMode_t *bias,
+                                       cudnnDirectionMode_t *direction,
+                                       cudnnRNNInputMode_t *input_mode,
+                                       cudnnDataType_t *data_type,
+                                       cudnnDataType_t *math_precision,
+                                       cudnnMathType_t *math_type,
+                                       int32_t *input,
+                                       int32_t *hidden,
+                                       int32_t *projection,
+                                       int32_t *layers,
+                                       cudnnDropoutDescriptor_t *dropout,
+                                       uint32_t *flags);
+
+cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t descriptor,
+                                 cudnnRNNClipMode_t mode,
+                                 cudnnNanPropagation_t propagate_nan,
+                                 double least,
+                                 double greatest);
+
+cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t descriptor,
+                                 cudnnRNNClipMode_t mode,
+                                 double least,
+                                 double greatest);
+
+/*
+ Null results are skipped.
+ */
+cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t descriptor,
+                                 cudnnRNNClipMode_t *mode,
+                                 cudnnNanPropagation_t *propagate_nan,
+                                 double *least,
+                                 double *greatest);
+
+/*
+ Null results are skipped.
+ */
+cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t descriptor,
+                                 cudnnRNNClipMode_t *mode,
+                                 double *least,
+                                 double *greatest);
+
+cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor);
+
+/*
+ `padding_fill` points to an element of the type; null is 0.
+ */
+cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
+                                        cudnnDataType_t data_type,
+                                        cudnnRNNDataLayout_t layout,
+                                        int steps,
+                                        int batch,
+                                        int vector,
+                                        const int *lengths,
+                                        void *padding_fill);
+
+/*
+ Writes the first `requested` lengths, or all if there are fewer, and the padding fill, an element.
+ */
+cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor,
+                                        cudnnDataType_t *data_type,
+                                        cudnnRNNDataLayout_t *layout,
+                                        int *steps,
+                                        int *batch,
+                                        int *vector,
+                                        int requested,
+                                        int *lengths,
+                                        void *padding_fill);
+
+cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *descriptor);
+
+cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t descriptor);
+
+cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *size);
+
+/*
+ Fills the states from the seed; without states, keeps the existing ones unchanged.
+ */
+cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor,
+                                        cudnnHandle_t handle,
+                                        float probability,
+                                        void *states,
+                                        size_t states_size,
+                                        unsigned long long seed);
+
+/*
+ Continues with states that were filled before.
+ */
+cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t descriptor,
+                                            cudnnHandle_t handle,
+                                            float probability,
+                                            void *states,
+                                            size_t states_size,
+                                            unsigned long long seed);
+
+cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor,
+                                        cudnnHandle_t handle,
+                                        float *probability,
+                                        void **states,
+                                        unsigned long long *seed);
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle, int *count);
+
+/*
+ `db = alpha·(sum of dy over all but the channels) + beta·db`.
+ */
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t dy_descriptor,
+                                           const void *dy,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t db_descriptor,
+                                           void *db);
+
+/*
+ `C = alpha·A + beta·C`, where A's dimensions are C's or 1.
+ */
+cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
+                             const void *alpha,
+                             cudnnTensorDescriptor_t a_descriptor,
+                             const void *a,
+                             const void *beta,
+                             cudnnTensorDescriptor_t c_descriptor,
+                             void *c);
+
+/*
+ `y = alpha·x + beta·y`, from one layout to another of the same type and dimensions.
+ */
+cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t x_descriptor,
+                                   const void *x,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t y_descriptor,
+                                   void *y);
+
+/*
+ Sets all elements to the one at `value`, which is of the tensor's type.
+ */
+cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle,
+                             cudnnTensorDescriptor_t y_descriptor,
+                             void *y,
+                             const void *value);
+
+/*
+ Multiplies all elements.
+ */
+cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
+                               cudnnTensorDescriptor_t y_descriptor,
+                               void *y,
+                               const void *alpha);
+
+/*
+ `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B have one type. It and C's type are
+ equal, or one is float and the other a two-byte type, computed in float; all double, computed in double; all half,
+ in float or half; all bfloat16, in float. SQRT and NOT use only A.
+ */
+cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
+                            cudnnOpTensorDescriptor_t descriptor,
+                            const void *alpha1,
+                            cudnnTensorDescriptor_t a_descriptor,
+                            const void *a,
+                            const void *alpha2,
+                            cudnnTensorDescriptor_t b_descriptor,
+                            const void *b,
+                            const void *beta,
+                            cudnnTensorDescriptor_t c_descriptor,
+                            void *c);
+
+/*
+ `y = alpha·f(x) + beta·y`. `y` may be `x` itself.
+ */
+cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle,
+                                     cudnnActivationDescriptor_t activation,
+                                     const void *alpha,
+                                     cudnnTensorDescriptor_t x_descriptor,
+                                     const void *x,
+                                     const void *beta,
+                                     cudnnTensorDescriptor_t y_descriptor,
+                                     void *y);
+
+/*
+ `dx = alpha·f'(x)·dy + beta·dx`. `dx` may be `dy` itself.
+ */
+cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
+                                      cudnnActivationDescriptor_t activation,
+                                      const void *alpha,
+                                      cudnnTensorDescriptor_t y_descriptor,
+                                      const void *y,
+                                      cudnnTensorDescriptor_t dy_descriptor,
+                                      const void *dy,
+                                      cudnnTensorDescriptor_t x_descriptor,
+                                      const void *x,
+                                      const void *beta,
+                                      cudnnTensorDescriptor_t dx_descriptor,
+                                      void *dx);
+
+/*
+ Bytes of the reserve of a tensor's dropout: a bit for each element, in whole words of 4 bytes.
+ */
+cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t x_descriptor, size_t *size);
+
+/*
+ Drops elements of `x`, scales the others so that the mean stays, and notes in the reserve which were dropped. Draws
+ from the descriptor's states. `x` may be `y` if their descriptors lay them out alike.
+ */
+cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle,
+                                  cudnnDropoutDescriptor_t dropout,
+                                  cudnnTensorDescriptor_t x_descriptor,
+                                  const void *x,
+                                  cudnnTensorDescriptor_t y_descriptor,
+                                  void *y,
+                                  void *reserve,
+                                  size_t reserve_size);
+
+/*
+ Drops the elements of `dy` that `cudnnDropoutForward` noted in the reserve, and scales the others alike.
+ */
+cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
+                                   cudnnDropoutDescriptor_t dropout,
+                                   cudnnTensorDescriptor_t dy_descriptor,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t dx_descriptor,
+                                   void *dx,
+                                   void *reserve,
+                                   size_t reserve_size);
+
+/*
+ `y = alpha·(scale·(x - estimated_mean)/√(estimated_variance + epsilon) + bias) + beta·y`. Types, dimensions and
+ parameters are those of `cudnnBatchNormalizationForwardTrainingEx`. y may be x itself.
+ */
+cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
+                                                      cudnnBatchNormMode_t mode,
+                                                      const void *alpha,
+                                                      const void *beta,
+                                                      cudnnTensorDescriptor_t x_descriptor,
+                                                      const void *x,
+                                                      cudnnTensorDescriptor_t y_descriptor,
+                                                      void *y,
+                                                      cudnnTensorDescriptor_t parameters,
+                                                      const void *scale,
+                                                      const void *bias,
+                                                      const void *estimated_mean,
+                                                      const void *estimated_variance,
+                                                      double epsilon);
+
+/*
+ Sets the descriptor of scale, bias, means and variances for `x_descriptor` of any rank: packed, [1, c, 1, 1] in
+ spatial modes and [1, c, h, w] per activation; of float for half and bfloat16, otherwise of x's type.
+ */
+cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t descriptor,
+                                            cudnnTensorDescriptor_t x_descriptor,
+                                            cudnnBatchNormMode_t mode);
+
+/*
+ Bytes of workspace for training. `z_descriptor` is read for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION, `activation` for
+ that and CUDNN_BATCHNORM_OPS_BN_ACTIVATION. As in cuDNN, other modes than CUDNN_BATCHNORM_SPATIAL_PERSISTENT get a
+ size of 0 for operations that they then refuse.
+ */
+cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHandle_t handle,
+                                                                       cudnnBatchNormMode_t mode,
+                                                                       cudnnBatchNormOps_t ops,
+                                                                       cudnnTensorDescriptor_t x_descriptor,
+                                                                       cudnnTensorDescriptor_t z_descriptor,
+                                                                       cudnnTensorDescriptor_t y_descriptor,
+                                                                       cudnnTensorDescriptor_t parameters,
+                                                                       cudnnActivationDescriptor_t activation,
+                                                                       size_t *size);
+
+/*
+ Bytes of workspace for the gradient. `y_descriptor` is not read. `dz_descriptor` and `activation` are read as
+ `z_descriptor` and `activation` are by `cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize`.
+ */
+cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t handle,
+                                                                cudnnBatchNormMode_t mode,
+                                                                cudnnBatchNormOps_t ops,
+                                                                cudnnTensorDescriptor_t x_descriptor,
+                                                                cudnnTensorDescriptor_t y_descriptor,
+                                                                cudnnTensorDescriptor_t dy_descriptor,
+                                                                cudnnTensorDescriptor_t dz_descriptor,
+                                                                cudnnTensorDescriptor_t dx_descriptor,
+                                                                cudnnTensorDescriptor_t parameters,
+                                                                cudnnActivationDescriptor_t activation,
+                                                                size_t *size);
+
+/*
+ Bytes that keep the ReLU's choices, one bit for each element of x, from the forward to the backward function: 0
+ except for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION in CUDNN_BATCHNORM_SPATIAL_PERSISTENT mode, which takes packed NHWC
+ alone.
+ */
+cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t handle,
+                                                                   cudnnBatchNormMode_t mode,
+                                                                   cudnnBatchNormOps_t ops,
+                                                                   cudnnActivationDescriptor_t activation,
+                                                                   cudnnTensorDescriptor_t x_descriptor,
+                                                                   size_t *size);
+
+/*
+ Bytes of the weight space; 0 for a descriptor that is not set, as in cuDNN.
+ */
+cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t descriptor,
+                                         size_t *weight_space_size);
+
+/*
+ Finds the matrix and the bias of `id` in a pseudo layer: W of each gate, R of each gate, the projection. A
+ missing one has a null address and a descriptor without dimensions. As in cuDNN, `weight_space_size` need only reach
+ to the end of the requested weights; if not, the address is still written.
+ */
+cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t descriptor,
+                                      int32_t pseudo_layer,
+                                      size_t weight_space_size,
+                                      const void *weight_space,
+                                      int32_t id,
+                                      cudnnTensorDescriptor_t matrix_descriptor,
+                                      void **matrix,
+                                      cudnnTensorDescriptor_t bias_descriptor,
+                                      void **bias);
 
 /*
  The number of devices: `HOSTDNN_DEVICES`, or 1.
@@ -1804,36 +2360,6 @@ cudnnStatus_t hostdnnGetDeviceProperties(int device,
  the calling thread's work as `HOSTDNN_CLOCK` counts it (hostdnn/src/clock.rs).
  */
 cudnnStatus_t hostdnnGetTime(double *milliseconds);
-
-/*
- Bytes of the reserve of a tensor's dropout: a bit for each element, in whole words of 4 bytes.
- */
-cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t xdesc, size_t *sizeInBytes);
-
-/*
- Drops elements of `x`, scales the others so that the mean stays, and notes in the reserve which were dropped. Draws
- from the descriptor's states. `x` may be `y` if their descriptors lay them out alike.
- */
-cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle,
-                                  cudnnDropoutDescriptor_t dropoutDesc,
-                                  cudnnTensorDescriptor_t xdesc,
-                                  const void *x,
-                                  cudnnTensorDescriptor_t ydesc,
-                                  void *y,
-                                  void *reserveSpace,
-                                  size_t reserveSpaceSizeInBytes);
-
-/*
- Drops the elements of `dy` that `cudnnDropoutForward` noted in the reserve, and scales the others alike.
- */
-cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
-                                   cudnnDropoutDescriptor_t dropoutDesc,
-                                   cudnnTensorDescriptor_t dydesc,
-                                   const void *dy,
-                                   cudnnTensorDescriptor_t dxdesc,
-                                   void *dx,
-                                   void *reserveSpace,
-                                   size_t reserveSpaceSizeInBytes);
 
 /*
  Compiles a source with this machine's C++ compiler (`HOSTDNN_CXX`, or `c++`), or finds an earlier object (in
@@ -1876,101 +2402,6 @@ cudnnStatus_t hostdnnLaunchKernel(void *kernel,
  */
 cudnnStatus_t hostdnnUnloadKernels(void *module);
 
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
-
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filterDesc);
-
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         cudnnDataType_t dataType,
-                                         cudnnTensorFormat_t format,
-                                         int k,
-                                         int c,
-                                         int h,
-                                         int w);
-
-cudnnStatus_t cudnnGetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         cudnnDataType_t *dataType,
-                                         cudnnTensorFormat_t *format,
-                                         int *k,
-                                         int *c,
-                                         int *h,
-                                         int *w);
-
-cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         cudnnDataType_t dataType,
-                                         cudnnTensorFormat_t format,
-                                         int nbDims,
-                                         const int *filterDimA);
-
-/*
- Writes `nbDimsRequested` dimensions, 1 to 8; 0 where there are fewer.
- */
-cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         int nbDimsRequested,
-                                         cudnnDataType_t *dataType,
-                                         cudnnTensorFormat_t *format,
-                                         int *nbDims,
-                                         int *filterDimA);
-
-cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t filterDesc, size_t *size);
-
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
-                                           cudnnBackendDescriptor_t *descriptor);
-
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
-
-/*
- Resets a descriptor to its state at creation.
- */
-cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
-
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
-
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t elementCount,
-                                       const void *arrayOfElements);
-
-/*
- Without an array, `elementCount` becomes the number of elements. Descriptors in the array are filled if they have
- the attribute's kind.
- */
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t requestedElementCount,
-                                       int64_t *elementCount,
-                                       void *arrayOfElements);
-
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
-                                  cudnnBackendDescriptor_t executionPlan,
-                                  cudnnBackendDescriptor_t variantPack);
-
-/*
- The bytes of workspace that an execution of the plan with the pack needs. cuDNN has this function since 9.23.
- */
-cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
-                                                 cudnnBackendDescriptor_t executionPlan,
-                                                 cudnnBackendDescriptor_t variantPack,
-                                                 size_t *workspaceSizeInBytes);
-
-/*
- CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
- */
-cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
-                                            cudnnBackendDescriptor_t executionPlan,
-                                            cudnnBackendDescriptor_t variantPack,
-                                            cudaGraph_t graph);
-
-/*
- CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
- */
-cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
-                                          cudnnBackendDescriptor_t executionPlan,
-                                          cudnnBackendDescriptor_t variantPack,
-                                          cudaGraph_t graph);
-
 /*
  hostdnn's own version, as text that lives as long as the library. The real cuDNN does not have this function.
  */
@@ -1995,11 +2426,6 @@ size_t cudnnGetCudartVersion(void);
 size_t cudnnGetMaxDeviceVersion(void);
 
 /*
- `property` is a `libraryPropertyType`: 0 major, 1 minor, 2 patch level.
- */
-cudnnStatus_t cudnnGetProperty(libraryPropertyType property, int *value);
-
-/*
  The enumerator's name; text that lives as long as the library.
  */
 const char *cudnnGetErrorString(cudnnStatus_t status);
@@ -2010,432 +2436,6 @@ const char *cudnnGetErrorString(cudnnStatus_t status);
  */
 void cudnnGetLastErrorString(char *message,
                              size_t max_size);
-
-cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
-
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
-
-cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
-
-cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
-
-/*
- `C = alpha·A + beta·C`, where A's dimensions are C's or 1.
- */
-cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
-                             const void *alpha,
-                             cudnnTensorDescriptor_t aDesc,
-                             const void *A,
-                             const void *beta,
-                             cudnnTensorDescriptor_t cDesc,
-                             void *C);
-
-/*
- `y = alpha·x + beta·y`, from one layout to another of the same type and dimensions.
- */
-cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle,
-                                   const void *alpha,
-                                   cudnnTensorDescriptor_t xDesc,
-                                   const void *x,
-                                   const void *beta,
-                                   cudnnTensorDescriptor_t yDesc,
-                                   void *y);
-
-/*
- Sets all elements to the one at `valuePtr`, which is of the tensor's type.
- */
-cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle,
-                             cudnnTensorDescriptor_t yDesc,
-                             void *y,
-                             const void *valuePtr);
-
-/*
- Multiplies all elements.
- */
-cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
-                               cudnnTensorDescriptor_t yDesc,
-                               void *y,
-                               const void *alpha);
-
-/*
- `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B have one type. It and C's type are
- equal, or one is float and the other a two-byte type, computed in float; all double, computed in double; all half,
- in float or half; all bfloat16, in float. SQRT and NOT use only A.
- */
-cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
-                            cudnnOpTensorDescriptor_t opTensorDesc,
-                            const void *alpha1,
-                            cudnnTensorDescriptor_t aDesc,
-                            const void *A,
-                            const void *alpha2,
-                            cudnnTensorDescriptor_t bDesc,
-                            const void *B,
-                            const void *beta,
-                            cudnnTensorDescriptor_t cDesc,
-                            void *C);
-
-/*
- `y = alpha·f(x) + beta·y`. `y` may be `x` itself.
- */
-cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle,
-                                     cudnnActivationDescriptor_t activationDesc,
-                                     const void *alpha,
-                                     cudnnTensorDescriptor_t xDesc,
-                                     const void *x,
-                                     const void *beta,
-                                     cudnnTensorDescriptor_t yDesc,
-                                     void *y);
-
-/*
- `dx = alpha·f'(x)·dy + beta·dx`. `dx` may be `dy` itself.
- */
-cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
-                                      cudnnActivationDescriptor_t activationDesc,
-                                      const void *alpha,
-                                      cudnnTensorDescriptor_t yDesc,
-                                      const void *y,
-                                      cudnnTensorDescriptor_t dyDesc,
-                                      const void *dy,
-                                      cudnnTensorDescriptor_t xDesc,
-                                      const void *x,
-                                      const void *beta,
-                                      cudnnTensorDescriptor_t dxDesc,
-                                      void *dx);
-
-cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *activationDesc);
-
-cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t activationDesc);
-
-cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
-                                           cudnnActivationMode_t mode,
-                                           cudnnNanPropagation_t reluNanOpt,
-                                           double coef);
-
-cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
-                                           cudnnActivationMode_t *mode,
-                                           cudnnNanPropagation_t *reluNanOpt,
-                                           double *coef);
-
-cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
-                                                    double swish_beta);
-
-cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
-                                                    double *swish_beta);
-
-cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t *opTensorDesc);
-
-cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc);
-
-cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
-                                         cudnnOpTensorOp_t opTensorOp,
-                                         cudnnDataType_t opTensorCompType,
-                                         cudnnNanPropagation_t opTensorNanOpt);
-
-cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
-                                         cudnnOpTensorOp_t *opTensorOp,
-                                         cudnnDataType_t *opTensorCompType,
-                                         cudnnNanPropagation_t *opTensorNanOpt);
-
-/*
- Bytes for sequences of `xDesc`'s number and length. Null results are skipped. Inference needs no reserve; the
- workspace for training is for forward and both backward calls.
- */
-cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
-                                        cudnnRNNDescriptor_t rnnDesc,
-                                        cudnnForwardMode_t fwdMode,
-                                        cudnnRNNDataDescriptor_t xDesc,
-                                        size_t *workSpaceSize,
-                                        size_t *reserveSpaceSize);
-
-/*
- The lengths are the descriptors': `devSeqLengths` is ignored. A sequence of length 0 ends in its initial state.
- Training computes as inference does and writes a reserve, for the backward calls. It also applies dropout between
- layers if the RNN's dropout descriptor says so, with the states from when the RNN descriptor was set: each pseudo
- layer above the first layer has a mask of its own, drawn as `cudnnDropoutForward` draws one for its input.
- */
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
-                              cudnnRNNDescriptor_t rnnDesc,
-                              cudnnForwardMode_t fwdMode,
-                              const int32_t *devSeqLengths,
-                              cudnnRNNDataDescriptor_t xDesc,
-                              const void *x,
-                              cudnnRNNDataDescriptor_t yDesc,
-                              void *y,
-                              cudnnTensorDescriptor_t hDesc,
-                              const void *hx,
-                              void *hy,
-                              cudnnTensorDescriptor_t cDesc,
-                              const void *cx,
-                              void *cy,
-                              size_t weightSpaceSize,
-                              const void *weightSpace,
-                              size_t workSpaceSize,
-                              void *workSpace,
-                              size_t reserveSpaceSize,
-                              void *reserveSpace);
-
-/*
- Computes `dx`, and `dhx` and `dcx` if they are not null. Null `dhy` and `dcy` are zeros, as null `hx` and `cx` are.
- Padding of `dy` is not read. cuDNN's reference does not say what padding of `dx` becomes: here it is 0. The lengths
- are the descriptors': `devSeqLengths` is ignored.
-
- The call uses up the reserve: it leaves there what `cudnnRNNBackwardWeights_v8` reads, and cannot run again on it.
- As in cuDNN, `hDesc` is not looked at if `dhy` and `dhx` are null, and `cDesc` if `dcy` and `dcx` are.
- */
-cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
-                                      cudnnRNNDescriptor_t rnnDesc,
-                                      const int32_t *devSeqLengths,
-                                      cudnnRNNDataDescriptor_t yDesc,
-                                      const void *y,
-                                      const void *dy,
-                                      cudnnRNNDataDescriptor_t xDesc,
-                                      void *dx,
-                                      cudnnTensorDescriptor_t hDesc,
-                                      const void *hx,
-                                      const void *dhy,
-                                      void *dhx,
-                                      cudnnTensorDescriptor_t cDesc,
-                                      const void *cx,
-                                      const void *dcy,
-                                      void *dcx,
-                                      size_t weightSpaceSize,
-                                      const void *weightSpace,
-                                      size_t workSpaceSize,
-                                      void *workSpace,
-                                      size_t reserveSpaceSize,
-                                      void *reserveSpace);
-
-/*
- Adds the weights' gradients to `dweightSpace`, in the weight space's layout. Reads what `cudnnRNNBackwardData_v8`
- left in the reserve, which stays as it is. A null `hx` is zeros, and `hDesc` is not looked at then.
-
- As in cuDNN 9.19, CUDNN_WGRAD_MODE_SET is CUDNN_STATUS_NOT_SUPPORTED, whatever the arguments but `xDesc`.
- */
-cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
-                                         cudnnRNNDescriptor_t rnnDesc,
-                                         cudnnWgradMode_t addGrad,
-                                         const int32_t *devSeqLengths,
-                                         cudnnRNNDataDescriptor_t xDesc,
-                                         const void *x,
-                                         cudnnTensorDescriptor_t hDesc,
-                                         const void *hx,
-                                         cudnnRNNDataDescriptor_t yDesc,
-                                         const void *y,
-                                         size_t weightSpaceSize,
-                                         void *dweightSpace,
-                                         size_t workSpaceSize,
-                                         void *workSpace,
-                                         size_t reserveSpaceSize,
-                                         void *reserveSpace);
-
-cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
-
-cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
-
-/*
- `paddingFill` points to an element of the type; null is 0.
- */
-cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t dataType,
-                                        cudnnRNNDataLayout_t layout,
-                                        int maxSeqLength,
-                                        int batchSize,
-                                        int vectorSize,
-                                        const int *seqLengthArray,
-                                        void *paddingFill);
-
-/*
- Writes the first `arrayLengthRequested` lengths, or all if there are fewer, and the padding fill, an element.
- */
-cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t *dataType,
-                                        cudnnRNNDataLayout_t *layout,
-                                        int *maxSeqLength,
-                                        int *batchSize,
-                                        int *vectorSize,
-                                        int arrayLengthRequested,
-                                        int *seqLengthArray,
-                                        void *paddingFill);
-
-cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
-
-cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
-
-/*
- Copies the dropout descriptor's settings: later changes to it, or its destruction, have no effect.
- */
-cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t algo,
-                                       cudnnRNNMode_t cellMode,
-                                       cudnnRNNBiasMode_t biasMode,
-                                       cudnnDirectionMode_t dirMode,
-                                       cudnnRNNInputMode_t inputMode,
-                                       cudnnDataType_t dataType,
-                                       cudnnDataType_t mathPrec,
-                                       cudnnMathType_t mathType,
-                                       int32_t inputSize,
-                                       int32_t hiddenSize,
-                                       int32_t projSize,
-                                       int32_t numLayers,
-                                       cudnnDropoutDescriptor_t dropoutDesc,
-                                       uint32_t auxFlags);
-
-cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t *algo,
-                                       cudnnRNNMode_t *cellMode,
-                                       cudnnRNNBiasMode_t *biasMode,
-                                       cudnnDirectionMode_t *dirMode,
-                                       cudnnRNNInputMode_t *inputMode,
-                                       cudnnDataType_t *dataType,
-                                       cudnnDataType_t *mathPrec,
-                                       cudnnMathType_t *mathType,
-                                       int32_t *inputSize,
-                                       int32_t *hiddenSize,
-                                       int32_t *projSize,
-                                       int32_t *numLayers,
-                                       cudnnDropoutDescriptor_t *dropoutDesc,
-                                       uint32_t *auxFlags);
-
-cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t clipMode,
-                                 cudnnNanPropagation_t clipNanOpt,
-                                 double lclip,
-                                 double rclip);
-
-cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t clipMode,
-                                 double lclip,
-                                 double rclip);
-
-/*
- Null results are skipped.
- */
-cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t *clipMode,
-                                 cudnnNanPropagation_t *clipNanOpt,
-                                 double *lclip,
-                                 double *rclip);
-
-/*
- Null results are skipped.
- */
-cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t *clipMode,
-                                 double *lclip,
-                                 double *rclip);
-
-cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
-
-cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc);
-
-cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInBytes);
-
-/*
- Fills the states from the seed; without states, keeps the existing ones unchanged.
- */
-cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
-                                        cudnnHandle_t handle,
-                                        float dropout,
-                                        void *states,
-                                        size_t stateSizeInBytes,
-                                        unsigned long long seed);
-
-/*
- Continues with states that were filled before.
- */
-cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
-                                            cudnnHandle_t handle,
-                                            float dropout,
-                                            void *states,
-                                            size_t stateSizeInBytes,
-                                            unsigned long long seed);
-
-cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
-                                        cudnnHandle_t handle,
-                                        float *dropout,
-                                        void **states,
-                                        unsigned long long *seed);
-
-/*
- Bytes of the weight space; 0 for a descriptor that is not set, as in cuDNN.
- */
-cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
-                                         cudnnRNNDescriptor_t rnnDesc,
-                                         size_t *weightSpaceSize);
-
-/*
- Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. A
- missing one has a null address and a descriptor without dimensions. As in cuDNN, `weightSpaceSize` need only reach
- to the end of the requested weights; if not, the address is still written.
- */
-cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
-                                      cudnnRNNDescriptor_t rnnDesc,
-                                      int32_t pseudoLayer,
-                                      size_t weightSpaceSize,
-                                      const void *weightSpace,
-                                      int32_t linLayerID,
-                                      cudnnTensorDescriptor_t mDesc,
-                                      void **mAddr,
-                                      cudnnTensorDescriptor_t bDesc,
-                                      void **bAddr);
-
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);
-
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensorDesc);
-
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         cudnnTensorFormat_t format,
-                                         cudnnDataType_t dataType,
-                                         int n,
-                                         int c,
-                                         int h,
-                                         int w);
-
-cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
-                                           cudnnDataType_t dataType,
-                                           int n,
-                                           int c,
-                                           int h,
-                                           int w,
-                                           int nStride,
-                                           int cStride,
-                                           int hStride,
-                                           int wStride);
-
-cudnnStatus_t cudnnGetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         cudnnDataType_t *dataType,
-                                         int *n,
-                                         int *c,
-                                         int *h,
-                                         int *w,
-                                         int *nStride,
-                                         int *cStride,
-                                         int *hStride,
-                                         int *wStride);
-
-cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         cudnnDataType_t dataType,
-                                         int nbDims,
-                                         const int *dimA,
-                                         const int *strideA);
-
-cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
-                                           cudnnTensorFormat_t format,
-                                           cudnnDataType_t dataType,
-                                           int nbDims,
-                                           const int *dimA);
-
-/*
- Writes the first `nbDimsRequested` dimensions and strides, or as many as there are.
- */
-cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         int nbDimsRequested,
-                                         cudnnDataType_t *dataType,
-                                         int *nbDims,
-                                         int *dimA,
-                                         int *strideA);
-
-cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t tensorDesc, size_t *size);
 
 #ifdef __cplusplus
 }  // extern "C"

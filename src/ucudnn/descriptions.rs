@@ -59,8 +59,7 @@ unsafe fn describe_plan(
     place: Place,
 ) -> cudnnStatus_t {
     let description = || {
-        // SAFETY: the caller promises live descriptors.
-        let promise = unsafe { answer::reported_promise(&descriptors, algorithm) }?;
+        let promise = answer::reported_promise(&descriptors, algorithm)?;
         Some(description::describe(&*promise.plan?, promise.entry.memory))
     };
     // SAFETY: the caller promises the buffer and the place for its size.
@@ -105,8 +104,9 @@ pub unsafe extern "C" fn ucudnnGetConvolutionForwardPlanDescription(
     neededSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let direction = Direction::Forward;
-    let descriptors = Descriptors { direction, x: xDesc, w: wDesc, convolution: convDesc, y: yDesc };
-    // SAFETY: the program promises live descriptors, the buffer and the place for its size.
+    // SAFETY: the program's descriptors are null or live.
+    let descriptors = unsafe { Descriptors::new(direction, xDesc, wDesc, convDesc, yDesc) };
+    // SAFETY: the program promises the buffer and the place for its size.
     unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
 }
 
@@ -124,8 +124,9 @@ pub unsafe extern "C" fn ucudnnGetConvolutionBackwardDataPlanDescription(
     neededSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let direction = Direction::BackwardData;
-    let descriptors = Descriptors { direction, x: dxDesc, w: wDesc, convolution: convDesc, y: dyDesc };
-    // SAFETY: the program promises live descriptors, the buffer and the place for its size.
+    // SAFETY: the program's descriptors are null or live.
+    let descriptors = unsafe { Descriptors::new(direction, dxDesc, wDesc, convDesc, dyDesc) };
+    // SAFETY: the program promises the buffer and the place for its size.
     unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
 }
 
@@ -143,7 +144,8 @@ pub unsafe extern "C" fn ucudnnGetConvolutionBackwardFilterPlanDescription(
     neededSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let direction = Direction::BackwardFilter;
-    let descriptors = Descriptors { direction, x: xDesc, w: dwDesc, convolution: convDesc, y: dyDesc };
-    // SAFETY: the program promises live descriptors, the buffer and the place for its size.
+    // SAFETY: the program's descriptors are null or live.
+    let descriptors = unsafe { Descriptors::new(direction, xDesc, dwDesc, convDesc, dyDesc) };
+    // SAFETY: the program promises the buffer and the place for its size.
     unsafe { describe_plan(handle, descriptors, algo, (text, textSizeInBytes, neededSizeInBytes)) }
 }

@@ -7,6 +7,7 @@ use cudnn_abi::*;
 use crate::boundary::guarded;
 use convolution::legacy::answer;
 use cudnn::convolution::{Descriptors, Direction};
+use cudnn::handle::Handle;
 use cudnn::library;
 
 /// The preference of the pre-v8 query for a Forward algorithm.
@@ -63,7 +64,7 @@ unsafe fn algorithm_within(
                 // SAFETY: cuDNN's function of this name has this prototype in all versions.
                 let real: Real = unsafe { std::mem::transmute(real.as_ptr()) };
                 // SAFETY: the caller keeps the rules of the cuDNN function that it calls.
-                return unsafe { real(handle, a, b, descriptors.convolution, c, preference, limit, algorithm) };
+                return unsafe { real(handle, a, b, descriptors.convolution(), c, preference, limit, algorithm) };
             }
             let limit = match preference {
                 CUDNN_CONVOLUTION_FWD_NO_WORKSPACE => Some(0),
@@ -74,8 +75,9 @@ unsafe fn algorithm_within(
             if handle.is_null() || algorithm.is_null() {
                 return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
             }
-            // SAFETY: the caller promises a live handle and live descriptors.
-            match unsafe { answer::algorithm_within(handle, &descriptors, limit) } {
+            // SAFETY: the handle is null or live, as a program's is that keeps cuDNN's rules.
+            let handle = unsafe { Handle::new(handle) };
+            match answer::algorithm_within(handle, &descriptors, limit) {
                 Ok(found) => {
                     // SAFETY: not null, and the caller promises a place for the algorithm.
                     unsafe { algorithm.write(found) };
@@ -105,7 +107,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
     algo: *mut cudnnConvolutionFwdAlgo_t,
 ) -> cudnnStatus_t {
     let direction = Direction::Forward;
-    let descriptors = Descriptors { direction, x: xDesc, w: wDesc, convolution: convDesc, y: yDesc };
+    // SAFETY: the program's descriptors keep the rules of cuDNN's function of this name.
+    let descriptors = unsafe { Descriptors::new(direction, xDesc, wDesc, convDesc, yDesc) };
     let order = [xDesc.cast(), wDesc.cast(), yDesc.cast()];
     let wanted = (preference, memoryLimitInBytes);
     // SAFETY: the program keeps the rules of cuDNN's function of this name.
@@ -125,7 +128,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
     algo: *mut cudnnConvolutionBwdDataAlgo_t,
 ) -> cudnnStatus_t {
     let direction = Direction::BackwardData;
-    let descriptors = Descriptors { direction, x: dxDesc, w: wDesc, convolution: convDesc, y: dyDesc };
+    // SAFETY: the program's descriptors keep the rules of cuDNN's function of this name.
+    let descriptors = unsafe { Descriptors::new(direction, dxDesc, wDesc, convDesc, dyDesc) };
     let order = [wDesc.cast(), dyDesc.cast(), dxDesc.cast()];
     let wanted = (preference, memoryLimitInBytes);
     // SAFETY: the program keeps the rules of cuDNN's function of this name.
@@ -145,7 +149,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
     algo: *mut cudnnConvolutionBwdFilterAlgo_t,
 ) -> cudnnStatus_t {
     let direction = Direction::BackwardFilter;
-    let descriptors = Descriptors { direction, x: xDesc, w: dwDesc, convolution: convDesc, y: dyDesc };
+    // SAFETY: the program's descriptors keep the rules of cuDNN's function of this name.
+    let descriptors = unsafe { Descriptors::new(direction, xDesc, dwDesc, convDesc, dyDesc) };
     let order = [xDesc.cast(), dyDesc.cast(), dwDesc.cast()];
     let wanted = (preference, memoryLimitInBytes);
     // SAFETY: the program keeps the rules of cuDNN's function of this name.

@@ -33,8 +33,8 @@ pub enum Route {
 
 /// Calls `$callback!` with one row `name: return, since, route;` per function.
 ///
-/// To override a function, write it as `#[unsafe(no_mangle)] pub unsafe extern "C"` and change the last word of its row
-/// to `overridden`.
+/// To override a function, change the last word of its row to `overridden`, put its prototype among the overridden ones
+/// in [`for_each_prototype`](crate::for_each_prototype), and answer its calls in `src/`.
 #[macro_export]
 macro_rules! for_each_symbol {
     ($callback:ident) => {

@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod calls;
 pub mod convolution;
 pub mod graph;
+pub mod handle;
 pub mod library;
 pub mod names;
 pub mod owned;

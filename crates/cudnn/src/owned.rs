@@ -77,22 +77,22 @@ owned!(
     /// A dropout descriptor.
     OwnedDropout,
     cudnnDropoutDescriptor_t,
-    calls::rnn::cudnnCreateDropoutDescriptor,
-    calls::rnn::cudnnDestroyDropoutDescriptor
+    calls::cudnnCreateDropoutDescriptor,
+    calls::cudnnDestroyDropoutDescriptor
 );
 owned!(
     /// A descriptor of a batch of sequences.
     OwnedRnnData,
     cudnnRNNDataDescriptor_t,
-    calls::rnn::cudnnCreateRNNDataDescriptor,
-    calls::rnn::cudnnDestroyRNNDataDescriptor
+    calls::cudnnCreateRNNDataDescriptor,
+    calls::cudnnDestroyRNNDataDescriptor
 );
 owned!(
     /// A recurrent network's descriptor, without its dropout descriptor.
     RnnDescriptor,
     cudnnRNNDescriptor_t,
-    calls::rnn::cudnnCreateRNNDescriptor,
-    calls::rnn::cudnnDestroyRNNDescriptor
+    calls::cudnnCreateRNNDescriptor,
+    calls::cudnnDestroyRNNDescriptor
 );
 
 /// A handle for the device that was current at its creation; one thread at a time may use it.
@@ -106,7 +106,7 @@ impl OwnedHandle {
         checked(unsafe { calls::cudnnCreate(&mut raw) })?;
         let handle = Self(raw);
         // SAFETY: the handle was just created, and the caller passes a stream of its device.
-        checked(unsafe { calls::cudnnSetStream(handle.0, stream) })?;
+        checked(unsafe { calls::cudnnSetStream(handle.0, stream.cast()) })?;
         Ok(handle)
     }
 
@@ -165,7 +165,7 @@ impl OwnedRnnData {
         let mut fill = data.padding_fill;
         // SAFETY: `lengths` has one entry per sequence, and `fill` holds one element of any type.
         checked(unsafe {
-            calls::rnn::cudnnSetRNNDataDescriptor(
+            calls::cudnnSetRNNDataDescriptor(
                 owned.0,
                 data.data_type,
                 data.layout,
@@ -193,8 +193,8 @@ impl OwnedRnn {
         let int = |size: usize| i32::try_from(size).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED);
         // SAFETY: the handle and both descriptors are live; a dropout probability of 0 needs no states.
         unsafe {
-            checked(calls::rnn::cudnnSetDropoutDescriptor(dropout.raw(), handle.0, 0.0, ptr::null_mut(), 0, 0))?;
-            checked(calls::rnn::cudnnSetRNNDescriptor_v8(
+            checked(calls::cudnnSetDropoutDescriptor(dropout.raw(), handle.0, 0.0, ptr::null_mut(), 0, 0))?;
+            checked(calls::cudnnSetRNNDescriptor_v8(
                 descriptor.raw(),
                 network.algorithm,
                 network.cell,

@@ -61,7 +61,7 @@ impl Network {
         let (mut dropout, mut flags) = (ptr::null_mut(), 0);
         // SAFETY: the caller keeps cuDNN's rules for the descriptor, and each value has a place of its type.
         let status = unsafe {
-            calls::rnn::cudnnGetRNNDescriptor_v8(
+            calls::cudnnGetRNNDescriptor_v8(
                 descriptor,
                 &mut algorithm,
                 &mut cell,
@@ -84,7 +84,7 @@ impl Network {
         }
         let (mut clip, mut least, mut greatest) = (CUDNN_RNN_CLIP_NONE, 0.0, 0.0);
         // SAFETY: the caller keeps cuDNN's rules for the descriptor, and each value has a place of its type.
-        let status = unsafe { calls::rnn::cudnnRNNGetClip_v9(descriptor, &mut clip, &mut least, &mut greatest) };
+        let status = unsafe { calls::cudnnRNNGetClip_v9(descriptor, &mut clip, &mut least, &mut greatest) };
         let positive = |size: i32| usize::try_from(size).ok().filter(|&size| size > 0);
         (status == CUDNN_STATUS_SUCCESS).then_some(())?;
         let network = Self {
@@ -179,7 +179,7 @@ impl Data {
         loop {
             // SAFETY: the caller keeps cuDNN's rules; each value has a place, and `lengths` has the requested size.
             let status = unsafe {
-                calls::rnn::cudnnGetRNNDataDescriptor(
+                calls::cudnnGetRNNDataDescriptor(
                     descriptor,
                     &mut data_type,
                     &mut layout,

@@ -12,7 +12,7 @@ use super::fitted::Fitted;
 use super::run::{Call, launch};
 use super::shape::{Planes, Shape};
 use super::subject::{Normalization, Pass};
-use cudnn::arguments::{BatchNormBackward, BatchNormForward};
+use cudnn::arguments::{BatchNormBackward, BatchNormForward, Promised};
 use cudnn::owned::{OwnedHandle, OwnedTensor};
 use cudnn::tensor::Tensor;
 use gpu::{Buffer, Device, OwnStream, Stream};
@@ -96,14 +96,12 @@ pub fn tune(job: &Job) -> Result<Found, String> {
 /// Runs a call by a candidate.
 ///
 /// # Safety
-/// As for [`Call`]. The kernels are for the call, and the stream is its handle's.
+/// As for [`launch`].
 unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Stream) -> Result<cudnnStatus_t, String> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match candidate {
-            Candidate::Ours(Some(ours)) => launch(call, ours, stream).map(|()| CUDNN_STATUS_SUCCESS),
-            _ => Ok(call.by_cudnn()),
-        }
+    match candidate {
+        // SAFETY: as ours.
+        Candidate::Ours(Some(ours)) => unsafe { launch(call, ours, stream) }.map(|()| CUDNN_STATUS_SUCCESS),
+        _ => Ok(call.by_cudnn()),
     }
 }
 
@@ -178,8 +176,9 @@ impl Data {
         self.numbers.data().wrapping_byte_add(place as usize * self.channels * size_of::<f32>())
     }
 
+    /// The call, for as long as the data live.
     fn forward(&self) -> ForwardCall {
-        BatchNormForward {
+        let call = BatchNormForward {
             handle: self.handle.raw(),
             mode: self.mode,
             alpha: (&raw const ONE).cast(),
@@ -197,12 +196,14 @@ impl Data {
             epsilon: EPSILON,
             saved_mean: self.at(Place::Results),
             saved_inverse: self.at(Place::MoreResults),
-        }
-        .into()
+        };
+        // SAFETY: `self` owns the handle, the descriptors, and the memory that they describe.
+        unsafe { Promised::new(call) }.into()
     }
 
+    /// Likewise.
     fn backward(&self) -> BackwardCall {
-        BatchNormBackward {
+        let call = BatchNormBackward {
             handle: self.handle.raw(),
             mode: self.mode,
             alpha_data: (&raw const ONE).cast(),
@@ -222,7 +223,8 @@ impl Data {
             epsilon: EPSILON,
             saved_mean: self.at(Place::SavedMean),
             saved_inverse: self.at(Place::SavedInverse),
-        }
-        .into()
+        };
+        // SAFETY: `self` owns the handle, the descriptors, and the memory that they describe.
+        unsafe { Promised::new(call) }.into()
     }
 }

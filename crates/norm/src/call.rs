@@ -1,32 +1,32 @@
 //! Calls of cuDNN's functions: one type for a function and its `Ex`.
 
-use cudnn::arguments::{BatchNormBackward, BatchNormBackwardEx, BatchNormForward, BatchNormForwardEx};
+use cudnn::arguments::{BatchNormBackward, BatchNormBackwardEx, BatchNormForward, BatchNormForwardEx, Promised};
 use cudnn_abi::*;
 
 /// A call of `cudnnBatchNormalizationForwardTraining`, or of its `Ex`.
 #[derive(Clone, Copy)]
 pub struct ForwardCall {
     /// The arguments that both functions take.
-    pub common: BatchNormForward,
-    ex: Option<BatchNormForwardEx>,
+    common: Promised<BatchNormForward>,
+    ex: Option<Promised<BatchNormForwardEx>>,
 }
 
 /// A call of `cudnnBatchNormalizationBackward`, or of its `Ex`.
 #[derive(Clone, Copy)]
 pub struct BackwardCall {
     /// The arguments that both functions take.
-    pub common: BatchNormBackward,
-    ex: Option<BatchNormBackwardEx>,
+    common: Promised<BatchNormBackward>,
+    ex: Option<Promised<BatchNormBackwardEx>>,
 }
 
-impl From<BatchNormForward> for ForwardCall {
-    fn from(common: BatchNormForward) -> Self {
+impl From<Promised<BatchNormForward>> for ForwardCall {
+    fn from(common: Promised<BatchNormForward>) -> Self {
         Self { common, ex: None }
     }
 }
 
-impl From<BatchNormForwardEx> for ForwardCall {
-    fn from(ex: BatchNormForwardEx) -> Self {
+impl From<Promised<BatchNormForwardEx>> for ForwardCall {
+    fn from(ex: Promised<BatchNormForwardEx>) -> Self {
         let common = BatchNormForward {
             handle: ex.handle,
             mode: ex.mode,
@@ -46,18 +46,19 @@ impl From<BatchNormForwardEx> for ForwardCall {
             saved_mean: ex.saved_mean,
             saved_inverse: ex.saved_inverse,
         };
-        Self { common, ex: Some(ex) }
+        // SAFETY: the same arguments have the same rules in both functions.
+        Self { common: unsafe { Promised::new(common) }, ex: Some(ex) }
     }
 }
 
-impl From<BatchNormBackward> for BackwardCall {
-    fn from(common: BatchNormBackward) -> Self {
+impl From<Promised<BatchNormBackward>> for BackwardCall {
+    fn from(common: Promised<BatchNormBackward>) -> Self {
         Self { common, ex: None }
     }
 }
 
-impl From<BatchNormBackwardEx> for BackwardCall {
-    fn from(ex: BatchNormBackwardEx) -> Self {
+impl From<Promised<BatchNormBackwardEx>> for BackwardCall {
+    fn from(ex: Promised<BatchNormBackwardEx>) -> Self {
         let common = BatchNormBackward {
             handle: ex.handle,
             mode: ex.mode,
@@ -79,7 +80,8 @@ impl From<BatchNormBackwardEx> for BackwardCall {
             saved_mean: ex.saved_mean,
             saved_inverse: ex.saved_inverse,
         };
-        Self { common, ex: Some(ex) }
+        // SAFETY: the same arguments have the same rules in both functions.
+        Self { common: unsafe { Promised::new(common) }, ex: Some(ex) }
     }
 }
 
@@ -89,13 +91,14 @@ impl ForwardCall {
         self.ex.map(|ex| ex.ops)
     }
 
+    /// The arguments that both functions take.
+    pub fn common(&self) -> &BatchNormForward {
+        &self.common
+    }
+
     /// Lets cuDNN answer the call.
-    ///
-    /// # Safety
-    /// The fields are the arguments of a call, whose caller keeps cuDNN's rules.
-    pub unsafe fn answer_by_cudnn(&self) -> cudnnStatus_t {
-        // SAFETY: the caller's promise.
-        unsafe { self.ex.as_ref().map_or_else(|| self.common.by_cudnn(), |ex| ex.by_cudnn()) }
+    pub fn answer_by_cudnn(&self) -> cudnnStatus_t {
+        self.ex.as_ref().map_or_else(|| self.common.by_cudnn(), |ex| ex.by_cudnn())
     }
 }
 
@@ -105,12 +108,13 @@ impl BackwardCall {
         self.ex.map(|ex| ex.ops)
     }
 
+    /// The arguments that both functions take.
+    pub fn common(&self) -> &BatchNormBackward {
+        &self.common
+    }
+
     /// Lets cuDNN answer the call.
-    ///
-    /// # Safety
-    /// As for [`ForwardCall::answer_by_cudnn`].
-    pub unsafe fn answer_by_cudnn(&self) -> cudnnStatus_t {
-        // SAFETY: the caller's promise.
-        unsafe { self.ex.as_ref().map_or_else(|| self.common.by_cudnn(), |ex| ex.by_cudnn()) }
+    pub fn answer_by_cudnn(&self) -> cudnnStatus_t {
+        self.ex.as_ref().map_or_else(|| self.common.by_cudnn(), |ex| ex.by_cudnn())
     }
 }

@@ -12,13 +12,10 @@ use cudnn::tensor::Tensor;
 use gpu::Element;
 
 /// Reads a call. `Err` gives the reason why cuDNN has to run it.
-///
-/// # Safety
-/// The fields are the arguments of a call, whose caller keeps cuDNN's rules.
-pub unsafe fn forward(call: &ForwardCall) -> Result<Planes, &'static str> {
-    let (ops, call) = (call.ops(), &call.common);
+pub fn forward(call: &ForwardCall) -> Result<Planes, &'static str> {
+    let (ops, call) = (call.ops(), call.common());
     is_plain(call.mode, ops, call.epsilon)?;
-    // SAFETY: the descriptors and the factors are arguments of the call (see `# Safety`).
+    // SAFETY: the descriptors and the factors are a call's.
     let planes = unsafe {
         is_replaced(call.alpha, call.beta)?;
         planes(&[call.x_descriptor, call.y_descriptor], call.parameters)?
@@ -36,13 +33,10 @@ pub unsafe fn forward(call: &ForwardCall) -> Result<Planes, &'static str> {
 }
 
 /// Likewise.
-///
-/// # Safety
-/// As for [`forward`].
-pub unsafe fn backward(call: &BackwardCall) -> Result<Planes, &'static str> {
-    let (ops, call) = (call.ops(), &call.common);
+pub fn backward(call: &BackwardCall) -> Result<Planes, &'static str> {
+    let (ops, call) = (call.ops(), call.common());
     is_plain(call.mode, ops, call.epsilon)?;
-    // SAFETY: the descriptors and the factors are arguments of the call (see `# Safety`).
+    // SAFETY: as in the forward pass.
     let planes = unsafe {
         is_replaced(call.alpha_data, call.beta_data)?;
         is_replaced(call.alpha_parameters, call.beta_parameters)?;

@@ -18,10 +18,7 @@ use guest::settings::{self, Norm, Policy};
 use guest::summary::{self, Counted};
 use tuning::contest::{Contest, Outcome};
 
-/// A call of one of cuDNN's functions.
-///
-/// # Safety
-/// The methods require that the fields are the arguments of a call, whose caller keeps cuDNN's rules.
+/// A call of one of cuDNN's functions, whose arguments keep its rules.
 pub trait Call {
     const PASS: Pass;
 
@@ -30,55 +27,40 @@ pub trait Call {
     fn mode(&self) -> cudnnBatchNormMode_t;
 
     /// Reads the call. `Err` gives the reason why cuDNN has to answer it.
-    ///
-    /// # Safety
-    /// As for the trait.
-    unsafe fn planes(&self) -> Result<Planes, &'static str>;
+    fn planes(&self) -> Result<Planes, &'static str>;
 
     /// Launches our kernels. After a failure the call's inputs are as they were, so that cuDNN can answer it.
     ///
     /// # Safety
-    /// As for the trait. The kernels are for the call's pass and planes, and on the stream's device.
+    /// The kernels are for the call's pass and planes, which `planes` has told. The stream is the handle's.
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error>;
 
     /// Lets cuDNN answer the call.
-    ///
-    /// # Safety
-    /// As for the trait.
-    unsafe fn by_cudnn(&self) -> cudnnStatus_t;
+    fn by_cudnn(&self) -> cudnnStatus_t;
 }
 
 /// Answers a call. `status` gets its status once something was launched for it: after a panic from then on, the call must
 /// not run again, as its input may be replaced, and its running statistics updated.
-///
-/// # Safety
-/// As for [`Call`].
-pub unsafe fn answer<C: Call>(call: &C, status: &Cell<Option<cudnnStatus_t>>) -> cudnnStatus_t {
+pub fn answer<C: Call>(call: &C, status: &Cell<Option<cudnnStatus_t>>) -> cudnnStatus_t {
     summary::count(Counted::Normalization);
     let answering = Answering { call, status };
-    // SAFETY: the caller's promise.
-    let answered = unsafe {
-        match contest_of(call) {
-            Some((contest, stream)) => answering.by_the_faster(&contest, stream),
-            None => answering.by_cudnn(),
-        }
+    let answered = match contest_of(call) {
+        // SAFETY: the contest is the call's.
+        Some((contest, stream)) => unsafe { answering.by_the_faster(&contest, stream) },
+        None => answering.by_cudnn(),
     };
     settings::fault_point("norm-answered");
     answered
 }
 
 /// Returns the contest of a call with its stream, if our kernels could answer the call.
-///
-/// # Safety
-/// As for [`Call`].
-unsafe fn contest_of<C: Call>(call: &C) -> Option<(Arc<Contest<NormContestant>>, Stream)> {
+fn contest_of<C: Call>(call: &C) -> Option<(Arc<Contest<NormContestant>>, Stream)> {
     if settings::get().norm == Norm::Off || policies::of(call.handle()).policy == Policy::Off {
         return None;
     }
-    // SAFETY: the caller's promise.
-    let planes = unsafe { call.planes() };
+    let planes = call.planes();
     let planes = planes.inspect_err(|why| log::trace!("a batch normalization is cuDNN's: {why}")).ok()?;
-    // SAFETY: the caller's promise; cuDNN checks the handle.
+    // SAFETY: the handle is a call's, and so live.
     let stream = unsafe { calls::stream_of(call.handle()) }?;
     let is_persistent = call.mode() == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
     Some((contest(&Normalization { pass: C::PASS, is_persistent, planes }), stream))
@@ -91,19 +73,16 @@ struct Answering<'a, C> {
 }
 
 impl<C: Call> Answering<'_, C> {
-    /// # Safety
-    /// As for [`Call`].
-    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
-        // SAFETY: the caller's promise.
-        let status = unsafe { self.call.by_cudnn() };
+    fn by_cudnn(&self) -> cudnnStatus_t {
+        let status = self.call.by_cudnn();
         self.status.set(Some(status));
         status
     }
 
     /// # Safety
-    /// As for [`Call`]. The kernels are for the call, and the stream is its handle's.
+    /// As for [`Call::launch`].
     unsafe fn by_us(&self, ours: &Fitted, stream: Stream) -> Result<(), String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: as ours.
         unsafe { launch(self.call, ours, stream) }?;
         self.status.set(Some(CUDNN_STATUS_SUCCESS));
         Ok(())
@@ -112,28 +91,26 @@ impl<C: Call> Answering<'_, C> {
     /// Answers by our kernels or by cuDNN, as the contest decides.
     ///
     /// # Safety
-    /// As for [`Call`]. The contest is the call's, and the stream is its handle's.
+    /// The contest is the call's, and the stream is its handle's.
     unsafe fn by_the_faster(&self, contest: &Arc<Contest<NormContestant>>, stream: Stream) -> cudnnStatus_t {
         let turn = contest.decide(stream);
         contest.timed((0, &turn), (1, stream), || {
-            // SAFETY: the caller's promise; our kernels change nothing when they fail.
-            unsafe {
-                let Some(ours) = &turn.kernel else {
-                    let status = self.by_cudnn();
-                    // cuDNN refuses the call, which does not count against it.
-                    let has_run = status == CUDNN_STATUS_SUCCESS;
-                    return (status, if has_run { Outcome::Ran } else { Outcome::Nothing });
-                };
-                match self.by_us(ours, stream) {
-                    Ok(()) => (CUDNN_STATUS_SUCCESS, Outcome::Ran),
-                    Err(why) if turn.is_timed() => {
-                        log::info!("a batch normalization on our kernels failed: {why}");
-                        (self.by_cudnn(), Outcome::Failed)
-                    }
-                    Err(why) => {
-                        contest.give_up(&why);
-                        (self.by_cudnn(), Outcome::Failed)
-                    }
+            let Some(ours) = &turn.kernel else {
+                let status = self.by_cudnn();
+                // cuDNN refuses the call, which does not count against it.
+                let has_run = status == CUDNN_STATUS_SUCCESS;
+                return (status, if has_run { Outcome::Ran } else { Outcome::Nothing });
+            };
+            // SAFETY: a contest's kernels are for its calls. They change nothing when they fail.
+            match unsafe { self.by_us(ours, stream) } {
+                Ok(()) => (CUDNN_STATUS_SUCCESS, Outcome::Ran),
+                Err(why) if turn.is_timed() => {
+                    log::info!("a batch normalization on our kernels failed: {why}");
+                    (self.by_cudnn(), Outcome::Failed)
+                }
+                Err(why) => {
+                    contest.give_up(&why);
+                    (self.by_cudnn(), Outcome::Failed)
                 }
             }
         })
@@ -144,7 +121,7 @@ impl<C: Call> Answering<'_, C> {
 /// As for [`Call::launch`].
 pub unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(), String> {
     settings::fault_point("norm-launch");
-    // SAFETY: the caller's promise.
+    // SAFETY: as ours.
     unsafe { call.launch(ours, stream) }.map_err(|error| error.to_string())?;
     summary::count(Counted::NormalizedByUs);
     log::debug!("{}: on our kernels", ours.subject);
@@ -155,20 +132,19 @@ impl Call for ForwardCall {
     const PASS: Pass = Pass::Forward;
 
     fn handle(&self) -> cudnnHandle_t {
-        self.common.handle
+        self.common().handle
     }
 
     fn mode(&self) -> cudnnBatchNormMode_t {
-        self.common.mode
+        self.common().mode
     }
 
-    unsafe fn planes(&self) -> Result<Planes, &'static str> {
-        // SAFETY: the caller's promise.
-        unsafe { eligible::forward(self) }
+    fn planes(&self) -> Result<Planes, &'static str> {
+        eligible::forward(self)
     }
 
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let call = &self.common;
+        let call = self.common();
         let parameters = Forward {
             shape: ours.shape,
             x: call.x,
@@ -182,13 +158,12 @@ impl Call for ForwardCall {
             epsilon: call.epsilon,
             factor: call.factor,
         };
-        // SAFETY: `eligible` has checked the call's tensors and numbers; their memory is the caller's promise.
+        // SAFETY: `eligible` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
         unsafe { ours.engine.normalize(stream, &ours.subject.planes, &parameters) }
     }
 
-    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
-        // SAFETY: the caller's promise.
-        unsafe { self.answer_by_cudnn() }
+    fn by_cudnn(&self) -> cudnnStatus_t {
+        self.answer_by_cudnn()
     }
 }
 
@@ -196,20 +171,19 @@ impl Call for BackwardCall {
     const PASS: Pass = Pass::Backward;
 
     fn handle(&self) -> cudnnHandle_t {
-        self.common.handle
+        self.common().handle
     }
 
     fn mode(&self) -> cudnnBatchNormMode_t {
-        self.common.mode
+        self.common().mode
     }
 
-    unsafe fn planes(&self) -> Result<Planes, &'static str> {
-        // SAFETY: the caller's promise.
-        unsafe { eligible::backward(self) }
+    fn planes(&self) -> Result<Planes, &'static str> {
+        eligible::backward(self)
     }
 
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let call = &self.common;
+        let call = self.common();
         let parameters = Backward {
             shape: ours.shape,
             x: call.x,
@@ -225,8 +199,7 @@ impl Call for BackwardCall {
         unsafe { ours.engine.differentiate(stream, &ours.subject.planes, &parameters) }
     }
 
-    unsafe fn by_cudnn(&self) -> cudnnStatus_t {
-        // SAFETY: the caller's promise.
-        unsafe { self.answer_by_cudnn() }
+    fn by_cudnn(&self) -> cudnnStatus_t {
+        self.answer_by_cudnn()
     }
 }

@@ -2,63 +2,43 @@
 
 use super::batch_norm::*;
 use super::boundary::{context, refer};
+use super::entries::*;
 use super::pointwise::with_type;
 use crate::descriptor::TensorDescriptor;
 use crate::error::{Error, Result, require};
 use crate::norm::{Backward, Centre, Gate, Gradient, Mask, backward, moments};
 use cudnn_abi::*;
 use half::{bf16, f16};
-use std::ffi::{c_double, c_void};
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 /// The gradient of `cudnnBatchNormalizationForwardTraining`. `cudnnBatchNormalizationBackwardEx` with
 /// CUDNN_BATCHNORM_OPS_BN has all rules.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
-    handle: cudnnHandle_t,
-    mode: cudnnBatchNormMode_t,
-    alphaDataDiff: *const c_void,
-    betaDataDiff: *const c_void,
-    alphaParamDiff: *const c_void,
-    betaParamDiff: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    dBnScaleBiasDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    dBnScaleResult: *mut c_void,
-    dBnBiasResult: *mut c_void,
-    epsilon: c_double,
-    savedMean: *const c_void,
-    savedInvVariance: *const c_void,
-) -> cudnnStatus_t {
-    export!(cudnnBatchNormalizationBackward, {
+impl Answer for cudnnBatchNormalizationBackward {
+    unsafe fn answer(self) -> Result {
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
+            context(self.handle)?;
             Differentiation {
-                mode,
+                mode: self.mode,
                 ops: CUDNN_BATCHNORM_OPS_BN,
-                data_factors: [alphaDataDiff, betaDataDiff],
-                parameter_factors: [alphaParamDiff, betaParamDiff],
-                x: (xDesc, x),
-                dy: (dyDesc, dy),
+                data_factors: [self.alpha_data, self.beta_data],
+                parameter_factors: [self.alpha_parameters, self.beta_parameters],
+                x: (self.x_descriptor, self.x),
+                dy: (self.dy_descriptor, self.dy),
                 dz: (null_mut(), null_mut()),
-                dx: (dxDesc, dx),
-                parameters: dBnScaleBiasDesc,
-                affine: [bnScale, null()],
-                gradients: [dBnScaleResult, dBnBiasResult],
-                epsilon,
-                saved: [savedMean, savedInvVariance],
+                dx: (self.dx_descriptor, self.dx),
+                parameters: self.parameters,
+                affine: [self.scale, null()],
+                gradients: [self.dscale, self.dbias],
+                epsilon: self.epsilon,
+                saved: [self.saved_mean, self.saved_inverse],
                 activation: null_mut(),
                 spaces: Spaces { workspace: (null_mut(), 0), reserve: (null_mut(), 0) },
             }
             .run()
         }
-    })
+    }
 }
 
 /// The gradients of `cudnnBatchNormalizationForwardTrainingEx`, whose rules for types, dimensions, parameters and
@@ -66,75 +46,41 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
 ///
 /// Let g be dy where the ReLU let its input through, and 0 elsewhere; without a ReLU g is dy. Then
 ///
-/// - `dx = alphaDataDiff·scale·invVariance·(g - (Σg + x̂·Σ(g·x̂))/m) + betaDataDiff·dx`, over the m elements of a
-///   group;
-/// - `dBnScale = alphaParamDiff·Σ(g·x̂) + betaParamDiff·dBnScale`, and `dBnBias` likewise by Σg;
+/// - `dx = alpha_data·scale·inverse·(g - (Σg + x̂·Σ(g·x̂))/m) + beta_data·dx`, over the m elements of a group;
+/// - `dscale = alpha_parameters·Σ(g·x̂) + beta_parameters·dscale`, and `dbias` likewise by Σg;
 /// - `dz = g`, without factors, for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION alone.
 ///
 /// The sum's ReLU is known from the reserve of the forward call. Without a sum, the ReLU's input is computed again, and
-/// `bnBiasData` is needed. y is not read. Without saved statistics, CUDNN_BATCHNORM_OPS_BN finds x's statistics again.
+/// `bias` is needed. y is not read. Without saved statistics, CUDNN_BATCHNORM_OPS_BN finds x's statistics again.
 /// dx or dz may be dy itself, and dx may be x.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
-    handle: cudnnHandle_t,
-    mode: cudnnBatchNormMode_t,
-    bnOps: cudnnBatchNormOps_t,
-    alphaDataDiff: *const c_void,
-    betaDataDiff: *const c_void,
-    alphaParamDiff: *const c_void,
-    betaParamDiff: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    xData: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    yData: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dyData: *const c_void,
-    dzDesc: cudnnTensorDescriptor_t,
-    dzData: *mut c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dxData: *mut c_void,
-    dBnScaleBiasDesc: cudnnTensorDescriptor_t,
-    bnScaleData: *const c_void,
-    bnBiasData: *const c_void,
-    dBnScaleData: *mut c_void,
-    dBnBiasData: *mut c_void,
-    epsilon: c_double,
-    savedMean: *const c_void,
-    savedInvVariance: *const c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-) -> cudnnStatus_t {
-    let _ = (yDesc, yData);
-    export!(cudnnBatchNormalizationBackwardEx, {
+impl Answer for cudnnBatchNormalizationBackwardEx {
+    unsafe fn answer(self) -> Result {
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
+            context(self.handle)?;
             Differentiation {
-                mode,
-                ops: bnOps,
-                data_factors: [alphaDataDiff, betaDataDiff],
-                parameter_factors: [alphaParamDiff, betaParamDiff],
-                x: (xDesc, xData),
-                dy: (dyDesc, dyData),
-                dz: (dzDesc, dzData),
-                dx: (dxDesc, dxData),
-                parameters: dBnScaleBiasDesc,
-                affine: [bnScaleData, bnBiasData],
-                gradients: [dBnScaleData, dBnBiasData],
-                epsilon,
-                saved: [savedMean, savedInvVariance],
-                activation: activationDesc,
+                mode: self.mode,
+                ops: self.ops,
+                data_factors: [self.alpha_data, self.beta_data],
+                parameter_factors: [self.alpha_parameters, self.beta_parameters],
+                x: (self.x_descriptor, self.x),
+                dy: (self.dy_descriptor, self.dy),
+                dz: (self.dz_descriptor, self.dz),
+                dx: (self.dx_descriptor, self.dx),
+                parameters: self.parameters,
+                affine: [self.scale, self.bias],
+                gradients: [self.dscale, self.dbias],
+                epsilon: self.epsilon,
+                saved: [self.saved_mean, self.saved_inverse],
+                activation: self.activation,
                 spaces: Spaces {
-                    workspace: (workSpace, workSpaceSizeInBytes),
-                    reserve: (reserveSpace, reserveSpaceSizeInBytes),
+                    workspace: (self.workspace, self.workspace_size),
+                    reserve: (self.reserve, self.reserve_size),
                 },
             }
             .run()
         }
-    })
+    }
 }
 
 /// The arguments of a call.

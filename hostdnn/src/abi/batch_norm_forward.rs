@@ -2,65 +2,47 @@
 
 use super::batch_norm::*;
 use super::boundary::{context, refer};
+use super::entries::*;
 use super::pointwise::with_type;
 use crate::descriptor::TensorDescriptor;
 use crate::error::{Error, Result, require};
 use crate::norm::{Forward, Mask, Moments, average, forward, moments};
 use cudnn_abi::*;
 use half::{bf16, f16};
-use std::ffi::{c_double, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// `y = alpha·(scale·x̂ + bias) + beta·y` by the statistics of x itself. `cudnnBatchNormalizationForwardTrainingEx`
 /// with CUDNN_BATCHNORM_OPS_BN has all rules.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBatchNormalizationForwardTraining(
-    handle: cudnnHandle_t,
-    mode: cudnnBatchNormMode_t,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    bnBias: *const c_void,
-    exponentialAverageFactor: c_double,
-    resultRunningMean: *mut c_void,
-    resultRunningVariance: *mut c_void,
-    epsilon: c_double,
-    resultSaveMean: *mut c_void,
-    resultSaveInvVariance: *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnBatchNormalizationForwardTraining, {
+impl Answer for cudnnBatchNormalizationForwardTraining {
+    unsafe fn answer(self) -> Result {
         let training = Training {
             ops: CUDNN_BATCHNORM_OPS_BN,
             z: (null_mut(), null_mut()),
-            average_factor: exponentialAverageFactor,
-            running: [resultRunningMean, resultRunningVariance],
-            saved: [resultSaveMean, resultSaveInvVariance],
+            average_factor: self.factor,
+            running: [self.running_mean, self.running_variance],
+            saved: [self.saved_mean, self.saved_inverse],
             activation: null_mut(),
             spaces: Spaces { workspace: (null_mut(), 0), reserve: (null_mut(), 0) },
         };
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
+            context(self.handle)?;
             Normalization {
-                mode,
-                factors: [alpha, beta],
-                x: (xDesc, x),
-                y: (yDesc, y),
-                parameters: bnScaleBiasMeanVarDesc,
-                affine: [bnScale, bnBias],
-                epsilon,
+                mode: self.mode,
+                factors: [self.alpha, self.beta],
+                x: (self.x_descriptor, self.x),
+                y: (self.y_descriptor, self.y),
+                parameters: self.parameters,
+                affine: [self.scale, self.bias],
+                epsilon: self.epsilon,
             }
             .train(training)
         }
-    })
+    }
 }
 
-/// `y = alpha·f(scale·x̂ + bias [+ z]) + beta·y`, where f is the identity or a ReLU, by `bnOps`.
+/// `y = alpha·f(scale·x̂ + bias [+ z]) + beta·y`, where f is the identity or a ReLU, by `ops`.
 ///
 /// x, y and z have one type and the same four or five dimensions: n, c, h, w, with d before h. Types are half, bfloat16
 /// and float, with alpha, beta and parameters in float, and double with all in double. Parameters are as
@@ -74,99 +56,56 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardTraining(
 /// CUDNN_ACTIVATION_RELU, a workspace and saved statistics; a sum also needs channels in fours, and the reserve. What
 /// is missing is CUDNN_STATUS_NOT_SUPPORTED. Two things that cuDNN computes are not supported here: results whose
 /// elements overlap, and CUDNN_ACTIVATION_SWISH. Other bad arguments are CUDNN_STATUS_BAD_PARAM.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBatchNormalizationForwardTrainingEx(
-    handle: cudnnHandle_t,
-    mode: cudnnBatchNormMode_t,
-    bnOps: cudnnBatchNormOps_t,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    xData: *const c_void,
-    zDesc: cudnnTensorDescriptor_t,
-    zData: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    yData: *mut c_void,
-    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    bnBias: *const c_void,
-    exponentialAverageFactor: c_double,
-    resultRunningMean: *mut c_void,
-    resultRunningVariance: *mut c_void,
-    epsilon: c_double,
-    resultSaveMean: *mut c_void,
-    resultSaveInvVariance: *mut c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    workspace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-) -> cudnnStatus_t {
-    export!(cudnnBatchNormalizationForwardTrainingEx, {
+impl Answer for cudnnBatchNormalizationForwardTrainingEx {
+    unsafe fn answer(self) -> Result {
         let training = Training {
-            ops: bnOps,
-            z: (zDesc, zData),
-            average_factor: exponentialAverageFactor,
-            running: [resultRunningMean, resultRunningVariance],
-            saved: [resultSaveMean, resultSaveInvVariance],
-            activation: activationDesc,
+            ops: self.ops,
+            z: (self.z_descriptor, self.z),
+            average_factor: self.factor,
+            running: [self.running_mean, self.running_variance],
+            saved: [self.saved_mean, self.saved_inverse],
+            activation: self.activation,
             spaces: Spaces {
-                workspace: (workspace, workSpaceSizeInBytes),
-                reserve: (reserveSpace, reserveSpaceSizeInBytes),
+                workspace: (self.workspace, self.workspace_size),
+                reserve: (self.reserve, self.reserve_size),
             },
         };
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
+            context(self.handle)?;
             Normalization {
-                mode,
-                factors: [alpha, beta],
-                x: (xDesc, xData),
-                y: (yDesc, yData),
-                parameters: bnScaleBiasMeanVarDesc,
-                affine: [bnScale, bnBias],
-                epsilon,
+                mode: self.mode,
+                factors: [self.alpha, self.beta],
+                x: (self.x_descriptor, self.x),
+                y: (self.y_descriptor, self.y),
+                parameters: self.parameters,
+                affine: [self.scale, self.bias],
+                epsilon: self.epsilon,
             }
             .train(training)
         }
-    })
+    }
 }
 
-/// `y = alpha·(scale·(x - estimatedMean)/√(estimatedVariance + epsilon) + bias) + beta·y`. Types, dimensions and
+/// `y = alpha·(scale·(x - estimated_mean)/√(estimated_variance + epsilon) + bias) + beta·y`. Types, dimensions and
 /// parameters are those of `cudnnBatchNormalizationForwardTrainingEx`. y may be x itself.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
-    handle: cudnnHandle_t,
-    mode: cudnnBatchNormMode_t,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    bnBias: *const c_void,
-    estimatedMean: *const c_void,
-    estimatedVariance: *const c_void,
-    epsilon: c_double,
-) -> cudnnStatus_t {
-    export!(cudnnBatchNormalizationForwardInference, {
+impl Answer for cudnnBatchNormalizationForwardInference {
+    unsafe fn answer(self) -> Result {
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
+            context(self.handle)?;
             Normalization {
-                mode,
-                factors: [alpha, beta],
-                x: (xDesc, x),
-                y: (yDesc, y),
-                parameters: bnScaleBiasMeanVarDesc,
-                affine: [bnScale, bnBias],
-                epsilon,
+                mode: self.mode,
+                factors: [self.alpha, self.beta],
+                x: (self.x_descriptor, self.x),
+                y: (self.y_descriptor, self.y),
+                parameters: self.parameters,
+                affine: [self.scale, self.bias],
+                epsilon: self.epsilon,
             }
-            .infer([estimatedMean, estimatedVariance])
+            .infer([self.estimated_mean, self.estimated_variance])
         }
-    })
+    }
 }
 
 /// The arguments that training and inference share.

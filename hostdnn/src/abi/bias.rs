@@ -1,6 +1,7 @@
 //! The bias: its gradient, and the last steps of `cudnnConvolutionBiasActivationForward`.
 
 use super::boundary::{context, refer, scale};
+use super::entries::*;
 use super::pointwise::{Fit, data, same_type, walk, with_type};
 use crate::descriptor::{ActivationDescriptor, TensorDescriptor};
 use crate::elementwise::{Data, Walk, activate, combine, sum};
@@ -11,21 +12,13 @@ use rayon::prelude::*;
 use std::ffi::c_void;
 
 /// `db = alpha·(sum of dy over all but the channels) + beta·db`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    beta: *const c_void,
-    dbDesc: cudnnTensorDescriptor_t,
-    db: *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnConvolutionBackwardBias, {
+impl Answer for cudnnConvolutionBackwardBias {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, alpha, dy_descriptor, dy, beta, db_descriptor, db } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let (from, to) = (refer::<TensorDescriptor>(dyDesc)?, refer::<TensorDescriptor>(dbDesc)?);
+            let (from, to) = (refer::<TensorDescriptor>(dy_descriptor)?, refer::<TensorDescriptor>(db_descriptor)?);
             same_type(&[from, to])?;
             check_bias(to, from)?;
             support(!from.is_reversed() && to.is_injective(), "strides are not negative")?;
@@ -46,7 +39,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
                 Ok(())
             })
         }
-    })
+    }
 }
 
 /// A bias has one value a channel.

@@ -11,7 +11,8 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The body of every exported function that returns a status: `export!(name, { … })`, where the block is a [`Result`].
+/// The body of an exported function that is hostdnn's own and so not in the table of prototypes: `export!(name, { … })`,
+/// where the block is a [`Result`].
 macro_rules! export {
     ($name:ident, $body:block) => {
         $crate::abi::boundary::call(stringify!($name), || -> $crate::error::Result { $body })

@@ -1,6 +1,7 @@
 //! Dropout of a single tensor. RNNs drop the inputs of their layers by the same draws: one for each element, in order.
 
 use super::boundary::{context, refer, write};
+use super::entries::*;
 use super::rnn_call::by_type;
 use super::rnn_dropout::check_probability;
 use crate::descriptor::{DropoutDescriptor, RnnDataDescriptor, TensorDescriptor};
@@ -11,59 +12,40 @@ use std::ffi::c_void;
 use std::slice;
 
 /// Bytes of the reserve of a tensor's dropout: a bit for each element, in whole words of 4 bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
-    xdesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnDropoutGetReserveSpaceSize, { unsafe { write(sizeInBytes, reserve_bytes(refer(xdesc)?)) } })
+impl Answer for cudnnDropoutGetReserveSpaceSize {
+    unsafe fn answer(self) -> Result {
+        let Self { x_descriptor, size } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
+        unsafe { write(size, reserve_bytes(refer(x_descriptor)?)) }
+    }
 }
 
 /// Drops elements of `x`, scales the others so that the mean stays, and notes in the reserve which were dropped. Draws
 /// from the descriptor's states. `x` may be `y` if their descriptors lay them out alike.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDropoutForward(
-    handle: cudnnHandle_t,
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    xdesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    ydesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-) -> cudnnStatus_t {
-    export!(cudnnDropoutForward, {
+impl Answer for cudnnDropoutForward {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, dropout, x_descriptor, x, y_descriptor, y, reserve, reserve_size } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            let reserve = (reserveSpace, reserveSpaceSizeInBytes);
-            let call = Call::new(handle, dropoutDesc, (xdesc, x), (ydesc, y), reserve, true)?;
+            let reserve = (reserve, reserve_size);
+            let call = Call::new(handle, dropout, (x_descriptor, x), (y_descriptor, y), reserve, true)?;
             call.draw();
             by_type!(call.scale())
         }
-    })
+    }
 }
 
 /// Drops the elements of `dy` that `cudnnDropoutForward` noted in the reserve, and scales the others alike.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDropoutBackward(
-    handle: cudnnHandle_t,
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    dydesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    dxdesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-) -> cudnnStatus_t {
-    export!(cudnnDropoutBackward, {
+impl Answer for cudnnDropoutBackward {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, dropout, dy_descriptor, dy, dx_descriptor, dx, reserve, reserve_size } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            let reserve = (reserveSpace, reserveSpaceSizeInBytes);
-            let call = Call::new(handle, dropoutDesc, (dydesc, dy), (dxdesc, dx), reserve, false)?;
+            let reserve = (reserve, reserve_size);
+            let call = Call::new(handle, dropout, (dy_descriptor, dy), (dx_descriptor, dx), reserve, false)?;
             by_type!(call.scale())
         }
-    })
+    }
 }
 
 /// A call whose arguments go with each other.

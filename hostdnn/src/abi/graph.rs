@@ -1,6 +1,7 @@
 //! The graph (backend) API.
 
 use super::boundary::{self, Opaque, context, create_of, destroy, read_array, refer, refer_mut};
+use super::entries::*;
 use crate::error::{Error, Result, require};
 use crate::graph::{self, Attribute, Descriptor, Listing, Null, Value};
 use cudnn_abi::*;
@@ -15,66 +16,57 @@ impl Opaque for Backend {
     const KIND: u32 = u32::from_ne_bytes(*b"hbkd");
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
-    descriptorType: cudnnBackendDescriptorType_t,
-    descriptor: *mut cudnnBackendDescriptor_t,
-) -> cudnnStatus_t {
-    export!(cudnnBackendCreateDescriptor, {
-        let new = Backend(Arc::new(Descriptor::new(descriptorType)?));
+impl Answer for cudnnBackendCreateDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { kind, descriptor } = self;
+        let new = Backend(Arc::new(Descriptor::new(kind)?));
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { create_of(new, descriptor) }
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    export!(cudnnBackendDestroyDescriptor, {
+impl Answer for cudnnBackendDestroyDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor } = self;
         check_not_null(descriptor)?;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { destroy::<Backend>(descriptor) }
-    })
+    }
 }
 
 /// Resets a descriptor to its state at creation.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    export!(cudnnBackendInitialize, {
+impl Answer for cudnnBackendInitialize {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         let backend = unsafe { refer_mut::<Backend>(descriptor) }?;
         backend.0 = Arc::new(Descriptor::new(backend.0.kind())?);
         Ok(())
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    export!(cudnnBackendFinalize, {
+impl Answer for cudnnBackendFinalize {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor } = self;
         check_not_null(descriptor)?;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         Arc::make_mut(&mut unsafe { refer_mut::<Backend>(descriptor) }?.0).finalize()
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendSetAttribute(
-    descriptor: cudnnBackendDescriptor_t,
-    attributeName: cudnnBackendAttributeName_t,
-    attributeType: cudnnBackendAttributeType_t,
-    elementCount: i64,
-    arrayOfElements: *const c_void,
-) -> cudnnStatus_t {
-    export!(cudnnBackendSetAttribute, {
+impl Answer for cudnnBackendSetAttribute {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, name, element, count, elements } = self;
         check_not_null(descriptor)?;
-        // SAFETY: each pointer is null or valid by cuDNN's contract; the array has `elementCount` elements of its type.
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array has `count` elements of its type.
         unsafe {
             let backend = refer_mut::<Backend>(descriptor)?;
-            require(!arrayOfElements.is_null() || elementCount <= 0, "arrays are not null")?;
-            let (attribute, count) = backend.0.settable(attributeName, attributeType, elementCount)?;
-            let element = attribute.taken_as(attributeType);
+            require(!elements.is_null() || count <= 0, "arrays are not null")?;
+            let (attribute, count) = backend.0.settable(name, element, count)?;
+            let element = attribute.taken_as(element);
             let (value, refused) = match attribute.unread(element, count) {
                 Some(value) => (value, None),
-                None => read(attribute, element, count, arrayOfElements)?,
+                None => read(attribute, element, count, elements)?,
             };
             match refused {
                 Some(error) if !attribute.appends() => return Err(error),
@@ -82,101 +74,79 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
             }
             refused.map_or(Ok(()), Err)
         }
-    })
+    }
 }
 
-/// Without an array, `elementCount` becomes the number of elements. Descriptors in the array are filled if they have
+/// Without an array, `count` becomes the number of elements. Descriptors in the array are filled if they have
 /// the attribute's kind.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendGetAttribute(
-    descriptor: cudnnBackendDescriptor_t,
-    attributeName: cudnnBackendAttributeName_t,
-    attributeType: cudnnBackendAttributeType_t,
-    requestedElementCount: i64,
-    elementCount: *mut i64,
-    arrayOfElements: *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnBackendGetAttribute, {
+impl Answer for cudnnBackendGetAttribute {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, name, element, requested, count, elements } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract; the array has room for the requested elements.
         unsafe {
             let descriptor = &refer::<Backend>(descriptor)?.0;
             descriptor.check_readable()?;
-            let has_array = !arrayOfElements.is_null();
-            require(has_array || !elementCount.is_null(), "somewhere to write to")?;
-            require(!has_array || requestedElementCount >= 0, "the count is not negative")?;
-            let (attribute, value) = descriptor.get(attributeName, attributeType, requestedElementCount, has_array)?;
-            let (mut told, written) = attribute.count(value.map_or(0, Value::len), requestedElementCount, has_array)?;
+            let has_array = !elements.is_null();
+            require(has_array || !count.is_null(), "somewhere to write to")?;
+            require(!has_array || requested >= 0, "the count is not negative")?;
+            let (attribute, value) = descriptor.get(name, element, requested, has_array)?;
+            let (mut told, written) = attribute.count(value.map_or(0, Value::len), requested, has_array)?;
             if let Some(value) = value
                 && written > 0
             {
-                let element = attribute.written(attributeType);
-                let left_out = write(element, value, attribute.listing, written, arrayOfElements)?;
+                let element = attribute.written(element);
+                let left_out = write(element, value, attribute.listing, written, elements)?;
                 told -= left_out;
             }
-            if !elementCount.is_null() {
-                elementCount.write(told as i64);
+            if !count.is_null() {
+                count.write(told as i64);
             }
         }
         Ok(())
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendExecute(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
-) -> cudnnStatus_t {
-    export!(cudnnBackendExecute, {
+impl Answer for cudnnBackendExecute {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, plan, pack } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract; the pack's addresses are its tensors' and workspace's.
         unsafe {
             context(handle)?;
-            let (plan, pack) = (&refer::<Backend>(executionPlan)?.0, &refer::<Backend>(variantPack)?.0);
+            let (plan, pack) = (&refer::<Backend>(plan)?.0, &refer::<Backend>(pack)?.0);
             graph::execute("cudnnBackendExecute", plan, pack)
         }
-    })
+    }
 }
 
 /// The bytes of workspace that an execution of the plan with the pack needs. cuDNN has this function since 9.23.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
-    workspaceSizeInBytes: *mut usize,
-) -> cudnnStatus_t {
-    export!(cudnnGetExecutionPlanWorkspaceSize, {
+impl Answer for cudnnGetExecutionPlanWorkspaceSize {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, plan, pack, size } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let (plan, pack) = (&refer::<Backend>(executionPlan)?.0, &refer::<Backend>(variantPack)?.0);
-            boundary::write(workspaceSizeInBytes, graph::workspace(plan, pack)?)
+            let (plan, pack) = (&refer::<Backend>(plan)?.0, &refer::<Backend>(pack)?.0);
+            boundary::write(size, graph::workspace(plan, pack)?)
         }
-    })
+    }
 }
 
 /// CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
-    graph: cudaGraph_t,
-) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnBackendPopulateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
+impl Answer for cudnnBackendPopulateCudaGraph {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, plan, pack, graph } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
+        unsafe { no_cuda_graphs(handle, plan, pack, graph) }
+    }
 }
 
 /// CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API: there are no CUDA graphs on a CPU.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
-    graph: cudaGraph_t,
-) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnBackendUpdateCudaGraph, { unsafe { no_cuda_graphs(handle, executionPlan, variantPack, graph) } })
+impl Answer for cudnnBackendUpdateCudaGraph {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, plan, pack, graph } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
+        unsafe { no_cuda_graphs(handle, plan, pack, graph) }
+    }
 }
 
 /// # Safety

@@ -1,7 +1,8 @@
 //! The library itself: versions, errors, handles.
 
-use super::boundary::{Context, create, destroy, refer, refer_mut, take_last_error, write};
-use crate::error::{Error, require};
+use super::boundary::{Context, refer, refer_mut, take_last_error, write};
+use super::entries::*;
+use crate::error::{Error, Result, require};
 use crate::fault;
 use cudnn_abi::*;
 use std::ffi::{CStr, c_char, c_int};
@@ -52,14 +53,14 @@ pub extern "C" fn cudnnGetMaxDeviceVersion() -> usize {
 }
 
 /// `property` is a `libraryPropertyType`: 0 major, 1 minor, 2 patch level.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetProperty(property: libraryPropertyType, value: *mut c_int) -> cudnnStatus_t {
-    export!(cudnnGetProperty, {
+impl Answer for cudnnGetProperty {
+    unsafe fn answer(self) -> Result {
+        let Self { property, value } = self;
         let part = usize::try_from(property).ok().and_then(|i| CUDNN_PARTS.get(i));
         require(part.is_some(), "a libraryPropertyType")?;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe { write(value, part.copied().unwrap_or(0)) }
-    })
+    }
 }
 
 /// The enumerator's name; text that lives as long as the library.
@@ -84,31 +85,21 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size:
     }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnCreate, { unsafe { create::<Context>(handle) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
-    // SAFETY: null or a live handle by cuDNN's contract.
-    export!(cudnnDestroy, { unsafe { destroy::<Context>(handle) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) -> cudnnStatus_t {
-    export!(cudnnSetStream, {
+impl Answer for cudnnSetStream {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, stream } = self;
         // SAFETY: null or a live handle by cuDNN's contract.
-        unsafe { refer_mut::<Context>(handle) }?.stream = streamId;
+        unsafe { refer_mut::<Context>(handle) }?.stream = stream;
         Ok(())
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cudaStream_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnGetStream, { unsafe { write(streamId, refer::<Context>(handle)?.stream) } })
+impl Answer for cudnnGetStream {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, stream } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
+        unsafe { write(stream, refer::<Context>(handle)?.stream) }
+    }
 }
 
 macro_rules! names {

@@ -1,6 +1,6 @@
 //! The functions that C calls, with cuDNN's names and signatures, and nothing else: each checks its arguments, calls
-//! the safe core, and turns the outcome into a status by the one macro in `boundary`. The header in `include/` is made
-//! from this folder and `cudnn-abi`.
+//! the safe core, and its outcome becomes a status in `boundary`. Those with cuDNN's names come from the table of
+//! prototypes in `cudnn-abi`, through `entries`. The header in `include/` is made from that table and this folder.
 //!
 //! # Safety
 //! Every function has cuDNN's contract: its pointers are null or valid for their use. Null where cuDNN needs a value
@@ -18,15 +18,16 @@ mod batch_norm_forward;
 mod batch_norm_sizes;
 mod bias;
 mod convolution;
-mod convolution_backward;
+mod convolution_calls;
 mod convolution_descriptor;
-mod convolution_forward;
 mod device;
 mod dropout;
 mod emulator;
+mod entries;
 mod filter_descriptor;
 mod graph;
 mod library;
+mod objects;
 mod pointwise;
 mod pointwise_descriptor;
 mod rnn;
@@ -38,25 +39,7 @@ mod rnn_dropout;
 mod rnn_weights;
 mod tensor_descriptor;
 
-pub use batch_norm_backward::*;
-pub use batch_norm_forward::*;
-pub use batch_norm_sizes::*;
-pub use bias::*;
-pub use convolution_backward::*;
-pub use convolution_descriptor::*;
-pub use convolution_forward::*;
 pub use device::*;
-pub use dropout::*;
 pub use emulator::*;
-pub use filter_descriptor::*;
-pub use graph::*;
+pub use entries::*;
 pub use library::*;
-pub use pointwise::*;
-pub use pointwise_descriptor::*;
-pub use rnn::*;
-pub use rnn_backward::*;
-pub use rnn_data_descriptor::*;
-pub use rnn_descriptor::*;
-pub use rnn_dropout::*;
-pub use rnn_weights::*;
-pub use tensor_descriptor::*;

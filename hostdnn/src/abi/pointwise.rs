@@ -1,6 +1,7 @@
 //! Element-wise functions on tensors, and the bias gradient.
 
 use super::boundary::{context, refer, scale};
+use super::entries::*;
 use crate::descriptor::{ActivationDescriptor, OpTensorDescriptor, TensorDescriptor};
 use crate::elementwise::{Data, Element, Walk, activate, activate_backward, combine};
 use crate::error::{Error, Result, require, support};
@@ -80,33 +81,21 @@ pub(super) fn same_type(tensors: &[&TensorDescriptor]) -> Result {
 }
 
 /// `C = alpha·A + beta·C`, where A's dimensions are C's or 1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnAddTensor(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    aDesc: cudnnTensorDescriptor_t,
-    A: *const c_void,
-    beta: *const c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    C: *mut c_void,
-) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnAddTensor, { unsafe { add(handle, alpha, (aDesc, A), Fit::Broadcast, beta, (cDesc, C)) } })
+impl Answer for cudnnAddTensor {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, alpha, a_descriptor, a, beta, c_descriptor, c } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
+        unsafe { add(handle, alpha, (a_descriptor, a), Fit::Broadcast, beta, (c_descriptor, c)) }
+    }
 }
 
 /// `y = alpha·x + beta·y`, from one layout to another of the same type and dimensions.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnTransformTensor(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnTransformTensor, { unsafe { add(handle, alpha, (xDesc, x), Fit::Equal, beta, (yDesc, y)) } })
+impl Answer for cudnnTransformTensor {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, alpha, x_descriptor, x, beta, y_descriptor, y } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract.
+        unsafe { add(handle, alpha, (x_descriptor, x), Fit::Equal, beta, (y_descriptor, y)) }
+    }
 }
 
 /// `out = alpha·input + beta·out`.
@@ -135,43 +124,33 @@ unsafe fn add(
     }
 }
 
-/// Sets all elements to the one at `valuePtr`, which is of the tensor's type.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetTensor(
-    handle: cudnnHandle_t,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    valuePtr: *const c_void,
-) -> cudnnStatus_t {
-    export!(cudnnSetTensor, {
+/// Sets all elements to the one at `value`, which is of the tensor's type.
+impl Answer for cudnnSetTensor {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, y_descriptor, y, value } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let tensor = refer::<TensorDescriptor>(yDesc)?;
-            require(!valuePtr.is_null(), "valuePtr is not null")?;
+            let tensor = refer::<TensorDescriptor>(y_descriptor)?;
+            require(!value.is_null(), "valuePtr is not null")?;
             let walk = walk::<1>(&[], tensor)?;
             with_type!(tensor.data_type(), T => {
-                let value = valuePtr.cast::<T>().read_unaligned().to_f64();
+                let value = value.cast::<T>().read_unaligned().to_f64();
                 combine(&walk, [] as [Data<T>; 0], data::<T>(y)?, 0.0, |[]: [f64; 0]| value);
                 Ok(())
             })
         }
-    })
+    }
 }
 
 /// Multiplies all elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnScaleTensor(
-    handle: cudnnHandle_t,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    alpha: *const c_void,
-) -> cudnnStatus_t {
-    export!(cudnnScaleTensor, {
+impl Answer for cudnnScaleTensor {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, y_descriptor, y, alpha } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let tensor = refer::<TensorDescriptor>(yDesc)?;
+            let tensor = refer::<TensorDescriptor>(y_descriptor)?;
             let alpha = scale(alpha, tensor.data_type())?;
             let walk = walk::<2>(&[(tensor, Fit::Equal)], tensor)?;
             with_type!(tensor.data_type(), T => {
@@ -179,37 +158,25 @@ pub unsafe extern "C" fn cudnnScaleTensor(
                 Ok(())
             })
         }
-    })
+    }
 }
 
 /// `C = op(alpha1·A, alpha2·B) + beta·C`, where B's dimensions are C's or 1. A and B have one type. It and C's type are
 /// equal, or one is float and the other a two-byte type, computed in float; all double, computed in double; all half,
 /// in float or half; all bfloat16, in float. SQRT and NOT use only A.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnOpTensor(
-    handle: cudnnHandle_t,
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    alpha1: *const c_void,
-    aDesc: cudnnTensorDescriptor_t,
-    A: *const c_void,
-    alpha2: *const c_void,
-    bDesc: cudnnTensorDescriptor_t,
-    B: *const c_void,
-    beta: *const c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    C: *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnOpTensor, {
+impl Answer for cudnnOpTensor {
+    unsafe fn answer(self) -> Result {
+        let Self { alpha1, alpha2, beta, .. } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
-            let operation = refer::<OpTensorDescriptor>(opTensorDesc)?;
-            let a = refer::<TensorDescriptor>(aDesc)?;
-            let c = refer::<TensorDescriptor>(cDesc)?;
+            context(self.handle)?;
+            let operation = refer::<OpTensorDescriptor>(self.descriptor)?;
+            let a = refer::<TensorDescriptor>(self.a_descriptor)?;
+            let c = refer::<TensorDescriptor>(self.c_descriptor)?;
             let unary = matches!(operation.op, CUDNN_OP_TENSOR_SQRT | CUDNN_OP_TENSOR_NOT);
             let (b, b_data, alpha2) = match unary {
-                true => (a, A, alpha1),
-                false => (refer::<TensorDescriptor>(bDesc)?, B, alpha2),
+                true => (a, self.a, alpha1),
+                false => (refer::<TensorDescriptor>(self.b_descriptor)?, self.b, alpha2),
             };
             let compute_type = operation.compute_type;
             let (alpha1, alpha2) = (scale(alpha1, compute_type)?, scale(alpha2, compute_type)?);
@@ -233,7 +200,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
             };
             macro_rules! run {
                 ($In:ty, $Out:ty) => {{
-                    combine(&walk, [data::<$In>(A)?, data::<$In>(b_data)?], data::<$Out>(C)?, beta, f);
+                    combine(&walk, [data::<$In>(self.a)?, data::<$In>(b_data)?], data::<$Out>(self.c)?, beta, f);
                     Ok(())
                 }};
             }
@@ -252,27 +219,18 @@ pub unsafe extern "C" fn cudnnOpTensor(
                 _ => support(false, "data types that go together"),
             }
         }
-    })
+    }
 }
 
 /// `y = alpha·f(x) + beta·y`. `y` may be `x` itself.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnActivationForward(
-    handle: cudnnHandle_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnActivationForward, {
+impl Answer for cudnnActivationForward {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, activation, alpha, x_descriptor, x, beta, y_descriptor, y } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let activation = *refer::<ActivationDescriptor>(activationDesc)?;
-            let (from, to) = (refer::<TensorDescriptor>(xDesc)?, refer::<TensorDescriptor>(yDesc)?);
+            let activation = *refer::<ActivationDescriptor>(activation)?;
+            let (from, to) = (refer::<TensorDescriptor>(x_descriptor)?, refer::<TensorDescriptor>(y_descriptor)?);
             same_type(&[from, to])?;
             in_place(from, x, to, y)?;
             support(activation.mode != CUDNN_ACTIVATION_IDENTITY, "the identity is for convolutions alone")?;
@@ -283,38 +241,25 @@ pub unsafe extern "C" fn cudnnActivationForward(
                 Ok(())
             })
         }
-    })
+    }
 }
 
 /// `dx = alpha·f'(x)·dy + beta·dx`. `dx` may be `dy` itself.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnActivationBackward(
-    handle: cudnnHandle_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    alpha: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnActivationBackward, {
+impl Answer for cudnnActivationBackward {
+    unsafe fn answer(self) -> Result {
+        let Self { x, y, dy, dx, .. } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
-            let mut activation = *refer::<ActivationDescriptor>(activationDesc)?;
-            let output = refer::<TensorDescriptor>(yDesc)?;
-            let slope = refer::<TensorDescriptor>(dyDesc)?;
-            let input = refer::<TensorDescriptor>(xDesc)?;
-            let to = refer::<TensorDescriptor>(dxDesc)?;
+            context(self.handle)?;
+            let mut activation = *refer::<ActivationDescriptor>(self.activation)?;
+            let output = refer::<TensorDescriptor>(self.y_descriptor)?;
+            let slope = refer::<TensorDescriptor>(self.dy_descriptor)?;
+            let input = refer::<TensorDescriptor>(self.x_descriptor)?;
+            let to = refer::<TensorDescriptor>(self.dx_descriptor)?;
             same_type(&[output, slope, input, to])?;
             in_place(slope, dy, to, dx)?;
             support(activation.mode != CUDNN_ACTIVATION_IDENTITY, "the identity is for convolutions alone")?;
-            let (alpha, beta) = (scale(alpha, to.data_type())?, scale(beta, to.data_type())?);
+            let (alpha, beta) = (scale(self.alpha, to.data_type())?, scale(self.beta, to.data_type())?);
             let walk = walk::<4>(&[(output, Fit::Equal), (slope, Fit::Equal), (input, Fit::Equal)], to)?;
             with_type!(to.data_type(), T => {
                 if activation.mode == CUDNN_ACTIVATION_CLIPPED_RELU {
@@ -328,7 +273,7 @@ pub unsafe extern "C" fn cudnnActivationBackward(
                 Ok(())
             })
         }
-    })
+    }
 }
 
 /// An operation in place reads and writes each element once: its two descriptors must be equal.

@@ -1,119 +1,64 @@
 //! Descriptors of activations and of operations on two tensors.
 
-use super::boundary::{create, destroy, refer, refer_mut, write, write_all};
+use super::boundary::{refer, refer_mut, write, write_all};
+use super::entries::*;
 use crate::descriptor::{ActivationDescriptor, OpTensorDescriptor};
-use crate::error::require;
-use cudnn_abi::*;
-use std::ffi::c_double;
+use crate::error::{Result, require};
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCreateActivationDescriptor(
-    activationDesc: *mut cudnnActivationDescriptor_t,
-) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnCreateActivationDescriptor, { unsafe { create::<ActivationDescriptor>(activationDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDestroyActivationDescriptor(
-    activationDesc: cudnnActivationDescriptor_t,
-) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnDestroyActivationDescriptor, { unsafe { destroy::<ActivationDescriptor>(activationDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetActivationDescriptor(
-    activationDesc: cudnnActivationDescriptor_t,
-    mode: cudnnActivationMode_t,
-    reluNanOpt: cudnnNanPropagation_t,
-    coef: c_double,
-) -> cudnnStatus_t {
-    export!(cudnnSetActivationDescriptor, {
+impl Answer for cudnnSetActivationDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, mode, propagate_nan, coefficient } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
-        unsafe { refer_mut::<ActivationDescriptor>(activationDesc) }?.set(mode, reluNanOpt, coef)
-    })
+        unsafe { refer_mut::<ActivationDescriptor>(descriptor) }?.set(mode, propagate_nan, coefficient)
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetActivationDescriptor(
-    activationDesc: cudnnActivationDescriptor_t,
-    mode: *mut cudnnActivationMode_t,
-    reluNanOpt: *mut cudnnNanPropagation_t,
-    coef: *mut c_double,
-) -> cudnnStatus_t {
-    export!(cudnnGetActivationDescriptor, {
+impl Answer for cudnnGetActivationDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, mode, propagate_nan, coefficient } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            let activation = refer::<ActivationDescriptor>(activationDesc)?;
-            require(!coef.is_null(), "pointers to results are not null")?;
-            write_all([mode, reluNanOpt], [activation.mode, activation.nan_propagation])?;
-            write(coef, activation.coef)
+            let activation = refer::<ActivationDescriptor>(descriptor)?;
+            require(!coefficient.is_null(), "pointers to results are not null")?;
+            write_all([mode, propagate_nan], [activation.mode, activation.nan_propagation])?;
+            write(coefficient, activation.coef)
         }
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetActivationDescriptorSwishBeta(
-    activationDesc: cudnnActivationDescriptor_t,
-    swish_beta: c_double,
-) -> cudnnStatus_t {
-    export!(cudnnSetActivationDescriptorSwishBeta, {
+impl Answer for cudnnSetActivationDescriptorSwishBeta {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, swish_beta } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
-        unsafe { refer_mut::<ActivationDescriptor>(activationDesc) }?.swish_beta = swish_beta;
+        unsafe { refer_mut::<ActivationDescriptor>(descriptor) }?.swish_beta = swish_beta;
         Ok(())
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
-    activationDesc: cudnnActivationDescriptor_t,
-    swish_beta: *mut c_double,
-) -> cudnnStatus_t {
-    export!(cudnnGetActivationDescriptorSwishBeta, {
+impl Answer for cudnnGetActivationDescriptorSwishBeta {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, swish_beta } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
-        unsafe { write(swish_beta, refer::<ActivationDescriptor>(activationDesc)?.swish_beta) }
-    })
+        unsafe { write(swish_beta, refer::<ActivationDescriptor>(descriptor)?.swish_beta) }
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCreateOpTensorDescriptor(opTensorDesc: *mut cudnnOpTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnCreateOpTensorDescriptor, { unsafe { create::<OpTensorDescriptor>(opTensorDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnDestroyOpTensorDescriptor, { unsafe { destroy::<OpTensorDescriptor>(opTensorDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetOpTensorDescriptor(
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    opTensorOp: cudnnOpTensorOp_t,
-    opTensorCompType: cudnnDataType_t,
-    opTensorNanOpt: cudnnNanPropagation_t,
-) -> cudnnStatus_t {
-    export!(cudnnSetOpTensorDescriptor, {
+impl Answer for cudnnSetOpTensorDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, operation, compute_type, propagate_nan } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
-        let operation = unsafe { refer_mut::<OpTensorDescriptor>(opTensorDesc) }?;
-        operation.set(opTensorOp, opTensorCompType, opTensorNanOpt)
-    })
+        let descriptor = unsafe { refer_mut::<OpTensorDescriptor>(descriptor) }?;
+        descriptor.set(operation, compute_type, propagate_nan)
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    opTensorOp: *mut cudnnOpTensorOp_t,
-    opTensorCompType: *mut cudnnDataType_t,
-    opTensorNanOpt: *mut cudnnNanPropagation_t,
-) -> cudnnStatus_t {
-    export!(cudnnGetOpTensorDescriptor, {
+impl Answer for cudnnGetOpTensorDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, operation, compute_type, propagate_nan } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            let &OpTensorDescriptor { op, compute_type, nan_propagation } = refer(opTensorDesc)?;
-            write_all([opTensorOp, opTensorCompType, opTensorNanOpt], [op, compute_type, nan_propagation])
+            let set = refer::<OpTensorDescriptor>(descriptor)?;
+            write_all([operation, compute_type, propagate_nan], [set.op, set.compute_type, set.nan_propagation])
         }
-    })
+    }
 }

@@ -2,6 +2,7 @@
 //! reports that its persistent kernels do not fit.
 
 use super::boundary::{context, refer, write};
+use super::entries::*;
 use super::rnn_call::{
     Call, KEEPS, by_type, check_aligned, check_input, given, is_training, network, temp_bytes, wanted,
 };
@@ -11,86 +12,58 @@ use crate::descriptor::{RnnDataDescriptor, RnnDescriptor};
 use crate::error::{Result, require};
 use crate::rnn::{self, Dropout, Operands, STATES_BYTES, Stored};
 use cudnn_abi::*;
-use std::ffi::c_void;
 use std::slice;
 
-/// Bytes for sequences of `xDesc`'s number and length. Null results are skipped. Inference needs no reserve; the
+/// Bytes for sequences of `x_descriptor`'s number and length. Null results are skipped. Inference needs no reserve; the
 /// workspace for training is for forward and both backward calls.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    fwdMode: cudnnForwardMode_t,
-    xDesc: cudnnRNNDataDescriptor_t,
-    workSpaceSize: *mut usize,
-    reserveSpaceSize: *mut usize,
-) -> cudnnStatus_t {
-    export!(cudnnGetRNNTempSpaceSizes, {
+impl Answer for cudnnGetRNNTempSpaceSizes {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, descriptor, mode, x_descriptor, workspace_size, reserve_size } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
-            let x = refer::<RnnDataDescriptor>(xDesc)?;
-            let training = is_training(fwdMode)?;
+            let descriptor = refer::<RnnDescriptor>(descriptor)?;
+            let x = refer::<RnnDataDescriptor>(x_descriptor)?;
+            let training = is_training(mode)?;
             let network = network(descriptor)?;
             check_input(descriptor, x)?;
             let [workspace, reserve] = temp_bytes(descriptor, &network, x, training)?;
-            for (to, size) in [(workSpaceSize, workspace), (reserveSpaceSize, reserve)] {
+            for (to, size) in [(workspace_size, workspace), (reserve_size, reserve)] {
                 if !to.is_null() {
                     write(to, size)?;
                 }
             }
         }
         Ok(())
-    })
+    }
 }
 
-/// The lengths are the descriptors': `devSeqLengths` is ignored. A sequence of length 0 ends in its initial state.
+/// The lengths are the descriptors': `device_lengths` is ignored. A sequence of length 0 ends in its initial state.
 /// Training computes as inference does and writes a reserve, for the backward calls. It also applies dropout between
 /// layers if the RNN's dropout descriptor says so, with the states from when the RNN descriptor was set: each pseudo
 /// layer above the first layer has a mask of its own, drawn as `cudnnDropoutForward` draws one for its input.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnRNNForward(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    fwdMode: cudnnForwardMode_t,
-    devSeqLengths: *const i32,
-    xDesc: cudnnRNNDataDescriptor_t,
-    x: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
-    y: *mut c_void,
-    hDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    hy: *mut c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    cy: *mut c_void,
-    weightSpaceSize: usize,
-    weightSpace: *const c_void,
-    workSpaceSize: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSize: usize,
-    reserveSpace: *mut c_void,
-) -> cudnnStatus_t {
-    let _ = devSeqLengths;
-    export!(cudnnRNNForward, {
+impl Answer for cudnnRNNForward {
+    unsafe fn answer(self) -> Result {
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            let training = is_training(fwdMode)?;
-            let call = Call::new(handle, rnnDesc, (xDesc, yDesc), training)?;
-            if !hx.is_null() || !hy.is_null() {
-                call.check_h(hDesc)?;
+            let training = is_training(self.mode)?;
+            let call = Call::new(self.handle, self.descriptor, (self.x_descriptor, self.y_descriptor), training)?;
+            if !self.hx.is_null() || !self.hy.is_null() {
+                call.check_h(self.h_descriptor)?;
             }
-            if !cx.is_null() || !cy.is_null() {
-                call.check_c(cDesc)?;
+            if !self.cx.is_null() || !self.cy.is_null() {
+                call.check_c(self.c_descriptor)?;
             }
-            require(!x.is_null() && !y.is_null(), "data are not null")?;
-            call.check_spaces(weightSpace, weightSpaceSize, workSpace, workSpaceSize, reserveSpace, reserveSpaceSize)?;
-            let pointers = Pointers { x, y, hx, hy, cx, cy, weightSpace, workSpace, reserveSpace };
+            require(!self.x.is_null() && !self.y.is_null(), "data are not null")?;
+            call.check_spaces(
+                (self.weight_space, self.weight_space_size),
+                (self.workspace, self.workspace_size),
+                (self.reserve, self.reserve_size),
+            )?;
             let dropout = if training { dropout(&call)? } else { None };
-            by_type!(call.forward(&pointers, dropout))
+            by_type!(call.forward(&self, dropout))
         }
-    })
+    }
 }
 
 /// The probability and the states' address, if dropout applies.
@@ -104,24 +77,12 @@ fn dropout(call: &Call) -> Result<Option<(f32, usize)>> {
     Ok(Some((dropout.probability, dropout.states)))
 }
 
-struct Pointers {
-    x: *const c_void,
-    y: *mut c_void,
-    hx: *const c_void,
-    hy: *mut c_void,
-    cx: *const c_void,
-    cy: *mut c_void,
-    weightSpace: *const c_void,
-    workSpace: *mut c_void,
-    reserveSpace: *mut c_void,
-}
-
 impl Call<'_> {
     /// # Safety
     /// `S` is the data's type. Pointers are null or valid for the descriptors' sizes, and results overlap nothing
     /// except, perhaps, the initial states.
-    unsafe fn forward<S: Stored>(&self, p: &Pointers, dropout: Option<(f32, usize)>) -> Result {
-        check_aligned::<S>(&[p.x, p.y, p.hx, p.hy, p.cx, p.cy, p.weightSpace])?;
+    unsafe fn forward<S: Stored>(&self, p: &cudnnRNNForward, dropout: Option<(f32, usize)>) -> Result {
+        check_aligned::<S>(&[p.x, p.y, p.hx, p.hy, p.cx, p.cy, p.weight_space])?;
         let (network, sequences) = (&self.network, self.sequences());
         let (rows, [h_len, c_len]) = (sequences.memory_rows(), self.state_lens());
         // SAFETY: the caller promises valid pointers; alignment was checked; states that may be results too are copied.
@@ -129,7 +90,7 @@ impl Call<'_> {
             let (hx, cx) = (given(p.hx, h_len), given(p.cx, c_len));
             let operands = Operands::<S> {
                 x: slice::from_raw_parts(p.x.cast(), rows * network.input),
-                weights: slice::from_raw_parts(p.weightSpace.cast(), self.weight_len()),
+                weights: slice::from_raw_parts(p.weight_space.cast(), self.weight_len()),
                 hx: hx.as_deref(),
                 cx: cx.as_deref(),
                 y: slice::from_raw_parts_mut(p.y.cast(), rows * network.output()),
@@ -141,8 +102,8 @@ impl Call<'_> {
                 probability,
                 states: &mut *(states as *mut [u8; STATES_BYTES]),
             });
-            let reserve = self.training.then(|| self.reserve(p.reserveSpace));
-            rnn::forward(network, &sequences, operands, dropout, self.workspace(p.workSpace), reserve, *KEEPS);
+            let reserve = self.training.then(|| self.reserve(p.reserve));
+            rnn::forward(network, &sequences, operands, dropout, self.workspace(p.workspace), reserve, *KEEPS);
         }
         // Each row meets each weight once.
         clock::count(|| rows as f64 * self.weight_len() as f64);

@@ -84,12 +84,9 @@ impl<'a> Call<'a> {
     /// Checks the weight space, the workspace and the reserve, each with its size.
     pub fn check_spaces(
         &self,
-        weights: *const c_void,
-        weight_size: usize,
-        workspace: *const c_void,
-        workspace_size: usize,
-        reserve: *const c_void,
-        reserve_size: usize,
+        (weights, weight_size): (*const c_void, usize),
+        (workspace, workspace_size): (*mut c_void, usize),
+        (reserve, reserve_size): (*mut c_void, usize),
     ) -> Result {
         require(!weights.is_null(), "weights are not null")?;
         require(weight_size >= weight_bytes(self.descriptor, &self.network)?, "the weight space is large enough")?;

@@ -1,83 +1,58 @@
 //! Dropout descriptors, whose states RNNs and the dropout of single tensors draw from.
 
-use super::boundary::{context, create, destroy, refer, refer_mut, write};
+use super::boundary::{context, refer, refer_mut, write};
+use super::entries::*;
 use crate::descriptor::DropoutDescriptor;
 use crate::error::{Error, Result, require};
 use crate::rnn::{STATES_BYTES, seed};
 use cudnn_abi::*;
-use std::ffi::{c_float, c_ulonglong, c_void};
+use std::ffi::c_void;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCreateDropoutDescriptor(dropoutDesc: *mut cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnCreateDropoutDescriptor, { unsafe { create::<DropoutDescriptor>(dropoutDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnDestroyDropoutDescriptor, { unsafe { destroy::<DropoutDescriptor>(dropoutDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDropoutGetStatesSize(handle: cudnnHandle_t, sizeInBytes: *mut usize) -> cudnnStatus_t {
-    export!(cudnnDropoutGetStatesSize, {
+impl Answer for cudnnDropoutGetStatesSize {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, size } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            write(sizeInBytes, STATES_BYTES)
+            write(size, STATES_BYTES)
         }
-    })
+    }
 }
 
 /// Fills the states from the seed; without states, keeps the existing ones unchanged.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    handle: cudnnHandle_t,
-    dropout: c_float,
-    states: *mut c_void,
-    stateSizeInBytes: usize,
-    seed: c_ulonglong,
-) -> cudnnStatus_t {
-    export!(cudnnSetDropoutDescriptor, {
+impl Answer for cudnnSetDropoutDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, handle, probability, states, states_size, seed } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract; states are null or as long as the size says.
         unsafe {
             context(handle)?;
-            let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
-            check_size(states, stateSizeInBytes)?;
+            let descriptor = refer_mut::<DropoutDescriptor>(descriptor)?;
+            check_size(states, states_size)?;
             let states = if states.is_null() {
                 descriptor.states
             } else {
                 states.cast::<[u8; STATES_BYTES]>().write(self::seed(seed));
                 states as usize
             };
-            *descriptor = DropoutDescriptor { probability: dropout, states, seed };
+            *descriptor = DropoutDescriptor { probability, states, seed };
         }
         Ok(())
-    })
+    }
 }
 
 /// Continues with states that were filled before.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnRestoreDropoutDescriptor(
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    handle: cudnnHandle_t,
-    dropout: c_float,
-    states: *mut c_void,
-    stateSizeInBytes: usize,
-    seed: c_ulonglong,
-) -> cudnnStatus_t {
-    export!(cudnnRestoreDropoutDescriptor, {
+impl Answer for cudnnRestoreDropoutDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, handle, probability, states, states_size, seed } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let descriptor = refer_mut::<DropoutDescriptor>(dropoutDesc)?;
-            check_size(states, stateSizeInBytes)?;
-            *descriptor = DropoutDescriptor { probability: dropout, states: states as usize, seed };
+            let descriptor = refer_mut::<DropoutDescriptor>(descriptor)?;
+            check_size(states, states_size)?;
+            *descriptor = DropoutDescriptor { probability, states: states as usize, seed };
         }
         Ok(())
-    })
+    }
 }
 
 /// No probability is refused before it is used.
@@ -92,22 +67,16 @@ fn check_size(states: *const c_void, size: usize) -> Result {
     Err(Error::new(CUDNN_STATUS_INVALID_VALUE, format!("states take {STATES_BYTES} bytes and not {size}")))
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    handle: cudnnHandle_t,
-    dropout: *mut c_float,
-    states: *mut *mut c_void,
-    seed: *mut c_ulonglong,
-) -> cudnnStatus_t {
-    export!(cudnnGetDropoutDescriptor, {
+impl Answer for cudnnGetDropoutDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, handle, probability, states, seed } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let descriptor = refer::<DropoutDescriptor>(dropoutDesc)?;
-            write(dropout, descriptor.probability)?;
+            let descriptor = refer::<DropoutDescriptor>(descriptor)?;
+            write(probability, descriptor.probability)?;
             write(states, descriptor.states as *mut c_void)?;
             write(seed, descriptor.seed)
         }
-    })
+    }
 }

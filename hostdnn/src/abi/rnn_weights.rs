@@ -1,6 +1,7 @@
 //! The weight space and its layout.
 
 use super::boundary::{context, refer, refer_mut, write};
+use super::entries::*;
 use crate::descriptor::{RnnDataDescriptor, RnnDescriptor, TensorDescriptor};
 use crate::error::{Error, Result, require};
 use crate::rnn::{Network, Region};
@@ -8,67 +9,51 @@ use cudnn_abi::*;
 use std::ffi::c_void;
 
 /// Bytes of the weight space; 0 for a descriptor that is not set, as in cuDNN.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    weightSpaceSize: *mut usize,
-) -> cudnnStatus_t {
-    export!(cudnnGetRNNWeightSpaceSize, {
+impl Answer for cudnnGetRNNWeightSpaceSize {
+    unsafe fn answer(self) -> Result {
+        let Self { handle, descriptor, weight_space_size } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
             context(handle)?;
-            let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
+            let descriptor = refer::<RnnDescriptor>(descriptor)?;
             let size = match descriptor.network() {
                 Some(network) => weight_bytes(descriptor, &network)?,
                 None => 0,
             };
-            write(weightSpaceSize, size)
+            write(weight_space_size, size)
         }
-    })
+    }
 }
 
-/// Finds the matrix and the bias of `linLayerID` in a pseudo layer: W of each gate, R of each gate, the projection. A
-/// missing one has a null address and a descriptor without dimensions. As in cuDNN, `weightSpaceSize` need only reach
+/// Finds the matrix and the bias of `id` in a pseudo layer: W of each gate, R of each gate, the projection. A
+/// missing one has a null address and a descriptor without dimensions. As in cuDNN, `weight_space_size` need only reach
 /// to the end of the requested weights; if not, the address is still written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetRNNWeightParams(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    pseudoLayer: i32,
-    weightSpaceSize: usize,
-    weightSpace: *const c_void,
-    linLayerID: i32,
-    mDesc: cudnnTensorDescriptor_t,
-    mAddr: *mut *mut c_void,
-    bDesc: cudnnTensorDescriptor_t,
-    bAddr: *mut *mut c_void,
-) -> cudnnStatus_t {
-    export!(cudnnGetRNNWeightParams, {
+impl Answer for cudnnGetRNNWeightParams {
+    unsafe fn answer(self) -> Result {
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            context(handle)?;
-            let descriptor = refer::<RnnDescriptor>(rnnDesc)?;
-            require(!mAddr.is_null() && !bAddr.is_null(), "pointers to results are not null")?;
-            refer::<TensorDescriptor>(mDesc)?;
-            refer::<TensorDescriptor>(bDesc)?;
+            context(self.handle)?;
+            let descriptor = refer::<RnnDescriptor>(self.descriptor)?;
+            require(!self.matrix.is_null() && !self.bias.is_null(), "pointers to results are not null")?;
+            refer::<TensorDescriptor>(self.matrix_descriptor)?;
+            refer::<TensorDescriptor>(self.bias_descriptor)?;
             let network = descriptor.network();
-            let layer = usize::try_from(pseudoLayer).ok();
+            let layer = usize::try_from(self.pseudo_layer).ok();
             let layer = layer.filter(|&layer| network.is_some_and(|network| layer < network.pseudo_layers()));
             let (Some(network), Some(layer)) = (network, layer) else {
                 return require(false, "pseudoLayer is one of the network's");
             };
-            let id = usize::try_from(linLayerID).ok().filter(|&id| id <= 2 * network.cell.gates());
+            let id = usize::try_from(self.id).ok().filter(|&id| id <= 2 * network.cell.gates());
             let Some(id) = id else { return require(false, "linLayerID is one of the cell's") };
             weight_bytes(descriptor, &network)?;
             let data_type = descriptor.settings()?.data_type;
             let element = RnnDataDescriptor::element_size(data_type).unwrap_or(1);
-            require(weightSpace.addr().is_multiple_of(element), "the weight space is aligned to its type")?;
-            let space = (weightSpace, weightSpaceSize, data_type, element);
-            write_region(network.matrix(layer, id), space, mDesc, mAddr)?;
-            write_region(network.bias(layer, id), space, bDesc, bAddr)
+            require(self.weight_space.addr().is_multiple_of(element), "the weight space is aligned to its type")?;
+            let space = (self.weight_space, self.weight_space_size, data_type, element);
+            write_region(network.matrix(layer, id), space, self.matrix_descriptor, self.matrix)?;
+            write_region(network.bias(layer, id), space, self.bias_descriptor, self.bias)
         }
-    })
+    }
 }
 
 /// # Safety

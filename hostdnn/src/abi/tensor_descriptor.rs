@@ -1,79 +1,38 @@
 //! Tensor descriptors.
 
-use super::boundary::{create, destroy, read_array, refer, refer_mut, write, write_all, write_array};
-use crate::descriptor::{DIM_MAX, TensorDescriptor, rank};
-use cudnn_abi::*;
+use super::boundary::{read_array, refer, refer_mut, write, write_all, write_array};
+use super::entries::*;
+use crate::descriptor::{DIM_MAX, TensorDescriptor, checked_rank};
+use crate::error::Result;
 use std::ffi::c_int;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCreateTensorDescriptor(tensorDesc: *mut cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnCreateTensorDescriptor, { unsafe { create::<TensorDescriptor>(tensorDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: each pointer is null or valid by cuDNN's contract.
-    export!(cudnnDestroyTensorDescriptor, { unsafe { destroy::<TensorDescriptor>(tensorDesc) } })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetTensor4dDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    format: cudnnTensorFormat_t,
-    dataType: cudnnDataType_t,
-    n: c_int,
-    c: c_int,
-    h: c_int,
-    w: c_int,
-) -> cudnnStatus_t {
-    export!(cudnnSetTensor4dDescriptor, {
+impl Answer for cudnnSetTensor4dDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, format, data_type, n, c, h, w } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
-        let tensor = unsafe { refer_mut::<TensorDescriptor>(tensorDesc) }?;
-        tensor.set_4d(format, dataType, [n, c, h, w])
-    })
+        let tensor = unsafe { refer_mut::<TensorDescriptor>(descriptor) }?;
+        tensor.set_4d(format, data_type, [n, c, h, w])
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetTensor4dDescriptorEx(
-    tensorDesc: cudnnTensorDescriptor_t,
-    dataType: cudnnDataType_t,
-    n: c_int,
-    c: c_int,
-    h: c_int,
-    w: c_int,
-    nStride: c_int,
-    cStride: c_int,
-    hStride: c_int,
-    wStride: c_int,
-) -> cudnnStatus_t {
-    export!(cudnnSetTensor4dDescriptorEx, {
+impl Answer for cudnnSetTensor4dDescriptorEx {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, data_type, n, c, h, w, n_stride, c_stride, h_stride, w_stride } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
-        let tensor = unsafe { refer_mut::<TensorDescriptor>(tensorDesc) }?;
-        tensor.set_strided(dataType, &[n, c, h, w], &[nStride, cStride, hStride, wStride])
-    })
+        let tensor = unsafe { refer_mut::<TensorDescriptor>(descriptor) }?;
+        tensor.set_strided(data_type, &[n, c, h, w], &[n_stride, c_stride, h_stride, w_stride])
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    dataType: *mut cudnnDataType_t,
-    n: *mut c_int,
-    c: *mut c_int,
-    h: *mut c_int,
-    w: *mut c_int,
-    nStride: *mut c_int,
-    cStride: *mut c_int,
-    hStride: *mut c_int,
-    wStride: *mut c_int,
-) -> cudnnStatus_t {
-    export!(cudnnGetTensor4dDescriptor, {
+impl Answer for cudnnGetTensor4dDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, data_type, n, c, h, w, n_stride, c_stride, h_stride, w_stride } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
         unsafe {
-            let tensor = refer::<TensorDescriptor>(tensorDesc)?;
+            let tensor = refer::<TensorDescriptor>(descriptor)?;
             let (dims, strides) = tensor.first_4d();
             write_all(
-                [dataType, n, c, h, w, nStride, cStride, hStride, wStride],
+                [data_type, n, c, h, w, n_stride, c_stride, h_stride, w_stride],
                 [
                     tensor.data_type(),
                     dims[0],
@@ -87,77 +46,55 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
                 ],
             )
         }
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    dataType: cudnnDataType_t,
-    nbDims: c_int,
-    dimA: *const c_int,
-    strideA: *const c_int,
-) -> cudnnStatus_t {
-    export!(cudnnSetTensorNdDescriptor, {
-        // SAFETY: each pointer is null or valid by cuDNN's contract; the arrays hold `nbDims` values.
+impl Answer for cudnnSetTensorNdDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, data_type, rank, dims, strides } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the arrays hold `rank` values.
         unsafe {
-            let tensor = refer_mut::<TensorDescriptor>(tensorDesc)?;
-            TensorDescriptor::check_type(dataType)?;
-            let rank = rank(nbDims, 2, DIM_MAX)?;
-            tensor.set_strided(dataType, read_array(dimA, rank)?, read_array(strideA, rank)?)
+            let tensor = refer_mut::<TensorDescriptor>(descriptor)?;
+            TensorDescriptor::check_type(data_type)?;
+            let rank = checked_rank(rank, 2, DIM_MAX)?;
+            tensor.set_strided(data_type, read_array(dims, rank)?, read_array(strides, rank)?)
         }
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
-    tensorDesc: cudnnTensorDescriptor_t,
-    format: cudnnTensorFormat_t,
-    dataType: cudnnDataType_t,
-    nbDims: c_int,
-    dimA: *const c_int,
-) -> cudnnStatus_t {
-    export!(cudnnSetTensorNdDescriptorEx, {
-        // SAFETY: each pointer is null or valid by cuDNN's contract; the array holds `nbDims` values.
+impl Answer for cudnnSetTensorNdDescriptorEx {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, format, data_type, rank, dims } = self;
+        // SAFETY: each pointer is null or valid by cuDNN's contract; the array holds `rank` values.
         unsafe {
-            let tensor = refer_mut::<TensorDescriptor>(tensorDesc)?;
-            TensorDescriptor::check_format(format, dataType)?;
-            let rank = rank(nbDims, 2, DIM_MAX)?;
-            tensor.set_packed(format, dataType, read_array(dimA, rank)?)
+            let tensor = refer_mut::<TensorDescriptor>(descriptor)?;
+            TensorDescriptor::check_format(format, data_type)?;
+            let rank = checked_rank(rank, 2, DIM_MAX)?;
+            tensor.set_packed(format, data_type, read_array(dims, rank)?)
         }
-    })
+    }
 }
 
-/// Writes the first `nbDimsRequested` dimensions and strides, or as many as there are.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    nbDimsRequested: c_int,
-    dataType: *mut cudnnDataType_t,
-    nbDims: *mut c_int,
-    dimA: *mut c_int,
-    strideA: *mut c_int,
-) -> cudnnStatus_t {
-    export!(cudnnGetTensorNdDescriptor, {
+/// Writes the first `requested` dimensions and strides, or as many as there are.
+impl Answer for cudnnGetTensorNdDescriptor {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, requested, data_type, rank, dims, strides } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract; the arrays take as many values as are asked for.
         unsafe {
-            let tensor = refer::<TensorDescriptor>(tensorDesc)?;
-            let rank = tensor.dims().len();
-            let count = rank.min(usize::try_from(nbDimsRequested).unwrap_or(0));
-            write_all([dataType, nbDims], [tensor.data_type(), rank as c_int])?;
-            write_array(dimA, &tensor.dims()[..count])?;
-            write_array(strideA, &tensor.strides()[..count])
+            let tensor = refer::<TensorDescriptor>(descriptor)?;
+            let all = tensor.dims().len();
+            let count = all.min(usize::try_from(requested).unwrap_or(0));
+            write_all([data_type, rank], [tensor.data_type(), all as c_int])?;
+            write_array(dims, &tensor.dims()[..count])?;
+            write_array(strides, &tensor.strides()[..count])
         }
-    })
+    }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetTensorSizeInBytes(
-    tensorDesc: cudnnTensorDescriptor_t,
-    size: *mut usize,
-) -> cudnnStatus_t {
-    export!(cudnnGetTensorSizeInBytes, {
+impl Answer for cudnnGetTensorSizeInBytes {
+    unsafe fn answer(self) -> Result {
+        let Self { descriptor, size } = self;
         // SAFETY: each pointer is null or valid by cuDNN's contract.
-        unsafe { write(size, refer::<TensorDescriptor>(tensorDesc)?.size_in_bytes()) }
-    })
+        unsafe { write(size, refer::<TensorDescriptor>(descriptor)?.size_in_bytes()) }
+    }
 }

@@ -26,7 +26,7 @@ use cudnn_abi::*;
 pub const DIM_MAX: usize = CUDNN_DIM_MAX as usize;
 
 /// Checks a dimension count from C before any array of that length is read.
-pub fn rank(count: i32, least: usize, most: usize) -> Result<usize> {
+pub fn checked_rank(count: i32, least: usize, most: usize) -> Result<usize> {
     let count = usize::try_from(count).unwrap_or(0);
     require(count >= least, "enough dimensions")?;
     support(count <= most, "not too many dimensions")?;

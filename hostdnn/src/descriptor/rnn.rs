@@ -16,7 +16,7 @@ pub struct RnnDescriptor {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RnnSettings {
     /// cuDNN's algorithm; hostdnn computes all of them alike.
-    pub algo: cudnnRNNAlgo_t,
+    pub algorithm: cudnnRNNAlgo_t,
     /// The cell.
     pub cell: cudnnRNNMode_t,
     /// The biases that exist.
@@ -111,9 +111,9 @@ impl RnnDescriptor {
 
 impl RnnSettings {
     fn check(&self) -> Result {
-        let Self { algo, cell, bias, direction, input_mode, data_type, math_precision, math_type, .. } = *self;
+        let Self { algorithm, cell, bias, direction, input_mode, data_type, math_precision, math_type, .. } = *self;
         let [input, hidden, projection, layers] = self.sizes;
-        require((CUDNN_RNN_ALGO_STANDARD..CUDNN_RNN_ALGO_COUNT).contains(&algo), "algo is a cudnnRNNAlgo_t")?;
+        require((CUDNN_RNN_ALGO_STANDARD..CUDNN_RNN_ALGO_COUNT).contains(&algorithm), "algo is a cudnnRNNAlgo_t")?;
         require((CUDNN_RNN_RELU..=CUDNN_GRU).contains(&cell), "cellMode is a cudnnRNNMode_t")?;
         let biases = CUDNN_RNN_NO_BIAS..=CUDNN_RNN_SINGLE_REC_BIAS;
         require(biases.contains(&bias), "biasMode is a cudnnRNNBiasMode_t")?;
@@ -124,7 +124,7 @@ impl RnnSettings {
         require((CUDNN_DEFAULT_MATH..=CUDNN_FMA_MATH).contains(&math_type), "mathType is a cudnnMathType_t")?;
         require([input, hidden, layers].iter().all(|&size| size > 0), "sizes and layers are positive")?;
         // The checks are in cuDNN's order, which decides the reported error.
-        let persistent = algo != CUDNN_RNN_ALGO_STANDARD;
+        let persistent = algorithm != CUDNN_RNN_ALGO_STANDARD;
         support(!persistent || bias == CUDNN_RNN_DOUBLE_BIAS, "persistent algorithms take both biases")?;
         require(projection > 0, "projSize is positive")?;
         require(self.flags & !CUDNN_RNN_PADDED_IO_ENABLED == 0, "auxFlags has CUDNN_RNN_PADDED_IO_ENABLED alone")?;
@@ -142,7 +142,7 @@ impl RnnSettings {
             support(projection == hidden, "a projection goes with CUDNN_RNN_ALGO_STANDARD")?;
             support(!both_half, "persistent algorithms do not compute in half")?;
             let double = data_type == CUDNN_DATA_DOUBLE;
-            support(!double || algo == CUDNN_RNN_ALGO_PERSIST_DYNAMIC, "the algorithm computes in double")?;
+            support(!double || algorithm == CUDNN_RNN_ALGO_PERSIST_DYNAMIC, "the algorithm computes in double")?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use cudnn_abi::{CUDNN_DETERMINISTIC, CUDNN_STATUS_SUCCESS};
 use crate::plans::legacy::rounding;
 use crate::problem::Problem;
 use crate::problem::algorithm::Class;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Descriptors, Direction};
 use guest::settings::Numerics;
 
@@ -52,8 +52,7 @@ pub type Addresses = [usize; 4];
 
 /// Returns the addresses of descriptors.
 pub fn addresses(descriptors: &Descriptors) -> Addresses {
-    let Descriptors { x, w, convolution, y, .. } = *descriptors;
-    [x.addr(), w.addr(), convolution.addr(), y.addr()]
+    [descriptors.x().addr(), descriptors.w().addr(), descriptors.convolution().addr(), descriptors.y().addr()]
 }
 
 /// One use of a convolution problem.

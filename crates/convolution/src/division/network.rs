@@ -16,7 +16,7 @@ use super::segments::{Division, Launch};
 use crate::division::arena::Arena;
 use crate::exec::Failure;
 use crate::problem::Problem;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Workspace;
 use cudnn::policies::Policies;
 use gpu::background;

@@ -19,7 +19,7 @@ use crate::plans::legacy::registry;
 use crate::problem::Problem;
 use crate::problem::algorithm::Class;
 use crate::problem::graph;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::policies::Policies;
 use gpu::background;
 use gpu::{Device, Fence};

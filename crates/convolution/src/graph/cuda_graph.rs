@@ -10,7 +10,7 @@ use super::execute::Execution;
 use crate::plans::graph::operands::Operands;
 use crate::plans::graph::plan::Plan;
 use crate::problem::graph::ExecutionPlan;
-use cudnn::calls::backend;
+use cudnn::calls;
 use cudnn::graph::VariantPack;
 use gpu::cuda_graph::{self, CudaGraph};
 
@@ -18,11 +18,13 @@ use gpu::cuda_graph::{self, CudaGraph};
 type Write = unsafe fn(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t, cudaGraph_t) -> cudnnStatus_t;
 
 impl Execution<'_> {
+    /// Answers `cudnnBackendPopulateCudaGraph`.
+    ///
     /// # Safety
-    /// The caller promises that the arguments are those of a `cudnnBackendPopulateCudaGraph` call.
+    /// The graph is a live one of CUDA's, or null.
     pub unsafe fn populate(&self, graph: cudaGraph_t) -> cudnnStatus_t {
-        let write = backend::cudnnBackendPopulateCudaGraph;
-        // SAFETY: our caller promised the arguments, and each child graph is our own.
+        let write = calls::cudnnBackendPopulateCudaGraph;
+        // SAFETY: the graph is live, and each child graph is our own.
         unsafe {
             self.write(write, graph, |fallback, operands| {
                 if cuda_graph::is_empty(graph) == Some(false) {
@@ -40,11 +42,13 @@ impl Execution<'_> {
         }
     }
 
+    /// Answers `cudnnBackendUpdateCudaGraph`.
+    ///
     /// # Safety
-    /// The caller promises that the arguments are those of a `cudnnBackendUpdateCudaGraph` call.
+    /// The graph is a live one of CUDA's, or null.
     pub unsafe fn update(&self, graph: cudaGraph_t) -> cudnnStatus_t {
-        let write = backend::cudnnBackendUpdateCudaGraph;
-        // SAFETY: our caller promised the arguments, and the children belong to `graph`, which outlives them.
+        let write = calls::cudnnBackendUpdateCudaGraph;
+        // SAFETY: the graph is live, and the children belong to `graph`, which outlives them.
         unsafe {
             self.write(write, graph, |fallback, operands| {
                 let children = cuda_graph::chained(graph).unwrap_or_default();
@@ -63,7 +67,7 @@ impl Execution<'_> {
     /// Writes the program's own plan, or the fallback configuration: one micro-batch by `write`, several by `divided`.
     ///
     /// # Safety
-    /// The caller promises the same as for [`Self::populate`].
+    /// As for [`Self::populate`].
     unsafe fn write(
         &self,
         write: Write,
@@ -82,7 +86,7 @@ impl Execution<'_> {
         };
         let written = match fallback.configuration().is_undivided() {
             true => fallback.for_each_micro_batch(&operands, |plan, pack| {
-                // SAFETY: `write_micro_batch` requires only what our caller promised.
+                // SAFETY: the graph is live.
                 unsafe { self.write_micro_batch(write, plan, pack, graph) }
             }),
             false => divided(fallback, &operands),
@@ -91,7 +95,7 @@ impl Execution<'_> {
     }
 
     /// # Safety
-    /// The caller promises the same as for [`Self::populate`].
+    /// As for [`Self::populate`].
     unsafe fn write_micro_batch(
         &self,
         write: Write,

@@ -18,7 +18,7 @@ use crate::plans::graph::operands::Operands;
 use crate::plans::graph::plan::Plan;
 use crate::plans::graph::state::State;
 use crate::problem::graph::EngineConfiguration;
-use cudnn::calls::{self, backend};
+use cudnn::calls;
 use cudnn::policies;
 use gpu::{Device, Stream};
 use guest::determinism;
@@ -34,73 +34,70 @@ use tuning::search::{Candidate, Next};
 /// runs each of them this often.
 const UNTOUCHED: usize = 2;
 
-/// One execution of a program's plan.
+/// One execution of a program's plan. The operands that its methods take come from [`Self::operands`].
 pub struct Execution<'a> {
-    pub handle: cudnnHandle_t,
-    pub plan: cudnnBackendDescriptor_t,
-    pub pack: cudnnBackendDescriptor_t,
-    pub planned: &'a Planned,
+    pub(super) handle: cudnnHandle_t,
+    pub(super) plan: cudnnBackendDescriptor_t,
+    pub(super) pack: cudnnBackendDescriptor_t,
+    pub(super) planned: &'a Planned,
     /// Set when a part has added to a result, so that the execution cannot run again.
-    pub spent: &'a Cell<bool>,
+    spent: &'a Cell<bool>,
 }
 
-impl Execution<'_> {
+impl<'a> Execution<'a> {
     /// # Safety
-    /// The caller promises that the arguments are those of a `cudnnBackendExecute` call.
-    pub unsafe fn run(&self) -> cudnnStatus_t {
+    /// As long as the value is used, handle, plan and variant pack keep the rules of `cudnnBackendExecute`, or cuDNN
+    /// refuses them. `planned` is what we planned for the plan.
+    pub unsafe fn new(
+        handle: cudnnHandle_t,
+        (plan, pack): (cudnnBackendDescriptor_t, cudnnBackendDescriptor_t),
+        planned: &'a Planned,
+        spent: &'a Cell<bool>,
+    ) -> Self {
+        Self { handle, plan, pack, planned, spent }
+    }
+
+    pub fn run(&self) -> cudnnStatus_t {
         settings::fault_point("execute");
         summary::count(Counted::Convolution);
         let Some(operands) = self.operands() else {
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            return unsafe { self.run_fallback(None) };
+            return self.run_fallback(None);
         };
         let policies = policies::of(self.handle);
         match policies.policy {
             Policy::Reuse => {}
             // Times divide the workspace among layers.
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            Policy::Division if determinism::is_asked() => return unsafe { self.run_fallback(Some(&operands)) },
-            // SAFETY: `run_divided` requires only what our caller promised, and the operands of this execution.
-            Policy::Division => return unsafe { self.run_divided(&operands, &policies) },
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            Policy::Off => return unsafe { self.run_fallback(Some(&operands)) },
+            Policy::Division if determinism::is_asked() => return self.run_fallback(Some(&operands)),
+            Policy::Division => return self.run_divided(&operands, &policies),
+            Policy::Off => return self.run_fallback(Some(&operands)),
         }
         let state = &*self.planned.state;
         state.exploring.executed();
         if determinism::is_asked() || !state.holds_for(&self.planned.own) {
             // For determinism, nothing that was timed decides: neither what has settled, nor what is explored.
-            // SAFETY: `run_unsettled` requires only what our caller promised, and this execution's operands.
-            return unsafe { self.run_unsettled(&operands) };
+            return self.run_unsettled(&operands);
         }
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: each function requires only what our caller promised, with this execution's operands.
-        unsafe {
-            match state.exploring.settled() {
-                Some(Some(plan)) if !state.is_broken.load(Ordering::Relaxed) && !self.is_requested(plan) => {
-                    self.run_plan(plan, &operands)
-                }
-                Some(_) => self.run_fallback(Some(&operands)),
-                None if executions >= UNTOUCHED => self.explore(&operands),
-                None => self.run_unsettled(&operands),
+        match state.exploring.settled() {
+            Some(Some(plan)) if !state.is_broken.load(Ordering::Relaxed) && !self.is_requested(plan) => {
+                self.run_plan(plan, &operands)
             }
+            Some(_) => self.run_fallback(Some(&operands)),
+            None if executions >= UNTOUCHED => self.explore(&operands),
+            None => self.run_unsettled(&operands),
         }
     }
 
     /// Runs undivided, the safest way, after a panic that has not modified the result.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    pub unsafe fn run_after_panic(&self) -> cudnnStatus_t {
+    pub fn run_after_panic(&self) -> cudnnStatus_t {
         let operands = self.operands();
         let undivided = if self.planned.requested_fits() { None } else { self.planned.state.last_resort() };
         match (undivided, &operands) {
-            // SAFETY: `run_parts` requires only what our caller promised.
-            (Some(undivided), Some(operands)) => match unsafe { self.run_parts(undivided, operands, |_, _| ()) } {
+            (Some(undivided), Some(operands)) => match self.run_parts(undivided, operands, |_, _| ()) {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
                 Err(failure) => failure.status,
             },
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            _ => unsafe { self.run_fallback(operands.as_ref()) },
+            _ => self.run_fallback(operands.as_ref()),
         }
     }
 
@@ -115,20 +112,15 @@ impl Execution<'_> {
 
     /// Runs the program's own plan if it fits the reported workspace, else the fallback configuration, which needs the
     /// operands.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    pub(super) unsafe fn run_fallback(&self, operands: Option<&Operands>) -> cudnnStatus_t {
+    pub(super) fn run_fallback(&self, operands: Option<&Operands>) -> cudnnStatus_t {
         if self.planned.requested_fits() {
             // SAFETY: this is the program's own call, unchanged.
-            return unsafe { backend::cudnnBackendExecute(self.handle, self.plan, self.pack) };
+            return unsafe { calls::cudnnBackendExecute(self.handle, self.plan, self.pack) };
         }
         match (self.planned.state.known_fallback(), operands) {
-            // SAFETY: `run_parts` requires only what our caller promised.
-            (Some(fallback), Some(operands)) => match unsafe { self.run_parts(fallback, operands, |_, _| ()) } {
+            (Some(fallback), Some(operands)) => match self.run_parts(fallback, operands, |_, _| ()) {
                 Ok(()) => CUDNN_STATUS_SUCCESS,
-                // SAFETY: `run_last_resort` requires only what our caller promised.
-                Err(failure) => unsafe { self.run_last_resort(fallback, failure, operands) },
+                Err(failure) => self.run_last_resort(fallback, failure, operands),
             },
             // The program's own plan would write beyond the reported workspace.
             _ => self.not_understood(),
@@ -136,14 +128,10 @@ impl Execution<'_> {
     }
 
     /// Runs undivided after a divided fallback has failed.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn run_last_resort(&self, fallback: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
+    fn run_last_resort(&self, fallback: &Plan, failure: Failure, operands: &Operands) -> cudnnStatus_t {
         let divides = !fallback.configuration().is_undivided();
         let undivided = self.planned.state.last_resort().filter(|_| !failure.result_modified && divides);
-        // SAFETY: `run_parts` requires only what our caller promised.
-        match undivided.map(|undivided| unsafe { self.run_parts(undivided, operands, |_, _| ()) }) {
+        match undivided.map(|undivided| self.run_parts(undivided, operands, |_, _| ())) {
             Some(Ok(())) => CUDNN_STATUS_SUCCESS,
             Some(Err(failure)) => failure.status,
             None => failure.status,
@@ -174,10 +162,7 @@ impl Execution<'_> {
     }
 
     /// Runs a plan in the program's workspace.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn run_parts(
+    fn run_parts(
         &self,
         plan: &Plan,
         operands: &Operands,
@@ -193,7 +178,7 @@ impl Execution<'_> {
     /// Runs a plan, and under `UCUDNN_CHECK` compares the results.
     ///
     /// # Safety
-    /// The caller promises the same as for [`Self::run`], and a workspace in the operands that is as large as needed.
+    /// The operands' workspace is device memory as large as the plan needs, and this execution may overwrite it.
     pub(super) unsafe fn run_in_workspace(
         &self,
         plan: &Plan,
@@ -201,94 +186,71 @@ impl Execution<'_> {
         mut after: impl FnMut(usize, EngineConfiguration),
     ) -> Result<(), Failure> {
         let adds = operands.add_to_results(plan.problem());
-        // SAFETY: our caller promised the operands and their workspace; the checks were made for these operands.
+        let checks = self.prepare_checks(plan, operands);
+        // SAFETY: the operands' memory is the variant pack's, and their workspace is large enough.
         unsafe {
-            let checks = self.prepare_checks(plan, operands);
             plan.run(self.handle, operands, |batch, engine| {
                 self.spent.set(adds);
                 after(batch, engine);
             })?;
-            if plan.configuration().batch() == plan.problem().batch() {
-                summary::count(Counted::planned(plan.configuration().is_undivided()));
-            }
-            self.compare(plan, operands, &checks);
         }
+        if plan.configuration().batch() == plan.problem().batch() {
+            summary::count(Counted::planned(plan.configuration().is_undivided()));
+        }
+        self.compare(plan, operands, &checks);
         Ok(())
     }
 
     /// Runs what there is before the exploration has ended: the stand-in, or else the fallback.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn run_unsettled(&self, operands: &Operands) -> cudnnStatus_t {
+    fn run_unsettled(&self, operands: &Operands) -> cudnnStatus_t {
         let state = &self.planned.state;
         let stand_in = if self.planned.requested_fits() { None } else { state.stand_in() };
         match stand_in.filter(|_| !state.is_broken.load(Ordering::Relaxed)) {
-            // SAFETY: `run_plan` requires only what our caller promised.
-            Some(stand_in) => unsafe { self.run_plan(stand_in, operands) },
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            None => unsafe { self.run_fallback(Some(operands)) },
+            Some(stand_in) => self.run_plan(stand_in, operands),
+            None => self.run_fallback(Some(operands)),
         }
     }
 
     /// Runs the settled plan or the stand-in. If that fails, runs the fallback.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn run_plan(&self, plan: &Plan, operands: &Operands) -> cudnnStatus_t {
-        // SAFETY: `run_parts` requires only what our caller promised.
-        let Err(failure) = (unsafe { self.run_parts(plan, operands, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
+    fn run_plan(&self, plan: &Plan, operands: &Operands) -> cudnnStatus_t {
+        let Err(failure) = self.run_parts(plan, operands, |_, _| ()) else { return CUDNN_STATUS_SUCCESS };
         if !self.planned.state.is_broken.swap(true, Ordering::Relaxed) {
             let (problem, status) = (plan.problem(), failure.status);
             log::warn!("{problem}: {} failed with status {status}; it runs as it was ready", plan.configuration());
         }
-        // SAFETY: `after_failure` requires only what our caller promised.
-        unsafe { self.after_failure(failure, operands) }
+        self.after_failure(failure, operands)
     }
 
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn after_failure(&self, failure: Failure, operands: &Operands) -> cudnnStatus_t {
+    fn after_failure(&self, failure: Failure, operands: &Operands) -> cudnnStatus_t {
         if failure.result_modified {
             return failure.status;
         }
-        // SAFETY: `run_fallback` requires only what our caller promised.
-        unsafe { self.run_fallback(Some(operands)) }
+        self.run_fallback(Some(operands))
     }
 
     /// Runs the next step of an exploration, or its result. The first call begins to enumerate candidates.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn explore(&self, operands: &Operands) -> cudnnStatus_t {
+    fn explore(&self, operands: &Operands) -> cudnnStatus_t {
         let (state, device) = (&self.planned.state, cudnn::device());
         // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
         let Some(stream) = stream else {
-            // SAFETY: `run_unsettled` requires only what our caller promised.
-            return unsafe { self.run_unsettled(operands) };
+            return self.run_unsettled(operands);
         };
         state.requested.get_or_init(|| (self.planned.own, self.planned.requested_fits()));
         let step = exploring::step(state);
-        // SAFETY: each function requires only what our caller promised.
-        unsafe {
-            match step {
-                Step::Run(next) => self.try_out(&next, operands, device, stream),
-                Step::Settled => match exploring::settle(&**state).0 {
-                    Some(plan) if !self.is_requested(&plan) => self.run_plan(&plan, operands),
-                    _ => self.run_fallback(Some(operands)),
-                },
-                Step::Wait => self.run_unsettled(operands),
-            }
+        match step {
+            Step::Run(next) => self.try_out(&next, operands, device, stream),
+            Step::Settled => match exploring::settle(&**state).0 {
+                Some(plan) if !self.is_requested(&plan) => self.run_plan(&plan, operands),
+                _ => self.run_fallback(Some(operands)),
+            },
+            Step::Wait => self.run_unsettled(operands),
         }
     }
 
     /// Runs an exploration's step with marks in the stream: some micro-batches of a candidate and then all images as
     /// before, or a whole configuration.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`].
-    unsafe fn try_out(
+    fn try_out(
         &self,
         next: &Next<EngineConfiguration>,
         operands: &Operands,
@@ -299,16 +261,13 @@ impl Execution<'_> {
         let plan = allowance::of_process().timed(|| self.wanted(next, operands.add_to_results(problem)));
         let is_whole = plan.as_ref().is_some_and(|plan| plan.configuration().batch() == problem.batch());
         let run = |after: Option<&mut dyn FnMut(usize, EngineConfiguration)>| match (&plan, after) {
-            // SAFETY: `run_parts` requires only what our caller promised.
-            (Some(plan), Some(after)) => unsafe { self.run_parts(plan, operands, after) },
+            (Some(plan), Some(after)) => self.run_parts(plan, operands, after),
             _ => Err(CUDNN_STATUS_NOT_SUPPORTED.into()),
         };
         let finish = |ran: Result<(), Failure>| match ran {
             Ok(()) if is_whole => CUDNN_STATUS_SUCCESS,
-            // SAFETY: `run_unsettled` requires only what our caller promised.
-            Ok(()) => unsafe { self.run_unsettled(operands) },
-            // SAFETY: `after_failure` requires only what our caller promised.
-            Err(failure) => unsafe { self.after_failure(failure, operands) },
+            Ok(()) => self.run_unsettled(operands),
+            Err(failure) => self.after_failure(failure, operands),
         };
         self.planned.state.exploring.try_out(next, (device, stream), run, finish)
     }

@@ -25,8 +25,9 @@ use super::promise::Asking;
 pub use super::promise::Query;
 use crate::plans::legacy::registry::{self, Promise, Question, State};
 use crate::problem::Problem;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
+use cudnn::handle::Handle;
 use cudnn::policies;
 use guest::settings::{self, Policy};
 
@@ -34,38 +35,33 @@ use guest::settings::{self, Policy};
 /// takes one. `Err` is cuDNN's status.
 ///
 /// # Safety
-/// The caller promises that the arguments are valid for the cuDNN function that `query` names.
+/// The memory that `query` names is device memory, as large as the descriptors and the workspace's size say.
 pub unsafe fn algorithms(
-    handle: cudnnHandle_t,
+    handle: Handle,
     descriptors: &Descriptors,
     query: Query,
     said: Option<usize>,
 ) -> Result<Vec<AlgoPerf>, cudnnStatus_t> {
-    // SAFETY: each arm calls the function that `query` names, for which the caller promised valid arguments.
-    let results = unsafe {
-        match &query {
-            Query::Get => descriptors.get_algorithms(handle),
-            Query::Find => descriptors.find_algorithms(handle),
-            Query::FindEx(operands, workspace) => descriptors.find_algorithms_in(handle, operands, *workspace),
-        }
+    let results = match &query {
+        Query::Get => descriptors.get_algorithms(handle),
+        Query::Find => descriptors.find_algorithms(handle),
+        // SAFETY: as ours.
+        Query::FindEx(operands, workspace) => unsafe { descriptors.find_algorithms_in(handle, operands, *workspace) },
     }?;
     settings::fault_point("query");
-    let policies = policies::of(handle);
+    let policies = policies::of(handle.raw());
     if policies.policy == Policy::Off {
         return Ok(results);
     }
-    // SAFETY: the query's descriptors are null or cuDNN's.
-    let Some(problem) = (unsafe { Problem::read(descriptors) }) else { return Ok(results) };
+    let Some(problem) = Problem::read(descriptors) else { return Ok(results) };
     if policies.policy == Policy::Division {
-        // SAFETY: the handle and the descriptors are the program's, from this query.
-        return Ok(unsafe { division::answer::algorithms(handle, descriptors, &problem, &policies, results) });
+        return Ok(division::answer::algorithms(handle, descriptors, &problem, &policies, results));
     }
     let asked = policies.query_limit(said);
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let own = results.iter().find(ran).copied().or_else(|| {
         // FindEx lists no algorithm that runs if none fits undivided, but parts may fit.
-        // SAFETY: cuDNN's Get function takes the query's handle and descriptors too.
-        let offered = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+        let offered = descriptors.get_algorithms(handle).ok()?;
         offered.iter().find(ran).copied()
     });
     let Some(own) = own else { return Ok(results) };
@@ -74,7 +70,7 @@ pub unsafe fn algorithms(
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
     let last_resort = last_resort(&results);
     let asking = Asking { handle, descriptors, problem, question, results: &results, own, fitting, last_resort };
-    // SAFETY: `asking` and `query` hold this query's arguments, which the caller promised to be valid.
+    // SAFETY: as ours.
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();
     let results = answered(registry::with_known_sizes(results, &problem), promise.as_ref(), asked);
@@ -107,63 +103,43 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
 
 /// Returns the workspace of an algorithm id, in bytes: the promised one, or else cuDNN's own; from then on the same for
 /// good. `None` if cuDNN refuses the question.
-///
-/// # Safety
-/// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
-pub unsafe fn reported_workspace(handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+pub fn reported_workspace(handle: Handle, descriptors: &Descriptors, id: c_int) -> Option<usize> {
     settings::fault_point("query");
-    let policies = policies::of(handle);
+    let policies = policies::of(handle.raw());
     if policies.policy == Policy::Division {
-        // SAFETY: the caller promised that the handle and the descriptors are the program's.
-        return unsafe { division::answer::workspace_size(handle, descriptors, id, &policies) };
+        return division::answer::workspace_size(handle, descriptors, id, &policies);
     }
-    // SAFETY: the program's descriptors are null or cuDNN's.
-    let problem = unsafe { Problem::read(descriptors) }?;
+    let problem = Problem::read(descriptors)?;
     let state = registry::state(cudnn::device(), &problem);
-    // SAFETY: the caller promised that the handle and the descriptors are the program's.
-    unsafe { registry::told(&state, handle, descriptors, id) }
+    registry::told(&state, handle, descriptors, id)
 }
 
 /// Returns the newest promise for an algorithm id.
-///
-/// # Safety
-/// The caller promises that each descriptor is null or cuDNN's.
-pub unsafe fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
-    // SAFETY: the caller promised that each descriptor is null or cuDNN's.
-    let state = unsafe { known_state(descriptors) }?;
+pub fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
+    let state = known_state(descriptors)?;
     let state = state.known.lock();
     state.promises.iter().rev().find(|promise| promise.entry.algo == id).cloned()
 }
 
 /// Returns the promise behind a call with an algorithm id and `workspace` bytes.
-///
-/// # Safety
-/// The caller promises that each descriptor is null or cuDNN's.
-pub unsafe fn promise(descriptors: &Descriptors, id: c_int, workspace: usize) -> Option<Promise> {
-    // SAFETY: the caller promised that each descriptor is null or cuDNN's.
-    let state = unsafe { known_state(descriptors) }?;
+pub fn promise(descriptors: &Descriptors, id: c_int, workspace: usize) -> Option<Promise> {
+    let state = known_state(descriptors)?;
     let state = state.known.lock();
     state.promise(id, workspace).cloned()
 }
 
-/// # Safety
-/// The caller promises that each descriptor is null or cuDNN's.
-unsafe fn known_state(descriptors: &Descriptors) -> Option<Arc<State>> {
-    // SAFETY: the caller promised that each descriptor is null or cuDNN's.
-    let problem = unsafe { Problem::read(descriptors) }?;
+fn known_state(descriptors: &Descriptors) -> Option<Arc<State>> {
+    let problem = Problem::read(descriptors)?;
     registry::known_state(cudnn::device(), &problem)
 }
 
 /// Answers the pre-v8 query: one algorithm within `limit` bytes, or the fastest one if `limit` is `None`.
-///
-/// # Safety
-/// The caller promises the same as for [`algorithms`] with [`Query::Get`].
-pub unsafe fn algorithm_within(
-    handle: cudnnHandle_t,
+pub fn algorithm_within(
+    handle: Handle,
     descriptors: &Descriptors,
     limit: Option<usize>,
 ) -> Result<c_int, cudnnStatus_t> {
-    // SAFETY: the caller made the promise that `algorithms` requires for this query.
+    // SAFETY: this query names no memory.
     let results = unsafe { algorithms(handle, descriptors, Query::Get, limit) }?;
     let fits =
         |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS && limit.is_none_or(|limit| result.memory <= limit);

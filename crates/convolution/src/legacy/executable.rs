@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use cudnn::convolution::{Operands, Workspace};
+use cudnn::handle::Handle;
 use cudnn_abi::*;
 use guest::settings;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
@@ -47,17 +48,16 @@ impl Executable for Problem {
         let refused = |what: &str, status: cudnnStatus_t| format!("cuDNN gives no {what}: status {status}");
         let descriptors =
             OwnedDescriptors::new(self, self.math_type).map_err(|status| refused("descriptors for it", status))?;
-        // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
-        let offered = unsafe { descriptors.raw().get_algorithms(handle) };
+        // SAFETY: the handle lives during the call, by the trait.
+        let live = unsafe { Handle::new(handle) };
+        let offered = descriptors.raw().get_algorithms(live);
         let offered = offered.map_err(|status| refused("algorithm for it", status))?;
         let own = offered.iter().find(|result| result.status == CUDNN_STATUS_SUCCESS);
         let own = own.ok_or("cuDNN has no algorithm for it")?;
         let class = class.unwrap_or_else(|| Class::of(&rounding::find(self, own), settings::get().numerics));
-        // SAFETY: our caller promised a live handle.
-        let offered = unsafe { rounding::listed(handle, self, &offered, class.math_type) };
+        let offered = rounding::listed(live, self, &offered, class.math_type);
         let sizes = candidates::sizes(self, policy, cudnn::device());
-        // SAFETY: our caller promised a live handle of the calling thread's device.
-        let mut candidates = unsafe { candidates::candidates(handle, self, &offered, class, &sizes) };
+        let mut candidates = candidates::candidates(live, self, &offered, class, &sizes);
         if class.engines {
             targets::learn(handle);
             candidates.extend(&Engines::ours(self, class, usize::MAX).candidates);

@@ -16,7 +16,6 @@ use crate::plans::legacy::registry::State;
 use crate::plans::legacy::run::adds_to_result;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
-use cudnn::calls;
 use gpu::Stream;
 use tuning::allowance;
 use tuning::exploring;
@@ -47,43 +46,43 @@ impl From<Option<Arc<Plan>>> for Run {
 
 /// A call whose problem is known.
 pub struct Running<'a> {
-    pub call: &'a Call,
-    pub problem: &'a Problem,
-    pub state: &'a State,
+    call: &'a Call<'a>,
+    problem: &'a Problem,
+    state: &'a State,
     /// `ask.id` is the algorithm that runs undivided in this call's workspace: the requested one, or the fallback of
     /// the promise for that id.
-    pub ask: Ask,
+    ask: Ask,
     /// Set if no admitted algorithm runs undivided in this call's workspace.
-    pub must_divide: bool,
+    must_divide: bool,
     /// Set when a part has added to the result, so that the call cannot run again.
-    pub spent: &'a Cell<bool>,
+    spent: &'a Cell<bool>,
 }
 
-impl Running<'_> {
+impl<'a> Running<'a> {
     /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    pub unsafe fn run(&mut self) -> cudnnStatus_t {
+    /// The problem is the call's, and the state is the problem's.
+    pub unsafe fn new(call: &'a Call, problem: &'a Problem, state: &'a State, ask: Ask, spent: &'a Cell<bool>) -> Self {
+        Self { call, problem, state, ask, must_divide: false, spent }
+    }
+
+    pub fn run(&mut self) -> cudnnStatus_t {
         let mut stream = std::ptr::null_mut();
         let mut run = self.decide();
         if matches!(run, Run::Begin | Run::Explore(_)) {
-            // SAFETY: the handle is the program's, and `stream` is a place for one pointer.
-            let known = unsafe { calls::cudnnGetStream(self.call.handle, &mut stream) } == CUDNN_STATUS_SUCCESS;
-            let capturing = !known || cudnn::device().is_capturing(stream);
+            let known = self.call.handle.stream();
+            let capturing = known.is_none_or(|stream| cudnn::device().is_capturing(stream));
+            stream = known.unwrap_or(stream);
             run = match run {
                 Run::Begin if capturing && !self.must_divide && !self.ask.is_determined => Run::Undivided,
-                // SAFETY: `begin` requires only what our caller promised for the call.
-                Run::Begin => unsafe { self.begin() },
+                Run::Begin => self.begin(),
                 Run::Explore(decision) if capturing => decision.meanwhile.clone().into(),
                 other => other,
             };
         }
-        // SAFETY: all three functions require only what our caller promised for the call.
-        unsafe {
-            match run {
-                Run::Undivided | Run::Begin => self.call.run_undivided(self.ask.id),
-                Run::Plan(plan) => self.run_plan(&plan),
-                Run::Explore(decision) => self.explore(&decision, stream),
-            }
+        match run {
+            Run::Undivided | Run::Begin => self.call.run_undivided(self.ask.id),
+            Run::Plan(plan) => self.run_plan(&plan),
+            Run::Explore(decision) => self.explore(&decision, stream),
         }
     }
 
@@ -126,14 +125,10 @@ impl Running<'_> {
     }
 
     /// Makes the decision.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn begin(&self) -> Run {
+    fn begin(&self) -> Run {
         let Call { handle, descriptors, .. } = self.call;
         let measured = self.state.known.lock().measured.clone();
-        // SAFETY: the handle and the descriptors are the call's, and `problem` was read from them.
-        let new = unsafe { Decision::new(*handle, descriptors, self.problem, self.ask, &measured) };
+        let new = Decision::new(*handle, descriptors, self.problem, self.ask, &measured);
         let mut known = self.state.known.lock();
         let decision = known.decision(self.ask).cloned().unwrap_or_else(|| {
             known.decisions.push(new.clone());
@@ -151,13 +146,9 @@ impl Running<'_> {
     }
 
     /// Runs the next step of an exploration with marks in the stream, or the plan that it found.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn explore(&self, decision: &Arc<Decision>, stream: Stream) -> cudnnStatus_t {
+    fn explore(&self, decision: &Arc<Decision>, stream: Stream) -> cudnnStatus_t {
         let found = match exploring::step(decision) {
-            // SAFETY: `try_out` requires only what our caller promised for the call.
-            Step::Run(next) => return unsafe { self.try_out(decision, &next, stream) },
+            Step::Run(next) => return self.try_out(decision, &next, stream),
             Step::Settled => {
                 let (plan, search) = exploring::settle(&**decision);
                 if let Some(search) = search {
@@ -167,43 +158,32 @@ impl Running<'_> {
             }
             Step::Wait => decision.meanwhile.clone(),
         };
-        // SAFETY: `run_plan_or_undivided` requires only what our caller promised for the call.
-        unsafe { self.run_plan_or_undivided(found.as_deref()) }
+        self.run_plan_or_undivided(found.as_deref())
     }
 
     /// Runs an exploration's step.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn try_out(&self, decision: &Decision, next: &Next<Algorithm>, stream: Stream) -> cudnnStatus_t {
-        // SAFETY: `wanted` requires only what our caller promised for the call.
-        let plan = allowance::of_process().timed(|| unsafe { self.wanted(decision, next) });
+    fn try_out(&self, decision: &Decision, next: &Next<Algorithm>, stream: Stream) -> cudnnStatus_t {
+        let plan = allowance::of_process().timed(|| self.wanted(decision, next));
         let run = |after: Option<&mut dyn FnMut(usize, Algorithm)>| match (&plan, after) {
-            // SAFETY: `run_parts` requires only what our caller promised for the call.
-            (Some(plan), Some(after)) => unsafe { self.run_parts(plan, after) },
+            (Some(plan), Some(after)) => self.run_parts(plan, after),
             _ => Err(CUDNN_STATUS_NOT_SUPPORTED.into()),
         };
         let finish = |ran: Result<(), Failure>| match ran {
             Ok(()) => CUDNN_STATUS_SUCCESS,
             Err(failure) if failure.result_modified => failure.status,
-            // SAFETY: `run_plan_or_undivided` requires only what our caller promised for the call.
-            Err(_) => unsafe { self.run_plan_or_undivided(decision.meanwhile.as_deref()) },
+            Err(_) => self.run_plan_or_undivided(decision.meanwhile.as_deref()),
         };
         decision.exploring.try_out(next, (cudnn::device(), stream), run, finish)
     }
 
     /// Makes the plan for an exploration's step.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn wanted(&self, decision: &Decision, next: &Next<Algorithm>) -> Option<Plan> {
+    fn wanted(&self, decision: &Decision, next: &Next<Algorithm>) -> Option<Plan> {
         // SAFETY: the operands are those of this call, and `problem` is its problem.
         let adds = unsafe { adds_to_result(self.problem, &self.call.operands) };
         match next {
             Next::Time(candidate) => {
                 let (handle, requested) = (self.call.handle, decision.requested_algorithm());
-                // SAFETY: the handle is the program's, from this call.
-                let parts = unsafe { sampling(handle, self.problem, candidate, requested, self.ask.limit, adds) };
+                let parts = sampling(handle, self.problem, candidate, requested, self.ask.limit, adds);
                 Plan::in_order(self.problem, &parts?).ok()
             }
             Next::Try(index) => Plan::new(self.problem, decision.exploring.trial(*index)?).ok(),
@@ -212,33 +192,21 @@ impl Running<'_> {
     }
 
     /// Runs a plan's parts in the call's workspace.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn run_parts(&self, plan: &Plan, after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
-        // SAFETY: our caller promised valid arguments, and the call's own workspace is the call's to overwrite.
+    fn run_parts(&self, plan: &Plan, after: impl FnMut(usize, Algorithm)) -> Result<(), Failure> {
+        // SAFETY: the state's plans are of its problem, which is the call's, and so is the workspace.
         unsafe { self.call.run_parts(plan, self.call.workspace, self.spent, after) }
     }
 
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn run_plan_or_undivided(&self, plan: Option<&Plan>) -> cudnnStatus_t {
-        // SAFETY: our caller promised valid arguments, and cuDNN refuses an algorithm that does not fit.
-        unsafe {
-            match plan {
-                Some(plan) => self.run_plan(plan),
-                None => self.call.run_undivided(self.ask.id),
-            }
+    fn run_plan_or_undivided(&self, plan: Option<&Plan>) -> cudnnStatus_t {
+        match plan {
+            Some(plan) => self.run_plan(plan),
+            None => self.call.run_undivided(self.ask.id),
         }
     }
 
     /// Runs a plan. If that fails, runs cuDNN undivided.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Call::run`].
-    unsafe fn run_plan(&self, plan: &Plan) -> cudnnStatus_t {
-        // SAFETY: `run_parts` requires only what our caller promised for the call.
-        let Err(failure) = (unsafe { self.run_parts(plan, |_, _| ()) }) else { return CUDNN_STATUS_SUCCESS };
+    fn run_plan(&self, plan: &Plan) -> cudnnStatus_t {
+        let Err(failure) = self.run_parts(plan, |_, _| ()) else { return CUDNN_STATUS_SUCCESS };
         let status = failure.status;
         // An error that cuDNN blames on the program's arguments says nothing about the plan.
         if !(CUDNN_STATUS_BAD_PARAM..CUDNN_STATUS_NOT_SUPPORTED).contains(&status) {
@@ -248,8 +216,7 @@ impl Running<'_> {
         if failure.result_modified {
             return status;
         }
-        // SAFETY: our caller promised valid arguments. The fallback fits, and cuDNN refuses an algorithm that does not.
-        unsafe { self.call.run_undivided(self.ask.id) }
+        self.call.run_undivided(self.ask.id)
     }
 
     /// Drops a plan that failed: the call runs undivided from now on.

@@ -20,9 +20,9 @@ use crate::plans::legacy::rounding;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm, Class, Plain};
-use cudnn::calls;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Descriptors, Operands, Workspace};
+use cudnn::handle::Handle;
 use gpu::{Moment, Stream};
 use guest::{determinism, room, settings};
 use planner::{Configuration, MicroConfiguration};
@@ -88,8 +88,8 @@ pub enum Query {
 
 /// A query about a problem that we may plan.
 pub struct Asking<'a> {
-    pub handle: cudnnHandle_t,
-    pub descriptors: &'a Descriptors,
+    pub handle: Handle<'a>,
+    pub descriptors: &'a Descriptors<'a>,
     pub problem: Problem,
     pub question: Question,
     /// cuDNN's answer.
@@ -106,11 +106,11 @@ impl Asking<'_> {
     /// Returns the promise to answer with, an earlier one or a new one. `None` if cuDNN's own results are the answer.
     ///
     /// # Safety
-    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
+    /// As for [`algorithms`](super::answer::algorithms).
     pub unsafe fn answer(&self, query: &Query) -> Option<Promise> {
         let state = registry::state(cudnn::device(), &self.problem);
         let _answering = Answering(&state);
-        // SAFETY: `promise` requires only what our caller promised for this query.
+        // SAFETY: as ours.
         let promise = unsafe { self.promise(&state, query) };
         match &promise {
             Some(promise) => registry::record(cudnn::device(), &self.problem, promise),
@@ -120,10 +120,9 @@ impl Asking<'_> {
     }
 
     /// # Safety
-    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
+    /// As for [`algorithms`](super::answer::algorithms).
     unsafe fn promise(&self, state: &State, query: &Query) -> Option<Promise> {
-        // SAFETY: the handle is the program's, from this query.
-        let stream = unsafe { calls::stream_of(self.handle) }?;
+        let stream = self.handle.stream()?;
         let capturing = cudnn::device().is_capturing(stream);
         let (known, patience) = {
             let mut known = state.known.lock();
@@ -133,8 +132,7 @@ impl Asking<'_> {
             if determinism::is_asked() {
                 // Times decide a plan. Without one, cuDNN's own results are the answer, if any of them fits.
                 drop(known);
-                // SAFETY: `reserve` requires only what our caller promised for this query.
-                let made = if self.fitting.is_some() { None } else { unsafe { self.reserve(query) } };
+                let made = if self.fitting.is_some() { None } else { self.reserve(query) };
                 return made.and_then(|made| self.with_lasting_id(made));
             }
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
@@ -150,7 +148,7 @@ impl Asking<'_> {
         };
         let _busy = patience.is_some().then(|| Busy(state));
         let is_rest = patience.as_ref().is_some_and(|patience| patience.is_rest);
-        // SAFETY: `tune` requires only what our caller promised for this query.
+        // SAFETY: as ours.
         let tuned = unsafe { self.tune(query, stream, &known, patience) };
         if let Some((mut search, covers)) = tuned {
             state.known.lock().learn(search.measured());
@@ -159,8 +157,7 @@ impl Asking<'_> {
                 return self.make(&search, covers).and_then(|made| self.with_lasting_id(made));
             }
         }
-        // SAFETY: `reserve` requires only what our caller promised for this query.
-        unsafe { self.reserve(query) }.and_then(|made| self.with_lasting_id(made))
+        self.reserve(query).and_then(|made| self.with_lasting_id(made))
     }
 
     /// Gives a new promise an id that keeps its workspace for good: its own, or else one of cuDNN's results. The workspace
@@ -195,15 +192,11 @@ impl Asking<'_> {
 
     /// Returns cuDNN's algorithms in cuDNN's order of preference. Find leaves out algorithms that do not fit undivided,
     /// so for Find queries this calls cuDNN's Get function.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
-    unsafe fn offered(&self, query: &Query) -> Option<Cow<'_, [AlgoPerf]>> {
+    fn offered(&self, query: &Query) -> Option<Cow<'_, [AlgoPerf]>> {
         if let Query::Get = query {
             return Some(Cow::Borrowed(self.results));
         }
-        // SAFETY: cuDNN's Get function takes the query's handle and descriptors too.
-        unsafe { self.descriptors.get_algorithms(self.handle) }.ok().map(Cow::Owned)
+        self.descriptors.get_algorithms(self.handle).ok().map(Cow::Owned)
     }
 
     /// The numerical class of the program's choice without us. Its math type is no stricter than the one of cuDNN's own
@@ -234,26 +227,20 @@ impl Asking<'_> {
     /// Makes a promise without timing: reserves workspace for algorithms that cuDNN prefers to the fitting one, and
     /// that fit in micro-batches. The plan is found while the program runs. Until then the fitting algorithm runs
     /// undivided, or if none fits, some division runs. `None` if there are no such algorithms, or nobody gave a limit.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
-    unsafe fn reserve(&self, query: &Query) -> Option<Promise> {
+    fn reserve(&self, query: &Query) -> Option<Promise> {
         let Self { handle, problem, question, own, .. } = self;
         let fallback = self.fitting;
         if question.asked.is_none() || fallback.is_some_and(|fallback| fallback.algo == own.algo) {
             return None; // no limit, or cuDNN prefers nothing else
         }
-        // SAFETY: `offered` requires only what our caller promised for this query.
-        let offered = unsafe { self.offered(query) }?;
+        let offered = self.offered(query)?;
         let better = offered.iter().position(|result| fallback.is_some_and(|fallback| result.algo == fallback.algo));
         let better = better.unwrap_or(offered.len());
         let class = self.class(false);
         let sizes = candidates::sizes(problem, question.sizes, cudnn::device());
-        // SAFETY: the handle is the program's, from this query.
-        let mut listed = unsafe { rounding::listed(*handle, problem, &offered[..better], class.math_type) };
+        let mut listed = rounding::listed(*handle, problem, &offered[..better], class.math_type);
         listed.retain(|result| offered[..better].iter().any(|better| better.algo == result.algo));
-        // SAFETY: the handle is the program's, from this query.
-        let mut candidates = unsafe { candidates::candidates(*handle, problem, &listed, class, &sizes) };
+        let mut candidates = candidates::candidates(*handle, problem, &listed, class, &sizes);
         let covers = search::covers(&candidates, question.limit);
         candidates.retain(|candidate| candidate.workspace <= question.limit);
         if fallback.is_none() {
@@ -282,7 +269,7 @@ impl Asking<'_> {
     /// `None` if the search is not possible.
     ///
     /// # Safety
-    /// The caller promises the same as for [`algorithms`](super::answer::algorithms).
+    /// As for [`algorithms`](super::answer::algorithms).
     unsafe fn tune(
         &self,
         query: &Query,
@@ -299,16 +286,12 @@ impl Asking<'_> {
         }
         settings::fault_point("tune");
         let (class, sizes) = (self.class(patience.is_some()), question.sizes);
-        // SAFETY: `offered` requires only what our caller promised for this query.
-        let offered = unsafe { self.offered(query) }?;
-        // SAFETY: the handle is the program's, from this query.
-        let offered = unsafe { rounding::listed(*handle, problem, &offered, class.math_type) };
-        // SAFETY: the handle is the program's, from this query.
-        let mut candidates = unsafe {
-            candidates::candidates(*handle, problem, &offered, class, &candidates::sizes(problem, sizes, device))
-        };
+        let offered = self.offered(query)?;
+        let offered = rounding::listed(*handle, problem, &offered, class.math_type);
+        let all_sizes = candidates::sizes(problem, sizes, device);
+        let mut candidates = candidates::candidates(*handle, problem, &offered, class, &all_sizes);
         if patience.is_some() && class.engines {
-            targets::learn(*handle);
+            targets::learn(handle.raw());
             candidates.extend(&Engines::ours(problem, class, question.limit).candidates);
         }
         let covers = search::covers(&candidates, question.limit);
@@ -341,11 +324,11 @@ impl Asking<'_> {
                 let scaling = exec::scaling_type(problem);
                 let (alpha, beta) = (scaling.constant(Constant::One), scaling.constant(Constant::Zero));
                 let operands = Operands { alpha, beta, ..*operands };
-                Ok((Bench { device, handle: *handle, stream, operands, workspace: *own }, None))
+                Ok((Bench { device, handle: handle.raw(), stream, operands, workspace: *own }, None))
             }
             Query::Get | Query::Find => {
                 let buffers = OwnBuffers::allocate(device, stream, problem, workspace, bytes)?;
-                Ok((buffers.bench(device, *handle, stream, problem), Some(buffers)))
+                Ok((buffers.bench(device, handle.raw(), stream, problem), Some(buffers)))
             }
         };
         let (begin, _waited) = (Moment::now(), Waited::since(Instant::now()));
@@ -453,8 +436,7 @@ impl Asking<'_> {
         let fits = |algorithm: &Algorithm| {
             Some(algorithm.math_type) == math_type
                 || descriptors.as_ref().is_some_and(|descriptors| {
-                    // SAFETY: the handle is the program's, which is in this query, and the descriptors are our own.
-                    let needed = unsafe { descriptors.raw().workspace_size(self.handle, algorithm.id) };
+                    let needed = descriptors.raw().workspace_size(self.handle, algorithm.id);
                     needed.is_ok_and(|needed| needed <= configuration.workspace())
                 })
         };

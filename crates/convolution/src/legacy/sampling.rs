@@ -1,6 +1,6 @@
 //! What one execution of a legacy call runs to show how long a candidate takes.
 
-use cudnn_abi::*;
+use cudnn::handle::Handle;
 use planner::MicroConfiguration;
 use tuning::running::SAMPLES;
 use tuning::search;
@@ -17,11 +17,8 @@ type Candidate = search::Candidate<Algorithm>;
 /// The candidate comes first: if it does not run after all, nothing has changed yet. The rest has a size that nobody
 /// has run. A call that `adds` to its result could not be repeated after a failure, so all its images run in
 /// micro-batches of the candidate.
-///
-/// # Safety
-/// The caller promises that `handle` is a live cuDNN handle.
-pub unsafe fn sampling(
-    handle: cudnnHandle_t,
+pub fn sampling(
+    handle: Handle,
     problem: &Problem,
     candidate: &Candidate,
     own: Algorithm,
@@ -36,8 +33,7 @@ pub unsafe fn sampling(
         return Some(vec![(count, micro)]);
     }
     let descriptors = OwnedDescriptors::new(&problem.with_batch(rest), own.math_type).ok()?;
-    // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
-    let needed = unsafe { descriptors.raw().workspace_size(handle, own.id) };
+    let needed = descriptors.raw().workspace_size(handle, own.id);
     let workspace = needed.map_or(usize::MAX, |needed| divided_workspace(problem, needed));
     if adds || workspace > limit {
         return problem.batch().is_multiple_of(batch).then(|| vec![(problem.batch() / batch, micro)]);

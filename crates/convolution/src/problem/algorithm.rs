@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use super::Problem;
 use super::graph::{self, EngineConfiguration};
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Direction;
 use guest::settings::Numerics;
 

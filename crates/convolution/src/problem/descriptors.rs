@@ -49,14 +49,10 @@ impl OwnedDescriptors {
         Ok(Self { direction: problem.direction, x, w, convolution, y })
     }
 
-    /// The descriptors in the form that calls take; valid as long as `self`.
-    pub fn raw(&self) -> Descriptors {
-        Descriptors {
-            direction: self.direction,
-            x: self.x.raw(),
-            w: self.w.raw(),
-            convolution: self.convolution.raw(),
-            y: self.y.raw(),
-        }
+    /// The descriptors in the form that calls take.
+    pub fn raw(&self) -> Descriptors<'_> {
+        let Self { direction, x, w, convolution, y } = self;
+        // SAFETY: they live as long as `self`.
+        unsafe { Descriptors::new(*direction, x.raw(), w.raw(), convolution.raw(), y.raw()) }
     }
 }

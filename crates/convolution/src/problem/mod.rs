@@ -59,16 +59,13 @@ pub struct Problem {
 impl Problem {
     /// Reads a call's descriptors. Returns `None` for a convolution that we do not plan (unknown rank or type, null or
     /// unset descriptor); such a call passes through unchanged.
-    ///
-    /// # Safety
-    /// Each descriptor is null or a live cuDNN descriptor of its kind.
-    pub unsafe fn read(descriptors: &Descriptors) -> Option<Self> {
-        let Descriptors { direction, x, w, convolution, y } = *descriptors;
+    pub fn read(descriptors: &Descriptors) -> Option<Self> {
+        let (direction, w, convolution) = (descriptors.direction(), descriptors.w(), descriptors.convolution());
         if w.is_null() || convolution.is_null() {
             return None;
         }
-        // SAFETY: the caller promises that both are null or live tensor descriptors.
-        let ((rank, x), (y_rank, y)) = unsafe { (Tensor::read(x)?, Tensor::read(y)?) };
+        // SAFETY: both descriptors are null or live.
+        let ((rank, x), (y_rank, y)) = unsafe { (Tensor::read(descriptors.x())?, Tensor::read(descriptors.y())?) };
 
         let (mut w_type, mut w_format, mut w_rank, mut w_dims) = (0, 0, 0, [0; ASKED_RANK]);
         // SAFETY: the descriptor is live, because it is not null; the array holds the CUDNN_DIM_MAX values requested.

@@ -5,7 +5,8 @@ use std::ptr;
 
 use cudnn_abi::*;
 
-use crate::calls::backend;
+use crate::calls;
+use crate::owned::checked;
 
 /// An element of an attribute.
 pub trait Element: Copy {
@@ -55,10 +56,6 @@ fn fitting<T: Element>(element: cudnnBackendAttributeType_t) -> Result<(), cudnn
     if size_of::<T>() == width(element) { Ok(()) } else { Err(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE) }
 }
 
-fn checked(status: cudnnStatus_t) -> Result<(), cudnnStatus_t> {
-    if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(status) }
-}
-
 /// A backend descriptor that we made, destroyed with its owner. The owner keeps every descriptor set on it
 /// (`set_descriptors`) alive as long.
 pub struct Owned(cudnnBackendDescriptor_t);
@@ -73,7 +70,7 @@ impl Owned {
     pub fn create(kind: cudnnBackendDescriptorType_t) -> Result<Self, cudnnStatus_t> {
         let mut raw = ptr::null_mut();
         // SAFETY: cuDNN writes one pointer to `raw`.
-        checked(unsafe { backend::cudnnBackendCreateDescriptor(kind, &mut raw) })?;
+        checked(unsafe { calls::cudnnBackendCreateDescriptor(kind, &mut raw) })?;
         Ok(Self(raw))
     }
 
@@ -87,7 +84,7 @@ impl Owned {
         fitting::<T>(element)?;
         let (count, values) = (values.len() as i64, values.as_ptr().cast());
         // SAFETY: the descriptor is live, and `values` has `count` elements of the checked width.
-        checked(unsafe { backend::cudnnBackendSetAttribute(self.0, name, element, count, values) })
+        checked(unsafe { calls::cudnnBackendSetAttribute(self.0, name, element, count, values) })
     }
 
     /// Sets an attribute made of descriptors.
@@ -103,7 +100,7 @@ impl Owned {
     /// Has cuDNN check the attributes. A finalized descriptor can be used, but no longer changed.
     pub fn finalize(&mut self) -> Result<(), cudnnStatus_t> {
         // SAFETY: the descriptor is live until `self` is dropped.
-        checked(unsafe { backend::cudnnBackendFinalize(self.0) })
+        checked(unsafe { calls::cudnnBackendFinalize(self.0) })
     }
 
     /// All elements of an attribute.
@@ -134,7 +131,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: `create` made the descriptor, and `drop` runs once.
-        unsafe { backend::cudnnBackendDestroyDescriptor(self.0) };
+        unsafe { calls::cudnnBackendDestroyDescriptor(self.0) };
     }
 }
 
@@ -203,6 +200,6 @@ unsafe fn fill<T>(
     let room = values.len() as i64;
     let start = if values.is_empty() { ptr::null_mut() } else { values.as_mut_ptr().cast() };
     // SAFETY: the caller promises the descriptor and the width; `values` holds `room` elements.
-    checked(unsafe { backend::cudnnBackendGetAttribute(descriptor, name, element, room, &mut count, start) })?;
+    checked(unsafe { calls::cudnnBackendGetAttribute(descriptor, name, element, room, &mut count, start) })?;
     usize::try_from(count).map_err(|_| CUDNN_STATUS_INTERNAL_ERROR)
 }

@@ -33,7 +33,7 @@ impl Dropout {
         let (mut probability, mut states, mut seed) = (0.0, ptr::null_mut(), 0);
         // SAFETY: the caller keeps cuDNN's rules for both, and each value has a place of its type.
         checked(unsafe {
-            calls::rnn::cudnnGetDropoutDescriptor(descriptor, handle, &mut probability, &mut states, &mut seed)
+            calls::cudnnGetDropoutDescriptor(descriptor, handle, &mut probability, &mut states, &mut seed)
         })?;
         Ok((probability != 0.0).then_some(Self { descriptor, probability }))
     }
@@ -51,7 +51,7 @@ impl Dropout {
         mask: *mut c_void,
         draws: bool,
     ) -> Result<(), String> {
-        let run = if draws { calls::rnn::cudnnDropoutForward } else { calls::rnn::cudnnDropoutBackward };
+        let run = if draws { calls::cudnnDropoutForward } else { calls::cudnnDropoutBackward };
         let (tensor, bytes) = (masked.tensor.raw(), masked.bytes);
         // SAFETY: the caller promises the memory; the descriptors are alive (see `read`).
         let status = checked(unsafe { run(handle, self.descriptor, tensor, from, tensor, to, mask, bytes) });
@@ -75,7 +75,7 @@ impl Masked {
         let tensor = OwnedTensor::new(4, &tensor)?;
         let mut bytes = 0;
         // SAFETY: a live descriptor, and a place for the size.
-        checked(unsafe { calls::rnn::cudnnDropoutGetReserveSpaceSize(tensor.raw(), &mut bytes) })?;
+        checked(unsafe { calls::cudnnDropoutGetReserveSpaceSize(tensor.raw(), &mut bytes) })?;
         Ok(Self { tensor, bytes })
     }
 }

@@ -42,7 +42,7 @@ impl Weights {
             let (mut matrix_data, mut bias_data) = (ptr::null_mut(), ptr::null_mut());
             // SAFETY: the caller promises the handle, the descriptor and the space; all else is local to this call.
             let status = unsafe {
-                calls::rnn::cudnnGetRNNWeightParams(
+                calls::cudnnGetRNNWeightParams(
                     handle,
                     descriptor,
                     pseudo_layer as i32,

@@ -69,9 +69,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     sizes.workspace = sizes.workspace.max(ours);
     let buffers = sequences.buffers(sizes)?;
     let call = sequences.forward(mode, &buffers, (null_mut(), 0));
-    // SAFETY: `sequences` and `buffers` own the call's handle, descriptors and memory, made for one network, and outlive
-    // `running`.
-    let running = unsafe { call.running() }?;
+    let running = call.running()?;
     let first = contestant.choices(0).first().map(ToString::to_string);
     let found = |recalled: Recalled<Configuration>| {
         let chosen = recalled.names(contestant).swap_remove(0);
@@ -92,12 +90,10 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let trial = Trial { device, stream: sequences.stream.raw(), stop, progress };
     let step_times = trial.times(candidates.all.len(), |index, turns| {
         let started = Started::start(device, trial.stream);
-        // SAFETY: `running` holds a valid call. `sequences` and `buffers` own its memory and descriptors.
-        let ran = unsafe {
-            match &candidates.all[index] {
-                Candidate::Ours(Some(engine)) => running.launch(engine).map(|()| CUDNN_STATUS_SUCCESS),
-                _ => Ok(call.by_cudnn()),
-            }
+        let ran = match &candidates.all[index] {
+            // SAFETY: the engine is a candidate of the contest.
+            Candidate::Ours(Some(engine)) => unsafe { running.launch(engine) }.map(|()| CUDNN_STATUS_SUCCESS),
+            _ => Ok(call.by_cudnn()),
         };
         let timed = started.and_then(|started| started.end(device, trial.stream));
         match ran {

@@ -59,7 +59,7 @@ impl InferenceContestant {
         let space = (call.weight_space, call.weight_space_size);
         let find = || {
             let layers = 0..self.key.inference.network.pseudo_layers();
-            // SAFETY: the caller promises the handle and the descriptor of the key's network; `space` is the call's.
+            // SAFETY: handle, descriptor and space are a call's, of the key's network.
             let of = |layer| unsafe {
                 Weights::find(call.handle, call.descriptor, &self.key.inference.network, layer, space)
             };

@@ -48,38 +48,27 @@ pub unsafe fn workspace_size(descriptor: cudnnRNNDescriptor_t, x: cudnnRNNDataDe
 impl Call {
     /// Runs the call on our kernels if they can and may answer it, else on cuDNN. Inputs stay unchanged until the call
     /// has ended, so cuDNN can run it again.
-    ///
-    /// # Safety
-    /// As for [`RnnForward::by_cudnn`](cudnn::arguments::RnnForward::by_cudnn).
-    pub unsafe fn run(&self) -> cudnnStatus_t {
+    pub fn run(&self) -> cudnnStatus_t {
         if self.mode == CUDNN_FWD_MODE_TRAINING && training::calls::concerns_us() {
-            // SAFETY: the caller makes the same promise.
-            return unsafe { training::calls::run_forward(self) };
+            return training::calls::run_forward(self);
         }
-        // SAFETY: `running` requires the promise about the arguments that the caller makes here (see `# Safety`).
-        match unsafe { self.running() } {
-            // SAFETY: `running` wraps this call, whose arguments the caller vouches for (see `# Safety`).
-            Ok(running) => unsafe { running.run() },
+        match self.running() {
+            Ok(running) => running.run(),
             Err(why) => {
                 log::trace!("an RNN is cuDNN's: {why}");
-                // SAFETY: the caller makes the promise of `by_cudnn` (see `# Safety`).
-                unsafe { self.by_cudnn() }
+                self.by_cudnn()
             }
         }
     }
 
     /// Prepares to run the call, if our kernels can answer it. `Err` gives the reason if they cannot.
-    ///
-    /// # Safety
-    /// As for [`RnnForward::by_cudnn`](cudnn::arguments::RnnForward::by_cudnn).
-    pub(super) unsafe fn running(&self) -> Result<Running<'_>, &'static str> {
+    pub(super) fn running(&self) -> Result<Running<'_>, &'static str> {
         if is_off(self.handle) {
             return Err("settings say so");
         }
         settings::fault_point("rnn");
-        // SAFETY: the arguments are those of a `cudnnRNNForward` call (see `# Safety`).
-        let case = unsafe { Case::of(self) }?;
-        // SAFETY: the handle is the program's (see `# Safety`), and cuDNN has checked it in `Case::of`.
+        let case = Case::of(self)?;
+        // SAFETY: the handle is a call's, and cuDNN has checked it in `Case::of`.
         let stream = unsafe { calls::stream_of(self.handle) }.ok_or("its stream is not told")?;
         let contest = registry::contest(&case.network, &case.data);
         let asked = Asked {
@@ -91,7 +80,7 @@ impl Call {
             data: &case.data,
             others: 0,
         };
-        // SAFETY: the arguments are those of a `cudnnRNNForward` call (see `# Safety`).
+        // SAFETY: handle and descriptors are a call's.
         if !unsafe { contest.contestant.room.is_enough(&asked, [self.workspace_size, self.reserve_size]) } {
             return Err("the workspace is smaller than cuDNN's own");
         }
@@ -109,52 +98,47 @@ pub(super) struct Running<'a> {
 
 impl Running<'_> {
     /// Runs the call on our kernels or on cuDNN, as the contest has it. cuDNN also runs it if our kernels cannot.
-    ///
-    /// # Safety
-    /// As for [`Call::run`].
-    unsafe fn run(&self) -> cudnnStatus_t {
+    fn run(&self) -> cudnnStatus_t {
         summary::count(Counted::Network);
         let turn = self.contest.decide(self.stream);
         self.contest.timed((0, &turn), (self.case.data.steps, self.stream), || {
-            // SAFETY: the caller promises the arguments (see `Call::run`); a failed launch leaves inputs unchanged.
-            unsafe {
-                let Some(engine) = &turn.kernel else {
-                    let status = self.call.by_cudnn();
-                    // cuDNN refuses the call, which does not count against its kernels.
-                    let has_run = status == CUDNN_STATUS_SUCCESS;
-                    return (status, if has_run { Outcome::Ran } else { Outcome::Nothing });
-                };
-                let outcome = match self.launch(engine) {
-                    Ok(()) => return (CUDNN_STATUS_SUCCESS, Outcome::Ran),
-                    Err(Refusal::NoRoom) => Outcome::NoRoom,
-                    Err(Refusal::Failed(why)) if turn.is_timed() => {
-                        log::info!("{}: a candidate failed: {why}", self.contest.contestant);
-                        Outcome::Failed
-                    }
-                    Err(Refusal::Failed(why)) => {
-                        self.contest.give_up(&why);
-                        Outcome::Failed
-                    }
-                };
-                (self.call.by_cudnn(), outcome)
-            }
+            let Some(engine) = &turn.kernel else {
+                let status = self.call.by_cudnn();
+                // cuDNN refuses the call, which does not count against its kernels.
+                let has_run = status == CUDNN_STATUS_SUCCESS;
+                return (status, if has_run { Outcome::Ran } else { Outcome::Nothing });
+            };
+            // SAFETY: the engine is the contest's. A failed launch leaves inputs unchanged.
+            let outcome = match unsafe { self.launch(engine) } {
+                Ok(()) => return (CUDNN_STATUS_SUCCESS, Outcome::Ran),
+                Err(Refusal::NoRoom) => Outcome::NoRoom,
+                Err(Refusal::Failed(why)) if turn.is_timed() => {
+                    log::info!("{}: a candidate failed: {why}", self.contest.contestant);
+                    Outcome::Failed
+                }
+                Err(Refusal::Failed(why)) => {
+                    self.contest.give_up(&why);
+                    Outcome::Failed
+                }
+            };
+            (self.call.by_cudnn(), outcome)
         })
     }
 
     /// # Safety
-    /// As for [`Call::run`].
+    /// The engine is a candidate of the call's contest.
     pub(super) unsafe fn launch(&self, engine: &Engine) -> Result<(), Refusal> {
         let Case { network, data, .. } = &self.case;
         let temporary = Temporary::of(network, data, engine.exchange_bytes());
         let temporary = temporary.filter(|temporary| temporary.bytes <= self.call.workspace_size);
         let temporary = temporary.ok_or(Refusal::NoRoom)?;
-        // SAFETY: the caller promises a valid handle and descriptor, from which the contestant's key was made.
+        // SAFETY: the contestant's key was made from this call.
         let weights: Option<&[Weights]> = unsafe { self.contest.contestant.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
         let (memory, padding_fill, stream) = (self.call.memory(), self.case.padding_fill, self.stream);
         let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
         settings::fault_point("rnn-launch");
-        // SAFETY: the caller promises the call's buffers; the workspace was found large enough above.
+        // SAFETY: the buffers are a call's; the workspace was found large enough above.
         unsafe { work.launch() }.map_err(Refusal::Failed)?;
         summary::count(Counted::OnOurKernels);
         Ok(())

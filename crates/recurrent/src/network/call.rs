@@ -3,17 +3,17 @@
 use std::ops::Deref;
 
 use crate::network::memory::Memory;
-use cudnn::arguments::RnnForward;
+use cudnn::arguments::{Promised, RnnForward};
 
 /// A call of `cudnnRNNForward`: its arguments. `device_lengths` are the copy of x's sequence lengths that cuDNN's kernels
 /// read; our kernels take those in x's descriptor.
 #[derive(Clone, Copy)]
-pub struct Call(pub RnnForward);
+pub struct Call(pub Promised<RnnForward>);
 
 impl Deref for Call {
-    type Target = RnnForward;
+    type Target = Promised<RnnForward>;
 
-    fn deref(&self) -> &RnnForward {
+    fn deref(&self) -> &Self::Target {
         &self.0
     }
 }

@@ -22,10 +22,7 @@ pub struct Case {
 
 impl Case {
     /// Reads a call. `Err` gives the reason why cuDNN has to run it.
-    ///
-    /// # Safety
-    /// The fields of `call` are the arguments of a call of `cudnnRNNForward`.
-    pub unsafe fn of(call: &Call) -> Result<Self, &'static str> {
+    pub fn of(call: &Call) -> Result<Self, &'static str> {
         if call.mode != CUDNN_FWD_MODE_INFERENCE {
             return Err("it is no inference");
         }
@@ -34,16 +31,16 @@ impl Case {
         if needed.iter().any(|pointer| pointer.is_null()) {
             return Err("data, weights or workspace are null");
         }
-        // SAFETY: the descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
+        // SAFETY: the descriptor is a call's.
         let network = unsafe { Network::read(call.descriptor) }.ok_or("its RNN descriptor is not readable")?;
-        // SAFETY: x's descriptor is an argument of the call (see `# Safety`), so cuDNN's rules hold for it.
+        // SAFETY: the descriptor is a call's.
         let data = unsafe { Data::read(call.x_descriptor) }.ok_or("x's descriptor is not readable")?;
         takes(&network, &data)?;
         let states = [
             (call.h_descriptor, [memory.hx, memory.hy.cast_const()]),
             (call.c_descriptor, [memory.cx, memory.cy.cast_const()]),
         ];
-        // SAFETY: all of these are arguments of the call (see `# Safety`), so cuDNN's rules hold for them.
+        // SAFETY: handle and descriptors are a call's.
         let padding_fill = unsafe {
             check_states(&network, &data, states)?;
             check_weight_space(call.handle, call.descriptor, memory.weight_space_size)?;
@@ -58,13 +55,13 @@ impl Case {
 /// Reads y's descriptor, which has to go with x's data.
 ///
 /// # Safety
-/// The caller keeps cuDNN's rules for the descriptor.
+/// The descriptor is null or live.
 pub unsafe fn output(
     network: &Network,
     data: &Data,
     y_descriptor: cudnnRNNDataDescriptor_t,
 ) -> Result<Data, &'static str> {
-    // SAFETY: the caller makes the same promise.
+    // SAFETY: the descriptor is null or live.
     let y = unsafe { Data::read(y_descriptor) }.ok_or("y's descriptor is not readable")?;
     let alike = y.data_type == data.data_type && y.layout == data.layout && y.steps == data.steps;
     let is_as_wide = y.vector == network.directions() * network.hidden;
@@ -75,7 +72,7 @@ pub unsafe fn output(
 /// Checks each descriptor of states that is needed: one of its two pointers is not null.
 ///
 /// # Safety
-/// The caller keeps cuDNN's rules for the descriptors.
+/// The descriptors are null or live.
 pub unsafe fn check_states(
     network: &Network,
     data: &Data,
@@ -84,7 +81,7 @@ pub unsafe fn check_states(
     let shape = [network.pseudo_layers(), data.batch(), network.hidden];
     for (descriptor, pointers) in states {
         let is_needed = pointers.into_iter().any(|pointer| !pointer.is_null());
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: the descriptor is null or live.
         if is_needed && !unsafe { is_state(descriptor, shape) } {
             return Err("a state's descriptor does not go with the network's");
         }
@@ -95,15 +92,15 @@ pub unsafe fn check_states(
 /// Checks a weight space's size.
 ///
 /// # Safety
-/// The caller keeps cuDNN's rules for the handle and the descriptor.
+/// The handle and the descriptor are null or live.
 pub unsafe fn check_weight_space(
     handle: cudnnHandle_t,
     descriptor: cudnnRNNDescriptor_t,
     space_size: usize,
 ) -> Result<(), &'static str> {
     let mut size = 0;
-    // SAFETY: the caller promises handle and descriptor, and `size` is a local.
-    let status = unsafe { calls::rnn::cudnnGetRNNWeightSpaceSize(handle, descriptor, &mut size) };
+    // SAFETY: handle and descriptor are null or live, and `size` is a local.
+    let status = unsafe { calls::cudnnGetRNNWeightSpaceSize(handle, descriptor, &mut size) };
     if status == CUDNN_STATUS_SUCCESS && space_size >= size { Ok(()) } else { Err("the weight space is too small") }
 }
 

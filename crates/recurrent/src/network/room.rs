@@ -31,7 +31,7 @@ impl Room {
     /// Returns whether spaces are as large as cuDNN's own. All questions to one `Room` are in the same mode.
     ///
     /// # Safety
-    /// The caller keeps cuDNN's rules for the handle and the descriptors.
+    /// The handle and the descriptors are null or live.
     pub unsafe fn is_enough(&self, asked: &Asked, [workspace, reserve]: Sizes) -> bool {
         let Asked { handle, descriptor, x_descriptor, mode, network, data, others } = *asked;
         let is_enough = |sizes: &Sizes| workspace >= sizes[0] && reserve >= sizes[1];
@@ -42,9 +42,9 @@ impl Room {
         }
         let mut sizes = [0; 2];
         let [to_workspace, to_reserve] = &mut sizes;
-        // SAFETY: the caller promises the handle and the descriptors; the sizes go to local variables.
+        // SAFETY: handle and descriptors are null or live; the sizes go to local variables.
         let status = unsafe {
-            calls::rnn::cudnnGetRNNTempSpaceSizes(handle, descriptor, mode, x_descriptor, to_workspace, to_reserve)
+            calls::cudnnGetRNNTempSpaceSizes(handle, descriptor, mode, x_descriptor, to_workspace, to_reserve)
         };
         if status != CUDNN_STATUS_SUCCESS {
             return false;

@@ -7,7 +7,7 @@ use cudnn_abi::*;
 
 use crate::network::call::Call;
 use crate::network::inference::Inference;
-use cudnn::arguments::RnnForward;
+use cudnn::arguments::{Promised, RnnForward};
 use cudnn::calls;
 use cudnn::owned::{OwnedHandle, OwnedRnn, OwnedRnnData, OwnedTensor};
 use cudnn::rnn::{Data, Network};
@@ -89,8 +89,8 @@ impl Sequences {
         // SAFETY: the handle and the descriptors have owners; the sizes go to local variables.
         let statuses = unsafe {
             [
-                calls::rnn::cudnnGetRNNWeightSpaceSize(handle, rnn, &mut weights),
-                calls::rnn::cudnnGetRNNTempSpaceSizes(handle, rnn, mode, self.x.raw(), &mut workspace, &mut reserve),
+                calls::cudnnGetRNNWeightSpaceSize(handle, rnn, &mut weights),
+                calls::cudnnGetRNNTempSpaceSizes(handle, rnn, mode, self.x.raw(), &mut workspace, &mut reserve),
             ]
         };
         match statuses.into_iter().find(|status| *status != CUDNN_STATUS_SUCCESS) {
@@ -110,9 +110,9 @@ impl Sequences {
         })
     }
 
-    /// A forward call with null states.
+    /// A forward call with null states, for as long as `self`, the buffers and the reserve live.
     pub fn forward(&self, mode: cudnnForwardMode_t, buffers: &Buffers, reserve: (*mut c_void, usize)) -> Call {
-        Call(RnnForward {
+        let call = RnnForward {
             handle: self.handle.raw(),
             descriptor: self.rnn.raw(),
             mode,
@@ -133,7 +133,9 @@ impl Sequences {
             workspace_size: buffers.sizes.workspace,
             reserve_size: reserve.1,
             reserve: reserve.0,
-        })
+        };
+        // SAFETY: `self` owns the handle and the descriptors, and the buffers are as large as these say.
+        Call(unsafe { Promised::new(call) })
     }
 
     /// A buffer with whatever the memory holds.

@@ -20,7 +20,7 @@ use crate::training::compute::known::KnownNetwork;
 use crate::training::compute::pass::Pass;
 use crate::training::compute::runner::{NotRun, Outcome, Runner};
 
-use cudnn::arguments::{RnnBackwardData, RnnBackwardWeights};
+use cudnn::arguments::{Promised, RnnBackwardData, RnnBackwardWeights};
 use cudnn::owned::OwnedRnn;
 use cudnn::rnn::Network;
 use gpu::Buffer;
@@ -196,30 +196,27 @@ impl Timing<'_> {
     /// Runs a call by a candidate.
     fn run(&self, call: Call, candidate: &Candidate<Arc<Engine>>) -> Result<(), Failure> {
         let pass = self.pass;
-        // SAFETY: `sequences`, `back` and `memory` own the calls' descriptors and memory, made for one network.
-        unsafe {
-            match candidate {
-                Candidate::Cudnn => {
-                    let status = match call {
-                        Call::Forward => self.forward().by_cudnn(),
-                        Call::Data => self.data().by_cudnn(),
-                        Call::Weights => self.weights().by_cudnn(),
-                    };
-                    if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
-                }
-                Candidate::Ours(kernel) => {
-                    let outcome = Outcome::default();
-                    let runner = Runner { kernel: kernel.as_deref(), outcome: &outcome };
-                    let ran = match call {
-                        Call::Forward => forward_by_us(pass, &self.forward(), &runner),
-                        Call::Data => data_by_us(pass, &self.data(), &runner),
-                        Call::Weights => weights_by_us(pass, &self.weights()),
-                    };
-                    ran.map_err(|why| Failure::Network(why.to_string()))?;
-                    match outcome.not_run() {
-                        Some(NotRun::Failed(why)) => Err(Failure::Kernel(why.clone())),
-                        _ => Ok(()),
-                    }
+        match candidate {
+            Candidate::Cudnn => {
+                let status = match call {
+                    Call::Forward => self.forward().by_cudnn(),
+                    Call::Data => self.data().by_cudnn(),
+                    Call::Weights => self.weights().by_cudnn(),
+                };
+                if status == CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(Failure::Network(refused(status))) }
+            }
+            Candidate::Ours(kernel) => {
+                let outcome = Outcome::default();
+                let runner = Runner { kernel: kernel.as_deref(), outcome: &outcome };
+                let ran = match call {
+                    Call::Forward => forward_by_us(pass, &self.forward(), &runner),
+                    Call::Data => data_by_us(pass, &self.data(), &runner),
+                    Call::Weights => weights_by_us(pass, &self.weights()),
+                };
+                ran.map_err(|why| Failure::Network(why.to_string()))?;
+                match outcome.not_run() {
+                    Some(NotRun::Failed(why)) => Err(Failure::Kernel(why.clone())),
+                    _ => Ok(()),
                 }
             }
         }
@@ -230,9 +227,9 @@ impl Timing<'_> {
         self.sequences.forward(CUDNN_FWD_MODE_TRAINING, forward, (reserve.data(), forward.sizes.reserve))
     }
 
-    fn data(&self) -> RnnBackwardData {
+    fn data(&self) -> Promised<RnnBackwardData> {
         let Self { sequences, back, memory, .. } = *self;
-        RnnBackwardData {
+        let call = RnnBackwardData {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             device_lengths: null(),
@@ -255,12 +252,14 @@ impl Timing<'_> {
             workspace: memory.forward.workspace.data(),
             reserve_size: memory.forward.sizes.reserve,
             reserve: memory.reserve.data(),
-        }
+        };
+        // SAFETY: `sequences`, `back` and `memory` own the descriptors and the memory, made for one network.
+        unsafe { Promised::new(call) }
     }
 
-    fn weights(&self) -> RnnBackwardWeights {
+    fn weights(&self) -> Promised<RnnBackwardWeights> {
         let Self { sequences, back, memory, .. } = *self;
-        RnnBackwardWeights {
+        let call = RnnBackwardWeights {
             handle: sequences.handle.raw(),
             descriptor: back.raw(),
             mode: CUDNN_WGRAD_MODE_ADD,
@@ -277,6 +276,8 @@ impl Timing<'_> {
             workspace: memory.forward.workspace.data(),
             reserve_size: memory.forward.sizes.reserve,
             reserve: memory.reserve.data(),
-        }
+        };
+        // SAFETY: `sequences`, `back` and `memory` own the descriptors and the memory, made for one network.
+        unsafe { Promised::new(call) }
     }
 }

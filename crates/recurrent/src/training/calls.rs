@@ -26,7 +26,7 @@ use crate::training::compute::weights;
 
 use crate::training::owner::owners::{Back, OWNERS, Owner};
 use crate::training::owner::reserve::{HEADER, Header, State, is_header};
-use cudnn::arguments::{RnnBackwardData, RnnBackwardWeights};
+use cudnn::arguments::{Promised, RnnBackwardData, RnnBackwardWeights};
 use cudnn::policies;
 use cudnn::rnn::{Data, Weights};
 use guest::settings::{self, Policy, Rnn, RnnTraining};
@@ -115,10 +115,7 @@ pub unsafe fn raise_sizes(
 
 /// Returns whether a call's workspace and reserve are as large as the sizes that the program got. Where they are not, cuDNN may refuse
 /// the call.
-///
-/// # Safety
-/// The pass keeps cuDNN's rules for its handle and descriptors.
-unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
+fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
     let asked = Asked {
         handle: pass.handle,
         descriptor: pass.descriptor,
@@ -129,25 +126,20 @@ unsafe fn has_room(pass: &Pass, spaces: [usize; 2]) -> bool {
         others: pass.layout.hash(),
     };
     let is_ours = spaces[0] >= pass.workspace_bytes && spaces[1] >= pass.layout.bytes();
-    // SAFETY: the caller makes the same promise.
+    // SAFETY: a pass's handle and descriptors are live.
     is_ours && unsafe { pass.known.room.is_enough(&asked, spaces) }
 }
 
 /// Decides whose a pass is whose forward begins.
-///
-/// # Safety
-/// As for [`run_forward`].
-unsafe fn decide(pass: &Pass, contest: &Arc<TrainingContest>, call: &Call) -> Owner {
+fn decide(pass: &Pass, contest: &Arc<TrainingContest>, call: &Call) -> Owner {
     let memory = &call.memory();
     if memory.weight_space.is_null() || policies::of(pass.handle).policy == Policy::Off {
         return Owner::Cudnn;
     }
     let space = (memory.weight_space, memory.weight_space_size);
-    // SAFETY: the caller's promise; cuDNN looks at the space's size itself.
-    let can_run = unsafe {
-        pass.known.weights(pass.handle, pass.descriptor, &pass.network, space).is_some()
-            && has_room(pass, [memory.workspace_size, call.reserve_size])
-    };
+    // SAFETY: a pass's handle and descriptor are live; cuDNN looks at the space's size itself.
+    let weights = unsafe { pass.known.weights(pass.handle, pass.descriptor, &pass.network, space) };
+    let can_run = weights.is_some() && has_room(pass, [memory.workspace_size, call.reserve_size]);
     let is_ours = can_run && contest.next_pass(pass.stream) && pass.known.loaded().is_some();
     if is_ours { Owner::Us } else { Owner::Cudnn }
 }
@@ -190,7 +182,7 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
     }
     let mut header = [0; HEADER];
     let can_be_read = is_place(reserve, size) && !cudnn::device().is_capturing(*stream);
-    // SAFETY: the caller promises the reserve, which has room for a header.
+    // SAFETY: the reserve is the device's memory and has room for a header.
     let is_read = can_be_read && unsafe { cudnn::device().read(&mut header, reserve, *stream) };
     let mut owners = OWNERS.lock();
     if is_read {
@@ -239,7 +231,7 @@ struct Ready<'a> {
 /// Checks a call with our reserve: the first `needed` data are not null, and its spaces are as large as told.
 ///
 /// # Safety
-/// The caller keeps cuDNN's rules for the descriptors.
+/// The descriptors are null or live.
 unsafe fn check<'a>(
     pass: &'a Pass,
     spaces: &Spaces,
@@ -260,12 +252,11 @@ unsafe fn check<'a>(
     if !is_place(reserve, reserve_size) {
         return Err("the reserve is not aligned to 16 bytes".into());
     }
-    // SAFETY: the pass keeps cuDNN's rules for its handle and descriptors.
-    if !unsafe { has_room(pass, [workspace_size, reserve_size]) } {
+    if !has_room(pass, [workspace_size, reserve_size]) {
         return Err("the workspace or the reserve is smaller than cudnnGetRNNTempSpaceSizes says".into());
     }
     let Pass { handle, descriptor, network, known, .. } = pass;
-    // SAFETY: the caller makes the same promise; the pass keeps cuDNN's rules for its handle and descriptor.
+    // SAFETY: these descriptors are null or live, and so are a pass's handle and descriptor.
     let (y, weights) = unsafe {
         check_states(network, &pass.data, states)?;
         check_weight_space(*handle, *descriptor, weights_size)?;
@@ -277,39 +268,32 @@ unsafe fn check<'a>(
 }
 
 /// Runs forward in training.
-///
-/// # Safety
-/// The arguments are those of a call of `cudnnRNNForward` in training, or cuDNN refuses them.
-pub unsafe fn run_forward(call: &Call) -> cudnnStatus_t {
+pub fn run_forward(call: &Call) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
-    // SAFETY: the arguments are those of a call (see `# Safety`).
-    unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
-        say_alarm(&pass.known);
-        summary::count(Counted::Network);
-        let contest = course::of(&pass, true);
-        match decide(&pass, &contest, call) {
-            Owner::Cudnn => {
-                went_forward(&pass, call, Owner::Cudnn);
-                by_cudnn(&pass, &contest, subject::Call::Forward, || call.by_cudnn())
-            }
-            Owner::Us => {
-                went_forward(&pass, call, Owner::Us);
-                by_us(&pass, &contest, subject::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
-                    Err(why) => forward_by_cudnn_after_all(&pass, &contest, call, why),
-                    ran => status_of(ran, "cudnnRNNForward"),
-                })
-            }
+    // SAFETY: handle and descriptors are a call's, and the pass does not outlive it.
+    let pass = unsafe { Pass::of(call.handle, call.descriptor, call.x_descriptor) };
+    let Ok(pass) = pass else { return call.by_cudnn() };
+    say_alarm(&pass.known);
+    summary::count(Counted::Network);
+    let contest = course::of(&pass, true);
+    match decide(&pass, &contest, call) {
+        Owner::Cudnn => {
+            went_forward(&pass, call, Owner::Cudnn);
+            by_cudnn(&pass, &contest, subject::Call::Forward, || call.by_cudnn())
+        }
+        Owner::Us => {
+            went_forward(&pass, call, Owner::Us);
+            by_us(&pass, &contest, subject::Call::Forward, |runner| match forward_by_us(&pass, call, runner) {
+                Err(why) => forward_by_cudnn_after_all(&pass, &contest, call, why),
+                ran => status_of(ran, "cudnnRNNForward"),
+            })
         }
     }
 }
 
 /// Remembers whose a pass is, whose forward runs next. cuDNN's forward begins on a reserve without our header: an old one
 /// may lie there.
-///
-/// # Safety
-/// The reserve is one of a forward call, or cuDNN refuses it.
-unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
+fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
     OWNERS.lock().went_forward(call.reserve.addr(), pass.layout.hash(), owner);
     pass.known.went_forward(owner);
     let is_old = owner == Owner::Cudnn && pass.known.has_run.load(Ordering::Relaxed);
@@ -319,11 +303,8 @@ unsafe fn went_forward(pass: &Pass, call: &Call, owner: Owner) {
     }
 }
 
-/// Runs forward on our kernels.
-///
-/// # Safety
-/// As for [`run_forward`].
-pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(), Refusal> {
+/// Runs forward on our kernels. The pass is the call's.
+pub(super) fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result<(), Refusal> {
     let memory = &match pass.network.cell {
         CUDNN_LSTM => call.memory(),
         // cuDNN ignores them as well.
@@ -341,7 +322,7 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
     let states = [(call.h_descriptor, [memory.hx, hy]), (call.c_descriptor, [memory.cx, cy])];
     let data = [memory.x, memory.y.cast_const(), memory.hx, memory.cx, hy, cy];
     let places = ForwardPlaces::of(pass).ok_or(TOO_LARGE)?;
-    // SAFETY: the arguments are those of a call (see `# Safety`).
+    // SAFETY: descriptors and memory are a call's, and `check` has looked at their sizes.
     unsafe {
         let ready = check(pass, &spaces, call.y_descriptor, states, &data, 2)?;
         let fill = ready.y.padding_fill;
@@ -354,15 +335,7 @@ pub(super) unsafe fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) ->
 
 /// Runs forward on cuDNN where our kernels refused it or failed. If cuDNN does not refuse it too, the network is cuDNN's
 /// from now on.
-///
-/// # Safety
-/// As for [`run_forward`].
-unsafe fn forward_by_cudnn_after_all(
-    pass: &Pass,
-    contest: &TrainingContest,
-    call: &Call,
-    refusal: Refusal,
-) -> cudnnStatus_t {
+fn forward_by_cudnn_after_all(pass: &Pass, contest: &TrainingContest, call: &Call, refusal: Refusal) -> cudnnStatus_t {
     let has_begun = matches!(refusal, Refusal::Failed(_));
     // A launch that has begun may have written last states over first ones.
     if has_begun && forward::overlap(&call.memory(), pass.states() * pass.network.element()) {
@@ -371,11 +344,8 @@ unsafe fn forward_by_cudnn_after_all(
     if has_begun {
         pass.known.ran_forward();
     }
-    // SAFETY: the caller's promise.
-    let status = unsafe {
-        went_forward(pass, call, Owner::Cudnn);
-        call.by_cudnn()
-    };
+    went_forward(pass, call, Owner::Cudnn);
+    let status = call.by_cudnn();
     if has_begun || status == CUDNN_STATUS_SUCCESS {
         let why = refusal.to_string();
         log::error!("cudnnRNNForward on our kernels: {why}; cuDNN runs the call, and the next ones");
@@ -385,41 +355,36 @@ unsafe fn forward_by_cudnn_after_all(
 }
 
 /// Runs the gradients of data.
-///
-/// # Safety
-/// The arguments are those of a call of `cudnnRNNBackwardData_v8`, or cuDNN refuses them.
-pub unsafe fn run_backward_data(call: &RnnBackwardData) -> cudnnStatus_t {
+pub fn run_backward_data(call: &Promised<RnnBackwardData>) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
-    // SAFETY: the arguments are those of a call (see `# Safety`).
-    unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
-        let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Data);
-        match found.owner {
-            Owner::Cudnn => {
-                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.by_cudnn());
-                guard(&pass, &found, status, &data::spaces(call), data::results(call, &pass))
-            }
-            Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Data, |runner| {
-                status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
-            }),
+    // SAFETY: handle and descriptors are a call's, and the pass does not outlive it.
+    let pass = unsafe { Pass::of(call.handle, call.descriptor, call.x_descriptor) };
+    let Ok(pass) = pass else { return call.by_cudnn() };
+    // SAFETY: the reserve is a call's.
+    let found = unsafe { find_owner(&pass, (call.reserve, call.reserve_size), Back::Data) };
+    match found.owner {
+        Owner::Cudnn => {
+            let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Data, || call.by_cudnn());
+            // SAFETY: the spaces and the results are those of the call.
+            unsafe { guard(&pass, &found, status, &data::spaces(call), data::results(call, &pass)) }
         }
+        Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Data, |runner| {
+            status_of(data_by_us(&pass, call, runner), "cudnnRNNBackwardData_v8")
+        }),
     }
 }
 
-/// Runs the gradients of data on our kernels.
-///
-/// # Safety
-/// As for [`run_backward_data`].
-pub(super) unsafe fn data_by_us(pass: &Pass, call: &RnnBackwardData, runner: &Runner) -> Result<(), Refusal> {
+/// Runs the gradients of data on our kernels. The pass is the call's.
+pub(super) fn data_by_us(pass: &Pass, call: &Promised<RnnBackwardData>, runner: &Runner) -> Result<(), Refusal> {
     let call = &match pass.network.cell {
-        CUDNN_LSTM => *call,
-        _ => RnnBackwardData { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..*call },
+        CUDNN_LSTM => **call,
+        _ => RnnBackwardData { cx: std::ptr::null(), dcy: std::ptr::null(), dcx: std::ptr::null_mut(), ..**call },
     };
     let (dx, dhx, dcx) = (call.dx.cast_const(), call.dhx.cast_const(), call.dcx.cast_const());
     let states = [(call.h_descriptor, [call.dhy, dhx]), (call.c_descriptor, [call.dcy, dcx])];
     let data = [call.y, call.dy, dx, call.hx, call.cx, call.dhy, call.dcy, dhx, dcx];
     let places = DataPlaces::of(pass).ok_or(TOO_LARGE)?;
-    // SAFETY: the arguments are those of a call (see `# Safety`).
+    // SAFETY: descriptors and memory are a call's, and `check` has looked at their sizes.
     unsafe {
         let ready = check(pass, &data::spaces(call), call.y_descriptor, states, &data, 3)?;
         Ok(data::run(pass, ready.engine, call, ready.weights, &places, runner)?)
@@ -427,42 +392,37 @@ pub(super) unsafe fn data_by_us(pass: &Pass, call: &RnnBackwardData, runner: &Ru
 }
 
 /// Runs the gradients of weights.
-///
-/// # Safety
-/// The arguments are those of a call of `cudnnRNNBackwardWeights_v8`, or cuDNN refuses them.
-pub unsafe fn run_backward_weights(call: &RnnBackwardWeights) -> cudnnStatus_t {
+pub fn run_backward_weights(call: &Promised<RnnBackwardWeights>) -> cudnnStatus_t {
     settings::fault_point("rnn-training");
-    // SAFETY: the arguments are those of a call (see `# Safety`).
-    unsafe {
-        let Ok(pass) = Pass::of(call.handle, call.descriptor, call.x_descriptor) else { return call.by_cudnn() };
-        // cuDNN refuses to set gradients, whatever the reserve.
-        if call.mode != CUDNN_WGRAD_MODE_ADD {
-            return call.by_cudnn();
+    // SAFETY: handle and descriptors are a call's, and the pass does not outlive it.
+    let pass = unsafe { Pass::of(call.handle, call.descriptor, call.x_descriptor) };
+    let Ok(pass) = pass else { return call.by_cudnn() };
+    // cuDNN refuses to set gradients, whatever the reserve.
+    if call.mode != CUDNN_WGRAD_MODE_ADD {
+        return call.by_cudnn();
+    }
+    // SAFETY: the reserve is a call's.
+    let found = unsafe { find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights) };
+    match found.owner {
+        Owner::Cudnn => {
+            let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.by_cudnn());
+            let count = call.weight_space_size / pass.element.bytes();
+            let nothing = (std::ptr::null_mut(), 0);
+            // SAFETY: the spaces and the results are those of the call.
+            unsafe { guard(&pass, &found, status, &weights::spaces(call), [(call.dweights, count), nothing, nothing]) }
         }
-        let found = find_owner(&pass, (call.reserve, call.reserve_size), Back::Weights);
-        match found.owner {
-            Owner::Cudnn => {
-                let status = by_cudnn(&pass, &course::of(&pass, false), subject::Call::Weights, || call.by_cudnn());
-                let count = call.weight_space_size / pass.element.bytes();
-                let nothing = (std::ptr::null_mut(), 0);
-                guard(&pass, &found, status, &weights::spaces(call), [(call.dweights, count), nothing, nothing])
-            }
-            Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Weights, |_| {
-                status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
-            }),
-        }
+        Owner::Us => by_us(&pass, &course::of(&pass, false), subject::Call::Weights, |_| {
+            status_of(weights_by_us(&pass, call), "cudnnRNNBackwardWeights_v8")
+        }),
     }
 }
 
-/// Runs the gradients of weights on our kernels.
-///
-/// # Safety
-/// As for [`run_backward_weights`].
-pub(super) unsafe fn weights_by_us(pass: &Pass, call: &RnnBackwardWeights) -> Result<(), Refusal> {
+/// Runs the gradients of weights on our kernels. The pass is the call's.
+pub(super) fn weights_by_us(pass: &Pass, call: &Promised<RnnBackwardWeights>) -> Result<(), Refusal> {
     let nothing = std::ptr::null();
     let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
     let places = WeightPlaces::of(pass).ok_or(TOO_LARGE)?;
-    // SAFETY: the arguments are those of a call (see `# Safety`).
+    // SAFETY: descriptors and memory are a call's, and `check` has looked at their sizes.
     unsafe {
         let data = [call.x, call.y, call.hx];
         let ready = check(pass, &weights::spaces(call), call.y_descriptor, states, &data, 2)?;
@@ -482,7 +442,7 @@ fn is_place(reserve: *mut c_void, size: usize) -> bool {
 unsafe fn clear_header(pass: &Pass, reserve: *mut c_void) {
     let Some(engine) = pass.known.loaded() else { return };
     let nothing = Header { magic: 0, layout: 0, hash: 0, state: State::Forward };
-    // SAFETY: the caller's promise.
+    // SAFETY: the header's place is the device's memory.
     if let Err(why) = unsafe { engine.around.stamp(pass.stream, reserve, nothing) } {
         log::warn!("a reserve's header was not cleared: {why}");
     }
@@ -509,7 +469,7 @@ unsafe fn guard(
     let has_room = !workspace.is_null() && workspace_size >= Temporary::LEAST;
     if has_room {
         let (around, header) = (&engine.around, pass.layout.header(State::Forward));
-        // SAFETY: cuDNN is done with its workspace in the stream's order; the caller promises the results.
+        // SAFETY: cuDNN is done with its workspace in the stream's order; the results are as long as told.
         let looked = unsafe {
             around
                 .claim_theirs(pass.stream, reserve, header, is_wrong)

@@ -9,7 +9,7 @@ use crate::exec::{self, Check};
 use crate::plans::graph::operands::Operands;
 use crate::plans::graph::plan::Plan;
 use crate::problem::graph::EngineConfiguration;
-use cudnn::calls::{self, backend};
+use cudnn::calls;
 use cudnn::graph::VariantPack;
 use gpu::Buffer;
 use guest::settings;
@@ -18,10 +18,7 @@ use tuning::report;
 impl Execution<'_> {
     /// Copies the results' old content. The list is empty if nothing is to be checked, or nothing can be: under
     /// capture, for some images only, or without memory for the copies.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Execution::run`], and that the operands are those of this execution.
-    pub(super) unsafe fn prepare_checks(&self, plan: &Plan, operands: &Operands) -> Vec<Check> {
+    pub(super) fn prepare_checks(&self, plan: &Plan, operands: &Operands) -> Vec<Check> {
         let problem = &*self.planned.graph.problem;
         if !settings::get().check || plan.configuration().batch() != problem.batch() {
             return Vec::new();
@@ -30,17 +27,14 @@ impl Execution<'_> {
         let Some(stream) = (unsafe { calls::stream_of(self.handle) }) else { return Vec::new() };
         let check = |result: usize| {
             let tensor = problem.tensors[result].clone();
-            // SAFETY: as ours.
+            // SAFETY: the result is the program's device memory.
             unsafe { Check::prepare(cudnn::device(), stream, tensor, operands.pointers[result]) }
         };
         problem.results().map(check).collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Runs the program's own plan too, and reports how far its results differ.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::prepare_checks`], and that `plan` has run.
-    pub(super) unsafe fn compare(&self, plan: &Plan, operands: &Operands, checks: &[Check]) {
+    /// Runs the program's own plan too, after `plan` has run, and reports how far its results differ.
+    pub(super) fn compare(&self, plan: &Plan, operands: &Operands, checks: &[Check]) {
         if checks.is_empty() {
             return;
         }
@@ -50,20 +44,16 @@ impl Execution<'_> {
         };
         let is_tf32 = rounds(&self.planned.own) || configuration.parts().iter().any(|(_, m)| rounds(&m.algorithm));
         let tolerance = exec::tolerance(problem.tensors[problem.convolution().x].data_type, is_tf32);
-        // SAFETY: our caller promised the operands, and the checks were made for them.
-        let ran = unsafe { self.run_own(operands, checks) };
+        let ran = self.run_own(operands, checks);
         for check in checks {
-            // SAFETY: our caller promised the operands, so the check's result is still device memory.
+            // SAFETY: the check's result is one of the operands, and so still device memory.
             let error = ran.as_ref().map_err(String::clone).and_then(|_| unsafe { check.error() });
             report::checked(problem, configuration, &error, tolerance);
         }
     }
 
     /// Runs the program's own plan on the copies. Returns the workspace of this run, so that it outlives the run.
-    ///
-    /// # Safety
-    /// The caller promises the same as for [`Self::prepare_checks`].
-    unsafe fn run_own(&self, operands: &Operands, checks: &[Check]) -> Result<Buffer, String> {
+    fn run_own(&self, operands: &Operands, checks: &[Check]) -> Result<Buffer, String> {
         let bytes = self.planned.requested_workspace;
         let workspace =
             cudnn::device().allocate(bytes).ok_or(format!("no memory for its workspace of {bytes} bytes"))?;
@@ -80,7 +70,7 @@ impl Execution<'_> {
         let failed = |status| format!("the program's own plan failed with status {status}");
         let pack = VariantPack::new(&ids, &pointers, workspace.data()).map_err(failed)?;
         // SAFETY: the program's own call, with copies for the results and a workspace of the size that its plan needs.
-        match unsafe { backend::cudnnBackendExecute(self.handle, self.plan, pack.raw()) } {
+        match unsafe { calls::cudnnBackendExecute(self.handle, self.plan, pack.raw()) } {
             CUDNN_STATUS_SUCCESS => Ok(workspace),
             status => Err(failed(status)),
         }

@@ -17,16 +17,13 @@ use cudnn::convolution::Workspace;
 use cudnn::policies::Policies;
 
 impl Execution<'_> {
-    /// # Safety
-    /// The caller promises the same as for [`Self::run`], and that the operands are those of this execution.
-    pub(super) unsafe fn run_divided(&self, operands: &Operands, policies: &Policies) -> cudnnStatus_t {
+    pub(super) fn run_divided(&self, operands: &Operands, policies: &Policies) -> cudnnStatus_t {
         let device = cudnn::device();
         // A captured execution may be replayed at any time, beside any other work, so it gets no segment.
         // SAFETY: the handle is the program's, from this execution.
         let stream = unsafe { calls::stream_of(self.handle) }.filter(|stream| !device.is_capturing(*stream));
         let Some(stream) = stream.filter(|_| !network::plans()) else {
-            // SAFETY: `run_fallback` requires only what our caller promised.
-            return unsafe { self.run_fallback(Some(operands)) };
+            return self.run_fallback(Some(operands));
         };
         let network = Network::of(device);
         let Planned { state, meanwhile, own, requested_workspace, .. } = self.planned;
@@ -40,7 +37,7 @@ impl Execution<'_> {
         };
         let layer = network.enter(&key, [0; 4], policies, || None);
         let in_segment = network.in_segment(layer, &key, stream, |plan, workspace| match plan {
-            // SAFETY: our caller promised the operands, and the segment belongs to this layer alone.
+            // SAFETY: the segment belongs to this layer alone.
             LayerPlan::Graph(plan) => unsafe { self.run_in(plan, operands, workspace) },
             LayerPlan::Convolution(_) => Err(CUDNN_STATUS_INTERNAL_ERROR.into()),
         });
@@ -55,7 +52,7 @@ impl Execution<'_> {
             meanwhile.plan(state, *own, *requested_workspace, limit())
         };
         let ran = plan.and_then(|plan| {
-            // SAFETY: our caller promised the operands, and no other work uses the workspace until this has ended.
+            // SAFETY: no other work uses the workspace until this has ended.
             let launch = |workspace| unsafe { self.run_in(plan, operands, workspace) };
             network.in_rest(&key, plan.workspace(), stream, launch)
         });
@@ -65,20 +62,19 @@ impl Execution<'_> {
             Some(Err(failure)) => meanwhile.failed(&state.key.problem, failure),
             None => {}
         }
-        // SAFETY: `run_fallback` requires only what our caller promised.
-        unsafe { self.run_fallback(Some(operands)) }
+        self.run_fallback(Some(operands))
     }
 
     /// Runs a plan in our own workspace.
     ///
     /// # Safety
-    /// The caller promises the same as for [`Self::run`], and that this execution may overwrite the workspace.
+    /// The workspace is device memory that this execution may overwrite.
     unsafe fn run_in(&self, plan: &Plan, operands: &Operands, workspace: Workspace) -> Result<(), Failure> {
         if workspace.size < plan.workspace() {
             return Err(CUDNN_STATUS_INTERNAL_ERROR.into());
         }
         let operands = Operands { workspace: workspace.data, ..*operands };
-        // SAFETY: our caller promised the operands, and the workspace is large enough.
+        // SAFETY: the workspace is this execution's to overwrite, and large enough.
         unsafe { self.run_in_workspace(plan, &operands, |_, _| ()) }
     }
 }

@@ -10,17 +10,15 @@ use crate::division::network::Network;
 use crate::plans::legacy::registry::{self, Promise, Question};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
+use cudnn::handle::Handle;
 use cudnn::policies::Policies;
 use guest::determinism;
 
 /// Puts our promise in place of cuDNN's first result, and collects the layer.
-///
-/// # Safety
-/// The caller promises that the handle and the descriptors are the program's.
-pub unsafe fn algorithms(
-    handle: cudnnHandle_t,
+pub fn algorithms(
+    handle: Handle,
     descriptors: &Descriptors,
     problem: &Problem,
     policies: &Policies,
@@ -28,8 +26,7 @@ pub unsafe fn algorithms(
 ) -> Vec<AlgoPerf> {
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let Some(own) = results.iter().find(ran).copied() else { return results };
-    // SAFETY: the caller promised that the handle is the program's.
-    let promise = unsafe { promise(handle, problem, &own, &results, policies, any_determinism()) };
+    let promise = promise(handle, problem, &own, &results, policies, any_determinism());
     results = registry::with_known_sizes(results, problem);
     let Some(mut promise) = promise else { return results };
     let known = registry::workspaces(cudnn::device(), problem, promise.entry.mathType, own.algo);
@@ -47,17 +44,8 @@ pub unsafe fn algorithms(
 
 /// Returns the workspace of an algorithm id, in bytes: the same for good. The program may name an algorithm without a
 /// query. `None` if cuDNN refuses the question.
-///
-/// # Safety
-/// The caller promises that the handle and the descriptors are the program's.
-pub unsafe fn workspace_size(
-    handle: cudnnHandle_t,
-    descriptors: &Descriptors,
-    id: c_int,
-    policies: &Policies,
-) -> Option<usize> {
-    // SAFETY: the program's descriptors are null or cuDNN's.
-    let problem = unsafe { Problem::read(descriptors) }?;
+pub fn workspace_size(handle: Handle, descriptors: &Descriptors, id: c_int, policies: &Policies) -> Option<usize> {
+    let problem = Problem::read(descriptors)?;
     let state = registry::state(cudnn::device(), &problem);
     let (is_known, named) = {
         let known = state.known.lock();
@@ -71,17 +59,13 @@ pub unsafe fn workspace_size(
             Network::of(cudnn::device()).collect(&problem, named, addresses(descriptors), policies.layer);
         }
         // Only the first result of an answer has our workspace; the others have cuDNN's own.
-        // SAFETY: the caller promised that the handle and the descriptors are the program's.
-        return unsafe { registry::told(&state, handle, descriptors, id) };
+        return registry::told(&state, handle, descriptors, id);
     }
-    // SAFETY: the caller promised that the handle and the descriptors are the program's.
-    let results = unsafe { descriptors.get_algorithms(handle) }.ok()?;
-    // SAFETY: the caller promised that the handle and the descriptors are the program's.
-    let needs = unsafe { descriptors.workspace_size(handle, id) }.ok()?;
+    let results = descriptors.get_algorithms(handle).ok()?;
+    let needs = descriptors.workspace_size(handle, id).ok()?;
     let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
     let named = AlgoPerf { memory: needs, ..*named };
-    // SAFETY: the caller promised that the handle is the program's.
-    let promise = unsafe { promise(handle, &problem, &named, &results, policies, named.determinism) }?;
+    let promise = promise(handle, &problem, &named, &results, policies, named.determinism)?;
     {
         let mut known = state.known.lock();
         known.promises.push(promise.clone());
@@ -98,11 +82,8 @@ fn any_determinism() -> cudnnDeterminism_t {
 
 /// Promises that `own` runs in the least workspace that any algorithm of the required determinism needs. `None` if that
 /// is more than `own` needs itself.
-///
-/// # Safety
-/// The caller promises that the handle is the program's.
-unsafe fn promise(
-    handle: cudnnHandle_t,
+fn promise(
+    handle: Handle,
     problem: &Problem,
     own: &AlgoPerf,
     results: &[AlgoPerf],
@@ -118,8 +99,7 @@ unsafe fn promise(
         .collect::<Result<_, _>>()
         .ok()?;
     let needs = |id: c_int| {
-        // SAFETY: the caller promised that the handle is the program's, and the descriptors are our own.
-        let each = descriptors.iter().map(|descriptors| unsafe { descriptors.raw().workspace_size(handle, id) });
+        let each = descriptors.iter().map(|descriptors| descriptors.raw().workspace_size(handle, id));
         each.collect::<Result<Vec<usize>, _>>().ok()?.into_iter().max()
     };
     let may = |result: &&AlgoPerf| {

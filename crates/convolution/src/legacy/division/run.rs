@@ -11,8 +11,7 @@ use crate::exec::Failure;
 use crate::legacy::answer;
 use crate::legacy::call::Call;
 use crate::problem::Problem;
-use cudnn::calls;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Descriptors, Workspace};
 use cudnn::policies::Policies;
 use gpu::{Device, Stream};
@@ -21,7 +20,7 @@ use guest::determinism;
 /// Runs a call in its layer's segment, or by the fallback.
 ///
 /// # Safety
-/// The caller promises the same as for [`Call::run`].
+/// The problem is the call's.
 pub unsafe fn run(
     call: &Call,
     problem: &Problem,
@@ -30,13 +29,11 @@ pub unsafe fn run(
     spent: &Cell<bool>,
 ) -> cudnnStatus_t {
     if network::plans() {
-        // SAFETY: our caller promised that the call's arguments are valid.
-        return unsafe { call.by_cudnn() };
+        return call.by_cudnn();
     }
     let device = cudnn::device();
     // A captured call may be replayed at any time, beside any other work, so it gets no segment.
-    // SAFETY: the handle is the program's, from this call.
-    if let Some(stream) = unsafe { calls::stream_of(call.handle) }
+    if let Some(stream) = call.handle.stream()
         && !device.is_capturing(stream)
     {
         let key = Key {
@@ -48,56 +45,45 @@ pub unsafe fn run(
             name: policies.layer,
         };
         let network = Network::of(device);
-        // SAFETY: our caller promised that the call's arguments are valid.
-        let chosen = || Some(unsafe { chosen(call, problem.math_type) });
+        let chosen = || Some(chosen(call, problem.math_type));
         // Times divide the workspace among layers, so a program that asks for determinism gets no segments.
         let is_divided = !determinism::is_asked();
         let layer = is_divided.then(|| network.enter(&key, addresses(&call.descriptors), policies, chosen));
         let launch = |plan: &LayerPlan, workspace: Workspace| match plan {
-            // SAFETY: our caller promised valid arguments, and the segment belongs to this layer alone.
+            // SAFETY: the plan is of the layer's problem, which is the call's; the segment is this layer's alone.
             LayerPlan::Convolution(plan) => unsafe { call.run_parts(plan, workspace, spent, |_, _| ()) },
             LayerPlan::Graph(_) => Err(Failure { status: CUDNN_STATUS_INTERNAL_ERROR, result_modified: false }),
         };
         if let Some(status) = layer.and_then(|layer| network.in_segment(layer, &key, stream, launch)) {
             return status;
         }
-        // SAFETY: our caller promised that the call's arguments are valid.
-        if only && let Some(status) = unsafe { run_in_passing(call, device, stream) } {
+        if only && let Some(status) = run_in_passing(call, device, stream) {
             return status;
         }
     }
-    // SAFETY: our caller promised that the call's arguments are valid.
-    unsafe { call.run_fallback() }
+    call.run_fallback()
 }
 
 /// Runs a call that accepts only the requested algorithm, and for which we reported less workspace than that algorithm
 /// needs. The fallback cannot replace it, so the call gets memory of its own. `None` if the reported workspace is
 /// enough, or there is no memory.
-///
-/// # Safety
-/// The caller promises the same as for [`Call::run`].
-unsafe fn run_in_passing(call: &Call, device: Device, stream: Stream) -> Option<cudnnStatus_t> {
-    // SAFETY: the call's descriptors are null or cuDNN's, since cuDNN's own function may take them.
-    let promise = unsafe { answer::promise(&call.descriptors, call.algorithm, call.workspace.size) }?;
+fn run_in_passing(call: &Call, device: Device, stream: Stream) -> Option<cudnnStatus_t> {
+    let promise = answer::promise(&call.descriptors, call.algorithm, call.workspace.size)?;
     if promise.undivided <= call.workspace.size {
         return None;
     }
     let buffer = device.allocate(promise.undivided)?;
     let workspace = Workspace { data: buffer.data(), size: promise.undivided };
-    // SAFETY: the workspace is as large as the algorithm needs, and lives until the stream has been synchronized.
-    let status = unsafe { Call { workspace, ..*call }.by_cudnn() };
+    // SAFETY: the workspace is the buffer's, which lives until the stream has been synchronized.
+    let status = unsafe { call.by_cudnn_in(workspace) };
     device.synchronize(stream);
     Some(status)
 }
 
 /// Returns cuDNN's entry for the requested algorithm, under the math type of the call's descriptors. If cuDNN has none,
 /// the entry says that the algorithm is not supported.
-///
-/// # Safety
-/// The caller promises the same as for [`Call::run`].
-unsafe fn chosen(call: &Call, math_type: cudnnMathType_t) -> AlgoPerf {
-    // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
-    let offered = unsafe { call.descriptors.get_algorithms(call.handle) }.unwrap_or_default();
+fn chosen(call: &Call, math_type: cudnnMathType_t) -> AlgoPerf {
+    let offered = call.descriptors.get_algorithms(call.handle).unwrap_or_default();
     Descriptors::of_algorithm(&offered, call.algorithm, math_type).unwrap_or(AlgoPerf {
         algo: call.algorithm,
         status: CUDNN_STATUS_NOT_SUPPORTED,

@@ -6,7 +6,8 @@ use super::plan::divided_workspace;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use crate::problem::algorithm::{Algorithm, Class};
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
+use cudnn::handle::Handle;
 use gpu::Device;
 use planner::BatchSizePolicy;
 
@@ -29,11 +30,8 @@ pub fn sizes(problem: &Problem, policy: BatchSizePolicy, device: Device) -> Vec<
 ///
 /// Asks cuDNN for the workspace of each size, but for its choice of algorithms only once more, at one smaller size:
 /// some algorithms take small batches only.
-///
-/// # Safety
-/// The caller promises that `handle` is a live cuDNN handle.
-pub unsafe fn candidates(
-    handle: cudnnHandle_t,
+pub fn candidates(
+    handle: Handle,
     problem: &Problem,
     results: &[AlgoPerf],
     class: Class,
@@ -44,8 +42,7 @@ pub unsafe fn candidates(
         // Without TF32, algorithms come under the math type that forbids it.
         let math_type = class.math_type.filter(|it| *it == CUDNN_FMA_MATH).unwrap_or(problem.math_type);
         let part = OwnedDescriptors::new(&problem.with_batch(part), math_type);
-        // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
-        let more = part.and_then(|part| unsafe { part.raw().get_algorithms(handle) }).unwrap_or_default();
+        let more = part.and_then(|part| part.raw().get_algorithms(handle)).unwrap_or_default();
         for algorithm in admitted(problem, &more, class) {
             if !algorithms.contains(&algorithm) {
                 algorithms.push(algorithm);
@@ -57,8 +54,7 @@ pub unsafe fn candidates(
         let micro = problem.with_batch(size);
         for &algorithm in &algorithms {
             let Ok(descriptors) = OwnedDescriptors::new(&micro, algorithm.math_type) else { continue };
-            // SAFETY: our descriptors live during the call, and the caller promises a live `handle` (see `# Safety`).
-            let Ok(own) = (unsafe { descriptors.raw().workspace_size(handle, algorithm.id) }) else { continue };
+            let Ok(own) = descriptors.raw().workspace_size(handle, algorithm.id) else { continue };
             let workspace = if size < problem.batch() { divided_workspace(problem, own) } else { own };
             candidates.push(Candidate { batch: size, algorithm, workspace });
         }

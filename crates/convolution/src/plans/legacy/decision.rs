@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cudnn_abi::*;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
@@ -16,8 +15,9 @@ use super::rounding;
 use crate::plans::graph::targets;
 use crate::problem::algorithm::Plain;
 use crate::problem::{Algorithm, Class, Problem};
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
+use cudnn::handle::Handle;
 use guest::settings;
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration};
 use tuning::exploring::{Explored, Exploring, recall};
@@ -70,36 +70,29 @@ struct MayRun {
 
 impl Decision {
     /// Makes the decision for calls that `ask`, from what cuDNN lists and from known times. If an algorithm is requested
-    /// that cuDNN does not list, or nothing is to be explored, it is settled.
-    ///
-    /// # Safety
-    /// The caller promises that the handle and the descriptors are the program's, and that they are the problem's.
-    pub unsafe fn new(
-        handle: cudnnHandle_t,
+    /// that cuDNN does not list, or nothing is to be explored, it is settled. The descriptors are the problem's.
+    pub fn new(
+        handle: Handle,
         descriptors: &Descriptors,
         problem: &Problem,
         ask: Ask,
         measured: &[MicroConfiguration<Algorithm>],
     ) -> Arc<Self> {
-        // SAFETY: `explored` requires only what our caller promised.
-        match unsafe { Self::explored(handle, descriptors, problem, ask, measured) } {
+        match Self::explored(handle, descriptors, problem, ask, measured) {
             Some(decision) => Arc::new(decision),
             None => Arc::new(Self::settled(problem, ask)),
         }
     }
 
-    /// # Safety
-    /// The caller promises the same as for [`Self::new`].
-    unsafe fn explored(
-        handle: cudnnHandle_t,
+    fn explored(
+        handle: Handle,
         descriptors: &Descriptors,
         problem: &Problem,
         ask: Ask,
         measured: &[MicroConfiguration<Algorithm>],
     ) -> Option<Self> {
         let Ask { id, limit, only, sizes, takes_engines, is_determined } = ask;
-        // SAFETY: cuDNN's Get function takes the call's handle and descriptors too.
-        let listed = unsafe { descriptors.get_algorithms(handle) }.ok()?;
+        let listed = descriptors.get_algorithms(handle).ok()?;
         let chosen = Descriptors::of_algorithm(&listed, id, problem.math_type)?;
         let chosen = AlgoPerf { mathType: problem.math_type, ..chosen };
         let requested = Algorithm::of(problem.direction, &chosen);
@@ -108,21 +101,17 @@ impl Decision {
             let class = Class::of(&Plain::new(problem, &chosen, rounds), settings::get().numerics);
             let deterministic = class.deterministic || is_determined;
             let class = Class { deterministic, only: only.then_some(id), engines: takes_engines, ..class };
-            // SAFETY: the handle is the program's, from this call.
-            let of = |listed: &[AlgoPerf], class| unsafe {
-                candidates::candidates(handle, problem, listed, class, &sizes_to_try)
-            };
+            let of = |listed: &[AlgoPerf], class| candidates::candidates(handle, problem, listed, class, &sizes_to_try);
             // The requested algorithm is a candidate whatever its math type allows.
             let own = Class { math_type: Some(chosen.mathType), only: Some(id), winograd: true, ..class };
             let mut algorithms = of(&[chosen], own);
-            // SAFETY: the handle is the program's, from this call.
-            let listed = unsafe { rounding::listed(handle, problem, &listed, class.math_type) };
+            let listed = rounding::listed(handle, problem, &listed, class.math_type);
             let others = of(&listed, class).into_iter().filter(|it| it.algorithm.id != id || rounds);
             algorithms.extend(others.filter(|it| it.algorithm != requested));
             MayRun { class, algorithms }
         };
         if takes_engines && !is_determined {
-            targets::learn(handle);
+            targets::learn(handle.raw());
         }
         let known = if is_determined { Some(true) } else { rounding::known(problem, &chosen).map(|it| it.rounds()) };
         let may_run = match known {

@@ -11,8 +11,9 @@ use super::decision::{Ask, Decision};
 use super::plan::Plan;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
+use cudnn::handle::Handle;
 use cudnn_abi::*;
 use gpu::Device;
 use guest::determinism::{self, Choice};
@@ -142,13 +143,9 @@ pub fn with_known_sizes(mut results: Vec<AlgoPerf>, problem: &Problem) -> Vec<Al
 
 /// Returns the workspace of an algorithm id, in bytes: what the program knows, or else cuDNN's own; from then on the same
 /// for good. `None` if cuDNN refuses the question.
-///
-/// # Safety
-/// The caller promises that the handle and the descriptors are the program's, from a call of cuDNN's.
-pub unsafe fn told(state: &State, handle: cudnnHandle_t, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+pub fn told(state: &State, handle: Handle, descriptors: &Descriptors, id: c_int) -> Option<usize> {
     let known = state.known.lock().workspace(id);
-    // SAFETY: the caller promised that the handle and the descriptors are the program's.
-    let own = || unsafe { descriptors.workspace_size(handle, id) }.ok();
+    let own = || descriptors.workspace_size(handle, id).ok();
     let bytes = known.or_else(own)?;
     Some(state.known.lock().tell(id, bytes))
 }

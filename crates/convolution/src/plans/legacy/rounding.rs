@@ -4,7 +4,8 @@ use cudnn_abi::*;
 
 use crate::problem::algorithm::{Algorithm, Plain};
 use crate::problem::{OwnedDescriptors, Problem};
-use cudnn::calls::query::AlgoPerf;
+use cudnn::convolution::AlgoPerf;
+use cudnn::handle::Handle;
 use guest::settings::{self, Numerics};
 use tuning::rounding;
 
@@ -24,8 +25,8 @@ pub fn find(problem: &Problem, chosen: &AlgoPerf) -> Plain {
         let algorithm = Algorithm::of(problem.direction, chosen);
         let rounds = rounding::rounds(problem, &algorithm, |image, handle| {
             let descriptors = OwnedDescriptors::new(image, algorithm.math_type).ok()?;
-            // SAFETY: our descriptors live during the call, and so does the handle.
-            unsafe { descriptors.raw().workspace_size(handle, algorithm.id) }.ok()
+            // SAFETY: the handle lives while `rounds` runs.
+            descriptors.raw().workspace_size(unsafe { Handle::new(handle) }, algorithm.id).ok()
         });
         let rounds = rounds.inspect_err(|why| log::debug!("{problem}: {algorithm}: {why}"));
         Plain::new(problem, chosen, rounds.unwrap_or(false))
@@ -41,11 +42,8 @@ fn matters(problem: &Problem, chosen: &AlgoPerf) -> bool {
 
 /// Returns cuDNN's algorithms in a class, from its list for the problem's own math type. In a class without TF32 these
 /// are the algorithms under the math type that forbids it.
-///
-/// # Safety
-/// The caller promises that `handle` is a live cuDNN handle.
-pub unsafe fn listed(
-    handle: cudnnHandle_t,
+pub fn listed(
+    handle: Handle,
     problem: &Problem,
     own: &[AlgoPerf],
     math_type: Option<cudnnMathType_t>,
@@ -54,6 +52,5 @@ pub unsafe fn listed(
         return own.to_vec();
     }
     let exact = OwnedDescriptors::new(problem, CUDNN_FMA_MATH);
-    // SAFETY: our descriptors live during the call, and the caller promises a live handle.
-    exact.and_then(|exact| unsafe { exact.raw().get_algorithms(handle) }).unwrap_or_default()
+    exact.and_then(|exact| exact.raw().get_algorithms(handle)).unwrap_or_default()
 }

@@ -99,7 +99,7 @@ impl ZImages {
             return Err(CUDNN_STATUS_BAD_PARAM);
         };
         Ok(Some(if z == plan.problem.y {
-            Self { descriptor: descriptors.y, stride: z.image_stride(), _owned: None }
+            Self { descriptor: descriptors.y(), stride: z.image_stride(), _owned: None }
         } else {
             let owned = OwnedTensor::new(rank, &z.with_batch(part.batch))?;
             Self { descriptor: owned.raw(), stride: z.image_stride(), _owned: Some(owned) }

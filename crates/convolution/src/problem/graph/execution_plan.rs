@@ -3,7 +3,7 @@
 use cudnn_abi::*;
 
 use crate::problem::graph::{EngineConfiguration, OperationGraph};
-use cudnn::calls::backend;
+use cudnn::calls;
 use cudnn::graph::VariantPack;
 use cudnn::graph::descriptor::Owned;
 
@@ -62,7 +62,7 @@ impl ExecutionPlan {
     /// `handle` is live, and `pack` names memory of its device for every tensor and [`Self::workspace`] bytes more.
     pub unsafe fn execute(&self, handle: cudnnHandle_t, pack: &VariantPack) -> cudnnStatus_t {
         // SAFETY: the caller promises the handle and the pack's memory; the plan is live and finalized.
-        unsafe { backend::cudnnBackendExecute(handle, self.raw(), pack.raw()) }
+        unsafe { calls::cudnnBackendExecute(handle, self.raw(), pack.raw()) }
     }
 
     /// The descriptor, valid as long as `self`.

@@ -37,7 +37,7 @@ pub struct Spaces {
     pub reserve_size: usize,
 }
 
-/// A network on a batch, for one call.
+/// A network on a batch, for one call, whose handle and descriptors are live.
 pub struct Pass {
     pub handle: cudnnHandle_t,
     pub descriptor: cudnnRNNDescriptor_t,
@@ -62,16 +62,16 @@ impl Pass {
     /// Reads a pass of cuDNN's API. The answer is the same in all three calls. `Err` says why our kernels cannot run it.
     ///
     /// # Safety
-    /// The caller keeps cuDNN's rules for the handle and the descriptors.
+    /// The handle and the descriptors are null or live, and stay so as long as the pass is used.
     pub unsafe fn of(
         handle: cudnnHandle_t,
         descriptor: cudnnRNNDescriptor_t,
         x_descriptor: cudnnRNNDataDescriptor_t,
     ) -> Result<Self, &'static str> {
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: the descriptor is null or live.
         let (network, dropout) =
             unsafe { Network::read_with_dropout(descriptor) }.ok_or("its RNN descriptor is not readable")?;
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: the descriptor is null or live.
         let data = unsafe { Data::read(x_descriptor) }.ok_or("x's descriptor is not readable")?;
         takes(&network, &data)?;
         let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
@@ -82,7 +82,7 @@ impl Pass {
         }
         let dropout = match network.layers {
             1 => None,
-            // SAFETY: the caller makes the same promise; cuDNN requires of the dropout descriptor that it is alive.
+            // SAFETY: cuDNN requires of an RNN descriptor that its dropout descriptor lives.
             _ => unsafe { Dropout::read(handle, dropout) }.map_err(|_| "its dropout descriptor is not readable")?,
         };
         let dropout = match dropout {
@@ -99,7 +99,7 @@ impl Pass {
         let mask = dropout.as_ref().map_or(0, |(_, masked)| masked.bytes);
         let layout = Layout::of(&network, &data, mask).ok_or(TOO_LARGE)?;
         Temporary::of(&network, &data, 0).ok_or(TOO_LARGE)?;
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: the handle is null or live.
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
         let known = known::of(&network);
         let shapes = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
