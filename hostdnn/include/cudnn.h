@@ -93,24 +93,7 @@ typedef int cudnnStatus_t;
 
 typedef struct cudnnContext *cudnnHandle_t;
 
-typedef int cudnnBatchNormMode_t;
-
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
-
-typedef int cudnnBatchNormOps_t;
-
-typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
-
-typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
-
-typedef int cudnnForwardMode_t;
-
-typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
-
-/*
- What becomes of the weights' gradients that are there already: they are added to, or overwritten.
- */
-typedef int cudnnWgradMode_t;
 
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 
@@ -136,6 +119,8 @@ typedef struct cudnnConvolutionFwdAlgoPerfStruct {
 } cudnnConvolutionFwdAlgoPerfStruct;
 
 typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t;
+
+typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 
 typedef int cudnnConvolutionBwdDataAlgo_t;
 
@@ -170,6 +155,21 @@ typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct {
 } cudnnConvolutionBwdFilterAlgoPerfStruct;
 
 typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct cudnnConvolutionBwdFilterAlgoPerf_t;
+
+typedef int cudnnBatchNormMode_t;
+
+typedef int cudnnBatchNormOps_t;
+
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+
+typedef int cudnnForwardMode_t;
+
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
+
+/*
+ What becomes of the weights' gradients that are there already: they are added to, or overwritten.
+ */
+typedef int cudnnWgradMode_t;
 
 /*
  The kind of a backend descriptor.
@@ -1290,220 +1290,6 @@ typedef int cudnnBackendTensorReordering_t;
 extern "C" {
 #endif // __cplusplus
 
-/*
- `y = alpha·(scale·x̂ + bias) + beta·y` by the statistics of x itself. `cudnnBatchNormalizationForwardTrainingEx`
- with CUDNN_BATCHNORM_OPS_BN has all rules.
- */
-cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
-                                                     cudnnBatchNormMode_t mode,
-                                                     const void *alpha,
-                                                     const void *beta,
-                                                     cudnnTensorDescriptor_t x_descriptor,
-                                                     const void *x,
-                                                     cudnnTensorDescriptor_t y_descriptor,
-                                                     void *y,
-                                                     cudnnTensorDescriptor_t parameters,
-                                                     const void *scale,
-                                                     const void *bias,
-                                                     double factor,
-                                                     void *running_mean,
-                                                     void *running_variance,
-                                                     double epsilon,
-                                                     void *saved_mean,
-                                                     void *saved_inverse);
-
-/*
- `y = alpha·f(scale·x̂ + bias [+ z]) + beta·y`, where f is the identity or a ReLU, by `ops`.
-
- x, y and z have one type and the same four or five dimensions: n, c, h, w, with d before h. Types are half, bfloat16
- and float, with alpha, beta and parameters in float, and double with all in double. Parameters are as
- `cudnnDeriveBNTensorDescriptor` says. y may be x or z itself.
-
- The running mean becomes `(1 - factor)·old + factor·mean`, and the running variance likewise by the unbiased
- variance, which is NaN for a single element. Either may be null. The saved values are the mean and 1/√(variance +
- epsilon) by the biased variance; both or neither are null.
-
- Operations other than CUDNN_BATCHNORM_OPS_BN need CUDNN_BATCHNORM_SPATIAL_PERSISTENT, packed NHWC, no doubles,
- CUDNN_ACTIVATION_RELU, a workspace and saved statistics; a sum also needs channels in fours, and the reserve. What
- is missing is CUDNN_STATUS_NOT_SUPPORTED. Two things that cuDNN computes are not supported here: results whose
- elements overlap, and CUDNN_ACTIVATION_SWISH. Other bad arguments are CUDNN_STATUS_BAD_PARAM.
- */
-cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
-                                                       cudnnBatchNormMode_t mode,
-                                                       cudnnBatchNormOps_t ops,
-                                                       const void *alpha,
-                                                       const void *beta,
-                                                       cudnnTensorDescriptor_t x_descriptor,
-                                                       const void *x,
-                                                       cudnnTensorDescriptor_t z_descriptor,
-                                                       const void *z,
-                                                       cudnnTensorDescriptor_t y_descriptor,
-                                                       void *y,
-                                                       cudnnTensorDescriptor_t parameters,
-                                                       const void *scale,
-                                                       const void *bias,
-                                                       double factor,
-                                                       void *running_mean,
-                                                       void *running_variance,
-                                                       double epsilon,
-                                                       void *saved_mean,
-                                                       void *saved_inverse,
-                                                       cudnnActivationDescriptor_t activation,
-                                                       void *workspace,
-                                                       size_t workspace_size,
-                                                       void *reserve,
-                                                       size_t reserve_size);
-
-/*
- The gradient of `cudnnBatchNormalizationForwardTraining`. `cudnnBatchNormalizationBackwardEx` with
- CUDNN_BATCHNORM_OPS_BN has all rules.
- */
-cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
-                                              cudnnBatchNormMode_t mode,
-                                              const void *alpha_data,
-                                              const void *beta_data,
-                                              const void *alpha_parameters,
-                                              const void *beta_parameters,
-                                              cudnnTensorDescriptor_t x_descriptor,
-                                              const void *x,
-                                              cudnnTensorDescriptor_t dy_descriptor,
-                                              const void *dy,
-                                              cudnnTensorDescriptor_t dx_descriptor,
-                                              void *dx,
-                                              cudnnTensorDescriptor_t parameters,
-                                              const void *scale,
-                                              void *dscale,
-                                              void *dbias,
-                                              double epsilon,
-                                              const void *saved_mean,
-                                              const void *saved_inverse);
-
-/*
- The gradients of `cudnnBatchNormalizationForwardTrainingEx`, whose rules for types, dimensions, parameters and
- operations hold here.
-
- Let g be dy where the ReLU let its input through, and 0 elsewhere; without a ReLU g is dy. Then
-
- - `dx = alpha_data·scale·inverse·(g - (Σg + x̂·Σ(g·x̂))/m) + beta_data·dx`, over the m elements of a group;
- - `dscale = alpha_parameters·Σ(g·x̂) + beta_parameters·dscale`, and `dbias` likewise by Σg;
- - `dz = g`, without factors, for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION alone.
-
- The sum's ReLU is known from the reserve of the forward call. Without a sum, the ReLU's input is computed again, and
- `bias` is needed. y is not read. Without saved statistics, CUDNN_BATCHNORM_OPS_BN finds x's statistics again.
- dx or dz may be dy itself, and dx may be x.
- */
-cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
-                                                cudnnBatchNormMode_t mode,
-                                                cudnnBatchNormOps_t ops,
-                                                const void *alpha_data,
-                                                const void *beta_data,
-                                                const void *alpha_parameters,
-                                                const void *beta_parameters,
-                                                cudnnTensorDescriptor_t x_descriptor,
-                                                const void *x,
-                                                cudnnTensorDescriptor_t y_descriptor,
-                                                const void *y,
-                                                cudnnTensorDescriptor_t dy_descriptor,
-                                                const void *dy,
-                                                cudnnTensorDescriptor_t dz_descriptor,
-                                                void *dz,
-                                                cudnnTensorDescriptor_t dx_descriptor,
-                                                void *dx,
-                                                cudnnTensorDescriptor_t parameters,
-                                                const void *scale,
-                                                const void *bias,
-                                                void *dscale,
-                                                void *dbias,
-                                                double epsilon,
-                                                const void *saved_mean,
-                                                const void *saved_inverse,
-                                                cudnnActivationDescriptor_t activation,
-                                                void *workspace,
-                                                size_t workspace_size,
-                                                void *reserve,
-                                                size_t reserve_size);
-
-/*
- The lengths are the descriptors': `device_lengths` is ignored. A sequence of length 0 ends in its initial state.
- Training computes as inference does and writes a reserve, for the backward calls. It also applies dropout between
- layers if the RNN's dropout descriptor says so, with the states from when the RNN descriptor was set: each pseudo
- layer above the first layer has a mask of its own, drawn as `cudnnDropoutForward` draws one for its input.
- */
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
-                              cudnnRNNDescriptor_t descriptor,
-                              cudnnForwardMode_t mode,
-                              const int32_t *device_lengths,
-                              cudnnRNNDataDescriptor_t x_descriptor,
-                              const void *x,
-                              cudnnRNNDataDescriptor_t y_descriptor,
-                              void *y,
-                              cudnnTensorDescriptor_t h_descriptor,
-                              const void *hx,
-                              void *hy,
-                              cudnnTensorDescriptor_t c_descriptor,
-                              const void *cx,
-                              void *cy,
-                              size_t weight_space_size,
-                              const void *weight_space,
-                              size_t workspace_size,
-                              void *workspace,
-                              size_t reserve_size,
-                              void *reserve);
-
-/*
- Computes `dx`, and `dhx` and `dcx` if they are not null. Null `dhy` and `dcy` are zeros, as null `hx` and `cx` are.
- Padding of `dy` is not read. cuDNN's reference does not say what padding of `dx` becomes: here it is 0. The lengths
- are the descriptors': `device_lengths` is ignored.
-
- The call uses up the reserve: it leaves there what `cudnnRNNBackwardWeights_v8` reads, and cannot run again on it.
- As in cuDNN, `h_descriptor` is not looked at if `dhy` and `dhx` are null, and `c_descriptor` if `dcy` and `dcx` are.
- */
-cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
-                                      cudnnRNNDescriptor_t descriptor,
-                                      const int32_t *device_lengths,
-                                      cudnnRNNDataDescriptor_t y_descriptor,
-                                      const void *y,
-                                      const void *dy,
-                                      cudnnRNNDataDescriptor_t x_descriptor,
-                                      void *dx,
-                                      cudnnTensorDescriptor_t h_descriptor,
-                                      const void *hx,
-                                      const void *dhy,
-                                      void *dhx,
-                                      cudnnTensorDescriptor_t c_descriptor,
-                                      const void *cx,
-                                      const void *dcy,
-                                      void *dcx,
-                                      size_t weight_space_size,
-                                      const void *weight_space,
-                                      size_t workspace_size,
-                                      void *workspace,
-                                      size_t reserve_size,
-                                      void *reserve);
-
-/*
- Adds the weights' gradients to `dweights`, in the weight space's layout. Reads what `cudnnRNNBackwardData_v8`
- left in the reserve, which stays as it is. A null `hx` is zeros, and `h_descriptor` is not looked at then.
-
- As in cuDNN 9.19, CUDNN_WGRAD_MODE_SET is CUDNN_STATUS_NOT_SUPPORTED, whatever the arguments but `x_descriptor`.
- */
-cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
-                                         cudnnRNNDescriptor_t descriptor,
-                                         cudnnWgradMode_t mode,
-                                         const int32_t *device_lengths,
-                                         cudnnRNNDataDescriptor_t x_descriptor,
-                                         const void *x,
-                                         cudnnTensorDescriptor_t h_descriptor,
-                                         const void *hx,
-                                         cudnnRNNDataDescriptor_t y_descriptor,
-                                         const void *y,
-                                         size_t weight_space_size,
-                                         void *dweights,
-                                         size_t workspace_size,
-                                         void *workspace,
-                                         size_t reserve_size,
-                                         void *reserve);
-
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle,
@@ -1692,6 +1478,139 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle,
                                              void *dw);
 
 /*
+ `y = alpha·(scale·x̂ + bias) + beta·y` by the statistics of x itself. `cudnnBatchNormalizationForwardTrainingEx`
+ with CUDNN_BATCHNORM_OPS_BN has all rules.
+ */
+cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
+                                                     cudnnBatchNormMode_t mode,
+                                                     const void *alpha,
+                                                     const void *beta,
+                                                     cudnnTensorDescriptor_t x_descriptor,
+                                                     const void *x,
+                                                     cudnnTensorDescriptor_t y_descriptor,
+                                                     void *y,
+                                                     cudnnTensorDescriptor_t parameters,
+                                                     const void *scale,
+                                                     const void *bias,
+                                                     double factor,
+                                                     void *running_mean,
+                                                     void *running_variance,
+                                                     double epsilon,
+                                                     void *saved_mean,
+                                                     void *saved_inverse);
+
+/*
+ `y = alpha·f(scale·x̂ + bias [+ z]) + beta·y`, where f is the identity or a ReLU, by `ops`.
+
+ x, y and z have one type and the same four or five dimensions: n, c, h, w, with d before h. Types are half, bfloat16
+ and float, with alpha, beta and parameters in float, and double with all in double. Parameters are as
+ `cudnnDeriveBNTensorDescriptor` says. y may be x or z itself.
+
+ The running mean becomes `(1 - factor)·old + factor·mean`, and the running variance likewise by the unbiased
+ variance, which is NaN for a single element. Either may be null. The saved values are the mean and 1/√(variance +
+ epsilon) by the biased variance; both or neither are null.
+
+ Operations other than CUDNN_BATCHNORM_OPS_BN need CUDNN_BATCHNORM_SPATIAL_PERSISTENT, packed NHWC, no doubles,
+ CUDNN_ACTIVATION_RELU, a workspace and saved statistics; a sum also needs channels in fours, and the reserve. What
+ is missing is CUDNN_STATUS_NOT_SUPPORTED. Two things that cuDNN computes are not supported here: results whose
+ elements overlap, and CUDNN_ACTIVATION_SWISH. Other bad arguments are CUDNN_STATUS_BAD_PARAM.
+ */
+cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
+                                                       cudnnBatchNormMode_t mode,
+                                                       cudnnBatchNormOps_t ops,
+                                                       const void *alpha,
+                                                       const void *beta,
+                                                       cudnnTensorDescriptor_t x_descriptor,
+                                                       const void *x,
+                                                       cudnnTensorDescriptor_t z_descriptor,
+                                                       const void *z,
+                                                       cudnnTensorDescriptor_t y_descriptor,
+                                                       void *y,
+                                                       cudnnTensorDescriptor_t parameters,
+                                                       const void *scale,
+                                                       const void *bias,
+                                                       double factor,
+                                                       void *running_mean,
+                                                       void *running_variance,
+                                                       double epsilon,
+                                                       void *saved_mean,
+                                                       void *saved_inverse,
+                                                       cudnnActivationDescriptor_t activation,
+                                                       void *workspace,
+                                                       size_t workspace_size,
+                                                       void *reserve,
+                                                       size_t reserve_size);
+
+/*
+ The gradient of `cudnnBatchNormalizationForwardTraining`. `cudnnBatchNormalizationBackwardEx` with
+ CUDNN_BATCHNORM_OPS_BN has all rules.
+ */
+cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
+                                              cudnnBatchNormMode_t mode,
+                                              const void *alpha_data,
+                                              const void *beta_data,
+                                              const void *alpha_parameters,
+                                              const void *beta_parameters,
+                                              cudnnTensorDescriptor_t x_descriptor,
+                                              const void *x,
+                                              cudnnTensorDescriptor_t dy_descriptor,
+                                              const void *dy,
+                                              cudnnTensorDescriptor_t dx_descriptor,
+                                              void *dx,
+                                              cudnnTensorDescriptor_t parameters,
+                                              const void *scale,
+                                              void *dscale,
+                                              void *dbias,
+                                              double epsilon,
+                                              const void *saved_mean,
+                                              const void *saved_inverse);
+
+/*
+ The gradients of `cudnnBatchNormalizationForwardTrainingEx`, whose rules for types, dimensions, parameters and
+ operations hold here.
+
+ Let g be dy where the ReLU let its input through, and 0 elsewhere; without a ReLU g is dy. Then
+
+ - `dx = alpha_data·scale·inverse·(g - (Σg + x̂·Σ(g·x̂))/m) + beta_data·dx`, over the m elements of a group;
+ - `dscale = alpha_parameters·Σ(g·x̂) + beta_parameters·dscale`, and `dbias` likewise by Σg;
+ - `dz = g`, without factors, for CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION alone.
+
+ The sum's ReLU is known from the reserve of the forward call. Without a sum, the ReLU's input is computed again, and
+ `bias` is needed. y is not read. Without saved statistics, CUDNN_BATCHNORM_OPS_BN finds x's statistics again.
+ dx or dz may be dy itself, and dx may be x.
+ */
+cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
+                                                cudnnBatchNormMode_t mode,
+                                                cudnnBatchNormOps_t ops,
+                                                const void *alpha_data,
+                                                const void *beta_data,
+                                                const void *alpha_parameters,
+                                                const void *beta_parameters,
+                                                cudnnTensorDescriptor_t x_descriptor,
+                                                const void *x,
+                                                cudnnTensorDescriptor_t y_descriptor,
+                                                const void *y,
+                                                cudnnTensorDescriptor_t dy_descriptor,
+                                                const void *dy,
+                                                cudnnTensorDescriptor_t dz_descriptor,
+                                                void *dz,
+                                                cudnnTensorDescriptor_t dx_descriptor,
+                                                void *dx,
+                                                cudnnTensorDescriptor_t parameters,
+                                                const void *scale,
+                                                const void *bias,
+                                                void *dscale,
+                                                void *dbias,
+                                                double epsilon,
+                                                const void *saved_mean,
+                                                const void *saved_inverse,
+                                                cudnnActivationDescriptor_t activation,
+                                                void *workspace,
+                                                size_t workspace_size,
+                                                void *reserve,
+                                                size_t reserve_size);
+
+/*
  Bytes for sequences of `x_descriptor`'s number and length. Null results are skipped. Inference needs no reserve; the
  workspace for training is for forward and both backward calls.
  */
@@ -1701,6 +1620,87 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         cudnnRNNDataDescriptor_t x_descriptor,
                                         size_t *workspace_size,
                                         size_t *reserve_size);
+
+/*
+ The lengths are the descriptors': `device_lengths` is ignored. A sequence of length 0 ends in its initial state.
+ Training computes as inference does and writes a reserve, for the backward calls. It also applies dropout between
+ layers if the RNN's dropout descriptor says so, with the states from when the RNN descriptor was set: each pseudo
+ layer above the first layer has a mask of its own, drawn as `cudnnDropoutForward` draws one for its input.
+ */
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t descriptor,
+                              cudnnForwardMode_t mode,
+                              const int32_t *device_lengths,
+                              cudnnRNNDataDescriptor_t x_descriptor,
+                              const void *x,
+                              cudnnRNNDataDescriptor_t y_descriptor,
+                              void *y,
+                              cudnnTensorDescriptor_t h_descriptor,
+                              const void *hx,
+                              void *hy,
+                              cudnnTensorDescriptor_t c_descriptor,
+                              const void *cx,
+                              void *cy,
+                              size_t weight_space_size,
+                              const void *weight_space,
+                              size_t workspace_size,
+                              void *workspace,
+                              size_t reserve_size,
+                              void *reserve);
+
+/*
+ Computes `dx`, and `dhx` and `dcx` if they are not null. Null `dhy` and `dcy` are zeros, as null `hx` and `cx` are.
+ Padding of `dy` is not read. cuDNN's reference does not say what padding of `dx` becomes: here it is 0. The lengths
+ are the descriptors': `device_lengths` is ignored.
+
+ The call uses up the reserve: it leaves there what `cudnnRNNBackwardWeights_v8` reads, and cannot run again on it.
+ As in cuDNN, `h_descriptor` is not looked at if `dhy` and `dhx` are null, and `c_descriptor` if `dcy` and `dcx` are.
+ */
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t descriptor,
+                                      const int32_t *device_lengths,
+                                      cudnnRNNDataDescriptor_t y_descriptor,
+                                      const void *y,
+                                      const void *dy,
+                                      cudnnRNNDataDescriptor_t x_descriptor,
+                                      void *dx,
+                                      cudnnTensorDescriptor_t h_descriptor,
+                                      const void *hx,
+                                      const void *dhy,
+                                      void *dhx,
+                                      cudnnTensorDescriptor_t c_descriptor,
+                                      const void *cx,
+                                      const void *dcy,
+                                      void *dcx,
+                                      size_t weight_space_size,
+                                      const void *weight_space,
+                                      size_t workspace_size,
+                                      void *workspace,
+                                      size_t reserve_size,
+                                      void *reserve);
+
+/*
+ Adds the weights' gradients to `dweights`, in the weight space's layout. Reads what `cudnnRNNBackwardData_v8`
+ left in the reserve, which stays as it is. A null `hx` is zeros, and `h_descriptor` is not looked at then.
+
+ As in cuDNN 9.19, CUDNN_WGRAD_MODE_SET is CUDNN_STATUS_NOT_SUPPORTED, whatever the arguments but `x_descriptor`.
+ */
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t descriptor,
+                                         cudnnWgradMode_t mode,
+                                         const int32_t *device_lengths,
+                                         cudnnRNNDataDescriptor_t x_descriptor,
+                                         const void *x,
+                                         cudnnTensorDescriptor_t h_descriptor,
+                                         const void *hx,
+                                         cudnnRNNDataDescriptor_t y_descriptor,
+                                         const void *y,
+                                         size_t weight_space_size,
+                                         void *dweights,
+                                         size_t workspace_size,
+                                         void *workspace,
+                                         size_t reserve_size,
+                                         void *reserve);
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t kind,
                                            cudnnBackendDescriptor_t *descriptor);
