@@ -106,23 +106,6 @@ fn layers_with_equal_kernels_keep_their_own_answers() {
     }
 }
 
-/// An algorithm's workspace has one size for the life of the process, whatever was asked, told, found or run before.
-#[test]
-fn a_size_stays_as_it_was_told() {
-    let program = Program::new("promises");
-    for (seed, variables) in [
-        ("1", &[][..]),
-        ("2", &[("UCUDNN_WORKSPACE_LIMIT", "60000")]),
-        ("3", &[("UCUDNN_DEFAULT_WORKSPACE_LIMIT", "20000"), ("UCUDNN_BATCH_SIZE_POLICY", "all")]),
-        ("4", &[("UCUDNN_TOTAL_WORKSPACE_SIZE", "1MiB")]),
-    ] {
-        let quick = ("UCUDNN_TUNE_SECONDS", "0.02");
-        let outcome = program.preloaded(&["sizes", seed, "2500"], &[&[quick], variables].concat());
-        let [asked, runs] = numbers(&outcome.stdout, "asked")[0][..] else { panic!("{}", outcome.stdout) };
-        assert!(asked > 1000 && runs > 50, "{asked} {runs}");
-    }
-}
-
 /// A call that runs in a workspace without the library also runs with it, promise or not. If cuDNN refuses a workspace
 /// as too small, the call runs or gets cuDNN's own status.
 #[test]

@@ -2,8 +2,7 @@
  *
  * promises answers            every result runs in the workspace that it reports; asking again changes nothing
  * promises layers BYTES BYTES equal problems in two layers, asked under two limits
- * promises short              calls with less workspace than was promised
- * promises sizes SEED COUNT   sizes, answers and calls in any order: an algorithm's size never changes, and suffices */
+ * promises short              calls with less workspace than was promised */
 #include <string.h>
 
 #include "kernel.h"
@@ -154,64 +153,11 @@ static void too_short(void) {
     }
 }
 
-/* Layers are asked for under their own math type and under that of a result. */
-static void sizes(uint64_t seed, int count) {
-    enum { FOUND = 4, MATH_TYPES = 2, ALGORITHMS = 8 };
-    Kernel kernels[FOUND][MATH_TYPES];
-    size_t told[FOUND][MATH_TYPES][ALGORITHMS];
-    memset(told, -1, sizeof told);
-    for (int i = 0; i < FOUND * MATH_TYPES; i++) {
-        Kernel *kernel = &kernels[i / MATH_TYPES][i % MATH_TYPES];
-        Shape shape = layer(i / MATH_TYPES * 4);
-        kernel_open(kernel, &shape, &random_state);
-        if (i % MATH_TYPES) CALL(cudnnSetConvolutionMathType(kernel->convolution, CUDNN_TENSOR_OP_MATH));
-    }
-    Random random = {seed};
-    int asked = 0, runs = 0;
-    while (count--) {
-        int index = random_below(&random, FOUND), math_type = random_below(&random, MATH_TYPES);
-        int kind = random_below(&random, 32), algorithm = random_below(&random, ALGORITHMS);
-        Kernel *kernel = &kernels[index][math_type];
-        if (kind < 4) {
-            Perf results[MOST_RESULTS];
-            Guarded given = guarded_new(random_below(&random, 3) * 40000);
-            int listed = ask(kernel, kind ? GET : FIND_EX, &given, results);
-            for (int i = 0; i < listed; i++) {
-                size_t before = told[index][math_type][results[i].algo];
-                if (results[i].status == CUDNN_STATUS_SUCCESS && before != SIZE_MAX)
-                    REQUIRE(results[i].memory == before, "algorithm %d: %zu bytes in a result, %zu before",
-                            results[i].algo, results[i].memory, before);
-            }
-            guarded_free(&given);
-            continue;
-        }
-        size_t bytes = SIZE_MAX, *before = &told[index][math_type][algorithm];
-        if (kernel_workspace(handle, kernel, algorithm, &bytes) == CUDNN_STATUS_SUCCESS) {
-            REQUIRE(*before == SIZE_MAX || *before == bytes, "layer %d, algorithm %d: %zu bytes, %zu before", index,
-                    algorithm, bytes, *before);
-            *before = bytes;
-            asked++;
-        }
-        if (kind < 6 && *before != SIZE_MAX) {
-            Guarded workspace = guarded_new(*before);
-            CALL(kernel_run(handle, kernel, algorithm, &workspace));
-            guarded_check(&workspace, "the workspace");
-            double error = kernel_error(kernel);
-            REQUIRE(error <= kernel_tolerance(kernel), "algorithm %d is off by %g", algorithm, error);
-            guarded_free(&workspace);
-            runs++;
-        }
-    }
-    printf("asked %d %d\n", asked, runs);
-    for (int i = 0; i < FOUND * MATH_TYPES; i++) kernel_close(&kernels[i / MATH_TYPES][i % MATH_TYPES]);
-}
-
 int main(int count, char **arguments) {
     REQUIRE(count > 1, "what?");
     CALL(cudnnCreate(&handle));
     if (strcmp(arguments[1], "answers") == 0) answers();
     else if (strcmp(arguments[1], "short") == 0) too_short();
-    else if (strcmp(arguments[1], "sizes") == 0) sizes(strtoull(arguments[2], NULL, 10), atoi(arguments[3]));
     else layers(strtoull(arguments[2], NULL, 10), strtoull(arguments[3], NULL, 10));
     CALL(cudnnDestroy(handle));
     return 0;

@@ -73,7 +73,7 @@ pub unsafe fn algorithms(
     // SAFETY: as ours.
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();
-    let results = answered(registry::with_known_sizes(results, &problem), promise.as_ref(), asked);
+    let results = answered(results, promise.as_ref(), asked);
     registry::state(cudnn::device(), &problem).known.lock().offer(results.first(), own);
     Ok(results)
 }
@@ -101,24 +101,22 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
     results
 }
 
-/// Returns the workspace of an algorithm id, in bytes: the promised one, or else cuDNN's own; from then on the same for
-/// good. `None` if cuDNN refuses the question.
+/// Returns the workspace reported for an algorithm id, in bytes. `None` if cuDNN's own size applies.
 pub fn reported_workspace(handle: Handle, descriptors: &Descriptors, id: c_int) -> Option<usize> {
     settings::fault_point("query");
     let policies = policies::of(handle.raw());
     if policies.policy == Policy::Division {
         return division::answer::workspace_size(handle, descriptors, id, &policies);
     }
-    let problem = Problem::read(descriptors)?;
-    let state = registry::state(cudnn::device(), &problem);
-    registry::told(&state, handle, descriptors, id)
+    let state = known_state(descriptors)?;
+    state.known.lock().reported(id)
 }
 
-/// Returns the newest promise for an algorithm id.
+/// Returns the promise that the newest answer made for an algorithm id.
 pub fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
     let state = known_state(descriptors)?;
     let state = state.known.lock();
-    state.promises.iter().rev().find(|promise| promise.entry.algo == id).cloned()
+    state.promise(id, state.reported(id)?).cloned()
 }
 
 /// Returns the promise behind a call with an algorithm id and `workspace` bytes.

@@ -132,8 +132,7 @@ impl Asking<'_> {
             if determinism::is_asked() {
                 // Times decide a plan. Without one, cuDNN's own results are the answer, if any of them fits.
                 drop(known);
-                let made = if self.fitting.is_some() { None } else { self.reserve(query) };
-                return made.and_then(|made| self.with_lasting_id(made));
+                return if self.fitting.is_some() { None } else { self.reserve(query) };
             }
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
             // run makes the program wait: one that never comes back is not worth the stall.
@@ -154,40 +153,10 @@ impl Asking<'_> {
             state.known.lock().learn(search.measured());
             // What a short wait left out, the program's executions time, and no promise must keep them from it.
             if !is_rest || search.wants() == Next::Nothing {
-                return self.make(&search, covers).and_then(|made| self.with_lasting_id(made));
+                return self.make(&search, covers);
             }
         }
-        self.reserve(query).and_then(|made| self.with_lasting_id(made))
-    }
-
-    /// Gives a new promise an id that keeps its workspace for good: its own, or else one of cuDNN's results. The workspace
-    /// grows to what the program knows of that id. Where each id has less than the plan needs, or more than the limit,
-    /// cuDNN's first result that fits is promised, and a plan is found within its workspace. `None` if none fits.
-    fn with_lasting_id(&self, made: Promise) -> Option<Promise> {
-        let Promise { entry, question, .. } = &made;
-        let bytes = |id: c_int, math_type, needed: usize| {
-            let known = registry::workspaces(cudnn::device(), &self.problem, math_type, id);
-            let bytes = known.iter().copied().fold(needed, usize::max);
-            let fits = question.asked.is_none_or(|limit| bytes <= limit) && known.iter().all(|known| *known == bytes);
-            fits.then_some(bytes)
-        };
-        let of_plan = |id| bytes(id, entry.mathType, entry.memory);
-        if let Some(memory) = of_plan(entry.algo) {
-            return Some(Promise { entry: AlgoPerf { memory, ..*entry }, ..made });
-        }
-        let mut runs = self.results.iter().filter(|result| result.status == CUDNN_STATUS_SUCCESS);
-        // As in `make`: where cuDNN would take what is not deterministic, its deterministic results stay as they are.
-        let is_deterministic = |result: &AlgoPerf| result.determinism == CUDNN_DETERMINISTIC;
-        let takes_any = is_deterministic(&self.fitting.unwrap_or(self.own));
-        let may = |result: &AlgoPerf| Some(result.algo) != self.last_resort && (takes_any || !is_deterministic(result));
-        let other = runs.clone().filter(|result| may(result)).find_map(|other| Some((other, of_plan(other.algo)?)));
-        if let Some((other, memory)) = other {
-            let entry = AlgoPerf { algo: other.algo, memory, ..*entry };
-            return Some(Promise { entry, undivided: other.memory, ..made });
-        }
-        let (own, memory) = runs.find_map(|own| Some((own, bytes(own.algo, own.mathType, own.memory)?)))?;
-        let entry = AlgoPerf { memory, ..*own };
-        Some(Promise { entry, fallback: Some(own.algo), undivided: own.memory, plan: None, determined: None, ..made })
+        self.reserve(query)
     }
 
     /// Returns cuDNN's algorithms in cuDNN's order of preference. Find leaves out algorithms that do not fit undivided,

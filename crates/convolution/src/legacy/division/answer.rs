@@ -26,15 +26,7 @@ pub fn algorithms(
 ) -> Vec<AlgoPerf> {
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let Some(own) = results.iter().find(ran).copied() else { return results };
-    let promise = promise(handle, problem, &own, &results, policies, any_determinism());
-    results = registry::with_known_sizes(results, problem);
-    let Some(mut promise) = promise else { return results };
-    let known = registry::workspaces(cudnn::device(), problem, promise.entry.mathType, own.algo);
-    let memory = known.iter().copied().fold(promise.entry.memory, usize::max);
-    if known.iter().any(|known| *known != memory) {
-        return results; // the program knows another size of this id
-    }
-    promise.entry.memory = memory;
+    let Some(promise) = promise(handle, problem, &own, &results, policies, any_determinism()) else { return results };
     registry::record(cudnn::device(), problem, &promise);
     Network::of(cudnn::device()).collect(problem, promise.entry, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
@@ -42,24 +34,25 @@ pub fn algorithms(
     results
 }
 
-/// Returns the workspace of an algorithm id, in bytes: the same for good. The program may name an algorithm without a
-/// query. `None` if cuDNN refuses the question.
+/// Returns the workspace, in bytes, of an algorithm that the program names without a query. `None` if cuDNN's own size
+/// applies.
 pub fn workspace_size(handle: Handle, descriptors: &Descriptors, id: c_int, policies: &Policies) -> Option<usize> {
     let problem = Problem::read(descriptors)?;
     let state = registry::state(cudnn::device(), &problem);
-    let (is_known, named) = {
-        let known = state.known.lock();
-        let bytes = known.workspace(id);
-        let named = bytes.and_then(|bytes| known.promise(id, bytes)).map(|promise| promise.entry);
-        (bytes.is_some() || known.answered, named)
+    let known = {
+        let state = state.known.lock();
+        match state.reported(id) {
+            // Only the first result of an answer has our workspace; the others have cuDNN's own.
+            None if state.answered => return None,
+            reported => reported.map(|reported| (reported, state.promise(id, reported).map(|promise| promise.entry))),
+        }
     };
-    if is_known {
+    if let Some((reported, named)) = known {
         // The answer may have gone to another layer with an equal problem, so collect this one too.
         if let Some(named) = named {
             Network::of(cudnn::device()).collect(&problem, named, addresses(descriptors), policies.layer);
         }
-        // Only the first result of an answer has our workspace; the others have cuDNN's own.
-        return registry::told(&state, handle, descriptors, id);
+        return Some(reported);
     }
     let results = descriptors.get_algorithms(handle).ok()?;
     let needs = descriptors.workspace_size(handle, id).ok()?;
@@ -67,9 +60,9 @@ pub fn workspace_size(handle: Handle, descriptors: &Descriptors, id: c_int, poli
     let named = AlgoPerf { memory: needs, ..*named };
     let promise = promise(handle, &problem, &named, &results, policies, named.determinism)?;
     {
-        let mut known = state.known.lock();
-        known.promises.push(promise.clone());
-        known.tell(id, promise.entry.memory);
+        let mut state = state.known.lock();
+        state.promises.push(promise.clone());
+        state.reported.push((id, promise.entry.memory));
     }
     Network::of(cudnn::device()).collect(&problem, promise.entry, addresses(descriptors), policies.layer);
     Some(promise.entry.memory)

@@ -12,8 +12,6 @@ use super::plan::Plan;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use cudnn::convolution::AlgoPerf;
-use cudnn::convolution::Descriptors;
-use cudnn::handle::Handle;
 use cudnn_abi::*;
 use gpu::Device;
 use guest::determinism::{self, Choice};
@@ -30,8 +28,7 @@ struct Key {
     problem: Problem,
 }
 
-/// A program whose shapes never repeat must not fill the memory: the registry forgets problems without a promise, and with
-/// them that cuDNN's own sizes were told.
+/// A program whose shapes never repeat must not fill the memory: the registry forgets problems without a promise.
 static STATES: Registry<Key, State> =
     Registry::new(1 << 14, |state| state.known.try_lock().is_none_or(|known| !known.promises.is_empty()));
 
@@ -55,10 +52,10 @@ pub struct Known {
     pub measured: Vec<MicroConfiguration<Algorithm>>,
     /// The promises made in answers to queries.
     pub promises: Vec<Promise>,
-    /// Set once a query was answered: from then on, an id without a promise has cuDNN's own workspace.
+    /// Set once a query was answered: from then on, an id outside `reported` has cuDNN's own workspace.
     pub answered: bool,
-    /// The workspace of each id for which the program has asked, in bytes.
-    told: Vec<(c_int, usize)>,
+    /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
+    pub reported: Vec<(c_int, usize)>,
     /// The first result that the program has been told since the last call, and cuDNN's own results.
     offered: (Option<AlgoPerf>, Vec<AlgoPerf>),
     /// Set if it has had several that differ: then nobody knows which of them a call follows.
@@ -123,33 +120,6 @@ pub fn record(device: Device, problem: &Problem, promise: &Promise) {
     state(device, problem).known.lock().record(Some(&Promise { plan, ..promise.clone() }));
 }
 
-/// The workspaces of an id that the program knows, under its own math type and under another.
-pub fn workspaces(device: Device, problem: &Problem, math_type: cudnnMathType_t, id: c_int) -> Vec<usize> {
-    let keys = [*problem, Problem { math_type, ..*problem }];
-    let keys = &keys[..if math_type == problem.math_type { 1 } else { 2 }];
-    keys.iter().filter_map(|key| known_state(device, key)?.known.lock().workspace(id)).collect()
-}
-
-/// Gives results the workspaces that the program knows of their ids: each has one for good.
-pub fn with_known_sizes(mut results: Vec<AlgoPerf>, problem: &Problem) -> Vec<AlgoPerf> {
-    let state = state(cudnn::device(), problem);
-    let known = state.known.lock();
-    for result in results.iter_mut().filter(|result| result.status == CUDNN_STATUS_SUCCESS) {
-        result.memory = known.workspace(result.algo).unwrap_or(result.memory);
-    }
-    drop(known);
-    results
-}
-
-/// Returns the workspace of an algorithm id, in bytes: what the program knows, or else cuDNN's own; from then on the same
-/// for good. `None` if cuDNN refuses the question.
-pub fn told(state: &State, handle: Handle, descriptors: &Descriptors, id: c_int) -> Option<usize> {
-    let known = state.known.lock().workspace(id);
-    let own = || descriptors.workspace_size(handle, id).ok();
-    let bytes = known.or_else(own)?;
-    Some(state.known.lock().tell(id, bytes))
-}
-
 impl Known {
     /// Returns the earlier answer to such a question, the newest if there are several.
     pub fn answer(&self, question: Question) -> Option<&Promise> {
@@ -171,7 +141,9 @@ impl Known {
     /// Records an answer: a promise, or `None` for cuDNN's own results.
     pub fn record(&mut self, promise: Option<&Promise>) {
         self.answered = true;
+        self.reported.clear();
         if let Some(promise) = promise {
+            self.reported.push((promise.entry.algo, promise.entry.memory));
             // No promise is withdrawn: the program may still use it. The same entry promised under other limits answers
             // another question, so both stay.
             let reported = |promise: &Promise| {
@@ -183,20 +155,9 @@ impl Known {
         }
     }
 
-    /// Returns an id's workspace, in bytes, if the program knows it: it has asked, or has got a promise. From then on an id
-    /// has this workspace for good, because a program may ask again, or keep the answer. `None`: cuDNN's own, so far.
-    pub fn workspace(&self, id: c_int) -> Option<usize> {
-        let told = self.told.iter().find(|(told, _)| *told == id).map(|(_, bytes)| *bytes);
-        told.or_else(|| self.promises.iter().find(|promise| promise.entry.algo == id).map(|made| made.entry.memory))
-    }
-
-    /// Answers the question for an id's workspace: as before, or else with cuDNN's `own`. Returns the bytes.
-    pub fn tell(&mut self, id: c_int, own: usize) -> usize {
-        let bytes = self.workspace(id).unwrap_or(own);
-        if !self.told.iter().any(|(told, _)| *told == id) {
-            self.told.push((id, bytes));
-        }
-        bytes
+    /// Returns an id's workspace in the newest answer. `None` if that is cuDNN's own.
+    pub fn reported(&self, id: c_int) -> Option<usize> {
+        self.reported.iter().find(|(reported, _)| *reported == id).map(|(_, bytes)| *bytes)
     }
 
     /// Records an answer, for [`Self::chose`].
