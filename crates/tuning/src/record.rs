@@ -149,7 +149,8 @@ impl<'a, K: Subject> Record<'a, K> {
 
     /// The text by which the database keeps whether an algorithm rounds: as the question of a search that has ended.
     fn rounding(&self, algorithm: &K::Algorithm, rounds: bool) -> String {
-        let does = if rounds { "rounds floats to TF32" } else { "does not round floats to TF32" };
+        // Findings of earlier versions, under another text, are of one image.
+        let does = if rounds { "rounds all images to TF32" } else { "does not round all images to TF32" };
         format!("{} {does}", self.problem.algorithm_text(algorithm))
     }
 

@@ -71,10 +71,10 @@ pub fn sizes(problem: &Problem, policy: BatchSizePolicy) -> Vec<usize> {
 }
 
 impl Candidates {
-    /// Forgets all engines except those to `keep`.
-    pub fn retain(&mut self, keep: impl Fn(&EngineConfiguration) -> bool) {
-        self.candidates.retain(|candidate| keep(&candidate.algorithm));
-        self.plans.retain(|(_, engine), _| keep(engine));
+    /// Forgets all micro-batches, by engine and size, except those to `keep`.
+    pub fn retain(&mut self, keep: impl Fn(&EngineConfiguration, usize) -> bool) {
+        self.candidates.retain(|candidate| keep(&candidate.algorithm, candidate.batch));
+        self.plans.retain(|(size, engine), _| keep(engine, *size));
     }
 
     /// Finalizes the admitted `engines` for such micro-batches, in their order, until `enough` of them fit the budget.

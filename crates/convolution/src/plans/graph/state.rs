@@ -146,9 +146,12 @@ impl Explored for State {
     fn enumerate(&self) -> Vec<Candidate<EngineConfiguration>> {
         let (problem, probe) = (&*self.key.problem, self.probe());
         let mut candidates = std::mem::take(&mut *self.candidates.lock());
-        // Keep only the engines of the fallback, out of all that were probed for it.
+        // Keep only the engines of the fallback, out of all that were probed for it. It may have been chosen before it was
+        // known how plain's engine rounds.
         let fallback = self.known_fallback().map(|fallback| fallback.configuration().parts()).unwrap_or_default();
-        candidates.retain(|engine| fallback.iter().any(|(_, micro)| micro.algorithm == *engine));
+        let is_of_fallback =
+            |engine: &EngineConfiguration| fallback.iter().any(|(_, micro)| micro.algorithm == *engine);
+        candidates.retain(|engine, size| is_of_fallback(engine) && probe.admits(engine, size));
         let (requested, fits) = self.requested.get().copied().unzip();
         let is_here = matches!(self.key.place, Place::Device(_));
         let sizes = probe::sizes(problem, self.key.sizes);
