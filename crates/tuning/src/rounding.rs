@@ -34,7 +34,7 @@ const NEAR_ONE: f32 = 1.0 + 1.0 / 4096.0;
 const LEAST: f64 = 1.0 + 1.0 / 8192.0;
 /// A sum of more products in one float may lose what each adds: from 8,192 on, its last bit is worth more than that.
 const MOST_PRODUCTS: f32 = 4096.0;
-/// Where sums have too many products, only one number in so many is not 0, in each tensor.
+/// Where sums have too many products, most numbers of a tensor are 0: one in so many is not.
 const ONE_IN: [usize; 4] = [1, 4, 16, 64];
 
 /// The findings of this process, by the device and the texts of the problem over the images that run and of the algorithm.
@@ -74,11 +74,11 @@ fn most_bytes() -> usize {
 
 /// Cuts a problem to the images whose data fits in the memory of a run.
 fn sample<K: Executable>(problem: &K) -> K {
-    let mut sample = problem.with_batch(problem.batch());
-    while sample.batch() > 1 && OwnBuffers::data_bytes(&sample) > most_bytes() {
-        sample = sample.with_batch(sample.batch() / 2);
+    let mut images = problem.batch();
+    while images > 1 && OwnBuffers::data_bytes(&problem.with_batch(images)) > most_bytes() {
+        images /= 2;
     }
-    sample
+    problem.with_batch(images)
 }
 
 /// Returns whether an algorithm rounds the floats of a problem, if that was found before: in this process, or in one that
@@ -110,11 +110,14 @@ pub fn rounds<K: Executable>(
     if let Some(known) = known_of_sample(&sample, algorithm) {
         return Ok(known);
     }
-    let (mut part, mut found) = (sample.with_batch(sample.batch()), run(&sample, algorithm, &workspace));
+    if sample.tensors().iter().any(|(_, data_type)| *data_type != CUDNN_DATA_FLOAT) {
+        return Err("not all of its data are floats".into());
+    }
+    let (mut images, mut found) = (sample.batch(), run(&sample, algorithm, &workspace));
     // With their workspace, fewer images may fit.
-    while found.is_err() && part.batch() > 1 {
-        part = part.with_batch(part.batch() / 2);
-        found = run(&part, algorithm, &workspace);
+    while found.is_err() && images > 1 {
+        images /= 2;
+        found = run(&sample.with_batch(images), algorithm, &workspace);
     }
     let found = found?;
     let device = cudnn::device();
@@ -131,9 +134,6 @@ fn run<K: Executable>(
     workspace: impl Fn(&K, cudnnHandle_t) -> Option<usize>,
 ) -> Result<bool, String> {
     let device = cudnn::device();
-    if sample.tensors().iter().any(|(_, data_type)| *data_type != CUDNN_DATA_FLOAT) {
-        return Err("not all of its data are floats".into());
-    }
     // One run at a time: the handle is in no other use.
     let mut own = OWN.lock();
     let Own { handle, stream } = match own.entry(device.ordinal()) {

@@ -14,15 +14,15 @@
 //! | [`meanwhile`] | the plan under Workspace Division while a layer has no segment |
 //! | [`targets`] | the devices that micro-plans are finalized for |
 
-pub mod conversion;
-pub mod enumerate;
-pub mod meanwhile;
-pub mod micro_plan;
-pub mod operands;
-pub mod our_candidates;
-pub mod our_engine;
-pub mod plan;
-pub mod probe;
+pub(crate) mod conversion;
+pub(crate) mod enumerate;
+pub(crate) mod meanwhile;
+pub(crate) mod micro_plan;
+pub(crate) mod operands;
+pub(crate) mod our_candidates;
+pub(crate) mod our_engine;
+pub(crate) mod plan;
+pub(crate) mod probe;
 pub mod proposals;
-pub mod state;
+pub(crate) mod state;
 pub mod targets;

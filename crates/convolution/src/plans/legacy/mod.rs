@@ -9,10 +9,10 @@
 //! | [`plan`], [`run`] | a configuration made ready to run, and the micro-batch loop |
 //! | [`rounding`] | whether what cuDNN runs rounds floats to TF32 |
 
-pub mod candidates;
-pub mod decision;
-pub mod engine;
-pub mod plan;
-pub mod registry;
-pub mod rounding;
-pub mod run;
+pub(crate) mod candidates;
+pub(crate) mod decision;
+pub(crate) mod engine;
+pub(crate) mod plan;
+pub(crate) mod registry;
+pub(crate) mod rounding;
+pub(crate) mod run;
