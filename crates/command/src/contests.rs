@@ -13,7 +13,7 @@ const CUDNN: &str = "cuDNN";
 /// The calls of a pass in training, as a report names them.
 const CALLS: [&str; 3] = ["forward", "data", "weights"];
 
-/// What is contested.
+/// The kind of a contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contested {
     Inference,
@@ -67,7 +67,7 @@ pub struct Contest {
     pub name: String,
     /// The text that identifies the subject.
     pub spec: String,
-    /// What runs it, cuDNN or kernels of ours: in training, forward and backward.
+    /// The names of what runs it: cuDNN, or kernels of ours. Training has two, one forward and one backward.
     pub chosen: Vec<String>,
     pub why: String,
     /// The performance model's first choice, in inference.
@@ -143,7 +143,7 @@ impl Contest {
         self.times.iter().flatten().find(|known| known.what == what)?.time
     }
 
-    /// The sum of all calls that were timed, each by the fastest of cuDNN's or of ours.
+    /// The time of all calls that were timed: of each, the fastest time by cuDNN, or by kernels of ours.
     fn fastest(&self, is_ours: bool) -> Option<f64> {
         let fastest = |times: &Vec<Time>| {
             let timed = times.iter().filter(|known| (known.what != CUDNN) == is_ours).filter_map(|known| known.time);

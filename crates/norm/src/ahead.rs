@@ -99,7 +99,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
 /// As for [`launch`].
 unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Stream) -> Result<cudnnStatus_t, String> {
     match candidate {
-        // SAFETY: as ours.
+        // SAFETY: the call is the one of this function (see `# Safety`).
         Candidate::Ours(Some(ours)) => unsafe { launch(call, ours, stream) }.map(|()| CUDNN_STATUS_SUCCESS),
         _ => Ok(call.by_cudnn()),
     }

@@ -82,7 +82,7 @@ impl<C: Call> Answering<'_, C> {
     /// # Safety
     /// As for [`Call::launch`].
     unsafe fn by_us(&self, ours: &Fitted, stream: Stream) -> Result<(), String> {
-        // SAFETY: as ours.
+        // SAFETY: the same call, kernels and stream (see `# Safety`).
         unsafe { launch(self.call, ours, stream) }?;
         self.status.set(Some(CUDNN_STATUS_SUCCESS));
         Ok(())
@@ -121,7 +121,7 @@ impl<C: Call> Answering<'_, C> {
 /// As for [`Call::launch`].
 pub unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(), String> {
     settings::fault_point("norm-launch");
-    // SAFETY: as ours.
+    // SAFETY: the same call, kernels and stream (see `# Safety`).
     unsafe { call.launch(ours, stream) }.map_err(|error| error.to_string())?;
     summary::count(Counted::NormalizedByUs);
     log::debug!("{}: on our kernels", ours.subject);

@@ -45,7 +45,7 @@ pub unsafe fn algorithms(
     let results = match &query {
         Query::Get => descriptors.get_algorithms(handle),
         Query::Find => descriptors.find_algorithms(handle),
-        // SAFETY: as ours.
+        // SAFETY: the query brings memory as large as its descriptors say (see `# Safety`).
         Query::FindEx(operands, workspace) => unsafe { descriptors.find_algorithms_in(handle, operands, *workspace) },
     }?;
     settings::fault_point("query");
@@ -70,7 +70,7 @@ pub unsafe fn algorithms(
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
     let last_resort = last_resort(&results);
     let asking = Asking { handle, descriptors, problem, question, results: &results, own, fitting, last_resort };
-    // SAFETY: as ours.
+    // SAFETY: `asking` and `query` are of this query (see `# Safety`).
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();
     let results = answered(results, promise.as_ref(), asked);

@@ -110,7 +110,7 @@ impl Asking<'_> {
     pub unsafe fn answer(&self, query: &Query) -> Option<Promise> {
         let state = registry::state(cudnn::device(), &self.problem);
         let _answering = Answering(&state);
-        // SAFETY: as ours.
+        // SAFETY: the query is the one of this function (see `# Safety`).
         let promise = unsafe { self.promise(&state, query) };
         match &promise {
             Some(promise) => registry::record(cudnn::device(), &self.problem, promise),
@@ -147,7 +147,7 @@ impl Asking<'_> {
         };
         let _busy = patience.is_some().then(|| Busy(state));
         let is_rest = patience.as_ref().is_some_and(|patience| patience.is_rest);
-        // SAFETY: as ours.
+        // SAFETY: the query is the one of this function (see `# Safety`).
         let tuned = unsafe { self.tune(query, stream, &known, patience) };
         if let Some((mut search, covers)) = tuned {
             state.known.lock().learn(search.measured());
