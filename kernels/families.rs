@@ -12,7 +12,7 @@ use crate::hash;
 pub const FAMILIES: [(&str, &[&str]); 4] = [
     ("convolution", &["../crates/convolution/src/engines"]),
     ("dynamic", &["../crates/dynamic/src/emit", "../crates/dynamic/src/batched"]),
-    ("norm", &["../crates/norm/src/shape.rs", "../crates/norm/src/kernels.rs"]),
+    ("norm", &["../crates/norm/src/calls", "../crates/norm/src/kernels.rs", "../crates/norm/src/shape.rs"]),
     (
         "recurrent",
         &[

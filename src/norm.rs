@@ -1,4 +1,4 @@
-//! The answers to calls of batch normalization in training.
+//! The answers to calls of batch normalization.
 
 use std::cell::Cell;
 
@@ -6,9 +6,11 @@ use cudnn_abi::*;
 
 use super::boundary::guarded;
 use super::overrides::Answer;
-use cudnn::arguments::{BatchNormBackward, BatchNormBackwardEx, BatchNormForward, BatchNormForwardEx, Promised};
-use norm::call::{BackwardCall, ForwardCall};
-use norm::run::{Call, answer};
+use cudnn::arguments::{
+    BatchNormBackward, BatchNormBackwardEx, BatchNormForward, BatchNormForwardEx, BatchNormInference, Promised,
+};
+use norm::calls::{BackwardCall, Call, ForwardCall, InferenceCall};
+use norm::run::answer;
 
 /// After a panic cuDNN runs the call, unless something was launched for it.
 fn guard(call: &impl Call) -> cudnnStatus_t {
@@ -31,4 +33,5 @@ answer_as! {
     BatchNormForwardEx: ForwardCall;
     BatchNormBackward: BackwardCall;
     BatchNormBackwardEx: BackwardCall;
+    BatchNormInference: InferenceCall;
 }

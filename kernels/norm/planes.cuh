@@ -52,12 +52,16 @@ __device__ __forceinline__ float sum_in_pairs(float (&numbers)[VECTOR]) {
     return numbers[0];
 }
 
-// The vectors of a row. For v < 2^31, v / vectors is the upper half of v * inverse, shifted; if `inverse` is 0, it is
-// v.
-struct Length {
-    int vectors;
+// Twin of `Divisor` in `crates/norm/src/shape.rs`: v / value is the upper half of v * inverse, shifted, for v < 2^31; if
+// `inverse` is 0, it is v.
+struct Divisor {
+    int value;
     unsigned inverse;
     int shift;
+
+    __device__ __forceinline__ int quotient(int v) const {
+        return inverse == 0 ? v : int(__umulhi(unsigned(v), inverse) >> shift);
+    }
 };
 
 // Twin of `Shape` in `crates/norm/src/shape.rs`.
@@ -65,8 +69,8 @@ struct Shape {
     int images;
     // The elements of a plane, and the vectors of an image.
     int plane, image;
-    // Rows have the first length, or one vector more: the second length.
-    Length lengths[2];
+    // The vectors of a row: of most rows as many as the first says, or one more.
+    Divisor lengths[2];
     // The vectors of a block, the last block may have fewer, and those that stay in its shared memory.
     int share, resident;
     // The blocks of a cluster.
@@ -80,7 +84,7 @@ struct Shape {
 // `kept` stay in shared memory.
 struct Rows {
     long long first;
-    Length length;
+    Divisor length;
     // The row's elements of its first and of its last vector.
     Part head, tail;
     int begin, end, kept;
@@ -89,25 +93,25 @@ struct Rows {
         const long long element = (long long)shape.channel() * shape.plane;
         first = element / VECTOR;
         const int before = int(element % VECTOR), elements = before + shape.plane;
-        length = shape.lengths[(elements - 1) / VECTOR + 1 - shape.lengths[0].vectors];
+        length = shape.lengths[(elements - 1) / VECTOR + 1 - shape.lengths[0].value];
         head = {Part::WHOLE << before & Part::WHOLE};
-        tail = {Part::WHOLE >> (length.vectors * VECTOR - elements)};
+        tail = {Part::WHOLE >> (length.value * VECTOR - elements)};
         begin = shape.block() * shape.share;
-        end = min(begin + shape.share, shape.images * length.vectors);
+        end = min(begin + shape.share, shape.images * length.value);
         kept = min(begin + shape.resident, end);
     }
 
     __device__ __forceinline__ int image(int vector) const {
-        return length.inverse == 0 ? vector : int(__umulhi(unsigned(vector), length.inverse) >> length.shift);
+        return length.quotient(vector);
     }
     // Where a vector lies in a tensor.
     __device__ __forceinline__ long long place(const Shape &shape, int vector) const {
         const int its = image(vector);
-        return first + (long long)its * shape.image + (vector - its * length.vectors);
+        return first + (long long)its * shape.image + (vector - its * length.value);
     }
     __device__ __forceinline__ Part part(int vector) const {
-        const int of_row = vector - image(vector) * length.vectors;
-        return {(of_row == 0 ? head.bits : Part::WHOLE) & (of_row == length.vectors - 1 ? tail.bits : Part::WHOLE)};
+        const int of_row = vector - image(vector) * length.value;
+        return {(of_row == 0 ? head.bits : Part::WHOLE) & (of_row == length.value - 1 ? tail.bits : Part::WHOLE)};
     }
 };
 

@@ -1,4 +1,4 @@
-"""Batch normalization in training: errors, repeated runs, times beside cuDNN's, random shapes, sanitizer.
+"""Batch normalization: errors, repeated runs, times beside cuDNN's, random shapes, sanitizer.
 
 PyTorch runs the same cases plain and with us. The command ends with 1 if anything is wrong. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
@@ -101,25 +101,26 @@ class Checks(Session):
             return
         bandwidth = next((bytes_ for name, bytes_ in BANDWIDTHS.items() if name in self.options.gpu), None)
         lines = [f"{self.options.gpu}; half, batch 128; milliseconds by CUDA graphs, of data that are in no cache",
-                 "channels side count    pass  cuDNN NCHW  NHWC   ours  of the bytes' limit"]  # fmt: skip
-        sums = dict.fromkeys(("first", "last", "ours", "limit"), 0.0)
+                 "channels side count     pass  cuDNN NCHW  NHWC   ours  of the bytes' limit"]  # fmt: skip
+        sums = {of: dict.fromkeys(("first", "last", "ours", "limit"), 0.0) for of in ("training", "inference")}
         for (case, layout), found in plain.items():
             if layout != "first":
                 continue
-            for name, tensors in (("forward", 2), ("backward", 3)):
+            for name, tensors in (("forward", 2), ("backward", 3), ("inference", 2)):
                 its = {"first": found[name], "last": plain[case, "last"][name], "ours": ours[case, "first"][name],
                        "limit": 1e3 * tensors * found["bytes"] / bandwidth if bandwidth else 0.0}  # fmt: skip
                 for key, time in its.items():
-                    sums[key] += found["count"] * time
+                    sums["inference" if name == "inference" else "training"][key] += found["count"] * time
                 share = its["limit"] / its["ours"]
                 channels, side = case.split()
-                lines.append(f"{channels:>8} {side:>4} {found['count']:>5} {name:>8} {its['first']:>10.4f} {its['last']:>6.4f} "
+                lines.append(f"{channels:>8} {side:>4} {found['count']:>5} {name:>9} {its['first']:>10.4f} {its['last']:>6.4f} "
                              f"{its['ours']:>6.4f}  {share:.2f}")  # fmt: skip
-        lines.append(f"all {sum(line['count'] for (_, layout), line in plain.items() if layout == 'first')} layers: cuDNN NCHW "
-                     f"{sums['first']:.2f}, NHWC {sums['last']:.2f}, ours {sums['ours']:.2f}, limit {sums['limit']:.2f} ms")  # fmt: skip
+        layers = sum(line["count"] for (_, layout), line in plain.items() if layout == "first")
+        for of, its in sums.items():
+            lines.append(f"all {layers} layers in {of}: cuDNN NCHW {its['first']:.2f}, NHWC {its['last']:.2f}, ours "
+                         f"{its['ours']:.2f}, limit {its['limit']:.2f} ms")  # fmt: skip
+            self.judge(its["ours"] < min(its["first"], its["last"]), f"times, {of}", lines[-1])
         (self.out / "times.txt").write_text("\n".join(lines) + "\n")
-        best = sums["ours"] < min(sums["first"], sums["last"])
-        self.judge(best, "times", lines[-1])
 
     def random(self):
         few = ["--cases", 5] if self.options.host else []
@@ -145,7 +146,7 @@ class Checks(Session):
     def sanitizer(self):
         sanitizer = self.find_sanitizer()
         # Only our kernels, which keeps it quick.
-        ours = [word for name in ("normalize", "differentiate")
+        ours = [word for name in ("normalize", "differentiate", "infer")
                 for word in ("--kernel-name", f"kernel_substring={name}")]  # fmt: skip
         for tool in ("memcheck", "initcheck") if sanitizer else ():
             log = self.out / f"{tool}.log"

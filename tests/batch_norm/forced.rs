@@ -9,12 +9,12 @@ fn program() -> Program {
     Program::build("batch_norm", Build { sources: &["batch_norm.c"], ..Build::default() })
 }
 
-/// The calls that our kernels have answered, forward and backward.
-fn on_ours(log: &str) -> [usize; 2] {
+/// The calls that our kernels have answered: forward, backward, and in inference.
+fn on_ours(log: &str) -> [usize; 3] {
     let count =
         |begin: &str| log.lines().filter(|line| line.contains(begin) && line.ends_with("on our kernels")).count();
     let backward = count("gradient of a batch normalization");
-    [count("batch normalization of") - backward, backward]
+    [count("batch normalization of") - backward, backward, count("batch normalization in inference of")]
 }
 
 /// Requires the same lines, with numbers of float's exactness: sums have other orders, and y and dx are of the order of
@@ -40,10 +40,12 @@ fn results_are_cudnns() {
     let plain = program.plain(&ARGUMENTS, &[]).stdout;
     let ours = program.preloaded(&ARGUMENTS, &[FORCE, ("UCUDNN_LOG", "debug")]);
     assert_alike(&plain, &ours.stdout);
-    let [forward, backward] = on_ours(&ours.stderr);
+    let counts @ [forward, backward, inference] = on_ours(&ours.stderr);
     if has_emulator() {
-        // Some of the 60 are of layouts, channels, factors and places that our kernels leave to cuDNN.
-        assert!((10..50).contains(&forward) && (5..50).contains(&backward), "{forward} and {backward}");
+        // Some of the 60 are of layouts, channels, factors and places that our kernels leave to cuDNN. Inference takes any
+        // number of channels.
+        assert!((10..50).contains(&forward) && (5..50).contains(&backward), "{counts:?}");
+        assert!((forward + 1..60).contains(&inference), "{counts:?}");
     }
 }
 
@@ -75,7 +77,7 @@ fn cudnn_runs_everything_if_it_is_off() {
     for off in [&[("UCUDNN_NORM", "off")][..], &[FORCE, ("UCUDNN_POLICY", "off")]] {
         let ours = program.preloaded(&ARGUMENTS, &[off, &[("UCUDNN_LOG", "debug")]].concat());
         assert_eq!(plain, ours.stdout);
-        assert_eq!(on_ours(&ours.stderr), [0, 0]);
+        assert_eq!(on_ours(&ours.stderr), [0; 3]);
     }
 }
 
@@ -95,12 +97,12 @@ fn cudnn_answers_if_our_kernels_fail() {
     for (variable, fault) in faults.into_iter().chain(others) {
         let ours = program.preloaded(&ARGUMENTS, &[FORCE, ("UCUDNN_LOG", "debug"), (variable, &fault)]);
         assert_alike(&plain, &ours.stdout);
-        let [forward, backward] = on_ours(&ours.stderr);
+        let counts = on_ours(&ours.stderr);
         if fault == "panic:norm-answered" {
             // The panic comes after the launch: cuDNN must not run the call again.
-            assert!(forward > 0 || !has_emulator(), "{fault}");
+            assert!(counts[0] > 0 || !has_emulator(), "{fault}");
         } else if variable == "HOSTDNN_FAIL" || fault.starts_with("panic") {
-            assert_eq!([forward, backward], [0, 0], "{fault}");
+            assert_eq!(counts, [0; 3], "{fault}");
         }
     }
 }

@@ -1,5 +1,5 @@
-/* Random batch normalizations in training, forward and backward, by all four functions: calls that our kernels take, and
- * calls that they leave to cuDNN. Every number that is in memory afterwards is a line; so is every status.
+/* Random batch normalizations in training, forward and backward, and in inference, by all five functions: calls that our
+ * kernels take, and calls that they leave to cuDNN. Every number that is in memory afterwards is a line; so is every status.
  *
  * batch_norm SEED CALLS */
 #include <cudnn.h>
@@ -124,6 +124,12 @@ int main(int count, char **arguments) {
         print("dx", to, size);
         print("dscale", dscale, c), print("dbias", dbias, c);
         free(workspace);
+        /* The statistics are those of training, and all channels' variances are positive. */
+        for (int i = 0; i < c; i++) variance[i] = 0.5f + fabsf(variance[i]);
+        to = in_place ? x : y;
+        printf("inference %d\n", cudnnBatchNormalizationForwardInference(handle, mode, alpha, beta, tensor, x, tensor, to,
+                                                                        parameters, scale, bias, mean, variance, epsilon));
+        print("inference y", to, size);
         float *const all[] = {x, y, dy, dx};
         for (int i = 0; i < 4; i++) free(all[i] - GUARD - off);
         float *const others[] = {scale, bias, mean, variance, saved_mean, saved_inverse, dscale, dbias};

@@ -1,4 +1,4 @@
-/* Calls of the functions of batch normalization in training, each with one or two arguments that are wrong or unusual.
+/* Calls of the functions of batch normalization, each with one or two arguments that are wrong or unusual.
  * Every status is a line, and so is every number in memory afterwards: cuDNN alone gives the same lines.
  *
  * batch_norm_hostile SEED CALLS */
@@ -123,6 +123,10 @@ int main(int count, char **arguments) {
             status = cudnnBatchNormalizationBackward(handle, mode, alpha, beta, of_parameters, &zero, of_x, x, of_y, dy,
                                                      of_y, dx, its, scale, dscale, dbias, epsilon, saved, inverse);
         printf("%s, backward %d\n", name, status);
+        print(name, memory);
+        status = cudnnBatchNormalizationForwardInference(handle, mode, alpha, beta, of_x, x, of_y, y, its, scale, bias, mean,
+                                                         variance, epsilon);
+        printf("%s, inference %d\n", name, status);
         print(name, memory);
     }
     free(memory);

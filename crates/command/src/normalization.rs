@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use gpu::Element;
+use norm::calls::Pass;
 use norm::shape::Planes;
-use norm::subject::{Normalization, Pass};
+use norm::subject::Normalization;
 
 use crate::decisions::Fields;
 
-/// Reads the value of `--norm`: a report, or a tensor in words, of which both passes are meant, in cuDNN's spatial mode.
+/// Reads the value of `--norm`: a report, or a tensor in words, of which all passes are meant, in cuDNN's spatial mode.
 pub fn read(text: &str) -> Result<Vec<Normalization>, String> {
     let is_tensor = |text: &str| text.split_whitespace().any(|word| word.split('x').all(is_number));
     if !Path::new(text).exists() && is_tensor(text) {
@@ -60,8 +61,8 @@ mod tests {
     #[test]
     fn tensors_in_words() {
         let planes = Planes { element: Element::Half, images: 2, channels: 64, plane: 60 };
-        let both = Pass::ALL.map(|pass| Normalization { pass, is_persistent: false, planes }).to_vec();
-        assert_eq!(read("2x64x3x4x5 half"), Ok(both));
+        let all = Pass::ALL.map(|pass| Normalization { pass, is_persistent: false, planes }).to_vec();
+        assert_eq!(read("2x64x3x4x5 half"), Ok(all));
         assert_eq!(read("2x64").unwrap()[0].planes, Planes { element: Element::Float, plane: 1, ..planes });
         for (text, why) in [
             ("2x64 int8", "the type is \"int8\""),

@@ -134,6 +134,12 @@ macro_rules! for_each_prototype {
             saved_inverse: *const c_void, activation: cudnnActivationDescriptor_t, workspace: *mut c_void,
             workspace_size: usize, reserve: *mut c_void, reserve_size: usize,
         }
+        cudnnBatchNormalizationForwardInference as BatchNormInference {
+            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, alpha: *const c_void, beta: *const c_void,
+            x_descriptor: cudnnTensorDescriptor_t, x: *const c_void, y_descriptor: cudnnTensorDescriptor_t,
+            y: *mut c_void, parameters: cudnnTensorDescriptor_t, scale: *const c_void, bias: *const c_void,
+            estimated_mean: *const c_void, estimated_variance: *const c_void, epsilon: c_double,
+        }
         cudnnGetRNNTempSpaceSizes as GetRnnTempSpaceSizes {
             handle: cudnnHandle_t, descriptor: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t,
             x_descriptor: cudnnRNNDataDescriptor_t, workspace_size: *mut usize, reserve_size: *mut usize,
@@ -411,12 +417,6 @@ macro_rules! for_each_prototype {
             handle: cudnnHandle_t, dropout: cudnnDropoutDescriptor_t, dy_descriptor: cudnnTensorDescriptor_t,
             dy: *const c_void, dx_descriptor: cudnnTensorDescriptor_t, dx: *mut c_void, reserve: *mut c_void,
             reserve_size: usize,
-        }
-        cudnnBatchNormalizationForwardInference {
-            handle: cudnnHandle_t, mode: cudnnBatchNormMode_t, alpha: *const c_void, beta: *const c_void,
-            x_descriptor: cudnnTensorDescriptor_t, x: *const c_void, y_descriptor: cudnnTensorDescriptor_t,
-            y: *mut c_void, parameters: cudnnTensorDescriptor_t, scale: *const c_void, bias: *const c_void,
-            estimated_mean: *const c_void, estimated_variance: *const c_void, epsilon: c_double,
         }
         cudnnDeriveBNTensorDescriptor {
             descriptor: cudnnTensorDescriptor_t, x_descriptor: cudnnTensorDescriptor_t, mode: cudnnBatchNormMode_t,

@@ -56,7 +56,7 @@ macro_rules! for_each_symbol {
         cudnnBackendUpdateCudaGraph: status, 9.5, overridden;
         cudnnBatchNormalizationBackward: status, 9.0, overridden;
         cudnnBatchNormalizationBackwardEx: status, 9.0, overridden;
-        cudnnBatchNormalizationForwardInference: status, 9.0, forwarded;
+        cudnnBatchNormalizationForwardInference: status, 9.0, overridden;
         cudnnBatchNormalizationForwardTraining: status, 9.0, overridden;
         cudnnBatchNormalizationForwardTrainingEx: status, 9.0, overridden;
         cudnnBuildRNNDynamic: status, 9.0, forwarded;

@@ -1,18 +1,18 @@
 //! Times a pass ahead of time, on our own handle and data (`ucudnn tune --norm`). Programs recall the result.
 
-use std::ptr::null_mut;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cudnn_abi::*;
 
-use super::call::{BackwardCall, ForwardCall};
+use super::calls::{BackwardCall, Call, ForwardCall, InferenceCall, Pass};
 use super::contestant::NormContestant;
+use super::eligible;
 use super::fitted::Fitted;
-use super::run::{Call, launch};
-use super::shape::{Planes, Shape};
-use super::subject::{Normalization, Pass};
-use cudnn::arguments::{BatchNormBackward, BatchNormForward, Promised};
+use super::run::launch;
+use super::shape::{Cut, Planes};
+use super::subject::Normalization;
 use cudnn::owned::{OwnedHandle, OwnedTensor};
 use cudnn::tensor::Tensor;
 use gpu::{Buffer, Device, OwnStream, Stream};
@@ -52,12 +52,12 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let device = cudnn::device();
     let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;
     let subject = job.subject;
-    if subject.planes.vectors().is_none() {
-        return Err("our kernels do not take its images: they are not whole vectors of 16 bytes, or too large".into());
+    if subject.pass.row().kept > 0 {
+        eligible::is_reduced(&subject.planes)?;
     }
     let contestant = NormContestant::new(job.device, subject);
     let candidates = Candidates::load(&contestant, 0)?;
-    let found = |recalled: Recalled<Shape>| {
+    let found = |recalled: Recalled<Cut>| {
         let chosen = recalled.names(&contestant).swap_remove(0);
         Found { chosen, times: recalled.times.into_iter().next().unwrap_or_default() }
     };
@@ -77,8 +77,9 @@ pub fn tune(job: &Job) -> Result<Found, String> {
         // SAFETY: `data` owns the calls' handle, descriptors and memory, made for the subject.
         let status = unsafe {
             match subject.pass {
-                Pass::Forward => run(&data.forward(), &candidates.all[index], trial.stream),
-                Pass::Backward => run(&data.backward(), &candidates.all[index], trial.stream),
+                Pass::Forward => run(&ForwardCall::on(&data), &candidates.all[index], trial.stream),
+                Pass::Backward => run(&BackwardCall::on(&data), &candidates.all[index], trial.stream),
+                Pass::Inference => run(&InferenceCall::on(&data), &candidates.all[index], trial.stream),
             }
         }?;
         if status != CUDNN_STATUS_SUCCESS {
@@ -105,28 +106,29 @@ unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Str
     }
 }
 
-const EPSILON: f64 = 1e-5;
+pub const EPSILON: f64 = 1e-5;
 /// The factors alpha and beta of a result that replaces the old values.
-static ONE: f32 = 1.0;
-static ZERO: f32 = 0.0;
+pub static ONE: f32 = 1.0;
+pub static ZERO: f32 = 0.0;
 
 /// Places of the numbers for each channel in their buffer.
 #[derive(Clone, Copy)]
-enum Place {
+pub enum Place {
     Scale,
     Bias,
-    SavedMean,
-    SavedInverse,
+    Mean,
+    /// Its inverse in training, and the variance in inference.
+    Deviation,
     Results,
     MoreResults,
 }
 
 /// The tensors of a pass, which this struct owns.
-struct Data {
-    mode: cudnnBatchNormMode_t,
+pub struct Data {
+    pub mode: cudnnBatchNormMode_t,
     of_tensors: OwnedTensor,
     of_parameters: OwnedTensor,
-    /// x, dy if there is one, and the result.
+    /// Those that the pass reads, and the result.
     tensors: Vec<Buffer>,
     /// Each place's number for each channel.
     numbers: Buffer,
@@ -154,10 +156,7 @@ impl Data {
         let of_parameters = describe(CUDNN_DATA_FLOAT, [1, channels, 1])?;
         let places = Place::MoreResults as usize + 1;
         let sizes = [images * channels * plane * element.bytes(), places * channels * size_of::<f32>()];
-        let count = match subject.pass {
-            Pass::Forward => 2,
-            Pass::Backward => 3,
-        };
+        let count = subject.pass.row().tensors;
         if count * sizes[0] + sizes[1] > most {
             return Err(format!("its data take more than {most} bytes"));
         }
@@ -172,59 +171,24 @@ impl Data {
         Ok(Self { mode, of_tensors, of_parameters, tensors, numbers, channels, handle, stream })
     }
 
-    fn at(&self, place: Place) -> *mut std::ffi::c_void {
+    pub fn handle(&self) -> cudnnHandle_t {
+        self.handle.raw()
+    }
+
+    /// The descriptor of all tensors.
+    pub fn of_tensors(&self) -> cudnnTensorDescriptor_t {
+        self.of_tensors.raw()
+    }
+
+    pub fn of_parameters(&self) -> cudnnTensorDescriptor_t {
+        self.of_parameters.raw()
+    }
+
+    pub fn tensor(&self, place: usize) -> *mut c_void {
+        self.tensors[place].data()
+    }
+
+    pub fn at(&self, place: Place) -> *mut c_void {
         self.numbers.data().wrapping_byte_add(place as usize * self.channels * size_of::<f32>())
-    }
-
-    /// The call, for as long as the data live.
-    fn forward(&self) -> ForwardCall {
-        let call = BatchNormForward {
-            handle: self.handle.raw(),
-            mode: self.mode,
-            alpha: (&raw const ONE).cast(),
-            beta: (&raw const ZERO).cast(),
-            x_descriptor: self.of_tensors.raw(),
-            x: self.tensors[0].data(),
-            y_descriptor: self.of_tensors.raw(),
-            y: self.tensors[1].data(),
-            parameters: self.of_parameters.raw(),
-            scale: self.at(Place::Scale),
-            bias: self.at(Place::Bias),
-            factor: 0.0,
-            running_mean: null_mut(),
-            running_variance: null_mut(),
-            epsilon: EPSILON,
-            saved_mean: self.at(Place::Results),
-            saved_inverse: self.at(Place::MoreResults),
-        };
-        // SAFETY: `self` owns the handle, the descriptors, and the memory that they describe.
-        unsafe { Promised::new(call) }.into()
-    }
-
-    /// Likewise.
-    fn backward(&self) -> BackwardCall {
-        let call = BatchNormBackward {
-            handle: self.handle.raw(),
-            mode: self.mode,
-            alpha_data: (&raw const ONE).cast(),
-            beta_data: (&raw const ZERO).cast(),
-            alpha_parameters: (&raw const ONE).cast(),
-            beta_parameters: (&raw const ZERO).cast(),
-            x_descriptor: self.of_tensors.raw(),
-            x: self.tensors[0].data(),
-            dy_descriptor: self.of_tensors.raw(),
-            dy: self.tensors[1].data(),
-            dx_descriptor: self.of_tensors.raw(),
-            dx: self.tensors[2].data(),
-            parameters: self.of_parameters.raw(),
-            scale: self.at(Place::Scale),
-            dscale: self.at(Place::Results),
-            dbias: self.at(Place::MoreResults),
-            epsilon: EPSILON,
-            saved_mean: self.at(Place::SavedMean),
-            saved_inverse: self.at(Place::SavedInverse),
-        };
-        // SAFETY: `self` owns the handle, the descriptors, and the memory that they describe.
-        unsafe { Promised::new(call) }.into()
     }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use once_cell::sync::OnceCell;
 
-use super::fitted::{self, Fitted};
+use super::fitted::Fitted;
 use super::kernels::PAUSE;
 use super::record::FAMILY;
 use super::report;
-use super::shape::Shape;
+use super::shape::Cut;
 use super::subject::Normalization;
 use gpu::Stream;
 use guest::settings::{self, Norm};
@@ -36,18 +36,18 @@ pub fn contest(subject: &Normalization) -> Arc<Contest<NormContestant>> {
     CONTESTS.state(&key, || Contest::new(NormContestant::new(key.device, subject)))
 }
 
-/// A pass on a device, and the shape that our kernels have for it.
+/// A pass on a device, and how our kernels cut its tensor.
 pub struct NormContestant {
     device: i32,
     subject: Normalization,
     /// One, or none if the device has no room for our kernels.
-    shapes: OnceCell<Vec<Shape>>,
+    cuts: OnceCell<Vec<Cut>>,
 }
 
 impl NormContestant {
     /// A pass on the calling thread's device, whose number is `device`.
     pub fn new(device: i32, subject: &Normalization) -> Self {
-        Self { device, subject: *subject, shapes: OnceCell::new() }
+        Self { device, subject: *subject, cuts: OnceCell::new() }
     }
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for NormContestant {
 
 impl Contestant for NormContestant {
     type Kernel = Arc<Fitted>;
-    type Choice = Shape;
+    type Choice = Cut;
 
     const FAMILY: Family = FAMILY;
     const CALLS: usize = 1;
@@ -89,37 +89,37 @@ impl Contestant for NormContestant {
         self.subject.spec()
     }
 
-    fn choices(&self, _call: usize) -> &[Shape] {
-        self.shapes.get_or_init(|| Fitted::shape(&self.subject).into_iter().collect())
+    fn choices(&self, _call: usize) -> &[Cut] {
+        self.cuts.get_or_init(|| Fitted::cut(&self.subject).into_iter().collect())
     }
 
-    fn named(&self, _call: usize, names: &[&str]) -> Vec<Option<Shape>> {
-        let named = |name: &&str| self.choices(0).iter().copied().find(|shape| fitted::name(shape) == **name);
+    fn named(&self, _call: usize, names: &[&str]) -> Vec<Option<Cut>> {
+        let named = |name: &&str| self.choices(0).iter().copied().find(|cut| cut.to_string() == **name);
         names.iter().map(named).collect()
     }
 
-    fn name(&self, _call: usize, shape: Option<&Shape>) -> String {
-        shape.map(fitted::name).unwrap_or_default()
+    fn name(&self, _call: usize, cut: Option<&Cut>) -> String {
+        cut.map(Cut::to_string).unwrap_or_default()
     }
 
-    fn choice(kernel: &Arc<Fitted>) -> &Shape {
-        &kernel.shape
+    fn choice(kernel: &Arc<Fitted>) -> &Cut {
+        &kernel.cut
     }
 
     fn is_loaded(&self) -> bool {
         Fitted::is_loaded(&self.subject)
     }
 
-    fn is_compiled(&self, _call: usize, _shape: &Shape) -> bool {
+    fn is_compiled(&self, _call: usize, _cut: &Cut) -> bool {
         Fitted::is_compiled(&self.subject)
     }
 
-    fn compile(&self, _call: usize, _shape: &Shape) -> Result<(), String> {
+    fn compile(&self, _call: usize, _cut: &Cut) -> Result<(), String> {
         Fitted::compile(&self.subject)
     }
 
-    fn load(&self, _call: usize, shape: &Shape) -> Result<Arc<Fitted>, String> {
-        Fitted::load(&self.subject, *shape).map(Arc::new)
+    fn load(&self, _call: usize, cut: &Cut) -> Result<Arc<Fitted>, String> {
+        Fitted::load(&self.subject, *cut).map(Arc::new)
     }
 
     /// Lets the device wait, so that no candidate's time contains the time of its launch.

@@ -1,4 +1,4 @@
-//! Decides which calls our kernels can answer. A call that cuDNN might refuse goes to cuDNN, which reports the error
+//! Checks of which the calls make up whether our kernels can answer them. A call that cuDNN might refuse goes to cuDNN, which reports the error
 //! itself.
 
 use std::ffi::c_void;
@@ -6,60 +6,22 @@ use std::ops::Range;
 
 use cudnn_abi::*;
 
-use super::call::{BackwardCall, ForwardCall};
 use super::shape::{Planes, VECTOR_BYTES};
 use cudnn::tensor::Tensor;
 use gpu::Element;
 
-/// Reads a call. `Err` gives the reason why cuDNN has to run it.
-pub fn forward(call: &ForwardCall) -> Result<Planes, &'static str> {
-    let (ops, call) = (call.ops(), call.common());
-    is_plain(call.mode, ops, call.epsilon)?;
-    // SAFETY: the descriptors and the factors are a call's.
-    let planes = unsafe {
-        is_replaced(call.alpha, call.beta)?;
-        planes(&[call.x_descriptor, call.y_descriptor], call.parameters)?
-    };
-    if call.saved_mean.is_null() != call.saved_inverse.is_null() {
-        return Err("only one of the saved statistics is asked for");
-    }
-    let [tensors, numbers] = sizes(&planes);
-    let read = [(call.x, tensors), (call.scale, numbers), (call.bias, numbers)];
-    let statistics = [call.running_mean, call.running_variance, call.saved_mean, call.saved_inverse];
-    let statistics = statistics.map(|place| (place.cast_const(), numbers));
-    let written: Vec<_> = [(call.y.cast_const(), tensors)].into_iter().chain(statistics).collect();
-    is_sound(&read, &written, &[call.y.cast_const()], &[call.x, call.y])?;
-    Ok(planes)
-}
-
-/// Likewise.
-pub fn backward(call: &BackwardCall) -> Result<Planes, &'static str> {
-    let (ops, call) = (call.ops(), call.common());
-    is_plain(call.mode, ops, call.epsilon)?;
-    // SAFETY: as in the forward pass.
-    let planes = unsafe {
-        is_replaced(call.alpha_data, call.beta_data)?;
-        is_replaced(call.alpha_parameters, call.beta_parameters)?;
-        planes(&[call.x_descriptor, call.dy_descriptor, call.dx_descriptor], call.parameters)?
-    };
-    let [tensors, numbers] = sizes(&planes);
-    let parameters = [call.scale, call.saved_mean, call.saved_inverse].map(|place| (place, numbers));
-    let read: Vec<_> = [(call.x, tensors), (call.dy, tensors)].into_iter().chain(parameters).collect();
-    let gradients = [call.dscale, call.dbias].map(|place| (place.cast_const(), numbers));
-    let written = [(call.dx.cast_const(), tensors), gradients[0], gradients[1]];
-    let needed = [call.dx.cast_const(), gradients[0].0, gradients[1].0];
-    is_sound(&read, &written, &needed, &[call.x, call.dy, call.dx])?;
-    Ok(planes)
-}
-
 /// Bytes of a tensor, and of a number for each channel.
-fn sizes(planes: &Planes) -> [usize; 2] {
+pub fn sizes(planes: &Planes) -> [usize; 2] {
     let elements = planes.images.saturating_mul(planes.channels).saturating_mul(planes.plane);
     [elements.saturating_mul(planes.element.bytes()), planes.channels * size_of::<f32>()]
 }
 
 /// Checks that a call only normalizes, over each channel.
-fn is_plain(mode: cudnnBatchNormMode_t, ops: Option<cudnnBatchNormOps_t>, epsilon: f64) -> Result<(), &'static str> {
+pub fn is_plain(
+    mode: cudnnBatchNormMode_t,
+    ops: Option<cudnnBatchNormOps_t>,
+    epsilon: f64,
+) -> Result<(), &'static str> {
     let is_spatial = mode == CUDNN_BATCHNORM_SPATIAL || mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
     let refusals = [
         (!is_spatial, "its mode is not a spatial one"),
@@ -73,7 +35,7 @@ fn is_plain(mode: cudnnBatchNormMode_t, ops: Option<cudnnBatchNormOps_t>, epsilo
 ///
 /// # Safety
 /// The pointers are null or to floats, as they are for half, bfloat16 and float tensors, or to doubles.
-unsafe fn is_replaced(alpha: *const c_void, beta: *const c_void) -> Result<(), &'static str> {
+pub unsafe fn is_replaced(alpha: *const c_void, beta: *const c_void) -> Result<(), &'static str> {
     if alpha.is_null() || beta.is_null() {
         return Err("a factor is null");
     }
@@ -86,7 +48,7 @@ unsafe fn is_replaced(alpha: *const c_void, beta: *const c_void) -> Result<(), &
 ///
 /// # Safety
 /// The descriptors are null or alive.
-unsafe fn planes(
+pub unsafe fn planes(
     tensors: &[cudnnTensorDescriptor_t],
     parameters: cudnnTensorDescriptor_t,
 ) -> Result<Planes, &'static str> {
@@ -117,13 +79,17 @@ unsafe fn planes(
     let dims = dims.map(|dim| dim as usize);
     let plane =
         dims[2..rank].iter().try_fold(1_usize, |plane, &dim| plane.checked_mul(dim)).ok_or("it is too large")?;
-    let planes = Planes { element, images: dims[0], channels: dims[1], plane };
-    planes.vectors().ok_or("an image is not whole vectors of 16 bytes, or a channel has too many").map(|_| planes)
+    Ok(Planes { element, images: dims[0], channels: dims[1], plane })
+}
+
+/// Checks that our kernels can share a channel out to the blocks of a cluster.
+pub fn is_reduced(planes: &Planes) -> Result<(), &'static str> {
+    planes.vectors().map(drop).ok_or("an image is not whole vectors of 16 bytes, or a channel has too many")
 }
 
 /// Checks that memory is there and aligned, and that results overlap nothing: they may only replace a whole input
 /// tensor. A piece of memory is its first byte and its size. Optional results are null.
-fn is_sound(
+pub fn is_sound(
     read: &[(*const c_void, usize)],
     written: &[(*const c_void, usize)],
     needed: &[*const c_void],

@@ -1,9 +1,9 @@
-//! Our kernels for a pass, with the shape of its launches.
+//! Our kernels for a pass, with the cut of its launches.
 
 use std::sync::Arc;
 
-use super::kernels::{Engine, likely, shapes, source};
-use super::shape::{Room, Shape};
+use super::kernels::{self, Engine, source};
+use super::shape::{Cut, Flat, Room, Shape};
 use super::subject::Normalization;
 use gpu::background::compiling;
 use guest::settings;
@@ -12,21 +12,23 @@ use guest::settings;
 pub struct Fitted {
     pub engine: Arc<Engine>,
     pub subject: Normalization,
-    pub shape: Shape,
+    pub cut: Cut,
 }
 
 impl Fitted {
     /// Compiles, unless that was done before, and loads the kernels on the calling thread's device. `Err` says why they
     /// cannot run there.
-    pub fn load(subject: &Normalization, shape: Shape) -> Result<Self, String> {
+    pub fn load(subject: &Normalization, cut: Cut) -> Result<Self, String> {
         settings::fault_point("norm-load");
         compiling::hang()?;
         let engine = Engine::load(cudnn::device(), subject.pass, subject.planes.element)?;
-        if shape.blocks() > 1 && engine.resident_clusters(&subject.planes, &shape).map_err(|why| why.to_string())? == 0
+        if let Cut::Clusters(shape) = cut
+            && shape.blocks() > 1
+            && engine.resident_clusters(&subject.planes, &cut).map_err(|why| why.to_string())? == 0
         {
             return Err(format!("the device holds no cluster of {} blocks", shape.blocks()));
         }
-        Ok(Self { engine, subject: *subject, shape })
+        Ok(Self { engine, subject: *subject, cut })
     }
 
     /// Compiles the kernels, so that [`Self::load`] is quick.
@@ -46,17 +48,25 @@ impl Fitted {
         cudnn::device().is_compiled(&source(subject.pass, subject.planes.element))
     }
 
-    /// The shape that is likely the fastest on the calling thread's device.
-    pub fn shape(subject: &Normalization) -> Result<Shape, String> {
-        let Normalization { pass, planes, .. } = subject;
+    /// How the pass is likely the fastest on the calling thread's device.
+    pub fn cut(subject: &Normalization) -> Result<Cut, String> {
         let room = Room::of(cudnn::device()).ok_or("the device does not tell its properties")?;
-        let shapes = shapes(*pass, planes, &room);
-        let likely = shapes.get(likely(planes, &room, &shapes));
-        likely.copied().ok_or_else(|| "the device has no clusters of blocks".into())
+        Ok(kernels::cut(subject.pass, &subject.planes, &room)?)
     }
-}
 
-/// The name of a shape in the database and in reports.
-pub fn name(shape: &Shape) -> String {
-    format!("clusters of {}", shape.blocks())
+    /// The clusters of a pass that has some.
+    pub fn clusters(&self) -> Shape {
+        match self.cut {
+            Cut::Clusters(shape) => shape,
+            Cut::Flat(_) => unreachable!("the pass reduces channels"),
+        }
+    }
+
+    /// The tensor of a pass that is one sweep.
+    pub fn flat(&self) -> Flat {
+        match self.cut {
+            Cut::Flat(flat) => flat,
+            Cut::Clusters(_) => unreachable!("the pass is one sweep"),
+        }
+    }
 }

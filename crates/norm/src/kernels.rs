@@ -1,16 +1,14 @@
 //! The kernels: compiling, loading and launching.
 
 use std::convert::Infallible;
-use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::shape::{Planes, Room, Shape, VECTOR_BYTES};
-use super::subject::Pass;
+use super::calls::Pass;
+use super::shape::{Cut, Flat, Planes, Room, Shape, VECTOR_BYTES};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 use gpu::{Device, Element, Stream};
-use kernels::norm as sources;
 
 /// Threads of a block: THREADS.
 const THREADS: usize = 512;
@@ -18,6 +16,8 @@ const THREADS: usize = 512;
 const MULTIPROCESSOR_BLOCKS: usize = 2;
 /// The vectors that a thread reads at once if they do not stay in shared memory. More would not fit into registers.
 const AHEAD: usize = 2;
+/// Likewise, in a pass that is one sweep: with these, enough bytes are on their way at any time.
+const AHEAD_IN_ONE_SWEEP: usize = 4;
 /// The bytes of a block's `Exchange` (`kernels/norm/totals.cuh`): an Mbarrier, and 16 totals.
 const EXCHANGE_BYTES: usize = 16 + 16 * 16;
 /// The bytes of a block's static shared memory, a total for each warp; and those that CUDA takes for itself.
@@ -27,73 +27,17 @@ pub const PAUSE: Duration = Duration::from_micros(50);
 /// The fewest vectors for each thread of a block, if there are more blocks than multiprocessors need.
 const LEAST_FOR_A_THREAD: usize = 2;
 
-/// The tensors that a pass reads: x, and dy.
-fn tensors(pass: Pass) -> usize {
-    match pass {
-        Pass::Forward => 1,
-        Pass::Backward => 2,
-    }
-}
-
-/// The name of a pass's kernel for planes that are whole vectors, or that are not.
-fn kernel(pass: Pass, is_whole: bool) -> &'static CStr {
-    match (pass, is_whole) {
-        (Pass::Forward, true) => c"normalize_whole",
-        (Pass::Forward, false) => c"normalize_uneven",
-        (Pass::Backward, true) => c"differentiate_whole",
-        (Pass::Backward, false) => c"differentiate_uneven",
-    }
-}
-
-/// Twin of `Forward` in `kernels/norm/forward.cu`. Arrays of parameters have a number for each channel.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Forward {
-    pub shape: Shape,
-    /// Aligned to 16 bytes, as y, which may be x.
-    pub x: *const c_void,
-    pub y: *mut c_void,
-    pub scale: *const f32,
-    pub bias: *const f32,
-    /// Null, or old statistics, which become old · (1 − factor) + new · factor. The variance is the unbiased one.
-    pub running_mean: *mut f32,
-    pub running_variance: *mut f32,
-    /// Null, or where the mean and 1 / √(variance + epsilon) go.
-    pub saved_mean: *mut f32,
-    pub saved_inverse: *mut f32,
-    pub epsilon: f64,
-    pub factor: f64,
-}
-
-/// Twin of `Backward` in `kernels/norm/backward.cu`. Arrays of parameters have a number for each channel.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Backward {
-    pub shape: Shape,
-    /// Aligned to 16 bytes, as dy and dx, which may be x or dy.
-    pub x: *const c_void,
-    pub dy: *const c_void,
-    pub dx: *mut c_void,
-    pub scale: *const f32,
-    pub saved_mean: *const f32,
-    pub saved_inverse: *const f32,
-    pub dscale: *mut f32,
-    pub dbias: *mut f32,
-}
-
 /// The source of a pass's kernels.
 pub fn source(pass: Pass, element: Element) -> Source {
-    let source = match pass {
-        Pass::Forward => &sources::FORWARD,
-        Pass::Backward => &sources::BACKWARD,
-    };
+    let row = pass.row();
+    let ahead = if row.kept == 0 { AHEAD_IN_ONE_SWEEP } else { AHEAD };
     let options = vec![
         element.option().into(),
         format!("-DTHREADS={THREADS}"),
         format!("-DMULTIPROCESSOR_BLOCKS={MULTIPROCESSOR_BLOCKS}"),
-        format!("-DAHEAD={AHEAD}"),
+        format!("-DAHEAD={ahead}"),
     ];
-    Source::new(source, options)
+    Source::new(row.source, options)
 }
 
 /// The bytes of dynamic shared memory that a block may have, if a multiprocessor is to hold [`MULTIPROCESSOR_BLOCKS`].
@@ -102,12 +46,12 @@ fn block_bytes(room: &Room) -> usize {
     ((room.shared_bytes + 1024) / MULTIPROCESSOR_BLOCKS).saturating_sub(OTHER_BYTES)
 }
 
-/// The shapes of a pass, by the blocks of their clusters: powers of two, from one on. Empty if our kernels do not take
-/// the tensor.
-pub fn shapes(pass: Pass, planes: &Planes, room: &Room) -> Vec<Shape> {
+/// The shapes of a pass that keeps `tensors` tensors in shared memory, by the blocks of their clusters: powers of two,
+/// from one on. Empty if our kernels do not take the tensor.
+pub fn shapes(tensors: usize, planes: &Planes, room: &Room) -> Vec<Shape> {
     let bytes = block_bytes(room).saturating_sub(EXCHANGE_BYTES);
     let blocks = (0..).map(|power| 1 << power).take_while(|&blocks| blocks <= room.cluster_blocks);
-    blocks.filter_map(|blocks| Shape::new(planes, blocks, bytes, tensors(pass))).collect()
+    blocks.filter_map(|blocks| Shape::new(planes, blocks, bytes, tensors)).collect()
 }
 
 /// The place in [`shapes`] that is likely the fastest. A channel should stay in shared memory, and all multiprocessors
@@ -120,6 +64,20 @@ pub fn likely(planes: &Planes, room: &Room, shapes: &[Shape]) -> usize {
         shape.is_resident() && (is_busy || is_thin)
     };
     shapes.iter().position(is_enough).unwrap_or(shapes.len().saturating_sub(1))
+}
+
+/// How a pass over a tensor is likely the fastest. `Err` says why our kernels cannot run it on the device.
+pub fn cut(pass: Pass, planes: &Planes, room: &Room) -> Result<Cut, &'static str> {
+    let kept = pass.row().kept;
+    if kept == 0 {
+        return Flat::new(planes).map(Cut::Flat).ok_or("our kernels do not take the tensor");
+    }
+    let shapes = shapes(kept, planes, room);
+    let likely = shapes.get(likely(planes, room, &shapes));
+    likely
+        .copied()
+        .map(Cut::Clusters)
+        .ok_or("the device has no clusters of blocks, or our kernels do not take the tensor")
 }
 
 /// A pass's kernels for a type, loaded on the device that was current then.
@@ -149,15 +107,18 @@ impl Engine {
 
     fn new(device: Device, pass: Pass, element: Element) -> Result<Self, String> {
         let room = Room::of(device).ok_or("the device does not tell its properties")?;
-        if room.cluster_blocks == 0 {
+        let has_clusters = pass.row().kept > 0;
+        if has_clusters && room.cluster_blocks == 0 {
             return Err("the device has no clusters of blocks".into());
         }
         let text = |error: Error| error.to_string();
         let module = device.load(&source(pass, element)).map_err(text)?;
-        let function = |is_whole| {
-            let function = module.function(kernel(pass, is_whole)).map_err(text)?;
-            function.allow_shared(block_bytes(&room) as u32).map_err(text)?;
-            function.allow_large_clusters().map_err(text)?;
+        let function = |is_whole: bool| {
+            let function = module.function(pass.row().kernels[usize::from(!is_whole)]).map_err(text)?;
+            if has_clusters {
+                function.allow_shared(block_bytes(&room) as u32).map_err(text)?;
+                function.allow_large_clusters().map_err(text)?;
+            }
             match function.resources().map_err(text)?.local_bytes {
                 0 => Ok(function),
                 spilled => Err(format!("{spilled} bytes of a thread do not fit into registers")),
@@ -182,50 +143,41 @@ impl Engine {
         if planes.is_whole() { &self.whole } else { &self.uneven }
     }
 
-    fn launch_of(&self, planes: &Planes, shape: &Shape) -> Launch {
-        let vectors = shape.resident() * tensors(self.pass);
-        Launch {
-            grid: [(planes.channels * shape.blocks()) as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
-            cluster: [shape.blocks() as u32, 1, 1],
-            shared_bytes: (vectors * VECTOR_BYTES + EXCHANGE_BYTES) as u32,
-            ..Launch::default()
+    fn launch_of(&self, planes: &Planes, cut: &Cut) -> Launch {
+        let block = [THREADS as u32, 1, 1];
+        match cut {
+            Cut::Clusters(shape) => {
+                let vectors = shape.resident() * self.pass.row().kept;
+                Launch {
+                    grid: [(planes.channels * shape.blocks()) as u32, 1, 1],
+                    block,
+                    cluster: [shape.blocks() as u32, 1, 1],
+                    shared_bytes: (vectors * VECTOR_BYTES + EXCHANGE_BYTES) as u32,
+                    ..Launch::default()
+                }
+            }
+            Cut::Flat(flat) => {
+                let of_block = THREADS * AHEAD_IN_ONE_SWEEP * VECTOR_BYTES / planes.element.bytes();
+                Launch { grid: [flat.elements().div_ceil(of_block) as u32, 1, 1], block, ..Launch::default() }
+            }
         }
     }
 
     /// The clusters that the device holds at once.
-    pub fn resident_clusters(&self, planes: &Planes, shape: &Shape) -> Result<u32, Error> {
-        self.function(planes).resident_clusters(&self.launch_of(planes, shape))
+    pub fn resident_clusters(&self, planes: &Planes, cut: &Cut) -> Result<u32, Error> {
+        self.function(planes).resident_clusters(&self.launch_of(planes, cut))
     }
 
+    /// Runs the pass.
+    ///
     /// # Safety
-    /// `parameters` is a [`Forward`] or a [`Backward`], by the engine's pass, with pointers as [`Self::normalize`] and
-    /// [`Self::differentiate`] require.
-    unsafe fn launch<T>(&self, stream: Stream, planes: &Planes, shape: &Shape, mut parameters: T) -> Result<(), Error> {
-        let launch = self.launch_of(planes, shape);
+    /// The engine is of the planes' type, on the stream's device, and the cut is for its pass and the planes. `parameters`
+    /// are those of the pass's kernels, with the cut, and with pointers to tensors of the planes and to numbers for each of
+    /// their channels.
+    pub unsafe fn launch<T>(&self, stream: Stream, planes: &Planes, cut: &Cut, mut parameters: T) -> Result<(), Error> {
+        let launch = self.launch_of(planes, cut);
         // SAFETY: the kernel takes one parameter, of the type of `parameters` (see `# Safety`).
         unsafe { self.function(planes).launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
-    }
-
-    /// Normalizes a tensor.
-    ///
-    /// # Safety
-    /// The engine is of the forward pass and of the planes' type, on the stream's device. The pointers of `parameters`
-    /// are to tensors of the planes and to numbers for each of their channels, and the shape is for the planes.
-    pub unsafe fn normalize(&self, stream: Stream, planes: &Planes, parameters: &Forward) -> Result<(), Error> {
-        debug_assert_eq!(self.pass, Pass::Forward);
-        // SAFETY: the caller's promise is that of `launch`.
-        unsafe { self.launch(stream, planes, &parameters.shape, *parameters) }
-    }
-
-    /// Computes gradients.
-    ///
-    /// # Safety
-    /// As for [`Self::normalize`], with an engine of the backward pass.
-    pub unsafe fn differentiate(&self, stream: Stream, planes: &Planes, parameters: &Backward) -> Result<(), Error> {
-        debug_assert_eq!(self.pass, Pass::Backward);
-        // SAFETY: the caller's promise is that of `launch`.
-        unsafe { self.launch(stream, planes, &parameters.shape, *parameters) }
     }
 }
 
@@ -249,9 +201,9 @@ mod tests {
     #[test]
     fn likely_shapes() {
         let h100 = Room { multiprocessors: 132, shared_bytes: 227 << 10, cluster_blocks: 16 };
-        let blocks = |pass, channels, side: usize| {
+        let blocks = |pass: Pass, channels, side: usize| {
             let planes = Planes { element: Element::Half, images: 128, channels, plane: side * side };
-            let shapes = shapes(pass, &planes, &h100);
+            let shapes = shapes(pass.row().kept, &planes, &h100);
             shapes[likely(&planes, &h100, &shapes)].blocks()
         };
         assert_eq!([64, 256].map(|channels| blocks(Pass::Forward, channels, 56)), [8, 8]);

@@ -1,25 +1,25 @@
-//! Batch normalization in training of tensors in NCHW or NCDHW, on kernels of our own: Ioffe and Szegedy, "Batch
+//! Batch normalization of tensors in NCHW or NCDHW, on kernels of our own: Ioffe and Szegedy, "Batch
 //! Normalization" (ICML 2015).
 //!
-//! A cluster of blocks reads a channel's elements from memory. Their shared memory holds them until their mean and
+//! In training, a cluster of blocks reads a channel's elements from memory. Their shared memory holds them until their mean and
 //! variance, or the sums of their gradient, are known. Elements that do not fit there are read again.
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | [`call`] | the arguments of cuDNN's functions |
-//! | `eligible` | which calls our kernels can answer |
+//! | [`calls`] | the calls that our kernels can answer, a file for each |
+//! | `eligible` | checks of their arguments |
 //! | [`run`] | answering a call |
 //! | `contestant` | the object of a contest between our kernels and cuDNN |
 //! | [`ahead`] | timing both ahead of time |
 //! | [`record`] | the family's name in the tuning database |
 //! | `report` | the report's lines |
 //! | [`subject`] | the subject of timing: a pass over a tensor |
-//! | `fitted` | our kernels for a pass, with the shape of its launches |
+//! | `fitted` | our kernels for a pass, with the cut of its launches |
 //! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
 //! | [`kernels`] | compiling, loading and launching the kernels |
 
 pub mod ahead;
-pub mod call;
+pub mod calls;
 mod contestant;
 mod eligible;
 mod fitted;

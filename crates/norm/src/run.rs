@@ -5,39 +5,15 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::call::{BackwardCall, ForwardCall};
+use super::calls::Call;
 use super::contestant::{NormContestant, contest};
-use super::eligible;
 use super::fitted::Fitted;
-use super::kernels::{Backward, Forward};
-use super::shape::Planes;
-use super::subject::{Normalization, Pass};
+use super::subject::Normalization;
 use cudnn::{calls, policies};
-use gpu::{Stream, jit};
+use gpu::Stream;
 use guest::settings::{self, Norm, Policy};
 use guest::summary::{self, Counted};
 use tuning::contest::{Contest, Outcome};
-
-/// A call of one of cuDNN's functions, whose arguments keep its rules.
-pub trait Call {
-    const PASS: Pass;
-
-    fn handle(&self) -> cudnnHandle_t;
-
-    fn mode(&self) -> cudnnBatchNormMode_t;
-
-    /// Reads the call. `Err` gives the reason why cuDNN has to answer it.
-    fn planes(&self) -> Result<Planes, &'static str>;
-
-    /// Launches our kernels. After a failure the call's inputs are as they were, so that cuDNN can answer it.
-    ///
-    /// # Safety
-    /// The kernels are for the call's pass and planes, which `planes` has told. The stream is the handle's.
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error>;
-
-    /// Lets cuDNN answer the call.
-    fn by_cudnn(&self) -> cudnnStatus_t;
-}
 
 /// Answers a call. `status` gets its status once something was launched for it: after a panic from then on, the call must
 /// not run again, as its input may be replaced, and its running statistics updated.
@@ -126,80 +102,4 @@ pub unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result
     summary::count(Counted::NormalizedByUs);
     log::debug!("{}: on our kernels", ours.subject);
     Ok(())
-}
-
-impl Call for ForwardCall {
-    const PASS: Pass = Pass::Forward;
-
-    fn handle(&self) -> cudnnHandle_t {
-        self.common().handle
-    }
-
-    fn mode(&self) -> cudnnBatchNormMode_t {
-        self.common().mode
-    }
-
-    fn planes(&self) -> Result<Planes, &'static str> {
-        eligible::forward(self)
-    }
-
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let call = self.common();
-        let parameters = Forward {
-            shape: ours.shape,
-            x: call.x,
-            y: call.y,
-            scale: call.scale.cast(),
-            bias: call.bias.cast(),
-            running_mean: call.running_mean.cast(),
-            running_variance: call.running_variance.cast(),
-            saved_mean: call.saved_mean.cast(),
-            saved_inverse: call.saved_inverse.cast(),
-            epsilon: call.epsilon,
-            factor: call.factor,
-        };
-        // SAFETY: `eligible` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
-        unsafe { ours.engine.normalize(stream, &ours.subject.planes, &parameters) }
-    }
-
-    fn by_cudnn(&self) -> cudnnStatus_t {
-        self.answer_by_cudnn()
-    }
-}
-
-impl Call for BackwardCall {
-    const PASS: Pass = Pass::Backward;
-
-    fn handle(&self) -> cudnnHandle_t {
-        self.common().handle
-    }
-
-    fn mode(&self) -> cudnnBatchNormMode_t {
-        self.common().mode
-    }
-
-    fn planes(&self) -> Result<Planes, &'static str> {
-        eligible::backward(self)
-    }
-
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let call = self.common();
-        let parameters = Backward {
-            shape: ours.shape,
-            x: call.x,
-            dy: call.dy,
-            dx: call.dx,
-            scale: call.scale.cast(),
-            saved_mean: call.saved_mean.cast(),
-            saved_inverse: call.saved_inverse.cast(),
-            dscale: call.dscale.cast(),
-            dbias: call.dbias.cast(),
-        };
-        // SAFETY: as in the forward pass.
-        unsafe { ours.engine.differentiate(stream, &ours.subject.planes, &parameters) }
-    }
-
-    fn by_cudnn(&self) -> cudnnStatus_t {
-        self.answer_by_cudnn()
-    }
 }

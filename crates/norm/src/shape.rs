@@ -64,6 +64,48 @@ impl Planes {
     }
 }
 
+/// Twin of `Flat` in `kernels/norm/inference.cu`: a tensor whose elements are read one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Flat {
+    plane: Divisor,
+    channels: Divisor,
+    elements: i32,
+}
+
+impl Flat {
+    /// `None` if our kernels do not take the tensor: an int must hold the number of its elements.
+    pub fn new(planes: &Planes) -> Option<Self> {
+        let Planes { images, channels, plane, .. } = *planes;
+        let elements = images.checked_mul(channels)?.checked_mul(plane)?;
+        let elements = i32::try_from(elements).ok().filter(|&elements| elements > 0)?;
+        Some(Self { plane: Divisor::new(plane), channels: Divisor::new(channels), elements })
+    }
+
+    pub fn elements(&self) -> usize {
+        self.elements as usize
+    }
+}
+
+/// How the blocks of a launch share out a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Clusters, each with a channel.
+    Clusters(Shape),
+    /// Vectors one after the other, whatever channel they are of.
+    Flat(Flat),
+}
+
+impl fmt::Display for Cut {
+    /// The name in the database and in reports.
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Clusters(shape) => write!(formatter, "clusters of {}", shape.blocks()),
+            Self::Flat(_) => formatter.write_str("one sweep"),
+        }
+    }
+}
+
 /// What a device offers to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -74,25 +116,25 @@ pub struct Room {
     pub cluster_blocks: usize,
 }
 
-/// Twin of `Length` in `kernels/norm/planes.cuh`: the vectors of a row, and what divides by them.
+/// Twin of `Divisor` in `kernels/norm/planes.cuh`: a number of 1 or more, and what divides by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-struct Length {
-    vectors: i32,
+struct Divisor {
+    value: i32,
     inverse: u32,
     shift: i32,
 }
 
-impl Length {
+impl Divisor {
     /// For v < 2^31 and d > 1, with 2^l the least power of two that is not less than d, v / d is
     /// v · ⌈2^(31 + l) / d⌉ / 2^(31 + l): Granlund and Montgomery, "Division by Invariant Integers using Multiplication"
     /// (PLDI 1994), theorem 4.2.
-    fn new(vectors: usize) -> Self {
-        let (inverse, shift) = match vectors.next_power_of_two().ilog2() {
+    fn new(value: usize) -> Self {
+        let (inverse, shift) = match value.next_power_of_two().ilog2() {
             0 => (0, 0),
-            l => ((1_u64 << (31 + l)).div_ceil(vectors as u64) as u32, l as i32 - 1),
+            l => ((1_u64 << (31 + l)).div_ceil(value as u64) as u32, l as i32 - 1),
         };
-        Self { vectors: vectors as i32, inverse, shift }
+        Self { value: value as i32, inverse, shift }
     }
 
     #[cfg(test)]
@@ -108,7 +150,7 @@ pub struct Shape {
     images: i32,
     plane: i32,
     image: i32,
-    lengths: [Length; 2],
+    lengths: [Divisor; 2],
     share: i32,
     resident: i32,
     blocks: i32,
@@ -124,7 +166,7 @@ impl Shape {
             images: planes.images as i32,
             plane: planes.plane as i32,
             image: (planes.channels * planes.plane / planes.per_vector()) as i32,
-            lengths: [planes.least_row(), planes.least_row() + 1].map(Length::new),
+            lengths: [planes.least_row(), planes.least_row() + 1].map(Divisor::new),
             share: share as i32,
             resident: resident as i32,
             blocks: blocks as i32,
@@ -159,10 +201,10 @@ mod tests {
         let mut below = |most: u32, count: usize| (0..count).map(|_| random.random_range(1..most)).collect::<Vec<_>>();
         let large = below(1 << 30, 300);
         for d in (1..=300).chain(large) {
-            let length = Length::new(d as usize);
+            let divisor = Divisor::new(d as usize);
             let near = [0, 1, d - 1, d, (i32::MAX as u32 / d) * d, (i32::MAX as u32 / d) * d - 1, i32::MAX as u32];
             for v in near.into_iter().chain(below(1 << 31, 100)) {
-                assert_eq!(length.quotient(v), v / d, "{v} / {d}");
+                assert_eq!(divisor.quotient(v), v / d, "{v} / {d}");
             }
         }
     }

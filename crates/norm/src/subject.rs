@@ -2,29 +2,11 @@
 
 use std::fmt;
 
+use super::calls::Pass;
 use super::shape::Planes;
 use gpu::Element;
 
-/// Forward or backward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pass {
-    Forward,
-    Backward,
-}
-
-impl Pass {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Forward, Self::Backward];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-        }
-    }
-}
-
-/// A pass of batch normalization in training.
+/// A pass of batch normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Normalization {
     pub pass: Pass,
@@ -40,12 +22,8 @@ const PERSISTENT: &str = "persistent";
 
 impl fmt::Display for Normalization {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        let what = match self.pass {
-            Pass::Forward => "batch normalization",
-            Pass::Backward => "gradient of a batch normalization",
-        };
         let how = if self.is_persistent { ", persistent" } else { "" };
-        write!(formatter, "{what} of {}{how}", self.planes)
+        write!(formatter, "{} of {}{how}", self.pass.row().what, self.planes)
     }
 }
 
@@ -57,7 +35,7 @@ impl Normalization {
     /// The text that identifies it, such as `forward spatial half images=128 channels=64 plane=3136`.
     pub fn spec(&self) -> String {
         let Planes { element, images, channels, plane } = self.planes;
-        let [pass, mode, element] = [self.pass.name(), self.mode(), element.name()];
+        let [pass, mode, element] = [self.pass.row().name, self.mode(), element.name()];
         format!("{pass} {mode} {element} images={images} channels={channels} plane={plane}")
     }
 
@@ -71,7 +49,7 @@ impl Normalization {
             number.and_then(|number| number.parse().ok()).ok_or_else(expected)
         };
         Ok(Self {
-            pass: Pass::ALL.into_iter().find(|known| known.name() == pass).ok_or_else(expected)?,
+            pass: Pass::ALL.into_iter().find(|known| known.row().name == pass).ok_or_else(expected)?,
             is_persistent: match mode {
                 SPATIAL => false,
                 PERSISTENT => true,
@@ -94,7 +72,7 @@ mod tests {
     #[test]
     fn texts_identify() {
         let planes = Planes { element: Element::Bfloat16, images: 2, channels: 16, plane: 49 };
-        for (pass, is_persistent) in Pass::ALL.into_iter().zip([false, true]) {
+        for (pass, is_persistent) in Pass::ALL.into_iter().zip([false, true, false]) {
             let subject = Normalization { pass, is_persistent, planes };
             assert_eq!(Normalization::from_spec(&subject.spec()), Ok(subject));
         }

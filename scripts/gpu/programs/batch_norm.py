@@ -1,4 +1,4 @@
-"""Batch normalization in training by PyTorch, plain or under the library: a JSON line for each case.
+"""Batch normalization, in training and in inference, by PyTorch, plain or under the library: a JSON line for each case.
 
     python batch_norm.py times|errors|random|repeat [--device cpu] [--runs N]
 
@@ -51,6 +51,9 @@ class Case:
         self.x, self.dy = tensor(normal(*shape) + means), tensor(normal(*shape))
         self.scale, self.bias = normal(channels).abs() + 0.5, normal(channels)
         self.running = [torch.zeros(channels, device=device), torch.ones(channels, device=device)]
+        # What inference is given, near what x has.
+        variances = normal(channels).abs() + 0.5
+        self.given = [means.flatten() + normal(channels) * 0.1, variances]
         for leaf in (self.x, self.scale, self.bias):
             leaf.requires_grad_()
 
@@ -71,8 +74,10 @@ class Case:
         normal = (x - wide(mean)) * wide(inverse)
         dbias, dscale = dy.sum(others), (dy * normal).sum(others)
         dx = wide(scale * inverse) * (dy - wide(dbias) / count - normal * wide(dscale) / count)
+        given_mean, given_variance = (wide(given.double()) for given in self.given)
+        inferred = (x - given_mean) * (given_variance + EPSILON).rsqrt() * wide(scale) + wide(bias)
         return {
-            "y": normal * wide(scale) + wide(bias), "dx": dx, "dscale": dscale, "dbias": dbias,
+            "inference y": inferred, "y": normal * wide(scale) + wide(bias), "dx": dx, "dscale": dscale, "dbias": dbias,
             "running mean": MOMENTUM * mean, "running variance": 1 - MOMENTUM + MOMENTUM * variance * count / max(count - 1, 1),
             "saved mean": mean, "saved inverse": inverse,
         }  # fmt: skip
@@ -95,6 +100,7 @@ def errors(options):
             found = dict(zip(("y", "saved mean", "saved inverse"), saved))
             found |= dict(zip(("dx", "dscale", "dbias"), gradients))
             found |= dict(zip(("running mean", "running variance"), case.running))
+            found["inference y"] = inference(case, options.device)()
             off = {name: calls.error(found[name], exact[name]) for name in found}
             yield {"case": f"{kind} {'x'.join(map(str, shape))} means {apart:g}", "errors": off}
 
@@ -110,8 +116,10 @@ def times(options):
         forwards = [forward(case, options.device) for case in cases]
         saved = [run() for run in forwards]
         backwards = [backward(case, its, options.device) for case, its in zip(cases, saved)]
+        inferences = [inference(case, options.device) for case in cases]
         yield {"case": f"{channels} {side}", "count": count, "bytes": bytes_, "layout": "last" if last else "first",
-               "forward": timed(forwards, options.device), "backward": timed(backwards, options.device)}  # fmt: skip
+               "forward": timed(forwards, options.device), "backward": timed(backwards, options.device),
+               "inference": timed(inferences, options.device)}  # fmt: skip
 
 
 def forward(case, device):
@@ -128,6 +136,15 @@ def backward(case, saved, device):
             case.dy, x, scale, *case.running, saved[1], saved[2], True, EPSILON, [True] * 3)  # fmt: skip
     return lambda: torch.ops.aten.cudnn_batch_norm_backward(
         x, case.dy, scale, *case.running, saved[1], saved[2], EPSILON, saved[3])  # fmt: skip
+
+
+def inference(case, device):
+    """y by the statistics that the case is given."""
+    x, scale, bias = (t.detach() for t in (case.x, case.scale, case.bias))
+    mean, variance = case.given
+    if device == "cpu":
+        return lambda: torch.native_batch_norm(x, scale, bias, mean, variance, False, MOMENTUM, EPSILON)[0]
+    return lambda: torch.ops.aten.cudnn_batch_norm(x, scale, bias, mean, variance, False, MOMENTUM, EPSILON)[0]
 
 
 def timed(runs, device, repeats=5):
@@ -178,10 +195,11 @@ def repeated(options):
         case = Case(shape, kind, options.device)
         fore = forward(case, options.device)
         back = backward(case, fore(), options.device)
-        first = [fore()[0], *back()]
+        infer = inference(case, options.device)
+        first = [fore()[0], *back(), infer()]
         different = torch.zeros((), dtype=torch.int64, device=options.device)
         for _ in range(options.runs):
-            now = [fore()[0], *back()]
+            now = [fore()[0], *back(), infer()]
             different += torch.stack([(a != b).any() for a, b in zip(first, now)]).any()
         yield {"case": f"{kind} {'x'.join(map(str, shape))}", "different": different.item()}
 

@@ -1,4 +1,4 @@
-"""Batch normalization in training: images, channels, planes, types, layouts, and means far from 0."""
+"""Batch normalization, in training and in inference: images, channels, planes, types, layouts, and means far from 0."""
 
 import math
 

@@ -4,9 +4,9 @@ use half::{bf16, f16};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::kernels::{Backward, Engine, Forward, likely, shapes};
-use crate::shape::{Planes, Room, Shape};
-use crate::subject::Pass;
+use crate::calls::{Backward, Forward, Inference, Pass};
+use crate::kernels::{Engine, likely, shapes};
+use crate::shape::{Cut, Flat, Planes, Room, Shape};
 use gpu::testing::buffers::{GUARD, between_nans, bits, bytes_of, read};
 use gpu::testing::emulated;
 use gpu::testing::on_gpu;
@@ -146,7 +146,7 @@ fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_
         factor: FACTOR,
     };
     // SAFETY: the buffers have the sizes of the tensor and of its channels.
-    unsafe { engine.normalize(memory.stream, &planes, &forward) }.unwrap();
+    unsafe { engine.launch(memory.stream, &planes, &Cut::Clusters(shape), forward) }.unwrap();
     let moments: Vec<_> = (0..planes.channels).map(|channel| x.moments(channel)).collect();
     let inverse: Vec<_> = moments.iter().map(|(_, variance)| 1.0 / (variance + EPSILON).sqrt()).collect();
     let expected: Vec<_> = x
@@ -203,7 +203,7 @@ fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy
         dbias: start(&dbias),
     };
     // SAFETY: the buffers have the sizes of the tensor and of its channels.
-    unsafe { engine.differentiate(memory.stream, &planes, &backward) }.unwrap();
+    unsafe { engine.launch(memory.stream, &planes, &Cut::Clusters(shape), backward) }.unwrap();
     let normal = |channel: usize, x: f64| (x - f64::from(means[channel])) * f64::from(inverse[channel]);
     let sums: Vec<(f64, f64)> = (0..planes.channels)
         .map(|channel| {
@@ -230,7 +230,56 @@ fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy
     assert_near(&format!("{what}: dbias"), &channels(&dbias), &dbiases, 1e-6);
 }
 
-/// Checks both passes of some planes in some types; by the likely clusters, and if `is_whole` by those of other sizes.
+/// Normalizes by given statistics and checks y, which goes to x itself if `in_place`.
+fn check_inference(memory: &Memory, engine: &Engine, x: &Tensor, in_place: bool, what: &str) {
+    let planes = x.planes;
+    let mut random = StdRng::seed_from_u64(planes.channels as u64);
+    let mut parameters = |from| (0..planes.channels).map(|_| random.random_range(from..2.0)).collect::<Vec<f32>>();
+    let [scale, bias, mean, variance] = [-2.0, -2.0, -2.0, 1e-3].map(&mut parameters);
+    let input = memory.of(&x.bytes());
+    let output = memory.of(&vec![0xff; x.bytes().len()]);
+    let [scales, biases, means, variances] = [&scale, &bias, &mean, &variance].map(|values| memory.floats(values));
+    let y = if in_place { &input } else { &output };
+    let flat = Flat::new(&planes).unwrap();
+    let inference = Inference {
+        flat,
+        x: start(&input).cast(),
+        y: start(y).cast(),
+        scale: start(&scales),
+        bias: start(&biases),
+        mean: start(&means),
+        variance: start(&variances),
+        epsilon: EPSILON as f32,
+    };
+    // SAFETY: the buffers have the sizes of the tensor and of its channels.
+    unsafe { engine.launch(memory.stream, &planes, &Cut::Flat(flat), inference) }.unwrap();
+    let expected: Vec<_> = x
+        .numbers
+        .iter()
+        .enumerate()
+        .map(|(place, value)| {
+            let its = x.channel_of(place);
+            let deviation = (f64::from(variance[its]) + EPSILON).sqrt();
+            (value - f64::from(mean[its])) / deviation * f64::from(scale[its]) + f64::from(bias[its])
+        })
+        .collect();
+    assert_near(&format!("{what}: y"), &memory.read_tensor(y, &planes), &expected, rounding(planes.element));
+}
+
+/// Checks inference of some planes, which need not be of whole vectors.
+fn check_inferences(device: Device, stream: Stream, element: Element, sizes: &[[usize; 3]]) {
+    let memory = Memory { device, stream };
+    let Some(engine) = emulated::compiled(Engine::load(device, Pass::Inference, element)) else { return };
+    for &[images, channels, plane] in sizes {
+        let mut random = StdRng::seed_from_u64(plane as u64);
+        let x = Tensor::random(Planes { element, images, channels, plane }, 3.0, &mut random);
+        for in_place in [false, true] {
+            check_inference(&memory, &engine, &x, in_place, &format!("{element:?} {images} × {channels} × {plane}"));
+        }
+    }
+}
+
+/// Checks both passes of training of some planes in some types; by the likely clusters, and if `is_whole` by those of other sizes.
 fn check(device: Device, stream: Stream, elements: &[Element], sizes: &[[usize; 3]], is_whole: bool) {
     let room = Room::of(device).expect("a device tells its properties");
     // With little shared memory, most vectors are read again.
@@ -249,7 +298,7 @@ fn check(device: Device, stream: Stream, elements: &[Element], sizes: &[[usize; 
                 let x = Tensor::random(planes, apart, &mut random);
                 for (room, in_place) in [(room, false), (little, index == 0)] {
                     for pass in [Pass::Forward, Pass::Backward] {
-                        let all = shapes(pass, &planes, &room);
+                        let all = shapes(pass.row().kept, &planes, &room);
                         let first = likely(&planes, &room, &all);
                         let others = if is_whole { &[0, all.len() / 2][..] } else { &[] };
                         for &place in others.iter().chain([&first]) {
@@ -257,7 +306,7 @@ fn check(device: Device, stream: Stream, elements: &[Element], sizes: &[[usize; 
                             let what = format!("{element:?} {images} × {channels} × {plane}, {shape:?}");
                             match pass {
                                 Pass::Forward => check_forward(&memory, &forward, shape, &x, in_place, &what),
-                                Pass::Backward => check_backward(&memory, &backward, shape, &x, &dy, in_place, &what),
+                                _ => check_backward(&memory, &backward, shape, &x, &dy, in_place, &what),
                             }
                         }
                     }
@@ -270,6 +319,10 @@ fn check(device: Device, stream: Stream, elements: &[Element], sizes: &[[usize; 
 #[test]
 fn on_a_gpu_as_in_double() {
     let Some(gpu) = on_gpu::first() else { return };
+    for element in Element::ALL {
+        check_inferences(Device::Cuda, gpu.stream.raw(), element, &FLAT_SIZES);
+        check_inferences(Device::Cuda, gpu.stream.raw(), element, &[[128, 64, 3136], [33, 2047, 49], [7, 3, 50_177]]);
+    }
     check(
         Device::Cuda,
         gpu.stream.raw(),
@@ -279,6 +332,11 @@ fn on_a_gpu_as_in_double() {
     );
 }
 
+/// Planes of one element, of fewer than a vector has, of whole vectors and of others; tensors with a rest, and without;
+/// less than a vector, and more than a block's vectors.
+const FLAT_SIZES: [[usize; 3]; 8] =
+    [[1, 1, 1], [1, 3, 1], [5, 7, 1], [3, 5, 3], [2, 3, 49], [2, 8, 64], [4, 1, 13], [3, 67, 121]];
+
 fn check_emulated(test: &str, element: Element, sizes: &[[usize; 3]], is_whole: bool) {
     if emulated::is_child(test) {
         let stream = Device::Host.stream().expect("a stream");
@@ -287,6 +345,30 @@ fn check_emulated(test: &str, element: Element, sizes: &[[usize; 3]], is_whole: 
 }
 
 const SIZES: [[usize; 3]; 4] = [[3, 8, 49], [2, 8, 64], [5, 8, 1], [2, 8, 3]];
+
+fn check_emulated_inference(test: &str, element: Element) {
+    if emulated::is_child(test) {
+        let stream = Device::Host.stream().expect("a stream");
+        check_inferences(Device::Host, stream.raw(), element, &FLAT_SIZES);
+    }
+}
+
+#[test]
+fn inference_emulated_as_in_double_in_half() {
+    check_emulated_inference("tests::results::inference_emulated_as_in_double_in_half", Element::Half);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn inference_emulated_as_in_double_in_float() {
+    check_emulated_inference("tests::results::inference_emulated_as_in_double_in_float", Element::Float);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn inference_emulated_as_in_double_in_bfloat16() {
+    check_emulated_inference("tests::results::inference_emulated_as_in_double_in_bfloat16", Element::Bfloat16);
+}
 
 #[test]
 fn some_emulated_as_in_double() {

@@ -1,4 +1,4 @@
-"""Batch normalization in training, by the operators that call cuDNN, on numbers of programs/batch_norm.py."""
+"""Batch normalization, in training and in inference, by the operators that call cuDNN, on numbers of programs/batch_norm.py."""
 
 import batch_norm
 import torch
@@ -19,10 +19,11 @@ class Subject:
         for name in ("x", "dy", "scale", "bias"):
             setattr(made, name, getattr(made, name).detach().to(self.device))
         made.running = [tensor.to(self.device) for tensor in made.running]
+        made.given = [tensor.to(self.device) for tensor in made.given]
         return made
 
     def _tensors(self, made):
-        return [made.x, made.dy, made.scale, made.bias, *made.running]
+        return [made.x, made.dy, made.scale, made.bias, *made.running, *made.given]
 
     def renew(self, which):
         replace(self._tensors(self.live), self._tensors(self.sets[which]))
@@ -32,6 +33,7 @@ class Subject:
         gradients = batch_norm.backward(self.live, saved, self.device.type)()
         found = dict(zip(("y", "saved mean", "saved inverse"), saved, strict=False))
         running = dict(zip(("running mean", "running variance"), (t.clone() for t in self.live.running), strict=True))
+        found["inference y"] = batch_norm.inference(self.live, self.device.type)()
         return found | dict(zip(("dx", "dscale", "dbias"), gradients, strict=True)) | running
 
     def exact(self, which):
@@ -53,7 +55,7 @@ class Subject:
 
     def traits(self, name):
         shape, apart = self.case["shape"], self.case["apart"]
-        in_float = name not in ("y", "dx")
+        in_float = name not in ("y", "dx", "inference y")
         # A mean `apart` deviations from 0 loses as many units of the deviation in float.
         chain = (1 + apart) ** 2
         return {"precision": "float" if in_float else self.case["precision"], "depth": torch.Size(shape).numel() // shape[1],

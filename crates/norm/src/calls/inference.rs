@@ -1,0 +1,118 @@
+//! Inference: `cudnnBatchNormalizationForwardInference`.
+
+use std::ffi::c_void;
+
+use cudnn_abi::*;
+
+use super::{Call, Pass, Row};
+use crate::ahead::{Data, EPSILON, ONE, Place, ZERO};
+use crate::eligible;
+use crate::fitted::Fitted;
+use crate::shape::{Flat, Planes};
+use cudnn::arguments::{BatchNormInference, Promised};
+use gpu::{Stream, jit};
+use kernels::norm as sources;
+
+pub const ROW: Row = Row {
+    name: "inference",
+    what: "batch normalization in inference",
+    source: &sources::INFERENCE,
+    kernels: [c"infer"; 2],
+    kept: 0,
+    tensors: 2,
+};
+
+/// A call of `cudnnBatchNormalizationForwardInference`.
+#[derive(Clone, Copy)]
+pub struct InferenceCall(Promised<BatchNormInference>);
+
+/// Twin of `Inference` in `kernels/norm/inference.cu`. Arrays of parameters have a number for each channel.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Inference {
+    pub flat: Flat,
+    /// Aligned to 16 bytes, as y, which may be x.
+    pub x: *const c_void,
+    pub y: *mut c_void,
+    pub scale: *const f32,
+    pub bias: *const f32,
+    pub mean: *const f32,
+    pub variance: *const f32,
+    pub epsilon: f32,
+}
+
+impl From<Promised<BatchNormInference>> for InferenceCall {
+    fn from(call: Promised<BatchNormInference>) -> Self {
+        Self(call)
+    }
+}
+
+impl Call for InferenceCall {
+    const PASS: Pass = Pass::Inference;
+
+    fn handle(&self) -> cudnnHandle_t {
+        self.0.handle
+    }
+
+    fn mode(&self) -> cudnnBatchNormMode_t {
+        self.0.mode
+    }
+
+    fn planes(&self) -> Result<Planes, &'static str> {
+        let call = &self.0;
+        eligible::is_plain(call.mode, None, call.epsilon)?;
+        // SAFETY: the descriptors and the factors are a call's.
+        let planes = unsafe {
+            eligible::is_replaced(call.alpha, call.beta)?;
+            eligible::planes(&[call.x_descriptor, call.y_descriptor], call.parameters)?
+        };
+        Flat::new(&planes).ok_or("it has no elements, or too many")?;
+        let [tensors, numbers] = eligible::sizes(&planes);
+        let parameters = [call.scale, call.bias, call.estimated_mean, call.estimated_variance];
+        let read: Vec<_> = [(call.x, tensors)].into_iter().chain(parameters.map(|place| (place, numbers))).collect();
+        let y = call.y.cast_const();
+        eligible::is_sound(&read, &[(y, tensors)], &[y], &[call.x, y])?;
+        Ok(planes)
+    }
+
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let (call, flat) = (&self.0, ours.flat());
+        let parameters = Inference {
+            flat,
+            x: call.x,
+            y: call.y,
+            scale: call.scale.cast(),
+            bias: call.bias.cast(),
+            mean: call.estimated_mean.cast(),
+            variance: call.estimated_variance.cast(),
+            epsilon: call.epsilon as f32,
+        };
+        // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+    }
+
+    fn by_cudnn(&self) -> cudnnStatus_t {
+        self.0.by_cudnn()
+    }
+
+    fn on(data: &Data) -> Self {
+        let call = BatchNormInference {
+            handle: data.handle(),
+            mode: data.mode,
+            alpha: (&raw const ONE).cast(),
+            beta: (&raw const ZERO).cast(),
+            x_descriptor: data.of_tensors(),
+            x: data.tensor(0),
+            y_descriptor: data.of_tensors(),
+            y: data.tensor(1),
+            parameters: data.of_parameters(),
+            scale: data.at(Place::Scale),
+            bias: data.at(Place::Bias),
+            estimated_mean: data.at(Place::Mean),
+            estimated_variance: data.at(Place::Deviation),
+            epsilon: EPSILON,
+        };
+        // SAFETY: `data` owns the handle, the descriptors, and the memory that they describe.
+        Self(unsafe { Promised::new(call) })
+    }
+}
