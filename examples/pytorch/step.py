@@ -1,4 +1,4 @@
-"""Measures training steps of one network in one process, and prints a JSON line for each mode.
+"""Measures steps of training, or of inference, of one network in one process, and prints a JSON line for each mode.
 
     python step.py --network resnet50 --precision half --modes eager,graphs
     LD_PRELOAD=libucudnn.so UCUDNN_WORKSPACE_LIMIT=64MiB python step.py --network resnet50 --precision half
@@ -24,7 +24,7 @@ from device import Cpu, Cuda, Watch
 from harness import arguments, calls
 from harness.arguments import count, some_of
 from networks import NETWORKS, settle
-from training import Training, add_arguments, reference
+from training import Inference, Training, add_arguments, reference
 from warming import warm_up
 
 # Operators whose own kernels are convolutions. A convolution's other work (copies into another layout, sums for a bias)
@@ -41,6 +41,7 @@ def parse_arguments():
     parser.add_argument("--network", required=True, choices=NETWORKS)
     add_arguments(parser, "float")
     parser.add_argument("--tiny", action="store_true", help="2 images as small as the network takes, for trying out")
+    parser.add_argument("--inference", action="store_true", help="steps of inference, not of training")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
     parser.add_argument("--modes", default=("eager",), type=some_of(MODES, "mode"),
                         help=f"some of {','.join(MODES)} [eager]")  # fmt: skip
@@ -62,6 +63,8 @@ def parse_arguments():
         parser.error("--modes graphs: CUDA graphs need --device cuda")
     if options.write_reference and not options.reference:
         parser.error("--write-reference needs --reference FILE")
+    if options.inference and options.reference:
+        parser.error("--inference has no gradients to compare with --reference")
     settle(parser, options, options.tiny)
     return options
 
@@ -164,7 +167,8 @@ def main():
     device = Cuda() if options.device == "cuda" else Cpu()
     same = {name: getattr(options, name) for name in ("network", "batch", "size", "layout", "precision", "benchmark")}
     same |= device.facts() | {"torch": torch.__version__}
-    training = Training(network, options.batch, options.size, options.layout, options.precision, options.device)
+    kind = Inference if options.inference else Training
+    training = kind(network, options.batch, options.size, options.layout, options.precision, options.device)
     for mode in options.modes:
         print(json.dumps(same | measure(mode, training, device, options)), flush=True)
 

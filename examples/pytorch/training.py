@@ -110,6 +110,18 @@ class Training:
         return {kind: {name: root(*sums) for name, sums in found.items()} for kind, found in squares.items()}
 
 
+class Inference(Training):
+    """A call runs the model forward alone, by the running statistics of its batch normalizations."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.model.eval()
+
+    def __call__(self):
+        with torch.no_grad(), torch.autocast(self.device, self.autocast, enabled=self.autocast is not None):
+            return self.forward(self.x)
+
+
 def reference(network, batch, size, device):
     """The gradients in float64, one mini-batch after the other. PyTorch's own convolutions compute them, without cuDNN
     and so without our library."""

@@ -2,7 +2,7 @@
 // channel y = (x - mean) / sqrt(variance + epsilon) * scale + bias, with a mean and a variance that are given.
 //
 // Compiled as `forward.cu`; AHEAD is the vectors of a thread, which it reads at once. Grid: a block for each
-// THREADS * AHEAD vectors of the tensor, and at least one. No shared memory.
+// THREADS * AHEAD vectors of the tensor, and at least one. No dynamic shared memory.
 #include "common/pause.cuh"
 #include "norm/planes.cuh"
 
@@ -25,60 +25,82 @@ struct Inference {
 struct Channel {
     float mean, scale, bias;
 
-    __device__ __forceinline__ Channel(const Inference &parameters, int channel)
-        : mean(parameters.mean[channel]),
-          scale(parameters.scale[channel] / sqrtf(parameters.variance[channel] + parameters.epsilon)),
-          bias(parameters.bias[channel]) {}
+    __device__ __forceinline__ static Channel of(const Inference &parameters, int channel) {
+        const float deviation = sqrtf(parameters.variance[channel] + parameters.epsilon);
+        return {parameters.mean[channel], parameters.scale[channel] / deviation, parameters.bias[channel]};
+    }
     __device__ __forceinline__ Element y(Element x) const { return to_element(fmaf(to_float(x) - mean, scale, bias)); }
 };
 
-// Where an element lies: its plane's channel, and how many elements of the plane come before it.
-struct Place {
-    int channel, before;
+__device__ __forceinline__ Channel channel_of(const Inference &parameters, int plane) {
+    const Divisor &channels = parameters.flat.channels;
+    return Channel::of(parameters, plane - channels.quotient(plane) * channels.value);
+}
 
-    __device__ __forceinline__ Place(const Flat &flat, int element) {
-        const int plane = flat.plane.quotient(element);
-        before = element - plane * flat.plane.value;
-        channel = plane - flat.channels.quotient(plane) * flat.channels.value;
+// The elements of a block: from `begin` on, `count` of them, of planes from `first` to `last`.
+struct Piece {
+    int begin, count, first, last;
+
+    __device__ __forceinline__ explicit Piece(const Flat &flat) {
+        constexpr int MOST = AHEAD * THREADS * VECTOR;
+        begin = int(blockIdx.x) * MOST;
+        count = min(MOST, flat.elements - begin);
+        first = flat.plane.quotient(begin);
+        last = flat.plane.quotient(begin + count - 1);
     }
-    // Goes to the next element. Returns whether it is of another channel.
-    __device__ __forceinline__ bool next(const Flat &flat) {
-        if (++before < flat.plane.value) return false;
-        before = 0;
-        if (++channel == flat.channels.value) channel = 0;
-        return true;
-    }
+    // The thread's vector, of AHEAD; a vector that is not whole is none.
+    __device__ __forceinline__ int vector(int i) const { return i * THREADS + int(threadIdx.x); }
+    __device__ __forceinline__ bool has(int vector) const { return vector < count / VECTOR; }
+    __device__ __forceinline__ int element(int vector) const { return begin + vector * VECTOR; }
 };
 
-__device__ __forceinline__ Vector normalized(const Inference &parameters, const Vector &x, int vector) {
-    Place place(parameters.flat, vector * VECTOR);
-    Channel its(parameters, place.channel);
-    Vector y;
-#pragma unroll
-    for (int i = 0; i < VECTOR; i++) {
-        y.each[i] = its.y(x.each[i]);
-        if (i + 1 < VECTOR && place.next(parameters.flat)) its = Channel(parameters, place.channel);
-    }
-    return y;
-}
-
-KERNEL(infer, Inference) {
-    const int vectors = parameters.flat.elements / VECTOR;
-    const int first = int(blockIdx.x) * AHEAD * THREADS + int(threadIdx.x);
-    Vector x[AHEAD];
+// IS_WHOLE: each vector is of one plane.
+template <bool IS_WHOLE> __device__ __forceinline__ void infer(const Inference &parameters) {
+    STATIC_SHARED(Channel, channels, [THREADS]); // of the piece's planes
+    const Flat &flat = parameters.flat;
+    const Piece piece(flat);
+    const int plane = flat.plane.value, planes = piece.last - piece.first + 1;
+    const uint4 *const x = parameters.x + piece.begin / VECTOR;
+    uint4 *const y = parameters.y + piece.begin / VECTOR;
+    Vector its_x[AHEAD], its_y;
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
-        if (first + i * THREADS < vectors) x[i].all = parameters.x[first + i * THREADS];
+        if (piece.has(piece.vector(i))) its_x[i].all = x[piece.vector(i)];
+    if (planes <= THREADS && plane >= VECTOR) {
+        // All threads need few channels: each is made once. A vector has elements of one or two.
+        if (int(threadIdx.x) < planes) channels[threadIdx.x] = channel_of(parameters, piece.first + int(threadIdx.x));
+        barrier();
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
-        const int vector = first + i * THREADS;
-        if (vector < vectors) parameters.y[vector] = normalized(parameters, x[i], vector).all;
+        for (int i = 0; i < AHEAD; i++) {
+            const int vector = piece.vector(i), element = piece.element(vector);
+            if (!piece.has(vector)) continue;
+            const int at = flat.plane.quotient(element), rest = plane - (element - at * plane);
+            const Channel &first = channels[at - piece.first], &second = channels[min(at + 1, piece.last) - piece.first];
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++) its_y.each[e] = (IS_WHOLE || e < rest ? first : second).y(its_x[i].each[e]);
+            y[vector] = its_y.all;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const int vector = piece.vector(i), element = piece.element(vector);
+            if (!piece.has(vector)) continue;
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+                its_y.each[e] = channel_of(parameters, flat.plane.quotient(element + e)).y(its_x[i].each[e]);
+            y[vector] = its_y.all;
+        }
     }
-    // The elements behind the last whole vector.
-    const int whole = vectors * VECTOR;
-    if (first < parameters.flat.elements - whole) {
-        const Channel its(parameters, Place(parameters.flat, whole + first).channel);
-        reinterpret_cast<Element *>(parameters.y)[whole + first] =
-            its.y(reinterpret_cast<const Element *>(parameters.x)[whole + first]);
+    // The elements behind the tensor's last whole vector.
+    const int behind = piece.count / VECTOR * VECTOR + int(threadIdx.x);
+    if (behind < piece.count) {
+        const Channel channel = channel_of(parameters, flat.plane.quotient(piece.begin + behind));
+        reinterpret_cast<Element *>(y)[behind] = channel.y(reinterpret_cast<const Element *>(x)[behind]);
     }
 }
+
+// Planes of whole vectors.
+KERNEL(infer_whole, Inference) { infer<true>(parameters); }
+
+// Planes that begin and end anywhere in a vector.
+KERNEL(infer_uneven, Inference) { infer<false>(parameters); }

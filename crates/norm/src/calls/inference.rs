@@ -17,7 +17,7 @@ pub const ROW: Row = Row {
     name: "inference",
     what: "batch normalization in inference",
     source: &sources::INFERENCE,
-    kernels: [c"infer"; 2],
+    kernels: [c"infer_whole", c"infer_uneven"],
     kept: 0,
     tensors: 2,
 };

@@ -333,9 +333,9 @@ fn on_a_gpu_as_in_double() {
 }
 
 /// Planes of one element, of fewer than a vector has, of whole vectors and of others; tensors with a rest, and without;
-/// less than a vector, and more than a block's vectors.
-const FLAT_SIZES: [[usize; 3]; 8] =
-    [[1, 1, 1], [1, 3, 1], [5, 7, 1], [3, 5, 3], [2, 3, 49], [2, 8, 64], [4, 1, 13], [3, 67, 121]];
+/// less than a vector, and more than a block's vectors, of few planes and of many.
+const FLAT_SIZES: [[usize; 3]; 9] =
+    [[1, 1, 1], [1, 3, 1], [5, 7, 1], [3, 5, 3], [2, 3, 49], [2, 8, 64], [4, 1, 13], [3, 67, 121], [9, 211, 13]];
 
 fn check_emulated(test: &str, element: Element, sizes: &[[usize; 3]], is_whole: bool) {
     if emulated::is_child(test) {
