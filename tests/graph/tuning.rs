@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use convolution::engines::{ENGINES, Numerics};
+
 use super::program;
 use crate::hostdnn::{report, seed};
 
@@ -158,16 +160,8 @@ fn our_engines_are_tried() {
         ours.map(|line| (text(line, "algorithm").to_owned(), text(line, "kernel").to_owned())).collect::<Vec<_>>()
     };
     let index = |engine: &str| engine["UCUDNN_ENGINE_".len()..].split('[').next().unwrap().parse::<usize>().unwrap();
-    // The indices of engines for filter gradients, and of others.
-    let are_as_expected = |ours: &[(String, String)], engines: [&[usize]; 2]| {
-        for (engine, kernel) in ours {
-            let expected = engines[usize::from(!kernel.starts_with("BF "))];
-            assert!(expected.contains(&index(engine)), "{engine}: {kernel}");
-        }
-    };
-    let on_tensor_cores: [&[usize]; 2] = [&[0, 5], &[2, 4, 6, 7]];
+    let numerics = |engine: &str| ENGINES.iter().find(|row| row.number as usize == index(engine)).unwrap().numerics;
     let ours = run("any", "1GiB");
-    are_as_expected(&ours, on_tensor_cores);
     let gradients: Vec<_> =
         ours.iter().filter(|(engine, kernel)| kernel.starts_with("BF ") && index(engine) == 0).collect();
     let in_parts = gradients.iter().filter(|(engine, _)| !engine.contains("[k0=1]")).count();
@@ -178,8 +172,12 @@ fn our_engines_are_tried() {
     }
     // No engine of hostdnn uses tensor cores: only our engines that multiply in float remain, and those that are as exact.
     let exact = run("match", "1GiB");
-    are_as_expected(&exact, [&[1], &[3, 7]]);
-    assert!(exact.iter().all(|(engine, kernel)| index(engine) == 7 || kernel.contains(" float ")), "{exact:?}");
+    let is_exact = |(engine, kernel): &(String, String)| match numerics(engine) {
+        Numerics::OnTensorCores => false,
+        Numerics::ExactFloats => kernel.contains(" float "),
+        Numerics::ShortSums => !kernel.contains(" float "),
+    };
+    assert!(exact.iter().all(is_exact), "{exact:?}");
     for direction in ["F ", "BD ", "BF "] {
         let count = exact.iter().filter(|(_, kernel)| kernel.starts_with(direction)).count();
         println!("{count} of {direction}");
@@ -187,7 +185,6 @@ fn our_engines_are_tried() {
     }
     // Engines that are slower than cuDNN's on tensor cores are tried where none of these fits the limit.
     let without_room = run("any", "0");
-    are_as_expected(&without_room, on_tensor_cores);
     // On warpgroups, for convolutions that keep an image's size, for those with larger filters, and for few channels.
     let both = ours.iter().chain(&without_room);
     let on_warpgroups = [4, 5, 6, 7].map(|kind| both.clone().filter(|(engine, _)| index(engine) == kind).count());

@@ -77,11 +77,11 @@ pub struct Options {
     #[arg(long, value_name = "K", requires = "rnn", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
 
-    /// Time batch normalization in training instead: of a run's report, or of a tensor in words
+    /// Time batch normalization instead: of a run's report, or of a tensor in words
     ///
     /// In words: images, channels and the sizes of a plane, and a type (float, half, bfloat16; default: float), such as
-    /// '128x64x56x56 half'. The tensor is packed with its channels first. Both passes, forward and backward, are timed on
-    /// generated data, by cuDNN and by our kernels.
+    /// '128x64x56x56 half'. The tensor is packed with its channels first. All passes, forward and backward in training and
+    /// in inference, are timed on generated data, by cuDNN and by our kernels.
     #[arg(long, value_name = "TENSOR", conflicts_with_all = ["file", "rnn"])]
     norm: Vec<String>,
 

@@ -97,7 +97,7 @@ pub enum RnnTraining {
     Force,
 }
 
-/// Which implementation runs batch normalization in training.
+/// Which implementation runs batch normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
     /// Whichever is faster.
@@ -223,7 +223,7 @@ pub struct Settings {
     pub rnn_training: RnnTraining,
     /// How many of the configurations that the performance model ranks best are compiled and timed; 1 or more.
     pub rnn_top_k: usize,
-    /// Which implementation runs batch normalization in training.
+    /// Which implementation runs batch normalization.
     pub norm: Norm,
     /// The executor for nets of vertex functions on a device.
     pub dynamic: Dynamic,

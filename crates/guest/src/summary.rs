@@ -21,7 +21,7 @@ pub enum Counted {
     Network,
     /// A recurrent network that ran on our kernels.
     OnOurKernels,
-    /// A pass of batch normalization in training that the program calls.
+    /// A pass of batch normalization that the program calls.
     Normalization,
     /// A pass of batch normalization that ran on our kernels.
     NormalizedByUs,

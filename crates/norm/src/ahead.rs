@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use cudnn_abi::*;
 
-use super::calls::{BackwardCall, Call, ForwardCall, InferenceCall, Pass};
+use super::calls::Call;
 use super::contestant::NormContestant;
 use super::eligible;
 use super::fitted::Fitted;
@@ -74,14 +74,8 @@ pub fn tune(job: &Job) -> Result<Found, String> {
             .filter_map(Candidate::kernel)
             .for_each(|ours| contestant.before_timed(ours, trial.stream));
         let started = Started::start(device, trial.stream);
-        // SAFETY: `data` owns the calls' handle, descriptors and memory, made for the subject.
-        let status = unsafe {
-            match subject.pass {
-                Pass::Forward => run(&ForwardCall::on(&data), &candidates.all[index], trial.stream),
-                Pass::Backward => run(&BackwardCall::on(&data), &candidates.all[index], trial.stream),
-                Pass::Inference => run(&InferenceCall::on(&data), &candidates.all[index], trial.stream),
-            }
-        }?;
+        // SAFETY: `data` and the kernels are made for the subject, and the stream is the handle's.
+        let status = unsafe { (subject.pass.row().run)(&data, candidates.all[index].kernel(), trial.stream) }?;
         if status != CUDNN_STATUS_SUCCESS {
             return Err(format!("cuDNN refuses it with status {status}"));
         }
@@ -94,15 +88,16 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     recall::of_times(&contestant, all).map(found).ok_or_else(|| "cuDNN's time is not known".into())
 }
 
-/// Runs a call by a candidate.
+/// Runs a call on data of our own by our kernels, or else by cuDNN.
 ///
 /// # Safety
-/// As for [`launch`].
-unsafe fn run<C: Call>(call: &C, candidate: &Candidate<Arc<Fitted>>, stream: Stream) -> Result<cudnnStatus_t, String> {
-    match candidate {
-        // SAFETY: the call is the one of this function (see `# Safety`).
-        Candidate::Ours(Some(ours)) => unsafe { launch(call, ours, stream) }.map(|()| CUDNN_STATUS_SUCCESS),
-        _ => Ok(call.by_cudnn()),
+/// The data are made for a subject of the call's pass, our kernels for this subject, and the stream is the data's.
+pub unsafe fn run<C: Call>(data: &Data, ours: Option<&Arc<Fitted>>, stream: Stream) -> Result<cudnnStatus_t, String> {
+    let call = C::on(data);
+    match ours {
+        // SAFETY: the kernels are the call's (see `# Safety`).
+        Some(ours) => unsafe { launch(&call, ours, stream) }.map(|()| CUDNN_STATUS_SUCCESS),
+        None => Ok(call.by_cudnn()),
     }
 }
 

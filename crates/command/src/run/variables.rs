@@ -53,7 +53,7 @@ fn described(variable: &str) -> Option<(&'static str, &'static str)> {
         "UCUDNN_RNN_TOP_K" => ("NUMBER", "How many of their configurations are compiled and timed [default: 5]"),
         "UCUDNN_NORM" => (
             "auto|off|force",
-            "Run batch normalization in training of channels-first tensors on our kernels where they are faster (auto), \
+            "Run batch normalization of channels-first tensors on our kernels where they are faster (auto), \
              never, or wherever they can [default: auto]",
         ),
         "UCUDNN_DYNAMIC" => (

@@ -80,11 +80,11 @@ pub enum Priority {
 /// How an engine multiplies and adds, which decides the classes that admit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numerics {
-    /// On tensor cores: floats in TF32, and long sums.
+    /// Floats in TF32, and numbers of two bytes in sums of any length.
     OnTensorCores,
-    /// On tensor cores, but as exact as elsewhere: only floats, multiplied exactly.
+    /// Floats, multiplied exactly. Such an engine gets the problems that ask for this, and no others.
     ExactFloats,
-    /// On tensor cores, but as exact as elsewhere: numbers of two bytes, in short sums.
+    /// Numbers of two bytes, in sums so short that tensor cores are as exact as anything else.
     ShortSums,
 }
 

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use ucudnn_dynamic::{DeviceBatch, Executor, Gradients, Inputs, Net, Options, Without};
 use vertex::batch::{Batch, Maxima, Policy};
-use vertex::function::{self, Declaration};
+use vertex::function::{self, Declaration, Op, USER_OPERATIONS};
 use vertex::graphs::Graphs;
 use vertex::oracle;
 
@@ -69,6 +69,31 @@ fn random_nets_of_halves_emulated_as_the_oracle() {
 #[ignore = "long: make test-kernels runs it"]
 fn random_nets_of_bfloat16_emulated_as_the_oracle() {
     random_nets("nets::random_nets_of_bfloat16_emulated_as_the_oracle", |_, element| element == Element::Bfloat16);
+}
+
+/// The net of functions of the input that `names` names, of which each is an output.
+fn net_of(names: &[&str]) -> Result<Declaration, String> {
+    let pushes = " 8".repeat(names.len());
+    let function = |(place, name): (usize, &&str)| format!("\n%{} = {name} %0", place + 1);
+    let functions: String = names.iter().enumerate().map(function).collect();
+    let outputs: String = (0..names.len()).map(|place| format!("\npush {place}, %{}", place + 1)).collect();
+    let text = format!("pulls 8\npushes{pushes}\nfunction 0:\n%0 = pull 0{functions}{outputs}");
+    let declaration: Declaration = text.parse().map_err(|why| format!("{why}"))?;
+    function::Net::new(declaration.clone()).map(|_| declaration).map_err(|why| format!("{why}"))
+}
+
+/// Every operation that is a function of one value, whatever the random nets happen to have.
+#[test]
+fn each_function_of_a_value_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::each_function_of_a_value_emulated_as_the_oracle") {
+        return;
+    }
+    let names = (0..USER_OPERATIONS).filter_map(Op::of_user).map(Op::name);
+    let names: Vec<_> = names.filter(|name| net_of(&[name]).is_ok()).collect();
+    assert!(["sigmoid", "exp", "softmax"].iter().all(|name| names.contains(name)), "{names:?}");
+    let graphs = Arrays { first_vertex: (0..=40).collect(), first_child: vec![0; 41], ..Arrays::default() };
+    let case = Case { declaration: net_of(&names).unwrap(), graphs, ids: (0..40).collect(), seed: 1 };
+    check(&case, 0, options(Element::Float, false));
 }
 
 /// Tree-LSTMs with those numbers of [`TREES`] that `has` chooses; batched, or as paths in one launch.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 
 use super::{Call, Pass, Row};
-use crate::ahead::{Data, EPSILON, ONE, Place, ZERO};
+use crate::ahead::{self, Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
 use crate::shape::{Planes, Shape};
@@ -20,6 +20,7 @@ pub const ROW: Row = Row {
     kernels: [c"differentiate_whole", c"differentiate_uneven"],
     kept: 2,
     tensors: 3,
+    run: ahead::run::<BackwardCall>,
 };
 
 /// A call of `cudnnBatchNormalizationBackward`, or of its `Ex`.

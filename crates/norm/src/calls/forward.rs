@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use cudnn_abi::*;
 
 use super::{Call, Pass, Row};
-use crate::ahead::{Data, EPSILON, ONE, Place, ZERO};
+use crate::ahead::{self, Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
 use crate::shape::{Planes, Shape};
@@ -21,6 +21,7 @@ pub const ROW: Row = Row {
     kernels: [c"normalize_whole", c"normalize_uneven"],
     kept: 1,
     tensors: 2,
+    run: ahead::run::<ForwardCall>,
 };
 
 /// A call of `cudnnBatchNormalizationForwardTraining`, or of its `Ex`.

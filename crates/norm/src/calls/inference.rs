@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 
 use super::{Call, Pass, Row};
-use crate::ahead::{Data, EPSILON, ONE, Place, ZERO};
+use crate::ahead::{self, Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
 use crate::shape::{Flat, Planes};
@@ -20,6 +20,7 @@ pub const ROW: Row = Row {
     kernels: [c"infer_whole", c"infer_uneven"],
     kept: 0,
     tensors: 2,
+    run: ahead::run::<InferenceCall>,
 };
 
 /// A call of `cudnnBatchNormalizationForwardInference`.

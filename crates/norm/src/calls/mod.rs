@@ -6,6 +6,7 @@ mod forward;
 mod inference;
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use cudnn_abi::*;
 
@@ -51,6 +52,9 @@ pub enum Pass {
     Inference,
 }
 
+/// A call on data of our own, by our kernels or else by cuDNN.
+pub type Run = unsafe fn(&Data, Option<&Arc<Fitted>>, Stream) -> Result<cudnnStatus_t, String>;
+
 /// The facts of a pass.
 pub struct Row {
     /// Its word in texts that identify a subject.
@@ -64,6 +68,8 @@ pub struct Row {
     pub kept: usize,
     /// The tensors that it reads or writes.
     pub tensors: usize,
+    /// Runs it on data of our own: `ahead::run`.
+    pub run: Run,
 }
 
 static PASSES: [Row; 3] = [forward::ROW, backward::ROW, inference::ROW];

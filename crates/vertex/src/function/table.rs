@@ -1,6 +1,6 @@
 //! The operations, a row each.
 
-/// Calls a macro with all operations, in the order of their numbers. Those behind `Push` are in derivatives alone.
+/// Calls a macro with all operations, in the order of their numbers. Those from `Take` on are in derivatives alone.
 ///
 /// A row is the name, the name in texts, the operands in the texts' order, and the sort. P, Q: the parameters; x, y:
 /// earlier values; dx, dy: gradients of the loss by them. Behind the sort:
