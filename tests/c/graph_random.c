@@ -1,9 +1,10 @@
 /* Random convolutions through the graph API, alone or followed by a sum, a bias and ReLU: some plans of each, executed
  * up to 60 times, while workspaces and variant packs change. Every result is compared with double precision.
  *
- * graph_random SEED CASES [packed|ours]
+ * graph_random SEED CASES [packed|ours|covered]
  *
- * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all.
+ * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
+ * `covered`, filters cover images, and every other case is large, and executed a few times only.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */
@@ -23,7 +24,7 @@ typedef struct {
 } Case;
 
 static cudnnHandle_t handle;
-static int only_packed, only_ours;
+static int only_packed, only_ours, only_covered;
 
 static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
 
@@ -116,7 +117,21 @@ static Shape random_shape(Random *random) {
             /* In a two-byte type, each row must begin at a four-byte word. */
             if (!on_warpgroups && is_gradient && s.type != CUDNN_DATA_FLOAT && (s.x[4] % 2 || (s.x[4] + 2 * pad - s.w[4]) / stride % 2 == 0)) continue;
         }
-        int layout = !only_packed && !only_ours && chance(random, 60) ? 1 + random_below(random, 3) : 0;
+        if (only_covered) {
+            int is_large = made % 2;
+            s.operation = (Operation)(made / 2 % 3), s.groups = 1, s.flip = 0;
+            s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 6 % 3];
+            s.x[1] = s.w[1] = is_large ? 16 : 1 + random_below(random, 9);
+            s.w[0] = is_large ? 520 : 1 + random_below(random, 40);
+            s.x[0] = is_large ? 65 : 2 + random_below(random, 60);
+            for (int i = 0; i < 3; i++) {
+                int size = is_large ? (i == 0 ? 2 : 4) : 1 + random_below(random, 3);
+                s.x[i + 2] = s.w[i + 2] = i == 0 && s.spatial == 2 ? 1 : size;
+                s.pad[i] = 0, s.stride[i] = s.w[i + 2], s.dilation[i] = 1;
+            }
+            if (is_large && s.spatial == 2) s.x[3] = s.w[3] = s.stride[1] = 8;
+        }
+        int layout = !only_packed && !only_ours && !only_covered && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
         made++;
@@ -131,14 +146,15 @@ static void case_open(Case *c, Random *random) {
     Shape shape = random_shape(random);
     kernel_open(&c->kernel, &shape, random);
     int64_t element = shape.type == CUDNN_DATA_DOUBLE ? 8 : shape.type == CUDNN_DATA_FLOAT ? 4 : 2;
-    Backend graph = graph_new(handle, &c->kernel, only_packed || only_ours || chance(random, 50) ? 16 : element);
+    Backend graph = graph_new(handle, &c->kernel, only_packed || only_ours || only_covered || chance(random, 50) ? 16 : element);
     Backend offered[MOST_CONFIGURATIONS];
     int count = graph_configurations(graph, modes[random_below(random, 5)], offered);
     REQUIRE(count > 0, "nothing is offered");
     int wanted = 1 + random_below(random, MOST_PLANS);
     for (int i = 0; i < wanted; i++) {
         int plan = c->plans, choice = random_below(random, count);
-        int executions = chance(random, 60) ? ROUNDS : 1 + random_below(random, ROUNDS);
+        int is_large = only_covered && shape.w[0] == 520;
+        int executions = is_large ? 3 : chance(random, 60) ? ROUNDS : 1 + random_below(random, ROUNDS);
         cudnnStatus_t status = plan_finalize(handle, offered[choice], &c->plan[plan]);
         if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may return candidates that do not run */
             backend_free(c->plan[plan]);
@@ -194,7 +210,9 @@ static void report(FILE *file, const Case *c, int number, int plan) {
 int main(int count, char **arguments) {
     only_packed = count == 4 && !strcmp(arguments[3], "packed");
     only_ours = count == 4 && !strcmp(arguments[3], "ours");
-    REQUIRE(count == 3 + (only_packed || only_ours), "graph_random SEED CASES [packed|ours]");
+    only_covered = count == 4 && !strcmp(arguments[3], "covered");
+    int is_some = only_packed || only_ours || only_covered;
+    REQUIRE(count == 3 + is_some, "graph_random SEED CASES [packed|ours|covered]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));

@@ -194,3 +194,32 @@ fn our_engines_are_tried() {
     println!("{without_filters} without room");
     assert!(without_filters >= 2, "{without_room:?}");
 }
+
+/// A convolution whose filter covers the image is one product, and a large one runs as that from the first execution on,
+/// without trials, even where nothing may be explored.
+#[test]
+fn what_a_filter_covers_is_one_product_at_once() {
+    let program = program("graph_random");
+    let number = |line: &Value| -> Option<i64> {
+        let name = line["parts"][0]["algorithm"].as_str()?;
+        name.strip_prefix("UCUDNN_ENGINE_")?.split('[').next()?.parse().ok()
+    };
+    let is_product = |line: &Value| ENGINES.iter().any(|row| Some(row.number) == number(line) && row.source.is_none());
+    let is_large = |line: &&Value| text(line, "kernel").contains(" * 520x");
+    // All directions in all types, and then with trials of the small ones.
+    for (cases, explore, least) in [("18", "0", 9), ("6", "unbounded", 3)] {
+        let decisions = program.file(explore);
+        let variables =
+            [("UCUDNN_REPORT", decisions.to_str().unwrap()), ("UCUDNN_CHECK", "1"), ("UCUDNN_EXPLORE", explore)];
+        program.preloaded(&["5", cases, "covered"], &variables);
+        let lines = report(&decisions);
+        are_right(&lines);
+        let explored = events(&lines, "exploring").into_iter().filter(is_large).count();
+        let at_once: Vec<_> = events(&lines, "ran").into_iter().filter(is_large).collect();
+        let mut kinds: Vec<_> = at_once.iter().map(|line| text(line, "kernel").split_once(" 65x").unwrap().0).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert!(explored == 0 && at_once.iter().all(|line| is_product(line)), "{explored}, {kinds:?}");
+        assert_eq!(kinds.len(), least, "{kinds:?}");
+    }
+}

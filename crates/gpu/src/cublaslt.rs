@@ -263,6 +263,22 @@ impl CublasLt {
         element: Element,
         compute: Compute,
     ) -> Result<(), String> {
+        // SAFETY: the caller makes the same promise.
+        unsafe { self.multiply_scaled(stream, 1.0, product, element, compute) }
+    }
+
+    /// Likewise products = `alpha` · left · right + beta · products.
+    ///
+    /// # Safety
+    /// As for [`Self::multiply`].
+    pub unsafe fn multiply_scaled(
+        &self,
+        stream: Stream,
+        alpha: f32,
+        product: &Product,
+        element: Element,
+        compute: Compute,
+    ) -> Result<(), String> {
         let Product { left, right, rows, columns, depth, .. } = *product;
         let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
         let alignments = [right.data.addr(), left.data.addr(), product.products.addr()].map(alignment);
@@ -276,13 +292,12 @@ impl CublasLt {
         let [description, right_matrix, left_matrix, products] = ready.descriptions.each_ref().map(|object| object.raw);
         // An algorithm is a kernel, given the types and the form of its operands.
         recorder::note((ready.algorithm, element, output, compute, transposed, alignments));
-        let one = 1.0_f32;
         // SAFETY: `ready` keeps the descriptions alive; the caller promises matrices of the described sizes.
         let status = unsafe {
             (self.functions.multiply)(
                 self.handle.raw,
                 description,
-                ptr::from_ref(&one).cast(),
+                ptr::from_ref(&alpha).cast(),
                 right.data,
                 right_matrix,
                 left.data,

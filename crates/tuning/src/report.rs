@@ -30,6 +30,25 @@ pub fn unchanged<K: Subject>(problem: &K, limit: usize) {
     write(|| merged(problem, json!({ "event": "unchanged", "limit": limit })));
 }
 
+/// Reports a configuration that needs no trial, and so has no time; with its workspace and the limit, in bytes.
+pub fn at_once<K: Subject>(
+    problem: &K,
+    configuration: &Configuration<K::Algorithm>,
+    (workspace, limit): (usize, usize),
+) {
+    log::info!("{problem}: {configuration} from the first execution on: it is one product");
+    write(|| {
+        let [x, w, y] = problem.dims();
+        let parts: Vec<_> = configuration.parts().iter().map(part).collect();
+        let event = json!({
+            "event": "ran", "x": x, "w": w, "y": y, "limit": limit, "workspace": workspace,
+            "division": configuration.to_string(), "parts": parts, "time_ms": 0.0,
+            "undivided": null, "undivided_workspace": null, "undivided_ms": null,
+        });
+        merged(problem, event)
+    });
+}
+
 /// A decision about one convolution problem.
 pub struct Chosen<'a, K: Subject> {
     /// The cause: `asked` for a query's answer, `ran` for tuning while the program runs.

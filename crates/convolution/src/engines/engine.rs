@@ -161,20 +161,30 @@ pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<Vec<Function>, S
     compile().map_err(|error: Box<dyn Error>| error.to_string())
 }
 
+/// [`Engine::choices`] for a problem on a device within a limit, if the engine has this priority for it.
+type Choices = fn(Device, &Problem, Priority, usize) -> Vec<Vec<Knob>>;
+type MakePlan = fn(Device, &Problem, &[Knob]) -> Ready;
+
 /// A row of [`ENGINES`](super::ENGINES).
 pub struct Row {
     /// The engine's name in reports and in the database is `UCUDNN_ENGINE_` and this number: it never changes.
     pub number: i64,
     pub numerics: Numerics,
-    pub source: &'static KernelSource,
-    choices: fn(Device, &Problem, Priority, usize) -> Vec<Vec<Knob>>,
+    /// `None` for an engine whose kernels are another library's.
+    pub source: Option<&'static KernelSource>,
+    choices: Choices,
     /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
-    pub plan: fn(Device, &Problem, &[Knob]) -> Ready,
+    pub plan: MakePlan,
 }
 
 impl Row {
     pub(super) const fn of<E: Engine>(number: i64, numerics: Numerics) -> Self {
-        Self { number, numerics, source: E::SOURCE, choices: choices::<E>, plan: plan::<E> }
+        Self { number, numerics, source: Some(E::SOURCE), choices: choices::<E>, plan: plan::<E> }
+    }
+
+    /// An engine without kernels of ours.
+    pub(super) const fn of_library(number: i64, numerics: Numerics, choices: Choices, plan: MakePlan) -> Self {
+        Self { number, numerics, source: None, choices, plan }
     }
 
     /// Returns whether floats are multiplied exactly, not in TF32.

@@ -5,6 +5,7 @@
 //! | `engine`, `problem` | the trait of engines, and the problems that they compute |
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
 //! | `same`, `same_gradient`, `shifted`, `few_channels` | engines on warpgroups |
+//! | `products` | an engine that is cublasLt: images of one place |
 //! | `warpgroups`, `tiles` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
@@ -14,6 +15,7 @@ mod engine;
 mod few_channels;
 mod implicit_gemm;
 mod problem;
+mod products;
 mod same;
 mod same_gradient;
 mod samples;
@@ -44,6 +46,9 @@ pub const ENGINES: &[Row] = &[
     // Sums of 2,048 products of two-byte numbers or fewer are as exact on tensor cores as elsewhere, beside the
     // rounding of the result. cuDNN often chooses engines without tensor cores where there are few channels.
     Row::of::<FewChannels>(7, Numerics::ShortSums),
+    Row::of_library(8, Numerics::ShortSums, products::short_choices, products::plan),
+    Row::of_library(9, Numerics::OnTensorCores, products::choices, products::plan),
+    Row::of_library(10, Numerics::ExactFloats, products::choices, products::plan),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
     Row::of::<SameGradient>(5, Numerics::OnTensorCores),

@@ -131,15 +131,19 @@ impl<P: Tensors> Case<P> {
 
     /// Runs an engine in poisoned memory and compares its result.
     pub fn check<E: Engine<Problem = P>>(&self, kernel: &Compiled<E>, device: Device, stream: Stream) {
+        self.check_plan(kernel, &format!("{:?}", kernel.engine), device, stream);
+    }
+
+    /// Likewise of a plan, by these words for it.
+    pub fn check_plan(&self, kernel: &dyn Plan, what: &str, device: Device, stream: Stream) {
         let workspace = Workspace::new(device, kernel.workspace());
         let [one, other] = self.inputs.each_ref().map(|tensor| tensor.data().wrapping_byte_add(GUARD));
-        let what = format!("{:?}", kernel.engine);
-        self.results.check(&self.to, self.of.element(), device, stream, &what, |to, beta| {
+        self.results.check(&self.to, self.of.element(), device, stream, what, |to, beta| {
             workspace.poison(device, stream);
             let memory = self.of.memory([one, other, to.cast()], workspace.memory.data());
             // SAFETY: the buffers are as large as the tensors and the workspace, with guards around them.
             assert!(unsafe { kernel.run(stream, memory, ALPHA, beta) });
-            workspace.check(device, stream, &what);
+            workspace.check(device, stream, what);
         });
     }
 }

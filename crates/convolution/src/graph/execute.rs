@@ -72,6 +72,9 @@ impl<'a> Execution<'a> {
             Policy::Off => return self.run_fallback(Some(&operands)),
         }
         let state = &*self.planned.state;
+        if let Some(product) = state.at_once().filter(|_| !state.is_broken.load(Ordering::Relaxed)) {
+            return self.run_plan(product, &operands);
+        }
         state.exploring.executed();
         if determinism::is_asked() || !state.holds_for(&self.planned.own) {
             // For determinism, nothing that was timed decides: neither what has settled, nor what is explored.

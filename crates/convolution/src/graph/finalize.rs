@@ -68,6 +68,9 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     if limit < requested_workspace && policies.policy == Policy::Reuse {
         state.prepare_stand_in();
     }
+    if policies.policy == Policy::Reuse {
+        state.prepare_at_once(&own);
+    }
     let (executions, meanwhile) = Default::default();
     Some(Arc::new(Planned { graph, state, own, requested_workspace, executions, meanwhile }))
 }

@@ -78,7 +78,7 @@ fn net_of(names: &[&str]) -> Result<Declaration, String> {
     let functions: String = names.iter().enumerate().map(function).collect();
     let outputs: String = (0..names.len()).map(|place| format!("\npush {place}, %{}", place + 1)).collect();
     let text = format!("pulls 8\npushes{pushes}\nfunction 0:\n%0 = pull 0{functions}{outputs}");
-    let declaration: Declaration = text.parse().map_err(|why| format!("{why}"))?;
+    let declaration: Declaration = text.parse().map_err(|why: String| why)?;
     function::Net::new(declaration.clone()).map(|_| declaration).map_err(|why| format!("{why}"))
 }
 

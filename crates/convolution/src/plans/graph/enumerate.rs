@@ -50,7 +50,7 @@ impl Proposals {
 
 /// Probes candidates at the micro-batch sizes: the requested engine, our engines, and the heuristics' proposals, for
 /// copies of the tensors too. If no tensor core engine has enough workspace ([`ROOMY`]), our engines without workspace
-/// follow. If nothing fits in large parts, all other engines follow. There is an exception: if our engine computes a
+/// follow. If nothing fits in large parts, all other engines follow. Where a problem is one product, nothing else is tried. There is an exception: if our engine computes a
 /// filter's gradient, or runs on warpgroups, small parts and these other engines are not probed.
 ///
 /// If the heuristics' best engine fits undivided, few are tried: parts win little there, the third engine of a list
@@ -73,6 +73,10 @@ pub fn collect(
     let limit = probe.budget.limit;
     let mut is_on_warpgroups = false;
     if is_here {
+        let product: Vec<_> = our_candidates::at_once(probe).into_iter().collect();
+        if candidates.finalize_first(probe, of_all, &product, 1) > 0 {
+            return;
+        }
         let engines = our_candidates::of_priority(Priority::OnWarpgroups, probe, limit);
         is_on_warpgroups = candidates.finalize_first(probe, of_all, &engines, 1) > 0;
         candidates.finalize_first(probe, of_all, &our_candidates::of_priority(Priority::Fast, probe, limit), 1);

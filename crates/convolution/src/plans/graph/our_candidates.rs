@@ -2,7 +2,7 @@
 
 use cudnn_abi::*;
 
-use super::our_engine::{configuration, read};
+use super::our_engine::{configuration, covers_image, read};
 use super::probe::{Candidates, Probe};
 use crate::engines::{ENGINES, Numerics, Priority, Row};
 use crate::problem::graph::EngineConfiguration;
@@ -19,6 +19,23 @@ pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
     for ours in by_priority(probe, limit) {
         found.finalize_first(probe, whole, &ours, 1);
     }
+}
+
+/// The multiply-adds from which on a product needs no trial. With fewer, cuDNN's choices take little time, too.
+const LEAST_AT_ONCE: usize = 1 << 24;
+
+/// Returns the engine that computes the problem as one product, if its filter covers the image and it is no small one.
+/// Nothing that a trial could find is faster by much: cuDNN's choices took 4 to 160 times as long on an H100.
+pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
+    if !covers_image(probe.problem) {
+        return None;
+    }
+    let w = &probe.problem.tensors[probe.problem.convolution().w];
+    let is_large = w.values().saturating_mul(probe.problem.batch()) >= LEAST_AT_ONCE;
+    let engines = if is_large { of_priority(Priority::Fast, probe, probe.budget.limit) } else { vec![] };
+    let is_product =
+        |engine: &EngineConfiguration| ENGINES.iter().any(|row| row.number == engine.engine && row.source.is_none());
+    engines.into_iter().find(is_product)
 }
 
 /// Returns our engines of a priority, the best first, if they compute the problem on the calling thread's device and

@@ -37,7 +37,6 @@ pub fn read(problem: &Problem, is_exact: bool) -> Option<engines::Problem> {
         tensor.data_type == x.data_type
             && !tensor.is_virtual
             && !tensor.is_by_value
-            && tensor.dims.len() == 4
             && tensor.channels_first().is_some()
             && tensor.alignment % ALIGNMENT == 0
     };
@@ -49,13 +48,19 @@ pub fn read(problem: &Problem, is_exact: bool) -> Option<engines::Problem> {
         && convolution.compute_type == CUDNN_DATA_FLOAT
         && [x, w, y].into_iter().all(is_stored)
         && [x.dims[0], w.dims[0], w.dims[1]] == [y.dims[0], y.dims[1], x.dims[1]]
-        && alike(dilation) == Some(1)
+        && dilation.iter().all(|dilation| *dilation == 1)
         && pre == post
         && (!is_exact || x.data_type == CUDNN_DATA_FLOAT)
         && [convolution.alpha, convolution.beta]
             .iter()
             .all(|factor| *factor == Factor::new(factor.value() as f32 as f64));
     if !is_ours {
+        return None;
+    }
+    if covers_image(problem) {
+        return folded(problem, is_exact);
+    }
+    if x.dims.len() != 4 {
         return None;
     }
     let element = Element::of(x.data_type)?;
@@ -106,4 +111,53 @@ pub fn read(problem: &Problem, is_exact: bool) -> Option<engines::Problem> {
             padding,
         })),
     }
+}
+
+/// Returns whether the filter covers the whole image, and has more than one place: each image is one row of a product.
+pub fn covers_image(problem: &Problem) -> bool {
+    let convolution = problem.convolution();
+    let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| problem.tensors[place].dims.get(2..));
+    let is_none = |padding: &[i64]| padding.iter().all(|zeros| *zeros == 0);
+    x == w
+        && w.is_some_and(|filter| filter.iter().any(|places| *places > 1))
+        && y.is_some_and(|places| places.iter().all(|places| *places == 1))
+        && is_none(&convolution.pre_padding)
+        && is_none(&convolution.post_padding)
+}
+
+/// Reads a problem whose filter covers the image: the image's places are channels of an image of one place. Packed tensors
+/// lie in memory as they would then.
+fn folded(problem: &Problem, is_exact: bool) -> Option<engines::Problem> {
+    let convolution = problem.convolution();
+    let [x, w] = [convolution.x, convolution.w].map(|place| &problem.tensors[place]);
+    let element = Element::of(x.data_type)?;
+    let product = |dims: &[i64]| {
+        let sizes = dims.iter().map(|&dim| usize::try_from(dim).ok());
+        sizes.into_iter().try_fold(1_usize, |product, size| product.checked_mul(size?))
+    };
+    let [images, outputs, inputs] = [product(&x.dims[..1])?, product(&w.dims[..1])?, product(&w.dims[1..])?];
+    let one = [1, 1];
+    let correlation = |is_gradient: bool| {
+        let [depth, rows] = if is_gradient { [outputs, inputs] } else { [inputs, outputs] };
+        let (filter, stride, padding) = (1, 1, 0);
+        let (from, to) = (one, one);
+        let of = Correlation { element, is_exact, is_gradient, images, depth, rows, from, to, filter, stride, padding };
+        engines::Problem::Correlation(of)
+    };
+    Some(match convolution.direction {
+        Direction::Forward => correlation(false),
+        Direction::BackwardData => correlation(true),
+        Direction::BackwardFilter => engines::Problem::FilterGradient(FilterGradient {
+            element,
+            is_exact,
+            images,
+            k: outputs,
+            c: inputs,
+            x: one,
+            dy: one,
+            filter: one,
+            stride: 1,
+            padding: 0,
+        }),
+    })
 }

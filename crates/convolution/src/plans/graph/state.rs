@@ -20,6 +20,7 @@ use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudge
 use tuning::exploring::{Explored, Exploring};
 use tuning::record::Wanted;
 use tuning::registry::Registry;
+use tuning::report;
 use tuning::rounding;
 use tuning::search::{Candidate, Goal, any_division};
 
@@ -53,6 +54,8 @@ pub struct State {
     fallback: OnceCell<Option<Arc<Plan>>>,
     /// One of our engines, once it was looked for. It runs in place of the fallback until the exploration has ended.
     stand_in: OnceCell<Option<Arc<Plan>>>,
+    /// What computes the problem as one product, once it was looked for. It runs from the first execution on.
+    at_once: OnceCell<Option<Arc<Plan>>>,
     /// An undivided configuration, once the fallback has failed.
     last_resort: OnceCell<Option<Arc<Plan>>>,
     /// Set once the settled plan or the stand-in has failed. From then on the fallback runs.
@@ -92,6 +95,7 @@ pub fn state(key: Key, target: &Target) -> Arc<State> {
         target: target.clone(),
         fallback: OnceCell::new(),
         stand_in: OnceCell::new(),
+        at_once: OnceCell::new(),
         last_resort: OnceCell::new(),
         is_broken: AtomicBool::new(false),
         requested: OnceCell::new(),
@@ -266,6 +270,19 @@ impl State {
         self.stand_in.get()?.as_ref()
     }
 
+    /// Looks for an engine that computes the problem as one product, for the plans of `requested`. None is found while it is
+    /// unknown how the requested engine rounds: exploring finds that out, and then tries nothing but the product.
+    pub fn prepare_at_once(&self, requested: &EngineConfiguration) {
+        if !self.may_round(requested) {
+            self.at_once.get_or_init(|| self.find_at_once());
+        }
+    }
+
+    /// Returns the plan of one product, if one was looked for and found. No time decides on it.
+    pub fn at_once(&self) -> Option<&Arc<Plan>> {
+        self.at_once.get()?.as_ref()
+    }
+
     /// Returns a configuration that runs undivided within the limit, for use after a failed fallback, if there is one.
     pub fn last_resort(&self) -> Option<&Arc<Plan>> {
         let find = || {
@@ -296,6 +313,17 @@ impl State {
             *self.candidates.lock() = candidates;
         }
         fallback.map(Arc::new)
+    }
+
+    fn find_at_once(&self) -> Option<Arc<Plan>> {
+        let (problem, probe, limit) = (&self.key.problem, self.probe(), self.key.limit);
+        let is_here = matches!(self.key.place, Place::Device(_));
+        let engine = our_candidates::at_once(&probe).filter(|_| is_here)?;
+        let workspace = Candidates::default().workspace(&probe, problem.batch(), &engine)?;
+        let micro = MicroConfiguration { batch: problem.batch(), algorithm: engine, time: 0.0, workspace };
+        let plan = Plan::new(problem, Configuration::undivided(micro), &self.target, limit, |_, _| None).ok()?;
+        report::at_once(&**problem, plan.configuration(), (plan.workspace(), limit));
+        Some(Arc::new(plan))
     }
 
     fn find_stand_in(&self) -> Option<Arc<Plan>> {

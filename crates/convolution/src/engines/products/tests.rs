@@ -1,0 +1,135 @@
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::*;
+use crate::engines::problem::{Correlation, FilterGradient};
+use crate::engines::tests::{Case, Tensors};
+use gpu::testing::on_gpu;
+
+fn correlation(element: Element, is_gradient: bool, [images, depth, rows]: [usize; 3]) -> Correlation {
+    let (one, filter, stride, padding) = ([1, 1], 1, 1, 0);
+    let is_exact = element == Element::Float;
+    Correlation { element, is_exact, is_gradient, images, depth, rows, from: one, to: one, filter, stride, padding }
+}
+
+fn gradient(element: Element, [images, k, c]: [usize; 3]) -> FilterGradient {
+    let (one, is_exact) = ([1, 1], element == Element::Float);
+    FilterGradient { element, is_exact, images, k, c, x: one, dy: one, filter: one, stride: 1, padding: 0 }
+}
+
+/// The product that cublasLt would compute, in loops: of floats on the host.
+fn multiply(product: &Product, alpha: f32) {
+    let at = |factor: &Factor, row: usize, column: usize| {
+        let place = if factor.is_transposed { column * factor.stride + row } else { row * factor.stride + column };
+        // SAFETY: the factors are the test's matrices.
+        f64::from(unsafe { factor.data.cast::<f32>().add(place).read_unaligned() })
+    };
+    for (row, column) in (0..product.rows).flat_map(|row| (0..product.columns).map(move |column| (row, column))) {
+        let sum: f64 = (0..product.depth).map(|k| at(&product.left, row, k) * at(&product.right, k, column)).sum();
+        // SAFETY: likewise the result.
+        unsafe {
+            let result = product.products.cast::<f32>().add(row * product.columns + column);
+            let old = if product.beta == 0.0 { 0.0 } else { product.beta * result.read_unaligned() };
+            result.write_unaligned(alpha * sum as f32 + old);
+        }
+    }
+}
+
+/// Multiplies in loops, in place of cublasLt.
+struct InLoops(Matrices);
+
+impl Plan for InLoops {
+    fn workspace(&self) -> usize {
+        0
+    }
+
+    unsafe fn run(&self, _: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        multiply(&self.0.product(memory, 0, beta), alpha);
+        true
+    }
+}
+
+const SIZES: [[usize; 3]; 5] = [[1, 1, 1], [5, 7, 3], [16, 24, 9], [3, 1, 20], [1000, 33, 40]];
+
+#[test]
+fn the_product_is_the_convolution() {
+    let (device, stream, mut random) = (Device::Host, std::ptr::null_mut(), SmallRng::seed_from_u64(51));
+    let mut check = |sizes: [usize; 3]| {
+        for is_gradient in [false, true] {
+            let of = correlation(Element::Float, is_gradient, sizes);
+            let plan = InLoops(Matrices::of(&Problem::Correlation(of)).unwrap());
+            Case::new(of, device, stream, &mut random).check_plan(&plan, &format!("{of:?}"), device, stream);
+        }
+        let of = gradient(Element::Float, sizes);
+        let plan = InLoops(Matrices::of(&Problem::FilterGradient(of)).unwrap());
+        Case::new(of, device, stream, &mut random).check_plan(&plan, &format!("{of:?}"), device, stream);
+    };
+    SIZES.into_iter().for_each(&mut check);
+}
+
+#[test]
+fn images_of_more_places_are_no_product() {
+    let of = correlation(Element::Half, false, [2, 3, 4]);
+    let others = [
+        Correlation { from: [2, 1], to: [2, 1], ..of },
+        Correlation { from: [3, 3], filter: 3, ..of },
+        Correlation { from: [1, 1], to: [3, 3], padding: 1, ..of },
+        Correlation { images: 0, ..of },
+        Correlation { depth: 1 << 40, ..of },
+    ];
+    assert!(Matrices::of(&Problem::Correlation(of)).is_some());
+    assert!(others.into_iter().all(|of| Matrices::of(&Problem::Correlation(of)).is_none()));
+}
+
+/// Sums of two-byte numbers are short or not, and sums of floats are neither.
+#[test]
+fn sums_that_are_short() {
+    let has = |element, is_gradient, sizes| {
+        let of = Problem::Correlation(correlation(element, is_gradient, sizes));
+        !short_choices(Device::Host, &of, Priority::Fast, 0).is_empty()
+    };
+    assert!(has(Element::Half, false, [9000, 2048, 4000]) && has(Element::Bfloat16, true, [9000, 2048, 4000]));
+    assert!(!has(Element::Half, false, [9, 2049, 4]) && !has(Element::Float, false, [9, 20, 4]));
+    let gradient = |images| Problem::FilterGradient(gradient(Element::Half, [images, 4, 4]));
+    assert!(short_choices(Device::Host, &gradient(2049), Priority::Fast, 0).is_empty());
+    assert!(!short_choices(Device::Host, &gradient(2048), Priority::Fast, 0).is_empty());
+}
+
+#[test]
+fn a_filter_gradient_takes_workspace_within_the_limit() {
+    let problem = Problem::FilterGradient(gradient(Element::Half, [20, 4, 4]));
+    let workspaces = |limit: usize| {
+        let choices = choices(Device::Host, &problem, Priority::Fast, limit).into_iter();
+        choices.map(|knobs| plan(Device::Host, &problem, &knobs).unwrap().workspace() >> 20).collect::<Vec<_>>()
+    };
+    assert_eq!([0, (4 << 20) - 1, 4 << 20, 1 << 30].map(workspaces), [vec![0], vec![0], vec![4, 0], vec![32, 4, 0]]);
+    let wrong: [&[Knob]; 3] = [&[(WORKSPACE_KNOB, 3)], &[(1, 4)], &[(WORKSPACE_KNOB, 4), (1, 1)]];
+    assert!(wrong.iter().all(|knobs| plan(Device::Host, &problem, knobs).is_err()));
+    let other = Problem::Correlation(correlation(Element::Half, false, [20, 4, 4]));
+    assert!(plan(Device::Host, &other, &[(WORKSPACE_KNOB, 4)]).is_err());
+}
+
+fn on_a_gpu<P: Tensors>(of: P, problem: Problem, gpu: &on_gpu::Gpu, random: &mut SmallRng) {
+    let case = Case::new(of, Device::Cuda, gpu.stream.raw(), random);
+    for knobs in choices(Device::Cuda, &problem, Priority::Fast, usize::MAX) {
+        let plan = plan(Device::Cuda, &problem, &knobs).unwrap();
+        case.check_plan(&*plan, &format!("{problem:?} {knobs:?}"), Device::Cuda, gpu.stream.raw());
+    }
+}
+
+#[test]
+fn on_a_gpu_as_in_loops() {
+    let Some(gpu) = on_gpu::first() else { return };
+    if CublasLt::new().is_err() {
+        return guest::testing::skip("there is no cublasLt");
+    }
+    let mut random = SmallRng::seed_from_u64(52);
+    for (element, sizes) in Element::ALL.into_iter().flat_map(|element| SIZES.map(|sizes| (element, sizes))) {
+        for is_gradient in [false, true] {
+            let of = correlation(element, is_gradient, sizes);
+            on_a_gpu(of, Problem::Correlation(of), &gpu, &mut random);
+        }
+        let of = gradient(element, sizes);
+        on_a_gpu(of, Problem::FilterGradient(of), &gpu, &mut random);
+    }
+}
