@@ -2,9 +2,8 @@
 
 use super::{Ended, Installed};
 use crate::hostdnn::has_emulator;
+use norm::calls::Pass;
 use serde_json::{Value, json};
-
-const PASSES: [&str; 3] = ["forward", "backward", "inference"];
 
 /// Tunes on hostdnn, into a database in the folder.
 fn tune(ucudnn: &Installed, arguments: &[&str]) -> Ended {
@@ -30,12 +29,17 @@ fn all_passes_are_timed_ahead_and_once() {
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     let known = norms(&ucudnn, "t.sqlite");
     let specs: Vec<_> = known.iter().map(|norm| norm["spec"].as_str().unwrap()).collect();
-    let all = ["float", "half"].into_iter().flat_map(|element| PASSES.map(|pass| (pass, element)));
+    let passes = Pass::ALL.len();
+    let all = ["float", "half"].into_iter().flat_map(|element| Pass::ALL.map(|pass| (pass.row().name, element)));
     for (pass, element) in all {
         let spec = format!("{pass} spatial {element} images=2 channels=8 plane=9");
         assert!(specs.contains(&spec.as_str()) && first.stdout.contains(&spec), "{}", first.stdout);
     }
-    assert!(specs.len() == 6 && first.stdout.contains("6 batch normalizations timed"), "{}", first.stdout);
+    assert!(
+        specs.len() == 2 * passes && first.stdout.contains(&format!("{} batch normalizations timed", 2 * passes)),
+        "{}",
+        first.stdout
+    );
     for norm in &known {
         let times = norm["times"].as_array().unwrap();
         assert!(times.len() == 2 && times.iter().any(|time| time["what"] == "cuDNN"), "{norm}");
@@ -47,13 +51,17 @@ fn all_passes_are_timed_ahead_and_once() {
     let lines = known.iter().map(|known| format!("{}\n", json!({ "event": "norm", "spec": known["spec"] })));
     ucudnn.file("run.jsonl", &(json!({ "event": "began" }).to_string() + "\n" + &lines.collect::<String>()));
     let again = tune(&ucudnn, &["--norm", "run.jsonl", "--norm", "2x4x2 bfloat16"]);
-    assert_eq!(again.stdout.matches("known from before").count(), 6, "{}\n{}", again.stdout, again.stderr);
+    assert_eq!(again.stdout.matches("known from before").count(), 2 * passes, "{}\n{}", again.stdout, again.stderr);
     // Images of 16 bytes are whole vectors, so our kernels take them.
-    assert!(again.code == Some(0) && again.stdout.contains("3 batch normalizations timed"), "{}", again.stderr);
+    assert!(
+        again.code == Some(0) && again.stdout.contains(&format!("{passes} batch normalizations timed")),
+        "{}",
+        again.stderr
+    );
     // An export takes them to another machine.
     ucudnn.run(&["db", "export", "--database", "t.sqlite", "all.jsonl"]);
     ucudnn.run(&["db", "import", "--database", "other.sqlite", "all.jsonl"]);
-    assert_eq!(norms(&ucudnn, "other.sqlite").len(), 9);
+    assert_eq!(norms(&ucudnn, "other.sqlite").len(), 3 * passes);
 }
 
 #[test]

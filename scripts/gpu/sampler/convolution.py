@@ -16,6 +16,8 @@ def draw(seed, family, number, settings, scale=1.0):
     """A case of any kind."""
     r = Draw(seed, family, number)
     dims = r.choices((1, 2, 3), (1, 6, 2))[0]
+    if r.is_so(0.08):
+        return _covered(r, dims, scale)
     groups = r.weighted(one=7, few=2, depthwise=1)
     most = {"one": 512, "few": 64, "depthwise": 1}[groups]
     count = {"one": 1, "few": r.randint(2, 8), "depthwise": r.size(128, 2)}[groups]
@@ -43,6 +45,15 @@ def draw_copied(seed, family, number, settings, scale=1.0):
     stride = [r.choices((1, 2), (4, 1))[0]] * 2
     its = {"layout": "first", "precision": r.choice(("half", "bfloat16", "tf32")), "transposed": False}
     return _made(r, 2, 1, sizes, filters, stride, [1, 1], [f // 2 for f in filters], its, scale)
+
+
+def _covered(r, dims, scale):
+    """A case whose filter covers the image, as a patch embedding's: a product of matrices."""
+    filters = [r.choice((1, 2, 3, 4, 7, 14, 16)) for _ in range(dims)]
+    sizes = {"n": r.size(8192), "c": r.size(64), "k": r.size(4096)} | {f"x{d}": f for d, f in enumerate(filters)}
+    its = {"transposed": False, "layout": "first"}
+    case = _made(r, dims, 1, sizes, filters, filters, [1] * dims, [0] * dims, its, scale)
+    return case | {"input": [sizes["n"], sizes["c"], *filters]}
 
 
 def _made(r, dims, groups, sizes, filters, stride, dilation, padding, fixed, scale):
