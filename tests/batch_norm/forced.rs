@@ -1,6 +1,6 @@
 //! Our kernels wherever they can run: random calls have cuDNN's results.
 
-use norm::calls::Pass;
+use norm::pass::Pass;
 
 use super::FORCE;
 use crate::hostdnn::{Build, Program, fault_points, has_emulator};

@@ -2,7 +2,7 @@
 
 use super::{Ended, Installed};
 use crate::hostdnn::has_emulator;
-use norm::calls::Pass;
+use norm::pass::Pass;
 use serde_json::{Value, json};
 
 /// Tunes on hostdnn, into a database in the folder.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpu::Element;
-use norm::calls::Pass;
+use norm::pass::Pass;
 use norm::shape::Planes;
 use norm::subject::Normalization;
 

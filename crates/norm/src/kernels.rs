@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::Pass;
+use super::pass::Pass;
 use super::shape::{Cut, Flat, Planes, Room, Shape, VECTOR_BYTES};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};

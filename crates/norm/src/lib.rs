@@ -13,6 +13,8 @@
 //! | [`ahead`] | timing both ahead of time |
 //! | [`record`] | the family's name in the tuning database |
 //! | `report` | the report's lines |
+//! | `data` | data of our own, to time a pass on |
+//! | [`pass`] | the passes and their facts |
 //! | [`subject`] | the subject of timing: a pass over a tensor |
 //! | `fitted` | our kernels for a pass, with the cut of its launches |
 //! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
@@ -21,9 +23,11 @@
 pub mod ahead;
 pub mod calls;
 mod contestant;
+mod data;
 mod eligible;
 mod fitted;
 pub mod kernels;
+pub mod pass;
 pub mod record;
 mod report;
 pub mod run;

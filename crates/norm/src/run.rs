@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::calls::Call;
+use super::calls::{Call, launch};
 use super::contestant::{NormContestant, contest};
 use super::fitted::Fitted;
 use super::subject::Normalization;
@@ -91,15 +91,4 @@ impl<C: Call> Answering<'_, C> {
             }
         })
     }
-}
-
-/// # Safety
-/// As for [`Call::launch`].
-pub unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(), String> {
-    settings::fault_point("norm-launch");
-    // SAFETY: the same call, kernels and stream (see `# Safety`).
-    unsafe { call.launch(ours, stream) }.map_err(|error| error.to_string())?;
-    summary::count(Counted::NormalizedByUs);
-    log::debug!("{}: on our kernels", ours.subject);
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::calls::Pass;
+use super::pass::Pass;
 use super::shape::Planes;
 use gpu::Element;
 

@@ -4,24 +4,13 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::{Call, Pass, Row};
-use crate::ahead::{self, Data, EPSILON, ONE, Place, ZERO};
+use super::{Call, Pass};
+use crate::data::{Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
 use crate::shape::{Planes, Shape};
 use cudnn::arguments::{BatchNormBackward, BatchNormBackwardEx, Promised};
 use gpu::{Stream, jit};
-use kernels::norm as sources;
-
-pub const ROW: Row = Row {
-    name: "backward",
-    what: "gradient of a batch normalization",
-    source: &sources::BACKWARD,
-    kernels: [c"differentiate_whole", c"differentiate_uneven"],
-    kept: 2,
-    tensors: 3,
-    run: ahead::run::<BackwardCall>,
-};
 
 /// A call of `cudnnBatchNormalizationBackward`, or of its `Ex`.
 #[derive(Clone, Copy)]

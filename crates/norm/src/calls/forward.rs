@@ -5,24 +5,13 @@ use std::ptr::null_mut;
 
 use cudnn_abi::*;
 
-use super::{Call, Pass, Row};
-use crate::ahead::{self, Data, EPSILON, ONE, Place, ZERO};
+use super::{Call, Pass};
+use crate::data::{Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
 use crate::shape::{Planes, Shape};
 use cudnn::arguments::{BatchNormForward, BatchNormForwardEx, Promised};
 use gpu::{Stream, jit};
-use kernels::norm as sources;
-
-pub const ROW: Row = Row {
-    name: "forward",
-    what: "batch normalization",
-    source: &sources::FORWARD,
-    kernels: [c"normalize_whole", c"normalize_uneven"],
-    kept: 1,
-    tensors: 2,
-    run: ahead::run::<ForwardCall>,
-};
 
 /// A call of `cudnnBatchNormalizationForwardTraining`, or of its `Ex`.
 #[derive(Clone, Copy)]

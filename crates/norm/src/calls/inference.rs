@@ -4,24 +4,13 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::{Call, Pass, Row};
-use crate::ahead::{self, Data, EPSILON, ONE, Place, ZERO};
+use super::{Call, Pass};
+use crate::data::{Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
 use crate::shape::{Flat, Planes};
 use cudnn::arguments::{BatchNormInference, Promised};
 use gpu::{Stream, jit};
-use kernels::norm as sources;
-
-pub const ROW: Row = Row {
-    name: "inference",
-    what: "batch normalization in inference",
-    source: &sources::INFERENCE,
-    kernels: [c"infer_whole", c"infer_uneven"],
-    kept: 0,
-    tensors: 2,
-    run: ahead::run::<InferenceCall>,
-};
 
 /// A call of `cudnnBatchNormalizationForwardInference`.
 #[derive(Clone, Copy)]

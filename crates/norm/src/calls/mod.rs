@@ -5,16 +5,17 @@ mod backward;
 mod forward;
 mod inference;
 
-use std::ffi::CStr;
 use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::ahead::Data;
+use super::data::Data;
 use super::fitted::Fitted;
+use super::pass::Pass;
 use super::shape::Planes;
 use gpu::{Stream, jit};
-use kernels::KernelSource;
+use guest::settings;
+use guest::summary::{self, Counted};
 
 pub use backward::{Backward, BackwardCall};
 pub use forward::{Forward, ForwardCall};
@@ -44,40 +45,46 @@ pub trait Call {
     fn on(data: &Data) -> Self;
 }
 
-/// What a call does with a tensor: the variants' order is that of [`PASSES`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pass {
-    Forward,
-    Backward,
-    Inference,
+/// Runs a call by our kernels, and counts it. After a failure the call's inputs are as they were.
+///
+/// # Safety
+/// As for [`Call::launch`].
+pub unsafe fn launch<C: Call>(call: &C, ours: &Fitted, stream: Stream) -> Result<(), String> {
+    settings::fault_point("norm-launch");
+    // SAFETY: the same call, kernels and stream (see `# Safety`).
+    unsafe { call.launch(ours, stream) }.map_err(|error| error.to_string())?;
+    summary::count(Counted::NormalizedByUs);
+    log::debug!("{}: on our kernels", ours.subject);
+    Ok(())
 }
 
-/// A call on data of our own, by our kernels or else by cuDNN.
-pub type Run = unsafe fn(&Data, Option<&Arc<Fitted>>, Stream) -> Result<cudnnStatus_t, String>;
-
-/// The facts of a pass.
-pub struct Row {
-    /// Its word in texts that identify a subject.
-    pub name: &'static str,
-    /// What it is, for people.
-    pub what: &'static str,
-    pub source: &'static KernelSource,
-    /// The kernels' names: for planes that are whole vectors, and for others.
-    pub kernels: [&'static CStr; 2],
-    /// The tensors that it reads before it writes, and so keeps in shared memory: none if it is done in one sweep.
-    pub kept: usize,
-    /// The tensors that it reads or writes.
-    pub tensors: usize,
-    /// Runs it on data of our own: `ahead::run`.
-    pub run: Run,
+/// Runs a pass on data of our own by our kernels, or else by cuDNN.
+///
+/// # Safety
+/// The data are made for a subject of the pass, our kernels for this subject, and the stream is the data's.
+pub unsafe fn run(
+    pass: Pass,
+    data: &Data,
+    ours: Option<&Arc<Fitted>>,
+    stream: Stream,
+) -> Result<cudnnStatus_t, String> {
+    // SAFETY: the same data, kernels and stream (see `# Safety`).
+    unsafe {
+        match pass {
+            Pass::Forward => run_on::<ForwardCall>(data, ours, stream),
+            Pass::Backward => run_on::<BackwardCall>(data, ours, stream),
+            Pass::Inference => run_on::<InferenceCall>(data, ours, stream),
+        }
+    }
 }
 
-static PASSES: [Row; 3] = [forward::ROW, backward::ROW, inference::ROW];
-
-impl Pass {
-    pub const ALL: [Self; PASSES.len()] = [Self::Forward, Self::Backward, Self::Inference];
-
-    pub fn row(self) -> &'static Row {
-        &PASSES[self as usize]
+/// # Safety
+/// As for [`run`], and the pass is the call's.
+unsafe fn run_on<C: Call>(data: &Data, ours: Option<&Arc<Fitted>>, stream: Stream) -> Result<cudnnStatus_t, String> {
+    let call = C::on(data);
+    match ours {
+        // SAFETY: the kernels are the call's (see `# Safety`).
+        Some(ours) => unsafe { launch(&call, ours, stream) }.map(|()| CUDNN_STATUS_SUCCESS),
+        None => Ok(call.by_cudnn()),
     }
 }

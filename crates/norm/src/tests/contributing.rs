@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::calls::Pass;
+use crate::pass::Pass;
 
 /// The files that a new call adds or changes, at most.
 const MOST_FILES: usize = 8;

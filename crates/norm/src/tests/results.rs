@@ -4,8 +4,9 @@ use half::{bf16, f16};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::calls::{Backward, Forward, Inference, Pass};
+use crate::calls::{Backward, Forward, Inference};
 use crate::kernels::{Engine, likely, shapes};
+use crate::pass::Pass;
 use crate::shape::{Cut, Flat, Planes, Room, Shape};
 use gpu::testing::buffers::{GUARD, between_nans, bits, bytes_of, read};
 use gpu::testing::emulated;
