@@ -16,7 +16,7 @@ use crate::database::TuningLock;
 use crate::elsewhere::Elsewhere;
 use crate::record::{End, Record, Wanted};
 use crate::report::{self, Chosen};
-use crate::running::{Exploration, Marks, Step};
+use crate::running::{Exploration, Marks, Step, Trial};
 use crate::search::{Candidate, Next, Search};
 use crate::subject::Subject;
 
@@ -140,12 +140,12 @@ impl<K: Subject, P> Exploring<K, P> {
     /// device makes no marks: then it fails. `finish` completes the execution after it, whatever came of it.
     pub fn try_out<F, S>(
         &self,
-        next: &Next<K::Algorithm>,
+        trial: &Trial<K::Algorithm>,
         (device, stream): (Device, Stream),
         run: impl FnOnce(Option<&mut dyn FnMut(usize, K::Algorithm)>) -> Result<(), F>,
         finish: impl FnOnce(Result<(), F>) -> S,
     ) -> S {
-        let mut timing = Marks::start(next.clone(), device, stream);
+        let mut timing = Marks::start(trial.clone(), device, stream);
         let ran = match &mut timing {
             Some(timing) => run(Some(&mut |batch, algorithm| timing.part(batch, algorithm, device, stream))),
             None => run(None),
@@ -154,7 +154,7 @@ impl<K: Subject, P> Exploring<K, P> {
         let status = finish(ran);
         let timed = timing.filter(|_| is_timed).map(|timing| timing.end(device, stream));
         if let Course::Exploring(exploration, _) = &mut *self.course.lock() {
-            exploration.ran(next, timed);
+            exploration.ran(trial, timed);
         }
         status
     }

@@ -13,6 +13,11 @@ pub const SAMPLES: usize = 3;
 const MOST_EXECUTIONS: usize = 200;
 /// The most that exploring may cost in all, in executions of the requested algorithm.
 const MOST_EXTRA: f64 = 20.0;
+/// A candidate first runs a few images alone, if the requested algorithm takes so many milliseconds: one candidate of
+/// cuDNN's took 4.7 s on an H100 where the requested one took 0.03 s.
+const LEAST_LOOKED_AT: f64 = 0.25;
+/// Then it runs this many times as many images, as long as none takes longer than the requested algorithm does for all.
+const LOOKS_GROW: usize = 16;
 /// The cost that is always allowed, in milliseconds: the first run of an algorithm loads its code, which takes as long
 /// as tens of runs of a small problem.
 const LEAST_EXTRA: f64 = 100.0;
@@ -26,6 +31,8 @@ pub struct Exploration<K: Subject> {
     /// The candidate that has had its warm-up execution: its next execution counts.
     warmed: Option<Candidate<K::Algorithm>>,
     pending: Option<Marks<K::Algorithm>>,
+    /// The most images that an algorithm has run at once without taking too long; all, if it cannot run fewer.
+    looked_at: Vec<(K::Algorithm, usize)>,
     in_flight: bool,
     executions: usize,
     /// The milliseconds spent beyond the requested algorithm's time.
@@ -39,14 +46,25 @@ pub enum Step<A> {
     /// The search is over. Run its best configuration, or the requested algorithm if there is none.
     Settled,
     /// Run this and pass its [`Marks`] to [`Exploration::ran`], or `None` if it failed.
-    Run(Next<A>),
+    Run(Trial<A>),
     /// Run the requested algorithm; times are still outstanding.
     Wait,
 }
 
+/// What an execution tries.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trial<A> {
+    /// A micro-batch of a candidate that is yet to be timed with more images: whether it is hopeless.
+    Look(Candidate<A>),
+    /// A candidate, which it times.
+    Time(Candidate<A>),
+    /// The whole configuration with this index.
+    Try(usize),
+}
+
 /// Marks in the stream around the micro-batches of one execution.
 pub struct Marks<A> {
-    what: Next<A>,
+    what: Trial<A>,
     start: Mark,
     parts: Vec<(usize, A, Mark)>,
     end: Option<Mark>,
@@ -54,14 +72,14 @@ pub struct Marks<A> {
 
 impl<A: Copy + PartialEq> Marks<A> {
     /// Begins with a mark. `None` if the device makes none.
-    pub fn start(what: Next<A>, device: Device, stream: Stream) -> Option<Self> {
+    pub fn start(what: Trial<A>, device: Device, stream: Stream) -> Option<Self> {
         Some(Self { what, start: device.mark(stream)?, parts: Vec::new(), end: None })
     }
 
     /// Marks the end of a micro-batch that has been launched.
     pub fn part(&mut self, batch: usize, algorithm: A, device: Device, stream: Stream) {
         // A whole configuration gets one time.
-        if matches!(self.what, Next::Time(_))
+        if !matches!(self.what, Trial::Try(_))
             && let Some(mark) = device.mark(stream)
         {
             self.parts.push((batch, algorithm, mark));
@@ -102,6 +120,7 @@ impl<K: Subject> Exploration<K> {
             own,
             warmed: None,
             pending: None,
+            looked_at: Vec::new(),
             in_flight: false,
             executions: 0,
             extra: 0.0,
@@ -140,11 +159,8 @@ impl<K: Subject> Exploration<K> {
             {
                 Step::Wait
             }
-            next @ (Next::Time(_) | Next::Try(_)) if !spent => {
-                self.in_flight = true;
-                self.executions += 1;
-                Step::Run(next)
-            }
+            Next::Time(candidate) if !spent => self.run(self.look_before(&candidate).unwrap_or(Trial::Time(candidate))),
+            Next::Try(index) if !spent => self.run(Trial::Try(index)),
             _ => {
                 self.in_flight = true; // the caller that gets this ends the exploration; all others wait
                 Step::Settled
@@ -152,17 +168,59 @@ impl<K: Subject> Exploration<K> {
         }
     }
 
+    fn run(&mut self, trial: Trial<K::Algorithm>) -> Step<K::Algorithm> {
+        log::trace!("an execution tries {trial:?}; as requested {:?} ms", self.requested_time());
+        self.in_flight = true;
+        self.executions += 1;
+        Step::Run(trial)
+    }
+
+    /// The look that comes before a candidate, if it may be hopeless: at the largest micro-batch of any candidate that has
+    /// not many times as many images as its algorithm has run.
+    fn look_before(&self, candidate: &Candidate<K::Algorithm>) -> Option<Trial<K::Algorithm>> {
+        let Candidate { batch, algorithm, .. } = *candidate;
+        let is_slow = self.requested_time().is_some_and(|own| own >= LEAST_LOOKED_AT);
+        if !is_slow || algorithm == self.own {
+            return None;
+        }
+        let timed = self.search.measured().iter().filter(|known| known.algorithm == algorithm).map(|known| known.batch);
+        let looked_at = self.looked_at.iter().filter(|known| known.0 == algorithm).map(|known| known.1);
+        let most = match timed.chain(looked_at).max() {
+            Some(known) => known.saturating_mul(LOOKS_GROW),
+            None => batch / (LOOKS_GROW * LOOKS_GROW),
+        };
+        let sizes = self.wanted.candidates.iter().map(|candidate| candidate.batch);
+        let smaller = sizes.filter(|size| *size < batch);
+        let look = smaller.clone().filter(|size| *size <= most).max().or_else(|| smaller.min());
+        look.filter(|_| batch > most).map(|batch| Trial::Look(Candidate { batch, ..*candidate }))
+    }
+
+    /// Notes the time of a look; `None`: it did not run, and nothing is known of the candidates.
+    fn looked(&mut self, look: Candidate<K::Algorithm>, time: Option<f64>) {
+        let Candidate { batch, algorithm, .. } = look;
+        match (time, self.requested_time()) {
+            (Some(time), Some(own)) if time > own => {
+                log::debug!(
+                    "{algorithm}: {batch} images take {time:.3} ms, and all as requested {own:.3}: it is not tried"
+                );
+                self.search.drop_larger(algorithm, batch);
+            }
+            (Some(_), _) => self.looked_at.push((algorithm, batch)),
+            (None, _) => self.looked_at.push((algorithm, usize::MAX)),
+        }
+    }
+
     /// Ends a step: the execution has been launched. `timing` is `None` if the launch failed.
-    pub fn ran(&mut self, what: &Next<K::Algorithm>, timing: Option<Marks<K::Algorithm>>) {
+    pub fn ran(&mut self, what: &Trial<K::Algorithm>, timing: Option<Marks<K::Algorithm>>) {
         self.in_flight = false;
         match (timing, what) {
             (Some(timing), _) => self.pending = Some(timing),
-            (None, Next::Time(candidate)) => {
+            (None, Trial::Look(look)) => self.looked(*look, None),
+            (None, Trial::Time(candidate)) => {
                 self.warmed = None;
                 self.search.failed(*candidate);
             }
-            (None, Next::Try(index)) => self.search.tried(*index, None),
-            (None, Next::Nothing) => {}
+            (None, Trial::Try(index)) => self.search.tried(*index, None),
         }
     }
 
@@ -183,12 +241,12 @@ impl<K: Subject> Exploration<K> {
             self.extra += (total - own).max(0.0);
         }
         match timing.what {
-            Next::Time(candidate) => match (total, timing.least(&candidate)) {
+            Trial::Look(look) => self.looked(look, total.and(timing.least(&look))),
+            Trial::Time(candidate) => match (total, timing.least(&candidate)) {
                 (Some(_), Some(time)) => self.sample(candidate, time, timing.parts.len()),
                 _ => self.search.failed(candidate),
             },
-            Next::Try(index) => self.search.tried(index, total),
-            Next::Nothing => {}
+            Trial::Try(index) => self.search.tried(index, total),
         }
         true
     }

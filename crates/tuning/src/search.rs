@@ -224,6 +224,11 @@ impl<A: Copy + Eq + Hash> Search<A> {
         self.untimed.retain(|c| *c != candidate);
     }
 
+    /// Leaves out the candidates on an algorithm with `batch` images or more: it takes too long for them.
+    pub fn drop_larger(&mut self, algorithm: A, batch: usize) {
+        self.untimed.retain(|c| c.algorithm != algorithm || c.batch < batch);
+    }
+
     /// The configuration that [`Next::Try`] names.
     pub fn trial(&self, index: usize) -> Option<&Configuration<A>> {
         self.trials.as_ref()?.get(index).map(|trial| &trial.configuration)

@@ -27,8 +27,8 @@ use guest::summary::{self, Counted};
 use planner::MicroConfiguration;
 use tuning::allowance;
 use tuning::exploring;
-use tuning::running::{SAMPLES, Step};
-use tuning::search::{Candidate, Next};
+use tuning::running::{SAMPLES, Step, Trial};
+use tuning::search::Candidate;
 
 /// Executions of a plan that run as requested before any explores. A program that times all plans that cuDNN proposed
 /// runs each of them this often.
@@ -242,7 +242,7 @@ impl<'a> Execution<'a> {
         state.requested.get_or_init(|| (self.planned.own, self.planned.requested_fits()));
         let step = exploring::step(state);
         match step {
-            Step::Run(next) => self.try_out(&next, operands, device, stream),
+            Step::Run(trial) => self.try_out(&trial, operands, device, stream),
             Step::Settled => match exploring::settle(&**state).0 {
                 Some(plan) if !self.is_requested(&plan) => self.run_plan(&plan, operands),
                 _ => self.run_fallback(Some(operands)),
@@ -255,13 +255,13 @@ impl<'a> Execution<'a> {
     /// before, or a whole configuration.
     fn try_out(
         &self,
-        next: &Next<EngineConfiguration>,
+        trial: &Trial<EngineConfiguration>,
         operands: &Operands,
         device: Device,
         stream: Stream,
     ) -> cudnnStatus_t {
         let problem = &self.planned.graph.problem;
-        let plan = allowance::of_process().timed(|| self.wanted(next, operands.add_to_results(problem)));
+        let plan = allowance::of_process().timed(|| self.wanted(trial, operands.add_to_results(problem)));
         let is_whole = plan.as_ref().is_some_and(|plan| plan.configuration().batch() == problem.batch());
         let run = |after: Option<&mut dyn FnMut(usize, EngineConfiguration)>| match (&plan, after) {
             (Some(plan), Some(after)) => self.run_parts(plan, operands, after),
@@ -272,16 +272,24 @@ impl<'a> Execution<'a> {
             Ok(()) => self.run_unsettled(operands),
             Err(failure) => self.after_failure(failure, operands),
         };
-        self.planned.state.exploring.try_out(next, (device, stream), run, finish)
+        self.planned.state.exploring.try_out(trial, (device, stream), run, finish)
     }
 
     /// Makes the plan of an exploration's step. A candidate runs a few micro-batches. If the execution `adds` to its
     /// result, the candidate runs the whole mini-batch, because no image can run twice.
-    fn wanted(&self, next: &Next<EngineConfiguration>, adds: bool) -> Option<Plan> {
+    fn wanted(&self, trial: &Trial<EngineConfiguration>, adds: bool) -> Option<Plan> {
         let State { key, target, candidates, exploring, .. } = &*self.planned.state;
         let problem = &key.problem;
-        match next {
-            Next::Time(Candidate { batch, algorithm, workspace }) => {
+        match trial {
+            // A result that is added to takes each image once, and no look may take as long as all images.
+            Trial::Look(_) if adds => None,
+            Trial::Look(Candidate { batch, algorithm, workspace }) => {
+                let micro =
+                    MicroConfiguration { batch: *batch, algorithm: *algorithm, time: 0.0, workspace: *workspace };
+                let known = candidates.lock().plan(*batch, algorithm);
+                Plan::sample(problem, (1, micro), target, key.limit, |_, _| known.clone()).ok()
+            }
+            Trial::Time(Candidate { batch, algorithm, workspace }) => {
                 let finalized = candidates.lock().plan(*batch, algorithm)?;
                 let most = problem.batch() / batch;
                 if adds && !problem.batch().is_multiple_of(*batch) {
@@ -294,12 +302,11 @@ impl<'a> Execution<'a> {
                     MicroConfiguration { batch: *batch, algorithm: *algorithm, time: 0.0, workspace: *workspace };
                 Plan::sample(problem, (count, micro), target, key.limit, |_, _| Some(finalized.clone())).ok()
             }
-            Next::Try(index) => {
+            Trial::Try(index) => {
                 let trial = exploring.trial(*index)?;
                 let finalized = candidates.lock().plans(&trial);
                 Plan::new(problem, trial, target, key.limit, finalized).ok()
             }
-            Next::Nothing => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use cudnn_abi::*;
 
 use super::call::Call;
-use super::sampling::sampling;
+use super::sampling;
 use crate::exec::Failure;
 use crate::plans::legacy::decision::{Ask, Decision};
 use crate::plans::legacy::plan::Plan;
@@ -20,8 +20,7 @@ use gpu::Stream;
 use tuning::allowance;
 use tuning::exploring;
 use tuning::report;
-use tuning::running::Step;
-use tuning::search::Next;
+use tuning::running::{Step, Trial};
 
 /// Executions of a problem that run as requested before any explores.
 const UNTOUCHED: usize = 2;
@@ -148,7 +147,7 @@ impl<'a> Running<'a> {
     /// Runs the next step of an exploration with marks in the stream, or the plan that it found.
     fn explore(&self, decision: &Arc<Decision>, stream: Stream) -> cudnnStatus_t {
         let found = match exploring::step(decision) {
-            Step::Run(next) => return self.try_out(decision, &next, stream),
+            Step::Run(trial) => return self.try_out(decision, &trial, stream),
             Step::Settled => {
                 let (plan, search) = exploring::settle(&**decision);
                 if let Some(search) = search {
@@ -162,8 +161,8 @@ impl<'a> Running<'a> {
     }
 
     /// Runs an exploration's step.
-    fn try_out(&self, decision: &Decision, next: &Next<Algorithm>, stream: Stream) -> cudnnStatus_t {
-        let plan = allowance::of_process().timed(|| self.wanted(decision, next));
+    fn try_out(&self, decision: &Decision, trial: &Trial<Algorithm>, stream: Stream) -> cudnnStatus_t {
+        let plan = allowance::of_process().timed(|| self.wanted(decision, trial));
         let run = |after: Option<&mut dyn FnMut(usize, Algorithm)>| match (&plan, after) {
             (Some(plan), Some(after)) => self.run_parts(plan, after),
             _ => Err(CUDNN_STATUS_NOT_SUPPORTED.into()),
@@ -173,21 +172,26 @@ impl<'a> Running<'a> {
             Err(failure) if failure.result_modified => failure.status,
             Err(_) => self.run_plan_or_undivided(decision.meanwhile.as_deref()),
         };
-        decision.exploring.try_out(next, (cudnn::device(), stream), run, finish)
+        decision.exploring.try_out(trial, (cudnn::device(), stream), run, finish)
     }
 
     /// Makes the plan for an exploration's step.
-    fn wanted(&self, decision: &Decision, next: &Next<Algorithm>) -> Option<Plan> {
+    fn wanted(&self, decision: &Decision, trial: &Trial<Algorithm>) -> Option<Plan> {
         // SAFETY: the operands are those of this call, and `problem` is its problem.
         let adds = unsafe { adds_to_result(self.problem, &self.call.operands) };
-        match next {
-            Next::Time(candidate) => {
-                let (handle, requested) = (self.call.handle, decision.requested_algorithm());
-                let parts = sampling(handle, self.problem, candidate, requested, self.ask.limit, adds);
-                Plan::in_order(self.problem, &parts?).ok()
+        let (handle, requested) = (self.call.handle, decision.requested_algorithm());
+        match trial {
+            // A result that is added to takes each image once, and no look may take as long as all images.
+            Trial::Look(_) if adds => None,
+            Trial::Look(look) => {
+                let parts = sampling::look(handle, self.problem, look, requested, self.ask.limit)?;
+                Plan::in_order(self.problem, &parts).ok()
             }
-            Next::Try(index) => Plan::new(self.problem, decision.exploring.trial(*index)?).ok(),
-            Next::Nothing => None,
+            Trial::Time(candidate) => {
+                let parts = sampling::sampling(handle, self.problem, candidate, requested, self.ask.limit, adds)?;
+                Plan::in_order(self.problem, &parts).ok()
+            }
+            Trial::Try(index) => Plan::new(self.problem, decision.exploring.trial(*index)?).ok(),
         }
     }
 

@@ -32,12 +32,36 @@ pub fn sampling(
     if rest == 0 {
         return Some(vec![(count, micro)]);
     }
-    let descriptors = OwnedDescriptors::new(&problem.with_batch(rest), own.math_type).ok()?;
+    match requested(handle, problem, rest, own, limit).filter(|_| !adds) {
+        Some(rest) => Some(vec![(count, micro), (1, rest)]),
+        None => problem.batch().is_multiple_of(batch).then(|| vec![(problem.batch() / batch, micro)]),
+    }
+}
+
+/// Returns the parts of a look at an algorithm: one micro-batch, then the other images in one piece with the requested
+/// algorithm. `None` if that piece does not fit into `limit` bytes.
+pub fn look(
+    handle: Handle,
+    problem: &Problem,
+    look: &Candidate,
+    own: Algorithm,
+    limit: usize,
+) -> Option<Vec<(usize, MicroConfiguration<Algorithm>)>> {
+    let Candidate { batch, algorithm, workspace } = *look;
+    let rest = requested(handle, problem, problem.batch() - batch, own, limit)?;
+    Some(vec![(1, MicroConfiguration { batch, algorithm, time: 0.0, workspace }), (1, rest)])
+}
+
+/// A piece of some images on the requested algorithm. `None` if it does not fit into `limit` bytes.
+fn requested(
+    handle: Handle,
+    problem: &Problem,
+    images: usize,
+    own: Algorithm,
+    limit: usize,
+) -> Option<MicroConfiguration<Algorithm>> {
+    let descriptors = OwnedDescriptors::new(&problem.with_batch(images), own.math_type).ok()?;
     let needed = descriptors.raw().workspace_size(handle, own.id);
     let workspace = needed.map_or(usize::MAX, |needed| divided_workspace(problem, needed));
-    if adds || workspace > limit {
-        return problem.batch().is_multiple_of(batch).then(|| vec![(problem.batch() / batch, micro)]);
-    }
-    let rest = MicroConfiguration { batch: rest, algorithm: own, time: 0.0, workspace };
-    Some(vec![(count, micro), (1, rest)])
+    (workspace <= limit).then_some(MicroConfiguration { batch: images, algorithm: own, time: 0.0, workspace })
 }
