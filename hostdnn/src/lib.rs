@@ -18,6 +18,7 @@ mod error;
 mod fault;
 mod graph;
 mod kernel;
+mod math_types;
 mod select;
 
 pub use error::{Error, Result};

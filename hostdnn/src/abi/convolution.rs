@@ -6,6 +6,7 @@ use crate::descriptor::{ConvolutionDescriptor, FilterDescriptor, TensorDescripto
 use crate::error::{Error, Result, require};
 use crate::fault;
 use crate::kernel;
+use crate::math_types;
 use crate::select::{self, Candidate, Tensors};
 use cudnn_abi::*;
 use std::ffi::{c_int, c_void};
@@ -42,12 +43,7 @@ impl Call {
             let w = refer::<FilterDescriptor>(self.w)?;
             let y = refer::<TensorDescriptor>(self.y)?;
             let conv = refer::<ConvolutionDescriptor>(self.conv)?;
-            // There are no tensor cores: whatever the math type allows, the arithmetic is ordinary.
-            let math_type = match conv.math_type() {
-                CUDNN_FMA_MATH => CUDNN_FMA_MATH,
-                _ => CUDNN_DEFAULT_MATH,
-            };
-            Ok((kernel::problem(self.direction, x, w, conv, y)?, math_type))
+            Ok((kernel::problem(self.direction, x, w, conv, y)?, math_types::reported(conv.math_type())))
         }
     }
 
@@ -62,7 +58,7 @@ impl Call {
         // SAFETY: the caller's promise.
         unsafe {
             context(handle)?;
-            write(count, select::count(direction))
+            write(count, select::count(direction) * math_types::most())
         }
     }
 
@@ -71,9 +67,9 @@ impl Call {
     pub unsafe fn workspace_size(&self, algo: c_int, size: *mut usize) -> Result {
         // SAFETY: the caller's promise.
         unsafe {
-            let (problem, _) = self.problem()?;
+            let (problem, math_type) = self.problem()?;
             let algorithm = self.algorithm(algo)?;
-            write(size, needed(&problem, algorithm)?)
+            write(size, math_types::need(needed(&problem, algorithm)?, algo, math_type))
         }
     }
 
@@ -86,7 +82,7 @@ impl Call {
         unsafe {
             results.check()?;
             let (problem, math_type) = self.problem()?;
-            results.write(&select::rank(&problem), math_type)
+            results.write(&math_types::listed(select::rank(&problem), math_type, None))
         }
     }
 
@@ -99,7 +95,8 @@ impl Call {
         unsafe {
             results.check()?;
             let (problem, math_type) = self.problem()?;
-            results.write(&select::time_all_on_own_tensors(self.function, &problem)?, math_type)
+            let timed = select::time_all_on_own_tensors(self.function, &problem)?;
+            results.write(&math_types::listed(timed, math_type, None))
         }
     }
 
@@ -119,8 +116,9 @@ impl Call {
             results.check()?;
             let (problem, math_type) = self.problem()?;
             check_tensors(tensors)?;
-            let workspace = (workspace.cast(), if workspace.is_null() { 0 } else { size });
-            results.write(&select::time_all(self.function, &problem, tensors, Some(workspace)), math_type)
+            let size = if workspace.is_null() { 0 } else { size };
+            let timed = select::time_all(self.function, &problem, tensors, Some((workspace.cast(), size)));
+            results.write(&math_types::listed(timed, math_type, Some(size)))
         }
     }
 
@@ -151,10 +149,10 @@ impl Call {
     /// As for [`Self::problem`]; the tensors and the workspace are null or as long as the descriptors and `size` say.
     pub unsafe fn prepare(&self, algo: c_int, tensors: Tensors, workspace: *mut c_void, size: usize) -> Result<Ready> {
         // SAFETY: the caller's promise.
-        let (problem, _) = unsafe { self.problem() }?;
+        let (problem, math_type) = unsafe { self.problem() }?;
         check_tensors(tensors)?;
         let algorithm = self.algorithm(algo)?;
-        let needed = needed(&problem, algorithm)?;
+        let needed = math_types::need(needed(&problem, algorithm)?, algo, math_type);
         let given = if workspace.is_null() { 0 } else { size };
         require(given >= needed, "the workspace is as large as the algorithm needs")?;
         fault::check(self.function, Some(fault::Run { algo, batch: problem.batch }))?;
@@ -242,9 +240,9 @@ impl<P: Entry> Results<P> {
 
     /// # Safety
     /// The pointers are valid for as many writes as were asked for.
-    unsafe fn write(&self, candidates: &[Candidate], math_type: cudnnMathType_t) -> Result {
+    unsafe fn write(&self, candidates: &[(Candidate, cudnnMathType_t)]) -> Result {
         let room = usize::try_from(self.requested).unwrap_or(0);
-        let entries: Vec<P> = candidates.iter().take(room).map(|c| P::new(c, math_type)).collect();
+        let entries: Vec<P> = candidates.iter().take(room).map(|(c, math_type)| P::new(c, *math_type)).collect();
         // SAFETY: the caller's promise.
         unsafe {
             write_array(self.entries, &entries)?;
