@@ -103,7 +103,7 @@ macro_rules! answers {
             }
         }
 
-        /// For an algorithm from a query's results it reports our plan's workspace.
+        /// Reports the workspace that the program was told for the algorithm, or else cuDNN's.
         impl Answer for Promised<$size> {
             fn answer(&self) -> cudnnStatus_t {
                 let $size { handle, algorithm, size, .. } = **self;
@@ -112,13 +112,13 @@ macro_rules! answers {
                 }
                 let (handle, descriptors) = self.described();
                 guarded(
-                    || match answer::reported_workspace(handle, &descriptors, algorithm) {
-                        Some(reported) => {
+                    || match answer::workspace_size(handle, &descriptors, algorithm) {
+                        Ok(bytes) => {
                             // SAFETY: not null, and so a place for the size.
-                            unsafe { *size = reported };
+                            unsafe { *size = bytes };
                             CUDNN_STATUS_SUCCESS
                         }
-                        None => self.by_cudnn(),
+                        Err(status) => status,
                     },
                     || self.by_cudnn(),
                 )

@@ -43,6 +43,7 @@ mod real_graph_layer;
 mod real_library;
 mod rnn;
 mod rnn_bench;
+mod sizes;
 mod symbols;
 mod threads;
 mod trampolines;

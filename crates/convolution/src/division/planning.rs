@@ -192,7 +192,7 @@ fn fallback_time(job: &Job<Problem>, chosen: &AlgoPerf) -> Option<f64> {
     let promised = registry::known_state(cudnn::device(), job.problem).and_then(|state| {
         let state = state.known.lock();
         let promise = state.promise(chosen.algo, usize::MAX)?;
-        Some((promise.fallback?, promise.entry.memory))
+        Some((promise.fallback?, promise.needs))
     });
     let (id, limit) = promised.unwrap_or((chosen.algo, usize::MAX));
     let math_type = Some(job.problem.math_type);

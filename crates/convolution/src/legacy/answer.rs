@@ -14,16 +14,20 @@
 //! - Otherwise a divided plan gets the id of cuDNN's own first result and replaces that. (Under a limit, if that result
 //!   is the last resort, the plan gets its main algorithm's id, which needs more workspace undivided.) Without a limit,
 //!   all other results stay as cuDNN gave them: a program that walks down the list finds the same entries.
+//!
+//! Once the program was told an id's workspace, that is final ([`sizes`]): a promise under the id keeps within it and
+//! reports it, and so does cuDNN's result of the id.
 
 use std::ffi::c_int;
 use std::sync::Arc;
 
 use cudnn_abi::*;
 
+use super::asking::Asking;
 use super::division;
-use super::promise::Asking;
 pub use super::promise::Query;
 use crate::plans::legacy::registry::{self, Promise, Question, State};
+use crate::plans::legacy::sizes;
 use crate::problem::Problem;
 use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
@@ -73,7 +77,7 @@ pub unsafe fn algorithms(
     // SAFETY: `asking` and `query` are of this query (see `# Safety`).
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();
-    let results = answered(results, promise.as_ref(), asked);
+    let results = answered(sizes::with_told(cudnn::device(), &problem, results), promise.as_ref(), asked);
     registry::state(cudnn::device(), &problem).known.lock().offer(results.first(), own);
     Ok(results)
 }
@@ -101,22 +105,22 @@ fn answered(mut results: Vec<AlgoPerf>, promise: Option<&Promise>, limit: Option
     results
 }
 
-/// Returns the workspace reported for an algorithm id, in bytes. `None` if cuDNN's own size applies.
-pub fn reported_workspace(handle: Handle, descriptors: &Descriptors, id: c_int) -> Option<usize> {
+/// Returns the workspace of an algorithm id, in bytes: the same for the life of the process. `Err` is cuDNN's status.
+pub fn workspace_size(handle: Handle, descriptors: &Descriptors, id: c_int) -> Result<usize, cudnnStatus_t> {
     settings::fault_point("query");
+    let Some(problem) = Problem::read(descriptors) else { return descriptors.workspace_size(handle, id) };
     let policies = policies::of(handle.raw());
     if policies.policy == Policy::Division {
-        return division::answer::workspace_size(handle, descriptors, id, &policies);
+        return division::answer::workspace_size(handle, descriptors, &problem, id, &policies);
     }
-    let state = known_state(descriptors)?;
-    state.known.lock().reported(id)
+    sizes::told_or_own(cudnn::device(), &problem, handle, descriptors, id)
 }
 
-/// Returns the promise that the newest answer made for an algorithm id.
+/// Returns the promise behind an algorithm id with the workspace that the program was told for it.
 pub fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
     let state = known_state(descriptors)?;
     let state = state.known.lock();
-    state.promise(id, state.reported(id)?).cloned()
+    state.promise(id, state.told(id)?).cloned()
 }
 
 /// Returns the promise behind a call with an algorithm id and `workspace` bytes.

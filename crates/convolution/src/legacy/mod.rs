@@ -3,6 +3,7 @@
 //! | file | purpose |
 //! | --- | --- |
 //! | [`answer`] | answers queries |
+//! | [`asking`] | a query, and the record of its answer |
 //! | [`promise`] | makes the promise behind an answer |
 //! | [`call`] | one call: as requested, by the fallback, or by a plan |
 //! | [`dispatch`] | which of the ways below a call goes |
@@ -13,6 +14,7 @@
 //! | [`description`] | a plan as text |
 
 pub mod answer;
+mod asking;
 pub mod call;
 pub mod description;
 pub mod dispatch;

@@ -2,7 +2,6 @@
 //! is found while the program runs.
 
 use std::borrow::Cow;
-use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_abi::*;
 
+use super::asking::{Asking, Made, Timed};
 use crate::exec::{self, Constant};
 use crate::plans::graph::targets;
 use crate::plans::legacy::candidates;
@@ -18,18 +18,15 @@ use crate::plans::legacy::plan::Plan;
 use crate::plans::legacy::registry::{self, EXECUTED, Promise, Question, State};
 use crate::plans::legacy::rounding;
 use crate::problem::OwnedDescriptors;
-use crate::problem::Problem;
 use crate::problem::algorithm::{self, Algorithm, Class, Plain};
 use cudnn::convolution::AlgoPerf;
-use cudnn::convolution::{Descriptors, Operands, Workspace};
-use cudnn::handle::Handle;
+use cudnn::convolution::{Operands, Workspace};
 use gpu::{Moment, Stream};
 use guest::{determinism, room, settings};
 use planner::{Configuration, MicroConfiguration};
 use tuning::allowance;
 use tuning::devices;
 use tuning::record::{End, Record, Wanted};
-use tuning::report::{self, Chosen};
 use tuning::search::{self, Goal, Next, Search, any_division};
 use tuning::session::Session;
 use tuning::waiting::{Bench, Budget, OwnBuffers, Waited};
@@ -42,12 +39,15 @@ static TUNED: AtomicBool = AtomicBool::new(false);
 const FIRST_EXECUTIONS: f64 = 20.0;
 
 /// How long the program may wait for the tuning of one problem.
+#[derive(Clone, Copy)]
 struct Patience {
     time: Duration,
     /// The most memory that tuning may take, in bytes.
     bytes: usize,
     /// True if this is what the promise about exploring leaves.
     is_rest: bool,
+    /// The budget in executions of the problem.
+    executions: f64,
 }
 
 impl Patience {
@@ -56,20 +56,24 @@ impl Patience {
     /// The most memory beside the program's, if the user names none.
     const BYTES: usize = 16 << 20;
 
-    /// What the user's settings and the promise about exploring allow now. `None`: the program does not wait.
-    fn now() -> Option<Self> {
+    /// What the user's settings and the promise about exploring allow a query now. `None`: the program does not wait.
+    fn now(query: &Query) -> Option<Self> {
+        let executions = || {
+            let is_first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
+            if is_first { FIRST_EXECUTIONS } else { f64::INFINITY }
+        };
         if !room::is_left_or("cuDNN's own choices run") {
             return None;
         }
         let settings = settings::get();
         let time = Duration::from_secs_f64(settings.tune_seconds());
         match allowance::of_process().remaining().filter(|_| settings.tune_seconds.is_none()) {
-            None => Some(Self { time, bytes: settings.tune_bytes(), is_rest: false }),
+            None => Some(Self { time, bytes: settings.tune_bytes(), is_rest: false, executions: executions() }),
             Some(rest) if rest < Self::LEAST => None,
             // Half of it: the last candidate may end late, and the next problem waits too.
             Some(rest) => {
                 let bytes = settings.tune_bytes.unwrap_or(Self::BYTES);
-                Some(Self { time: time.min(rest / 2), bytes, is_rest: true })
+                Some(Self { time: time.min(rest / 2), bytes, is_rest: true, executions: executions() })
             }
         }
     }
@@ -86,20 +90,12 @@ pub enum Query {
     FindEx(Operands, Workspace),
 }
 
-/// A query about a problem that we may plan.
-pub struct Asking<'a> {
-    pub handle: Handle<'a>,
-    pub descriptors: &'a Descriptors<'a>,
-    pub problem: Problem,
-    pub question: Question,
-    /// cuDNN's answer.
-    pub results: &'a [AlgoPerf],
-    /// cuDNN's own first result.
-    pub own: AlgoPerf,
-    /// cuDNN's first result within the limit: the program's choice without us.
-    pub fitting: Option<AlgoPerf>,
-    /// The id whose result must stay in the list unchanged.
-    pub last_resort: Option<c_int>,
+/// A search that has ended.
+struct Tuned {
+    search: Search<Algorithm>,
+    /// The limits with the same result.
+    covers: Range<usize>,
+    class: Class,
 }
 
 impl Asking<'_> {
@@ -112,9 +108,8 @@ impl Asking<'_> {
         let _answering = Answering(&state);
         // SAFETY: the query is the one of this function (see `# Safety`).
         let promise = unsafe { self.promise(&state, query) };
-        match &promise {
-            Some(promise) => registry::record(cudnn::device(), &self.problem, promise),
-            None => state.known.lock().record(None),
+        if promise.is_none() {
+            state.known.lock().answered = true;
         }
         promise
     }
@@ -124,7 +119,7 @@ impl Asking<'_> {
     unsafe fn promise(&self, state: &State, query: &Query) -> Option<Promise> {
         let stream = self.handle.stream()?;
         let capturing = cudnn::device().is_capturing(stream);
-        let (known, patience) = {
+        let (earlier, patience) = {
             let mut known = state.known.lock();
             while known.busy {
                 state.tuned.wait(&mut known);
@@ -132,31 +127,49 @@ impl Asking<'_> {
             if determinism::is_asked() {
                 // Times decide a plan. Without one, cuDNN's own results are the answer, if any of them fits.
                 drop(known);
-                return if self.fitting.is_some() { None } else { self.reserve(query) };
+                let reserved = |asking: &Self| if self.fitting.is_some() { None } else { asking.reserve(query) };
+                return self.recorded(state, false, |asking| reserved(asking).map(Made::reserved));
             }
             // A program that queries before it runs anything is being set up, and waits. Later, only a problem that has
             // run makes the program wait: one that never comes back is not worth the stall.
             let waits = !capturing && (known.executions > 0 || !EXECUTED.load(Ordering::Relaxed));
-            let patience = if waits { Patience::now() } else { None };
-            match known.answer(self.question) {
-                Some(made) if made.is_final || patience.is_none() => return Some(made.clone()),
-                _ => {}
+            let patience = if waits { Patience::now(query) } else { None };
+            let earlier = known.answer(self.question).cloned();
+            let is_settled = match &earlier {
+                Some(made) => made.is_final || patience.is_none() || known.declines(self.question),
+                None => known.declines(self.question),
+            };
+            if is_settled {
+                drop(known);
+                return earlier.map(|made| self.record(made.clone(), usize::MAX).unwrap_or(made));
             }
             known.busy |= patience.is_some();
-            (known.measured.clone(), patience)
+            (earlier, patience)
         };
         let _busy = patience.is_some().then(|| Busy(state));
-        let is_rest = patience.as_ref().is_some_and(|patience| patience.is_rest);
+        let is_whole = patience.is_some_and(|patience| !patience.is_rest);
         // SAFETY: the query is the one of this function (see `# Safety`).
-        let tuned = unsafe { self.tune(query, stream, &known, patience) };
-        if let Some((mut search, covers)) = tuned {
-            state.known.lock().learn(search.measured());
+        let new = self.recorded(state, is_whole, |asking| unsafe { asking.find(state, query, stream, patience) });
+        new.or_else(|| earlier.map(|made| self.record(made.clone(), usize::MAX).unwrap_or(made)))
+    }
+
+    /// Finds a promise: tunes, or reserves workspace.
+    ///
+    /// # Safety
+    /// As for [`algorithms`](super::answer::algorithms).
+    unsafe fn find(&self, state: &State, query: &Query, stream: Stream, patience: Option<Patience>) -> Option<Made> {
+        let measured = state.known.lock().measured.clone();
+        let is_rest = patience.is_some_and(|patience| patience.is_rest);
+        // SAFETY: the query is the one of this function (see `# Safety`).
+        let tuned = unsafe { self.tune(query, stream, &measured, patience) };
+        if let Some(mut tuned) = tuned {
+            state.known.lock().learn(tuned.search.measured());
             // What a short wait left out, the program's executions time, and no promise must keep them from it.
-            if !is_rest || search.wants() == Next::Nothing {
-                return self.make(&search, covers);
+            if !is_rest || tuned.search.wants() == Next::Nothing {
+                return self.make(&tuned);
             }
         }
-        self.reserve(query)
+        self.reserve(query).map(Made::reserved)
     }
 
     /// Returns cuDNN's algorithms in cuDNN's order of preference. Find leaves out algorithms that do not fit undivided,
@@ -218,16 +231,21 @@ impl Asking<'_> {
         let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
         // If the fallback is the last resort, its result must stay, so the promise gets the id of cuDNN's first result.
         let entry = fallback.filter(|fallback| Some(fallback.algo) != self.last_resort).unwrap_or(*own);
-        let entry = AlgoPerf { memory: room.max(fallback.map_or(0, |fallback| fallback.memory)), ..entry };
+        let for_fallback = |fallback: AlgoPerf| fallback.memory.max(self.need(fallback.algo, entry.mathType));
+        let needs = room.max(fallback.map_or(0, for_fallback));
+        // Without a fallback, a division runs that the program's own math type must allow.
+        if needs > question.limit || (fallback.is_none() && !runs_within(entry.mathType, problem.math_type)) {
+            return None;
+        }
         Some(Promise {
             question: *question,
             covers,
-            entry,
+            entry: AlgoPerf { memory: needs, ..entry },
+            needs,
+            class: Some(class),
             fallback: fallback.map(|fallback| fallback.algo),
             determined: None,
-            undivided: fallback
-                .filter(|fallback| fallback.algo == entry.algo)
-                .map_or(own.memory, |fallback| fallback.memory),
+            undivided: entry.memory.max(self.need(entry.algo, entry.mathType)),
             plan: None,
             is_final: false,
             broken: [false; 2],
@@ -245,7 +263,7 @@ impl Asking<'_> {
         stream: Stream,
         known: &[MicroConfiguration<Algorithm>],
         patience: Option<Patience>,
-    ) -> Option<(Search<Algorithm>, Range<usize>)> {
+    ) -> Option<Tuned> {
         let Self { handle, problem, question, .. } = self;
         let device = cudnn::device();
         let ordinal = device.ordinal();
@@ -268,21 +286,19 @@ impl Asking<'_> {
             return None;
         }
         let wanted = Wanted::among(candidates, Goal::Fastest { limit: question.limit }, sizes, class);
-        let Some(Patience { time, bytes, is_rest }) = patience else {
+        let Some(Patience { time, bytes, is_rest, executions }) = patience else {
             let time = Duration::from_secs_f64(settings::get().tune_seconds());
             let whole = Budget::of_time(time);
             let ends = [Budget { executions: FIRST_EXECUTIONS, ..whole }, whole].map(End::Spent);
             let mut search = record.search(&wanted, known, &ends);
-            return (search.wants() == Next::Nothing).then_some((search, covers));
+            return (search.wants() == Next::Nothing).then_some(Tuned { search, covers, class });
         };
-        let budget = |executions| Budget { time, executions, is_rest };
-        let first = !TUNED.swap(true, Ordering::Relaxed) && matches!(query, Query::Get);
         let session = Session {
             problem,
             part: problem,
             wanted: &wanted,
             record: &record,
-            budget: budget(if first { FIRST_EXECUTIONS } else { f64::INFINITY }),
+            budget: Budget { time, executions, is_rest },
             devices: &devices::tuning_for(device, ordinal),
             bytes,
             stop: &AtomicBool::new(false),
@@ -307,11 +323,13 @@ impl Asking<'_> {
         if is_rest {
             allowance::of_process().explored(begin.elapsed().as_secs_f64() * 1e3);
         }
-        searched.map_err(|why| log::info!("{problem} is not tuned before it runs: {why}")).ok().map(|it| (it, covers))
+        let searched = searched.map_err(|why| log::info!("{problem} is not tuned before it runs: {why}")).ok();
+        searched.map(|search| Tuned { search, covers, class })
     }
 
     /// Makes the promise that follows from a search. `None` if nothing fits.
-    fn make(&self, search: &Search<Algorithm>, covers: Range<usize>) -> Option<Promise> {
+    fn make(&self, tuned: &Tuned) -> Option<Made> {
+        let Tuned { search, covers, class } = tuned;
         let Question { asked, limit, .. } = self.question;
         let (mut best, mut time) = search.best()?;
         let mut fallback = self.fallback_for(search, &best);
@@ -330,9 +348,16 @@ impl Asking<'_> {
         let plan = Arc::new(Plan::new(&self.problem, best).ok()?);
         // An engine has no id of its own: its plan goes under another's, as divisions do.
         let undivided = plan.configuration().is_undivided() && !plan.has_engines();
-        let needs = fallback.map_or(0, |fallback| search.whole(fallback).map_or(0, |micro| micro.workspace));
-        let determined = self.determined().filter(|determined| determined.memory <= limit);
-        let memory = plan.workspace().max(needs).max(determined.map_or(0, |determined| determined.memory));
+        let need = |id| self.need(id, plan.math_type());
+        let whole = fallback.and_then(|fallback| search.whole(fallback)).map_or(0, |micro| micro.workspace);
+        let for_fallback = fallback.map_or(0, |fallback| need(fallback.id)).max(whole);
+        let for_determined = |determined: &AlgoPerf| determined.memory.max(need(determined.algo));
+        let determined = self.determined().filter(|determined| for_determined(determined) <= limit);
+        let memory = plan.workspace().max(for_fallback).max(determined.map_or(0, for_determined));
+        // A program that keeps its own math type may get no plan, and then the fallback must run.
+        if memory > limit || (fallback.is_none() && !plan.runs_within(self.problem.math_type)) {
+            return None;
+        }
         let spare = |id| Some(id) != self.last_resort;
         // The id, and the bytes that its algorithm needs to run undivided.
         let chosen = self.fitting.unwrap_or(self.own);
@@ -346,15 +371,6 @@ impl Asking<'_> {
             }
             _ => (self.own.algo, self.own.memory),
         };
-        report::chosen(&Chosen {
-            event: "asked",
-            problem: plan.problem(),
-            configuration: plan.configuration(),
-            workspace: plan.workspace(),
-            limit,
-            time,
-            undivided: search.undivided(),
-        });
         // And it must see that cuDNN would take what is not: see `Known::chose`.
         let chosen = chosen.determinism == CUDNN_DETERMINISTIC;
         let deterministic = chosen && plan.is_deterministic() && fallback.is_none_or(|fallback| fallback.deterministic);
@@ -367,17 +383,20 @@ impl Asking<'_> {
             mathType: plan.math_type(),
             reserved: self.own.reserved,
         };
-        Some(Promise {
+        let promise = Promise {
             question: self.question,
-            covers,
+            covers: covers.clone(),
             entry,
+            needs: memory,
+            class: Some(*class),
             fallback: fallback.map(|fallback| fallback.id),
             determined: determined.map(|determined| determined.algo),
-            undivided: own_need,
+            undivided: own_need.max(need(algo)),
             plan: Some(plan),
             is_final: true,
             broken: [false; 2],
-        })
+        };
+        Some(Made { promise, timed: Some(Timed { time, undivided: search.undivided() }) })
     }
 
     /// Returns the deterministic algorithm that needs the least workspace undivided, and of those the one of the least id.
@@ -417,6 +436,11 @@ impl Asking<'_> {
     }
 }
 
+/// Returns whether a math type is no looser than another.
+fn runs_within(math_type: cudnnMathType_t, other: cudnnMathType_t) -> bool {
+    algorithm::loosest([math_type, other].into_iter()) == Some(other)
+}
+
 fn has_engines(configuration: &Configuration<Algorithm>) -> bool {
     configuration.parts().iter().any(|(_, micro)| micro.algorithm.engine.is_some())
 }
@@ -431,7 +455,7 @@ struct Answering<'a>(&'a State);
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.known.lock().record(None);
+            self.0.known.lock().answered = true;
         }
     }
 }

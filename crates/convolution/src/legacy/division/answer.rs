@@ -8,6 +8,7 @@ use cudnn_abi::*;
 use crate::division::layers::addresses;
 use crate::division::network::Network;
 use crate::plans::legacy::registry::{self, Promise, Question};
+use crate::plans::legacy::sizes;
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
 use cudnn::convolution::AlgoPerf;
@@ -26,46 +27,64 @@ pub fn algorithms(
 ) -> Vec<AlgoPerf> {
     let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
     let Some(own) = results.iter().find(ran).copied() else { return results };
-    let Some(promise) = promise(handle, problem, &own, &results, policies, any_determinism()) else { return results };
-    registry::record(cudnn::device(), problem, &promise);
+    let promise = promise(handle, problem, &own, &results, policies, any_determinism());
+    let recorded = promise.and_then(|promise| record(handle, problem, promise));
+    results = sizes::with_told(cudnn::device(), problem, results);
+    let Some(promise) = recorded else { return results };
     Network::of(cudnn::device()).collect(problem, promise.entry, addresses(descriptors), policies.layer);
     results.retain(|result| !ran(&result) || result.algo != own.algo);
     results.insert(0, promise.entry);
     results
 }
 
-/// Returns the workspace, in bytes, of an algorithm that the program names without a query. `None` if cuDNN's own size
-/// applies.
-pub fn workspace_size(handle: Handle, descriptors: &Descriptors, id: c_int, policies: &Policies) -> Option<usize> {
-    let problem = Problem::read(descriptors)?;
-    let state = registry::state(cudnn::device(), &problem);
-    let known = {
-        let state = state.known.lock();
-        match state.reported(id) {
-            // Only the first result of an answer has our workspace; the others have cuDNN's own.
-            None if state.answered => return None,
-            reported => reported.map(|reported| (reported, state.promise(id, reported).map(|promise| promise.entry))),
-        }
+/// Records a promise. `None` if the program was told less for its id.
+fn record(handle: Handle, problem: &Problem, promise: Promise) -> Option<Promise> {
+    let id = promise.entry.algo;
+    let own = |math_type| OwnedDescriptors::new(problem, math_type).ok()?.raw().workspace_size(handle, id).ok();
+    sizes::record(cudnn::device(), problem, promise, usize::MAX, own).ok()
+}
+
+/// Returns the workspace of an algorithm id, in bytes: the same for the life of the process. The program may name an
+/// algorithm without a query. `Err` is cuDNN's status.
+pub fn workspace_size(
+    handle: Handle,
+    descriptors: &Descriptors,
+    problem: &Problem,
+    id: c_int,
+    policies: &Policies,
+) -> Result<usize, cudnnStatus_t> {
+    let device = cudnn::device();
+    let state = registry::state(device, problem);
+    let (told, named, answered) = {
+        let known = state.known.lock();
+        let told = known.told(id);
+        let promise = told.and_then(|told| known.promise(id, told));
+        (told, promise.map(|promise| promise.entry), known.answered)
     };
-    if let Some((reported, named)) = known {
-        // The answer may have gone to another layer with an equal problem, so collect this one too.
-        if let Some(named) = named {
-            Network::of(cudnn::device()).collect(&problem, named, addresses(descriptors), policies.layer);
-        }
-        return Some(reported);
+    // The answer may have gone to another layer with an equal problem, so collect this one too.
+    let collect = |named| Network::of(device).collect(problem, named, addresses(descriptors), policies.layer);
+    if let Some(told) = told {
+        named.into_iter().for_each(collect);
+        return Ok(told);
     }
-    let results = descriptors.get_algorithms(handle).ok()?;
-    let needs = descriptors.workspace_size(handle, id).ok()?;
-    let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
-    let named = AlgoPerf { memory: needs, ..*named };
-    let promise = promise(handle, &problem, &named, &results, policies, named.determinism)?;
-    {
-        let mut state = state.known.lock();
-        state.promises.push(promise.clone());
-        state.reported.push((id, promise.entry.memory));
-    }
-    Network::of(cudnn::device()).collect(&problem, promise.entry, addresses(descriptors), policies.layer);
-    Some(promise.entry.memory)
+    let needs = descriptors.workspace_size(handle, id)?;
+    let promise = || {
+        let results = descriptors.get_algorithms(handle).ok()?;
+        let named = results.iter().find(|result| result.algo == id && result.status == CUDNN_STATUS_SUCCESS)?;
+        let named = AlgoPerf { memory: needs, ..*named };
+        promise(handle, problem, &named, &results, policies, named.determinism)
+    };
+    // Only the first result of an answer has our workspace; the others have cuDNN's own.
+    let promise = if answered { None } else { promise() };
+    let mut known = state.known.lock();
+    let least = promise.as_ref().map_or(needs, |promise| promise.needs);
+    let told = known.tell(id, if state.forgot_sizes { needs } else { least });
+    let Some(promise) = promise.filter(|promise| promise.needs <= told) else { return Ok(told) };
+    let entry = AlgoPerf { memory: told, ..promise.entry };
+    known.keep(Promise { entry, ..promise });
+    drop(known);
+    collect(entry);
+    Ok(told)
 }
 
 /// The determinism required of an answer: a program that asks for it gets only results that cuDNN lists as such.
@@ -109,6 +128,8 @@ fn promise(
         question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },
         covers: 0..0, // answers no question of Workspace Reuse
         entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, fallback.determinism), ..*own },
+        needs: memory,
+        class: None,
         fallback: Some(fallback.algo),
         determined: None,
         undivided,

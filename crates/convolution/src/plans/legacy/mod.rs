@@ -3,6 +3,7 @@
 //! | file | purpose |
 //! | --- | --- |
 //! | [`registry`] | the state of each problem: times, promises, decisions |
+//! | [`sizes`] | the workspace sizes that the program was told |
 //! | [`decision`] | what runs for calls without a promised plan |
 //! | [`candidates`] | the micro-configurations of cuDNN's algorithms |
 //! | [`engine`] | engines of the graph API |
@@ -16,3 +17,4 @@ pub(crate) mod plan;
 pub(crate) mod registry;
 pub(crate) mod rounding;
 pub(crate) mod run;
+pub(crate) mod sizes;

@@ -8,7 +8,7 @@ use super::engine::Engine;
 use crate::exec::{SummedFilter, Sums};
 use crate::problem::OwnedDescriptors;
 use crate::problem::Problem;
-use crate::problem::algorithm::{self, Algorithm};
+use crate::problem::algorithm::{self, Algorithm, Class};
 use cudnn::convolution::{Operands, Workspace};
 use planner::{Configuration, MicroConfiguration};
 
@@ -133,6 +133,11 @@ impl Plan {
     /// Returns whether no algorithm of the plan has a looser math type than this one.
     pub fn runs_within(&self, math_type: cudnnMathType_t) -> bool {
         algorithm::loosest([self.math_type(), math_type].into_iter()) == Some(math_type)
+    }
+
+    /// Returns whether a class admits all algorithms of the plan.
+    pub fn is_within(&self, class: &Class) -> bool {
+        self.parts.iter().all(|part| class.admits_algorithm(&part.algorithm))
     }
 
     /// Returns whether an engine of the graph API takes part, which computes no fused calls.

@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::decision::{Ask, Decision};
 use super::plan::Plan;
 use crate::problem::Problem;
-use crate::problem::algorithm::Algorithm;
+use crate::problem::algorithm::{Algorithm, Class};
 use cudnn::convolution::AlgoPerf;
 use cudnn_abi::*;
 use gpu::Device;
@@ -29,14 +29,30 @@ struct Key {
 }
 
 /// A program whose shapes never repeat must not fill the memory: the registry forgets problems without a promise.
-static STATES: Registry<Key, State> =
-    Registry::new(1 << 14, |state| state.known.try_lock().is_none_or(|known| !known.promises.is_empty()));
+static STATES: Registry<Key, State> = Registry::new(1 << 14, is_needed);
+
+/// Set once the registry has forgotten workspace sizes that a program was told. They were all cuDNN's own.
+static HAS_FORGOTTEN_SIZES: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether a state that nobody holds must stay. The registry forgets it at once if not.
+fn is_needed(state: &State) -> bool {
+    let Some(known) = state.known.try_lock() else { return true };
+    let is_needed = !known.promises.is_empty();
+    if !is_needed && !known.told.is_empty() {
+        HAS_FORGOTTEN_SIZES.store(true, Ordering::Relaxed);
+    }
+    is_needed
+}
 
 /// The state of one problem on one device.
 #[derive(Default)]
 pub struct State {
-    /// Do not hold this lock across calls that may block.
+    /// Do not hold this lock across calls that may block. Who needs the locks of several math types takes them in the
+    /// order of the math types.
     pub known: Mutex<Known>,
+    /// Set if the program may have been told sizes of this problem that were forgotten. Then all of its ids have cuDNN's
+    /// own.
+    pub forgot_sizes: bool,
     /// Notified when a thread has ended tuning.
     pub tuned: Condvar,
 }
@@ -52,10 +68,12 @@ pub struct Known {
     pub measured: Vec<MicroConfiguration<Algorithm>>,
     /// The promises made in answers to queries.
     pub promises: Vec<Promise>,
-    /// Set once a query was answered: from then on, an id outside `reported` has cuDNN's own workspace.
+    /// Set once a query was answered: from then on, an id that is not in `told` has cuDNN's own workspace.
     pub answered: bool,
-    /// The ids whose workspace in the newest answer is not cuDNN's own, and the bytes.
-    pub reported: Vec<(c_int, usize)>,
+    /// The bytes of workspace that the program was told for an id, which are final.
+    pub(super) told: Vec<(c_int, usize)>,
+    /// The questions that no promise answers, because of what the program was told before.
+    pub(super) declined: Vec<(Question, Range<usize>)>,
     /// The first result that the program has been told since the last call, and cuDNN's own results.
     offered: (Option<AlgoPerf>, Vec<AlgoPerf>),
     /// Set if it has had several that differ: then nobody knows which of them a call follows.
@@ -82,6 +100,10 @@ pub struct Promise {
     pub covers: Range<usize>,
     /// The reported entry: id, bytes of workspace, time.
     pub entry: AlgoPerf,
+    /// The bytes that plan, fallback and determined algorithm need: at most the reported ones.
+    pub needs: usize,
+    /// What may run for the program that asked. `None` for a promise without a plan of its own.
+    pub class: Option<Class>,
     /// The fallback: an algorithm that runs undivided in the reported workspace. `None` if no algorithm does: then only
     /// divisions run.
     pub fallback: Option<c_int>,
@@ -100,7 +122,9 @@ pub struct Promise {
 
 /// Returns the problem's state, a new one if there is none.
 pub fn state(device: Device, problem: &Problem) -> Arc<State> {
-    STATES.state(&Key { device: device.ordinal(), problem: *problem }, State::default)
+    // The registry makes it after it has forgotten others, under one lock.
+    let make = || State { forgot_sizes: HAS_FORGOTTEN_SIZES.load(Ordering::Relaxed), ..State::default() };
+    STATES.state(&Key { device: device.ordinal(), problem: *problem }, make)
 }
 
 /// Returns the problem's state, if there is one.
@@ -108,56 +132,43 @@ pub fn known_state(device: Device, problem: &Problem) -> Option<Arc<State>> {
     STATES.known(&Key { device: device.ordinal(), problem: *problem })
 }
 
-/// Records the promise that answers a query. Programs set a result's math type before they use the result, so the
-/// promise is recorded under that math type too. A program that keeps its own math type gets no looser plan.
-pub fn record(device: Device, problem: &Problem, promise: &Promise) {
-    let math_type = promise.entry.mathType;
-    if math_type == problem.math_type {
-        return state(device, problem).known.lock().record(Some(promise));
+impl Question {
+    /// Returns whether what answers this question within the limits of `covers` answers another one.
+    fn includes(&self, covers: &Range<usize>, other: Question) -> bool {
+        let Question { asked, limit, sizes } = other;
+        covers.contains(&limit) && self.asked.is_some() == asked.is_some() && self.sizes == sizes
     }
-    state(device, &Problem { math_type, ..*problem }).known.lock().record(Some(promise));
-    let plan = promise.plan.clone().filter(|plan| plan.runs_within(problem.math_type));
-    state(device, problem).known.lock().record(Some(&Promise { plan, ..promise.clone() }));
+}
+
+impl Promise {
+    /// Returns whether it answers a question.
+    pub fn answers(&self, question: Question) -> bool {
+        self.question.includes(&self.covers, question)
+    }
 }
 
 impl Known {
     /// Returns the earlier answer to such a question, the newest if there are several.
     pub fn answer(&self, question: Question) -> Option<&Promise> {
-        let Question { asked, limit, sizes } = question;
-        self.promises.iter().rev().find(|promise| {
-            promise.covers.contains(&limit)
-                && promise.question.asked.is_some() == asked.is_some()
-                && promise.question.sizes == sizes
-        })
+        self.promises.iter().rev().find(|promise| promise.answers(question))
     }
 
-    /// Returns the promise behind a call of `id` with `workspace` bytes: of the promises that fit, the one with the
-    /// largest reported workspace.
+    /// Records that no promise answers a question with a limit in `covers`.
+    pub fn decline(&mut self, question: Question, covers: Range<usize>) {
+        self.declined.retain(|(old, limits)| !(old.includes(limits, question) && covers.contains(&old.limit)));
+        self.declined.push((question, covers));
+    }
+
+    /// Returns whether it is known that no promise answers a question.
+    pub fn declines(&self, question: Question) -> bool {
+        self.declined.iter().any(|(declined, covers)| declined.includes(covers, question))
+    }
+
+    /// Returns the promise behind a call of `id` with `workspace` bytes: of the promises that fit, the one that needs
+    /// most.
     pub fn promise(&self, id: c_int, workspace: usize) -> Option<&Promise> {
-        let made = self.promises.iter().filter(|p| p.entry.algo == id && p.entry.memory <= workspace);
-        made.max_by_key(|promise| promise.entry.memory)
-    }
-
-    /// Records an answer: a promise, or `None` for cuDNN's own results.
-    pub fn record(&mut self, promise: Option<&Promise>) {
-        self.answered = true;
-        self.reported.clear();
-        if let Some(promise) = promise {
-            self.reported.push((promise.entry.algo, promise.entry.memory));
-            // No promise is withdrawn: the program may still use it. The same entry promised under other limits answers
-            // another question, so both stay.
-            let reported = |promise: &Promise| {
-                let Question { asked, sizes, .. } = promise.question;
-                (promise.entry.algo, promise.entry.memory, sizes, asked.is_some(), promise.covers.clone())
-            };
-            self.promises.retain(|old| reported(old) != reported(promise));
-            self.promises.push(promise.clone());
-        }
-    }
-
-    /// Returns an id's workspace in the newest answer. `None` if that is cuDNN's own.
-    pub fn reported(&self, id: c_int) -> Option<usize> {
-        self.reported.iter().find(|(reported, _)| *reported == id).map(|(_, bytes)| *bytes)
+        let made = self.promises.iter().filter(|promise| promise.entry.algo == id && promise.needs <= workspace);
+        made.max_by_key(|promise| promise.needs)
     }
 
     /// Records an answer, for [`Self::chose`].
