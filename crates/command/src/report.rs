@@ -145,7 +145,8 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -
             if row.count > 1 { format!("×{}", row.count) } else { String::new() },
             row.division.clone(),
             quantity::bytes(row.workspace),
-            quantity::digits(row.time),
+            // A product that runs at once is never timed.
+            if row.time > 0.0 { quantity::digits(row.time) } else { "not timed".into() },
             undivided.map_or_else(String::new, |undivided| undivided.division.clone()),
             undivided.map_or_else(String::new, |undivided| quantity::bytes(undivided.workspace)),
             undivided.map_or_else(String::new, |undivided| quantity::digits(undivided.time)),
