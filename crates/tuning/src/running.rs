@@ -175,8 +175,8 @@ impl<K: Subject> Exploration<K> {
         Step::Run(trial)
     }
 
-    /// The look that comes before a candidate, if it may be hopeless: at the largest micro-batch of any candidate that has
-    /// not many times as many images as its algorithm has run.
+    /// The look that comes before a candidate, if it may be hopeless: at the largest of its algorithm's micro-batches that
+    /// has not many times as many images as the algorithm has run.
     fn look_before(&self, candidate: &Candidate<K::Algorithm>) -> Option<Trial<K::Algorithm>> {
         let Candidate { batch, algorithm, .. } = *candidate;
         let is_slow = self.requested_time().is_some_and(|own| own >= LEAST_LOOKED_AT);
@@ -189,8 +189,9 @@ impl<K: Subject> Exploration<K> {
             Some(known) => known.saturating_mul(LOOKS_GROW),
             None => batch / (LOOKS_GROW * LOOKS_GROW),
         };
-        let sizes = self.wanted.candidates.iter().map(|candidate| candidate.batch);
-        let smaller = sizes.filter(|size| *size < batch);
+        // An algorithm that has no smaller candidates, as our engines, does not run fewer images.
+        let its = self.wanted.candidates.iter().filter(|candidate| candidate.algorithm == algorithm);
+        let smaller = its.map(|candidate| candidate.batch).filter(|size| *size < batch);
         let look = smaller.clone().filter(|size| *size <= most).max().or_else(|| smaller.min());
         look.filter(|_| batch > most).map(|batch| Trial::Look(Candidate { batch, ..*candidate }))
     }
