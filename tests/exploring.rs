@@ -82,7 +82,9 @@ fn exploring_costs_no_more_than_is_promised() {
             println!("{api}, {nanoseconds} ns: {latest:.1} ms beyond 5%");
             assert!(latest <= 500.0, "{api}, {nanoseconds} ns: {latest} ms beyond 5%");
         }
-        let unbounded = latest(&program, &arguments, "1000", "unbounded");
+        // Three layers in three directions: the first to settle may have cost nothing.
+        let arguments = |_: &str| [api, "20", "9"].map(str::to_owned).to_vec();
+        let unbounded = latest(&program, &arguments, "3000", "unbounded");
         println!("{api}: {unbounded:.1} ms beyond 5% without a bound");
         assert!(unbounded > 500.0, "{api}: {unbounded} ms without a bound");
     }

@@ -1,5 +1,5 @@
-//! Checks of which the calls make up whether our kernels can answer them. A call that cuDNN might refuse goes to cuDNN, which reports the error
-//! itself.
+//! Checks of a call's arguments: whether our kernels can answer it. A call that cuDNN might refuse goes to cuDNN, which
+//! reports the error itself.
 
 use std::ffi::c_void;
 use std::ops::Range;

@@ -18,6 +18,10 @@ const MOST_EXTRA: f64 = 20.0;
 const LEAST_LOOKED_AT: f64 = 0.25;
 /// Then it runs this many times as many images, as long as none takes longer than the requested algorithm does for all.
 const LOOKS_GROW: usize = 16;
+/// A candidate is hopeless if a large part of it promises that all of it takes this many times as long as requested.
+const MOST_TIMES_AS_LONG: f64 = 8.0;
+/// Milliseconds that loading an algorithm's code may take.
+const LOADING: f64 = 50.0;
 /// The cost that is always allowed, in milliseconds: the first run of an algorithm loads its code, which takes as long
 /// as tens of runs of a small problem.
 const LEAST_EXTRA: f64 = 100.0;
@@ -33,6 +37,8 @@ pub struct Exploration<K: Subject> {
     pending: Option<Marks<K::Algorithm>>,
     /// The most images that an algorithm has run at once without taking too long; all, if it cannot run fewer.
     looked_at: Vec<(K::Algorithm, usize)>,
+    /// The look that took too long and is repeated, because it was the algorithm's first run.
+    suspected: Option<Candidate<K::Algorithm>>,
     in_flight: bool,
     executions: usize,
     /// The milliseconds spent beyond the requested algorithm's time.
@@ -54,7 +60,7 @@ pub enum Step<A> {
 /// What an execution tries.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trial<A> {
-    /// A micro-batch of a candidate that is yet to be timed with more images: whether it is hopeless.
+    /// A micro-batch of a candidate, whose algorithm is yet to be timed with more images: whether it is hopeless.
     Look(Candidate<A>),
     /// A candidate, which it times.
     Time(Candidate<A>),
@@ -121,6 +127,7 @@ impl<K: Subject> Exploration<K> {
             warmed: None,
             pending: None,
             looked_at: Vec::new(),
+            suspected: None,
             in_flight: false,
             executions: 0,
             extra: 0.0,
@@ -185,22 +192,34 @@ impl<K: Subject> Exploration<K> {
         }
         let timed = self.search.measured().iter().filter(|known| known.algorithm == algorithm).map(|known| known.batch);
         let looked_at = self.looked_at.iter().filter(|known| known.0 == algorithm).map(|known| known.1);
-        let most = match timed.chain(looked_at).max() {
-            Some(known) => known.saturating_mul(LOOKS_GROW),
-            None => batch / (LOOKS_GROW * LOOKS_GROW),
-        };
+        let known = timed.chain(looked_at).max();
+        let most = known.map_or(batch / (LOOKS_GROW * LOOKS_GROW), |known| known.saturating_mul(LOOKS_GROW));
+        if batch <= most {
+            return None;
+        }
         // An algorithm that has no smaller candidates, as our engines, does not run fewer images.
-        let its = self.wanted.candidates.iter().filter(|candidate| candidate.algorithm == algorithm);
-        let smaller = its.map(|candidate| candidate.batch).filter(|size| *size < batch);
-        let look = smaller.clone().filter(|size| *size <= most).max().or_else(|| smaller.min());
-        look.filter(|_| batch > most).map(|batch| Trial::Look(Candidate { batch, ..*candidate }))
+        let is_new = |its: &&Candidate<K::Algorithm>| {
+            its.algorithm == algorithm && its.batch < batch && known.is_none_or(|known| its.batch > known)
+        };
+        let smaller = self.wanted.candidates.iter().filter(is_new);
+        let largest = smaller.clone().filter(|its| its.batch <= most).max_by_key(|its| its.batch);
+        largest.or_else(|| smaller.min_by_key(|its| its.batch)).map(|its| Trial::Look(*its))
     }
 
     /// Notes the time of a look; `None`: it did not run, and nothing is known of the candidates.
     fn looked(&mut self, look: Candidate<K::Algorithm>, time: Option<f64>) {
         let Candidate { batch, algorithm, .. } = look;
+        // A larger micro-batch may well take less for each image. Of a large part, that is little.
+        let share = (MOST_TIMES_AS_LONG * batch as f64 / self.search.batch() as f64).min(1.0);
+        let share = if batch * LOOKS_GROW >= self.search.batch() { share } else { 1.0 };
         match (time, self.requested_time()) {
-            (Some(time), Some(own)) if time > own => {
+            // Its first run may have loaded code.
+            (Some(time), Some(own))
+                if time > share * own && time < share * own + LOADING && self.suspected != Some(look) =>
+            {
+                self.suspected = Some(look);
+            }
+            (Some(time), Some(own)) if time > share * own => {
                 log::debug!(
                     "{algorithm}: {batch} images take {time:.3} ms, and all as requested {own:.3}: it is not tried"
                 );

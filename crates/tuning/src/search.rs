@@ -224,6 +224,11 @@ impl<A: Copy + Eq + Hash> Search<A> {
         self.untimed.retain(|c| *c != candidate);
     }
 
+    /// The images of the mini-batch.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
     /// Leaves out the candidates on an algorithm with `batch` images or more: it takes too long for them.
     pub fn drop_larger(&mut self, algorithm: A, batch: usize) {
         self.untimed.retain(|c| c.algorithm != algorithm || c.batch < batch);

@@ -135,13 +135,13 @@ impl Plan for ByCublasLt {
         if let Err(why) = &ran
             && !SAID.swap(true, Ordering::Relaxed)
         {
-            log::info!("a convolution is no product: {why} (said once)");
+            log::info!("a product of a convolution failed, and cuDNN runs it: {why} (said once)");
         }
         ran.is_ok()
     }
 }
 
-/// For a row of [`ENGINES`](super::ENGINES).
+/// The choices of a row of [`ENGINES`](super::ENGINES).
 pub fn choices(device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
     let Some(matrices) = Matrices::of(problem).filter(|_| priority == Priority::Fast) else { return vec![] };
     if device == Device::Cuda && cublaslt(device).is_err() {
@@ -152,7 +152,7 @@ pub fn choices(device: Device, problem: &Problem, priority: Priority, limit: usi
     with_workspace.chain([vec![]]).collect()
 }
 
-/// Likewise, for short sums of two-byte numbers alone.
+/// The choices of a row for short sums of two-byte numbers alone.
 pub fn short_choices(device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
     let is_short = |its: &Matrices| its.element != Element::Float && its.depth() <= MOST_OF_SHORT_SUMS;
     if Matrices::of(problem).is_some_and(|its| is_short(&its)) {

@@ -283,13 +283,8 @@ impl<'a> Execution<'a> {
         match trial {
             // A result that is added to takes each image once, and no look may take as long as all images.
             Trial::Look(_) if adds => None,
-            Trial::Look(Candidate { batch, algorithm, workspace }) => {
-                let micro =
-                    MicroConfiguration { batch: *batch, algorithm: *algorithm, time: 0.0, workspace: *workspace };
-                let known = candidates.lock().plan(*batch, algorithm);
-                Plan::sample(problem, (1, micro), target, key.limit, |_, _| known.clone()).ok()
-            }
-            Trial::Time(Candidate { batch, algorithm, workspace }) => {
+            Trial::Look(Candidate { batch, algorithm, workspace })
+            | Trial::Time(Candidate { batch, algorithm, workspace }) => {
                 let finalized = candidates.lock().plan(*batch, algorithm)?;
                 let most = problem.batch() / batch;
                 if adds && !problem.batch().is_multiple_of(*batch) {
@@ -297,7 +292,8 @@ impl<'a> Execution<'a> {
                 }
                 let budget = self.planned.state.probe().budget;
                 let fits = |count: &usize| *workspace <= budget.before(problem.batch() - count * batch);
-                let count = if adds { most } else { (1..=most.min(SAMPLES)).rev().find(fits)? };
+                let samples = if matches!(trial, Trial::Look(_)) { 1 } else { SAMPLES };
+                let count = if adds { most } else { (1..=most.min(samples)).rev().find(fits)? };
                 let micro =
                     MicroConfiguration { batch: *batch, algorithm: *algorithm, time: 0.0, workspace: *workspace };
                 Plan::sample(problem, (count, micro), target, key.limit, |_, _| Some(finalized.clone())).ok()

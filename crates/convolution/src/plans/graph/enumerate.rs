@@ -50,8 +50,9 @@ impl Proposals {
 
 /// Probes candidates at the micro-batch sizes: the requested engine, our engines, and the heuristics' proposals, for
 /// copies of the tensors too. If no tensor core engine has enough workspace ([`ROOMY`]), our engines without workspace
-/// follow. If nothing fits in large parts, all other engines follow. Where a problem is one product, nothing else is tried. There is an exception: if our engine computes a
-/// filter's gradient, or runs on warpgroups, small parts and these other engines are not probed.
+/// follow. If nothing fits in large parts, all other engines follow. There is an exception: if our engine computes a
+/// filter's gradient, or runs on warpgroups, small parts and these other engines are not probed. Where a problem is one
+/// product, nothing else is.
 ///
 /// If the heuristics' best engine fits undivided, few are tried: parts win little there, the third engine of a list
 /// wins nothing (3% in one of 68 problems of ResNet-50 in half), and each engine's code stays in the device's memory.

@@ -317,8 +317,10 @@ impl State {
 
     fn find_at_once(&self) -> Option<Arc<Plan>> {
         let (problem, probe, limit) = (&self.key.problem, self.probe(), self.key.limit);
-        let is_here = matches!(self.key.place, Place::Device(_));
-        let engine = our_candidates::at_once(&probe).filter(|_| is_here)?;
+        if self.key.place != Place::Device(cudnn::device().ordinal()) {
+            return None;
+        }
+        let engine = our_candidates::at_once(&probe)?;
         let workspace = Candidates::default().workspace(&probe, problem.batch(), &engine)?;
         let micro = MicroConfiguration { batch: problem.batch(), algorithm: engine, time: 0.0, workspace };
         let plan = Plan::new(problem, Configuration::undivided(micro), &self.target, limit, |_, _| None).ok()?;
