@@ -84,7 +84,7 @@ impl Program {
         self.end(arguments, variables, true).succeeded()
     }
 
-    /// Runs the program, however it ends. After five minutes it has failed.
+    /// Runs the program, however it ends. After half an hour it has failed.
     pub fn end(&self, arguments: &[&str], variables: &[(&str, &str)], preloaded: bool) -> Ended {
         end(self.command(arguments, variables, preloaded), &self.folder)
     }
@@ -189,7 +189,8 @@ fn end(mut command: Command, folder: &Folder) -> Ended {
     let (out, err) = (folder.join(&format!("{number}.out")), folder.join(&format!("{number}.err")));
     command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let deadline = Instant::now() + Duration::from_secs(300);
+    // Far more than any takes, however busy the machine is.
+    let deadline = Instant::now() + Duration::from_secs(1800);
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;

@@ -1,4 +1,4 @@
-//! Eight threads with a handle each, asking and running at once. A deadlock ends the program after five minutes, and the
+//! Eight threads with a handle each, asking and running at once. A deadlock ends the program after half an hour, and the
 //! test with it.
 
 use crate::hostdnn::Program;

@@ -1,5 +1,5 @@
 //! Several threads at once, processes that fork, and processes that end while a background thread works. A deadlock
-//! ends the program after five minutes, and the test with it.
+//! ends the program after half an hour, and the test with it.
 
 use super::program;
 
