@@ -33,6 +33,17 @@ fn a_legacy_algorithm_that_does_not_round_gets_no_engine_that_does() {
     }
 }
 
+/// A legacy algorithm that rounds a few images, and not all of them, does not run in parts.
+#[test]
+fn a_legacy_algorithm_that_rounds_a_few_images_does_not_run_in_parts() {
+    let program = program();
+    for numerics in ["", "allowed", "match"] {
+        let errors = largest(&program, "legacy", "few", numerics, "off");
+        let rounds = errors.iter().any(|error| *error > TF32);
+        assert_eq!(rounds, numerics == "allowed", "{numerics:?}: {errors:?}");
+    }
+}
+
 /// No engine that rounds takes the place of one that does not, though its note says so.
 fn keeps_exact(tensor_cores: &str) {
     let program = program();

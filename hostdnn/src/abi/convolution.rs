@@ -5,6 +5,7 @@ use crate::convolution::{self, Algorithm, Direction, Error as RunError, Problem}
 use crate::descriptor::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
 use crate::error::{Error, Result, require};
 use crate::fault;
+use crate::graph::tensor_cores;
 use crate::kernel;
 use crate::math_types;
 use crate::select::{self, Candidate, Tensors};
@@ -156,7 +157,8 @@ impl Call {
         let given = if workspace.is_null() { 0 } else { size };
         require(given >= needed, "the workspace is as large as the algorithm needs")?;
         fault::check(self.function, Some(fault::Run { algo, batch: problem.batch }))?;
-        Ok(Ready { problem, algorithm, tensors, workspace: workspace.cast(), size: given })
+        let rounds = tensor_cores::legacy_rounds(&problem, math_type);
+        Ok(Ready { problem, algorithm, rounds, tensors, workspace: workspace.cast(), size: given })
     }
 }
 
@@ -164,6 +166,7 @@ impl Call {
 pub struct Ready {
     problem: Problem,
     algorithm: Algorithm,
+    rounds: bool,
     tensors: Tensors,
     workspace: *mut u8,
     size: usize,
@@ -173,16 +176,21 @@ impl Ready {
     /// # Safety
     /// As for [`Call::prepare`].
     pub unsafe fn run(self, alpha: f64, beta: f64) -> Result {
-        let Self { problem, algorithm, tensors: Tensors { x, w, y }, workspace, size } = self;
+        let Self { problem, algorithm, rounds, tensors: Tensors { x, w, y }, workspace, size } = self;
         // SAFETY: the caller promises valid memory; `problem` checked that the output does not overlap itself.
-        unsafe { convolution::run(&problem, algorithm, alpha, beta, x, w, y, workspace, size) }.map_err(|error| {
+        let ran = unsafe {
+            let run =
+                |[x, w, y]: [*mut u8; 3]| convolution::run(&problem, algorithm, alpha, beta, x, w, y, workspace, size);
+            if rounds { tensor_cores::on_rounded(&problem, [x, w, y], run) } else { run([x, w, y]) }
+        };
+        ran.map_err(|error| {
             let status = match error {
                 RunError::Unsupported => CUDNN_STATUS_NOT_SUPPORTED,
                 RunError::Workspace { .. } => CUDNN_STATUS_BAD_PARAM,
             };
             Error::new(status, error.to_string())
         })?;
-        select::ran(&problem, algorithm);
+        select::ran_in(&problem, algorithm, if rounds { tensor_cores::SHARE } else { 1.0 });
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use super::tensor::Tensor;
 use super::tensor_cores;
 use super::variant_pack::Pack;
 use super::*;
-use crate::convolution::{self, Algorithm, Direction};
+use crate::convolution::{self, Algorithm};
 use crate::fault;
 use crate::select;
 
@@ -101,28 +101,15 @@ impl Plan {
                 {
                     copy.run(&[address(*from).cast_const()], output);
                 }
-                let mut tensors = convolve.tensors.map(address);
-                let (direction, engine) = (convolve.problem.direction, self.choice.engine);
-                let rounds = tensor_cores::rounds(&self.program, engine);
-                let result = match direction {
-                    Direction::Forward => 2,
-                    Direction::BackwardData => 0,
-                    Direction::BackwardFilter => 1,
-                };
-                // They live until the convolution has run.
-                let mut copies = Vec::new();
-                let sizes = select::footprints(&convolve.problem);
-                for (place, tensor) in tensors.iter_mut().enumerate().filter(|(place, _)| rounds && *place != result) {
-                    let mut copy = tensor_cores::rounded(*tensor, sizes[place]);
-                    *tensor = copy.as_mut_ptr().cast();
-                    copies.push(copy);
-                }
-                let [x, w, y] = tensors;
+                let tensors = convolve.tensors.map(address);
+                let rounds = tensor_cores::rounds(&self.program, self.choice.engine);
                 let workspace = pack.workspace as *mut u8;
                 let (alpha, beta) = (convolve.alpha, convolve.beta);
-                convolution::run(&convolve.problem, algorithm, alpha, beta, x, w, y, workspace, self.workspace)
-                    .map_err(|error| Error::new(CUDNN_STATUS_EXECUTION_FAILED, error.to_string()))?;
-                drop(copies);
+                let run = |[x, w, y]: [*mut u8; 3]| {
+                    convolution::run(&convolve.problem, algorithm, alpha, beta, x, w, y, workspace, self.workspace)
+                };
+                let ran = if rounds { tensor_cores::on_rounded(&convolve.problem, tensors, run) } else { run(tensors) };
+                ran.map_err(|error| Error::new(CUDNN_STATUS_EXECUTION_FAILED, error.to_string()))?;
                 select::ran_in(&convolve.problem, algorithm, if rounds { tensor_cores::SHARE } else { 1.0 });
             }
             if let Some((ids, chain)) = &self.program.chain {

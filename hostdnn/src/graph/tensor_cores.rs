@@ -1,12 +1,14 @@
 //! Engines on tensor cores that are not there: they round floats to TF32 as tensor cores do, and a clock that counts work
 //! counts little for them. `HOSTDNN_TENSOR_CORES=tf32` has heuristics propose such an engine first. With `claimed` one
 //! comes before it that has the same note and does not round, as some of cuDNN's do. With `few` that one rounds a few
-//! images and no more: cuDNN chooses kernels by their number, too.
+//! images and no more: cuDNN chooses kernels by their number, too. Then so do legacy algorithms.
 
 use std::sync::LazyLock;
 
 use super::program::Program;
 use crate::convolution::{Algorithm, Direction, Element, Problem};
+use crate::select;
+use cudnn_abi::{CUDNN_FMA_MATH, cudnnMathType_t};
 
 /// The index of the engine that rounds.
 const TF32: i64 = 30;
@@ -66,11 +68,41 @@ pub fn rounds(program: &Program, engine: i64) -> bool {
     }
 }
 
+/// Whether a legacy algorithm rounds the floats that it multiplies: with `few`, a few images, if the math type lets it.
+pub fn legacy_rounds(problem: &Problem, math_type: cudnnMathType_t) -> bool {
+    let may_round = problem.element == Element::Float && math_type != CUDNN_FMA_MATH;
+    may_round && OFFERED.contains(&FEW) && problem.batch <= FEW_IMAGES
+}
+
+/// Calls `run` with the tensors of a convolution, the factors as copies that are rounded to TF32.
+///
+/// # Safety
+/// The tensors have the problem's sizes, and nobody writes to them meanwhile.
+pub unsafe fn on_rounded<T>(problem: &Problem, mut tensors: [*mut u8; 3], run: impl FnOnce([*mut u8; 3]) -> T) -> T {
+    let result = match problem.direction {
+        Direction::Forward => 2,
+        Direction::BackwardData => 0,
+        Direction::BackwardFilter => 1,
+    };
+    // They live until the convolution has run.
+    let mut copies = Vec::new();
+    let sizes = select::footprints(problem);
+    for (place, tensor) in tensors.iter_mut().enumerate().filter(|(place, _)| *place != result) {
+        // SAFETY: the caller promises tensors of these sizes.
+        let mut copy = unsafe { rounded(*tensor, sizes[place]) };
+        *tensor = copy.as_mut_ptr().cast();
+        copies.push(copy);
+    }
+    let ran = run(tensors);
+    drop(copies);
+    ran
+}
+
 /// A copy of `bytes` bytes of floats, rounded to TF32: to nearest, ties to even, with 10 bits of mantissa.
 ///
 /// # Safety
 /// `from` points at as many bytes, which nobody writes meanwhile.
-pub unsafe fn rounded(from: *const u8, bytes: usize) -> Vec<f32> {
+unsafe fn rounded(from: *const u8, bytes: usize) -> Vec<f32> {
     let round = |at: usize| {
         // SAFETY: `at` is the place of a float within the bytes that the caller promises.
         let bits = unsafe { from.cast::<u32>().add(at).read_unaligned() };

@@ -182,13 +182,14 @@ impl<'a> Running<'a> {
         let (handle, requested) = (self.call.handle, decision.requested_algorithm());
         match trial {
             // A result that is added to takes each image once, and no look may take as long as all images.
-            Trial::Look(_) if adds => None,
+            Trial::Look(_) if adds || !decision.divides_requested() => None,
             Trial::Look(look) => {
                 let parts = sampling::look(handle, self.problem, look, requested, self.ask.limit)?;
                 Plan::in_order(self.problem, &parts).ok()
             }
             Trial::Time(candidate) => {
-                let parts = sampling::sampling(handle, self.problem, candidate, requested, self.ask.limit, adds)?;
+                let is_whole = adds || !decision.divides_requested();
+                let parts = sampling::sampling(handle, self.problem, candidate, requested, self.ask.limit, is_whole)?;
                 Plan::in_order(self.problem, &parts).ok()
             }
             Trial::Try(index) => Plan::new(self.problem, decision.exploring.trial(*index)?).ok(),

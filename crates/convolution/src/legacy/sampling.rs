@@ -15,15 +15,15 @@ type Candidate = search::Candidate<Algorithm>;
 /// micro-batches of the candidate; `None` if their size does not divide the mini-batch.
 ///
 /// The candidate comes first: if it does not run after all, nothing has changed yet. The rest has a size that nobody
-/// has run. A call that `adds` to its result could not be repeated after a failure, so all its images run in
-/// micro-batches of the candidate.
+/// has run. If `is_whole`, all images run in micro-batches of the candidate: a call that adds to its result could not be
+/// repeated after a failure, and a piece of the requested algorithm may round where the whole does not.
 pub fn sampling(
     handle: Handle,
     problem: &Problem,
     candidate: &Candidate,
     own: Algorithm,
     limit: usize,
-    adds: bool,
+    is_whole: bool,
 ) -> Option<Vec<(usize, MicroConfiguration<Algorithm>)>> {
     let Candidate { batch, algorithm, workspace } = *candidate;
     let count = (problem.batch() / batch).min(SAMPLES);
@@ -32,7 +32,7 @@ pub fn sampling(
     if rest == 0 {
         return Some(vec![(count, micro)]);
     }
-    match requested(handle, problem, rest, own, limit).filter(|_| !adds) {
+    match requested(handle, problem, rest, own, limit).filter(|_| !is_whole) {
         Some(rest) => Some(vec![(count, micro), (1, rest)]),
         None => problem.batch().is_multiple_of(batch).then(|| vec![(problem.batch() / batch, micro)]),
     }

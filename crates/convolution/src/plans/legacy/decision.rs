@@ -12,6 +12,8 @@ use super::candidates;
 use super::engine::Engines;
 use super::plan::Plan;
 use super::rounding;
+use cudnn_abi::CUDNN_FMA_MATH;
+
 use crate::plans::graph::targets;
 use crate::problem::algorithm::Plain;
 use crate::problem::{Algorithm, Class, Problem};
@@ -104,10 +106,21 @@ impl Decision {
             let of = |listed: &[AlgoPerf], class| candidates::candidates(handle, problem, listed, class, &sizes_to_try);
             // The requested algorithm is a candidate whatever its math type allows.
             let own = Class { math_type: Some(chosen.mathType), only: Some(id), winograd: true, ..class };
-            let mut algorithms = of(&[chosen], own);
+            let own = of(&[chosen], own);
             let listed = rounding::listed(handle, problem, &listed, class.math_type);
-            let others = of(&listed, class).into_iter().filter(|it| it.algorithm.id != id || rounds);
-            algorithms.extend(others.filter(|it| it.algorithm != requested));
+            let others = of(&listed, class).into_iter();
+            if !parts_may_round(&class, &requested) {
+                let others = others.filter(|it| it.algorithm != requested && (it.algorithm.id != id || rounds));
+                return MayRun { class, algorithms: own.into_iter().chain(others).collect() };
+            }
+            let is_whole = |it: &Candidate<Algorithm>| it.batch == problem.batch();
+            let (mut algorithms, parts): (Vec<_>, Vec<_>) = own.into_iter().partition(is_whole);
+            algorithms.extend(others.filter(|it| it.algorithm.id != id || !is_whole(it)));
+            let fits = |it: &&Candidate<Algorithm>| it.workspace <= limit;
+            let fitting: Vec<_> = algorithms.iter().filter(fits).copied().collect();
+            if any_division(problem.batch(), &fitting).is_none() {
+                algorithms.extend(parts); // the call must run
+            }
             MayRun { class, algorithms }
         };
         if takes_engines && !is_determined {
@@ -195,6 +208,11 @@ impl Decision {
         self.covers.contains(&ask.limit) && Ask { limit: ask.limit, ..self.ask } == ask
     }
 
+    /// Returns whether a part of the mini-batch may run by the requested algorithm.
+    pub fn divides_requested(&self) -> bool {
+        !parts_may_round(&self.may_run().class, &self.requested)
+    }
+
     /// The requested algorithm.
     pub fn requested_algorithm(&self) -> Algorithm {
         self.requested
@@ -205,6 +223,12 @@ impl Decision {
         let configuration = plan.configuration();
         configuration.is_undivided() && configuration.parts()[0].1.algorithm == self.requested
     }
+}
+
+/// Returns whether parts of the requested algorithm may round more than a class allows, although all images do not: cuDNN
+/// chooses kernels by the number of images, too.
+fn parts_may_round(class: &Class, requested: &Algorithm) -> bool {
+    class.math_type == Some(CUDNN_FMA_MATH) && requested.math_type != CUDNN_FMA_MATH
 }
 
 impl Explored for Decision {
