@@ -56,11 +56,6 @@ impl Patience {
     /// The most memory beside the program's, if the user names none.
     const BYTES: usize = 16 << 20;
 
-    /// What is left of it, when some of it was spent since `begin`.
-    fn since(self, begin: Instant) -> Self {
-        Self { time: self.time.saturating_sub(begin.elapsed()), ..self }
-    }
-
     /// What the user's settings and the promise about exploring allow a query now. `None`: the program does not wait.
     fn now(query: &Query) -> Option<Self> {
         let executions = || {
@@ -152,13 +147,9 @@ impl Asking<'_> {
             (earlier, patience)
         };
         let _busy = patience.is_some().then(|| Busy(state));
-        // All searches for this answer share the time.
-        let begin = Instant::now();
         let is_whole = patience.is_some_and(|patience| !patience.is_rest);
         // SAFETY: the query is the one of this function (see `# Safety`).
-        let new = self.recorded(state, is_whole, |asking| unsafe {
-            asking.find(state, query, stream, patience.map(|it| it.since(begin)))
-        });
+        let new = self.recorded(state, is_whole, |asking| unsafe { asking.find(state, query, stream, patience) });
         new.or_else(|| earlier.map(|made| self.record(made.clone(), usize::MAX).unwrap_or(made)))
     }
 
