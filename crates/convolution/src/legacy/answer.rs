@@ -15,7 +15,7 @@
 //!   is the last resort, the plan gets its main algorithm's id, which needs more workspace undivided.) Without a limit,
 //!   all other results stay as cuDNN gave them: a program that walks down the list finds the same entries.
 //!
-//! Once the program was told an id's workspace, that is final ([`sizes`]): a promise under the id keeps within it and
+//! The reported workspace of an id is final ([`sizes`]): a promise under the id keeps within it and
 //! reports it, and so does cuDNN's result of the id.
 
 use std::ffi::c_int;
@@ -116,7 +116,7 @@ pub fn workspace_size(handle: Handle, descriptors: &Descriptors, id: c_int) -> R
     sizes::told_or_own(cudnn::device(), &problem, handle, descriptors, id)
 }
 
-/// Returns the promise behind an algorithm id with the workspace that the program was told for it.
+/// Returns the promise behind an algorithm id with its reported workspace.
 pub fn reported_promise(descriptors: &Descriptors, id: c_int) -> Option<Promise> {
     let state = known_state(descriptors)?;
     let state = state.known.lock();

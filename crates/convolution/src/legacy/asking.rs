@@ -1,4 +1,4 @@
-//! A query about a problem that we may plan, and how its answer is recorded: within what the program was told before.
+//! A query about a problem that we may plan, and how its answer is recorded: within the sizes that were reported before.
 
 use std::ffi::c_int;
 
@@ -55,7 +55,7 @@ impl Made {
 }
 
 impl Asking<'_> {
-    /// Records the promise that `make` makes. If the program was told less for its id than it needs, `make` makes others:
+    /// Records the promise that `make` makes. If the reported size of its id is less than it needs, `make` makes others:
     /// one within that, as for a query with this limit, and an undivided one; the faster counts. If none fits and `make`
     /// has had its `whole` time, it is not asked again.
     pub(super) fn recorded(&self, state: &State, whole: bool, make: impl Fn(&Self) -> Option<Made>) -> Option<Promise> {

@@ -37,7 +37,7 @@ pub fn algorithms(
     results
 }
 
-/// Records a promise. `None` if the program was told less for its id.
+/// Records a promise. `None` if the reported size of its id is less than it needs.
 fn record(handle: Handle, problem: &Problem, promise: Promise) -> Option<Promise> {
     let id = promise.entry.algo;
     let own = |math_type| OwnedDescriptors::new(problem, math_type).ok()?.raw().workspace_size(handle, id).ok();

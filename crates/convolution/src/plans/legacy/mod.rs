@@ -3,7 +3,7 @@
 //! | file | purpose |
 //! | --- | --- |
 //! | [`registry`] | the state of each problem: times, promises, decisions |
-//! | [`sizes`] | the workspace sizes that the program was told |
+//! | [`sizes`] | the reported workspace sizes |
 //! | [`decision`] | what runs for calls without a promised plan |
 //! | [`candidates`] | the micro-configurations of cuDNN's algorithms |
 //! | [`engine`] | engines of the graph API |

@@ -31,7 +31,7 @@ struct Key {
 /// A program whose shapes never repeat must not fill the memory: the registry forgets problems without a promise.
 static STATES: Registry<Key, State> = Registry::new(1 << 14, is_needed);
 
-/// Set once the registry has forgotten workspace sizes that a program was told. They were all cuDNN's own.
+/// Set once the registry has forgotten reported workspace sizes. They were all cuDNN's own.
 static HAS_FORGOTTEN_SIZES: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether a state that nobody holds must stay. The registry forgets it at once if not.
@@ -70,9 +70,9 @@ pub struct Known {
     pub promises: Vec<Promise>,
     /// Set once a query was answered: from then on, an id that is not in `told` has cuDNN's own workspace.
     pub answered: bool,
-    /// The bytes of workspace that the program was told for an id, which are final.
+    /// The reported sizes of ids, in bytes, which are final.
     pub(super) told: Vec<(c_int, usize)>,
-    /// The questions that no promise answers, because of what the program was told before.
+    /// The questions that no promise answers, because of the sizes that were reported before.
     pub(super) declined: Vec<(Question, Range<usize>)>,
     /// The first result that the program has been told since the last call, and cuDNN's own results.
     offered: (Option<AlgoPerf>, Vec<AlgoPerf>),

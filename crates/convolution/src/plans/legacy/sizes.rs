@@ -1,5 +1,5 @@
-//! The workspace sizes that the program was told. A size is final: equal questions get equal answers for the life of the
-//! process, and a call with so many bytes runs.
+//! The reported workspace sizes. A size is final: equal questions get equal answers for the life of the process, and a
+//! call that brings a reported size runs.
 //!
 //! A size belongs to a problem, which has the math type of the descriptor that is asked about, and to an algorithm's id.
 //! The first answer counts: of the function for workspace sizes, or in the result of a query that a promise is behind.
@@ -18,14 +18,14 @@ use gpu::Device;
 /// Why a promise is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The program was told so many bytes for the id, fewer than the promise needs.
+    /// The reported size of the id, in bytes: less than the promise needs.
     Within(usize),
-    /// No promise under the id answers questions with a limit below this. The program was told so many bytes for it, or an
+    /// No promise under the id answers questions with a limit below this: it is the reported size of the id, or an
     /// earlier plan under it is of another class.
     Below(usize),
 }
 
-/// Records the promise that answers a query, and what it tells of the id's workspace. Programs set a result's math type
+/// Records the promise that answers a query, and the size that it reports. Programs set a result's math type
 /// before they use the result, so the promise is recorded under that math type too. A program that keeps its own math
 /// type gets no looser plan.
 ///
@@ -76,8 +76,8 @@ pub fn record(
     Ok(promise)
 }
 
-/// Returns the workspace of an algorithm id, in bytes: what the program was told, or else cuDNN's own, which is final from
-/// then on. `Err` is cuDNN's status, and nothing is recorded.
+/// Returns the workspace of an algorithm id, in bytes: the reported size, or else cuDNN's own, which is final from then
+/// on. `Err` is cuDNN's status, and nothing is recorded.
 pub fn told_or_own(
     device: Device,
     problem: &Problem,
@@ -95,7 +95,7 @@ pub fn told_or_own(
     Ok(state(device, problem).known.lock().tell(id, own))
 }
 
-/// Gives the results of cuDNN's the workspaces that the program was told for their ids. A result of another math type than
+/// Puts the reported sizes of their ids into cuDNN's results. A result of another math type than
 /// the problem's stays as it is: the program may use it under either. If all results that need least would grow, they
 /// stay too, for a program that has no more.
 pub fn with_told(device: Device, problem: &Problem, mut results: Vec<AlgoPerf>) -> Vec<AlgoPerf> {
@@ -119,12 +119,12 @@ pub fn with_told(device: Device, problem: &Problem, mut results: Vec<AlgoPerf>) 
 }
 
 impl Known {
-    /// Returns the bytes that the program was told for an id.
+    /// Returns the reported size of an id, in bytes.
     pub fn told(&self, id: c_int) -> Option<usize> {
         self.told.iter().find(|(told, _)| *told == id).map(|(_, bytes)| *bytes)
     }
 
-    /// Tells the program so many bytes for an id, unless it was told others before. Returns those that count.
+    /// Reports a size for an id, in bytes, unless another was reported before. Returns the size that counts.
     pub fn tell(&mut self, id: c_int, bytes: usize) -> usize {
         self.told(id).unwrap_or_else(|| {
             self.told.push((id, bytes));
