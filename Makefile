@@ -97,7 +97,9 @@ $(GPU): gpu-%: build
 check: build build/convnet ## formatting, lints, documentation, layers, dependencies, the generated headers, each bench once, the finished libraries
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc $(LOCKED) --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc $(LOCKED) --no-deps --exclude ucudnn-command
+	@# The command and the library have one name, and so one folder of pages: they are not written at once.
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --no-deps -p ucudnn-command
 	$(PYTHON) -B scripts/check_layers.py
 	scripts/deny.sh
 	$(CARGO) test --locked -p ucudnn-headers -p ucudnn-benches --tests --benches
