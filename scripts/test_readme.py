@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEADLINE = 900
 
 WHEEL, CLONE = "wheel", "clone"
+PART = "is a part of make test"
 LONG = "takes too long here; .ci/run has it as a step of its own"
 
 COMMANDS = {
@@ -54,6 +55,10 @@ COMMANDS = {
     "make uninstall PREFIX=$HOME/.local": CLONE,
     "ucudnn plot graphs trees.json -o trees.svg": "needs a file that PyTorch makes; command::plot draws one",
     "make test": LONG,
+    "cargo test -p ucudnn-vertex": PART,
+    "cargo test -p ucudnn-dynamic --test kernels -- each_function": PART,
+    "cargo test -p ucudnn-headers": PART,
+    "cargo test --test tests ucudnn_header::": PART,
     "make wheel": "has made the wheel that is installed here",
     "ucudnn run torchrun --nproc_per_node 2 train.py": "needs two GPUs",
     "ucudnn doctor -- ./program": "needs a program that is linked with cuDNN; tests/command/doctor.rs has one",

@@ -20,6 +20,7 @@ mod graph;
 mod kernel;
 mod math_types;
 mod select;
+mod tf32;
 
 pub use error::{Error, Result};
 pub use hostdnn_arithmetic::{convolution, norm, rnn};

@@ -5,10 +5,10 @@ use crate::convolution::{self, Algorithm, Direction, Error as RunError, Problem}
 use crate::descriptor::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
 use crate::error::{Error, Result, require};
 use crate::fault;
-use crate::graph::tensor_cores;
 use crate::kernel;
 use crate::math_types;
 use crate::select::{self, Candidate, Tensors};
+use crate::tf32;
 use cudnn_abi::*;
 use std::ffi::{c_int, c_void};
 
@@ -157,7 +157,7 @@ impl Call {
         let given = if workspace.is_null() { 0 } else { size };
         require(given >= needed, "the workspace is as large as the algorithm needs")?;
         fault::check(self.function, Some(fault::Run { algo, batch: problem.batch }))?;
-        let rounds = tensor_cores::legacy_rounds(&problem, math_type);
+        let rounds = tf32::legacy_rounds(&problem, math_type);
         Ok(Ready { problem, algorithm, rounds, tensors, workspace: workspace.cast(), size: given })
     }
 }
@@ -181,7 +181,7 @@ impl Ready {
         let ran = unsafe {
             let run =
                 |[x, w, y]: [*mut u8; 3]| convolution::run(&problem, algorithm, alpha, beta, x, w, y, workspace, size);
-            if rounds { tensor_cores::on_rounded(&problem, [x, w, y], run) } else { run([x, w, y]) }
+            if rounds { tf32::on_rounded(&problem, [x, w, y], run) } else { run([x, w, y]) }
         };
         ran.map_err(|error| {
             let status = match error {
@@ -190,7 +190,7 @@ impl Ready {
             };
             Error::new(status, error.to_string())
         })?;
-        select::ran_in(&problem, algorithm, if rounds { tensor_cores::SHARE } else { 1.0 });
+        select::ran_in(&problem, algorithm, if rounds { tf32::SHARE } else { 1.0 });
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use super::*;
 use crate::convolution::{self, Algorithm};
 use crate::fault;
 use crate::select;
+use crate::tf32;
 
 pub const KIND: Kind = Kind {
     attributes: &[
@@ -108,9 +109,9 @@ impl Plan {
                 let run = |[x, w, y]: [*mut u8; 3]| {
                     convolution::run(&convolve.problem, algorithm, alpha, beta, x, w, y, workspace, self.workspace)
                 };
-                let ran = if rounds { tensor_cores::on_rounded(&convolve.problem, tensors, run) } else { run(tensors) };
+                let ran = if rounds { tf32::on_rounded(&convolve.problem, tensors, run) } else { run(tensors) };
                 ran.map_err(|error| Error::new(CUDNN_STATUS_EXECUTION_FAILED, error.to_string()))?;
-                select::ran_in(&convolve.problem, algorithm, if rounds { tensor_cores::SHARE } else { 1.0 });
+                select::ran_in(&convolve.problem, algorithm, if rounds { tf32::SHARE } else { 1.0 });
             }
             if let Some((ids, chain)) = &self.program.chain {
                 let operands: Vec<*const u8> = ids.iter().map(|&uid| address(uid).cast_const()).collect();

@@ -18,7 +18,7 @@ mod operation_graph;
 mod pointwise;
 mod program;
 mod tensor;
-pub mod tensor_cores;
+mod tensor_cores;
 mod variant_pack;
 
 pub use attribute::{Attribute, Listing, Null, Value};
