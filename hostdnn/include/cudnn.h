@@ -1611,6 +1611,25 @@ cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
                                                 size_t reserve_size);
 
 /*
+ `y = alpha·(scale·(x - estimated_mean)/√(estimated_variance + epsilon) + bias) + beta·y`. Types, dimensions and
+ parameters are those of `cudnnBatchNormalizationForwardTrainingEx`. y may be x itself.
+ */
+cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
+                                                      cudnnBatchNormMode_t mode,
+                                                      const void *alpha,
+                                                      const void *beta,
+                                                      cudnnTensorDescriptor_t x_descriptor,
+                                                      const void *x,
+                                                      cudnnTensorDescriptor_t y_descriptor,
+                                                      void *y,
+                                                      cudnnTensorDescriptor_t parameters,
+                                                      const void *scale,
+                                                      const void *bias,
+                                                      const void *estimated_mean,
+                                                      const void *estimated_variance,
+                                                      double epsilon);
+
+/*
  Bytes for sequences of `x_descriptor`'s number and length. Null results are skipped. Inference needs no reserve; the
  workspace for training is for forward and both backward calls.
  */
@@ -2236,25 +2255,6 @@ cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
                                    void *dx,
                                    void *reserve,
                                    size_t reserve_size);
-
-/*
- `y = alpha·(scale·(x - estimated_mean)/√(estimated_variance + epsilon) + bias) + beta·y`. Types, dimensions and
- parameters are those of `cudnnBatchNormalizationForwardTrainingEx`. y may be x itself.
- */
-cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
-                                                      cudnnBatchNormMode_t mode,
-                                                      const void *alpha,
-                                                      const void *beta,
-                                                      cudnnTensorDescriptor_t x_descriptor,
-                                                      const void *x,
-                                                      cudnnTensorDescriptor_t y_descriptor,
-                                                      void *y,
-                                                      cudnnTensorDescriptor_t parameters,
-                                                      const void *scale,
-                                                      const void *bias,
-                                                      const void *estimated_mean,
-                                                      const void *estimated_variance,
-                                                      double epsilon);
 
 /*
  Sets the descriptor of scale, bias, means and variances for `x_descriptor` of any rank: packed, [1, c, 1, 1] in
