@@ -11,7 +11,7 @@
 // | --- | --- |
 // | `factor_at<way>(place, apart)` | a factor that begins with any line, at `place`; of a factor ALONG its depth, a product may begin with any even piece |
 // | `later(factor, bytes)` | the factor that begins so many bytes behind |
-// | `SumsOf<columns>`, `WarpgroupSums` | 64 rows by 128 or 256 columns; by 128. Warp w and lane l of the warpgroup have row 16 w + l / 4 + 8 i and column 8 j + l % 4 * 2 + k as `of[4 j + 2 i + k]` |
+// | `SumsOf<columns>`, `WarpgroupSums` | 64 rows by 64, 128 or 256 columns; by 128. Warp w and lane l of the warpgroup have row 16 w + l / 4 + 8 i and column 8 j + l % 4 * 2 + k as `of[4 j + 2 i + k]` |
 // | `sums.begin()` | comes before the first product, and before a product behind a change to `of` |
 // | `sums.add<a's way, b's way>(a, b)` | begins to add a product of depth 16: of 64 rows of A and all columns of B |
 // | `sums.end_group()`, `sums.wait_for_groups<n>()` | as of asynchronous copies: only behind the wait may `of` be read, or shared memory be changed |
@@ -61,7 +61,20 @@ __device__ __forceinline__ void show_copies() { asm volatile("fence.proxy.async.
 #define WARPGROUP_TYPE "bf16"
 #endif
 
-// Begins to add a product to 64 rows by 128 or 256 columns of sums.
+// Begins to add a product to 64 rows by 64, 128 or 256 columns of sums.
+template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of)[32], Factor a, Factor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+                 "}, %32, %33, 1, 1, 1, %34, %35;"
+                 : "+f"(of[0]), "+f"(of[1]), "+f"(of[2]), "+f"(of[3]), "+f"(of[4]), "+f"(of[5]),
+                   "+f"(of[6]), "+f"(of[7]), "+f"(of[8]), "+f"(of[9]), "+f"(of[10]), "+f"(of[11]),
+                   "+f"(of[12]), "+f"(of[13]), "+f"(of[14]), "+f"(of[15]), "+f"(of[16]), "+f"(of[17]),
+                   "+f"(of[18]), "+f"(of[19]), "+f"(of[20]), "+f"(of[21]), "+f"(of[22]), "+f"(of[23]),
+                   "+f"(of[24]), "+f"(of[25]), "+f"(of[26]), "+f"(of[27]), "+f"(of[28]), "+f"(of[29]),
+                   "+f"(of[30]), "+f"(of[31])
+                 : "l"(a), "l"(b), "n"(int(A)), "n"(int(B)));
+}
 template <Way A, Way B> __device__ __forceinline__ void begin_product(float (&of)[64], Factor a, Factor b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." WARPGROUP_TYPE "." WARPGROUP_TYPE " {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "

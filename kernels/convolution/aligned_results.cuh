@@ -24,11 +24,11 @@ template <typename Numbering> struct ResultPlaces {
 
     // The tile's pixels before those of its image number `k`, or behind the last one's.
     __device__ __forceinline__ int before(int k) const { return max(k * numbering.images.pixels() - begin, 0); }
-    // An image's pixels of a row of the tensor.
+    // An image's pixels of a channel of the tensor.
     __device__ __forceinline__ long long plane(int k, int m) const {
-        return ((long long)(image + k) * rows + m) * numbering.images.pixels();
+        return numbering.images.place(image + k, rows, m);
     }
-    // The place of the first pixel of an image in the tensor, modulo 8, if `m` is 0. Other rows add to it.
+    // The place of the first pixel of an image in the tensor, modulo 8, if `m` is 0. Other channels and slices add to it.
     __device__ __forceinline__ unsigned beyond(int k) const {
         return unsigned(plane(k, 0)) - k * numbering.images.pixels() + begin;
     }
@@ -54,7 +54,8 @@ __device__ __forceinline__ void keep_sums(const Results &of, const ResultPlaces<
     row += int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4;
     column += int(LANE) % 4 * 2;
     // The same for 8 rows further.
-    const unsigned before = unsigned(places.row + row) * unsigned(of.images.pixels()) % GROUP;
+    const unsigned channels = unsigned(places.row + row % SLICE_ROWS) * unsigned(of.images.channel());
+    const unsigned before = (channels + row / SLICE_ROWS * of.images.pixels()) % GROUP;
     Element *const to = results + row * PITCH;
 #pragma unroll
     for (int i = 0; i < COUNT; i += 4) {
@@ -74,27 +75,31 @@ template <typename Numbering>
 __device__ __forceinline__ void write_results(const Results &of, const ResultPlaces<Numbering> &places,
                                               const Element *results) {
     const int last = min(places.first + COLUMN_TILE, of.images.count * places.numbering.pixels) - 1;
-    const int rows = min(ROW_TILE, of.rows - places.row), pixels = of.images.pixels();
+    const int pixels = of.images.pixels(), channel = of.images.channel();
     for (int k = 0; places.image + k <= last / places.numbering.pixels; k++) {
         const int end = places.numbering.before(min(last + 1 - (places.image + k) * places.numbering.pixels,
                                                  places.numbering.pixels));
         const int begin = k == 0 ? places.begin : 0, count = end - begin, before = places.before(k);
-        const long long first = places.plane(k, places.row + WARP) + begin;
-        const int place = before + GROUP * k + int((unsigned(first) - before) % GROUP);
-        // The pixels before whole accesses, and those of whole accesses.
-        const int head = min(int(-first & (GROUP - 1)), count), body = (count - head) / GROUP * GROUP;
-        const int wholes = body / GROUP, tasks = wholes + count - body;
-        for (int task = LANE; task < tasks; task += 32) {
-            const int part = task - wholes, at = part < 0 ? head + task * GROUP : part < head ? part : body + part;
-            const Element *from = results + int(WARP) * PITCH + place + at;
-            Element *to = of.out + first + at;
-            for (int row = WARP; row < rows; row += THREADS / 32) {
-                if (part < 0)
-                    *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
-                else
-                    *to = *from;
-                from += THREADS / 32 * PITCH;
-                to += THREADS / 32 * (long long)pixels;
+#pragma unroll
+        for (int slice = 0; slice < RESULT_SLICES; slice++) {
+            const int rows = of.rows_of(places.image + k, slice, places.row);
+            const long long first = places.plane(k, places.row + WARP) + slice * pixels + begin;
+            const int place = before + GROUP * k + int((unsigned(first) - before) % GROUP);
+            // The pixels before whole accesses, and those of whole accesses.
+            const int head = min(int(-first & (GROUP - 1)), count), body = (count - head) / GROUP * GROUP;
+            const int wholes = body / GROUP, tasks = wholes + count - body;
+            for (int task = LANE; task < tasks; task += 32) {
+                const int part = task - wholes, at = part < 0 ? head + task * GROUP : part < head ? part : body + part;
+                const Element *from = results + (slice * SLICE_ROWS + int(WARP)) * PITCH + place + at;
+                Element *to = of.out + first + at;
+                for (int row = WARP; row < rows; row += THREADS / 32) {
+                    if (part < 0)
+                        *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
+                    else
+                        *to = *from;
+                    from += THREADS / 32 * PITCH;
+                    to += THREADS / 32 * (long long)channel;
+                }
             }
         }
     }
@@ -107,7 +112,7 @@ template <typename Numbering, int COUNT>
 __device__ __forceinline__ void write_tile(const Results &of, const Numbering &numbering, int first_row, int first,
                                            int row, int column, const float (&sums)[COUNT], void *memory) {
     if (of.beta != 0) {
-        add_sums(of, numbering, first_row + row, first + column, sums);
+        add_sums(of, numbering, first_row, row, first + column, sums);
         return;
     }
     const ResultPlaces<Numbering> places(of, numbering, first_row, first);

@@ -48,6 +48,7 @@
 #include "common/ops.cuh"
 #include "common/tf32_products.cuh"
 #include "common/tiles.cuh"
+#include "convolution/sum_up.cuh"
 
 // Rows of A and columns of B in one product of tensor cores.
 #define M_MMA 16
@@ -390,12 +391,6 @@ __device__ __forceinline__ void add_parts(float *all, Sums &sums) {
     }
 }
 
-// dw = alpha · sum + beta · dw
-__device__ __forceinline__ void scale_into(Element &dw, float sum, float alpha, float beta) {
-    sum *= alpha;
-    dw = to_element(beta == 0 ? sum : sum + beta * to_float(dw));
-}
-
 // Calls write(place in dw, sum) for sum i of a thread's quad.
 template <typename Write>
 __device__ __forceinline__ void write_sum(const BackwardFilter &of, const Share &share, int quad, int i, float sum,
@@ -521,22 +516,4 @@ KERNEL(backward_filter, BackwardFilter) {
         write_sums(of, share, sums, [&](long long at, float sum) { all[at] = sum; });
     }
 #endif
-}
-
-struct Sum {
-    const float *sums;
-    Element *dw;
-    int elements, count;
-    float alpha, beta;
-};
-
-// Adds up all `count` sums into dw.
-KERNEL(sum_up, Sum) {
-    const int i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= parameters.elements) return;
-    float sum = 0;
-#pragma unroll 8
-    for (int which = 0; which < parameters.count; which++)
-        sum += parameters.sums[(long long)which * parameters.elements + i];
-    scale_into(parameters.dw[i], sum, parameters.alpha, parameters.beta);
 }

@@ -40,7 +40,7 @@ __device__ __forceinline__ void exchange_pairs(unsigned (&pairs)[4]) {
 __device__ __forceinline__ void write_groups(const Results &of, int first_row, int first, int row, int column,
                                              const float (&sums)[64]) {
     if (of.beta != 0) {
-        add_sums(of, Grouped(of.images), first_row + row, first + column, sums);
+        add_sums(of, Grouped(of.images), first_row, row, first + column, sums);
         return;
     }
     const int m = first_row + row + int(threadIdx.x) % WARPGROUP / 32 * 16 + int(LANE) / 4;

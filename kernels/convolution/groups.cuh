@@ -1,18 +1,48 @@
 // Groups of eight neighbouring pixels of NCHW tensors, whatever the alignment of an image's pixels. Pixels of an image
 // count through its rows. The last group of an image may be a part of one. Groups of all images follow each other.
+//
+// Compiled with VOLUMES, an image is RESULT_SLICES neighbouring slices of a volume of an NCDHW tensor, and is counted as
+// the first of these. Behind the last slice of a volume, some of an image's may lack. Images of all volumes follow each
+// other.
 #pragma once
 
 #include "common/ops.cuh"
 #include "common/tiles.cuh"
+
+#ifndef RESULT_SLICES
+#define RESULT_SLICES 1
+#endif
 
 constexpr int GROUP = 8;
 
 // The sizes of images.
 struct Images {
     int count, height, width;
+    // The slices of a volume: 1 if images are no slices.
+    int depth;
 
     __device__ __forceinline__ int pixels() const { return height * width; }
-    __device__ __forceinline__ long long elements(int channels) const { return (long long)count * channels * pixels(); }
+#ifdef VOLUMES
+    // A channel's pixels.
+    __device__ __forceinline__ int channel() const { return depth * pixels(); }
+    // The volume of an image, and its first slice there.
+    __device__ __forceinline__ int volume(int image) const { return image / tiles_of(depth, RESULT_SLICES); }
+    __device__ __forceinline__ int slice(int image) const {
+        return image % tiles_of(depth, RESULT_SLICES) * RESULT_SLICES;
+    }
+#else
+    __device__ __forceinline__ int channel() const { return pixels(); }
+    __device__ __forceinline__ int volume(int image) const { return image; }
+    __device__ __forceinline__ int slice(int) const { return 0; }
+#endif
+    __device__ __forceinline__ bool has_slice(int slice) const { return slice >= 0 && slice < depth; }
+    __device__ __forceinline__ long long elements(int channels) const {
+        return (long long)volume(count) * channels * channel();
+    }
+    // The place of an image's first pixel of a channel.
+    __device__ __forceinline__ long long place(int image, int channels, int its) const {
+        return ((long long)volume(image) * channels + its) * channel() + slice(image) * pixels();
+    }
 };
 
 struct Group {
@@ -29,7 +59,7 @@ struct Group {
 
     // The place of its pixels of a channel.
     __device__ __forceinline__ long long place(const Images &images, int channels, int channel) const {
-        return ((long long)image * channels + channel) * images.pixels() + pixel;
+        return images.place(image, channels, channel) + pixel;
     }
 };
 

@@ -7,6 +7,12 @@
 // `order_filters` makes v from a convolution's filter w[m][d][t], or for an input's gradient from w[d][m][PLACES - 1 -
 // t].
 //
+// In volumes, the filter has SLICES of these places. An image of the result is RESULT_SLICES neighbouring slices of a
+// volume. The images read have, in place of channels d, those of each slice that these slices have neighbours in:
+// SOURCE_SLICES slices, one after the other. If RESULT_SLICES is 2, the rows are up to 32 channels m of the one slice,
+// and those of the next, so that products of 64 rows are not half empty. Each of the two has zeros in v for one of the
+// slices read.
+//
 // Pixels are counted with the zeros behind each row and each image, so a pixel and its neighbour at t are equally far
 // apart everywhere. A block has ROW_TILE channels m and COLUMN_TILE pixels. For 64 channels d at a time, it reads these
 // pixels and all of their neighbours once, and turns them into lines in shared memory: 64 channels of a pixel, as
@@ -14,22 +20,28 @@
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two
 // warpgroups share out the pixels; PRODUCT_COLUMNS, 128, or 256 with a block for each multiprocessor; STAGES of filters,
-// at least 3; and ACCESS. The channels d are a multiple of 8. Grid:
-// a block for each tile, which has pixels of at most MOST_IMAGES images. Dynamic shared memory: `buffers` of `lines`
-// lines, STAGES of W_BYTES and `groups` of `Source`; or results and their places, if they are larger. `lines` is a
-// multiple of 8.
+// at least 3; and ACCESS. For volumes, with VOLUMES, SLICES, RESULT_SLICES, and LAST_DEPTH, which is the channels d of
+// all slices beyond a multiple of 64. The channels d of a slice are a multiple of 8. Grid: a block for each tile, which
+// has pixels of at most MOST_IMAGES images. Dynamic shared memory: `buffers` of `lines` lines, STAGES of W_BYTES and
+// `groups` of `Source`; or results and their places, if they are larger. `lines` is a multiple of 8.
 
 #define THREADS 256
 #define SHARED_ALIGNMENT 1024
+#ifdef VOLUMES
+// Two blocks would lack registers.
+#define MULTIPROCESSOR_BLOCKS 1
+#else
 #define MULTIPROCESSOR_BLOCKS (256 / PRODUCT_COLUMNS)
+#endif
 #include "convolution/aligned_results.cuh"
-#include "convolution/places.cuh"
+#include "convolution/lines.cuh"
 #include "convolution/stages.cuh"
 
 // The depth of a stage.
 constexpr int DEPTH = LINE;
-// A thread reads four channels of a group at a time.
-constexpr int CHANNELS = 4, QUADS = DEPTH / CHANNELS;
+#ifndef LAST_DEPTH
+#define LAST_DEPTH 0
+#endif
 // The filters of a line in pieces.
 constexpr int OCTETS = DEPTH / 8;
 // A stage: the filters of one place.
@@ -41,101 +53,24 @@ struct Shifted {
     const Element *in;
     Element *out;
     Images images;
-    // d and m.
+    // d of a slice, and m.
     int channels, rows;
     // Of a buffer, and the buffers: 1 if there is one depth, else 2.
     int lines, buffers;
     float alpha, beta;
 };
 
-// An image with REACH zeros behind each row, and as many rows of zeros behind the last.
-struct Padded {
-    Images images;
-    int width, pixels;
-
-    __device__ __forceinline__ explicit Padded(const Images &images)
-        : images(images), width(images.width + REACH), pixels(width * (images.height + REACH)) {}
-
-    // From the first pixel to the first neighbour of any.
-    __device__ __forceinline__ int halo() const { return REACH * (width + 1); }
-    __device__ __forceinline__ bool is_pixel(int at) const {
-        return at / width < images.height && at % width < images.width;
-    }
-    // The pixels of an image before number `at` with zeros, which may lie behind the image.
-    __device__ __forceinline__ int before(int at) const {
-        const int row = at / width;
-        return row < images.height ? row * images.width + min(at % width, images.width) : images.pixels();
-    }
-    // The group of the pixel `at` of all images, or of a pixel beside it if it is a zero.
-    __device__ __forceinline__ int group(int at) const {
-        if (at < 0) return 0;
-        const int image = at / pixels, pixel = min(before(at % pixels), images.pixels() - 1);
-        const int in_image = tiles_of(images.pixels(), GROUP);
-        return min(image * in_image + pixel / GROUP, images.count * in_image - 1);
-    }
-};
-
-// What a thread needs to know of a group of pixels to copy it: where its pixels' lines begin, its place in the first
-// channel, and the number of its pixels.
-struct alignas(8) Source {
-    static constexpr unsigned NOWHERE = 0xffff;
-    // Of each pixel, in pieces of 16 bytes: the first piece of its line, which is mixed already.
-    unsigned short lines[GROUP];
-    int place, count;
-
-    // `first` is the first line's pixel of all images.
-    __device__ __forceinline__ Source(const Padded &padded, const Group &group, int channels, int first, int line_count)
-        : place(int(group.place(padded.images, channels, 0))), count(group.count) {
-        int row = group.pixel / padded.images.width, column = group.pixel % padded.images.width;
-        for (int i = 0; i < GROUP; i++) {
-            const int line = group.image * padded.pixels + row * padded.width + column - first;
-            const bool is_there = i < count && line >= 0 && line < line_count;
-            lines[i] = is_there ? piece_of(line, 0) / PIECE_BYTES : NOWHERE;
-            if (++column == padded.images.width) column = 0, row++;
-        }
-    }
-};
-
-// Some channels of a group.
-struct Piece {
-    Pixels channels[CHANNELS];
-};
-
+// `channel` counts those of all slices. Slices outside of the volume are zero.
 __device__ __forceinline__ void read_piece(const Shifted &of, const Source &source, int channel, Piece &piece) {
-    const int at = source.place + channel * of.images.pixels();
-#pragma unroll
-    for (int k = 0; k < CHANNELS; k++) {
-        const int its = at + k * of.images.pixels();
-#if ACCESS < 4
-        piece.channels[k] = unaligned(of.in, of.images.elements(of.channels), its);
+    int at = source.place;
+#ifdef VOLUMES
+    const int slice = channel / of.channels - SLICES / 2;
+    if (!of.images.has_slice(source.slice + slice)) return piece.clear();
+    at += channel % of.channels * of.images.channel() + slice * of.images.pixels();
 #else
-        struct alignas(ACCESS * sizeof(Element)) Part { unsigned words[ACCESS / 2]; };
-#pragma unroll
-        for (int part = 0; part < GROUP; part += ACCESS) {
-            if (part >= source.count) continue;
-            const Part words = *reinterpret_cast<const Part *>(of.in + its + part);
-#pragma unroll
-            for (int i = 0; i < ACCESS / 2; i++) piece.channels[k].words[part / 2 + i] = words.words[i];
-        }
+    at += channel * of.images.channel();
 #endif
-    }
-}
-
-// Writes the piece, number `quad` of a line, to its pixels' lines.
-__device__ __forceinline__ void write_piece(const Source &source, int quad, const Piece &piece, unsigned char *lines) {
-    const uint2 first = reinterpret_cast<const uint2 *>(source.lines)[0];
-    const uint2 second = reinterpret_cast<const uint2 *>(source.lines)[1];
-    const unsigned places[4] = {first.x, first.y, second.x, second.y};
-    unsigned char *const its = lines + quad % 2 * sizeof(uint2);
-#pragma unroll
-    for (int j = 0; j < GROUP; j++) {
-        uint2 channels;
-        const unsigned halves = j % 2 ? 0x7632 : 0x5410;
-        channels.x = __byte_perm(piece.channels[0].words[j / 2], piece.channels[1].words[j / 2], halves);
-        channels.y = __byte_perm(piece.channels[2].words[j / 2], piece.channels[3].words[j / 2], halves);
-        const unsigned place = j % 2 ? places[j / 2] >> 16 : places[j / 2] & 0xffff;
-        if (place != Source::NOWHERE) *reinterpret_cast<uint2 *>(its + (place ^ quad / 2) * PIECE_BYTES) = channels;
-    }
+    read_channels(of.in, of.images, of.channels, at, source.count, piece);
 }
 
 // Begins to copy this thread's part of a stage of filters, from its first piece on.
@@ -149,9 +84,9 @@ KERNEL(shifted, Shifted) {
     const Shifted &of = parameters;
     const Padded padded(of.images);
     // Blocks with the same pixels are neighbours, so they run together.
-    const int row_tiles = tiles_of(of.rows, ROW_TILE), row_tile = int(blockIdx.x) % row_tiles;
+    const int row_tiles = tiles_of(of.rows, SLICE_ROWS), row_tile = int(blockIdx.x) % row_tiles;
     const int first = int(blockIdx.x) / row_tiles * COLUMN_TILE, first_line = first - padded.halo();
-    const int depths = tiles_of(of.channels, DEPTH), buffer_bytes = of.lines * LINE_BYTES;
+    const int depths = tiles_of(of.channels * SOURCE_SLICES, DEPTH), buffer_bytes = of.lines * LINE_BYTES;
     unsigned char *const filters = lines + of.buffers * buffer_bytes;
     Source *const sources = reinterpret_cast<Source *>(filters + STAGES * W_BYTES);
 
@@ -169,11 +104,10 @@ KERNEL(shifted, Shifted) {
     const int rounds = tiles_of(groups, SOURCES);
     const auto read = [&](int round, int depth, Piece &piece) {
         const int source = round * SOURCES + first_source, channel = depth * DEPTH + quad * CHANNELS;
-        if (source < groups && channel < of.channels) {
+        if (source < groups && channel < of.channels * SOURCE_SLICES) {
             read_piece(of, sources[source], channel, piece);
         } else {
-#pragma unroll
-            for (int k = 0; k < CHANNELS; k++) piece.channels[k].all = {0, 0, 0, 0};
+            piece.clear();
         }
     };
     const auto write = [&](int round, int depth, const Piece &piece) {
@@ -182,7 +116,7 @@ KERNEL(shifted, Shifted) {
     };
 
     // The next stage that is copied, of those from the first depth and place on.
-    const int stages = depths * PLACES;
+    const int stages = depths * IN_SLICE;
     int next = 0, next_slot = 0;
     const unsigned char *from = of.v + (long long)row_tile * stages * W_BYTES + threadIdx.x * PIECE_BYTES;
     const auto copy_next = [&] {
@@ -212,10 +146,15 @@ KERNEL(shifted, Shifted) {
     const Factor w = factor_at<ALONG>(filters + row * LINE_BYTES, 0);
     const Factor x = factor_at<ALONG>(lines + (padded.halo() + column) * LINE_BYTES, 0);
     SumsOf<PRODUCT_COLUMNS> sums;
+    const auto add = [&](const Factor &its_w, const Factor &its_x, int end) {
+#pragma unroll
+        for (int d = 0; d < end; d += DEPTH_OF_PRODUCT)
+            sums.template add<ALONG, ALONG>(later(its_w, d * sizeof(Element)), later(its_x, d * sizeof(Element)));
+    };
     Piece piece;
     int slot = 0;
     for (int depth = 0; depth < depths; depth++) {
-        for (int place = 0; place < PLACES; place++) {
+        for (int place = 0; place < IN_SLICE; place++) {
             wait_for_groups<STAGES - 3>();
             show_copies();
             // Behind the barrier all products but the last place's have been added, by all threads, and their memory is
@@ -224,9 +163,11 @@ KERNEL(shifted, Shifted) {
             const Factor its_w = later(w, slot * W_BYTES);
             const Factor its_x = later(x, depth % 2 * buffer_bytes + Place(place).apart(padded.width) * LINE_BYTES);
             sums.begin();
-#pragma unroll
-            for (int d = 0; d < DEPTH; d += DEPTH_OF_PRODUCT)
-                sums.add<ALONG, ALONG>(later(its_w, d * sizeof(Element)), later(its_x, d * sizeof(Element)));
+            // Behind the last channel there are zeros.
+            if (LAST_DEPTH > 0 && depth == depths - 1)
+                add(its_w, its_x, LAST_DEPTH);
+            else
+                add(its_w, its_x, DEPTH);
             sums.end_group();
             slot = slot == STAGES - 1 ? 0 : slot + 1;
             copy_next();
@@ -240,13 +181,13 @@ KERNEL(shifted, Shifted) {
     }
     sums.wait_for_groups<0>();
     const Results results = {of.out, of.images, of.rows, of.alpha, of.beta};
-    write_tile(results, padded, row_tile * ROW_TILE, first, row, column, sums.of, lines);
+    write_tile(results, padded, row_tile * SLICE_ROWS, first, row, column, sums.of, lines);
 }
 
 struct Filters {
     const Element *w;
     unsigned char *v;
-    // d and m.
+    // d of a slice, and m.
     int channels, rows;
 };
 
@@ -254,26 +195,34 @@ struct Filters {
 KERNEL(order_filters, Filters) {
     begin_next_launch();
     const Filters &of = parameters;
-    const int depths = tiles_of(of.channels, DEPTH), octets = depths * OCTETS;
-    const int lines = tiles_of(of.rows, ROW_TILE) * ROW_TILE;
+    const int depths = tiles_of(of.channels * SOURCE_SLICES, DEPTH), octets = depths * OCTETS;
+    const int lines = tiles_of(of.rows, SLICE_ROWS) * ROW_TILE;
     int i = int(blockIdx.x) * THREADS + int(threadIdx.x);
     const int place = i / (lines * octets);
     i %= lines * octets;
-    if (place >= PLACES) return;
+    if (place >= IN_SLICE) return;
     // Neighbours among threads read what is near in memory.
 #ifdef GRADIENT
-    const int m = i % lines, octet = i / lines, apart = of.rows * PLACES;
-    const Element *const from = of.w + octet * 8 * apart + m * PLACES + PLACES - 1 - place;
+    const int line = i % lines, octet = i / lines, apart = of.rows * PLACES;
 #else
-    const int m = i / octets, octet = i % octets, apart = PLACES;
-    const Element *const from = of.w + (m * of.channels + octet * 8) * PLACES + place;
+    const int line = i / octets, octet = i % octets, apart = PLACES;
+#endif
+    const int m = line / ROW_TILE * SLICE_ROWS + line % SLICE_ROWS;
+    // The first channel, the place in the filter of its slice for this line's result, and whether they are there.
+    const int d = octet * 8 % of.channels, slice = octet * 8 / of.channels - line % ROW_TILE / SLICE_ROWS;
+    const int t = slice * IN_SLICE + place;
+    const bool is_there = m < of.rows && slice >= 0 && slice < SLICES;
+#ifdef GRADIENT
+    const Element *const from = of.w + (is_there ? d * apart + m * PLACES + PLACES - 1 - t : 0);
+#else
+    const Element *const from = of.w + (is_there ? (m * of.channels + d) * PLACES + t : 0);
 #endif
     Pixels channels;
     channels.all = {0, 0, 0, 0};
-    if (m < of.rows && octet * 8 < of.channels)
+    if (is_there)
 #pragma unroll
         for (int j = 0; j < 8; j++) channels.each[j] = from[j * apart];
-    const int stage = (m / ROW_TILE * depths + octet / OCTETS) * PLACES + place;
-    unsigned char *const to = of.v + (long long)stage * W_BYTES + piece_of(m % ROW_TILE, octet % OCTETS);
+    const int stage = (line / ROW_TILE * depths + octet / OCTETS) * IN_SLICE + place;
+    unsigned char *const to = of.v + (long long)stage * W_BYTES + piece_of(line % ROW_TILE, octet % OCTETS);
     *reinterpret_cast<uint4 *>(to) = channels.all;
 }

@@ -6,10 +6,8 @@
 #![warn(missing_docs)]
 
 mod compare;
-mod correlation;
+mod convolution;
 mod element;
-mod gradient;
 
 pub use compare::relative_error;
-pub use correlation::{Correlation, correlate};
-pub use gradient::{FilterGradient, filter_gradient};
+pub use convolution::{Convolution, Tensor, convolve};

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::problem::{Computed, Memory, Problem};
+use super::problem::{Computed, Convolution, Memory};
 use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Source};
@@ -137,7 +137,7 @@ impl<E: Engine> Plan for Compiled<E> {
             match &*self.kernels {
                 Some(kernels) => self.engine.launch(kernels, stream, memory, alpha, beta),
                 None => {
-                    self.engine.problem().compute(memory, alpha, beta);
+                    self.engine.problem().convolution().compute(memory, alpha, beta);
                     true
                 }
             }
@@ -162,8 +162,8 @@ pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<Vec<Function>, S
 }
 
 /// [`Engine::choices`] for a problem on a device within a limit, if the engine has this priority for it.
-type Choices = fn(Device, &Problem, Priority, usize) -> Vec<Vec<Knob>>;
-type MakePlan = fn(Device, &Problem, &[Knob]) -> Ready;
+type Choices = fn(Device, &Convolution, Priority, usize) -> Vec<Vec<Knob>>;
+type MakePlan = fn(Device, &Convolution, &[Knob]) -> Ready;
 
 /// A row of [`ENGINES`](super::ENGINES).
 pub struct Row {
@@ -193,17 +193,18 @@ impl Row {
     }
 
     /// The [`Engine::choices`] for a problem, if that is the engine's priority.
-    pub fn choices(&self, device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
-        if self.is_exact() == problem.is_exact() { (self.choices)(device, problem, priority, limit) } else { vec![] }
+    pub fn choices(&self, device: Device, of: &Convolution, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+        if self.is_exact() == of.is_exact { (self.choices)(device, of, priority, limit) } else { vec![] }
     }
 }
 
-fn choices<E: Engine>(device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
-    let of = E::Problem::of(problem).filter(|of| E::priority(of) == priority);
+fn choices<E: Engine>(device: Device, of: &Convolution, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+    let of = E::Problem::of(of).ok().filter(|of| E::priority(of) == priority);
     of.map_or(vec![], |of| E::choices(device, &of, limit))
 }
 
-fn plan<E: Engine>(device: Device, problem: &Problem, knobs: &[Knob]) -> Ready {
-    let of = E::Problem::of(problem).ok_or("no kernel of ours computes it")?;
+fn plan<E: Engine>(device: Device, of: &Convolution, knobs: &[Knob]) -> Ready {
+    let of =
+        E::Problem::of(of).map_err(|refusal| format!("no kernel of ours computes it, because of {}", refusal.0))?;
     Ok(Box::new(Compiled::<E>::new(device, &of, knobs)?))
 }

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{Correlation, Memory};
+use crate::engines::problem::{Correlation, Memory, Slices};
 use crate::engines::warpgroups::tile::Tile;
 use crate::engines::warpgroups::{Images, MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
@@ -59,6 +59,7 @@ impl Engine for FewChannels {
         let is_ours = knobs.is_empty()
             && of.element != Element::Float
             && !of.is_gradient
+            && of.slices == Slices::ONE
             && of.depth <= MOST_CHANNELS
             && (1..=MOST_PLACES_ACROSS).contains(&of.filter)
             && (1..=MOST_STRIDE).contains(&of.stride)

@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `engine`, `problem` | the trait of engines, and the problems that they compute |
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
-//! | `same`, `same_gradient`, `shifted`, `few_channels` | engines on warpgroups |
+//! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels` | engines on warpgroups |
 //! | `products` | an engine that is cublasLt: images of one place |
-//! | `warpgroups`, `tiles` | shared by several engines |
+//! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
 mod backward_filter;
@@ -20,6 +20,8 @@ mod same;
 mod same_gradient;
 mod samples;
 mod shifted;
+mod shifted_gradient;
+mod sum_up;
 #[cfg(test)]
 mod tests;
 mod tiles;
@@ -27,7 +29,7 @@ mod transposes;
 mod warpgroups;
 
 pub use engine::{Numerics, Plan, Priority, Row};
-pub use problem::{Correlation, FilterGradient, Memory, Problem};
+pub use problem::{Convolution, Memory, Refusal};
 pub use samples::{Move, Samples};
 pub use transposes::{Destination, Transposes, Transposition};
 
@@ -39,6 +41,7 @@ use parking_lot::Mutex;
 use same::SameConvolution;
 use same_gradient::SameGradient;
 use shifted::ShiftedConvolution;
+use shifted_gradient::ShiftedGradient;
 
 /// Our engines. Of those with the same priority, the first that computes a problem is the fastest: with filters of
 /// several places, `ShiftedConvolution` took 0.4 to 0.6 times as long as `SameConvolution` in all layers of ResNet-50.
@@ -51,6 +54,7 @@ pub const ENGINES: &[Row] = &[
     Row::of_library(10, Numerics::ExactFloats, products::choices, products::plan),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
+    Row::of::<ShiftedGradient>(11, Numerics::OnTensorCores),
     Row::of::<SameGradient>(5, Numerics::OnTensorCores),
     Row::of::<BackwardFilterGemm>(0, Numerics::OnTensorCores),
     Row::of::<BackwardFilterGemm>(1, Numerics::ExactFloats),

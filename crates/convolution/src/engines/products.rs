@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::engine::{Plan, Priority, Ready};
-use super::problem::{Computed as _, Memory, Problem};
+use super::problem::{Convolution, Memory};
 use crate::problem::graph::Knob;
+use cudnn::convolution::Direction;
 use cudnn_abi::cudnnBackendKnobType_t;
 use gpu::cublaslt::{Compute, CublasLt, Factor, Product};
 use gpu::jit::loaded::Loaded;
@@ -45,26 +46,18 @@ struct Matrices {
 
 impl Matrices {
     /// `None` if the images have more than one place, or a matrix has no elements or too many to count.
-    fn of(problem: &Problem) -> Option<Self> {
-        let (is_one_place, its) = match *problem {
-            Problem::Correlation(of) => {
-                let (result, inputs, outputs) = match of.is_gradient {
-                    false => (Result::Y, of.depth, of.rows),
-                    true => (Result::Dx, of.rows, of.depth),
-                };
-                let (element, is_exact, images) = (of.element, of.is_exact, of.images);
-                let is_one_place = of.from == [1, 1] && of.to == [1, 1] && of.filter == 1 && of.padding == 0;
-                (is_one_place, Self { element, is_exact, result, images, inputs, outputs })
-            }
-            Problem::FilterGradient(of) => {
-                let (element, is_exact, images) = (of.element, of.is_exact, of.images);
-                let is_one_place = of.x == [1, 1] && of.dy == [1, 1] && of.filter == [1, 1] && of.padding == 0;
-                (is_one_place, Self { element, is_exact, result: Result::Dw, images, inputs: of.c, outputs: of.k })
-            }
+    fn of(convolution: &Convolution) -> Option<Self> {
+        let Convolution {
+            element, is_exact, direction, images, inputs, outputs, groups, x, y, filter, padding, ..
+        } = *convolution;
+        let result = match direction {
+            Direction::Forward => Result::Y,
+            Direction::BackwardData => Result::Dx,
+            Direction::BackwardFilter => Result::Dw,
         };
-        let sizes = [its.images, its.inputs, its.outputs];
-        let is_counted = sizes.iter().all(|&size| size > 0 && i32::try_from(size).is_ok());
-        (is_one_place && is_counted).then_some(its)
+        let is_one_place = [x, y, filter] == [[1; 3]; 3] && padding == [0; 3] && groups == 1;
+        let is_counted = [images, inputs, outputs].iter().all(|&size| size > 0 && i32::try_from(size).is_ok());
+        (is_one_place && is_counted).then_some(Self { element, is_exact, result, images, inputs, outputs })
     }
 
     /// The number of products that are added up for an element of the result.
@@ -102,7 +95,7 @@ fn cublaslt(device: Device) -> std::result::Result<Arc<CublasLt>, String> {
 /// A product that is ready to run.
 struct ByCublasLt {
     /// For the loops on the host, which compute it where there is no GPU.
-    problem: Problem,
+    convolution: Convolution,
     matrices: Matrices,
     /// `None` on the host.
     cublaslt: Option<Arc<CublasLt>>,
@@ -118,12 +111,7 @@ impl Plan for ByCublasLt {
     unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Some(cublaslt) = &self.cublaslt else {
             // SAFETY: the caller promises memory as large as the tensors, which is the host's.
-            unsafe {
-                match self.problem {
-                    Problem::Correlation(of) => of.compute(memory, alpha, beta),
-                    Problem::FilterGradient(of) => of.compute(memory, alpha, beta),
-                }
-            }
+            unsafe { self.convolution.compute(memory, alpha, beta) }
             return true;
         };
         let product = self.matrices.product(memory, self.workspace, beta);
@@ -142,8 +130,8 @@ impl Plan for ByCublasLt {
 }
 
 /// The choices of a row of [`ENGINES`](super::ENGINES).
-pub fn choices(device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
-    let Some(matrices) = Matrices::of(problem).filter(|_| priority == Priority::Fast) else { return vec![] };
+pub fn choices(device: Device, of: &Convolution, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+    let Some(matrices) = Matrices::of(of).filter(|_| priority == Priority::Fast) else { return vec![] };
     if device == Device::Cuda && cublaslt(device).is_err() {
         return vec![];
     }
@@ -153,18 +141,14 @@ pub fn choices(device: Device, problem: &Problem, priority: Priority, limit: usi
 }
 
 /// The choices of a row for short sums of two-byte numbers alone.
-pub fn short_choices(device: Device, problem: &Problem, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+pub fn short_choices(device: Device, of: &Convolution, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
     let is_short = |its: &Matrices| its.element != Element::Float && its.depth() <= MOST_OF_SHORT_SUMS;
-    if Matrices::of(problem).is_some_and(|its| is_short(&its)) {
-        choices(device, problem, priority, limit)
-    } else {
-        vec![]
-    }
+    if Matrices::of(of).is_some_and(|its| is_short(&its)) { choices(device, of, priority, limit) } else { vec![] }
 }
 
 /// Makes a product ready.
-pub fn plan(device: Device, problem: &Problem, knobs: &[Knob]) -> Ready {
-    let matrices = Matrices::of(problem).ok_or("the convolution is not one product")?;
+pub fn plan(device: Device, of: &Convolution, knobs: &[Knob]) -> Ready {
+    let matrices = Matrices::of(of).ok_or("the convolution is not one product")?;
     let workspace = match *knobs {
         [] => 0,
         [(WORKSPACE_KNOB, size)] if matrices.result == Result::Dw => {
@@ -176,5 +160,5 @@ pub fn plan(device: Device, problem: &Problem, knobs: &[Knob]) -> Ready {
         Device::Host => None,
         Device::Cuda => Some(cublaslt(device)?),
     };
-    Ok(Box::new(ByCublasLt { problem: *problem, matrices, cublaslt, workspace }))
+    Ok(Box::new(ByCublasLt { convolution: *of, matrices, cublaslt, workspace }))
 }

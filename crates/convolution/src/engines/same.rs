@@ -8,7 +8,7 @@ use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{Correlation, Memory};
+use crate::engines::problem::{Correlation, Memory, Slices};
 use crate::engines::warpgroups::tile::Tile;
 use crate::engines::warpgroups::{Images, MOST_COUNTED, is_for_warpgroups, is_same, launch_of};
 use crate::problem::graph::Knob;
@@ -52,7 +52,10 @@ impl Engine for SameConvolution {
         // Filters are read 8 at once.
         let along = if of.is_gradient { of.rows } else { of.depth };
         let is_sample = is_for_warpgroups(device, of) && (of.filter, of.padding) == (1, 0);
-        let is_ours = (is_same(device, of) || is_sample) && of.depth.is_multiple_of(8) && along.is_multiple_of(8);
+        let is_ours = (is_same(device, of) || is_sample)
+            && of.slices == Slices::ONE
+            && of.depth.is_multiple_of(8)
+            && along.is_multiple_of(8);
         if !is_ours || !knobs.is_empty() {
             return None;
         }

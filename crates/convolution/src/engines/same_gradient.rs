@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 
 use crate::engines::backward_filter::MOST_SUMMED;
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{FilterGradient, Memory};
+use crate::engines::problem::{FilterGradient, Memory, Slices};
 use crate::engines::warpgroups::tile::{BLOCKS, DEPTH, MOST_STAGES, Tile};
 use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
@@ -94,6 +94,7 @@ impl Engine for SameGradient {
         let is_ours = knobs.is_empty()
             && of.is_for_us()
             && of.element != Element::Float
+            && of.slices == Slices::ONE
             && of.filter == [2 * of.padding + 1; 2]
             && (of.stride == 1 || of.filter == [1, 1])
             // Tensors are whole reads of 8 elements.

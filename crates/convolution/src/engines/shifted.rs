@@ -8,11 +8,11 @@ use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{Correlation, Memory};
+use crate::engines::problem::{Correlation, Memory, Slices};
 use crate::engines::warpgroups::tile::{
     BLOCKS, COLUMNS, DEPTH, ELEMENT, RESERVED, ROWS, WARPGROUPS, access, are_few_images, results_bytes,
 };
-use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, is_same, launch_of};
+use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, is_same, launch_of, options_of};
 use crate::problem::graph::Knob;
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
@@ -30,6 +30,10 @@ const CHANNELS: usize = 4;
 const OCTET: usize = 8;
 /// The most pixels of a warpgroup's product.
 const WIDE: usize = 256;
+/// The most slices of a volume that a group's number of its slice can tell.
+const MOST_SLICES: usize = 1 << 15;
+/// The depth of one product of tensor cores.
+const DEPTH_OF_PRODUCT: usize = 16;
 /// The most and the fewest stages of filters.
 const MOST_STAGES: usize = 6;
 const LEAST_STAGES: usize = 3;
@@ -38,6 +42,8 @@ const LEAST_STAGES: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
     row_warpgroups: usize,
+    /// The neighbouring slices whose results a tile's rows are.
+    result_slices: usize,
     /// The pixels of a warpgroup's product: 256 with a block for each multiprocessor, or 128 with two.
     product_columns: usize,
     access: usize,
@@ -54,11 +60,21 @@ fn padded([height, width]: [usize; 2], filter: usize) -> usize {
     (height + filter / 2) * (width + filter / 2)
 }
 
+/// The neighbouring slices whose results a tile's rows are: two where those of one fill half of it at most.
+pub fn result_slices(rows: usize, slices: Slices) -> usize {
+    if rows <= ROWS / 2 && slices.filter > 1 && slices.count > 1 { 2 } else { 1 }
+}
+
 impl Tiling {
     /// The fastest tiling for a device with these multiprocessors, on which a block may have `shared` bytes of shared
     /// memory. `None` if the bytes are too few.
     fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
-        let tilings = [COLUMNS, WIDE].into_iter().filter_map(|columns| Self::with(of, shared, columns));
+        let with = |columns| Self::with(of, shared, columns);
+        if of.slices != Slices::ONE {
+            // Narrow products have no second block that would hide a block's begin and end.
+            return with(WIDE).or_else(|| with(COLUMNS));
+        }
+        let tilings = [COLUMNS, WIDE].into_iter().filter_map(with);
         tilings.min_by_key(|tiling| tiling.time(of, shared, multiprocessors))
     }
 
@@ -71,7 +87,7 @@ impl Tiling {
         // The time of a block alone on its multiprocessor, and of a pair of blocks. The blocks of a pair hide each
         // other's beginnings and ends. With fewer depths, these are more of the time.
         let alone = 70;
-        let pair = if of.depth <= 2 * DEPTH { 95 } else { 110 };
+        let pair = if self.depth(of) <= 2 * DEPTH { 95 } else { 110 };
         if !self.fits(BLOCKS, shared) {
             return alone * blocks.div_ceil(multiprocessors);
         }
@@ -93,6 +109,7 @@ impl Tiling {
     /// The tiling with products of `product_columns` columns.
     fn with(of: &Correlation, shared: usize, product_columns: usize) -> Option<Self> {
         let row_warpgroups = if of.rows > ROWS { WARPGROUPS } else { 1 };
+        let result_slices = result_slices(of.rows, of.slices);
         let reach = of.filter / 2;
         let columns = product_columns * (WARPGROUPS / row_warpgroups);
         let lines = (columns + 2 * reach * (of.from[1] + reach + 1)).next_multiple_of(8);
@@ -100,18 +117,21 @@ impl Tiling {
         let images = lines / padded(of.from, of.filter) + 2;
         let groups = lines / GROUP + 2 * images;
         let rounds = (groups * (DEPTH / CHANNELS)).div_ceil(THREADS);
-        let buffers = if of.depth > DEPTH { 2 } else { 1 };
+        let depth = of.depth * (of.slices.filter + result_slices - 1);
+        let buffers = if depth > DEPTH { 2 } else { 1 };
         // Each round of the next lines is written at the place after the one at which it is read.
         let is_in_time = buffers == 1 || rounds < of.filter * of.filter;
         if !is_in_time || !are_few_images(columns, padded(of.from, of.filter)) {
             return None;
         }
         let access = access(of.from[0] * of.from[1]);
-        let at_stages = |stages| Self { row_warpgroups, product_columns, access, lines, groups, buffers, stages };
+        let tiling = Self { row_warpgroups, result_slices, product_columns, access, lines, groups, buffers, stages: 0 };
+        let at_stages = |stages| Self { stages, ..tiling };
         let of_blocks =
             |blocks| (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(|tiling| tiling.fits(blocks, shared));
-        // Two wide blocks would lack registers.
-        of_blocks(if product_columns == WIDE { 1 } else { BLOCKS }).or_else(|| of_blocks(1))
+        // Two blocks with wide products, or of volumes, would lack registers.
+        let blocks = if product_columns == WIDE || of.slices != Slices::ONE { 1 } else { BLOCKS };
+        of_blocks(blocks).or_else(|| of_blocks(1))
     }
 
     fn rows(&self) -> usize {
@@ -122,15 +142,30 @@ impl Tiling {
         self.product_columns * (WARPGROUPS / self.row_warpgroups)
     }
 
+    /// The pixels of all images, with zeros.
+    fn pixels(&self, of: &Correlation) -> usize {
+        let images = of.images.saturating_mul(of.slices.count.div_ceil(self.result_slices));
+        padded(of.from, of.filter).saturating_mul(images)
+    }
+
+    /// The tiles of rows.
+    fn row_tiles(&self, of: &Correlation) -> usize {
+        of.rows.div_ceil(self.rows() / self.result_slices)
+    }
+
     /// The number of blocks.
     fn blocks(&self, of: &Correlation) -> usize {
-        let pixels = padded(of.from, of.filter).saturating_mul(of.images);
-        pixels.div_ceil(self.columns()).saturating_mul(of.rows.div_ceil(self.rows()))
+        self.pixels(of).div_ceil(self.columns()).saturating_mul(self.row_tiles(of))
+    }
+
+    /// The channels of all slices that are read for a result.
+    fn depth(&self, of: &Correlation) -> usize {
+        of.depth * (of.slices.filter + self.result_slices - 1)
     }
 
     /// The octets of depth of all rows, and of those that fill up a tile.
     fn octets(&self, of: &Correlation) -> usize {
-        of.rows.next_multiple_of(self.rows()) * of.depth.next_multiple_of(DEPTH) / OCTET
+        self.row_tiles(of) * self.rows() * self.depth(of).next_multiple_of(DEPTH) / OCTET
     }
 
     fn shared_bytes(&self) -> usize {
@@ -148,7 +183,13 @@ impl Tiling {
         ];
         let gradient = of.is_gradient.then(|| "-DGRADIENT".to_owned());
         let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
-        [of.element.option().to_owned()].into_iter().chain(values).chain(gradient).collect()
+        let own = [of.element.option().to_owned()].into_iter().chain(values).chain(gradient);
+        // Images that are no volumes share code whatever their channels.
+        let last = (of.slices != Slices::ONE).then(|| {
+            let last_depth = self.depth(of).next_multiple_of(DEPTH_OF_PRODUCT) % DEPTH;
+            [format!("-DRESULT_SLICES={}", self.result_slices), format!("-DLAST_DEPTH={last_depth}")]
+        });
+        own.chain(options_of(of.slices)).chain(last.into_iter().flatten()).collect()
     }
 }
 
@@ -194,14 +235,15 @@ impl Engine for ShiftedConvolution {
     }
 
     fn new(device: Device, of: &Correlation, knobs: &[Knob]) -> Option<Self> {
-        if !knobs.is_empty() || !is_same(device, of) || of.filter == 1 || !of.depth.is_multiple_of(OCTET) {
+        let is_ours = is_same(device, of) && of.filter > 1 && of.slices.count < MOST_SLICES;
+        if !knobs.is_empty() || !is_ours || !of.depth.is_multiple_of(OCTET) {
             return None;
         }
         let ordinal = device.ordinal();
         let tiling = Tiling::of(of, device.shared_bytes(ordinal)?, device.multiprocessors(ordinal)?)?;
         // The kernel counts pixels with zeros, and a tile behind them.
-        let pixels = padded(of.from, of.filter).saturating_mul(of.images);
-        (pixels <= MOST_COUNTED && tiling.blocks(of) <= MOST_COUNTED).then_some(Self { of: *of, tiling })
+        let counts = [tiling.pixels(of), tiling.blocks(of)];
+        counts.iter().all(|count| *count <= MOST_COUNTED).then_some(Self { of: *of, tiling })
     }
 
     fn problem(&self) -> &Correlation {
@@ -235,7 +277,7 @@ impl Engine for ShiftedConvolution {
             [of.depth, of.rows, tiling.lines, tiling.buffers].map(|count| count as i32);
         let mut filters = Filters { w, v: workspace, channels, rows };
         let first = launch_of((tiling.octets(of) * of.filter * of.filter).div_ceil(THREADS), 0);
-        let images = Images::of(of.images, of.from);
+        let images = Images::of_volumes(of.images, of.slices, tiling.result_slices, of.from);
         let mut parameters = Parameters { v: workspace, from, to, images, channels, rows, lines, buffers, alpha, beta };
         let next = Launch { early: true, ..launch_of(tiling.blocks(of), tiling.shared_bytes()) };
         // SAFETY: `filters` and `parameters` are the kernels' only parameters; the caller promises memory as large as

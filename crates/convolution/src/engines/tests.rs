@@ -3,6 +3,7 @@
 
 mod contributing;
 
+use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -93,8 +94,9 @@ impl Tensors for FilterGradient {
     }
 
     fn elements(&self) -> [usize; 3] {
-        let Self { images, k, c, x, dy, filter, .. } = self;
-        [images * c * x[0] * x[1], images * k * dy[0] * dy[1], k * c * filter[0] * filter[1]]
+        let Self { images, k, c, slices, x, dy, filter, .. } = self;
+        let (volumes, filters) = (images * slices.count, k * c * slices.filter);
+        [volumes * c * x[0] * x[1], volumes * k * dy[0] * dy[1], filters * filter[0] * filter[1]]
     }
 
     fn memory(&self, [x, y, w]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
@@ -117,7 +119,7 @@ impl<P: Tensors> Case<P> {
         let results = Results::new(held, |to, beta| {
             let tensors = [&mut one[..], &mut other, to].map(|tensor| tensor.as_mut_ptr().cast());
             // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-            unsafe { of.compute(of.memory(tensors, std::ptr::null_mut()), ALPHA, beta) }
+            unsafe { of.convolution().compute(of.memory(tensors, std::ptr::null_mut()), ALPHA, beta) }
         });
         let inputs = [one, other].map(|bytes| between_nans(device, &bytes, stream));
         Self { of, inputs, to, results }
@@ -202,7 +204,8 @@ pub fn emulated_as_in_loops<E: Engine<Problem: Tensors>>(
 /// NVRTC compiles the engines for this compute capability. Nothing spills.
 pub fn compile_without_spills<E: Engine>(capability: u32, engines: impl Iterator<Item = E>) {
     let Some(nvrtc) = resources::nvrtc() else { return };
-    for engine in engines {
+    let mut seen = HashSet::new();
+    for engine in engines.filter(|engine| seen.insert(engine.options())) {
         let compiled = resources::compile(nvrtc, &source(&engine), capability);
         let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
         assert_eq!(spills, 0, "{capability}: {engine:?}");
@@ -244,7 +247,9 @@ pub fn errors_of<E: Engine<Problem: Tensors>>(
     let (mut inputs, mut exact) = ([values(one), values(other)], vec![0_f32; to]);
     let [one, other] = inputs.each_mut().map(|values| values.as_mut_ptr().cast());
     // SAFETY: the vectors are as large as the tensors, and loops need no workspace.
-    unsafe { of.compute(of.memory([one, other, exact.as_mut_ptr().cast()], std::ptr::null_mut()), 1.0, 0.0) };
+    unsafe {
+        of.convolution().compute(of.memory([one, other, exact.as_mut_ptr().cast()], std::ptr::null_mut()), 1.0, 0.0)
+    };
     let inputs = inputs.map(|values| between_nans(device, &bytes_of(&values), stream));
     let [one, other] = inputs.each_ref().map(|tensor| tensor.data().wrapping_byte_add(GUARD));
     let [to, workspace] = [4 * to, kernel.workspace().max(1)].map(|bytes| device.allocate(bytes).unwrap());

@@ -46,7 +46,9 @@ impl FilterGradient {
             let beyond = (self.x[axis] + 2 * self.padding).checked_sub(self.filter[axis]);
             beyond.is_some_and(|beyond| self.dy[axis] == beyond / self.stride + 1)
         };
-        let counts = [&[self.images][..], &self.x, &self.dy, &[self.k, self.c, rows, columns]].map(product);
+        let images = [self.images, self.slices.count];
+        let filters = [self.k, self.c, self.slices.filter, rows, columns];
+        let counts = [&images[..], &self.x, &self.dy, &filters].map(product);
         // The kernel also counts positions beside a tensor, so the limit leaves room for them.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
         rows.max(columns) <= most
@@ -60,8 +62,8 @@ impl FilterGradient {
     }
 
     /// The number of values in dw.
-    pub(super) fn elements(&self) -> usize {
-        self.k * self.c * self.filter[0] * self.filter[1]
+    pub fn elements(&self) -> usize {
+        self.k * self.c * self.slices.filter * self.filter[0] * self.filter[1]
     }
 
     /// The k of a block's tile, unless smaller tiles should give more blocks.

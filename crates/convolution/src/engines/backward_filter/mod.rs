@@ -11,9 +11,10 @@ use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{FilterGradient, Memory};
+use crate::engines::problem::{FilterGradient, Memory, Slices};
+use crate::engines::sum_up::Sum;
 use crate::problem::graph::Knob;
-use gpu::jit::{Function, Launch};
+use gpu::jit::Function;
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 use parts::Parts;
@@ -47,17 +48,6 @@ struct Gradient {
     p: i32,
     q: i32,
     splits: i32,
-    alpha: f32,
-    beta: f32,
-}
-
-/// The parameters of its kernel that sums the parts.
-#[repr(C)]
-struct Sum {
-    sums: *const c_void,
-    dw: *mut c_void,
-    elements: i32,
-    count: i32,
     alpha: f32,
     beta: f32,
 }
@@ -105,7 +95,7 @@ impl BackwardFilterGemm {
             Parts::InWorkspace(_) => true,
             Parts::InCluster { .. } => Parts::in_clusters(of, Self::most_in_a_cluster(device)).any(|it| it == parts),
         };
-        if !is_possible || !of.is_for_us() || !device.copies_asynchronously(ordinal) {
+        if !is_possible || !of.is_for_us() || of.slices != Slices::ONE || !device.copies_asynchronously(ordinal) {
             return None;
         }
         Tiling::of(of, parts, device.shared_bytes(ordinal)?)
@@ -180,11 +170,8 @@ impl Engine for BackwardFilterGemm {
         if is_whole || launched.is_err() {
             return launched.is_ok();
         }
-        let elements = of.elements();
-        let mut summed = Sum { sums: workspace, dw, elements: elements as i32, count: splits, alpha, beta };
-        let blocks = elements.div_ceil(of.threads()) as u32;
-        let launch = Launch { grid: [blocks, 1, 1], block: [of.threads() as u32, 1, 1], ..Launch::default() };
-        // SAFETY: `summed` is the only parameter; the caller promises dw and the workspace.
-        unsafe { kernels[1].launch(stream, &launch, &mut [(&raw mut summed).cast()]) }.is_ok()
+        let summed = Sum { sums: workspace, dw, elements: of.elements() as i32, count: splits, alpha, beta };
+        // SAFETY: the caller promises dw and the workspace. Both kernels have so many threads.
+        unsafe { summed.launch(&kernels[1], of.threads(), stream) }
     }
 }

@@ -17,7 +17,8 @@ fn gradient(
     padding: usize,
 ) -> FilterGradient {
     let [p, q] = [0, 1].map(|axis| (x[axis] + 2 * padding - filter[axis]) / stride + 1);
-    FilterGradient { element: Element::Float, is_exact: false, images, k, c, x, dy: [p, q], filter, stride, padding }
+    let (element, is_exact, slices, dy) = (Element::Float, false, Slices::ONE, [p, q]);
+    FilterGradient { element, is_exact, images, k, c, slices, x, dy, filter, stride, padding }
 }
 
 const WHOLE: Parts = Parts::InWorkspace(1);

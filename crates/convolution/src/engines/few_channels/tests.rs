@@ -11,7 +11,8 @@ pub fn few_channels_of(
 ) -> Correlation {
     let to = from.map(|length| (length + 2 * padding - filter) / stride + 1);
     let (is_exact, is_gradient) = (false, false);
-    Correlation { element, is_exact, is_gradient, images, depth, rows, from, to, filter, stride, padding }
+    let slices = Slices::ONE;
+    Correlation { element, is_exact, is_gradient, images, depth, rows, slices, from, to, filter, stride, padding }
 }
 
 /// Convolutions of images with few channels: every width of copies, words and single numbers, images and rows that end

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{Correlation, Memory};
+use crate::engines::problem::{Correlation, Memory, Slices};
 use crate::engines::tiles::pitch_of;
 use crate::problem::graph::Knob;
 use gpu::jit::{Function, Launch};
@@ -239,7 +239,11 @@ impl Engine for ImplicitGemm {
     }
 
     fn new(device: Device, of: &Correlation, knobs: &[Knob]) -> Option<Self> {
-        if !knobs.is_empty() || !of.is_for_us() || !device.copies_asynchronously(device.ordinal()) {
+        if !knobs.is_empty()
+            || !of.is_for_us()
+            || of.slices != Slices::ONE
+            || !device.copies_asynchronously(device.ordinal())
+        {
             return None;
         }
         let of = of.flattened();

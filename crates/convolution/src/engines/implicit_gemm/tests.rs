@@ -19,8 +19,8 @@ fn convolution(
     padding: usize,
 ) -> Correlation {
     let to = from.map(|length| (length + 2 * padding - filter) / stride + 1);
-    let (element, is_exact) = (Element::Float, false);
-    Correlation { element, is_exact, is_gradient: false, images, depth, rows, from, to, filter, stride, padding }
+    let (element, is_exact, is_gradient, slices) = (Element::Float, false, false, Slices::ONE);
+    Correlation { element, is_exact, is_gradient, images, depth, rows, slices, from, to, filter, stride, padding }
 }
 
 /// The input gradient of a convolution.

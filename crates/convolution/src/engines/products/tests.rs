@@ -2,19 +2,19 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::*;
-use crate::engines::problem::{Correlation, FilterGradient};
+use crate::engines::problem::{Computed, Correlation, FilterGradient, Slices};
 use crate::engines::tests::{Case, Tensors};
 use gpu::testing::on_gpu;
 
 fn correlation(element: Element, is_gradient: bool, [images, depth, rows]: [usize; 3]) -> Correlation {
     let (one, filter, stride, padding) = ([1, 1], 1, 1, 0);
-    let is_exact = element == Element::Float;
-    Correlation { element, is_exact, is_gradient, images, depth, rows, from: one, to: one, filter, stride, padding }
+    let (is_exact, slices, from, to) = (element == Element::Float, Slices::ONE, one, one);
+    Correlation { element, is_exact, is_gradient, images, depth, rows, slices, from, to, filter, stride, padding }
 }
 
 fn gradient(element: Element, [images, k, c]: [usize; 3]) -> FilterGradient {
-    let (one, is_exact) = ([1, 1], element == Element::Float);
-    FilterGradient { element, is_exact, images, k, c, x: one, dy: one, filter: one, stride: 1, padding: 0 }
+    let (one, is_exact, slices) = ([1, 1], element == Element::Float, Slices::ONE);
+    FilterGradient { element, is_exact, images, k, c, slices, x: one, dy: one, filter: one, stride: 1, padding: 0 }
 }
 
 /// The product that cublasLt would compute, in loops: of floats on the host.
@@ -57,11 +57,11 @@ fn the_product_is_the_convolution() {
     let mut check = |sizes: [usize; 3]| {
         for is_gradient in [false, true] {
             let of = correlation(Element::Float, is_gradient, sizes);
-            let plan = InLoops(Matrices::of(&Problem::Correlation(of)).unwrap());
+            let plan = InLoops(Matrices::of(&of.convolution()).unwrap());
             Case::new(of, device, stream, &mut random).check_plan(&plan, &format!("{of:?}"), device, stream);
         }
         let of = gradient(Element::Float, sizes);
-        let plan = InLoops(Matrices::of(&Problem::FilterGradient(of)).unwrap());
+        let plan = InLoops(Matrices::of(&of.convolution()).unwrap());
         Case::new(of, device, stream, &mut random).check_plan(&plan, &format!("{of:?}"), device, stream);
     };
     SIZES.into_iter().for_each(&mut check);
@@ -77,27 +77,27 @@ fn images_of_more_places_are_no_product() {
         Correlation { images: 0, ..of },
         Correlation { depth: 1 << 40, ..of },
     ];
-    assert!(Matrices::of(&Problem::Correlation(of)).is_some());
-    assert!(others.into_iter().all(|of| Matrices::of(&Problem::Correlation(of)).is_none()));
+    assert!(Matrices::of(&of.convolution()).is_some());
+    assert!(others.into_iter().all(|of| Matrices::of(&of.convolution()).is_none()));
 }
 
 /// Sums of two-byte numbers are short or not, and sums of floats are neither.
 #[test]
 fn sums_that_are_short() {
     let has = |element, is_gradient, sizes| {
-        let of = Problem::Correlation(correlation(element, is_gradient, sizes));
+        let of = correlation(element, is_gradient, sizes).convolution();
         !short_choices(Device::Host, &of, Priority::Fast, 0).is_empty()
     };
     assert!(has(Element::Half, false, [9000, 2048, 4000]) && has(Element::Bfloat16, true, [9000, 2048, 4000]));
     assert!(!has(Element::Half, false, [9, 2049, 4]) && !has(Element::Float, false, [9, 20, 4]));
-    let gradient = |images| Problem::FilterGradient(gradient(Element::Half, [images, 4, 4]));
+    let gradient = |images| gradient(Element::Half, [images, 4, 4]).convolution();
     assert!(short_choices(Device::Host, &gradient(2049), Priority::Fast, 0).is_empty());
     assert!(!short_choices(Device::Host, &gradient(2048), Priority::Fast, 0).is_empty());
 }
 
 #[test]
 fn a_filter_gradient_takes_workspace_within_the_limit() {
-    let problem = Problem::FilterGradient(gradient(Element::Half, [20, 4, 4]));
+    let problem = gradient(Element::Half, [20, 4, 4]).convolution();
     let workspaces = |limit: usize| {
         let choices = choices(Device::Host, &problem, Priority::Fast, limit).into_iter();
         choices.map(|knobs| plan(Device::Host, &problem, &knobs).unwrap().workspace() >> 20).collect::<Vec<_>>()
@@ -105,11 +105,12 @@ fn a_filter_gradient_takes_workspace_within_the_limit() {
     assert_eq!([0, (4 << 20) - 1, 4 << 20, 1 << 30].map(workspaces), [vec![0], vec![0], vec![4, 0], vec![32, 4, 0]]);
     let wrong: [&[Knob]; 3] = [&[(WORKSPACE_KNOB, 3)], &[(1, 4)], &[(WORKSPACE_KNOB, 4), (1, 1)]];
     assert!(wrong.iter().all(|knobs| plan(Device::Host, &problem, knobs).is_err()));
-    let other = Problem::Correlation(correlation(Element::Half, false, [20, 4, 4]));
+    let other = correlation(Element::Half, false, [20, 4, 4]).convolution();
     assert!(plan(Device::Host, &other, &[(WORKSPACE_KNOB, 4)]).is_err());
 }
 
-fn on_a_gpu<P: Tensors>(of: P, problem: Problem, gpu: &on_gpu::Gpu, random: &mut SmallRng) {
+fn on_a_gpu<P: Tensors>(of: P, gpu: &on_gpu::Gpu, random: &mut SmallRng) {
+    let problem = of.convolution();
     let case = Case::new(of, Device::Cuda, gpu.stream.raw(), random);
     for knobs in choices(Device::Cuda, &problem, Priority::Fast, usize::MAX) {
         let plan = plan(Device::Cuda, &problem, &knobs).unwrap();
@@ -127,9 +128,9 @@ fn on_a_gpu_as_in_loops() {
     for (element, sizes) in Element::ALL.into_iter().flat_map(|element| SIZES.map(|sizes| (element, sizes))) {
         for is_gradient in [false, true] {
             let of = correlation(element, is_gradient, sizes);
-            on_a_gpu(of, Problem::Correlation(of), &gpu, &mut random);
+            on_a_gpu(of, &gpu, &mut random);
         }
         let of = gradient(element, sizes);
-        on_a_gpu(of, Problem::FilterGradient(of), &gpu, &mut random);
+        on_a_gpu(of, &gpu, &mut random);
     }
 }

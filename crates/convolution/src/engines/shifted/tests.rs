@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::*;
 use crate::engines::engine::{Compiled, compile};
 use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, gpu_for};
-use crate::engines::warpgroups::tests::{SHARED, both_ways, small};
+use crate::engines::warpgroups::tests::{SHARED, both_ways, small, volumes};
 use gpu::Element;
 use gpu::testing::on_gpu::Gpu;
 
 /// Several depths, several images in a tile and several tiles in an image, parts of rows' and of depths' tiles, rows
-/// that are longer than a tile, small images.
+/// that are longer than a tile, small images; volumes.
 fn small_of_several_places() -> impl Iterator<Item = Correlation> {
     let shapes = [
         ([2, 72, 136], [7, 7], 3),
@@ -22,7 +22,7 @@ fn small_of_several_places() -> impl Iterator<Item = Correlation> {
     ];
     let shapes = shapes.into_iter().zip([Element::Bfloat16, Element::Half].into_iter().cycle());
     let others = shapes.flat_map(|((sizes, from, filter), element)| both_ways(sizes, from, filter, element));
-    small().filter(|of| of.filter > 1).chain(others)
+    small().filter(|of| of.filter > 1).chain(others).chain(volumes())
 }
 
 /// The engines with narrow and with wide products, as far as they fit. None computes a 1×1 filter.
@@ -53,8 +53,8 @@ fn as_in_loops(test: &str, has: fn(usize) -> bool) {
 
 #[test]
 fn some_emulated_as_in_loops() {
-    // Narrow products and wide ones.
-    let has = |index| [0, 5].contains(&index);
+    // Narrow products and wide ones, and two slices of a volume at once.
+    let has = |index| [0, 5, 20].contains(&index);
     as_in_loops("engines::shifted::tests::some_emulated_as_in_loops", has);
 }
 

@@ -5,7 +5,7 @@
 pub mod tests;
 pub mod tile;
 
-use super::problem::Correlation;
+use super::problem::{Correlation, Slices};
 use gpu::jit::Launch;
 use gpu::{Device, Element};
 
@@ -42,10 +42,24 @@ pub struct Images {
     count: i32,
     height: i32,
     width: i32,
+    depth: i32,
 }
 
 impl Images {
     pub fn of(count: usize, [height, width]: [usize; 2]) -> Self {
-        Self { count: count as i32, height: height as i32, width: width as i32 }
+        Self { count: count as i32, height: height as i32, width: width as i32, depth: 1 }
     }
+
+    /// Those of this number of volumes, each of which is `at_once` slices.
+    pub fn of_volumes(count: usize, slices: Slices, at_once: usize, sizes: [usize; 2]) -> Self {
+        let images = count * slices.count.div_ceil(at_once);
+        Self { depth: slices.count as i32, ..Self::of(images, sizes) }
+    }
+}
+
+/// The compiler's options for volumes.
+pub fn options_of(slices: Slices) -> impl Iterator<Item = String> {
+    let is_volume = slices != Slices::ONE;
+    let options = is_volume.then(|| ["-DVOLUMES".to_owned(), format!("-DSLICES={}", slices.filter)]);
+    options.into_iter().flatten()
 }

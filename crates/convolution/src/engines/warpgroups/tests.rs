@@ -9,7 +9,9 @@ use crate::engines::problem::FilterGradient;
 use crate::engines::same::SameConvolution;
 use crate::engines::same_gradient::SameGradient;
 use crate::engines::shifted::{self, ShiftedConvolution};
+use crate::engines::shifted_gradient::ShiftedGradient;
 use crate::engines::tests::print_time;
+use gpu::OwnStream;
 use gpu::testing::on_gpu;
 
 pub const SHARED: usize = 227 << 10;
@@ -23,9 +25,9 @@ pub fn both_ways(
     filter: usize,
     element: Element,
 ) -> [Correlation; 2] {
-    let (is_exact, is_gradient, stride, padding) = (false, false, 1, filter / 2);
+    let (is_exact, is_gradient, slices, to, stride, padding) = (false, false, Slices::ONE, from, 1, filter / 2);
     let of =
-        Correlation { element, is_exact, is_gradient, images, depth, rows, from, to: from, filter, stride, padding };
+        Correlation { element, is_exact, is_gradient, images, depth, rows, slices, from, to, filter, stride, padding };
     [of, Correlation { is_gradient: true, depth: rows, rows: depth, ..of }]
 }
 
@@ -60,19 +62,38 @@ pub fn with_strides() -> impl Iterator<Item = Correlation> {
     })
 }
 
+/// Volumes, in which filters have one slice or several: one slice, fewer than the filter has, an odd number of them, rows
+/// of one slice and of two, depths that end within a product and behind it, every width of copies.
+pub fn volumes() -> impl Iterator<Item = Correlation> {
+    let shapes = [
+        ([2, 32, 32], [5, 3], [7, 7], 3),
+        ([1, 72, 40], [3, 3], [8, 6], 3),
+        ([2, 64, 32], [4, 1], [9, 10], 3),
+        ([1, 32, 136], [1, 3], [6, 7], 3),
+        ([3, 40, 32], [2, 5], [4, 8], 3),
+        ([1, 32, 32], [4, 3], [3, 16], 5),
+    ];
+    let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
+    shapes.flat_map(|((sizes, [count, slices], from, filter), element)| {
+        let slices = Slices { count, filter: slices };
+        both_ways(sizes, from, filter, element).map(|of| Correlation { slices, ..of })
+    })
+}
+
 pub fn computes<E: Engine>(of: E::Problem) -> bool {
     E::new(Device::Host, &of, &[]).is_some()
 }
 
 /// The gradient of a convolution's filter.
 pub fn filter_gradient(of: Correlation) -> FilterGradient {
-    let Correlation { element, is_exact, images, depth, rows, from, to, filter, stride, padding, .. } = of;
+    let Correlation { element, is_exact, images, depth, rows, slices, from, to, filter, stride, padding, .. } = of;
     FilterGradient {
         element,
         is_exact,
         images,
         k: rows,
         c: depth,
+        slices,
         x: from,
         dy: to,
         filter: [filter; 2],
@@ -160,8 +181,45 @@ fn on_a_gpu_at_layers_of_networks() {
         if of.is_gradient {
             continue;
         }
+        print_shifted_gradient(filter_gradient(of), products, stream);
         let Ok(kernel) = Compiled::<SameGradient>::new(device, &filter_gradient(of), &[]) else { continue };
         print_time(&kernel, products, stream);
+    }
+}
+
+/// Prints the times of the choices of `ShiftedGradient`, if it computes the gradient.
+fn print_shifted_gradient(of: FilterGradient, products: usize, stream: &OwnStream) {
+    for knobs in ShiftedGradient::choices(Device::Cuda, &of, usize::MAX) {
+        print_time(&Compiled::<ShiftedGradient>::new(Device::Cuda, &of, &knobs).unwrap(), products, stream);
+    }
+}
+
+/// Prints the kernels' speed for layers of nnU-Net's 3-D network, whose slices are as many as rows.
+#[test]
+fn on_a_gpu_at_layers_of_volumes() {
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    let layers = [
+        ([2, 32, 32], 128),
+        ([2, 64, 32], 128),
+        ([2, 64, 64], 64),
+        ([2, 128, 64], 64),
+        ([2, 128, 128], 32),
+        ([2, 256, 128], 32),
+        ([2, 256, 256], 16),
+        ([2, 320, 320], 8),
+        ([2, 320, 320], 4),
+    ];
+    for (of, side) in
+        layers.into_iter().flat_map(|(sizes, side)| both_ways(sizes, [side; 2], 3, Element::Half).map(|of| (of, side)))
+    {
+        let of = Correlation { slices: Slices { count: side, filter: 3 }, ..of };
+        let products = of.images * side.pow(3) * of.rows * of.depth * 27;
+        for kernel in shifted::tests::on_a_gpu(of) {
+            print_time(&kernel, products, stream);
+        }
+        if !of.is_gradient {
+            print_shifted_gradient(filter_gradient(of), products, stream);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cudnn_abi::*;
 
-use super::our_engine::{configuration, covers_image, read};
+use super::our_engine::{configuration, read};
 use super::probe::{Candidates, Probe};
 use crate::engines::{ENGINES, Numerics, Priority, Row};
 use crate::problem::graph::EngineConfiguration;
@@ -27,7 +27,7 @@ const LEAST_AT_ONCE: usize = 1 << 24;
 /// Returns the engine that computes the problem as one product, if its filter covers the image and it is no small one.
 /// Nothing that a trial could find is faster by much: cuDNN's choices took 4 to 160 times as long on an H100.
 pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
-    if !covers_image(probe.problem) {
+    if !read(probe.problem, is_exact(probe)).is_ok_and(|of| of.covers_image()) {
         return None;
     }
     let w = &probe.problem.tensors[probe.problem.convolution().w];
@@ -44,10 +44,16 @@ pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
 /// 0 × Inf and 0 × NaN are NaN, so an Inf or NaN in x may reach unrelated places of a result. Exact float products make
 /// NaN of Inf, and of floats of 2¹²⁸ - 2¹¹⁶ and more. Classes with IEEE 754 NaN propagation exclude these engines.
 pub fn of_priority(priority: Priority, probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
-    let Some(problem) = read(probe.problem, is_exact(probe)) else { return vec![] };
+    let of = match read(probe.problem, is_exact(probe)) {
+        Ok(of) => of.simplified(),
+        Err(refusal) => {
+            log::debug!("no engine of ours computes {}, because of {}", probe.problem, refusal.0);
+            return vec![];
+        }
+    };
     let device = cudnn::device();
     let of_row = |row: &'static Row| {
-        let choices = row.choices(device, &problem, priority, limit).into_iter();
+        let choices = row.choices(device, &of, priority, limit).into_iter();
         choices.map(|knobs| configuration(row, knobs))
     };
     ENGINES.iter().flat_map(of_row).filter(|engine| probe.class.admits(engine)).collect()

@@ -1,10 +1,13 @@
-//! Our own engines for operation graphs, as candidates beside cuDNN's: single convolutions over images in NCHW.
+//! Our own engines for operation graphs, as candidates beside cuDNN's: single convolutions over packed tensors, channels
+//! first.
+
+#[cfg(test)]
+mod tests;
 
 use cudnn_abi::*;
 
-use crate::engines::{self, Correlation, ENGINES, FilterGradient, Numerics, Row};
-use crate::problem::graph::{EngineConfiguration, Factor, Knob, Problem, Route, Tensor};
-use cudnn::convolution::Direction;
+use crate::engines::{self, Convolution, ENGINES, Numerics, Refusal, Row};
+use crate::problem::graph::{EngineConfiguration, Factor, Knob, Problem, Route};
 use gpu::Element;
 
 /// The alignment that our GPU kernels need of addresses, in bytes.
@@ -25,139 +28,77 @@ pub fn configuration(row: &Row, knobs: Vec<Knob>) -> EngineConfiguration {
 /// problem.
 pub fn plan(problem: &Problem, engine: &EngineConfiguration) -> Result<Box<dyn engines::Plan>, cudnnStatus_t> {
     let row = ENGINES.iter().find(|row| row.number == engine.engine).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
-    let problem = read(problem, row.is_exact()).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
-    (row.plan)(cudnn::device(), &problem, engine.knobs).map_err(engines::unavailable)
+    let of = read(problem, row.is_exact()).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
+    (row.plan)(cudnn::device(), &of.simplified(), engine.knobs).map_err(engines::unavailable)
 }
 
-/// Reads a problem for our GPU kernels. `None` if it is more than a convolution over images in NCHW.
-pub fn read(problem: &Problem, is_exact: bool) -> Option<engines::Problem> {
+/// Reads a problem for our engines. `Err` says what none of them takes; an engine may take less.
+pub fn read(problem: &Problem, is_exact: bool) -> Result<Convolution, Refusal> {
     let convolution = problem.convolution();
     let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| &problem.tensors[place]);
-    let is_stored = |tensor: &Tensor| {
-        tensor.data_type == x.data_type
-            && !tensor.is_virtual
-            && !tensor.is_by_value
-            && tensor.channels_first().is_some()
-            && tensor.alignment % ALIGNMENT == 0
+    let tensors = [x, w, y];
+    let parameters = [&convolution.stride, &convolution.dilation, &convolution.pre_padding, &convolution.post_padding];
+    let rank = x.dims.len();
+    let are_of_rank =
+        tensors.iter().all(|it| it.dims.len() == rank) && parameters.iter().all(|values| values.len() + 2 == rank);
+    if !are_of_rank {
+        return Err(Refusal("tensors of several ranks"));
+    }
+    let is_read = |factor: &Factor| *factor == Factor::new(factor.value() as f32 as f64);
+    let takes = [
+        (problem.operations.len() == 1, "fused operations"),
+        (convolution.mode == CUDNN_CROSS_CORRELATION, "reversed filters"),
+        (convolution.compute_type == CUDNN_DATA_FLOAT, "its type of computing"),
+        (tensors.iter().all(|it| it.data_type == x.data_type), "tensors of several types"),
+        (!is_exact || x.data_type == CUDNN_DATA_FLOAT, "exact products of a type that is not float"),
+        (tensors.iter().all(|it| !it.is_virtual && !it.is_by_value), "tensors that are not in memory"),
+        (tensors.iter().all(|it| it.channels_first().is_some()), "tensors that are not packed with channels first"),
+        (tensors.iter().all(|it| it.alignment % ALIGNMENT == 0), "tensors that are not aligned to 16 bytes"),
+        ([&convolution.alpha, &convolution.beta].into_iter().all(is_read), "factors that are no floats"),
+        (rank > 2 && [x.dims[0], w.dims[0]] == [y.dims[0], y.dims[1]], "sizes that do not fit together"),
+    ];
+    if let Some((_, what)) = takes.into_iter().find(|(takes, _)| !takes) {
+        return Err(Refusal(what));
+    }
+    let element = Element::of(x.data_type).ok_or(Refusal("its type of data"))?;
+    let size = |value: i64| usize::try_from(value).map_err(|_| Refusal("a size that is negative"));
+    let three = |values: &[i64], absent: usize| {
+        let mut sizes = [absent; 3];
+        let first = sizes.len().checked_sub(values.len()).ok_or(Refusal("more than three axes"))?;
+        for (to, value) in sizes[first..].iter_mut().zip(values) {
+            *to = size(*value)?;
+        }
+        Ok(sizes)
     };
-    let [stride, dilation, pre, post] =
-        [&convolution.stride, &convolution.dilation, &convolution.pre_padding, &convolution.post_padding];
-    let alike = |values: &[i64]| values.first().copied().filter(|first| values.iter().all(|value| value == first));
-    let is_ours = problem.operations.len() == 1
-        && convolution.mode == CUDNN_CROSS_CORRELATION
-        && convolution.compute_type == CUDNN_DATA_FLOAT
-        && [x, w, y].into_iter().all(is_stored)
-        && [x.dims[0], w.dims[0], w.dims[1]] == [y.dims[0], y.dims[1], x.dims[1]]
-        && dilation.iter().all(|dilation| *dilation == 1)
-        && pre == post
-        && (!is_exact || x.data_type == CUDNN_DATA_FLOAT)
-        && [convolution.alpha, convolution.beta]
-            .iter()
-            .all(|factor| *factor == Factor::new(factor.value() as f32 as f64));
-    if !is_ours {
-        return None;
+    let [images, inputs, outputs, of_group] = [x.dims[0], x.dims[1], w.dims[0], w.dims[1]].map(size);
+    let (inputs, outputs, of_group) = (inputs?, outputs?, of_group?);
+    let groups = inputs.checked_div(of_group).unwrap_or(0);
+    if groups * of_group != inputs || groups == 0 || outputs % groups != 0 {
+        return Err(Refusal("channels that do not fit together"));
     }
-    if covers_image(problem) {
-        return folded(problem, is_exact);
-    }
-    if x.dims.len() != 4 {
-        return None;
-    }
-    let element = Element::of(x.data_type)?;
-    let size = |value: i64| usize::try_from(value).ok();
-    let spatial = |tensor: &Tensor| Some([size(tensor.dims[2])?, size(tensor.dims[3])?]);
-    let [images, k, c] = [size(x.dims[0])?, size(w.dims[0])?, size(w.dims[1])?];
-    let [x_pixels, y_pixels, filter] = [spatial(x)?, spatial(y)?, spatial(w)?];
-    let (stride, padding) = (size(alike(stride)?)?, size(alike(pre)?)?);
+    let read = Convolution {
+        element,
+        is_exact,
+        direction: convolution.direction,
+        images: images?,
+        inputs,
+        outputs,
+        groups,
+        x: three(&x.dims[2..], 1)?,
+        y: three(&y.dims[2..], 1)?,
+        filter: three(&w.dims[2..], 1)?,
+        stride: three(&convolution.stride, 1)?,
+        padding: three(&convolution.pre_padding, 0)?,
+        dilation: three(&convolution.dilation, 1)?,
+    };
+    let post = three(&convolution.post_padding, 0)?;
     // Checks that y has the size that follows from x.
     let is_whole = |axis: usize| {
-        let padded = padding.checked_mul(2).and_then(|both| x_pixels[axis].checked_add(both));
-        let beyond = padded.and_then(|padded| padded.checked_sub(filter[axis]));
-        beyond.is_some_and(|beyond| y_pixels[axis] == beyond / stride.max(1) + 1)
+        let padded = read.x[axis].checked_add(read.padding[axis])?.checked_add(post[axis])?;
+        let reach = read.filter[axis].checked_sub(1)?.checked_mul(read.dilation[axis])?;
+        let beyond = padded.checked_sub(reach.checked_add(1)?)?;
+        (read.y[axis] == beyond.checked_div(read.stride[axis])? + 1).then_some(())
     };
-    let [rows, columns] = filter;
-    let correlation = |is_gradient: bool| {
-        let reaches = rows.checked_sub(padding + 1)?;
-        let (padding, depth, m) = if is_gradient { (reaches, k, c) } else { (padding, c, k) };
-        let [from, to] = if is_gradient { [y_pixels, x_pixels] } else { [x_pixels, y_pixels] };
-        let correlation = Correlation {
-            element,
-            is_exact,
-            is_gradient,
-            images,
-            depth,
-            rows: m,
-            from,
-            to,
-            filter: rows,
-            stride,
-            padding,
-        };
-        (rows == columns && is_whole(0) && is_whole(1)).then_some(engines::Problem::Correlation(correlation))
-    };
-    match convolution.direction {
-        Direction::Forward => correlation(false),
-        Direction::BackwardData => correlation(true),
-        Direction::BackwardFilter => Some(engines::Problem::FilterGradient(FilterGradient {
-            element,
-            is_exact,
-            images,
-            k,
-            c,
-            x: x_pixels,
-            dy: y_pixels,
-            filter,
-            stride,
-            padding,
-        })),
-    }
-}
-
-/// Returns whether the filter covers the whole image, and has more than one place: each image is one row of a product.
-pub fn covers_image(problem: &Problem) -> bool {
-    let convolution = problem.convolution();
-    let [x, w, y] = [convolution.x, convolution.w, convolution.y].map(|place| problem.tensors[place].dims.get(2..));
-    let is_none = |padding: &[i64]| padding.iter().all(|zeros| *zeros == 0);
-    x == w
-        && w.is_some_and(|filter| filter.iter().any(|places| *places > 1))
-        && y.is_some_and(|places| places.iter().all(|places| *places == 1))
-        && is_none(&convolution.pre_padding)
-        && is_none(&convolution.post_padding)
-}
-
-/// Reads a problem whose filter covers the image: the image's places are channels of an image of one place. Packed tensors
-/// lie in memory as they would then.
-fn folded(problem: &Problem, is_exact: bool) -> Option<engines::Problem> {
-    let convolution = problem.convolution();
-    let [x, w] = [convolution.x, convolution.w].map(|place| &problem.tensors[place]);
-    let element = Element::of(x.data_type)?;
-    let product = |dims: &[i64]| {
-        let sizes = dims.iter().map(|&dim| usize::try_from(dim).ok());
-        sizes.into_iter().try_fold(1_usize, |product, size| product.checked_mul(size?))
-    };
-    let [images, outputs, inputs] = [product(&x.dims[..1])?, product(&w.dims[..1])?, product(&w.dims[1..])?];
-    let one = [1, 1];
-    let correlation = |is_gradient: bool| {
-        let [depth, rows] = if is_gradient { [outputs, inputs] } else { [inputs, outputs] };
-        let (filter, stride, padding) = (1, 1, 0);
-        let (from, to) = (one, one);
-        let of = Correlation { element, is_exact, is_gradient, images, depth, rows, from, to, filter, stride, padding };
-        engines::Problem::Correlation(of)
-    };
-    Some(match convolution.direction {
-        Direction::Forward => correlation(false),
-        Direction::BackwardData => correlation(true),
-        Direction::BackwardFilter => engines::Problem::FilterGradient(FilterGradient {
-            element,
-            is_exact,
-            images,
-            k: outputs,
-            c: inputs,
-            x: one,
-            dy: one,
-            filter: one,
-            stride: 1,
-            padding: 0,
-        }),
-    })
+    let is_whole = (0..3).all(|axis| is_whole(axis).is_some());
+    if is_whole { Ok(read) } else { Err(Refusal("sizes that do not fit together")) }
 }

@@ -1,0 +1,33 @@
+//! Adding up sums of parts of the pixels, of a filter's gradient, which stand in the workspace.
+
+use std::ffi::c_void;
+
+use gpu::Stream;
+use gpu::jit::{Function, Launch};
+
+/// The parameters of the kernel in `kernels/convolution/sum_up.cuh`: dw = `alpha` · sum + `beta` · dw.
+#[repr(C)]
+pub struct Sum {
+    pub sums: *const c_void,
+    pub dw: *mut c_void,
+    /// Those of dw, and of each part.
+    pub elements: i32,
+    /// The parts.
+    pub count: i32,
+    pub alpha: f32,
+    pub beta: f32,
+}
+
+impl Sum {
+    /// Launches the kernel in blocks of `threads` threads. Returns whether that worked.
+    ///
+    /// # Safety
+    /// The caller promises device memory as large as dw and the parts' sums, and a kernel that was compiled with so many
+    /// threads.
+    pub unsafe fn launch(mut self, kernel: &Function, threads: usize, stream: Stream) -> bool {
+        let blocks = (self.elements as usize).div_ceil(threads);
+        let launch = Launch { grid: [blocks as u32, 1, 1], block: [threads as u32, 1, 1], ..Launch::default() };
+        // SAFETY: `self` is the kernel's only parameter, and the caller promises its memory.
+        unsafe { kernel.launch(stream, &launch, &mut [(&raw mut self).cast()]) }.is_ok()
+    }
+}
