@@ -16,7 +16,7 @@ vendor=(-isystem "$cudnn/include" -isystem "$cuda/include")
 export LD_LIBRARY_PATH=$cudnn/lib:$cuda/lib
 export UCUDNN_TEST_REAL_CUDNN=$cudnn/lib
 "${PYTHON:-python3}" -B scripts/run_tests.py \
-    crates/recurrent:lib:{tests::resources::,compiles_for_all_gpus} crates/convolution:lib:compiles_for_all_gpus \
+    crates/recurrent:lib:{tests::resources::,compiles_for_all_gpus} crates/convolution:lib:{compiles_for_all_gpus,compiles_for_hopper} \
     crates/dynamic:kernels:compiled:: crates/norm:lib:tests::resources:: crates/gpu:lib:{jit::,cublaslt::} \
     .:tests:{real_library::,real_graph::,real_graph_layer::,command::device::,dlopen::,symbols::} \
     hostdnn:tests:{real_cudnn::,real_graph::,real_rnn::}

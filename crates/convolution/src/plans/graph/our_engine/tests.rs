@@ -1,0 +1,84 @@
+use super::*;
+use crate::engines::Priority;
+use crate::problem;
+use gpu::Device;
+
+/// A problem with these dimensions, and the convolution's parameters for each axis.
+fn problem(
+    direction: &str,
+    [x, w, y]: [&[usize]; 3],
+    [padding, stride, dilation]: [usize; 3],
+    groups: usize,
+) -> Problem {
+    let list = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
+    let tensor = |dims: &[usize]| {
+        let strides: Vec<usize> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
+        format!("half:{}@{}", list(dims), list(&strides))
+    };
+    let alike = |value: usize| list(&vec![value; x.len() - 2]);
+    let spec = format!(
+        "{direction} x={} w=half:nchw:{} y={} pad={} stride={} dilation={} mode=correlation compute=float math=tensor-op \
+         groups={groups}",
+        tensor(x),
+        list(w),
+        tensor(y),
+        alike(padding),
+        alike(stride),
+        alike(dilation),
+    );
+    Problem::of_convolution(&problem::Problem::from_spec(&spec).unwrap())
+}
+
+/// The numbers of the engines that are offered for it on hostdnn's device.
+fn offered(of: &Problem) -> Vec<i64> {
+    let of = read(of, false).unwrap().simplified();
+    let priorities = [Priority::OnWarpgroups, Priority::Fast, Priority::Slow];
+    let offers = |row: &&Row| {
+        priorities.into_iter().any(|priority| !row.choices(Device::Host, &of, priority, usize::MAX).is_empty())
+    };
+    ENGINES.iter().filter(offers).map(|row| row.number).collect()
+}
+
+#[test]
+fn volumes_that_keep_their_size_are_offered_to_warpgroups() {
+    let sizes: [&[usize]; 3] = [&[2, 32, 5, 9, 10], &[40, 32, 3, 3, 3], &[2, 40, 5, 9, 10]];
+    for (direction, engine) in [("F", 6), ("BD", 6), ("BF", 11)] {
+        assert_eq!(offered(&problem(direction, sizes, [1, 1, 1], 1)), [engine], "{direction}");
+    }
+    let halved: [&[usize]; 3] = [&[2, 32, 5, 9, 10], &[40, 32, 3, 3, 3], &[2, 40, 3, 5, 5]];
+    assert!(offered(&problem("F", halved, [1, 2, 1], 1)).is_empty());
+}
+
+/// A filter of one place tells no slice from another: engines for images take volumes then.
+#[test]
+fn volumes_by_filters_of_one_place_are_images() {
+    let sizes: [&[usize]; 3] = [&[2, 64, 5, 9, 10], &[40, 64, 1, 1, 1], &[2, 40, 5, 9, 10]];
+    let rows: [&[usize]; 3] = [&[2, 64, 45, 10], &[40, 64, 1, 1], &[2, 40, 45, 10]];
+    for direction in ["F", "BD", "BF"] {
+        let [of_volumes, of_images] = [sizes, rows].map(|sizes| offered(&problem(direction, sizes, [0, 1, 1], 1)));
+        assert!(!of_volumes.is_empty() && of_volumes == of_images, "{direction}: {of_volumes:?}, {of_images:?}");
+    }
+}
+
+#[test]
+fn what_no_engine_takes_is_named() {
+    let refused = |of: &Problem| {
+        let of = read(of, false)?;
+        let row = ENGINES.iter().find(|row| row.number == 6).unwrap();
+        (row.plan)(Device::Host, &of, &[]).map(|_| ()).map_err(|why| Refusal(Box::leak(why.into_boxed_str())))
+    };
+    let says = |of: &Problem, what: &str| {
+        let Refusal(why) = refused(of).unwrap_err();
+        assert!(why.contains(what), "{why}");
+    };
+    let sizes: [&[usize]; 3] = [&[2, 64, 9, 9], &[64, 32, 3, 3], &[2, 64, 9, 9]];
+    says(&problem("F", sizes, [1, 1, 1], 2), "groups");
+    let sizes: [&[usize]; 3] = [&[2, 64, 9, 9], &[64, 64, 3, 3], &[2, 64, 9, 9]];
+    says(&problem("F", sizes, [2, 1, 2], 1), "dilation");
+    let sizes: [&[usize]; 3] = [&[2, 64, 9, 9], &[64, 64, 3, 1], &[2, 64, 9, 11]];
+    says(&problem("F", sizes, [1, 1, 1], 1), "not square");
+    let sizes: [&[usize]; 3] = [&[2, 64, 9, 9], &[64, 64, 3, 3], &[2, 64, 5, 5]];
+    says(&problem("BD", sizes, [1, 2, 1], 1), "strides of an input gradient");
+    let sizes: [&[usize]; 3] = [&[2, 64, 9, 9], &[64, 64, 3, 3], &[2, 64, 8, 9]];
+    says(&problem("F", sizes, [1, 1, 1], 1), "do not fit together");
+}
