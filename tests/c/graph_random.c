@@ -1,10 +1,11 @@
 /* Random convolutions through the graph API, alone or followed by a sum, a bias and ReLU: some plans of each, executed
  * up to 60 times, while workspaces and variant packs change. Every result is compared with double precision.
  *
- * graph_random SEED CASES [packed|ours|covered]
+ * graph_random SEED CASES [packed|ours|covered|volumes]
  *
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
- * `covered`, filters cover images, and every other case is large, and executed a few times only.
+ * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
+ * convolutions keep the size of volumes.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */
@@ -24,7 +25,7 @@ typedef struct {
 } Case;
 
 static cudnnHandle_t handle;
-static int only_packed, only_ours, only_covered;
+static int only_packed, only_ours, only_covered, only_volumes, is_special;
 
 static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
 
@@ -105,7 +106,8 @@ static Shape random_shape(Random *random) {
             int turn = made / OURS % 4, few = s.operation == FORWARD && turn != 2;
             int on_warpgroups = s.type != CUDNN_DATA_FLOAT && (few || (is_gradient ? turn % 2 == 0 : turn != 3));
             if (on_warpgroups) { /* an image keeps its size, or has few channels */
-                int filter = (few || is_gradient || turn == 0) && chance(random, 50) ? 1 : 3;
+                int is_one_place = is_gradient ? turn == 0 : (few || turn == 0) && chance(random, 50);
+                int filter = is_one_place ? 1 : 3;
                 s.x[0] = 1 + random_below(random, 5);
                 s.x[1] = s.w[1] = few ? 1 + random_below(random, 8) : 32 + 8 * random_below(random, 3);
                 s.w[0] = 32 + 8 * random_below(random, 3);
@@ -131,7 +133,18 @@ static Shape random_shape(Random *random) {
             }
             if (is_large && s.spatial == 2) s.x[3] = s.w[3] = s.stride[1] = 8;
         }
-        int layout = !only_packed && !only_ours && !only_covered && chance(random, 60) ? 1 + random_below(random, 3) : 0;
+        if (only_volumes) {
+            s.operation = (Operation)(made % 3), s.groups = 1, s.flip = 0, s.spatial = 3;
+            s.type = made / 3 % 2 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+            s.x[0] = 1 + random_below(random, 3), s.x[1] = s.w[1] = 32 + 8 * random_below(random, 3);
+            s.w[0] = 32 + 8 * random_below(random, 3);
+            for (int i = 0; i < 3; i++) {
+                s.x[i + 2] = i == 0 ? 1 + random_below(random, 5) : 7 + random_below(random, 6);
+                s.w[i + 2] = i == 0 && chance(random, 30) ? 1 : 3;
+                s.pad[i] = s.w[i + 2] / 2, s.stride[i] = s.dilation[i] = 1;
+            }
+        }
+        int layout = !is_special && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
         made++;
@@ -146,7 +159,7 @@ static void case_open(Case *c, Random *random) {
     Shape shape = random_shape(random);
     kernel_open(&c->kernel, &shape, random);
     int64_t element = shape.type == CUDNN_DATA_DOUBLE ? 8 : shape.type == CUDNN_DATA_FLOAT ? 4 : 2;
-    Backend graph = graph_new(handle, &c->kernel, only_packed || only_ours || only_covered || chance(random, 50) ? 16 : element);
+    Backend graph = graph_new(handle, &c->kernel, is_special || chance(random, 50) ? 16 : element);
     Backend offered[MOST_CONFIGURATIONS];
     int count = graph_configurations(graph, modes[random_below(random, 5)], offered);
     REQUIRE(count > 0, "nothing is offered");
@@ -154,7 +167,7 @@ static void case_open(Case *c, Random *random) {
     for (int i = 0; i < wanted; i++) {
         int plan = c->plans, choice = random_below(random, count);
         int is_large = only_covered && shape.w[0] == 520;
-        int executions = is_large ? 3 : chance(random, 60) ? ROUNDS : 1 + random_below(random, ROUNDS);
+        int executions = is_large ? 3 : only_volumes ? 16 : chance(random, 60) ? ROUNDS : 1 + random_below(random, ROUNDS);
         cudnnStatus_t status = plan_finalize(handle, offered[choice], &c->plan[plan]);
         if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may return candidates that do not run */
             backend_free(c->plan[plan]);
@@ -211,8 +224,9 @@ int main(int count, char **arguments) {
     only_packed = count == 4 && !strcmp(arguments[3], "packed");
     only_ours = count == 4 && !strcmp(arguments[3], "ours");
     only_covered = count == 4 && !strcmp(arguments[3], "covered");
-    int is_some = only_packed || only_ours || only_covered;
-    REQUIRE(count == 3 + is_some, "graph_random SEED CASES [packed|ours|covered]");
+    only_volumes = count == 4 && !strcmp(arguments[3], "volumes");
+    is_special = only_packed || only_ours || only_covered || only_volumes;
+    REQUIRE(count == 3 + is_special, "graph_random SEED CASES [packed|ours|covered|volumes]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));

@@ -161,7 +161,16 @@ fn our_engines_are_tried() {
     };
     let index = |engine: &str| engine["UCUDNN_ENGINE_".len()..].split('[').next().unwrap().parse::<usize>().unwrap();
     let numerics = |engine: &str| ENGINES.iter().find(|row| row.number as usize == index(engine)).unwrap().numerics;
+    // The engines for filter gradients, and those for others.
+    let are_as_expected = |ours: &[(String, String)], engines: [&[usize]; 2]| {
+        for (engine, kernel) in ours {
+            let expected = engines[usize::from(!kernel.starts_with("BF "))];
+            assert!(expected.contains(&index(engine)), "{engine}: {kernel}");
+        }
+    };
+    let on_tensor_cores: [&[usize]; 2] = [&[0, 5, 8, 9, 11], &[2, 4, 6, 7, 8, 9]];
     let ours = run("any", "1GiB");
+    are_as_expected(&ours, on_tensor_cores);
     let gradients: Vec<_> =
         ours.iter().filter(|(engine, kernel)| kernel.starts_with("BF ") && index(engine) == 0).collect();
     let in_parts = gradients.iter().filter(|(engine, _)| !engine.contains("[k0=1]")).count();
@@ -172,6 +181,7 @@ fn our_engines_are_tried() {
     }
     // No engine of hostdnn uses tensor cores: only our engines that multiply in float remain, and those that are as exact.
     let exact = run("match", "1GiB");
+    are_as_expected(&exact, [&[1, 8, 10], &[3, 7, 8, 10]]);
     let is_exact = |(engine, kernel): &(String, String)| match numerics(engine) {
         Numerics::OnTensorCores => false,
         Numerics::ExactFloats => kernel.contains(" float "),
@@ -185,14 +195,32 @@ fn our_engines_are_tried() {
     }
     // Engines that are slower than cuDNN's on tensor cores are tried where none of these fits the limit.
     let without_room = run("any", "0");
+    are_as_expected(&without_room, on_tensor_cores);
     // On warpgroups, for convolutions that keep an image's size, for those with larger filters, and for few channels.
     let both = ours.iter().chain(&without_room);
-    let on_warpgroups = [4, 5, 6, 7].map(|kind| both.clone().filter(|(engine, _)| index(engine) == kind).count());
+    let on_warpgroups = [4, 5, 6, 7, 11].map(|kind| both.clone().filter(|(engine, _)| index(engine) == kind).count());
     println!("{on_warpgroups:?} on warpgroups");
     assert!(on_warpgroups.iter().all(|count| *count > 0), "{ours:?}, {without_room:?}");
     let without_filters = without_room.iter().filter(|(_, kernel)| !kernel.starts_with("BF ")).count();
     println!("{without_filters} without room");
     assert!(without_filters >= 2, "{without_room:?}");
+}
+
+/// Convolutions that keep the size of volumes are right, on whatever engines they are tried.
+#[test]
+fn volumes_are_right() {
+    let program = program("graph_random");
+    let decisions = program.file("volumes");
+    let variables = [
+        ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+        ("UCUDNN_CHECK", "1"),
+        ("UCUDNN_NUMERICS", "any"),
+        ("UCUDNN_EXPLORE", "unbounded"),
+    ];
+    program.preloaded(&[&seed().to_string(), "12", "volumes"], &variables);
+    let lines = report(&decisions);
+    assert!(!events(&lines, "checked").is_empty());
+    are_right(&lines);
 }
 
 /// A convolution whose filter covers the image is one product, and a large one runs as that from the first execution on,
