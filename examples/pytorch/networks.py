@@ -1,5 +1,5 @@
 """The networks of the table, in plain torch: images (N, 3, S, S) in, logits (N, classes) out; for a U-Net (N, 2, S, S).
-The 3-D network takes clips (N, 3, frames, S, S).
+The 3-D networks take clips (N, 3, frames, S, S), or volumes of other channels, whose logits have a class for each voxel.
 
 They have no dropout: gradients then depend on arithmetic alone, and can be compared with float64.
 """
@@ -315,19 +315,110 @@ def resnet18_3d(classes=400):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
+class NnUNet(nn.Module):
+    """The 3-D U-Net that Isensee et al. (nnU-Net, Nature Methods 2021) configure for patches of 128³: two convolutions a
+    stage, strides instead of pooling, instance normalisation. It returns logits at all resolutions but the lowest, the
+    highest first, for deep supervision."""
+
+    def __init__(self, widths=(32, 64, 128, 256, 320, 320), classes=3):
+        super().__init__()
+
+        def stage(channels, width, stride):
+            layers = []
+            for its_channels, its_stride in ((channels, stride), (width, 1)):
+                layers += [nn.Conv3d(its_channels, width, 3, its_stride, padding=1),
+                           nn.InstanceNorm3d(width, affine=True), nn.LeakyReLU(0.01, inplace=True)]  # fmt: skip
+            return nn.Sequential(*layers)
+
+        down = zip((1, *widths), widths)
+        self.down = nn.ModuleList(stage(a, b, 1 if number == 0 else 2) for number, (a, b) in enumerate(down))
+        pairs = list(zip(widths[:0:-1], widths[-2::-1], strict=True))
+        self.up = nn.ModuleList(nn.ConvTranspose3d(wide, narrow, 2, stride=2) for wide, narrow in pairs)
+        self.merge = nn.ModuleList(stage(2 * narrow, narrow, 1) for _, narrow in pairs)
+        self.heads = nn.ModuleList(nn.Conv3d(narrow, classes, 1) for _, narrow in pairs)
+
+    def forward(self, x):
+        skipped = []
+        for part in self.down:
+            x = part(x)
+            skipped.append(x)
+        skipped.pop()
+        found = []
+        for up, merge, head in zip(self.up, self.merge, self.heads):
+            x = merge(torch.cat([up(x), skipped.pop()], dim=1))
+            found.append(head(x))
+        return tuple(reversed(found))
+
+
+class SegResNet(nn.Module):
+    """Myronenko's network (arXiv 1810.11654) without its autoencoder, as MONAI configures it: group normalisation before
+    each convolution, trilinear interpolation upwards."""
+
+    def __init__(self, width=32, blocks=(1, 2, 2, 4), classes=3, channels=4):
+        super().__init__()
+
+        def convolution(channels, width, size=3, stride=1):
+            return nn.Conv3d(channels, width, size, stride, padding=size // 2, bias=False)
+
+        def block(width):
+            body = []
+            for _ in range(2):
+                body += [nn.GroupNorm(8, width), nn.ReLU(inplace=True), convolution(width, width)]
+            return Added(*body)
+
+        widths = [width * 2**level for level in range(len(blocks))]
+        self.first = convolution(channels, width)
+        self.down = nn.ModuleList(
+            nn.Sequential(*([convolution(its // 2, its, stride=2)] if level else []), *(block(its) for _ in range(depth)))
+            for level, (its, depth) in enumerate(zip(widths, blocks, strict=True))
+        )
+        upwards = nn.Upsample(scale_factor=2, mode="trilinear", align_corners=False)
+        self.up = nn.ModuleList(nn.Sequential(convolution(2 * its, its, 1), upwards) for its in widths[-2::-1])
+        self.merge = nn.ModuleList(block(its) for its in widths[-2::-1])
+        self.head = nn.Sequential(nn.GroupNorm(8, width), nn.ReLU(inplace=True), nn.Conv3d(width, classes, 1))
+
+    def forward(self, x):
+        x, skipped = self.first(x), []
+        for part in self.down:
+            x = part(x)
+            skipped.append(x)
+        skipped.pop()
+        for up, merge in zip(self.up, self.merge):
+            x = merge(up(x) + skipped.pop())
+        return self.head(x)
+
+
+class Added(nn.Sequential):
+    """Adds its result to its input."""
+
+    def forward(self, x):
+        return x + super().forward(x)
+
+
 @dataclass(frozen=True)
 class Network:
     make: Callable[[], nn.Module]
     batch: int  # images a step, on a GPU
     size: int  # their height and width
     classes: int = CLASSES
-    per_pixel: bool = False  # a class for each pixel, not for each image
+    per_pixel: bool = False  # a class for each pixel or voxel, not for each image
     # Mini-batches whose gradients are compared. If a sum rounds to the other side of a ReLU's 0, or of a maximum, a
     # gradient changes as much as by thousands of roundings. If few sums do so, a single mini-batch says little.
     compared: int = 4
     frames: int | None = None  # of a clip, if the network takes clips
+    is_volume: bool = False  # as many slices as rows and columns
+    channels: int = 3  # of an image
     least: int = 32  # the least height and width that it takes
     multiple: int = 1  # height and width must be a multiple of this
+
+    def places(self, size):
+        """The sizes of an image, a clip or a volume of this height and width."""
+        slices = size if self.is_volume else self.frames
+        return (size, size) if slices is None else (slices, size, size)
+
+    @property
+    def has_slices(self):
+        return len(self.places(1)) > 2
 
 
 NETWORKS = {
@@ -341,6 +432,12 @@ NETWORKS = {
     "densenet121": Network(densenet121, 128, 224),
     "convnext_t": Network(convnext_t, 128, 224),
     "resnet18_3d": Network(resnet18_3d, 64, 112, classes=400, frames=16),
+    "nnunet_3d": Network(
+        NnUNet, 2, 128, classes=3, per_pixel=True, compared=2, is_volume=True, channels=1, least=64, multiple=32
+    ),
+    "segresnet": Network(
+        SegResNet, 2, 128, classes=3, per_pixel=True, compared=2, is_volume=True, channels=4, least=16, multiple=8
+    ),
 }
 
 

@@ -12,10 +12,10 @@ import argparse
 import time
 
 import torch
-from torch.nn import functional
 
 import finds_harness  # noqa: F401
 from harness import arguments, calls
+from single import Single
 
 # The input, the outputs and the filter: those of vision transformers on whole images, and on images that were cut into
 # patches before, as for video.
@@ -27,33 +27,12 @@ EMBEDDINGS = {
     "2x14x14 patches": ((16384, 3, 2, 14, 14), 1152, (2, 14, 14)),
     "2x14x14 patches to 3584": ((4096, 3, 2, 14, 14), 3584, (2, 14, 14)),
 }
-CONVOLUTIONS = {2: functional.conv2d, 3: functional.conv3d}
-# The directions, and which gradients each asks for.
-GRADIENTS = {"BD": [True, False, False], "BF": [False, True, False]}
 
 
-class Embedding:
+class Embedding(Single):
     def __init__(self, name, kind, device, batch=None):
-        shape, outputs, self.filter = EMBEDDINGS[name]
-        shape = (batch or shape[0], *shape[1:])
-        calls.allow_tf32(kind == "tf32")
-        of_type = calls.TYPES[kind]
-        generator = torch.Generator(device).manual_seed(1)
-        normal = lambda *sizes: torch.randn(*sizes, device=device, generator=generator)  # noqa: E731
-        self.x, self.w = normal(*shape).to(of_type), (normal(outputs, shape[1], *self.filter) * 0.02).to(of_type)
-        self.dy = torch.randn_like(self.forward())
-
-    def forward(self):
-        return CONVOLUTIONS[len(self.filter)](self.x, self.w, stride=self.filter)
-
-    def gradient(self, direction):
-        zeros, ones = [0] * len(self.filter), [1] * len(self.filter)
-        found = torch.ops.aten.convolution_backward(
-            self.dy, self.x, self.w, None, list(self.filter), zeros, ones, False, zeros, 1, GRADIENTS[direction])  # fmt: skip
-        return found[0] if direction == "BD" else found[1]
-
-    def runs(self):
-        return {"F": self.forward} | {way: lambda way=way: self.gradient(way) for way in GRADIENTS}
+        shape, outputs, filter = EMBEDDINGS[name]
+        super().__init__((batch or shape[0], *shape[1:]), outputs, filter, filter, 0, kind, device)
 
     def product(self):
         """A product of the convolution's sizes: a row for each place of y."""

@@ -13,7 +13,7 @@ LAYOUTS = {
     "nchw": (torch.contiguous_format, torch.contiguous_format),
     "channels_last": (torch.channels_last, torch.channels_last_3d),
 }
-CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)
+CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 # The type in which autocast computes. "float" is without TF32, "tf32" with it.
 PRECISIONS = {"half": torch.float16, "bfloat16": torch.bfloat16, "tf32": None, "float": None}
 # Half's gradients would underflow: a fixed factor, which the comparison divides out again.
@@ -40,13 +40,23 @@ def initialised(network):
 
 
 def random_data(network, batch, size, device, seed):
-    """Images (batch, 3, size, size) or clips (batch, 3, frames, size, size), and their classes or those of pixels. Each
-    kind of device has its own data."""
+    """Images (batch, channels, size, size), clips or volumes, and their classes or those of pixels. Each kind of device has
+    its own data."""
     generator = torch.Generator(device).manual_seed(seed)
-    places = (size, size) if network.frames is None else (network.frames, size, size)
-    x = torch.randn(batch, 3, *places, generator=generator, device=device)
-    shape = (batch, size, size) if network.per_pixel else (batch,)
+    places = network.places(size)
+    x = torch.randn(batch, network.channels, *places, generator=generator, device=device)
+    shape = (batch, *places) if network.per_pixel else (batch,)
     return x, torch.randint(network.classes, shape, generator=generator, device=device)
+
+
+def loss_of(found, target):
+    """The cross entropy. Of logits at several resolutions, each of half the sizes of the one before, the sum of half the
+    weight each time, on every second value of the target: deep supervision."""
+    if isinstance(found, torch.Tensor):
+        return functional.cross_entropy(found, target)
+    axes = range(1, target.dim())
+    at = lambda level: target[(slice(None), *(slice(None, None, 2**level) for _ in axes))]  # noqa: E731
+    return sum(functional.cross_entropy(its, at(level)) / 2**level for level, its in enumerate(found))
 
 
 class Training:
@@ -57,7 +67,7 @@ class Training:
     """
 
     def __init__(self, network, batch, size, layout, precision, device):
-        layout = LAYOUTS[layout][network.frames is not None]
+        layout = LAYOUTS[layout][network.has_slices]
         self.data, self.compared = lambda seed: random_data(network, batch, size, device, seed), network.compared
         self.model = initialised(network).to(device, memory_format=layout)
         x, target = self.data(SEED)
@@ -74,7 +84,7 @@ class Training:
     def __call__(self):
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device, self.autocast, enabled=self.autocast is not None):
-            loss = functional.cross_entropy(self.forward(self.x), self.target)
+            loss = loss_of(self.forward(self.x), self.target)
         (loss * self.scale).backward()
         self.optimizer.step()
 

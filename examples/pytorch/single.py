@@ -1,0 +1,37 @@
+"""A single convolution of PyTorch's, with random data, and its two gradients."""
+
+import torch
+from torch.nn import functional
+
+import finds_harness  # noqa: F401
+from harness import calls
+
+CONVOLUTIONS = {2: functional.conv2d, 3: functional.conv3d}
+# The directions, and which gradients each asks for.
+GRADIENTS = {"BD": [True, False, False], "BF": [False, True, False]}
+
+
+class Single:
+    """A convolution of x (images, channels, sizes…) by a filter, in a type of `harness.calls.TYPES`."""
+
+    def __init__(self, x, outputs, filter, stride, padding, kind, device, layout=torch.contiguous_format):
+        calls.allow_tf32(kind == "tf32")
+        generator = torch.Generator(device).manual_seed(1)
+        normal = lambda *sizes: torch.randn(*sizes, device=device, generator=generator)  # noqa: E731
+        of_type = lambda tensor: tensor.to(calls.TYPES[kind]).contiguous(memory_format=layout)  # noqa: E731
+        self.axes = len(filter)
+        self.stride, self.padding = [stride] * self.axes if isinstance(stride, int) else list(stride), padding
+        self.x, self.w = of_type(normal(*x)), of_type(normal(outputs, x[1], *filter) * 0.02)
+        self.dy = torch.randn_like(self.forward())
+
+    def forward(self):
+        return CONVOLUTIONS[self.axes](self.x, self.w, stride=self.stride, padding=self.padding)
+
+    def gradient(self, direction):
+        zeros, ones, padding = [0] * self.axes, [1] * self.axes, [self.padding] * self.axes
+        found = torch.ops.aten.convolution_backward(
+            self.dy, self.x, self.w, None, self.stride, padding, ones, False, zeros, 1, GRADIENTS[direction])  # fmt: skip
+        return found[0] if direction == "BD" else found[1]
+
+    def runs(self):
+        return {"F": self.forward} | {way: lambda way=way: self.gradient(way) for way in GRADIENTS}
