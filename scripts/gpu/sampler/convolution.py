@@ -18,6 +18,8 @@ def draw(seed, family, number, settings, scale=1.0):
     dims = r.choices((1, 2, 3), (1, 6, 2))[0]
     if r.is_so(0.08):
         return _covered(r, dims, scale)
+    if r.is_so(0.12):
+        return _same(r, max(dims, 2), scale)
     groups = r.weighted(one=7, few=2, depthwise=1)
     most = {"one": 512, "few": 64, "depthwise": 1}[groups]
     count = {"one": 1, "few": r.randint(2, 8), "depthwise": r.size(128, 2)}[groups]
@@ -54,6 +56,18 @@ def _covered(r, dims, scale):
     its = {"transposed": False, "layout": "first"}
     case = _made(r, dims, 1, sizes, filters, filters, [1] * dims, [0] * dims, its, scale)
     return case | {"input": [sizes["n"], sizes["c"], *filters]}
+
+
+def _same(r, dims, scale):
+    """A case that keeps the size of images or volumes, by filters of three places on each axis, or of one slice, with
+    channels in eights."""
+    filters = [3 if dims == 2 or r.is_so(0.8) else 1, 3, 3][-dims:]
+    sizes = {"n": r.size(32), "c": r.size(512), "k": r.size(512)} | {f"x{d}": r.size((96, 32)[dims - 2]) for d in range(dims)}
+    its = {"transposed": False, "layout": "first", "precision": r.choice(("half", "bfloat16"))}
+    case = _made(r, dims, 1, sizes, filters, [1] * dims, [1] * dims, [f // 2 for f in filters], its, scale)
+    eights = lambda channels: max(32, channels // 8 * 8)  # noqa: E731
+    images, channels, *planes = case["input"]
+    return case | {"input": [images, eights(channels), *planes], "channels": eights(case["channels"])}
 
 
 def _made(r, dims, groups, sizes, filters, stride, dilation, padding, fixed, scale):
