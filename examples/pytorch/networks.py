@@ -436,7 +436,7 @@ NETWORKS = {
         NnUNet, 2, 128, classes=3, per_pixel=True, compared=2, is_volume=True, channels=1, least=64, multiple=32
     ),
     "segresnet": Network(
-        SegResNet, 2, 128, classes=3, per_pixel=True, compared=2, is_volume=True, channels=4, least=16, multiple=8
+        SegResNet, 2, 128, classes=3, per_pixel=True, compared=2, is_volume=True, channels=4, least=8, multiple=8
     ),
 }
 
