@@ -136,8 +136,8 @@ impl Engine for ShiftedGradient {
         Priority::OnWarpgroups
     }
 
-    /// The fastest number of parts within the limit. None if that is far from the fastest of all: clusters of
-    /// `SameGradient`, which take no workspace, are then faster. They compute no volumes.
+    /// The fastest number of parts within the limit. None if that is far from the fastest of all: the engine that shares
+    /// the pixels out in clusters, without workspace, is then faster. It computes no volumes.
     fn choices(device: Device, of: &FilterGradient, limit: usize) -> Vec<Vec<Knob>> {
         let Some(multiprocessors) = device.multiprocessors(device.ordinal()).filter(|_| is_ours(device, of)) else {
             return vec![];
