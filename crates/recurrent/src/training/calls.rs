@@ -167,18 +167,26 @@ struct Found {
 /// The reserve is null, or memory of the stream's device, of this size.
 unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: Back) -> Found {
     let Pass { known, stream, layout, .. } = pass;
+    let (at, hash) = (reserve.addr(), layout.hash());
     if !known.has_run.load(Ordering::Relaxed) {
+        OWNERS.lock().goes_back(at, hash, call);
         return Found { owner: Owner::Cudnn, is_guess: false };
     }
     say_alarm(known);
-    let (at, hash) = (reserve.addr(), layout.hash());
+    let only = known.only_owner();
     // The lock is not held while the stream's work is waited for.
-    if let Some(owner) = OWNERS.lock().goes_back(at, hash, call) {
+    let remembered = {
+        let mut owners = OWNERS.lock();
+        if let Some(owner) = only {
+            owners.all_belong_to(hash, owner);
+        }
+        owners.goes_back(at, hash, call)
+    };
+    match (remembered, only) {
         // A copy of a reserve of the other owner's may lie there, as long as there are any.
-        return Found { owner, is_guess: known.only_owner().is_none() };
-    }
-    if let Some(owner) = known.only_owner() {
-        return Found { owner, is_guess: true };
+        (Some(owner), _) => return Found { owner, is_guess: only.is_none() },
+        (None, Some(owner)) => return Found { owner, is_guess: true },
+        (None, None) => {}
     }
     let mut header = [0; HEADER];
     let can_be_read = is_place(reserve, size) && !cudnn::device().is_capturing(*stream);
@@ -187,7 +195,7 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
     let mut owners = OWNERS.lock();
     if is_read {
         let owner = if is_header(&header) { Owner::Us } else { Owner::Cudnn };
-        owners.was_read(at, hash, owner);
+        owners.was_read(at, hash, owner, call);
         return Found { owner, is_guess: false };
     }
     Found { owner: owners.last(at, hash).unwrap_or_else(|| known.last_owner()), is_guess: true }

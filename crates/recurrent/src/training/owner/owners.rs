@@ -2,7 +2,8 @@
 //!
 //! Forward and backward are calls of their own, and between them a program may clone the reserve or move it. What
 //! forward ran on is remembered by the reserve's address. Where that may not hold any more, the reserve's header is read
-//! from the device: it is there if our forward ran.
+//! from the device: it is there if our forward ran. An address alone is trusted only while no reserve of the other owner
+//! waits for its backward: a copy of one may lie there.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -33,13 +34,15 @@ struct Remembered {
     has_gone_back: bool,
 }
 
-/// The reserves that are remembered. When there are more, all are forgotten: headers tell.
+/// The reserves and passes that are remembered. When there are more, all are forgotten: headers tell.
 const MOST: usize = 1 << 16;
 
 /// The reserves of a process, by address.
 #[derive(Default)]
 pub struct Owners {
     reserves: HashMap<usize, Remembered>,
+    /// How many reserves of a pass wait for their backward: cuDNN's, and ours.
+    waiting: HashMap<u64, [usize; 2]>,
     /// The program clones or moves reserves, so an address may hold what forward left elsewhere.
     moves: bool,
 }
@@ -51,6 +54,14 @@ impl Owners {
     /// Forward of a pass runs on a reserve.
     pub fn went_forward(&mut self, reserve: usize, pass: u64, owner: Owner) {
         self.remember(reserve, Remembered { pass, owner, has_gone_back: false });
+        self.waiting.entry(pass).or_default()[owner as usize] += 1;
+    }
+
+    /// All reserves of a pass that may still be used are one owner's.
+    pub fn all_belong_to(&mut self, pass: u64, owner: Owner) {
+        if let Some(waiting) = self.waiting.get_mut(&pass) {
+            waiting[1 - owner as usize] = 0;
+        }
     }
 
     /// The owner of the reserve that a call goes back from, if memory is sure to hold.
@@ -59,16 +70,33 @@ impl Owners {
             self.moves = true;
             return None;
         };
+        let owner = remembered.owner;
         // A call that comes twice, of another pass, or without the call before it may be on a copy of another reserve.
-        let has_gone_back = std::mem::replace(&mut remembered.has_gone_back, true);
-        let is_as_left = remembered.pass == pass && has_gone_back == (call == Back::Weights);
-        // Between the two calls backward nothing is moved to where the first one was.
-        (is_as_left && (call == Back::Weights || !self.moves)).then_some(remembered.owner)
+        if remembered.pass != pass || remembered.has_gone_back != (call == Back::Weights) {
+            return None;
+        }
+        if call == Back::Weights {
+            // Between the two calls backward nothing is moved to where the first one was.
+            return Some(owner);
+        }
+        let waiting = self.waiting.entry(pass).or_default();
+        if self.moves || waiting[1 - owner as usize] > 0 {
+            return None;
+        }
+        remembered.has_gone_back = true;
+        went_back(waiting, owner);
+        Some(owner)
     }
 
     /// The reserve's header has told its owner, before a call goes back from it.
-    pub fn was_read(&mut self, reserve: usize, pass: u64, owner: Owner) {
+    pub fn was_read(&mut self, reserve: usize, pass: u64, owner: Owner, call: Back) {
+        let before = self.reserves.get(&reserve).copied();
         self.remember(reserve, Remembered { pass, owner, has_gone_back: true });
+        let is_as_left = before.is_some_and(|before| before.pass == pass && before.owner == owner);
+        self.moves |= !is_as_left;
+        if call == Back::Data && is_as_left && before.is_some_and(|before| !before.has_gone_back) {
+            went_back(self.waiting.entry(pass).or_default(), owner);
+        }
     }
 
     /// What forward left at the reserve's address, or a copy there, whether it still holds or not.
@@ -77,11 +105,20 @@ impl Owners {
     }
 
     fn remember(&mut self, reserve: usize, remembered: Remembered) {
-        if self.reserves.len() >= MOST && !self.reserves.contains_key(&reserve) {
+        let is_new = !self.reserves.contains_key(&reserve);
+        if (is_new && self.reserves.len() >= MOST) || self.waiting.len() >= MOST {
             self.reserves.clear();
+            self.waiting.clear();
+            self.moves = true;
         }
         self.reserves.insert(reserve, remembered);
     }
+}
+
+/// One of an owner's reserves of a pass does not wait any more.
+fn went_back(waiting: &mut [usize; 2], owner: Owner) {
+    let waiting = &mut waiting[owner as usize];
+    *waiting = waiting.saturating_sub(1);
 }
 
 #[cfg(test)]
@@ -115,8 +152,8 @@ mod tests {
         doubts(3, None, PASS + 1, Back::Data);
         doubts(4, Some(Back::Data), PASS + 1, Back::Weights);
         assert_eq!(owners.last(1, PASS + 1), None);
-        owners.went_forward(5, PASS, Owner::Cudnn);
-        assert_eq!(owners.goes_back(5, PASS, Back::Data), Some(Owner::Cudnn), "another reserve is trusted");
+        owners.went_forward(5, PASS, Owner::Us);
+        assert_eq!(owners.goes_back(5, PASS, Back::Data), Some(Owner::Us), "another reserve is trusted");
     }
 
     #[test]
@@ -124,9 +161,42 @@ mod tests {
         let mut owners = Owners::default();
         owners.went_forward(1, PASS, Owner::Us);
         assert_eq!(owners.goes_back(2, PASS, Back::Data), None);
-        owners.was_read(2, PASS, Owner::Us);
+        owners.was_read(2, PASS, Owner::Us, Back::Data);
         assert_eq!(owners.goes_back(2, PASS, Back::Weights), Some(Owner::Us));
         assert_eq!((owners.last(1, PASS), owners.goes_back(1, PASS, Back::Data)), (Some(Owner::Us), None));
+    }
+
+    /// A program may keep a copy of a reserve, and put it where forward left another one.
+    #[test]
+    fn no_address_is_trusted_while_the_other_owner_has_a_reserve() {
+        let mut owners = Owners::default();
+        for (reserve, owner) in [(1, Owner::Us), (2, Owner::Cudnn), (3, Owner::Cudnn)] {
+            owners.went_forward(reserve, PASS, owner);
+        }
+        owners.went_forward(4, PASS + 1, Owner::Cudnn);
+        assert_eq!(owners.goes_back(4, PASS + 1, Back::Data), Some(Owner::Cudnn), "another pass is another matter");
+        for (reserve, owner) in [(3, Owner::Cudnn), (2, Owner::Cudnn)] {
+            assert_eq!(owners.goes_back(reserve, PASS, Back::Data), None, "{reserve}");
+            owners.was_read(reserve, PASS, owner, Back::Data);
+            assert_eq!(owners.goes_back(reserve, PASS, Back::Weights), Some(owner));
+        }
+        assert_eq!(owners.goes_back(1, PASS, Back::Data), Some(Owner::Us), "all of the other's went back");
+        owners.went_forward(2, PASS, Owner::Cudnn);
+        owners.went_forward(1, PASS, Owner::Us);
+        owners.all_belong_to(PASS, Owner::Us);
+        assert_eq!(owners.goes_back(1, PASS, Back::Data), Some(Owner::Us), "the other's are not used any more");
+    }
+
+    #[test]
+    fn a_header_that_tells_another_owner_shows_a_copy() {
+        let mut owners = Owners::default();
+        for (reserve, owner) in [(1, Owner::Us), (2, Owner::Cudnn)] {
+            owners.went_forward(reserve, PASS, owner);
+        }
+        assert_eq!(owners.goes_back(2, PASS, Back::Data), None);
+        owners.was_read(2, PASS, Owner::Us, Back::Data);
+        owners.went_forward(3, PASS + 1, Owner::Us);
+        assert_eq!(owners.goes_back(3, PASS + 1, Back::Data), None);
     }
 
     #[test]
@@ -135,7 +205,13 @@ mod tests {
         for reserve in 0..=MOST {
             owners.went_forward(reserve, PASS, Owner::Us);
         }
-        assert_eq!((owners.reserves.len(), owners.goes_back(MOST, PASS, Back::Data)), (1, Some(Owner::Us)));
+        assert_eq!((owners.reserves.len(), owners.last(MOST, PASS)), (1, Some(Owner::Us)));
         assert_eq!(owners.goes_back(0, PASS, Back::Data), None);
+        assert_eq!(owners.goes_back(MOST, PASS, Back::Data), None, "what was forgotten may lie there");
+        let mut owners = Owners::default();
+        for pass in 0..=MOST {
+            owners.went_forward(pass % 3, pass as u64, Owner::Us);
+        }
+        assert!(owners.waiting.len() <= MOST, "{}", owners.waiting.len());
     }
 }
