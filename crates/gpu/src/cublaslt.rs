@@ -41,6 +41,9 @@ const REDUCTIONS: c_int = 3;
 const IN_PLACE: u32 = 1;
 const IN_WORKSPACE: u32 = 2;
 const ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
+// Attributes of a matrix.
+const BATCH_COUNT: c_int = 5;
+const BATCH_APART: c_int = 6;
 
 /// cublasLt's opaque choice of how to compute a product.
 type Algorithm = [u64; 8];
@@ -63,6 +66,7 @@ functions! {
     set_product = c"cublasLtMatmulDescSetAttribute": fn(*mut c_void, c_int, *const c_void, usize) -> Status;
     create_matrix = c"cublasLtMatrixLayoutCreate": fn(*mut *mut c_void, c_int, u64, u64, i64) -> Status;
     destroy_matrix = c"cublasLtMatrixLayoutDestroy": fn(*mut c_void) -> Status;
+    set_matrix = c"cublasLtMatrixLayoutSetAttribute": fn(*mut c_void, c_int, *const c_void, usize) -> Status;
     create_preference = c"cublasLtMatmulPreferenceCreate": fn(*mut *mut c_void) -> Status;
     destroy_preference = c"cublasLtMatmulPreferenceDestroy": fn(*mut c_void) -> Status;
     set_preference = c"cublasLtMatmulPreferenceSetAttribute": fn(*mut c_void, c_int, *const c_void, usize) -> Status;
@@ -130,12 +134,29 @@ impl Functions {
         Ok(functions)
     }
 
-    /// A matrix that is stored column by column, `stride` elements from one column to the next.
-    fn matrix(&self, data_type: c_int, rows: usize, columns: usize, stride: usize) -> Result<Object, String> {
+    /// `count` matrices that are stored column by column, `stride` elements from one column to the next, and `apart`
+    /// elements from one matrix to the next.
+    fn matrices(
+        &self,
+        data_type: c_int,
+        [rows, columns]: [usize; 2],
+        stride: usize,
+        (count, apart): (usize, usize),
+    ) -> Result<Object, String> {
         let (rows, columns, leading) = (rows as u64, columns as u64, stride as i64);
         // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (self.create_matrix)(raw, data_type, rows, columns, leading) };
-        Object::new(self.destroy_matrix, create)
+        let matrices = Object::new(self.destroy_matrix, create)?;
+        if count > 1 {
+            let set = |attribute, value: *const c_void, bytes| {
+                // SAFETY: `matrices` is live, and `value` points to `bytes` bytes.
+                check("an attribute of a matrix", unsafe { (self.set_matrix)(matrices.raw, attribute, value, bytes) })
+            };
+            let count = i32::try_from(count).map_err(|_| "there are too many matrices")?;
+            set(BATCH_COUNT, ptr::from_ref(&count).cast(), size_of::<i32>())?;
+            set(BATCH_APART, ptr::from_ref(&(apart as i64)).cast(), size_of::<i64>())?;
+        }
+        Ok(matrices)
     }
 
     fn set<T>(&self, product: &Object, attribute: c_int, value: T) -> Result<(), String> {
@@ -148,20 +169,22 @@ impl Functions {
     /// transpose: `products` of [columns, rows] is the right factor's transpose times the left factor's.
     fn describe(&self, shape: &Shape) -> Result<[Object; 4], String> {
         let Shape { element, output, compute, transposed: [left_transposed, right_transposed], .. } = *shape;
-        let Shape { strides: [left_stride, right_stride], rows, columns, depth, .. } = *shape;
+        let Shape { strides: [left_stride, right_stride], rows, columns, depth, batch, .. } = *shape;
+        let [left_batch, right_batch, products_batch] = batch.apart.map(|apart| (batch.count, apart));
         // SAFETY: writes one pointer to a live variable.
         let create = |raw| unsafe { (self.create_product)(raw, compute as c_int, FLOAT) };
         let product = Object::new(self.destroy_product, create)?;
-        let factor = |attribute, is_transposed: bool, [height, width]: [usize; 2], stride| {
+        let factor = |attribute, is_transposed: bool, [height, width]: [usize; 2], stride, batch| {
             if is_transposed {
                 self.set(&product, attribute, TRANSPOSED)?;
             }
-            let [height, width] = if is_transposed { [width, height] } else { [height, width] };
-            self.matrix(element.cuda_type(), height, width, stride)
+            let sizes = if is_transposed { [width, height] } else { [height, width] };
+            self.matrices(element.cuda_type(), sizes, stride, batch)
         };
-        let right = factor(TRANSPOSE_A, right_transposed, [columns, depth], right_stride)?;
-        let left = factor(TRANSPOSE_B, left_transposed, [depth, rows], left_stride)?;
-        Ok([product, right, left, self.matrix(output.cuda_type(), columns, rows, columns)?])
+        let right = factor(TRANSPOSE_A, right_transposed, [columns, depth], right_stride, right_batch)?;
+        let left = factor(TRANSPOSE_B, left_transposed, [depth, rows], left_stride, left_batch)?;
+        let products = self.matrices(output.cuda_type(), [columns, rows], columns, products_batch)?;
+        Ok([product, right, left, products])
     }
 }
 
@@ -179,9 +202,30 @@ struct Shape {
     rows: usize,
     columns: usize,
     depth: usize,
+    batch: Batch,
     /// The alignments of the right factor, the left factor and the products, in bytes.
     alignments: [u32; 3],
     workspace_bytes: usize,
+}
+
+impl Shape {
+    fn of(product: &Product, batch: Batch, element: Element, compute: Compute) -> Self {
+        let Product { left, right, rows, columns, depth, output, .. } = *product;
+        let alignment = |address: usize, which: usize, element: Element| {
+            // Of all of a batch's matrices.
+            let apart = if batch.count > 1 { batch.apart[which] * element.bytes() } else { 0 };
+            1 << (address | apart).trailing_zeros().min(8)
+        };
+        let alignments = [
+            alignment(right.data.addr(), 1, element),
+            alignment(left.data.addr(), 0, element),
+            alignment(product.products.addr(), 2, output),
+        ];
+        let transposed = [left, right].map(|factor| factor.is_transposed);
+        let strides = [left, right].map(|factor| factor.stride);
+        let workspace_bytes = product.workspace.1;
+        Self { element, output, compute, transposed, strides, rows, columns, depth, batch, alignments, workspace_bytes }
+    }
 }
 
 /// A factor of a product.
@@ -193,6 +237,19 @@ pub struct Factor {
     pub stride: usize,
     /// True if the transpose is stored.
     pub is_transposed: bool,
+}
+
+/// Products of one form that are computed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Batch {
+    pub count: usize,
+    /// The elements from one left factor, right factor and result to the next. Factors may be 0 elements apart.
+    pub apart: [usize; 3],
+}
+
+impl Batch {
+    /// A single product.
+    pub const ONE: Self = Self { count: 1, apart: [0; 3] };
 }
 
 /// A product of matrices: products = left · right + beta · products.
@@ -279,19 +336,28 @@ impl CublasLt {
         element: Element,
         compute: Compute,
     ) -> Result<(), String> {
-        let Product { left, right, rows, columns, depth, .. } = *product;
-        let alignment = |address: usize| 1 << address.trailing_zeros().min(8);
-        let alignments = [right.data.addr(), left.data.addr(), product.products.addr()].map(alignment);
-        let transposed = [left, right].map(|factor| factor.is_transposed);
-        let strides = [left, right].map(|factor| factor.stride);
-        let output = product.output;
-        let (workspace, workspace_bytes) = product.workspace;
-        let shape =
-            Shape { element, output, compute, transposed, strides, rows, columns, depth, alignments, workspace_bytes };
+        // SAFETY: the caller makes the same promise.
+        unsafe { self.multiply_batch(stream, alpha, (product, Batch::ONE), element, compute) }
+    }
+
+    /// Likewise of each product of a batch. The product has the matrices of the first one.
+    ///
+    /// # Safety
+    /// As for [`Self::multiply`], for all products of the batch.
+    pub unsafe fn multiply_batch(
+        &self,
+        stream: Stream,
+        alpha: f32,
+        (product, batch): (&Product, Batch),
+        element: Element,
+        compute: Compute,
+    ) -> Result<(), String> {
+        let shape = Shape::of(product, batch, element, compute);
+        let Product { left, right, products, output, beta, workspace: (workspace, workspace_bytes), .. } = *product;
         let ready = self.ready(&shape)?;
-        let [description, right_matrix, left_matrix, products] = ready.descriptions.each_ref().map(|object| object.raw);
+        let [description, right_matrix, left_matrix, matrix] = ready.descriptions.each_ref().map(|object| object.raw);
         // An algorithm is a kernel, given the types and the form of its operands.
-        recorder::note((ready.algorithm, element, output, compute, transposed, alignments));
+        recorder::note((ready.algorithm, element, output, compute, shape.transposed, shape.alignments));
         // SAFETY: `ready` keeps the descriptions alive; the caller promises matrices of the described sizes.
         let status = unsafe {
             (self.functions.multiply)(
@@ -302,11 +368,11 @@ impl CublasLt {
                 right_matrix,
                 left.data,
                 left_matrix,
-                ptr::from_ref(&product.beta).cast(),
-                product.products,
+                ptr::from_ref(&beta).cast(),
                 products,
-                product.products,
+                matrix,
                 products,
+                matrix,
                 &ready.algorithm,
                 workspace,
                 workspace_bytes,
@@ -314,6 +380,11 @@ impl CublasLt {
             )
         };
         check("a product", status)
+    }
+
+    /// Returns whether cublasLt has an algorithm for products, which may be those of a batch.
+    pub fn can_multiply(&self, (product, batch): (&Product, Batch), element: Element, compute: Compute) -> bool {
+        self.ready(&Shape::of(product, batch, element, compute)).is_ok()
     }
 
     /// The descriptions, with the heuristics' first algorithm in the workspace, looked up once for each shape.

@@ -24,19 +24,22 @@ fn the_real_library_takes_descriptions() {
             for output in [element, Element::Float] {
                 let (strides, [rows, columns, depth]) = ([16, 16], [7, 12, 5]);
                 let workspace_bytes = 0;
-                let shape = Shape {
-                    element,
-                    output,
-                    compute,
-                    transposed,
-                    strides,
-                    rows,
-                    columns,
-                    depth,
-                    alignments,
-                    workspace_bytes,
-                };
-                functions.describe(&shape).unwrap();
+                for batch in [Batch::ONE, Batch { count: 3, apart: [0, 400, 84] }] {
+                    let shape = Shape {
+                        element,
+                        output,
+                        compute,
+                        transposed,
+                        strides,
+                        rows,
+                        columns,
+                        depth,
+                        batch,
+                        alignments,
+                        workspace_bytes,
+                    };
+                    functions.describe(&shape).unwrap();
+                }
             }
         }
     }
@@ -53,6 +56,7 @@ const ANY: Shape = Shape {
     rows: 1,
     columns: 1,
     depth: 1,
+    batch: Batch::ONE,
     alignments: [4; 3],
     workspace_bytes: 0,
 };
@@ -64,10 +68,7 @@ const FORMS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [tr
 /// product that the caller asked for.
 #[test]
 fn all_forms_are_described() {
-    let functions = Box::leak(Box::new(by_loops::FUNCTIONS));
-    // SAFETY: writes one handle to a live variable.
-    let handle = Object::new(functions.destroy, |raw| unsafe { (functions.create)(raw) }).unwrap();
-    let cublaslt = CublasLt { functions, handle, ready: Mutex::default() };
+    let cublaslt = by_loops();
     let (rows, columns, depth) = (3, 5, 4);
     let number = |index: usize| (index * 7 % 11) as f32 - 5.0;
     for transposed in FORMS {
@@ -115,6 +116,49 @@ fn all_forms_are_described() {
     }
 }
 
+/// Three products with one left factor. Between the other matrices are elements that belong to none.
+#[test]
+fn products_of_a_batch_are_described() {
+    let cublaslt = by_loops();
+    let (count, rows, columns, depth) = (3, 2, 4, 3);
+    let apart = [0, depth * columns + 1, rows * columns + 2];
+    let numbers =
+        |count: usize, first| (first..first + count).map(|at| (at * 5 % 9) as f32 - 4.0).collect::<Vec<f32>>();
+    let (left, right, before) = (numbers(rows * depth, 0), numbers(count * apart[1], 2), numbers(count * apart[2], 7));
+    let mut products = before.clone();
+    let factor = |data: &[f32], stride| Factor { data: data.as_ptr().cast(), stride, is_transposed: false };
+    let product = Product {
+        left: factor(&left, depth),
+        right: factor(&right, columns),
+        products: products.as_mut_ptr().cast(),
+        output: Element::Float,
+        beta: 2.0,
+        rows,
+        columns,
+        depth,
+        workspace: (null_mut(), 0),
+    };
+    let batch = (&product, Batch { count, apart });
+    // SAFETY: the vectors have the sizes in `product`, for each of the batch.
+    unsafe { cublaslt.multiply_batch(null_mut(), 0.5, batch, Element::Float, Compute::Float) }.unwrap();
+    for (index, (found, before)) in products.into_iter().zip(before).enumerate() {
+        let (which, place) = (index / apart[2], index % apart[2]);
+        let (row, column) = (place / columns, place % columns);
+        let term = |k| left[row * depth + k] * right[which * apart[1] + k * columns + column];
+        let is_product = place < rows * columns;
+        let expected = if is_product { 0.5 * (0..depth).map(term).sum::<f32>() + 2.0 * before } else { before };
+        assert_eq!(found, expected, "{which}: {row}, {column}");
+    }
+}
+
+/// cublasLt whose functions are loops.
+fn by_loops() -> CublasLt {
+    let functions = Box::leak(Box::new(by_loops::FUNCTIONS));
+    // SAFETY: writes one handle to a live variable.
+    let handle = Object::new(functions.destroy, |raw| unsafe { (functions.create)(raw) }).unwrap();
+    CublasLt { functions, handle, ready: Mutex::default() }
+}
+
 /// cublasLt's functions for products of floats, by loops on the host. An object is a box, which is never freed.
 mod by_loops {
     use super::*;
@@ -124,11 +168,13 @@ mod by_loops {
         is_transposed: [bool; 2],
     }
 
-    /// Column by column, `stride` elements from one to the next.
+    /// Matrices, column by column, `stride` elements from one to the next.
     struct Matrix {
         rows: usize,
         columns: usize,
         stride: usize,
+        count: usize,
+        apart: usize,
     }
 
     pub const FUNCTIONS: Functions = Functions {
@@ -139,6 +185,7 @@ mod by_loops {
         set_product,
         create_matrix,
         destroy_matrix: destroy_any,
+        set_matrix,
         create_preference: create_any,
         destroy_preference: destroy_any,
         set_preference,
@@ -190,7 +237,25 @@ mod by_loops {
         assert_eq!(data_type, FLOAT);
         let (rows, columns, stride) = (rows as usize, columns as usize, leading as usize);
         // SAFETY: the caller promises a place for a pointer.
-        unsafe { keep(Matrix { rows, columns, stride }, at) }
+        unsafe { keep(Matrix { rows, columns, stride, count: 1, apart: 0 }, at) }
+    }
+
+    unsafe extern "C" fn set_matrix(
+        matrix: *mut c_void,
+        attribute: c_int,
+        value: *const c_void,
+        bytes: usize,
+    ) -> Status {
+        // SAFETY: the caller promises a matrix, and a value of the attribute's size.
+        unsafe {
+            let matrix = &mut *matrix.cast::<Matrix>();
+            match (attribute, bytes) {
+                (BATCH_COUNT, 4) => matrix.count = *value.cast::<i32>() as usize,
+                (BATCH_APART, 8) => matrix.apart = *value.cast::<i64>() as usize,
+                _ => panic!("attribute {attribute} of {bytes} bytes"),
+            }
+        }
+        SUCCESS
     }
 
     unsafe extern "C" fn set_preference(_: *mut c_void, _: c_int, _: *const c_void, _: usize) -> Status {
@@ -248,15 +313,20 @@ mod by_loops {
             let ([height, depth], [also_depth, width]) =
                 (sizes(a_matrix, is_transposed[0]), sizes(b_matrix, is_transposed[1]));
             assert_eq!((depth, [height, width]), (also_depth, [d_matrix.rows, d_matrix.columns]));
-            let at = |data: *const c_void, matrix: &Matrix, is_transposed, row: usize, column: usize| {
-                let (row, column) = if is_transposed { (column, row) } else { (row, column) };
-                *data.cast::<f32>().add(column * matrix.stride + row)
-            };
-            for (row, column) in (0..height).flat_map(|row| (0..width).map(move |column| (row, column))) {
-                let term = |k| at(a, a_matrix, is_transposed[0], row, k) * at(b, b_matrix, is_transposed[1], k, column);
-                let sum = alpha * (0..depth).map(term).sum::<f32>();
-                let before = if beta == 0.0 { 0.0 } else { beta * at(c, d_matrix, false, row, column) };
-                d.cast::<f32>().add(column * d_matrix.stride + row).write(sum + before);
+            assert!([a_matrix.count, b_matrix.count] == [d_matrix.count; 2]);
+            for which in 0..d_matrix.count {
+                let at = |data: *const c_void, matrix: &Matrix, is_transposed, row: usize, column: usize| {
+                    let (row, column) = if is_transposed { (column, row) } else { (row, column) };
+                    *data.cast::<f32>().add(which * matrix.apart + column * matrix.stride + row)
+                };
+                for (row, column) in (0..height).flat_map(|row| (0..width).map(move |column| (row, column))) {
+                    let term =
+                        |k| at(a, a_matrix, is_transposed[0], row, k) * at(b, b_matrix, is_transposed[1], k, column);
+                    let sum = alpha * (0..depth).map(term).sum::<f32>();
+                    let before = if beta == 0.0 { 0.0 } else { beta * at(c, d_matrix, false, row, column) };
+                    let place = which * d_matrix.apart + column * d_matrix.stride + row;
+                    d.cast::<f32>().add(place).write(sum + before);
+                }
             }
         }
         SUCCESS
