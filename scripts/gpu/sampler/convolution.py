@@ -20,6 +20,8 @@ def draw(seed, family, number, settings, scale=1.0):
         return _covered(r, dims, scale)
     if r.is_so(0.12):
         return _same(r, max(dims, 2), scale)
+    if r.is_so(0.1):
+        return _patches(r, dims, scale)
     groups = r.weighted(one=7, few=2, depthwise=1)
     most = {"one": 512, "few": 64, "depthwise": 1}[groups]
     count = {"one": 1, "few": r.randint(2, 8), "depthwise": r.size(128, 2)}[groups]
@@ -56,6 +58,15 @@ def _covered(r, dims, scale):
     its = {"transposed": False, "layout": "first"}
     case = _made(r, dims, 1, sizes, filters, filters, [1] * dims, [0] * dims, its, scale)
     return case | {"input": [sizes["n"], sizes["c"], *filters]}
+
+
+def _patches(r, dims, scale):
+    """A case whose strides are the filter's sizes, as a patch embedding's or an upsampling's: some pixels may be left."""
+    filters = [r.choices((1, 2, 3, 4, 7, 8, 14, 16, 32), (2, 6, 1, 3, 1, 1, 2, 3, 1))[0] for _ in range(dims)]
+    filters[-1] = max(filters[-1], 2)
+    sizes = {"n": r.size(64), "c": r.size(96), "k": r.size(1024)}
+    sizes |= {f"x{d}": r.size((1024, 224, 48)[dims - 1], f) for d, f in enumerate(filters)}
+    return _made(r, dims, 1, sizes, filters, filters, [1] * dims, [0] * dims, {"layout": "first"}, scale)
 
 
 def _same(r, dims, scale):

@@ -21,11 +21,18 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     const SOURCE: &'static KernelSource;
     /// The kernels, by name.
     const KERNELS: &'static [&'static CStr];
+    /// Whether it is a product by cublasLt, beside copies.
+    const IS_PRODUCT: bool = false;
     /// Whether loaded kernels stay, because there are few kinds of them. Others stay while they are used.
     const IS_KEPT: bool;
 
     /// When to try the engine for a problem that it may compute.
     fn priority(of: &Self::Problem) -> Priority;
+
+    /// Whether a problem of two-byte numbers has sums as short as [`Numerics::ShortSums`] says.
+    fn has_short_sums(_of: &Self::Problem) -> bool {
+        true
+    }
 
     /// The knobs with which it computes a problem on the calling thread's device, the fastest first. Only the first
     /// that the device runs counts. An engine with several choices takes at most `limit` bytes of workspace.
@@ -172,6 +179,8 @@ pub struct Row {
     pub numerics: Numerics,
     /// `None` for an engine whose kernels are another library's.
     pub source: Option<&'static KernelSource>,
+    /// Whether it is a product by cublasLt, beside copies.
+    pub is_product: bool,
     choices: Choices,
     /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
     pub plan: MakePlan,
@@ -179,12 +188,16 @@ pub struct Row {
 
 impl Row {
     pub(super) const fn of<E: Engine>(number: i64, numerics: Numerics) -> Self {
-        Self { number, numerics, source: Some(E::SOURCE), choices: choices::<E>, plan: plan::<E> }
+        let choices: Choices = match numerics {
+            Numerics::ShortSums => short_choices::<E>,
+            Numerics::OnTensorCores | Numerics::ExactFloats => choices::<E>,
+        };
+        Self { number, numerics, source: Some(E::SOURCE), is_product: E::IS_PRODUCT, choices, plan: plan::<E> }
     }
 
-    /// An engine without kernels of ours.
+    /// A product without kernels of ours.
     pub(super) const fn of_library(number: i64, numerics: Numerics, choices: Choices, plan: MakePlan) -> Self {
-        Self { number, numerics, source: None, choices, plan }
+        Self { number, numerics, source: None, is_product: true, choices, plan }
     }
 
     /// Returns whether floats are multiplied exactly, not in TF32.
@@ -201,6 +214,11 @@ impl Row {
 fn choices<E: Engine>(device: Device, of: &Convolution, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
     let of = E::Problem::of(of).ok().filter(|of| E::priority(of) == priority);
     of.map_or(vec![], |of| E::choices(device, &of, limit))
+}
+
+fn short_choices<E: Engine>(device: Device, of: &Convolution, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
+    let is_short = E::Problem::of(of).is_ok_and(|of| E::has_short_sums(&of));
+    if is_short { choices::<E>(device, of, priority, limit) } else { vec![] }
 }
 
 fn plan<E: Engine>(device: Device, of: &Convolution, knobs: &[Knob]) -> Ready {

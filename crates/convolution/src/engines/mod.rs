@@ -6,6 +6,7 @@
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
 //! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels` | engines on warpgroups |
 //! | `products` | an engine that is cublasLt: images of one place |
+//! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
 //! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
@@ -14,6 +15,7 @@ mod element_kernels;
 mod engine;
 mod few_channels;
 mod implicit_gemm;
+mod patch_products;
 mod problem;
 mod products;
 mod same;
@@ -38,6 +40,7 @@ use cudnn_abi::*;
 use few_channels::FewChannels;
 use implicit_gemm::ImplicitGemm;
 use parking_lot::Mutex;
+use patch_products::PatchProducts;
 use same::SameConvolution;
 use same_gradient::SameGradient;
 use shifted::ShiftedConvolution;
@@ -52,6 +55,9 @@ pub const ENGINES: &[Row] = &[
     Row::of_library(8, Numerics::ShortSums, products::short_choices, products::plan),
     Row::of_library(9, Numerics::OnTensorCores, products::choices, products::plan),
     Row::of_library(10, Numerics::ExactFloats, products::choices, products::plan),
+    Row::of::<PatchProducts>(12, Numerics::ShortSums),
+    Row::of::<PatchProducts>(13, Numerics::OnTensorCores),
+    Row::of::<PatchProducts>(14, Numerics::ExactFloats),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
     Row::of::<ShiftedGradient>(11, Numerics::OnTensorCores),

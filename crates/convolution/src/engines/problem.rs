@@ -6,6 +6,9 @@ use std::fmt::Debug;
 use cudnn::convolution::Direction;
 use gpu::Element;
 
+/// With fewer channels, cuDNN's engines on tensor cores fill them up to as many.
+const LEAST_CHANNELS: usize = 8;
+
 /// A convolution or one of its gradients. Tensors are packed, channels first. Each array has the values of slices, rows
 /// and columns; images without slices, or without rows, have one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,21 @@ impl Convolution {
             && self.groups == 1
     }
 
+    /// Returns whether it cuts images of few channels into patches, as the first layer of a vision transformer does.
+    pub fn is_patch_embedding(&self) -> bool {
+        self.inputs < LEAST_CHANNELS
+            && self.stride == self.filter
+            && self.filter != [1; 3]
+            && self.padding == [0; 3]
+            && !self.is_dilated()
+            && self.groups == 1
+    }
+
+    /// Returns whether the filter's places are apart.
+    pub fn is_dilated(&self) -> bool {
+        self.dilation.iter().zip(self.filter).any(|(dilation, places)| *dilation != 1 && places > 1)
+    }
+
     /// The same convolution over simpler images. Packed tensors lie in memory as they would then.
     pub fn simplified(self) -> Self {
         if self.covers_image() {
@@ -60,13 +78,13 @@ impl Convolution {
 
     /// The slices, and the rows and columns as pairs, for engines that take square filters alike in both directions.
     fn planes(&self) -> Result<Planes, Refusal> {
-        let Self { groups, x: [slices, height, width], y: [_, p, q], filter, stride, padding, dilation, .. } = *self;
+        let Self { groups, x: [slices, height, width], y: [_, p, q], filter, stride, padding, .. } = *self;
         let axis = |of: [usize; 3]| [of[1], of[2]];
         let alike = |of: [usize; 3], refusal| if of[1] == of[2] { Ok(of[1]) } else { Err(Refusal(refusal)) };
         if groups > 1 {
             return Err(Refusal("groups"));
         }
-        if dilation.iter().zip(filter).any(|(dilation, places)| *dilation != 1 && places > 1) {
+        if self.is_dilated() {
             return Err(Refusal("dilation"));
         }
         let is_same = filter[0] % 2 == 1 && [stride[0], padding[0], self.y[0]] == [1, filter[0] / 2, slices];

@@ -2,7 +2,7 @@
 //! too, or it covers the image, as in the patch embeddings of vision transformers.
 
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::problem::{Convolution, Memory};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
 use cudnn_abi::cudnnBackendKnobType_t;
-use gpu::cublaslt::{Compute, CublasLt, Factor, Product};
+use gpu::cublaslt::{Batch, Compute, CublasLt, Factor, Product};
 use gpu::jit::loaded::Loaded;
 use gpu::{Device, Element, Stream};
 
 /// Tensor cores add up this many products of two-byte numbers as exactly as anything else, beside the result's rounding.
-const MOST_OF_SHORT_SUMS: usize = 2048;
+pub const MOST_OF_SHORT_SUMS: usize = 2048;
 
 /// The knob of a filter gradient's workspace, in MiB, and its values: cublasLt adds parts of a deep sum up there, and has
 /// too few blocks without. On an H100, 16,384 images of 1,176 numbers took 0.13 ms without and 0.07 ms with it.
@@ -115,17 +115,81 @@ impl Plan for ByCublasLt {
             return true;
         };
         let product = self.matrices.product(memory, self.workspace, beta);
-        let is_rounded = self.matrices.element == Element::Float && !self.matrices.is_exact;
-        let compute = if is_rounded { Compute::Tf32 } else { Compute::Float };
+        let numbers = (self.matrices.element, self.matrices.is_exact);
         // SAFETY: the caller promises the memory of the three tensors.
-        let ran = unsafe { cublaslt.multiply_scaled(stream, alpha, &product, self.matrices.element, compute) };
-        static SAID: AtomicBool = AtomicBool::new(false);
-        if let Err(why) = &ran
-            && !SAID.swap(true, Ordering::Relaxed)
-        {
-            log::info!("a product of a convolution failed, and cuDNN runs it: {why} (said once)");
+        unsafe { run(cublaslt, stream, alpha, (&product, Batch::ONE), numbers) }
+    }
+}
+
+/// The arithmetic of products of an element, exact or not.
+fn compute((element, is_exact): (Element, bool)) -> Compute {
+    if element == Element::Float && !is_exact { Compute::Tf32 } else { Compute::Float }
+}
+
+/// Launches products. Returns whether that worked.
+///
+/// # Safety
+/// The caller promises device memory of the sizes in the product, for each of the batch.
+unsafe fn run(
+    cublaslt: &CublasLt,
+    stream: Stream,
+    alpha: f32,
+    batch: (&Product, Batch),
+    numbers: (Element, bool),
+) -> bool {
+    // SAFETY: the caller makes the same promise.
+    let ran = unsafe { cublaslt.multiply_batch(stream, alpha, batch, numbers.0, compute(numbers)) };
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if let Err(why) = &ran
+        && !SAID.swap(true, Ordering::Relaxed)
+    {
+        log::info!("a product of a convolution failed, and cuDNN runs it: {why} (said once)");
+    }
+    ran.is_ok()
+}
+
+/// Returns whether an engine whose kernels need products finds what multiplies. Loads it where it is a library.
+pub fn is_there(device: Device) -> bool {
+    device == Device::Host || cublaslt(device).is_ok()
+}
+
+/// Returns whether [`multiply`] can compute these products of an element, exact or not.
+pub fn can_multiply(device: Device, batch: (&Product, Batch), numbers: (Element, bool)) -> bool {
+    match device {
+        // Emulated kernels, see `multiply`.
+        Device::Host => cfg!(test),
+        Device::Cuda => {
+            let cublaslt = CUBLASLT.find(device, &());
+            cublaslt.is_some_and(|cublaslt| cublaslt.can_multiply(batch, numbers.0, compute(numbers)))
         }
-        ran.is_ok()
+    }
+}
+
+/// Launches products for an engine whose kernels need them, after [`is_there`]. Returns whether that worked.
+///
+/// # Safety
+/// The caller promises device memory of the sizes in the product, for each of the batch.
+pub unsafe fn multiply(
+    device: Device,
+    stream: Stream,
+    alpha: f32,
+    batch: (&Product, Batch),
+    numbers: (Element, bool),
+) -> bool {
+    match device {
+        // On the host, an engine is loops. Only tests emulate its kernels.
+        #[cfg(not(test))]
+        Device::Host => false,
+        #[cfg(test)]
+        Device::Host => {
+            tests::multiply_batch(batch, alpha, numbers.0);
+            true
+        }
+        Device::Cuda => {
+            let cublaslt = CUBLASLT.find(device, &());
+            // SAFETY: the caller makes the same promise.
+            cublaslt.is_some_and(|cublaslt| unsafe { run(&cublaslt, stream, alpha, batch, numbers) })
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use rand::rngs::SmallRng;
 use super::*;
 use crate::engines::problem::{Computed, Correlation, FilterGradient, Slices};
 use crate::engines::tests::{Case, Tensors};
+use gpu::testing::buffers::bits;
 use gpu::testing::on_gpu;
 
 fn correlation(element: Element, is_gradient: bool, [images, depth, rows]: [usize; 3]) -> Correlation {
@@ -17,20 +18,50 @@ fn gradient(element: Element, [images, k, c]: [usize; 3]) -> FilterGradient {
     FilterGradient { element, is_exact, images, k, c, slices, x: one, dy: one, filter: one, stride: 1, padding: 0 }
 }
 
-/// The product that cublasLt would compute, in loops: of floats on the host.
-fn multiply(product: &Product, alpha: f32) {
+/// The products of a batch that cublasLt would compute, in loops on the host.
+pub fn multiply_batch((product, batch): (&Product, Batch), alpha: f32, element: Element) {
+    for which in 0..batch.count {
+        let [left, right, result] = batch.apart.map(|apart| which * apart);
+        let later = |factor: Factor, by: usize| {
+            let data = factor.data.wrapping_byte_add(by * element.bytes());
+            Factor { data, ..factor }
+        };
+        let products = product.products.wrapping_byte_add(result * product.output.bytes());
+        let (left, right) = (later(product.left, left), later(product.right, right));
+        multiply(&Product { left, right, products, ..*product }, alpha, element);
+    }
+}
+
+/// Likewise of one product.
+fn multiply(product: &Product, alpha: f32, element: Element) {
     let at = |factor: &Factor, row: usize, column: usize| {
         let place = if factor.is_transposed { column * factor.stride + row } else { row * factor.stride + column };
         // SAFETY: the factors are the test's matrices.
-        f64::from(unsafe { factor.data.cast::<f32>().add(place).read_unaligned() })
+        f64::from(unsafe { number(element, factor.data, place) })
     };
     for (row, column) in (0..product.rows).flat_map(|row| (0..product.columns).map(move |column| (row, column))) {
         let sum: f64 = (0..product.depth).map(|k| at(&product.left, row, k) * at(&product.right, k, column)).sum();
+        let place = row * product.columns + column;
         // SAFETY: likewise the result.
-        unsafe {
-            let result = product.products.cast::<f32>().add(row * product.columns + column);
-            let old = if product.beta == 0.0 { 0.0 } else { product.beta * result.read_unaligned() };
-            result.write_unaligned(alpha * sum as f32 + old);
+        let old = if product.beta == 0.0 { 0.0 } else { unsafe { number(product.output, product.products, place) } };
+        let sum = bits(product.output, alpha * sum as f32 + product.beta * old);
+        let to = product.products.cast::<u8>().wrapping_add(place * product.output.bytes());
+        // SAFETY: likewise the result.
+        unsafe { std::ptr::copy_nonoverlapping(sum.as_ptr(), to, sum.len()) };
+    }
+}
+
+/// The number at a place of a matrix.
+///
+/// # Safety
+/// The caller promises that it is there.
+unsafe fn number(element: Element, data: *const c_void, place: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match element {
+            Element::Float => data.cast::<f32>().add(place).read_unaligned(),
+            Element::Half => data.cast::<half::f16>().add(place).read_unaligned().to_f32(),
+            Element::Bfloat16 => data.cast::<half::bf16>().add(place).read_unaligned().to_f32(),
         }
     }
 }
@@ -44,7 +75,7 @@ impl Plan for InLoops {
     }
 
     unsafe fn run(&self, _: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
-        multiply(&self.0.product(memory, 0, beta), alpha);
+        multiply(&self.0.product(memory, 0, beta), alpha, Element::Float);
         true
     }
 }

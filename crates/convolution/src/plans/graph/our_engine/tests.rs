@@ -60,6 +60,18 @@ fn volumes_by_filters_of_one_place_are_images() {
     }
 }
 
+/// Filters as large as their strides, in images and volumes, also where the last pixels are in no patch.
+#[test]
+fn patches_are_offered_to_products() {
+    let volumes: [&[usize]; 3] = [&[2, 32, 4, 6, 9], &[64, 32, 2, 2, 2], &[2, 64, 2, 3, 4]];
+    let images: [&[usize]; 3] = [&[2, 3, 33, 48], &[64, 3, 16, 16], &[2, 64, 2, 3]];
+    for ((sizes, stride), direction) in
+        [(volumes, 2), (images, 16)].into_iter().flat_map(|it| ["F", "BD", "BF"].map(|direction| (it, direction)))
+    {
+        assert_eq!(offered(&problem(direction, sizes, [0, stride, 1], 1)), [12, 13], "{direction} {sizes:?}");
+    }
+}
+
 #[test]
 fn what_no_engine_takes_is_named() {
     let refused = |of: &Problem| {

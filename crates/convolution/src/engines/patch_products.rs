@@ -1,0 +1,458 @@
+//! Convolutions whose strides are their filter's sizes, as in the patch embeddings of vision transformers, and their
+//! gradients; transposed convolutions of this kind are input gradients. A kernel brings the patches of x into the rows of
+//! a matrix, in the workspace, and the result is a product of this matrix, by cublasLt.
+
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+use std::ffi::{CStr, c_void};
+
+use crate::engines::engine::{Engine, Priority};
+use crate::engines::problem::{Computed, Convolution, Memory, Refusal};
+use crate::engines::products::{self, MOST_OF_SHORT_SUMS};
+use crate::engines::sum_up::Sum;
+use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
+use crate::problem::graph::Knob;
+use cudnn::convolution::Direction;
+use cudnn_abi::cudnnBackendKnobType_t;
+use gpu::cublaslt::{Batch, Factor, Product};
+use gpu::jit::Function;
+use gpu::{Device, Element, Stream};
+use kernels::KernelSource;
+
+/// The knob: the images whose patches are in the workspace at once. Without it, all are.
+const IMAGES: cudnnBackendKnobType_t = 0;
+/// About as many bytes of patches are in the workspace at once: the product then reads them from an L2 cache of 50 MB.
+const MOST_BYTES: usize = 24 << 20;
+/// The knob of the memory, in MiB, in which cublasLt adds up parts of a filter gradient's deep sums, and its values. It has
+/// too few blocks without, see [`products`].
+const SPLITS: cudnnBackendKnobType_t = 1;
+const SPLIT_SIZES: [usize; 3] = [32, 4, 0];
+/// The bytes of a tile's row, and of a tile: so many are read or written without gaps, and fit into shared memory.
+const ROW_BYTES: usize = 512;
+const TILE_BYTES: usize = 16 << 10;
+/// The most lines of a tile.
+const MOST_LINES: usize = 1 << 10;
+/// The units in which rows are moved, in bytes, the fastest first.
+const UNITS: [usize; 4] = [16, 8, 4, 2];
+/// The alignment of the workspace's parts, in bytes.
+const ALIGNMENT: usize = 256;
+
+/// A convolution, or one of its gradients, by a filter whose sizes are its strides: what it reads at one place does not
+/// overlap with what it reads at another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patched(Convolution);
+
+impl Computed for Patched {
+    fn of(of: &Convolution) -> Result<Self, Refusal> {
+        let Convolution { groups, x, y, filter, stride, padding, .. } = *of;
+        let takes = [
+            (groups == 1, "groups"),
+            (!of.is_dilated(), "dilation"),
+            (padding == [0; 3], "padding"),
+            (filter == stride && filter != [1; 3], "strides that are not the filter's sizes"),
+            ((0..3).all(|axis| y[axis].saturating_mul(filter[axis]) <= x[axis]), "places behind the input"),
+        ];
+        match takes.into_iter().find(|(takes, _)| !takes) {
+            Some((_, what)) => Err(Refusal(what)),
+            None => Ok(Self(*of)),
+        }
+    }
+
+    fn convolution(&self) -> Convolution {
+        self.0
+    }
+}
+
+impl Patched {
+    /// The patches of an image.
+    fn places(&self) -> usize {
+        product(&self.0.y)
+    }
+
+    /// The elements of a patch.
+    fn depth(&self) -> usize {
+        product(&self.0.filter).saturating_mul(self.0.inputs)
+    }
+
+    /// The number of products that are added up for an element of the result.
+    fn summed(&self) -> usize {
+        match self.0.direction {
+            Direction::Forward => self.depth(),
+            Direction::BackwardData => self.0.outputs,
+            Direction::BackwardFilter => self.0.images.saturating_mul(self.places()),
+        }
+    }
+
+    /// Whether the kernel's numbers, and cublasLt's, can count everything.
+    fn is_counted(&self) -> bool {
+        let Convolution { images, inputs, outputs, x, .. } = self.0;
+        let image = product(&x);
+        let sizes = [
+            images,
+            image.saturating_mul(inputs),
+            self.places().saturating_mul(outputs),
+            self.depth().saturating_mul(outputs),
+            self.places().saturating_mul(self.depth()),
+        ];
+        sizes.iter().all(|size| (1..MOST_COUNTED).contains(size))
+    }
+}
+
+fn product(sizes: &[usize]) -> usize {
+    sizes.iter().fold(1, |product: usize, size| product.saturating_mul(*size))
+}
+
+/// The tile of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tile {
+    patches: usize,
+    lines: usize,
+    /// Units from a line in shared memory to the next: columns of lines begin in different banks.
+    pitch: usize,
+    unit: usize,
+}
+
+impl Tile {
+    /// The tile for patches of `columns` units, `across` of them in a row, and with `lines` lines.
+    fn of(columns: usize, across: usize, lines: usize, unit: usize) -> Self {
+        let patches = (ROW_BYTES / (columns * unit)).clamp(1, across);
+        let row = patches * columns;
+        let lines = (TILE_BYTES / (row * unit)).min(MOST_LINES).clamp(1, lines);
+        // An odd number of words, or of larger units.
+        let pitch = if unit == 2 { row.next_multiple_of(2) | 2 } else { row | 1 };
+        Self { patches, lines, pitch, unit }
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.lines * self.pitch * self.unit
+    }
+}
+
+/// The matrix of patches of one kind, for the kernel.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    channels: usize,
+    /// The images in units, and the patches along each axis.
+    x: [usize; 3],
+    y: [usize; 3],
+    /// The filter, its columns in units.
+    filter: [usize; 3],
+    tile: Tile,
+}
+
+/// The parameters of `kernels/convolution/patch_products.cu`.
+#[repr(C)]
+struct Parameters {
+    from: *const c_void,
+    to: *mut c_void,
+    images: i32,
+    channels: i32,
+    x: [i32; 3],
+    y: [i32; 3],
+    patches: i32,
+    lines: i32,
+    pitch: i32,
+    beta: f32,
+}
+
+impl Layout {
+    /// Of the patches of x.
+    fn of(Patched(of): &Patched) -> Option<Self> {
+        let Convolution { element, inputs: channels, mut x, y, mut filter, .. } = *of;
+        let divides = |unit: usize| [x[2], filter[2]].iter().all(|size| (size * element.bytes()).is_multiple_of(unit));
+        let unit = UNITS.into_iter().find(|&unit| unit >= element.bytes() && divides(unit))?;
+        let elements = unit / element.bytes();
+        (x[2], filter[2]) = (x[2] / elements, filter[2] / elements);
+        let tile = Tile::of(filter[2], y[2], channels * filter[0] * filter[1], unit);
+        Some(Self { channels, x, y, filter, tile })
+    }
+
+    /// Of the pixels of y, as patches of one pixel.
+    fn of_pixels(of: &Patched) -> Self {
+        let (channels, places) = (of.0.outputs, of.places());
+        let tile = Tile::of(1, places, channels, of.0.element.bytes());
+        Self { channels, x: [1, 1, places], y: [1, 1, places], filter: [1; 3], tile }
+    }
+
+    /// The blocks for this number of images, with or without what lies behind the last patch of each axis.
+    fn blocks(&self, images: usize, has_rests: bool) -> usize {
+        let Self { channels, x, y, filter, tile } = self;
+        let count = |axis: usize| if has_rests { x[axis].div_ceil(filter[axis]) } else { y[axis] };
+        let deep = (channels * filter[0] * filter[1]).div_ceil(tile.lines);
+        product(&[images, count(0), count(1), count(2).div_ceil(tile.patches), deep])
+    }
+
+    /// Launches a kernel for this number of images. `rests` is what it multiplies those of x with, if it writes them.
+    /// Returns whether that worked.
+    ///
+    /// # Safety
+    /// The caller promises memory of so many images.
+    unsafe fn launch(
+        &self,
+        kernel: &Function,
+        stream: Stream,
+        [from, to]: [*mut c_void; 2],
+        images: usize,
+        rests: Option<f32>,
+    ) -> bool {
+        let Self { channels, x, y, tile, .. } = *self;
+        let count = |count: usize| count as i32;
+        let mut parameters = Parameters {
+            from: from.cast_const(),
+            to,
+            images: count(images),
+            channels: count(channels),
+            x: x.map(count),
+            y: y.map(count),
+            patches: count(tile.patches),
+            lines: count(tile.lines),
+            pitch: count(tile.pitch),
+            beta: rests.unwrap_or(0.0),
+        };
+        let launch = launch_of(self.blocks(images, rests.is_some()), tile.shared_bytes());
+        // SAFETY: `parameters` is the kernel's only parameter, and the caller promises the memory.
+        unsafe { kernel.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+    }
+}
+
+/// A convolution by a product of patches.
+#[derive(Clone, Copy, Debug)]
+pub struct PatchProducts {
+    of: Patched,
+    device: Device,
+    layout: Layout,
+    /// The images whose patches are in the workspace at once.
+    at_once: usize,
+    /// The bytes for parts of deep sums.
+    for_splits: usize,
+}
+
+/// Images whose patches are in the workspace at once: their tensors begin there.
+struct Part {
+    memory: Memory,
+    images: usize,
+    is_first: bool,
+}
+
+/// The places in the workspace, each by its first byte, and its bytes.
+struct Places {
+    patches: usize,
+    /// The pixels of dy, for a gradient of filters.
+    pixels: usize,
+    /// The gradient's sums in float, if there are several parts of the images.
+    sums: usize,
+    splits: usize,
+    all: usize,
+}
+
+impl PatchProducts {
+    fn places(&self) -> Places {
+        let Self { of, at_once, for_splits, .. } = self;
+        let bytes = |count: usize, element: usize| {
+            (count.saturating_mul(element)).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
+        };
+        let element = of.0.element.bytes();
+        let is_gradient = of.0.direction == Direction::BackwardFilter;
+        let pixels = at_once.saturating_mul(of.places());
+        let if_gradient = |bytes: usize| if is_gradient { bytes } else { 0 };
+        let sizes = [
+            bytes(pixels.saturating_mul(of.depth()), element),
+            if_gradient(bytes(pixels.saturating_mul(of.0.outputs), element)),
+            if self.has_sums() { bytes(of.depth() * of.0.outputs, size_of::<f32>()) } else { 0 },
+            *for_splits,
+        ];
+        let [pixels, sums, splits, all] =
+            [1, 2, 3, 4].map(|count| sizes[..count].iter().fold(0, |bytes: usize, size| bytes.saturating_add(*size)));
+        Places { patches: 0, pixels, sums, splits, all }
+    }
+
+    /// The parts of the images, one after the other.
+    fn parts(&self, memory: Memory) -> impl Iterator<Item = Part> + Clone {
+        let Self { of, at_once, .. } = *self;
+        let Convolution { element, images, inputs, outputs, x, .. } = of.0;
+        (0..images).step_by(at_once).map(move |first| {
+            let later = |data: *mut c_void, count: usize| data.wrapping_byte_add(first * count * element.bytes());
+            let (x, y) = (later(memory.x, product(&x) * inputs), later(memory.y, of.places() * outputs));
+            Part { memory: Memory { x, y, ..memory }, images: (images - first).min(at_once), is_first: first == 0 }
+        })
+    }
+
+    /// Whether each part adds to sums in float, which become the gradient of filters afterwards.
+    fn has_sums(&self) -> bool {
+        self.of.0.direction == Direction::BackwardFilter && self.at_once < self.of.0.images
+    }
+
+    /// The products of a part.
+    fn product(&self, &Part { memory, images, is_first }: &Part, beta: f32) -> (Product, Batch) {
+        let of = &self.of;
+        let (places, depth, outputs, element) = (of.places(), of.depth(), of.0.outputs, of.0.element);
+        let at = self.places();
+        let part = |at: usize| memory.workspace.wrapping_byte_add(at);
+        let factor =
+            |data: *mut c_void, stride, is_transposed| Factor { data: data.cast_const(), stride, is_transposed };
+        let patches = |is_transposed| factor(part(at.patches), depth, is_transposed);
+        let filters = factor(memory.w, depth, false);
+        let of_images = |apart| Batch { count: images, apart };
+        let whole = Product {
+            left: filters,
+            right: patches(true),
+            products: memory.y,
+            output: element,
+            beta,
+            rows: outputs,
+            columns: places,
+            depth,
+            workspace: (std::ptr::null_mut(), 0),
+        };
+        match of.0.direction {
+            Direction::Forward => (whole, of_images([0, places * depth, outputs * places])),
+            Direction::BackwardData => {
+                let (left, right) = (factor(memory.y, places, true), filters);
+                let (rows, columns, products) = (places, depth, part(at.patches));
+                let product = Product { left, right, products, rows, columns, depth: outputs, ..whole };
+                (product, of_images([outputs * places, 0, places * depth]))
+            }
+            Direction::BackwardFilter => {
+                let (left, right) = (factor(part(at.pixels), outputs, true), patches(false));
+                let (products, output, beta) = match self.has_sums() {
+                    true => (part(at.sums), Element::Float, if is_first { 0.0 } else { 1.0 }),
+                    false => (memory.w, element, beta),
+                };
+                let splits = if self.for_splits > 0 { part(at.splits) } else { std::ptr::null_mut() };
+                let workspace = (splits, self.for_splits);
+                let (columns, depth) = (depth, images * places);
+                (Product { left, right, products, output, beta, columns, depth, workspace, ..whole }, Batch::ONE)
+            }
+        }
+    }
+
+    /// Computes a part of the images. Returns whether that worked.
+    ///
+    /// # Safety
+    /// As for [`Engine::launch`].
+    unsafe fn launch_part(&self, kernels: &[Function], stream: Stream, part: &Part, [alpha, beta]: [f32; 2]) -> bool {
+        let Self { of, layout, device, .. } = self;
+        let Part { memory: Memory { x, y, workspace: patches, .. }, images, .. } = *part;
+        let pixels = patches.wrapping_byte_add(self.places().pixels);
+        let (product, batch) = self.product(part, beta);
+        // SAFETY: the caller promises the tensors and the workspace.
+        unsafe {
+            let gather = || layout.launch(&kernels[0], stream, [x, patches], images, None);
+            let gather_pixels = || Layout::of_pixels(of).launch(&kernels[1], stream, [y, pixels], images, None);
+            let scatter = || layout.launch(&kernels[2], stream, [patches, x], images, Some(beta));
+            let numbers = (of.0.element, of.0.is_exact);
+            let multiply = || products::multiply(*device, stream, alpha, (&product, batch), numbers);
+            match of.0.direction {
+                Direction::Forward => gather() && multiply(),
+                Direction::BackwardData => (beta == 0.0 || gather()) && multiply() && scatter(),
+                Direction::BackwardFilter => gather() && gather_pixels() && multiply(),
+            }
+        }
+    }
+}
+
+impl Engine for PatchProducts {
+    type Problem = Patched;
+    const SOURCE: &'static KernelSource = &kernels::convolution::PATCH_PRODUCTS;
+    const KERNELS: &'static [&'static CStr] = &[c"gather_patches", c"gather_pixels", c"scatter_patches", c"sum_up"];
+    const IS_PRODUCT: bool = true;
+    const IS_KEPT: bool = false;
+
+    fn priority(_: &Patched) -> Priority {
+        Priority::Fast
+    }
+
+    fn has_short_sums(of: &Patched) -> bool {
+        of.0.element != Element::Float && of.summed() <= MOST_OF_SHORT_SUMS
+    }
+
+    /// So many images at once that their patches stay in a cache, and within the limit.
+    fn choices(device: Device, of: &Patched, limit: usize) -> Vec<Vec<Knob>> {
+        let images = of.0.images;
+        let of_image = of.places().saturating_mul(of.depth()).saturating_mul(of.0.element.bytes()).max(1);
+        let within = |at_once: usize, mebibytes: usize| {
+            let images = (at_once < images).then_some((IMAGES, at_once as i64));
+            let splits = (mebibytes > 0).then_some((SPLITS, mebibytes as i64));
+            let knobs: Vec<_> = images.into_iter().chain(splits).collect();
+            Self::new(device, of, &knobs).filter(|engine| engine.workspace() <= limit).map(|_| knobs)
+        };
+        // Parts of nearly equal sizes, as few as possible, and then half as many images again and again.
+        let parts = images.div_ceil((MOST_BYTES / of_image).clamp(1, images.max(1)));
+        let sizes = std::iter::successors(Some(parts), |parts| (*parts < images).then(|| (2 * parts).min(images)));
+        let sizes = sizes.map(|parts| images.div_ceil(parts.max(1)));
+        let mut choices = sizes.flat_map(|at_once| SPLIT_SIZES.map(|splits| (at_once, splits)));
+        choices.find_map(|(at_once, splits)| within(at_once, splits)).into_iter().collect()
+    }
+
+    fn new(device: Device, of: &Patched, knobs: &[Knob]) -> Option<Self> {
+        let images = of.0.images;
+        let (of_images, of_splits) = match *knobs {
+            [] => (None, None),
+            [(IMAGES, at_once)] => (Some(at_once), None),
+            [(SPLITS, mebibytes)] => (None, Some(mebibytes)),
+            [(IMAGES, at_once), (SPLITS, mebibytes)] => (Some(at_once), Some(mebibytes)),
+            _ => return None,
+        };
+        let at_once = match of_images {
+            Some(at_once) => usize::try_from(at_once).ok().filter(|count| (1..images).contains(count))?,
+            None => images,
+        };
+        let for_splits = match of_splits {
+            Some(_) if of.0.direction != Direction::BackwardFilter => return None,
+            Some(mebibytes) => SPLIT_SIZES.into_iter().find(|&known| known > 0 && known as i64 == mebibytes)? << 20,
+            None => 0,
+        };
+        let is_ours = of.is_counted()
+            && (!of.0.is_exact || of.0.element == Element::Float)
+            && of.0.filter[2].saturating_mul(of.0.element.bytes()) <= TILE_BYTES
+            && products::is_there(device);
+        let layout = is_ours.then(|| Layout::of(of)).flatten()?;
+        let blocks = [layout.blocks(at_once, true), Layout::of_pixels(of).blocks(at_once, false)];
+        let is_counted = blocks.iter().all(|blocks| *blocks <= MOST_COUNTED);
+        is_counted.then_some(Self { of: *of, device, layout, at_once, for_splits })
+    }
+
+    fn problem(&self) -> &Patched {
+        &self.of
+    }
+
+    fn options(&self) -> Vec<String> {
+        let Layout { filter: [slices, rows, columns], tile, .. } = self.layout;
+        let values = [("SLICES", slices), ("ROWS", rows), ("COLUMNS", columns), ("UNIT_BYTES", tile.unit)];
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        [self.of.0.element.option().to_owned()].into_iter().chain(values).collect()
+    }
+
+    fn allow(&self, _: Device, _: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+
+    fn workspace(&self) -> usize {
+        self.places().all
+    }
+
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, device, .. } = self;
+        let can_multiply = |part: Part| {
+            let (product, batch) = self.product(&part, beta);
+            products::can_multiply(*device, (&product, batch), (of.0.element, of.0.is_exact))
+        };
+        let alpha_of_parts = if self.has_sums() { 1.0 } else { alpha };
+        // SAFETY: the caller promises memory as large as the tensors, and the workspace.
+        let launch = |part: Part| unsafe { self.launch_part(kernels, stream, &part, [alpha_of_parts, beta]) };
+        // Nothing is launched unless all parts can be.
+        if !self.parts(memory).all(can_multiply) || !self.parts(memory).all(launch) {
+            return false;
+        }
+        if !self.has_sums() {
+            return true;
+        }
+        let sums = memory.workspace.wrapping_byte_add(self.places().sums).cast_const();
+        let elements = (of.depth() * of.0.outputs) as i32;
+        let summed = Sum { sums, dw: memory.w, elements, count: 1, alpha, beta };
+        // SAFETY: the caller promises dw and the workspace.
+        unsafe { summed.launch(&kernels[3], THREADS, stream) }
+    }
+}
