@@ -1,11 +1,12 @@
 /* Random convolutions through the graph API, alone or followed by a sum, a bias and ReLU: some plans of each, executed
  * up to 60 times, while workspaces and variant packs change. Every result is compared with double precision.
  *
- * graph_random SEED CASES [packed|ours|covered|volumes]
+ * graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings]
  *
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
  * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
- * convolutions keep the size of volumes.
+ * convolutions keep the size of volumes; with `patches`, all strides are the filter's sizes; with `embeddings`, they are
+ * so in large convolutions of few channels, each executed once.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */
@@ -25,7 +26,7 @@ typedef struct {
 } Case;
 
 static cudnnHandle_t handle;
-static int only_packed, only_ours, only_covered, only_volumes, is_special;
+static int only_packed, only_ours, only_covered, only_volumes, only_patches, only_embeddings, is_special;
 
 static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
 
@@ -144,6 +145,21 @@ static Shape random_shape(Random *random) {
                 s.pad[i] = s.w[i + 2] / 2, s.stride[i] = s.dilation[i] = 1;
             }
         }
+        if (only_patches || only_embeddings) {
+            s.operation = (Operation)(made % 3), s.groups = 1, s.flip = 0;
+            s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
+            int is_large = only_embeddings;
+            s.x[0] = is_large ? 65 : 1 + random_below(random, 5);
+            s.x[1] = s.w[1] = is_large ? 3 : 1 + random_below(random, 9);
+            s.w[0] = is_large ? 520 : 1 + random_below(random, 20);
+            for (int i = 0; i < 3; i++) {
+                int is_flat = i == 0 && s.spatial == 2;
+                int least = i == 2 ? 2 : 1, patches = is_flat ? 1 : is_large ? 1 + (i > 0) : 1 + random_below(random, 4);
+                int size = is_flat ? 1 : is_large ? (s.spatial == 2 ? 8 : 4) : least + random_below(random, 5);
+                s.w[i + 2] = s.stride[i] = size, s.pad[i] = 0, s.dilation[i] = 1;
+                s.x[i + 2] = size * patches + random_below(random, size);
+            }
+        }
         int layout = !is_special && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
@@ -163,11 +179,13 @@ static void case_open(Case *c, Random *random) {
     Backend offered[MOST_CONFIGURATIONS];
     int count = graph_configurations(graph, modes[random_below(random, 5)], offered);
     REQUIRE(count > 0, "nothing is offered");
-    int wanted = 1 + random_below(random, MOST_PLANS);
+    int wanted = only_embeddings ? 1 : only_patches ? MOST_PLANS : 1 + random_below(random, MOST_PLANS);
     for (int i = 0; i < wanted; i++) {
-        int plan = c->plans, choice = random_below(random, count);
+        /* The engines that need workspace come last. */
+        int plan = c->plans, choice = only_patches ? count - 1 - i % count : random_below(random, count);
         int is_large = only_covered && shape.w[0] == 520;
-        int executions = is_large ? 3 : only_volumes ? 16 : chance(random, 60) ? ROUNDS : 1 + random_below(random, ROUNDS);
+        int executions = only_embeddings ? 1 : is_large ? 3 : only_volumes ? 16 : ROUNDS;
+        if (!only_embeddings && !is_large && !only_volumes && !chance(random, 60)) executions = 1 + random_below(random, ROUNDS);
         cudnnStatus_t status = plan_finalize(handle, offered[choice], &c->plan[plan]);
         if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may return candidates that do not run */
             backend_free(c->plan[plan]);
@@ -225,8 +243,10 @@ int main(int count, char **arguments) {
     only_ours = count == 4 && !strcmp(arguments[3], "ours");
     only_covered = count == 4 && !strcmp(arguments[3], "covered");
     only_volumes = count == 4 && !strcmp(arguments[3], "volumes");
-    is_special = only_packed || only_ours || only_covered || only_volumes;
-    REQUIRE(count == 3 + is_special, "graph_random SEED CASES [packed|ours|covered|volumes]");
+    only_patches = count == 4 && !strcmp(arguments[3], "patches");
+    only_embeddings = count == 4 && !strcmp(arguments[3], "embeddings");
+    is_special = only_packed || only_ours || only_covered || only_volumes || only_patches || only_embeddings;
+    REQUIRE(count == 3 + is_special, "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));

@@ -168,7 +168,7 @@ fn our_engines_are_tried() {
             assert!(expected.contains(&index(engine)), "{engine}: {kernel}");
         }
     };
-    let on_tensor_cores: [&[usize]; 2] = [&[0, 5, 8, 9, 11], &[2, 4, 6, 7, 8, 9]];
+    let on_tensor_cores: [&[usize]; 2] = [&[0, 5, 8, 9, 11, 12, 13], &[2, 4, 6, 7, 8, 9]];
     let ours = run("any", "1GiB");
     are_as_expected(&ours, on_tensor_cores);
     let gradients: Vec<_> =
@@ -181,7 +181,7 @@ fn our_engines_are_tried() {
     }
     // No engine of hostdnn uses tensor cores: only our engines that multiply in float remain, and those that are as exact.
     let exact = run("match", "1GiB");
-    are_as_expected(&exact, [&[1, 8, 10], &[3, 7, 8, 10]]);
+    are_as_expected(&exact, [&[1, 8, 10, 12, 14], &[3, 7, 8, 10]]);
     let is_exact = |(engine, kernel): &(String, String)| match numerics(engine) {
         Numerics::OnTensorCores => false,
         Numerics::ExactFloats => kernel.contains(" float "),
@@ -223,23 +223,48 @@ fn volumes_are_right() {
     are_right(&lines);
 }
 
-/// A convolution whose filter covers the image is one product, and a large one runs as that from the first execution on,
-/// without trials, even where nothing may be explored.
+/// Convolutions whose strides are the filter's sizes are right, exact or not, also as products of patches.
 #[test]
-fn what_a_filter_covers_is_one_product_at_once() {
+fn patches_are_right() {
+    let program = program("graph_random");
+    let products = ["any", "match"].map(|numerics| {
+        let decisions = program.file(numerics);
+        let variables = [
+            ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+            ("UCUDNN_CHECK", "1"),
+            ("UCUDNN_NUMERICS", numerics),
+            ("UCUDNN_EXPLORE", "unbounded"),
+        ];
+        program.preloaded(&[&seed().to_string(), "18", "patches"], &variables);
+        let lines = report(&decisions);
+        are_right(&lines);
+        let is_product =
+            |line: &&Value| (12..=14).any(|it| text(line, "algorithm").starts_with(&format!("UCUDNN_ENGINE_{it}[")));
+        events(&lines, "timed").into_iter().filter(is_product).count()
+    });
+    println!("{products:?} products of patches");
+    assert!(products.iter().sum::<usize>() > 0);
+}
+
+/// A convolution whose filter covers the image is one product, and a patch embedding one of patches. A large one runs as
+/// such from the first execution on, without trials, even where nothing may be explored.
+#[test]
+fn what_is_a_product_runs_as_one_at_once() {
     let program = program("graph_random");
     let number = |line: &Value| -> Option<i64> {
         let name = line["parts"][0]["algorithm"].as_str()?;
         name.strip_prefix("UCUDNN_ENGINE_")?.split('[').next()?.parse().ok()
     };
-    let is_product = |line: &Value| ENGINES.iter().any(|row| Some(row.number) == number(line) && row.source.is_none());
+    let is_product = |line: &Value| ENGINES.iter().any(|row| Some(row.number) == number(line) && row.is_product);
     let is_large = |line: &&Value| text(line, "kernel").contains(" * 520x");
-    // All directions in all types, and then with trials of the small ones.
-    for (cases, explore, least) in [("18", "0", 9), ("6", "unbounded", 3)] {
-        let decisions = program.file(explore);
+    // All directions, and types for the covered ones; and then with trials of the small ones.
+    for (kind, cases, explore, least) in
+        [("covered", "18", "0", 9), ("embeddings", "3", "0", 3), ("covered", "6", "unbounded", 3)]
+    {
+        let decisions = program.file(&format!("{kind}{explore}"));
         let variables =
             [("UCUDNN_REPORT", decisions.to_str().unwrap()), ("UCUDNN_CHECK", "1"), ("UCUDNN_EXPLORE", explore)];
-        program.preloaded(&["5", cases, "covered"], &variables);
+        program.preloaded(&["5", cases, kind], &variables);
         let lines = report(&decisions);
         are_right(&lines);
         let explored = events(&lines, "exploring").into_iter().filter(is_large).count();
@@ -247,7 +272,7 @@ fn what_a_filter_covers_is_one_product_at_once() {
         let mut kinds: Vec<_> = at_once.iter().map(|line| text(line, "kernel").split_once(" 65x").unwrap().0).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        assert!(explored == 0 && at_once.iter().all(|line| is_product(line)), "{explored}, {kinds:?}");
-        assert_eq!(kinds.len(), least, "{kinds:?}");
+        assert!(explored == 0 && at_once.iter().all(|line| is_product(line)), "{kind}: {explored}, {kinds:?}");
+        assert_eq!(kinds.len(), least, "{kind}: {kinds:?}");
     }
 }

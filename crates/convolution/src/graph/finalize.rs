@@ -8,6 +8,7 @@ use super::choices;
 use super::planned::Planned;
 use super::reading;
 use super::shadow::{Content, Shadow};
+use crate::plans::graph::our_candidates;
 use crate::plans::graph::state::{self, Key, Place};
 use crate::plans::graph::targets;
 use crate::problem::graph::{Class, EngineConfiguration};
@@ -50,7 +51,13 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
         Policy::Division => Some(0),
         _ => policies.query_limit(None),
     };
-    let limit = wanted.map_or(requested_workspace, |wanted| wanted.min(requested_workspace));
+    let limit = match wanted {
+        Some(wanted) => wanted.min(requested_workspace),
+        None if place == Place::Device(cudnn::device().ordinal()) => {
+            our_candidates::workspace_at_once(&graph.problem, class, requested_workspace)
+        }
+        None => requested_workspace,
+    };
     if limit == requested_workspace && !graph.problem.splittable() {
         return None; // the plan fits; over the limit, another engine could take its place
     }

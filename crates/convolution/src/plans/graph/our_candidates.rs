@@ -4,8 +4,8 @@ use cudnn_abi::*;
 
 use super::our_engine::{configuration, read};
 use super::probe::{Candidates, Probe};
-use crate::engines::{ENGINES, Numerics, Priority, Row};
-use crate::problem::graph::EngineConfiguration;
+use crate::engines::{Convolution, ENGINES, Numerics, Priority, Row};
+use crate::problem::graph::{Class, EngineConfiguration, Problem};
 
 /// Returns our engines that compute the problem, by priority. Those that are not on warpgroups take at most `limit`
 /// bytes of workspace.
@@ -23,19 +23,35 @@ pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
 
 /// The multiply-adds from which on a product needs no trial. With fewer, cuDNN's choices take little time, too.
 const LEAST_AT_ONCE: usize = 1 << 24;
+/// The workspace that a product of patches may take beyond that of the program's own plan, in bytes.
+const MOST_BEYOND: usize = 16 << 20;
 
-/// Returns the engine that computes the problem as one product, if its filter covers the image and it is no small one.
-/// Nothing that a trial could find is faster by much: cuDNN's choices took 4 to 160 times as long on an H100.
+/// Returns the engine that computes the problem as a product, if its filter covers the image or the problem is a patch
+/// embedding, and it is no small one. Nothing that a trial could find is faster by much: cuDNN's choices took 4 to 160
+/// times as long on an H100 where the filter covers the image, and 5 to 15 times as long as the product in patch
+/// embeddings.
 pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
-    if !read(probe.problem, is_exact(probe)).is_ok_and(|of| of.covers_image()) {
+    product(probe.problem, probe.class, probe.budget.limit)
+}
+
+/// Returns the workspace to report for a program's plan that needs `own`: more, where only then [`at_once`] finds a
+/// product.
+pub fn workspace_at_once(problem: &Problem, class: Class, own: usize) -> usize {
+    let needs_more = || product(problem, class, own).is_none() && product(problem, class, MOST_BEYOND).is_some();
+    if own < MOST_BEYOND && needs_more() { MOST_BEYOND } else { own }
+}
+
+/// [`at_once`] within a limit.
+fn product(problem: &Problem, class: Class, limit: usize) -> Option<EngineConfiguration> {
+    let of = read(problem, is_exact(problem, class)).ok()?;
+    let counts = [of.images, of.inputs, of.outputs].into_iter().chain(of.y).chain(of.filter);
+    let is_large = counts.fold(1, usize::saturating_mul) >= LEAST_AT_ONCE;
+    if !is_large || !(of.covers_image() || of.is_patch_embedding()) {
         return None;
     }
-    let w = &probe.problem.tensors[probe.problem.convolution().w];
-    let is_large = w.values().saturating_mul(probe.problem.batch()) >= LEAST_AT_ONCE;
-    let engines = if is_large { of_priority(Priority::Fast, probe, probe.budget.limit) } else { vec![] };
     let is_product =
-        |engine: &EngineConfiguration| ENGINES.iter().any(|row| row.number == engine.engine && row.source.is_none());
-    engines.into_iter().find(is_product)
+        |engine: &EngineConfiguration| ENGINES.iter().any(|row| row.number == engine.engine && row.is_product);
+    offered(Priority::Fast, &of, class, limit).find(is_product)
 }
 
 /// Returns our engines of a priority, the best first, if they compute the problem on the calling thread's device and
@@ -44,27 +60,36 @@ pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
 /// 0 × Inf and 0 × NaN are NaN, so an Inf or NaN in x may reach unrelated places of a result. Exact float products make
 /// NaN of Inf, and of floats of 2¹²⁸ - 2¹¹⁶ and more. Classes with IEEE 754 NaN propagation exclude these engines.
 pub fn of_priority(priority: Priority, probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
-    let of = match read(probe.problem, is_exact(probe)) {
-        Ok(of) => of.simplified(),
+    match read(probe.problem, is_exact(probe.problem, probe.class)) {
+        Ok(of) => offered(priority, &of, probe.class, limit).collect(),
         Err(refusal) => {
             log::debug!("no engine of ours computes {}, because of {}", probe.problem, refusal.0);
-            return vec![];
+            vec![]
         }
-    };
-    let device = cudnn::device();
-    let of_row = |row: &'static Row| {
+    }
+}
+
+/// Those of [`of_priority`] for a convolution.
+fn offered(
+    priority: Priority,
+    of: &Convolution,
+    class: Class,
+    limit: usize,
+) -> impl Iterator<Item = EngineConfiguration> {
+    let (of, device) = (of.simplified(), cudnn::device());
+    let of_row = move |row: &'static Row| {
         let choices = row.choices(device, &of, priority, limit).into_iter();
         choices.map(|knobs| configuration(row, knobs))
     };
-    ENGINES.iter().flat_map(of_row).filter(|engine| probe.class.admits(engine)).collect()
+    ENGINES.iter().flat_map(of_row).filter(move |engine| class.admits(engine))
 }
 
 /// Returns whether floats are to be multiplied exactly.
-fn is_exact(probe: &Probe) -> bool {
-    let x = &probe.problem.tensors[probe.problem.convolution().x];
+fn is_exact(problem: &Problem, class: Class) -> bool {
+    let x = &problem.tensors[problem.convolution().x];
     // NVIDIA's libraries obey this variable too.
     let is_overridden = std::env::var_os("NVIDIA_TF32_OVERRIDE").is_some_and(|it| it == "0");
     let mut on_tensor_cores = ENGINES.iter().filter(|row| row.numerics == Numerics::OnTensorCores);
-    let is_admitted = on_tensor_cores.any(|row| probe.class.admits(&configuration(row, vec![])));
+    let is_admitted = on_tensor_cores.any(|row| class.admits(&configuration(row, vec![])));
     x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !is_admitted)
 }
