@@ -4,11 +4,15 @@
  *
  * rnn_train_scenarios results      scenarios that give right results
  * rnn_train_scenarios both         passes of both owners together; prints how many are libucudnn.so's
- * rnn_train_scenarios spoilt       calls that libucudnn.so must answer with NaN: on its own reserves only */
+ * rnn_train_scenarios spoilt       calls that libucudnn.so must answer with NaN: on its own reserves only
+ * rnn_train_scenarios unexpected   likewise calls of cuDNN's on reserves of libucudnn.so that nobody expects */
 #include <math.h>
 #include <string.h>
 
 #include "rnn_train.h"
+
+/* As many forward calls of one owner as libucudnn.so takes to be all. */
+enum { MANY = 1024 };
 
 static cudnnHandle_t handle;
 static Random randomness = {7};
@@ -297,27 +301,6 @@ static void spoilt(const Network *network) {
     backward(&t);
     require_nan("a spoilt header", &t, 1, 1);
 
-    /* cuDNN's reserve in the place of our reserve, before anything shows that the program moves reserves. */
-    Training other;
-    training_open(handle, &other, network, &randomness);
-    training_prepare(handle, &other);
-    set_workspace(&other, least_workspace(&other));
-    forward(&other);
-    training_prepare(handle, &t);
-    forward(&t);
-    memcpy(t.reserve.start, other.reserve.start, t.reserve.bytes);
-    backward(&t);
-    require_nan("cuDNN's forward, our backward", &t, 1, 1);
-
-    /* The reverse. */
-    forward(&other);
-    forward(&t);
-    memcpy(other.reserve.start, t.reserve.start, t.reserve.bytes);
-    set_workspace(&other, t.workspace.bytes);
-    backward(&other);
-    require_nan("our forward, cuDNN's backward", &other, 1, 1);
-    training_close(&other);
-
     /* cuDNN's own pass there is right. */
     forward(&t);
     backward(&t);
@@ -327,8 +310,27 @@ static void spoilt(const Network *network) {
     training_close(&t);
 }
 
+/* A copy of our reserve, after so many forward calls of cuDNN's that no reserve of ours is expected. */
+static void unexpected(const Network *network) {
+    Training t, other;
+    training_open(handle, &t, network, &randomness);
+    training_open(handle, &other, network, &randomness);
+    training_prepare(handle, &other);
+    set_workspace(&other, least_workspace(&other));
+    training_prepare(handle, &t);
+    forward(&t);
+    Guarded kept = copy_of(&t.reserve);
+    for (int call = 0; call < MANY; call++) forward(&other);
+    guarded_free(&other.reserve);
+    other.reserve = kept;
+    set_workspace(&other, t.workspace.bytes);
+    backward(&other);
+    require_nan("our forward, cuDNN's backward", &other, 1, 1);
+    training_close(&other), training_close(&t);
+}
+
 int main(int count, char **arguments) {
-    REQUIRE(count == 2, "rnn_train_scenarios results|both|spoilt");
+    REQUIRE(count == 2, "rnn_train_scenarios results|both|spoilt|unexpected");
     CALL(cudnnCreate(&handle));
     for (int cell = CUDNN_RNN_TANH; cell <= CUDNN_GRU; cell++) {
         Network n = network_plain(cell == CUDNN_GRU ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT, 12, 4, 3);
@@ -339,6 +341,7 @@ int main(int count, char **arguments) {
         if (strcmp(arguments[1], "results") == 0) results(&n);
         else if (strcmp(arguments[1], "spoilt") == 0) spoilt(&n);
         else if (strcmp(arguments[1], "both") == 0) both(&n);
+        else if (strcmp(arguments[1], "unexpected") == 0) unexpected(&n);
         else REQUIRE(0, "%s: no such scenarios", arguments[1]);
     }
     CALL(cudnnDestroy(handle));
