@@ -1,12 +1,12 @@
 /* Random convolutions through the graph API, alone or followed by a sum, a bias and ReLU: some plans of each, executed
  * up to 60 times, while workspaces and variant packs change. Every result is compared with double precision.
  *
- * graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings]
+ * graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise]
  *
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
  * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
  * convolutions keep the size of volumes; with `patches`, all strides are the filter's sizes; with `embeddings`, they are
- * so in large convolutions of few channels, each executed once.
+ * so in large convolutions of few channels, each executed once; with `depthwise`, each channel has a filter of its own.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */
@@ -26,7 +26,7 @@ typedef struct {
 } Case;
 
 static cudnnHandle_t handle;
-static int only_packed, only_ours, only_covered, only_volumes, only_patches, only_embeddings, is_special;
+static int only_packed, only_ours, only_covered, only_volumes, only_patches, only_embeddings, only_depthwise, is_special;
 
 static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
 
@@ -160,6 +160,11 @@ static Shape random_shape(Random *random) {
                 s.x[i + 2] = size * patches + random_below(random, size);
             }
         }
+        if (only_depthwise) {
+            s.operation = (Operation)(made % 3), s.flip = 0;
+            s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
+            s.x[0] = 1 + random_below(random, 5), s.x[1] = s.w[0] = s.groups = 2 + random_below(random, 20), s.w[1] = 1;
+        }
         int layout = !is_special && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
@@ -245,8 +250,9 @@ int main(int count, char **arguments) {
     only_volumes = count == 4 && !strcmp(arguments[3], "volumes");
     only_patches = count == 4 && !strcmp(arguments[3], "patches");
     only_embeddings = count == 4 && !strcmp(arguments[3], "embeddings");
-    is_special = only_packed || only_ours || only_covered || only_volumes || only_patches || only_embeddings;
-    REQUIRE(count == 3 + is_special, "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings]");
+    only_depthwise = count == 4 && !strcmp(arguments[3], "depthwise");
+    is_special = only_packed || only_ours || only_covered || only_volumes || only_patches || only_embeddings || only_depthwise;
+    REQUIRE(count == 3 + is_special, "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));

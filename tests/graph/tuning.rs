@@ -168,7 +168,7 @@ fn our_engines_are_tried() {
             assert!(expected.contains(&index(engine)), "{engine}: {kernel}");
         }
     };
-    let on_tensor_cores: [&[usize]; 2] = [&[0, 5, 8, 9, 11, 12, 13], &[2, 4, 6, 7, 8, 9]];
+    let on_tensor_cores: [&[usize]; 2] = [&[0, 5, 8, 9, 11, 12, 13, 17], &[2, 4, 6, 7, 8, 9, 15]];
     let ours = run("any", "1GiB");
     are_as_expected(&ours, on_tensor_cores);
     let gradients: Vec<_> =
@@ -181,7 +181,7 @@ fn our_engines_are_tried() {
     }
     // No engine of hostdnn uses tensor cores: only our engines that multiply in float remain, and those that are as exact.
     let exact = run("match", "1GiB");
-    are_as_expected(&exact, [&[1, 8, 10, 12, 14], &[3, 7, 8, 10]]);
+    are_as_expected(&exact, [&[1, 8, 10, 12, 14, 17, 18], &[3, 7, 8, 10, 15, 16]]);
     let is_exact = |(engine, kernel): &(String, String)| match numerics(engine) {
         Numerics::OnTensorCores => false,
         Numerics::ExactFloats => kernel.contains(" float "),
@@ -223,27 +223,32 @@ fn volumes_are_right() {
     are_right(&lines);
 }
 
-/// Convolutions whose strides are the filter's sizes are right, exact or not, also as products of patches.
+/// Convolutions whose strides are the filter's sizes are right, exact or not, also as products of patches; and so are those
+/// in which each channel has a filter of its own.
 #[test]
-fn patches_are_right() {
+fn patches_and_channels_by_themselves_are_right() {
     let program = program("graph_random");
-    let products = ["any", "match"].map(|numerics| {
-        let decisions = program.file(numerics);
-        let variables = [
-            ("UCUDNN_REPORT", decisions.to_str().unwrap()),
-            ("UCUDNN_CHECK", "1"),
-            ("UCUDNN_NUMERICS", numerics),
-            ("UCUDNN_EXPLORE", "unbounded"),
-        ];
-        program.preloaded(&[&seed().to_string(), "18", "patches"], &variables);
-        let lines = report(&decisions);
-        are_right(&lines);
-        let is_product =
-            |line: &&Value| (12..=14).any(|it| text(line, "algorithm").starts_with(&format!("UCUDNN_ENGINE_{it}[")));
-        events(&lines, "timed").into_iter().filter(is_product).count()
-    });
-    println!("{products:?} products of patches");
-    assert!(products.iter().sum::<usize>() > 0);
+    for (kind, engines) in [("patches", 12..=14), ("depthwise", 15..=18)] {
+        let tried = ["any", "match"].map(|numerics| {
+            let decisions = program.file(&format!("{kind}-{numerics}"));
+            let variables = [
+                ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+                ("UCUDNN_CHECK", "1"),
+                ("UCUDNN_NUMERICS", numerics),
+                ("UCUDNN_EXPLORE", "unbounded"),
+            ];
+            program.preloaded(&[&seed().to_string(), "18", kind], &variables);
+            let lines = report(&decisions);
+            are_right(&lines);
+            let is_ours = |line: &&Value| {
+                let is_of = |number| text(line, "algorithm").starts_with(&format!("UCUDNN_ENGINE_{number}["));
+                engines.clone().any(is_of)
+            };
+            events(&lines, "timed").into_iter().filter(is_ours).count()
+        });
+        println!("{tried:?} of {kind}");
+        assert!(tried.iter().all(|count| *count > 0), "{kind}: {tried:?}");
+    }
 }
 
 /// A convolution whose filter covers the image is one product, and a patch embedding one of patches. A large one runs as

@@ -91,7 +91,8 @@ pub enum Numerics {
     OnTensorCores,
     /// Floats, multiplied exactly. Such an engine gets the problems that ask for this, and no others.
     ExactFloats,
-    /// Numbers of two bytes, in sums so short that tensor cores are as exact as anything else.
+    /// As exact as without tensor cores: numbers of two bytes, in sums so short that tensor cores are as exact as anything
+    /// else, or in float arithmetic.
     ShortSums,
 }
 

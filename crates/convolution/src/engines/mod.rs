@@ -7,10 +7,14 @@
 //! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels` | engines on warpgroups |
 //! | `products` | an engine that is cublasLt: images of one place |
 //! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
+//! | `depthwise`, `depthwise_gradient`, `by_channel` | engines for filters of each channel; what they share |
 //! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
 mod backward_filter;
+mod by_channel;
+mod depthwise;
+mod depthwise_gradient;
 mod element_kernels;
 mod engine;
 mod few_channels;
@@ -37,6 +41,8 @@ pub use transposes::{Destination, Transposes, Transposition};
 
 use backward_filter::BackwardFilterGemm;
 use cudnn_abi::*;
+use depthwise::Depthwise;
+use depthwise_gradient::DepthwiseGradient;
 use few_channels::FewChannels;
 use implicit_gemm::ImplicitGemm;
 use parking_lot::Mutex;
@@ -58,6 +64,10 @@ pub const ENGINES: &[Row] = &[
     Row::of::<PatchProducts>(12, Numerics::ShortSums),
     Row::of::<PatchProducts>(13, Numerics::OnTensorCores),
     Row::of::<PatchProducts>(14, Numerics::ExactFloats),
+    Row::of::<Depthwise>(15, Numerics::ShortSums),
+    Row::of::<Depthwise>(16, Numerics::ExactFloats),
+    Row::of::<DepthwiseGradient>(17, Numerics::ShortSums),
+    Row::of::<DepthwiseGradient>(18, Numerics::ExactFloats),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
     Row::of::<ShiftedGradient>(11, Numerics::OnTensorCores),

@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use super::*;
 use crate::engines::ENGINES;
 use crate::engines::engine::Compiled;
-use crate::engines::tests::{Case, Tensors, compile_without_spills, emulated_as_in_loops as in_loops};
+use crate::engines::tests::{Case, Tensors, compile_without_spills, emulated_as_in_loops as in_loops, print_time};
 use gpu::testing::on_gpu;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
@@ -230,4 +230,30 @@ fn sums_that_are_short() {
     assert!(has(Element::Half, Direction::BackwardFilter, [512, 3, 3]));
     assert!(!has(Element::Half, Direction::BackwardFilter, [513, 3, 3]));
     assert!(!has(Element::Float, Direction::Forward, [9, 3, 3]));
+}
+
+/// Prints the times at patch embeddings, downsampling and transposed convolutions of networks, in all directions.
+#[test]
+fn layers_on_a_gpu_are_timed() {
+    let device = Device::Cuda;
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    if !products::is_there(device) {
+        return guest::testing::skip("there is no cublasLt");
+    }
+    let layers = [
+        ([128, 3, 768], ([1, 224, 224], [1, 16, 16])),
+        ([64, 3, 1152], ([1, 224, 224], [1, 14, 14])),
+        ([128, 3, 96], ([1, 224, 224], [1, 4, 4])),
+        ([128, 96, 192], ([1, 56, 56], [1, 2, 2])),
+        ([4, 3, 1024], ([16, 224, 224], [2, 16, 16])),
+        ([2, 32, 64], ([128, 128, 128], [2, 2, 2])),
+        ([2, 128, 256], ([32, 32, 32], [2, 2, 2])),
+    ];
+    for ((counts, sizes), direction) in layers.into_iter().flat_map(|layer| DIRECTIONS.map(|it| (layer, it))) {
+        let of = Patched::of(&convolution(Element::Half, direction, counts, sizes)).unwrap();
+        let products = of.0.images * of.places() * of.depth() * of.0.outputs;
+        for knobs in PatchProducts::choices(device, &of, usize::MAX) {
+            print_time(&Compiled::<PatchProducts>::new(device, &of, &knobs).unwrap(), products, stream);
+        }
+    }
 }

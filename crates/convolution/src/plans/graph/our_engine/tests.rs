@@ -73,6 +73,17 @@ fn patches_are_offered_to_products() {
 }
 
 #[test]
+fn filters_of_each_channel_have_engines() {
+    let images: [&[usize]; 3] = [&[2, 24, 20, 20], &[24, 1, 7, 7], &[2, 24, 20, 20]];
+    let volumes: [&[usize]; 3] = [&[2, 24, 9, 8, 8], &[24, 1, 7, 7, 7], &[2, 24, 9, 8, 8]];
+    for (sizes, (direction, engine)) in
+        [images, volumes].into_iter().flat_map(|sizes| [("F", 15), ("BD", 15), ("BF", 17)].map(|its| (sizes, its)))
+    {
+        assert_eq!(offered(&problem(direction, sizes, [3, 1, 1], 24)), [engine], "{direction} {sizes:?}");
+    }
+}
+
+#[test]
 fn what_no_engine_takes_is_named() {
     let refused = |of: &Problem| {
         let of = read(of, false)?;

@@ -1,0 +1,216 @@
+//! Convolutions in which each channel has a filter of its own, and how blocks share out their planes. Shared by the
+//! engines `depthwise` and `depthwise_gradient`. Twin of `kernels/convolution/by_channel.cuh`.
+
+use crate::engines::problem::{Computed, Convolution, Refusal};
+use cudnn::convolution::Direction;
+use gpu::Element;
+
+/// The threads of a block.
+pub const THREADS: usize = 256;
+/// The most blocks of a launch, and of a tensor's elements that are counted.
+pub const MOST_COUNTED: usize = 1 << 30;
+/// The largest filter and stride along an axis.
+const MOST_PLACES_ACROSS: usize = 32;
+const MOST_STRIDE: usize = 4;
+/// The most zeros before a row, and the largest dilation: each is compiled.
+const MOST_PADDING: usize = 256;
+/// The shared memory of a block that every device has, in bytes.
+const SHARED: usize = 48 << 10;
+/// The most tiles of a block along a row.
+const MOST_RIGHT: usize = 64;
+/// The numbers of a thread's tile along an axis.
+const TILE: usize = 4;
+
+/// A convolution of this kind, or one of its gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByChannel(pub Convolution);
+
+impl Computed for ByChannel {
+    fn of(of: &Convolution) -> Result<Self, Refusal> {
+        let Convolution { inputs, outputs, groups, filter, stride, padding, dilation, .. } = *of;
+        let within = |values: [usize; 3], most: usize| values.iter().all(|value| (1..=most).contains(value));
+        let takes = [
+            ([inputs, outputs] == [groups; 2], "channels that share a filter"),
+            (within(filter, MOST_PLACES_ACROSS), "a filter of too many places"),
+            (within(stride, MOST_STRIDE), "strides that are too large"),
+            (within(dilation, MOST_PADDING), "a dilation that is too large"),
+            (padding.iter().all(|padding| *padding <= MOST_PADDING), "a padding that is too large"),
+            (!of.is_exact || of.element == Element::Float, "exact products of a type that is not float"),
+        ];
+        match takes.into_iter().find(|(takes, _)| !takes) {
+            Some((_, what)) => Err(Refusal(what)),
+            None => Ok(Self(*of)),
+        }
+    }
+
+    fn convolution(&self) -> Convolution {
+        self.0
+    }
+}
+
+impl ByChannel {
+    /// Whether the kernels' numbers can count everything.
+    pub fn is_counted(&self) -> bool {
+        let Convolution { images, groups, x, y, filter, .. } = self.0;
+        let product = |sizes: [usize; 4]| sizes.iter().fold(1_usize, |product, size| product.saturating_mul(*size));
+        let (planes, [x, y, filter]) = (images.saturating_mul(groups), [x, y, filter].map(|[a, b, c]| [a, b, c, 1]));
+        let sizes = [
+            planes.saturating_mul(product(x)),
+            planes.saturating_mul(product(y)),
+            groups.saturating_mul(product(filter)),
+        ];
+        sizes.iter().all(|size| (1..MOST_COUNTED).contains(size))
+    }
+
+    /// The elements of a filter's gradient.
+    pub fn filter_elements(&self) -> usize {
+        self.0.groups * self.0.filter.iter().product::<usize>()
+    }
+
+    /// The sizes of the tensor that the kernel reads in shared memory, and of the one that its tiles are of.
+    pub fn read_and_written(&self) -> [[usize; 3]; 2] {
+        let Convolution { direction, x, y, .. } = self.0;
+        if direction == Direction::BackwardData { [y, x] } else { [x, y] }
+    }
+
+    /// The rows, or the columns: axis 1 or 2, where a block has this number of the filter's places.
+    pub fn axis(&self, axis: usize, places: usize) -> Axis {
+        let Convolution { direction, stride, dilation, padding, .. } = self.0;
+        let (is_gradient, [_, to]) = (direction == Direction::BackwardData, self.read_and_written());
+        let stride = stride[axis];
+        let tile = match (is_gradient, stride) {
+            (false, _) | (true, 1) if to[axis] == 1 => 1,
+            // Strides divide the tile.
+            (true, 3) => 3,
+            _ => TILE,
+        };
+        Axis { places, stride, dilation: dilation[axis], padding: padding[axis], tile, is_gradient }
+    }
+}
+
+/// The rows or the columns of a block, as in the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    places: usize,
+    stride: usize,
+    dilation: usize,
+    padding: usize,
+    /// The numbers of a thread's tile.
+    pub tile: usize,
+    is_gradient: bool,
+}
+
+impl Axis {
+    /// The numbers that a tile reads.
+    fn read(&self) -> usize {
+        let Self { places, stride, dilation, padding, tile, is_gradient } = *self;
+        let reach = (places - 1) * dilation;
+        if is_gradient {
+            let [least, most] = [padding as i64 - reach as i64, (tile - 1 + padding) as i64];
+            (most.div_euclid(stride as i64) - least.div_euclid(stride as i64) + 1) as usize
+        } else {
+            (tile - 1) * stride + reach + 1
+        }
+    }
+
+    /// From what a tile reads to what the next one reads.
+    fn step(&self) -> usize {
+        if self.is_gradient { self.tile / self.stride } else { self.tile * self.stride }
+    }
+
+    /// How many numbers a thread reads of a row in shared memory.
+    fn line(&self) -> usize {
+        let together = [4, 2, 1].into_iter().find(|&together| self.step().is_multiple_of(together)).unwrap_or(1);
+        self.read().next_multiple_of(together)
+    }
+
+    /// The compiler's options for it.
+    pub fn options(&self, name: &str, padding: usize) -> impl Iterator<Item = String> + use<> {
+        let Self { places, stride, dilation, tile, .. } = *self;
+        let values =
+            [("FILTER", places), ("STRIDE", stride), ("DILATION", dilation), ("PADDING", padding), ("TILE", tile)];
+        let name = name.to_owned();
+        values.into_iter().map(move |(what, value)| format!("-D{what}_{name}={value}"))
+    }
+}
+
+/// How a block's tiles lie. Twin of the struct in the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Block {
+    pub down: i32,
+    pub right: i32,
+    pub planes: i32,
+    rows: i32,
+    pitch: i32,
+}
+
+impl Block {
+    /// As many tiles as a block has threads, of rows as long as possible, and of several planes where one has fewer tiles.
+    /// `None` if what a single tile reads does not fit into shared memory.
+    pub fn of([rows, columns]: [Axis; 2], [height, width]: [usize; 2], planes: usize) -> Option<Self> {
+        let evenly = |count: usize, most: usize| count.div_ceil(count.div_ceil(most.clamp(1, count)));
+        let [all_down, all_right] = [height.div_ceil(rows.tile), width.div_ceil(columns.tile)];
+        let mut right = evenly(all_right, MOST_RIGHT);
+        let mut down = evenly(all_down, THREADS / right);
+        let mut planes = (THREADS / (right * down)).min(planes).max(1);
+        loop {
+            let its = Self {
+                down: down as i32,
+                right: right as i32,
+                planes: planes as i32,
+                rows: ((down - 1) * rows.step() + rows.read()) as i32,
+                // Two numbers and four begin aligned.
+                pitch: ((right - 1) * columns.step() + columns.line()).next_multiple_of(4) as i32,
+            };
+            if its.shared_bytes() <= SHARED {
+                return Some(its);
+            }
+            match (planes, down, right) {
+                (2.., _, _) => planes -= 1,
+                (_, 2.., _) => down = evenly(all_down, down - 1),
+                (_, _, 2..) => right = evenly(all_right, right - 1),
+                _ => return None,
+            }
+        }
+    }
+
+    pub fn shared_bytes(&self) -> usize {
+        let Self { planes, rows, pitch, .. } = *self;
+        [planes, rows, pitch].iter().fold(size_of::<f32>(), |bytes, count| bytes.saturating_mul(*count as usize))
+    }
+
+    /// The tiles of this number of planes, as blocks have them.
+    pub fn count(&self, [rows, columns]: [Axis; 2], [height, width]: [usize; 2], planes: usize) -> usize {
+        let Self { down, right, planes: at_once, .. } = *self;
+        let along = |size: usize, count: i32, axis: Axis| size.div_ceil(count as usize * axis.tile);
+        along(height, down, rows) * along(width, right, columns) * planes.div_ceil(at_once as usize)
+    }
+}
+
+/// Twin of the struct in the kernels.
+#[repr(C)]
+pub struct Planes([i32; 3]);
+
+impl Planes {
+    pub fn of(sizes: [usize; 3]) -> Self {
+        Self(sizes.map(|size| size as i32))
+    }
+}
+
+/// Twin of the struct in the kernels.
+#[repr(C)]
+pub struct SliceAxis {
+    filter: i32,
+    stride: i32,
+    dilation: i32,
+    padding: i32,
+}
+
+impl SliceAxis {
+    pub fn of(ByChannel(of): &ByChannel) -> Self {
+        let [filter, stride, dilation, padding] =
+            [of.filter, of.stride, of.dilation, of.padding].map(|values| values[0] as i32);
+        Self { filter, stride, dilation, padding }
+    }
+}

@@ -1,0 +1,133 @@
+//! Convolutions in which each channel has a filter of its own, and the gradients of their inputs, in float arithmetic. They
+//! need no workspace.
+
+#[cfg(test)]
+pub mod tests;
+
+use std::error::Error;
+use std::ffi::{CStr, c_void};
+
+use crate::engines::by_channel::{Axis, Block, ByChannel, MOST_COUNTED, Planes, SliceAxis, THREADS};
+use crate::engines::engine::{Engine, Priority};
+use crate::engines::problem::{Convolution, Memory};
+use crate::problem::graph::Knob;
+use cudnn::convolution::Direction;
+use gpu::jit::{Function, Launch};
+use gpu::{Device, Stream};
+use kernels::KernelSource;
+
+/// The numbers that a thread writes at once.
+const ACCESS: usize = 4;
+
+/// A convolution by channel, or the gradient of its input.
+#[derive(Clone, Copy, Debug)]
+pub struct Depthwise {
+    of: ByChannel,
+    axes: [Axis; 2],
+    block: Block,
+}
+
+/// The parameters of `kernels/convolution/depthwise.cu`.
+#[repr(C)]
+struct Parameters {
+    from: *const c_void,
+    w: *const c_void,
+    to: *mut c_void,
+    channels: i32,
+    count: i32,
+    from_planes: Planes,
+    to_planes: Planes,
+    slices: SliceAxis,
+    block: Block,
+    alpha: f32,
+    beta: f32,
+}
+
+impl Depthwise {
+    /// The planes that are written.
+    fn count(&self) -> usize {
+        let [_, to] = self.of.read_and_written();
+        self.of.0.images * self.of.0.groups * to[0]
+    }
+
+    fn blocks(&self) -> usize {
+        let [_, to] = self.of.read_and_written();
+        self.block.count(self.axes, [to[1], to[2]], self.count())
+    }
+
+    fn is_gradient(&self) -> bool {
+        self.of.0.direction == Direction::BackwardData
+    }
+}
+
+impl Engine for Depthwise {
+    type Problem = ByChannel;
+    const SOURCE: &'static KernelSource = &kernels::convolution::DEPTHWISE;
+    const KERNELS: &'static [&'static CStr] = &[c"depthwise"];
+    const IS_KEPT: bool = false;
+
+    fn priority(_: &ByChannel) -> Priority {
+        Priority::Fast
+    }
+
+    fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {
+        let is_ours = knobs.is_empty()
+            && of.0.direction != Direction::BackwardFilter
+            && of.is_counted()
+            && device.multiprocessors(device.ordinal()).is_some();
+        if !is_ours {
+            return None;
+        }
+        let axes = [1, 2].map(|axis| of.axis(axis, of.0.filter[axis]));
+        let [_, to] = of.read_and_written();
+        let block = Block::of(axes, [to[1], to[2]], of.0.images * of.0.groups * to[0])?;
+        Some(Self { of: *of, axes, block }).filter(|it| it.blocks() <= MOST_COUNTED)
+    }
+
+    fn problem(&self) -> &ByChannel {
+        &self.of
+    }
+
+    fn options(&self) -> Vec<String> {
+        let [rows, columns] = self.axes;
+        let [_, to] = self.of.read_and_written();
+        let Convolution { element, padding, .. } = self.of.0;
+        let is_aligned = columns.tile == ACCESS && to[2].is_multiple_of(ACCESS);
+        let own = [element.option().to_owned(), format!("-DACCESS={}", if is_aligned { ACCESS } else { 1 })];
+        let gradient = self.is_gradient().then(|| "-DGRADIENT".to_owned());
+        let axes = rows.options("ROWS", padding[1]).chain(columns.options("COLUMNS", padding[2]));
+        own.into_iter().chain(gradient).chain(axes).collect()
+    }
+
+    fn allow(&self, _: Device, _: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, block, .. } = self;
+        let Memory { x, w, y, .. } = memory;
+        let (from, to) = if self.is_gradient() { (y, x) } else { (x, y) };
+        let [from_planes, to_planes] = of.read_and_written().map(Planes::of);
+        let mut parameters = Parameters {
+            from,
+            w,
+            to,
+            channels: of.0.groups as i32,
+            count: self.count() as i32,
+            from_planes,
+            to_planes,
+            slices: SliceAxis::of(of),
+            block: *block,
+            alpha,
+            beta,
+        };
+        let launch = Launch {
+            grid: [self.blocks() as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            shared_bytes: block.shared_bytes() as u32,
+            ..Launch::default()
+        };
+        // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+    }
+}

@@ -1,0 +1,124 @@
+// Convolutions in which each channel has a filter of its own: which numbers of the tensor that is read a tile of the other
+// one needs, and a block's part of it in shared memory, as floats.
+//
+// A thread has a tile of TILE_ROWS x TILE_COLUMNS numbers of a plane. A block's threads have `down` x `right` tiles of each
+// of some neighbouring planes.
+//
+// Compiled with FILTER_ROWS and FILTER_COLUMNS; STRIDE_, DILATION_ and PADDING_ROWS and _COLUMNS; TILE_ROWS and
+// TILE_COLUMNS; and GRADIENT for the gradient of the convolution's input, where strides divide the tile.
+#pragma once
+
+#define WARPS (THREADS / 32)
+#include "common/ops.cuh"
+#include "common/tiles.cuh"
+
+#ifdef GRADIENT
+constexpr bool IS_GRADIENT = true;
+#else
+constexpr bool IS_GRADIENT = false;
+#endif
+
+constexpr int divided_down(int n, int by) { return n >= 0 ? n / by : -((by - 1 - n) / by); }
+
+// The rows, or the columns. A convolution's number i reads number i · STRIDE + tap · DILATION - PADDING for each tap, a
+// number of its filter. The gradient of number i of its input reads number (i + PADDING - tap · DILATION) / STRIDE, if that
+// is whole.
+template <int FILTER, int STRIDE, int DILATION, int PADDING, int TILE> struct Axis {
+    static constexpr int numerator(int i, int tap) {
+        return IS_GRADIENT ? i + PADDING - tap * DILATION : i * STRIDE + tap * DILATION - PADDING;
+    }
+    static constexpr int BY = IS_GRADIENT ? STRIDE : 1;
+    // The first and the last number that the tile's numbers from 0 on read.
+    static constexpr int LEAST = divided_down(numerator(0, IS_GRADIENT ? FILTER - 1 : 0), BY);
+    static constexpr int MOST = divided_down(numerator(TILE - 1, IS_GRADIENT ? 0 : FILTER - 1), BY);
+    static constexpr int READ = MOST - LEAST + 1;
+    // From what a tile reads to what the next one reads.
+    static constexpr int STEP = IS_GRADIENT ? TILE / STRIDE : TILE * STRIDE;
+
+    __device__ __forceinline__ static constexpr bool reads(int i, int tap) {
+        return !IS_GRADIENT || (numerator(i, tap) - LEAST * BY) % BY == 0;
+    }
+    // The place among those that are read.
+    __device__ __forceinline__ static constexpr int place(int i, int tap) {
+        return (numerator(i, tap) - LEAST * BY) / BY;
+    }
+    // The first number that is read from the tile on that begins at number i, a multiple of TILE.
+    __device__ __forceinline__ static constexpr int begin(int i) { return i / TILE * STEP + LEAST; }
+};
+
+// Numbers that stand together in shared memory, and how many a thread reads of a row.
+template <typename Columns> constexpr int TOGETHER = Columns::STEP % 4 == 0 ? 4 : Columns::STEP % 2 == 0 ? 2 : 1;
+template <typename Columns>
+constexpr int LINE = (Columns::READ + TOGETHER<Columns> - 1) / TOGETHER<Columns> * TOGETHER<Columns>;
+
+// A tensor's planes: slices of each channel of each image.
+struct Planes {
+    int slices, height, width;
+};
+
+// The filter's slices and how they move over those of the tensor that is read.
+struct SliceAxis {
+    int filter, stride, dilation, padding;
+
+    // The slice that slice i reads with a tap; -1 if none.
+    __device__ __forceinline__ int slice(int i, int tap, int slices) const {
+        int found = IS_GRADIENT ? i + padding - tap * dilation : i * stride + tap * dilation - padding;
+        if (IS_GRADIENT) {
+            if (found % stride != 0) return -1;
+            found /= stride;
+        }
+        return found >= 0 && found < slices ? found : -1;
+    }
+};
+
+// How a block's tiles lie.
+struct Block {
+    // The tiles of a plane, and the planes.
+    int down, right, planes;
+    // What is read of a plane: its rows in shared memory, and the floats from one to the next.
+    int rows, pitch;
+};
+
+// A thread's tile in its block.
+struct TileOfThread {
+    int plane, down, right;
+
+    __device__ __forceinline__ explicit TileOfThread(const Block &block) {
+        const int of_plane = block.down * block.right, its = int(threadIdx.x) % of_plane;
+        plane = int(threadIdx.x) / of_plane, down = its / block.right, right = its % block.right;
+    }
+};
+
+// Reads a block's part of the planes into shared memory, from a row and a column on; zeros beside a plane. `plane_of`
+// returns the plane's first number in the tensor, or null where there is none.
+template <typename PlaneOf>
+__device__ __forceinline__ void read_planes(const Block &block, const Planes &planes, int row, int column,
+                                            const PlaneOf &plane_of, float *shared) {
+    for (int line = WARP; line < block.planes * block.rows; line += WARPS) {
+        const Element *const plane = plane_of(line / block.rows);
+        const int its = row + line % block.rows;
+        const bool is_there = plane && its >= 0 && its < planes.height;
+        const Element *const from = is_there ? plane + (long long)its * planes.width : nullptr;
+#pragma unroll 4
+        for (int i = LANE; i < block.pitch; i += 32) {
+            const int at = column + i;
+            shared[line * block.pitch + i] = is_there && at >= 0 && at < planes.width ? to_float(from[at]) : 0.0f;
+        }
+    }
+}
+
+template <int N> struct alignas(N * sizeof(float)) Floats {
+    float of[N];
+};
+
+// Reads what a thread's tile needs of a row in shared memory.
+template <typename Columns>
+__device__ __forceinline__ void read_line(const float *from, float (&line)[LINE<Columns>]) {
+    constexpr int N = TOGETHER<Columns>;
+#pragma unroll
+    for (int i = 0; i < LINE<Columns>; i += N) {
+        const Floats<N> some = *reinterpret_cast<const Floats<N> *>(from + i);
+#pragma unroll
+        for (int j = 0; j < N; j++) line[i + j] = some.of[j];
+    }
+}

@@ -1,0 +1,145 @@
+// A convolution in which each channel has a filter of its own, and the gradient of its input, of tensors as NCHW stores
+// them, in float arithmetic, with no workspace:
+//
+//   out[n][c][p][q] = alpha * sum over r, s of w[c][r][s] * in[n][c][p * stride + r * dilation - padding][likewise] + beta *
+//   out[n][c][p][q]
+//
+// where `in` is zero outside of the image; with GRADIENT, `in` is the gradient of the convolution's result, and `out` that
+// of its input. Likewise over slices.
+//
+// A block reads the part of its planes that its tiles need into shared memory, one slice of the filter after the other.
+//
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; what `by_channel.cuh` wants; and ACCESS, the numbers that a
+// thread writes at once, which divide TILE_COLUMNS and the width of `out`. Grid: a block for each tile of planes. Dynamic
+// shared memory: the floats of `planes` times `rows` rows of `pitch`.
+
+#define THREADS 256
+#define MULTIPROCESSOR_BLOCKS 2
+#include "convolution/by_channel.cuh"
+
+typedef Axis<FILTER_ROWS, STRIDE_ROWS, DILATION_ROWS, PADDING_ROWS, TILE_ROWS> Rows;
+typedef Axis<FILTER_COLUMNS, STRIDE_COLUMNS, DILATION_COLUMNS, PADDING_COLUMNS, TILE_COLUMNS> Columns;
+// A larger filter does not fit into registers.
+constexpr bool IS_SMALL = FILTER_ROWS * FILTER_COLUMNS <= 64;
+
+struct Depthwise {
+    const Element *in, *w;
+    Element *out;
+    int channels;
+    // The planes of `out` in all images.
+    int count;
+    Planes from, to;
+    SliceAxis slices;
+    Block block;
+    float alpha, beta;
+};
+
+typedef float Sums[TILE_ROWS][TILE_COLUMNS];
+
+// Adds the products of a row in shared memory, with one row of the filter, to a row of the tile.
+__device__ __forceinline__ void add_row(const float (&line)[LINE<Columns>], const float (&filter)[FILTER_COLUMNS],
+                                        float (&sums)[TILE_COLUMNS]) {
+#pragma unroll
+    for (int k = 0; k < TILE_COLUMNS; k++)
+#pragma unroll
+        for (int s = 0; s < FILTER_COLUMNS; s++)
+            if (Columns::reads(k, s)) sums[k] = fmaf(filter[s], line[Columns::place(k, s)], sums[k]);
+}
+
+__device__ __forceinline__ void read_filter(const Element *from, float (&filter)[FILTER_COLUMNS]) {
+#pragma unroll
+    for (int s = 0; s < FILTER_COLUMNS; s++) filter[s] = to_float(from[s]);
+}
+
+// All rows of the filter stand in registers, and each row in shared memory is read once.
+__device__ __forceinline__ void add_small(const float *from, int pitch, const Element *w, Sums &sums) {
+    float filter[FILTER_ROWS][FILTER_COLUMNS];
+#pragma unroll
+    for (int r = 0; r < FILTER_ROWS; r++) read_filter(w + r * FILTER_COLUMNS, filter[r]);
+#pragma unroll
+    for (int row = 0; row < Rows::READ; row++) {
+        float line[LINE<Columns>];
+        read_line<Columns>(from + row * pitch, line);
+#pragma unroll
+        for (int i = 0; i < TILE_ROWS; i++)
+#pragma unroll
+            for (int r = 0; r < FILTER_ROWS; r++)
+                if (Rows::reads(i, r) && Rows::place(i, r) == row) add_row(line, filter[r], sums[i]);
+    }
+}
+
+// One row of the filter after the other.
+__device__ __forceinline__ void add_large(const float *from, int pitch, const Element *w, Sums &sums) {
+#pragma unroll 1
+    for (int r = 0; r < FILTER_ROWS; r++) {
+        float filter[FILTER_COLUMNS];
+        read_filter(w + r * FILTER_COLUMNS, filter);
+#pragma unroll
+        for (int i = 0; i < TILE_ROWS; i++) {
+            if (!Rows::reads(i, r)) continue;
+            float line[LINE<Columns>];
+            read_line<Columns>(from + Rows::place(i, r) * pitch, line);
+            add_row(line, filter, sums[i]);
+        }
+    }
+}
+
+struct alignas(ACCESS * sizeof(Element)) Run {
+    Element of[ACCESS];
+};
+
+__device__ __forceinline__ void write(const Depthwise &of, int plane, int row, int column, const Sums &sums) {
+#pragma unroll
+    for (int i = 0; i < TILE_ROWS; i++) {
+        if (row + i >= of.to.height) break;
+        Element *const to = of.out + ((long long)plane * of.to.height + row + i) * of.to.width + column;
+#pragma unroll
+        for (int k = 0; k < TILE_COLUMNS; k += ACCESS) {
+            if (column + k >= of.to.width) break;
+            Run *const place = reinterpret_cast<Run *>(to + k);
+            Run run;
+            if (of.beta != 0) run = *place;
+#pragma unroll
+            for (int j = 0; j < ACCESS; j++) {
+                const float sum = of.alpha * sums[i][k + j];
+                run.of[j] = to_element(of.beta == 0 ? sum : sum + of.beta * to_float(run.of[j]));
+            }
+            *place = run;
+        }
+    }
+}
+
+KERNEL(depthwise, Depthwise) {
+    SHARED(float, shared);
+    const Depthwise &of = parameters;
+    const Block &block = of.block;
+    const int across = tiles_of(of.to.width, block.right * TILE_COLUMNS);
+    const int along = tiles_of(of.to.height, block.down * TILE_ROWS);
+    const int column = int(blockIdx.x) % across * block.right * TILE_COLUMNS;
+    const int row = int(blockIdx.x) / across % along * block.down * TILE_ROWS;
+    const int first = int(blockIdx.x) / across / along * block.planes;
+    const TileOfThread tile(block);
+    const int plane = first + tile.plane;
+    const bool is_there = tile.plane < block.planes && plane < of.count;
+    const float *const its =
+        shared + (tile.plane * block.rows + tile.down * Rows::STEP) * block.pitch + tile.right * Columns::STEP;
+    Sums sums = {};
+    for (int tap = 0; tap < of.slices.filter; tap++) {
+        const auto plane_of = [&](int which) -> const Element * {
+            const int out = first + which;
+            const int slice = out < of.count ? of.slices.slice(out % of.to.slices, tap, of.from.slices) : -1;
+            const long long in = (long long)(out / of.to.slices) * of.from.slices + slice;
+            return slice < 0 ? nullptr : of.in + in * of.from.height * of.from.width;
+        };
+        read_planes(block, of.from, Rows::begin(row), Columns::begin(column), plane_of, shared);
+        barrier();
+        if (is_there) {
+            const int channel = plane / of.to.slices % of.channels;
+            const Element *const w = of.w + (long long)(channel * of.slices.filter + tap) * FILTER_ROWS * FILTER_COLUMNS;
+            if (IS_SMALL) add_small(its, block.pitch, w, sums);
+            else add_large(its, block.pitch, w, sums);
+        }
+        barrier();
+    }
+    if (is_there) write(of, plane, row + tile.down * TILE_ROWS, column + tile.right * TILE_COLUMNS, sums);
+}
