@@ -1,8 +1,8 @@
-// Convolutions in which each channel has a filter of its own: which numbers of the tensor that is read a tile of the other
-// one needs, and a block's part of it in shared memory, as floats.
+// Convolutions in which each channel has filters of its own: which numbers of the tensor that is read a tile of the
+// other one needs, and a block's part of it in shared memory, as floats.
 //
-// A thread has a tile of TILE_ROWS x TILE_COLUMNS numbers of a plane. A block's threads have `down` x `right` tiles of each
-// of some neighbouring planes.
+// A thread has a tile of TILE_ROWS x TILE_COLUMNS numbers of a plane. A block's threads have `down` x `right` tiles of
+// each of some neighbouring planes.
 //
 // Compiled with FILTER_ROWS and FILTER_COLUMNS; STRIDE_, DILATION_ and PADDING_ROWS and _COLUMNS; TILE_ROWS and
 // TILE_COLUMNS; and GRADIENT for the gradient of the convolution's input, where strides divide the tile.
@@ -21,8 +21,8 @@ constexpr bool IS_GRADIENT = false;
 constexpr int divided_down(int n, int by) { return n >= 0 ? n / by : -((by - 1 - n) / by); }
 
 // The rows, or the columns. A convolution's number i reads number i · STRIDE + tap · DILATION - PADDING for each tap, a
-// number of its filter. The gradient of number i of its input reads number (i + PADDING - tap · DILATION) / STRIDE, if that
-// is whole.
+// number of its filter. The gradient of number i of its input reads number (i + PADDING - tap · DILATION) / STRIDE, if
+// that is whole.
 template <int FILTER, int STRIDE, int DILATION, int PADDING, int TILE> struct Axis {
     static constexpr int numerator(int i, int tap) {
         return IS_GRADIENT ? i + PADDING - tap * DILATION : i * STRIDE + tap * DILATION - PADDING;

@@ -1,17 +1,17 @@
-// A convolution in which each channel has a filter of its own, and the gradient of its input, of tensors as NCHW stores
+// A convolution in which each channel has filters of its own, and the gradient of its input, of tensors as NCHW stores
 // them, in float arithmetic, with no workspace:
 //
-//   out[n][c][p][q] = alpha * sum over r, s of w[c][r][s] * in[n][c][p * stride + r * dilation - padding][likewise] + beta *
-//   out[n][c][p][q]
+//   out[n][c][p][q] = alpha * sum over r, s of w[c][r][s] * in[n][c / each][p * stride + r * dilation - padding][…] +
+//   beta * out[n][c][p][q]
 //
-// where `in` is zero outside of the image; with GRADIENT, `in` is the gradient of the convolution's result, and `out` that
-// of its input. Likewise over slices.
+// where `in` is zero outside of the image, and has `each` filters for each channel; with GRADIENT, for which that is
+// one, `in` is the gradient of the convolution's result, and `out` that of its input. Likewise over slices.
 //
 // A block reads the part of its planes that its tiles need into shared memory, one slice of the filter after the other.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; what `by_channel.cuh` wants; and ACCESS, the numbers that a
-// thread writes at once, which divide TILE_COLUMNS and the width of `out`. Grid: a block for each tile of planes. Dynamic
-// shared memory: the floats of `planes` times `rows` rows of `pitch`.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; what `by_channel.cuh` wants; and ACCESS, the numbers
+// that a thread writes at once, which divide TILE_COLUMNS and the width of `out`. Grid: a block for each tile of
+// planes. Dynamic shared memory: the floats of `planes` times `rows` rows of `pitch`.
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
@@ -25,7 +25,8 @@ constexpr bool IS_SMALL = FILTER_ROWS * FILTER_COLUMNS <= 64;
 struct Depthwise {
     const Element *in, *w;
     Element *out;
-    int channels;
+    // The channels of `out`, and the filters of each channel of `in`.
+    int channels, each;
     // The planes of `out` in all images.
     int count;
     Planes from, to;
@@ -128,7 +129,7 @@ KERNEL(depthwise, Depthwise) {
         const auto plane_of = [&](int which) -> const Element * {
             const int out = first + which;
             const int slice = out < of.count ? of.slices.slice(out % of.to.slices, tap, of.from.slices) : -1;
-            const long long in = (long long)(out / of.to.slices) * of.from.slices + slice;
+            const long long in = (long long)(out / of.to.slices / of.each) * of.from.slices + slice;
             return slice < 0 ? nullptr : of.in + in * of.from.height * of.from.width;
         };
         read_planes(block, of.from, Rows::begin(row), Columns::begin(column), plane_of, shared);

@@ -1,18 +1,18 @@
-// The gradient of the filters of a convolution in which each channel has a filter of its own, from tensors as NCHW stores
-// them, in float arithmetic:
+// The gradient of the filters of a convolution in which each channel has filters of its own, from tensors as NCHW
+// stores them, in float arithmetic:
 //
-//   dw[c][r][s] = alpha * sum over n, p, q of dy[n][c][p][q] * x[n][c][p * stride + r * dilation - padding][likewise] + beta *
-//   dw[c][r][s]
+//   dw[c][r][s] = alpha * sum over n, p, q of dy[n][c][p][q] * x[n][c / each][p * stride + r * dilation -
+//   padding][likewise] + beta * dw[c][r][s]
 //
-// where x is zero outside of the image. Likewise over slices.
+// where x is zero outside of the image, and has `each` filters for each channel. Likewise over slices.
 //
-// A block has some rows of one slice of a channel's filter, and a thread has sums for all of their places. Blocks share out
-// the tiles of the channel's planes in parts. The parts' sums meet in the workspace, and `sum_up` adds them up.
+// A block has some rows of one slice of a channel's filter, and a thread has sums for all of their places. Blocks share
+// out the tiles of the channel's planes in parts. The parts' sums meet in the workspace, and `sum_up` adds them up.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; what `by_channel.cuh` wants, except that FILTER_ROWS is
-// the rows of a block, and PADDING_ROWS is 0. Grid: for each channel, each slice of the filter and each block's rows of it, a
-// block for each part; of `sum_up`, a thread for each element of dw. Dynamic shared memory: as for `depthwise.cu`, or a float
-// for each place and warp if that is more.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; what `by_channel.cuh` wants, except that FILTER_ROWS
+// is the rows of a block, and PADDING_ROWS is 0. Grid: for each channel, each slice of the filter and each block's rows
+// of it, a block for each part; of `sum_up`, a thread for each element of dw. Dynamic shared memory: as for
+// `depthwise.cu`, or a float for each place and warp if that is more.
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
@@ -28,7 +28,8 @@ struct DepthwiseGradient {
     Element *dw;
     // The sums of each part, as dw has them, if there are several.
     float *sums;
-    int channels;
+    // The channels of dy, and the filters of each channel of x.
+    int channels, each;
     // The planes of dy of one channel, in all images.
     int count;
     // All rows of the filter, and the zeros above the first row of x.
@@ -93,12 +94,12 @@ KERNEL(depthwise_gradient, DepthwiseGradient) {
     for (int which = part; which < all; which += of.parts) {
         const int column = which % across * block.right * TILE_COLUMNS;
         const int row = which / across % along * block.down * TILE_ROWS, first = which / across / along * block.planes;
-        // Of a plane of dy: its channel's planes in the image before it, and its slice.
-        const auto image_of = [&](int plane) { return (long long)(plane / of.to.slices) * of.channels + channel; };
+        // The planes of channels that come before that of a plane of dy.
+        const auto channels_before = [&](int plane) { return (long long)(plane / of.to.slices) * of.channels + channel; };
         const auto plane_of = [&](int plane) -> const Element * {
             plane += first;
             const int slice = plane < of.count ? of.slices.slice(plane % of.to.slices, tap, of.from.slices) : -1;
-            const long long its = image_of(plane) * of.from.slices + slice;
+            const long long its = channels_before(plane) / of.each * of.from.slices + slice;
             return slice < 0 ? nullptr : of.x + its * of.from.height * of.from.width;
         };
         const int first_row = Rows::begin(row) + first_tap * DILATION_ROWS - of.padding_rows;
@@ -106,7 +107,7 @@ KERNEL(depthwise_gradient, DepthwiseGradient) {
         barrier();
         if (its.plane < block.planes) {
             const int plane = first + its.plane;
-            const long long place = image_of(plane) * of.to.slices + plane % of.to.slices;
+            const long long place = channels_before(plane) * of.to.slices + plane % of.to.slices;
             const Element *const dy = plane < of.count ? of.dy + place * of.to.height * of.to.width : nullptr;
             float tile[TILE_ROWS][TILE_COLUMNS];
             read_tile(of, dy, row + its.down * TILE_ROWS, column + its.right * TILE_COLUMNS, tile);

@@ -1,12 +1,12 @@
 // Brings patches of images, which neither overlap nor have gaps between them, into the rows of a matrix, and back. With
 // filters as large as their strides, a convolution is a product of this matrix.
 //
-// x is `[images][channels][slices][height][width]`, and a patch has SLICES slices, ROWS rows and COLUMNS columns of each
-// channel. The patches of an image, slice by slice and row by row, are rows of the matrix: `[images · patches][channels ·
-// SLICES · ROWS · COLUMNS]`. What lies behind the last whole patch of an axis is in no patch.
+// x is `[images][channels][slices][height][width]`, and a patch has SLICES slices, ROWS rows and COLUMNS columns of
+// each channel. The patches of an image, slice by slice and row by row, are rows of the matrix: `[images ·
+// patches][channels · SLICES · ROWS · COLUMNS]`. What lies behind the last whole patch of an axis is in no patch.
 //
-// A line is the part of a patch that lies in one row of x. A block takes some neighbouring patches of one row of patches,
-// and some of their lines, through shared memory. Rows of x and of the matrix are moved in units.
+// A line is the part of a patch that lies in one row of x. A block takes some neighbouring patches of one row of
+// patches, and some of their lines, through shared memory. Rows of x and of the matrix are moved in units.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; SLICES, ROWS, and COLUMNS, which counts units; and
 // UNIT_BYTES, 16, 8, 4 or 2: units divide the patches' columns and the rows of x. Grid: a block for each tile. Dynamic

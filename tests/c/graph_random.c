@@ -6,7 +6,7 @@
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
  * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
  * convolutions keep the size of volumes; with `patches`, all strides are the filter's sizes; with `embeddings`, they are
- * so in large convolutions of few channels, each executed once; with `depthwise`, each channel has a filter of its own.
+ * so in large convolutions of few channels, each executed once; with `depthwise`, each channel has filters of its own.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */
@@ -163,7 +163,8 @@ static Shape random_shape(Random *random) {
         if (only_depthwise) {
             s.operation = (Operation)(made % 3), s.flip = 0;
             s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
-            s.x[0] = 1 + random_below(random, 5), s.x[1] = s.w[0] = s.groups = 2 + random_below(random, 20), s.w[1] = 1;
+            s.x[0] = 1 + random_below(random, 5), s.x[1] = s.groups = 1 + random_below(random, 20), s.w[1] = 1;
+            s.w[0] = s.groups * (s.operation == BACKWARD_DATA ? 1 : 1 + random_below(random, 3));
         }
         int layout = !is_special && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;

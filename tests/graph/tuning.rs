@@ -224,7 +224,7 @@ fn volumes_are_right() {
 }
 
 /// Convolutions whose strides are the filter's sizes are right, exact or not, also as products of patches; and so are those
-/// in which each channel has a filter of its own.
+/// in which each channel has filters of its own.
 #[test]
 fn patches_and_channels_by_themselves_are_right() {
     let program = program("graph_random");

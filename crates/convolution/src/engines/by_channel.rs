@@ -1,4 +1,4 @@
-//! Convolutions in which each channel has a filter of its own, and how blocks share out their planes. Shared by the
+//! Convolutions in which each channel has filters of its own, and how blocks share out their planes. Shared by the
 //! engines `depthwise` and `depthwise_gradient`. Twin of `kernels/convolution/by_channel.cuh`.
 
 use crate::engines::problem::{Computed, Convolution, Refusal};
@@ -27,10 +27,11 @@ pub struct ByChannel(pub Convolution);
 
 impl Computed for ByChannel {
     fn of(of: &Convolution) -> Result<Self, Refusal> {
-        let Convolution { inputs, outputs, groups, filter, stride, padding, dilation, .. } = *of;
+        let Convolution { direction, inputs, outputs, groups, filter, stride, padding, dilation, .. } = *of;
         let within = |values: [usize; 3], most: usize| values.iter().all(|value| (1..=most).contains(value));
         let takes = [
-            ([inputs, outputs] == [groups; 2], "channels that share a filter"),
+            (inputs == groups && outputs.is_multiple_of(groups), "channels that share a filter"),
+            (outputs == groups || direction != Direction::BackwardData, "an input gradient of several filters"),
             (within(filter, MOST_PLACES_ACROSS), "a filter of too many places"),
             (within(stride, MOST_STRIDE), "strides that are too large"),
             (within(dilation, MOST_PADDING), "a dilation that is too large"),
@@ -51,20 +52,22 @@ impl Computed for ByChannel {
 impl ByChannel {
     /// Whether the kernels' numbers can count everything.
     pub fn is_counted(&self) -> bool {
-        let Convolution { images, groups, x, y, filter, .. } = self.0;
-        let product = |sizes: [usize; 4]| sizes.iter().fold(1_usize, |product, size| product.saturating_mul(*size));
-        let (planes, [x, y, filter]) = (images.saturating_mul(groups), [x, y, filter].map(|[a, b, c]| [a, b, c, 1]));
-        let sizes = [
-            planes.saturating_mul(product(x)),
-            planes.saturating_mul(product(y)),
-            groups.saturating_mul(product(filter)),
-        ];
-        sizes.iter().all(|size| (1..MOST_COUNTED).contains(size))
+        let Convolution { images, inputs, outputs, x, y, filter, .. } = self.0;
+        let tensors = [([images, inputs], x), ([images, outputs], y), ([1, outputs], filter)];
+        tensors.into_iter().all(|(counts, sizes)| {
+            let elements = counts.iter().chain(&sizes).fold(1_usize, |product, size| product.saturating_mul(*size));
+            (1..MOST_COUNTED).contains(&elements)
+        })
     }
 
-    /// The elements of a filter's gradient.
+    /// The elements of all filters.
     pub fn filter_elements(&self) -> usize {
-        self.0.groups * self.0.filter.iter().product::<usize>()
+        self.0.outputs * self.0.filter.iter().product::<usize>()
+    }
+
+    /// The filters of each channel of x.
+    pub fn each(&self) -> usize {
+        self.0.outputs / self.0.inputs
     }
 
     /// The sizes of the tensor that the kernel reads in shared memory, and of the one that its tiles are of.
@@ -146,8 +149,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// As many tiles as a block has threads, of rows as long as possible, and of several planes where one has fewer tiles.
-    /// `None` if what a single tile reads does not fit into shared memory.
+    /// As many tiles as a block has threads, of rows as long as possible, and of several planes where one has fewer
+    /// tiles. `None` if what a single tile reads does not fit into shared memory.
     pub fn of([rows, columns]: [Axis; 2], [height, width]: [usize; 2], planes: usize) -> Option<Self> {
         let evenly = |count: usize, most: usize| count.div_ceil(count.div_ceil(most.clamp(1, count)));
         let [all_down, all_right] = [height.div_ceil(rows.tile), width.div_ceil(columns.tile)];

@@ -1,5 +1,5 @@
-//! Convolutions in which each channel has a filter of its own, and the gradients of their inputs, in float arithmetic. They
-//! need no workspace.
+//! Convolutions in which each channel has filters of its own, and the gradients of their inputs, in float arithmetic.
+//! They need no workspace. Images of one channel are of this kind.
 
 #[cfg(test)]
 pub mod tests;
@@ -34,6 +34,7 @@ struct Parameters {
     w: *const c_void,
     to: *mut c_void,
     channels: i32,
+    each: i32,
     count: i32,
     from_planes: Planes,
     to_planes: Planes,
@@ -47,7 +48,7 @@ impl Depthwise {
     /// The planes that are written.
     fn count(&self) -> usize {
         let [_, to] = self.of.read_and_written();
-        self.of.0.images * self.of.0.groups * to[0]
+        self.of.0.images * self.of.0.outputs * to[0]
     }
 
     fn blocks(&self) -> usize {
@@ -80,7 +81,7 @@ impl Engine for Depthwise {
         }
         let axes = [1, 2].map(|axis| of.axis(axis, of.0.filter[axis]));
         let [_, to] = of.read_and_written();
-        let block = Block::of(axes, [to[1], to[2]], of.0.images * of.0.groups * to[0])?;
+        let block = Block::of(axes, [to[1], to[2]], of.0.images * of.0.outputs * to[0])?;
         Some(Self { of: *of, axes, block }).filter(|it| it.blocks() <= MOST_COUNTED)
     }
 
@@ -112,7 +113,8 @@ impl Engine for Depthwise {
             from,
             w,
             to,
-            channels: of.0.groups as i32,
+            channels: of.0.outputs as i32,
+            each: of.each() as i32,
             count: self.count() as i32,
             from_planes,
             to_planes,

@@ -1,4 +1,4 @@
-//! Gradients of the filters of convolutions in which each channel has a filter of its own, in float arithmetic.
+//! Gradients of the filters of convolutions in which each channel has filters of its own, in float arithmetic.
 
 #[cfg(test)]
 mod tests;
@@ -24,8 +24,8 @@ const MOST_PARTS: usize = 1024;
 const MOST_PLACES: usize = 64;
 /// As many blocks share a multiprocessor, about.
 const BLOCKS: usize = 4;
-/// Each part has as many tiles at least: the end of a block takes about as long as two. With more than the most, its sums
-/// would be too inexact.
+/// Each part has as many tiles at least: the end of a block takes about as long as two. With more than the most, its
+/// sums would be too inexact.
 const LEAST_TILES: usize = 4;
 const MOST_TILES: usize = 512;
 
@@ -48,6 +48,7 @@ struct Parameters {
     dw: *mut c_void,
     sums: *mut c_void,
     channels: i32,
+    each: i32,
     count: i32,
     filter_rows: i32,
     padding_rows: i32,
@@ -76,7 +77,7 @@ impl DepthwiseGradient {
         counts.iter().all(|count| *count < MOST_COUNTED) && self.tiles().div_ceil(self.parts) <= MOST_TILES
     }
 
-    /// The planes of dy of a channel.
+    /// The planes of dy of a channel, in all images.
     fn count(&self) -> usize {
         self.of.0.images * self.of.0.y[0]
     }
@@ -89,7 +90,7 @@ impl DepthwiseGradient {
     /// The blocks that share out the channels' filters.
     fn filters(&self) -> usize {
         let [slices, rows, _] = self.of.0.filter;
-        self.of.0.groups.saturating_mul(slices).saturating_mul(rows.div_ceil(self.rows))
+        self.of.0.outputs.saturating_mul(slices).saturating_mul(rows.div_ceil(self.rows))
     }
 }
 
@@ -160,7 +161,8 @@ impl Engine for DepthwiseGradient {
             dy,
             dw,
             sums,
-            channels: of.0.groups as i32,
+            channels: of.0.outputs as i32,
+            each: of.each() as i32,
             count: self.count() as i32,
             filter_rows: of.0.filter[1] as i32,
             padding_rows: of.0.padding[1] as i32,

@@ -1,6 +1,6 @@
 //! Convolutions whose strides are their filter's sizes, as in the patch embeddings of vision transformers, and their
-//! gradients; transposed convolutions of this kind are input gradients. A kernel brings the patches of x into the rows of
-//! a matrix, in the workspace, and the result is a product of this matrix, by cublasLt.
+//! gradients; transposed convolutions of this kind are input gradients. A kernel brings the patches of x into the rows
+//! of a matrix, in the workspace, and the result is a product of this matrix, by cublasLt.
 
 #[cfg(test)]
 mod tests;
@@ -25,8 +25,8 @@ use kernels::KernelSource;
 const IMAGES: cudnnBackendKnobType_t = 0;
 /// About as many bytes of patches are in the workspace at once: the product then reads them from an L2 cache of 50 MB.
 const MOST_BYTES: usize = 24 << 20;
-/// The knob of the memory, in MiB, in which cublasLt adds up parts of a filter gradient's deep sums, and its values. It has
-/// too few blocks without, see [`products`].
+/// The knob of the memory, in MiB, in which cublasLt adds up parts of a filter gradient's deep sums, and its values. It
+/// has too few blocks without, see [`products`].
 const SPLITS: cudnnBackendKnobType_t = 1;
 const SPLIT_SIZES: [usize; 3] = [32, 4, 0];
 /// The bytes of a tile's row, and of a tile: so many are read or written without gaps, and fit into shared memory.

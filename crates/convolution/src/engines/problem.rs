@@ -35,7 +35,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Returns whether the filter covers the whole image, and has more than one place: each image is one row of a product.
+    /// Returns whether the filter covers the whole image, and has more than one place: each image is one row of a
+    /// product.
     pub fn covers_image(&self) -> bool {
         self.filter == self.x
             && self.y == [1; 3]
@@ -195,9 +196,10 @@ impl Slices {
 }
 
 /// A correlation of packed images and filters: out\[n\]\[m\]\[p\]\[q\] = Σ over d, r, s of v\[m\]\[d\]\[r\]\[s\] ·
-/// in\[n\]\[d\]\[p · stride + r - padding\]\[q · stride + s - padding\], and likewise over slices. For a convolution v is
-/// its filter w. For an input gradient m counts the convolution's inputs and d its outputs, v\[m\]\[d\] is w\[d\]\[m\]
-/// with slices, rows and columns reversed, and the padding is the filter's reach beyond the convolution's padding.
+/// in\[n\]\[d\]\[p · stride + r - padding\]\[q · stride + s - padding\], and likewise over slices. For a convolution v
+/// is its filter w. For an input gradient m counts the convolution's inputs and d its outputs, v\[m\]\[d\] is
+/// w\[d\]\[m\] with slices, rows and columns reversed, and the padding is the filter's reach beyond the convolution's
+/// padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Correlation {
     /// The type of all three tensors.
