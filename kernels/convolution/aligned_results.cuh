@@ -9,9 +9,9 @@ constexpr int MOST_IMAGES = 8;
 // at any of 8 elements.
 constexpr int PITCH = COLUMN_TILE + GROUP * (MOST_IMAGES + 1);
 
-// Where the results of a tile stand in shared memory: pixels follow each other without zeros. So that accesses of 16
-// bytes are aligned both there and in the tensor, those of a row and an image begin at a multiple of 8 elements, plus
-// what they begin beyond one in the tensor.
+// Where the results of a tile stand in shared memory: pixels follow each other without zeros. Accesses of 16 bytes are
+// to be aligned both there and in the tensor. So the results of a row and an image begin at the same place modulo 8
+// elements as in the tensor.
 template <typename Numbering> struct ResultPlaces {
     const Numbering &numbering;
     // The first row of the tile, its first image, and the first pixel in it.
@@ -28,12 +28,13 @@ template <typename Numbering> struct ResultPlaces {
     __device__ __forceinline__ long long plane(int k, int m) const {
         return numbering.images.place(image + k, rows, m);
     }
-    // The place of the first pixel of an image in the tensor, modulo 8, if `m` is 0. Other channels and slices add to it.
+    // The place of the first pixel of an image in the tensor, modulo 8, if `m` is 0. Other channels and slices add to
+    // it.
     __device__ __forceinline__ unsigned beyond(int k) const {
         return unsigned(plane(k, 0)) - k * numbering.images.pixels() + begin;
     }
-    // What stands for a column of the tile: the place of its pixel in a row, and `beyond`. Zeros stand behind all
-    // pixels.
+    // A column of the tile as a number: the place of its pixel in a row, and `beyond`. Columns of zeros have a place
+    // after all pixels.
     __device__ __forceinline__ unsigned column(int column) const {
         const int at = first + column, its_image = at / numbering.pixels, k = its_image - image;
         const int its = at % numbering.pixels;
@@ -41,7 +42,7 @@ template <typename Numbering> struct ResultPlaces {
         const int pixel = k * numbering.images.pixels() - begin + numbering.before(its);
         return unsigned(pixel + GROUP * k) | beyond(k) % GROUP << 16;
     }
-    // The place of a column in a row, from what stands for the column and the row's pixels before it, of one image.
+    // The place of a column in a row, from the column's number and the pixels of the image's row before it.
     __device__ __forceinline__ static int place(unsigned column, unsigned before) {
         return int(column & 0xffff) + int((column >> 16) + before) % GROUP;
     }

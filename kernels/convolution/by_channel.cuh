@@ -75,7 +75,7 @@ struct SliceAxis {
 struct Block {
     // The tiles of a plane, and the planes.
     int down, right, planes;
-    // What is read of a plane: its rows in shared memory, and the floats from one to the next.
+    // The rows that are read of a plane, and the floats in shared memory from one to the next.
     int rows, pitch;
 };
 

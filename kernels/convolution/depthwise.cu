@@ -5,7 +5,7 @@
 //   beta * out[n][c][p][q]
 //
 // where `in` is zero outside of the image, and has `each` filters for each channel; with GRADIENT, for which that is
-// one, `in` is the gradient of the convolution's result, and `out` that of its input. Likewise over slices.
+// one, `in` is the gradient of the convolution's result, and `out` the gradient of its input. Likewise over slices.
 //
 // A block reads the part of its planes that its tiles need into shared memory, one slice of the filter after the other.
 //

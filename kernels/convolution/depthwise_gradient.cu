@@ -94,7 +94,7 @@ KERNEL(depthwise_gradient, DepthwiseGradient) {
     for (int which = part; which < all; which += of.parts) {
         const int column = which % across * block.right * TILE_COLUMNS;
         const int row = which / across % along * block.down * TILE_ROWS, first = which / across / along * block.planes;
-        // The planes of channels that come before that of a plane of dy.
+        // How many channels come before the channel of this plane of dy, in all images.
         const auto channels_before = [&](int plane) { return (long long)(plane / of.to.slices) * of.channels + channel; };
         const auto plane_of = [&](int plane) -> const Element * {
             plane += first;

@@ -71,8 +71,8 @@ union alignas(16) Pixels {
     __device__ __forceinline__ Pixels() {}
 };
 
-// Eight elements from anywhere in a tensor of a multiple of 8 elements, by whole reads of 16 bytes; what is beside the
-// tensor is zero.
+// Eight elements from anywhere in a tensor of a multiple of 8 elements, by whole reads of 16 bytes. Elements beside the
+// tensor are zero.
 __device__ __forceinline__ Pixels unaligned(const Element *tensor, long long elements, long long at) {
     const long long begin = at & -GROUP;
     const int by = int(at & (GROUP - 1));

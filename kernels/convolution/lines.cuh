@@ -1,6 +1,6 @@
-// Pixels in lines of 64 channels of a pixel, as `common/warpgroup.cuh` says, from tensors as NCHW stores them. Pixels are
-// counted with the zeros behind each row and each image, so a pixel and its neighbour at a place of the filter are equally
-// far apart everywhere.
+// Pixels in lines of 64 channels of a pixel, as `common/warpgroup.cuh` says, from tensors as NCHW stores them. Pixels
+// are counted with the zeros behind each row and each image, so a pixel and its neighbour at a place of the filter are
+// equally far apart everywhere.
 //
 // Compiled with FILTER, ACCESS, and for volumes with SLICES.
 #pragma once
@@ -44,7 +44,7 @@ struct Padded {
 // channel, and the number of its pixels.
 struct alignas(8) Source {
     static constexpr unsigned NOWHERE = 0xffff;
-    // Of each pixel, in pieces of 16 bytes: the first piece of its line, which is mixed already.
+    // The first piece of each pixel's line, which is mixed already, counted in pieces of 16 bytes.
     unsigned short lines[GROUP];
     int place;
     short count, slice;

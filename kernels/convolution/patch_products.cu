@@ -3,7 +3,7 @@
 //
 // x is `[images][channels][slices][height][width]`, and a patch has SLICES slices, ROWS rows and COLUMNS columns of
 // each channel. The patches of an image, slice by slice and row by row, are rows of the matrix: `[images ·
-// patches][channels · SLICES · ROWS · COLUMNS]`. What lies behind the last whole patch of an axis is in no patch.
+// patches][channels · SLICES · ROWS · COLUMNS]`. Pixels after the last whole patch of an axis are in no patch.
 //
 // A line is the part of a patch that lies in one row of x. A block takes some neighbouring patches of one row of
 // patches, and some of their lines, through shared memory. Rows of x and of the matrix are moved in units.
@@ -42,7 +42,7 @@ template <int FilterSlices, int FilterRows, int FilterColumns> struct Tile {
     long long image;
     int slice, row, column, first_line, patches, lines;
 
-    // With or without what lies behind the last patch of each axis.
+    // With or without the pixels after the last patch of each axis.
     __device__ __forceinline__ Tile(const Patches &of, bool has_rests) {
         const auto count = [=](int size, int side, int whole) { return has_rests ? tiles_of(size, side) : whole; };
         const int rows = count(of.height, FilterRows, of.patch_rows);

@@ -19,11 +19,11 @@
 // `common/warpgroup.cuh` says. The products of each place have another first line.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; GRADIENT for a gradient; ROW_WARPGROUPS, 2, or 1 where two
-// warpgroups share out the pixels; PRODUCT_COLUMNS, 128, or 256 with a block for each multiprocessor; STAGES of filters,
-// at least 3; and ACCESS. For volumes, with VOLUMES, SLICES, RESULT_SLICES, and LAST_DEPTH, which is the channels d of
-// all slices beyond a multiple of 64. The channels d of a slice are a multiple of 8. Grid: a block for each tile, which
-// has pixels of at most MOST_IMAGES images. Dynamic shared memory: `buffers` of `lines` lines, STAGES of W_BYTES and
-// `groups` of `Source`; or results and their places, if they are larger. `lines` is a multiple of 8.
+// warpgroups share out the pixels; PRODUCT_COLUMNS, 128, or 256 with a block for each multiprocessor; STAGES of
+// filters, at least 3; and ACCESS. For volumes, with VOLUMES, SLICES, RESULT_SLICES, and LAST_DEPTH, which is the
+// channels d of all slices beyond a multiple of 64. The channels d of a slice are a multiple of 8. Grid: a block for
+// each tile, which has pixels of at most MOST_IMAGES images. Dynamic shared memory: `buffers` of `lines` lines, STAGES
+// of W_BYTES and `groups` of `Source`; or results and their places, if they are larger. `lines` is a multiple of 8.
 
 #define THREADS 256
 #define SHARED_ALIGNMENT 1024
@@ -55,7 +55,7 @@ struct Shifted {
     Images images;
     // d of a slice, and m.
     int channels, rows;
-    // Of a buffer, and the buffers: 1 if there is one depth, else 2.
+    // The lines of a buffer, and the buffers: 1 if there is one depth, else 2.
     int lines, buffers;
     float alpha, beta;
 };
@@ -157,13 +157,13 @@ KERNEL(shifted, Shifted) {
         for (int place = 0; place < IN_SLICE; place++) {
             wait_for_groups<STAGES - 3>();
             show_copies();
-            // Behind the barrier all products but the last place's have been added, by all threads, and their memory is
+            // After the barrier, all threads have added all products but those of the last place, and their memory is
             // free.
             barrier();
             const Factor its_w = later(w, slot * W_BYTES);
             const Factor its_x = later(x, depth % 2 * buffer_bytes + Place(place).apart(padded.width) * LINE_BYTES);
             sums.begin();
-            // Behind the last channel there are zeros.
+            // Zeros follow the last channel.
             if (LAST_DEPTH > 0 && depth == depths - 1)
                 add(its_w, its_x, LAST_DEPTH);
             else
@@ -201,7 +201,7 @@ KERNEL(order_filters, Filters) {
     const int place = i / (lines * octets);
     i %= lines * octets;
     if (place >= IN_SLICE) return;
-    // Neighbours among threads read what is near in memory.
+    // Neighbouring threads read neighbouring elements.
 #ifdef GRADIENT
     const int line = i % lines, octet = i / lines, apart = of.rows * PLACES;
 #else

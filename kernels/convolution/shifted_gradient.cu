@@ -1,25 +1,27 @@
-// The gradient of the filter of a convolution whose result has the size of its input, by a filter of several places, from
-// tensors as NCHW stores them, on the tensor cores of warpgroups:
+// The gradient of the filter of a convolution whose result has the size of its input, by a filter of several places,
+// from tensors as NCHW stores them, on the tensor cores of warpgroups:
 //
 //   dw[m][c][t] = alpha * sum over n, p of dy[n][m][p] * x[n][c][neighbour of p at t] + beta * dw[m][c][t]
 //
-// over the images n and their pixels p, for the places t of a filter of FILTER x FILTER; neighbours outside of the image
-// are zero.
+// over the images n and their pixels p, for the places t of a filter of FILTER x FILTER; neighbours outside of the
+// image are zero.
 //
-// Pixels are counted with zeros behind each row, up to a multiple of 8. A block has ROW_TILE channels m, and COLUMN_TILE columns, which are the channels c for each row of the filter. It goes through
-// CHUNK pixels at a time, in lines of 64 channels of a pixel, as `common/warpgroup.cuh` says. dy's lines have the channels
-// m, and x's lines the channels c of the pixel's neighbour in a row of the filter. The places of a row have the same lines
-// from another first line on, so a chunk is read once for all of them. A warpgroup has half of the columns. Blocks share
-// out the chunks of a tile in parts. The parts' sums meet in the workspace, and `sum_up` adds them up.
+// Pixels are counted with zeros behind each row, up to a multiple of 8. A block has ROW_TILE channels m, and
+// COLUMN_TILE columns, which are the channels c for each row of the filter. It goes through CHUNK pixels at a time, in
+// lines of 64 channels of a pixel, as `common/warpgroup.cuh` says. dy's lines have the channels m, and x's lines the
+// channels c of the pixel's neighbour in a row of the filter. The places of a row have the same lines from another
+// first line on, so a chunk is read once for all of them. A warpgroup has half of the columns. Blocks share out the
+// chunks of a tile in parts. The parts' sums meet in the workspace, and `sum_up` adds them up.
 //
-// In volumes, the filter has SLICES of these places. An image is RESULT_SLICES neighbouring slices of dy, and the columns
-// are the channels c for each row of the filter in each of SOURCE_SLICES slices of x. If RESULT_SLICES is 2, the rows are
-// up to 32 channels m of the one slice, and those of the next, so that products of 64 rows are not half empty. Each of the
-// two has sums of its own, as if they were two parts, and no use for the products with one of the slices of x.
+// In volumes, the filter has SLICES of these places. An image is RESULT_SLICES neighbouring slices of dy, and the
+// columns are the channels c for each row of the filter in each of SOURCE_SLICES slices of x. If RESULT_SLICES is 2,
+// the rows are up to 32 channels m of the one slice, and those of the next, so that products of 64 rows are not half
+// empty. Each of the two has sums of its own, as if they were two parts, and no use for the products with one of the
+// slices of x.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; ACCESS, the elements of one access, which divide a row's: 8, 4,
-// 2 or 1; for volumes, VOLUMES, SLICES and RESULT_SLICES. The channels are multiples of 8. Grid: for each part a block for
-// each tile; of `sum_up`, a thread for each element of dw. Dynamic shared memory: two of `Chunk`.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER; ACCESS, the elements of one access, which divide a row's: 8,
+// 4, 2 or 1; for volumes, VOLUMES, SLICES and RESULT_SLICES. The channels are multiples of 8. Grid: for each part a
+// block for each tile; of `sum_up`, a thread for each element of dw. Dynamic shared memory: two of `Chunk`.
 
 #define THREADS 256
 #define SHARED_ALIGNMENT 1024
@@ -206,7 +208,7 @@ KERNEL(shifted_gradient, ShiftedGradient) {
     SumsOf<LINE> sums[FILTER];
     for (int chunk = begin; chunk < end; chunk++) {
         show_copies();
-        // Behind the barrier, the products of the chunk before have been added, by all threads, and its memory is free.
+        // After the barrier, all threads have added the products of the chunk before, and its memory is free.
         barrier();
         Chunk &its = chunks[chunk % 2];
         const Factor dy = factor_at<ACROSS>(its.lines[X_BLOCKS] + GROUP * LINE_BYTES, 0);

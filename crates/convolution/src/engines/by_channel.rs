@@ -50,7 +50,7 @@ impl Computed for ByChannel {
 }
 
 impl ByChannel {
-    /// Whether the kernels' numbers can count everything.
+    /// Returns whether the kernels can count all elements.
     pub fn is_counted(&self) -> bool {
         let Convolution { images, inputs, outputs, x, y, filter, .. } = self.0;
         let tensors = [([images, inputs], x), ([images, outputs], y), ([1, outputs], filter)];

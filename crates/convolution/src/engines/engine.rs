@@ -21,7 +21,7 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     const SOURCE: &'static KernelSource;
     /// The kernels, by name.
     const KERNELS: &'static [&'static CStr];
-    /// Whether it is a product by cublasLt, beside copies.
+    /// Set if cublasLt multiplies for it, and its own kernels only copy.
     const IS_PRODUCT: bool = false;
     /// Whether loaded kernels stay, because there are few kinds of them. Others stay while they are used.
     const IS_KEPT: bool;
@@ -29,7 +29,7 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// When to try the engine for a problem that it may compute.
     fn priority(of: &Self::Problem) -> Priority;
 
-    /// Whether a problem of two-byte numbers has sums as short as [`Numerics::ShortSums`] says.
+    /// Returns whether a problem of two-byte numbers has sums as short as [`Numerics::ShortSums`] says.
     fn has_short_sums(_of: &Self::Problem) -> bool {
         true
     }
@@ -180,7 +180,7 @@ pub struct Row {
     pub numerics: Numerics,
     /// `None` for an engine whose kernels are another library's.
     pub source: Option<&'static KernelSource>,
-    /// Whether it is a product by cublasLt, beside copies.
+    /// Set if cublasLt multiplies for it, and its own kernels only copy.
     pub is_product: bool,
     choices: Choices,
     /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
@@ -196,7 +196,7 @@ impl Row {
         Self { number, numerics, source: Some(E::SOURCE), is_product: E::IS_PRODUCT, choices, plan: plan::<E> }
     }
 
-    /// A product without kernels of ours.
+    /// An engine that is cublasLt alone.
     pub(super) const fn of_library(number: i64, numerics: Numerics, choices: Choices, plan: MakePlan) -> Self {
         Self { number, numerics, source: None, is_product: true, choices, plan }
     }

@@ -7,7 +7,7 @@
 //! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels` | engines on warpgroups |
 //! | `products` | an engine that is cublasLt: images of one place |
 //! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
-//! | `depthwise`, `depthwise_gradient`, `by_channel` | engines for filters of each channel; what they share |
+//! | `depthwise`, `depthwise_gradient`, `by_channel` | engines for filters of each channel; both engines' planes and blocks |
 //! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 

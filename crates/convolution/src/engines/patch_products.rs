@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 24 << 20;
 /// has too few blocks without, see [`products`].
 const SPLITS: cudnnBackendKnobType_t = 1;
 const SPLIT_SIZES: [usize; 3] = [32, 4, 0];
-/// The bytes of a tile's row, and of a tile: so many are read or written without gaps, and fit into shared memory.
+/// The bytes of a tile's row, which are read or written without gaps, and of a tile, which fits into shared memory.
 const ROW_BYTES: usize = 512;
 const TILE_BYTES: usize = 16 << 10;
 /// The most lines of a tile.
@@ -39,8 +39,8 @@ const UNITS: [usize; 4] = [16, 8, 4, 2];
 /// The alignment of the workspace's parts, in bytes.
 const ALIGNMENT: usize = 256;
 
-/// A convolution, or one of its gradients, by a filter whose sizes are its strides: what it reads at one place does not
-/// overlap with what it reads at another.
+/// A convolution, or one of its gradients, by a filter whose sizes are its strides: it reads each pixel
+/// once at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patched(Convolution);
 
@@ -85,7 +85,7 @@ impl Patched {
         }
     }
 
-    /// Whether the kernel's numbers, and cublasLt's, can count everything.
+    /// Returns whether the kernel and cublasLt can count all elements.
     fn is_counted(&self) -> bool {
         let Convolution { images, inputs, outputs, x, .. } = self.0;
         let image = product(&x);
@@ -130,7 +130,7 @@ impl Tile {
     }
 }
 
-/// The matrix of patches of one kind, for the kernel.
+/// How patches lie in images, for the kernel.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     channels: usize,
@@ -158,7 +158,7 @@ struct Parameters {
 }
 
 impl Layout {
-    /// Of the patches of x.
+    /// The layout of x's patches.
     fn of(Patched(of): &Patched) -> Option<Self> {
         let Convolution { element, inputs: channels, mut x, y, mut filter, .. } = *of;
         let divides = |unit: usize| [x[2], filter[2]].iter().all(|size| (size * element.bytes()).is_multiple_of(unit));
@@ -169,14 +169,14 @@ impl Layout {
         Some(Self { channels, x, y, filter, tile })
     }
 
-    /// Of the pixels of y, as patches of one pixel.
+    /// The layout of y's pixels, as patches of one pixel.
     fn of_pixels(of: &Patched) -> Self {
         let (channels, places) = (of.0.outputs, of.places());
         let tile = Tile::of(1, places, channels, of.0.element.bytes());
         Self { channels, x: [1, 1, places], y: [1, 1, places], filter: [1; 3], tile }
     }
 
-    /// The blocks for this number of images, with or without what lies behind the last patch of each axis.
+    /// The blocks for this number of images, with or without the pixels after the last patch of each axis.
     fn blocks(&self, images: usize, has_rests: bool) -> usize {
         let Self { channels, x, y, filter, tile } = self;
         let count = |axis: usize| if has_rests { x[axis].div_ceil(filter[axis]) } else { y[axis] };
@@ -184,11 +184,12 @@ impl Layout {
         product(&[images, count(0), count(1), count(2).div_ceil(tile.patches), deep])
     }
 
-    /// Launches a kernel for this number of images. `rests` is what it multiplies those of x with, if it writes them.
+    /// Launches a kernel for this number of images. It multiplies the pixels of x that are in no patch
+    /// by `rests`, if it writes them.
     /// Returns whether that worked.
     ///
     /// # Safety
-    /// The caller promises memory of so many images.
+    /// The caller promises memory for these images.
     unsafe fn launch(
         &self,
         kernel: &Function,
@@ -279,7 +280,7 @@ impl PatchProducts {
         })
     }
 
-    /// Whether each part adds to sums in float, which become the gradient of filters afterwards.
+    /// Returns whether each part adds to sums in float, which become the gradient of filters afterwards.
     fn has_sums(&self) -> bool {
         self.of.0.direction == Direction::BackwardFilter && self.at_once < self.of.0.images
     }

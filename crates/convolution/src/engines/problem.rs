@@ -70,7 +70,7 @@ impl Convolution {
         }
         let is_one_place = self.filter == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3];
         if is_one_place && self.x == self.y {
-            // No slice is told from another.
+            // The slices need not be told apart.
             let rows = |[slices, rows, columns]: [usize; 3]| [1, slices.saturating_mul(rows), columns];
             return Self { x: rows(self.x), y: rows(self.y), dilation: [1; 3], ..self };
         }
@@ -146,7 +146,7 @@ struct Planes {
     padding: usize,
 }
 
-/// What an engine does not take: words for "no engine of ours computes this convolution, because of …".
+/// The reason why an engine does not take a convolution, as the end of "no engine of ours computes it, because of …".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub &'static str);
 

@@ -87,7 +87,7 @@ impl ShiftedGradient {
         images.saturating_mul(groups).div_ceil(CHUNK_GROUPS)
     }
 
-    /// About the time on so many multiprocessors, in microseconds. It serves to compare numbers of parts.
+    /// About the time on this number of multiprocessors, in microseconds. It serves to compare numbers of parts.
     fn time(&self, multiprocessors: usize) -> f64 {
         let rounds = (self.tiles() * self.parts).div_ceil(multiprocessors);
         let chunks = rounds * (self.chunks().div_ceil(self.parts) + ENDS);
@@ -198,7 +198,7 @@ impl Engine for ShiftedGradient {
         }
         let (elements, count) = (of.elements() as i32, self.sums() as i32);
         let summed = Sum { sums: sums.cast_const(), dw, elements, count, alpha, beta };
-        // SAFETY: the caller promises dw and the workspace. Both kernels have so many threads.
+        // SAFETY: the caller promises dw and the workspace. Both kernels have this number of threads.
         unsafe { summed.launch(&kernels[1], THREADS, stream) }
     }
 }

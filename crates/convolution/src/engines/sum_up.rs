@@ -22,8 +22,8 @@ impl Sum {
     /// Launches the kernel in blocks of `threads` threads. Returns whether that worked.
     ///
     /// # Safety
-    /// The caller promises device memory as large as dw and the parts' sums, and a kernel that was compiled with so many
-    /// threads.
+    /// The caller promises device memory as large as dw and the parts' sums, and a kernel that was compiled with this
+    /// number of threads.
     pub unsafe fn launch(mut self, kernel: &Function, threads: usize, stream: Stream) -> bool {
         let blocks = (self.elements as usize).div_ceil(threads);
         let launch = Launch { grid: [blocks as u32, 1, 1], block: [threads as u32, 1, 1], ..Launch::default() };

@@ -171,7 +171,7 @@ impl Engine for BackwardFilterGemm {
             return launched.is_ok();
         }
         let summed = Sum { sums: workspace, dw, elements: of.elements() as i32, count: splits, alpha, beta };
-        // SAFETY: the caller promises dw and the workspace. Both kernels have so many threads.
+        // SAFETY: the caller promises dw and the workspace. Both kernels have this number of threads.
         unsafe { summed.launch(&kernels[1], of.threads(), stream) }
     }
 }

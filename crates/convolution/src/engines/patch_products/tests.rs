@@ -94,7 +94,7 @@ fn problems() -> impl Iterator<Item = Patched> {
     })
 }
 
-/// With all images at once, and in parts, of which the last may be smaller.
+/// With all images at once, and in parts. The last part may be smaller.
 fn engines() -> impl Iterator<Item = PatchProducts> {
     problems().enumerate().map(|(index, of)| {
         let at_once = index % 2 + 1;

@@ -17,7 +17,7 @@ fn small_gradients() -> impl Iterator<Item = FilterGradient> {
     convolutions.map(filter_gradient)
 }
 
-/// In one part and in several, of which the last may be empty.
+/// In one part and in several. The last may be empty.
 fn engines() -> impl Iterator<Item = ShiftedGradient> {
     let parts = [1, 3, 2, 7];
     small_gradients().zip(parts.into_iter().cycle()).map(|(of, parts)| ShiftedGradient { of, parts })

@@ -23,7 +23,7 @@ pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
 
 /// The multiply-adds from which on a product needs no trial. With fewer, cuDNN's choices take little time, too.
 const LEAST_AT_ONCE: usize = 1 << 24;
-/// The workspace that a product of patches may take beyond that of the program's own plan, in bytes.
+/// The bytes of workspace that a product of patches may take where the program's own plan needs less.
 const MOST_BEYOND: usize = 16 << 20;
 
 /// Returns the engine that computes the problem as a product, if its filter covers the image or the problem is a patch
