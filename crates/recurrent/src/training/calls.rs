@@ -169,7 +169,9 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
     let Pass { known, stream, layout, .. } = pass;
     let (at, hash) = (reserve.addr(), layout.hash());
     if !known.has_run.load(Ordering::Relaxed) {
-        OWNERS.lock().goes_back(at, hash, call);
+        if call == Back::Data {
+            OWNERS.lock().goes_back_in_cudnn(at, hash);
+        }
         return Found { owner: Owner::Cudnn, is_guess: false };
     }
     say_alarm(known);
@@ -183,8 +185,8 @@ unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: B
         owners.goes_back(at, hash, call)
     };
     match (remembered, only) {
-        // A copy of a reserve of the other owner's may lie there, as long as there are any.
-        (Some(owner), _) => return Found { owner, is_guess: only.is_none() },
+        // A copy of a reserve of the other owner may lie there, unless only this owner has any.
+        (Some(owner), _) => return Found { owner, is_guess: only != Some(owner) },
         (None, Some(owner)) => return Found { owner, is_guess: true },
         (None, None) => {}
     }
@@ -352,6 +354,7 @@ fn forward_by_cudnn_after_all(pass: &Pass, contest: &TrainingContest, call: &Cal
     if has_begun {
         pass.known.ran_forward();
     }
+    OWNERS.lock().did_not_go_forward(pass.layout.hash(), Owner::Us);
     went_forward(pass, call, Owner::Cudnn);
     let status = call.by_cudnn();
     if has_begun || status == CUDNN_STATUS_SUCCESS {

@@ -3,7 +3,7 @@
 //! Forward and backward are calls of their own, and between them a program may clone the reserve or move it. What
 //! forward ran on is remembered by the reserve's address. Where that may not hold any more, the reserve's header is read
 //! from the device: it is there if our forward ran. An address alone is trusted only while no reserve of the other owner
-//! waits for its backward: a copy of one may lie there.
+//! waits for its backward: a copy of one may lie there. Copies of reserves that have gone back already are not expected.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -53,18 +53,40 @@ pub static OWNERS: LazyLock<Mutex<Owners>> = LazyLock::new(Mutex::default);
 impl Owners {
     /// Forward of a pass runs on a reserve.
     pub fn went_forward(&mut self, reserve: usize, pass: u64, owner: Owner) {
-        self.remember(reserve, Remembered { pass, owner, has_gone_back: false });
-        self.waiting.entry(pass).or_default()[owner as usize] += 1;
+        let before = self.remember(reserve, Remembered { pass, owner, has_gone_back: false });
+        // Forward runs again on a reserve that nobody goes back from: one that waits is enough for doubts.
+        let is_again = before.is_some_and(|it| (it.pass, it.owner, it.has_gone_back) == (pass, owner, false));
+        if !is_again {
+            self.waiting.entry(pass).or_default()[owner as usize] += 1;
+        }
+    }
+
+    /// Forward of a pass has not run after all. The other owner's does.
+    pub fn did_not_go_forward(&mut self, pass: u64, owner: Owner) {
+        self.one_less(pass, owner);
     }
 
     /// All reserves of a pass that may still be used are one owner's.
     pub fn all_belong_to(&mut self, pass: u64, owner: Owner) {
         if let Some(waiting) = self.waiting.get_mut(&pass) {
             waiting[1 - owner as usize] = 0;
+            if *waiting == [0; 2] {
+                self.waiting.remove(&pass);
+            }
         }
     }
 
-    /// The owner of the reserve that a call goes back from, if memory is sure to hold.
+    /// The gradients of data are computed from a reserve of a network that has only run on cuDNN.
+    pub fn goes_back_in_cudnn(&mut self, reserve: usize, pass: u64) {
+        if let Some(remembered) = self.reserves.get_mut(&reserve)
+            && (remembered.pass, remembered.has_gone_back) == (pass, false)
+        {
+            remembered.has_gone_back = true;
+            self.one_less(pass, Owner::Cudnn);
+        }
+    }
+
+    /// The owner of the reserve that a call goes back from, if it is sure to hold what forward left at its address.
     pub fn goes_back(&mut self, reserve: usize, pass: u64, call: Back) -> Option<Owner> {
         let Some(remembered) = self.reserves.get_mut(&reserve) else {
             self.moves = true;
@@ -79,23 +101,22 @@ impl Owners {
             // Between the two calls backward nothing is moved to where the first one was.
             return Some(owner);
         }
-        let waiting = self.waiting.entry(pass).or_default();
-        if self.moves || waiting[1 - owner as usize] > 0 {
+        let others = self.waiting.get(&pass).map_or(0, |waiting| waiting[1 - owner as usize]);
+        if self.moves || others > 0 {
             return None;
         }
         remembered.has_gone_back = true;
-        went_back(waiting, owner);
+        self.one_less(pass, owner);
         Some(owner)
     }
 
     /// The reserve's header has told its owner, before a call goes back from it.
     pub fn was_read(&mut self, reserve: usize, pass: u64, owner: Owner, call: Back) {
-        let before = self.reserves.get(&reserve).copied();
-        self.remember(reserve, Remembered { pass, owner, has_gone_back: true });
+        let before = self.remember(reserve, Remembered { pass, owner, has_gone_back: true });
         let is_as_left = before.is_some_and(|before| before.pass == pass && before.owner == owner);
         self.moves |= !is_as_left;
         if call == Back::Data && is_as_left && before.is_some_and(|before| !before.has_gone_back) {
-            went_back(self.waiting.entry(pass).or_default(), owner);
+            self.one_less(pass, owner);
         }
     }
 
@@ -104,21 +125,26 @@ impl Owners {
         self.reserves.get(&reserve).filter(|remembered| remembered.pass == pass).map(|remembered| remembered.owner)
     }
 
-    fn remember(&mut self, reserve: usize, remembered: Remembered) {
+    /// Returns what was remembered of the reserve before.
+    fn remember(&mut self, reserve: usize, remembered: Remembered) -> Option<Remembered> {
         let is_new = !self.reserves.contains_key(&reserve);
         if (is_new && self.reserves.len() >= MOST) || self.waiting.len() >= MOST {
             self.reserves.clear();
             self.waiting.clear();
             self.moves = true;
         }
-        self.reserves.insert(reserve, remembered);
+        self.reserves.insert(reserve, remembered)
     }
-}
 
-/// One of an owner's reserves of a pass does not wait any more.
-fn went_back(waiting: &mut [usize; 2], owner: Owner) {
-    let waiting = &mut waiting[owner as usize];
-    *waiting = waiting.saturating_sub(1);
+    /// One of an owner's reserves of a pass does not wait any more.
+    fn one_less(&mut self, pass: u64, owner: Owner) {
+        if let Some(waiting) = self.waiting.get_mut(&pass) {
+            waiting[owner as usize] = waiting[owner as usize].saturating_sub(1);
+            if *waiting == [0; 2] {
+                self.waiting.remove(&pass);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -213,5 +239,28 @@ mod tests {
             owners.went_forward(pass % 3, pass as u64, Owner::Us);
         }
         assert!(owners.waiting.len() <= MOST, "{}", owners.waiting.len());
+    }
+
+    /// Passes that were completed leave nothing behind, nor do those that run forward again and again.
+    #[test]
+    fn what_waits_is_forgotten() {
+        let mut owners = Owners::default();
+        for pass in 0..3 {
+            owners.went_forward(1, pass, Owner::Us);
+            assert_eq!(owners.goes_back(1, pass, Back::Data), Some(Owner::Us));
+            owners.went_forward(2, pass, Owner::Cudnn);
+            owners.goes_back_in_cudnn(2, pass);
+            owners.goes_back_in_cudnn(3, pass);
+            owners.went_forward(4, pass, Owner::Us);
+            owners.did_not_go_forward(pass, Owner::Us);
+        }
+        assert!(owners.waiting.is_empty() && !owners.moves, "{:?}", owners.waiting);
+        for _ in 0..3 {
+            owners.went_forward(1, PASS, Owner::Us);
+        }
+        owners.went_forward(2, PASS, Owner::Cudnn);
+        assert_eq!(owners.goes_back(2, PASS, Back::Data), None);
+        owners.was_read(1, PASS, Owner::Us, Back::Data);
+        assert_eq!(owners.goes_back(2, PASS, Back::Data), Some(Owner::Cudnn));
     }
 }
