@@ -1,5 +1,5 @@
-// Convolutions in which each channel has filters of its own: which numbers of the tensor that is read a tile of the
-// other one needs, and a block's part of it in shared memory, as floats.
+// Convolutions in which each channel has filters of its own: the numbers of one tensor that a tile of the other one
+// needs, and a block's part of them in shared memory, as floats.
 //
 // A thread has a tile of TILE_ROWS x TILE_COLUMNS numbers of a plane. A block's threads have `down` x `right` tiles of
 // each of some neighbouring planes.

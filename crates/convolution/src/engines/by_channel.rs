@@ -16,6 +16,8 @@ const MOST_STRIDE: usize = 4;
 const MOST_PADDING: usize = 256;
 /// The shared memory of a block that every device has, in bytes.
 const SHARED: usize = 48 << 10;
+/// The most floats that a thread reads of a row: more do not fit into registers, and take minutes to compile.
+const MOST_OF_ROW: usize = 128;
 /// The most tiles of a block along a row.
 const MOST_RIGHT: usize = 64;
 /// The numbers of a thread's tile along an axis.
@@ -50,9 +52,12 @@ impl Computed for ByChannel {
 }
 
 impl ByChannel {
-    /// Returns whether the kernels can count all elements.
+    /// Returns whether the kernels can count all elements, and the places that each axis reads.
     pub fn is_counted(&self) -> bool {
-        let Convolution { images, inputs, outputs, x, y, filter, .. } = self.0;
+        let Convolution { images, inputs, outputs, x, y, filter, stride, .. } = self.0;
+        if (0..3).any(|axis| y[axis].saturating_mul(stride[axis]) >= MOST_COUNTED) {
+            return false;
+        }
         let tensors = [([images, inputs], x), ([images, outputs], y), ([1, outputs], filter)];
         tensors.into_iter().all(|(counts, sizes)| {
             let elements = counts.iter().chain(&sizes).fold(1_usize, |product, size| product.saturating_mul(*size));
@@ -150,8 +155,11 @@ pub struct Block {
 
 impl Block {
     /// As many tiles as a block has threads, of rows as long as possible, and of several planes where one has fewer
-    /// tiles. `None` if what a single tile reads does not fit into shared memory.
+    /// tiles. `None` if a single tile reads too much for shared memory, or too much of a row.
     pub fn of([rows, columns]: [Axis; 2], [height, width]: [usize; 2], planes: usize) -> Option<Self> {
+        if columns.line() > MOST_OF_ROW {
+            return None;
+        }
         let evenly = |count: usize, most: usize| count.div_ceil(count.div_ceil(most.clamp(1, count)));
         let [all_down, all_right] = [height.div_ceil(rows.tile), width.div_ceil(columns.tile)];
         let mut right = evenly(all_right, MOST_RIGHT);

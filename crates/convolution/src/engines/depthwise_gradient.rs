@@ -24,8 +24,8 @@ const MOST_PARTS: usize = 1024;
 const MOST_PLACES: usize = 64;
 /// As many blocks share a multiprocessor, about.
 const BLOCKS: usize = 4;
-/// Each part has as many tiles at least: the end of a block takes about as long as two. With more than the most, its
-/// sums would be too inexact.
+/// The tiles of a part: at least so many that the end of a block, which takes about as long as two, is a small share;
+/// and at most so many that the part's sums stay exact.
 const LEAST_TILES: usize = 4;
 const MOST_TILES: usize = 512;
 

@@ -57,6 +57,11 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
         0
     }
 
+    /// Whether it writes some images' results before it launches the others: a failure may leave a part written.
+    fn writes_in_parts(&self) -> bool {
+        false
+    }
+
     /// Launches result = `alpha` · convolution or gradient + `beta` · result, where a `beta` of 0 leaves the result
     /// unread. Returns whether that worked.
     ///
@@ -101,11 +106,16 @@ pub trait Plan: Send + Sync {
     /// The bytes of workspace.
     fn workspace(&self) -> usize;
 
+    /// Whether a run that fails may leave a part of the result written.
+    fn writes_in_parts(&self) -> bool {
+        false
+    }
+
     /// Launches result = `alpha` · convolution or gradient + `beta` · result, where a `beta` of 0 leaves the result
     /// unread. Returns whether that worked.
     ///
     /// # Safety
-    /// The caller promises that `memory` is device memory as large as the tensors and the workspace, that the tensors
+    /// The caller promises that `memory` is device memory as large as the tensors and the workspace, that all of them
     /// are aligned to 16 bytes, that the result and the workspace overlap nothing else, and that the stream belongs to
     /// that device.
     unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool;
@@ -137,6 +147,10 @@ impl<E: Engine> Compiled<E> {
 impl<E: Engine> Plan for Compiled<E> {
     fn workspace(&self) -> usize {
         self.engine.workspace()
+    }
+
+    fn writes_in_parts(&self) -> bool {
+        self.engine.writes_in_parts()
     }
 
     unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {

@@ -25,6 +25,8 @@ use kernels::KernelSource;
 const IMAGES: cudnnBackendKnobType_t = 0;
 /// About as many bytes of patches are in the workspace at once: the product then reads them from an L2 cache of 50 MB.
 const MOST_BYTES: usize = 24 << 20;
+/// The most products of a batch. Some versions of cublasLt refuse 65,536, or compute them wrongly.
+const MOST_IN_BATCH: usize = 1 << 15;
 /// The knob of the memory, in MiB, in which cublasLt adds up parts of a filter gradient's deep sums, and its values. It
 /// has too few blocks without, see [`products`].
 const SPLITS: cudnnBackendKnobType_t = 1;
@@ -74,6 +76,11 @@ impl Patched {
     /// The elements of a patch.
     fn depth(&self) -> usize {
         product(&self.0.filter).saturating_mul(self.0.inputs)
+    }
+
+    /// Returns whether there is a product for each image.
+    fn is_batched(&self) -> bool {
+        self.0.direction != Direction::BackwardFilter
     }
 
     /// The number of products that are added up for an element of the result.
@@ -380,7 +387,8 @@ impl Engine for PatchProducts {
             Self::new(device, of, &knobs).filter(|engine| engine.workspace() <= limit).map(|_| knobs)
         };
         // Parts of nearly equal sizes, as few as possible, and then half as many images again and again.
-        let parts = images.div_ceil((MOST_BYTES / of_image).clamp(1, images.max(1)));
+        let most = if of.is_batched() { MOST_IN_BATCH } else { images };
+        let parts = images.div_ceil((MOST_BYTES / of_image).clamp(1, images.min(most).max(1)));
         let sizes = std::iter::successors(Some(parts), |parts| (*parts < images).then(|| (2 * parts).min(images)));
         let sizes = sizes.map(|parts| images.div_ceil(parts.max(1)));
         let mut choices = sizes.flat_map(|at_once| SPLIT_SIZES.map(|splits| (at_once, splits)));
@@ -406,6 +414,7 @@ impl Engine for PatchProducts {
             None => 0,
         };
         let is_ours = of.is_counted()
+            && (at_once <= MOST_IN_BATCH || !of.is_batched())
             && (!of.0.is_exact || of.0.element == Element::Float)
             && of.0.filter[2].saturating_mul(of.0.element.bytes()) <= TILE_BYTES
             && products::is_there(device);
@@ -432,6 +441,10 @@ impl Engine for PatchProducts {
 
     fn workspace(&self) -> usize {
         self.places().all
+    }
+
+    fn writes_in_parts(&self) -> bool {
+        self.at_once < self.of.0.images && !self.has_sums()
     }
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {

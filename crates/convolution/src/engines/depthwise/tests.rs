@@ -179,9 +179,15 @@ fn other_convolutions_are_refused() {
     assert!(new(of).is_some() && new(Convolution { images: 0, ..of }).is_none());
     assert!(new(Convolution { images: 1 << 40, ..of }).is_none());
     assert!(Depthwise::new(Device::Host, &ByChannel(of), &[(0, 1)]).is_none());
-    // What one tile reads does not fit into shared memory.
-    let wide = [ONE, [600, 32, 1, 0, 8], [600, 32, 1, 0, 8]];
-    assert!(new(convolution(Element::Half, Direction::Forward, ([1, 2, 1], wide))).is_none());
+    // One tile reads too much for shared memory; too much of a row; and as much of a row as is allowed.
+    for (axis, is_ours) in [([600, 32, 1, 0, 8], false), ([600, 9, 1, 0, 16], false), ([600, 9, 1, 0, 15], true)] {
+        let of = convolution(Element::Half, Direction::Forward, ([1, 2, 1], [ONE, ONE, axis]));
+        assert_eq!(new(of).is_some(), is_ours, "{axis:?}");
+    }
+    let high = [ONE, [4000, 32, 1, 0, 100], [600, 32, 1, 0, 3]];
+    assert!(new(convolution(Element::Half, Direction::Forward, ([1, 2, 1], high))).is_none());
+    let beyond = Convolution { y: [1, 1 << 29, 1], stride: [1, 2, 1], ..of };
+    assert!(new(beyond).is_none());
 }
 
 /// The networks' layers have blocks with few idle threads.

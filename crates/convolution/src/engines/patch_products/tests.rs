@@ -199,6 +199,21 @@ fn the_limit_is_kept() {
     }
 }
 
+/// The products of a batch are limited, and only what adds to a result minds that a part may be left written.
+#[test]
+fn many_images_are_several_batches() {
+    for direction in DIRECTIONS {
+        let sizes = ([1, 4, 4], [1, 2, 2]);
+        let of = Patched::of(&convolution(Element::Half, direction, [100_000, 1, 8], sizes)).unwrap();
+        let is_batched = direction != Direction::BackwardFilter;
+        assert_eq!(PatchProducts::new(Device::Host, &of, &[]).is_none(), is_batched);
+        let choices = PatchProducts::choices(Device::Host, &of, usize::MAX);
+        let engine = PatchProducts::new(Device::Host, &of, &choices[0]).unwrap();
+        assert_eq!(engine.at_once, if is_batched { 25_000 } else { 100_000 });
+        assert_eq!(engine.writes_in_parts(), is_batched);
+    }
+}
+
 #[test]
 fn knobs_that_are_none_of_its_own_are_refused() {
     let of =

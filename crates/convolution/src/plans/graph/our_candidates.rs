@@ -34,11 +34,12 @@ pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
     product(probe.problem, probe.class, probe.budget.limit)
 }
 
-/// Returns the workspace to report for a program's plan that needs `own`: more, where only then [`at_once`] finds a
-/// product.
+/// Returns the workspace to report for a program's plan that needs `own` bytes: a plan that needs none gets enough for
+/// the product that [`at_once`] would find with it. A program that allocates none all the same executes its own plan.
+/// Plans that need some report that: a program may know the size from their engine's configuration.
 pub fn workspace_at_once(problem: &Problem, class: Class, own: usize) -> usize {
     let needs_more = || product(problem, class, own).is_none() && product(problem, class, MOST_BEYOND).is_some();
-    if own < MOST_BEYOND && needs_more() { MOST_BEYOND } else { own }
+    if own == 0 && needs_more() { MOST_BEYOND } else { own }
 }
 
 /// [`at_once`] within a limit.
@@ -51,7 +52,11 @@ fn product(problem: &Problem, class: Class, limit: usize) -> Option<EngineConfig
     }
     let is_product =
         |engine: &EngineConfiguration| ENGINES.iter().any(|row| row.number == engine.engine && row.is_product);
-    offered(Priority::Fast, &of, class, limit).find(is_product)
+    let within = |limit| offered(Priority::Fast, &of, class, limit).find(is_product);
+    let found = within(limit)?;
+    // With little workspace, patches take many launches of few images: trials decide then.
+    let has_room = of.covers_image() || limit >= MOST_BEYOND || within(MOST_BEYOND) == Some(found);
+    has_room.then_some(found)
 }
 
 /// Returns our engines of a priority, the best first, if they compute the problem on the calling thread's device and

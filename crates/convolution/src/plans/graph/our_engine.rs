@@ -11,7 +11,7 @@ use crate::problem::graph::{EngineConfiguration, Factor, Knob, Problem, Route};
 use gpu::Element;
 
 /// The alignment that our GPU kernels need of addresses, in bytes.
-const ALIGNMENT: i64 = 16;
+pub const ALIGNMENT: i64 = 16;
 
 /// Returns the configuration of a row's engine with these knobs.
 pub fn configuration(row: &Row, knobs: Vec<Knob>) -> EngineConfiguration {
@@ -29,7 +29,10 @@ pub fn configuration(row: &Row, knobs: Vec<Knob>) -> EngineConfiguration {
 pub fn plan(problem: &Problem, engine: &EngineConfiguration) -> Result<Box<dyn engines::Plan>, cudnnStatus_t> {
     let row = ENGINES.iter().find(|row| row.number == engine.engine).ok_or(CUDNN_STATUS_NOT_SUPPORTED)?;
     let of = read(problem, row.is_exact()).map_err(|_| CUDNN_STATUS_NOT_SUPPORTED)?;
-    (row.plan)(cudnn::device(), &of.simplified(), engine.knobs).map_err(engines::unavailable)
+    let plan = (row.plan)(cudnn::device(), &of.simplified(), engine.knobs).map_err(engines::unavailable)?;
+    // What was added to a part of the result could not be taken back, and another engine would add it again.
+    let adds_in_parts = plan.writes_in_parts() && problem.convolution().beta != Factor::ZERO;
+    if adds_in_parts { Err(CUDNN_STATUS_NOT_SUPPORTED) } else { Ok(plan) }
 }
 
 /// Reads a problem for our engines. `Err` says what none of them takes; an engine may take less.

@@ -390,6 +390,9 @@ impl Pack {
     /// The caller promises that all memory of the pack is allocated, and that the stream is the handle's.
     unsafe fn run(&self, runs: Runs, handle: cudnnHandle_t, stream: Stream) -> cudnnStatus_t {
         let status_of = |launched| if launched { CUDNN_STATUS_SUCCESS } else { CUDNN_STATUS_EXECUTION_FAILED };
+        // Problems say how tensors are aligned. A program may cut its workspace out of other memory anywhere.
+        let is_aligned =
+            |workspace: *mut c_void| workspace.addr().is_multiple_of(super::our_engine::ALIGNMENT as usize);
         // SAFETY: our caller promised the memory and the stream, and the pack was made for this plan.
         unsafe {
             if !self.before.iter().all(|moves| moves.run(stream)) {
@@ -397,6 +400,9 @@ impl Pack {
             }
             let ran = match (runs, &self.operands) {
                 (Runs::Cudnn(plan), Arguments::Cudnn(variant)) => plan.execute(handle, variant),
+                (Runs::Ours(_), Arguments::Ours(memory, ..)) if !is_aligned(memory.workspace) => {
+                    CUDNN_STATUS_EXECUTION_FAILED
+                }
                 (Runs::Ours(ours), Arguments::Ours(memory, alpha, beta)) => {
                     status_of(ours.run(stream, *memory, *alpha, *beta))
                 }
