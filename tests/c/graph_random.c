@@ -185,13 +185,13 @@ static void case_open(Case *c, Random *random) {
     Backend offered[MOST_CONFIGURATIONS];
     int count = graph_configurations(graph, modes[random_below(random, 5)], offered);
     REQUIRE(count > 0, "nothing is offered");
-    int wanted = only_embeddings ? 1 : only_patches ? MOST_PLANS : 1 + random_below(random, MOST_PLANS);
+    int is_large = only_embeddings || (only_covered && shape.w[0] == 520);
+    int wanted = is_large ? 1 : only_patches ? MOST_PLANS : 1 + random_below(random, MOST_PLANS);
     for (int i = 0; i < wanted; i++) {
         /* The engines that need workspace come last. */
         int plan = c->plans, choice = only_patches ? count - 1 - i % count : random_below(random, count);
-        int is_large = only_covered && shape.w[0] == 520;
         int executions = only_embeddings ? 1 : is_large ? 3 : only_volumes ? 16 : ROUNDS;
-        if (!only_embeddings && !is_large && !only_volumes && !chance(random, 60)) executions = 1 + random_below(random, ROUNDS);
+        if (!is_large && !only_volumes && !chance(random, 60)) executions = 1 + random_below(random, ROUNDS);
         cudnnStatus_t status = plan_finalize(handle, offered[choice], &c->plan[plan]);
         if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may return candidates that do not run */
             backend_free(c->plan[plan]);
