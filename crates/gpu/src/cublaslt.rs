@@ -321,26 +321,11 @@ impl CublasLt {
         compute: Compute,
     ) -> Result<(), String> {
         // SAFETY: the caller makes the same promise.
-        unsafe { self.multiply_scaled(stream, 1.0, product, element, compute) }
+        unsafe { self.multiply_batch(stream, 1.0, (product, Batch::ONE), element, compute) }
     }
 
-    /// Likewise products = `alpha` · left · right + beta · products.
-    ///
-    /// # Safety
-    /// As for [`Self::multiply`].
-    pub unsafe fn multiply_scaled(
-        &self,
-        stream: Stream,
-        alpha: f32,
-        product: &Product,
-        element: Element,
-        compute: Compute,
-    ) -> Result<(), String> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { self.multiply_batch(stream, alpha, (product, Batch::ONE), element, compute) }
-    }
-
-    /// Likewise of each product of a batch. The product has the matrices of the first one.
+    /// Likewise products = `alpha` · left · right + beta · products, for each product of a batch. `product` has the
+    /// matrices of the first one.
     ///
     /// # Safety
     /// As for [`Self::multiply`], for all products of the batch.

@@ -2,13 +2,10 @@
 //! engines `depthwise` and `depthwise_gradient`. Twin of `kernels/convolution/by_channel.cuh`.
 
 use crate::engines::problem::{Computed, Convolution, Refusal};
+use crate::engines::warpgroups::{MOST_COUNTED, THREADS};
 use cudnn::convolution::Direction;
 use gpu::Element;
 
-/// The threads of a block.
-pub const THREADS: usize = 256;
-/// The most blocks of a launch, and of a tensor's elements that are counted.
-pub const MOST_COUNTED: usize = 1 << 30;
 /// The largest filter and stride along an axis.
 const MOST_PLACES_ACROSS: usize = 32;
 const MOST_STRIDE: usize = 4;
@@ -31,7 +28,7 @@ impl Computed for ByChannel {
     fn of(of: &Convolution) -> Result<Self, Refusal> {
         let Convolution { direction, inputs, outputs, groups, filter, stride, padding, dilation, .. } = *of;
         let within = |values: [usize; 3], most: usize| values.iter().all(|value| (1..=most).contains(value));
-        let takes = [
+        Refusal::unless([
             (inputs == groups && outputs.is_multiple_of(groups), "channels that share a filter"),
             (outputs == groups || direction != Direction::BackwardData, "an input gradient of several filters"),
             (within(filter, MOST_PLACES_ACROSS), "a filter of too many places"),
@@ -39,11 +36,8 @@ impl Computed for ByChannel {
             (within(dilation, MOST_PADDING), "a dilation that is too large"),
             (padding.iter().all(|padding| *padding <= MOST_PADDING), "a padding that is too large"),
             (!of.is_exact || of.element == Element::Float, "exact products of a type that is not float"),
-        ];
-        match takes.into_iter().find(|(takes, _)| !takes) {
-            Some((_, what)) => Err(Refusal(what)),
-            None => Ok(Self(*of)),
-        }
+        ])
+        .map(|()| Self(*of))
     }
 
     fn convolution(&self) -> Convolution {

@@ -7,12 +7,13 @@ pub mod tests;
 use std::error::Error;
 use std::ffi::{CStr, c_void};
 
-use crate::engines::by_channel::{Axis, Block, ByChannel, MOST_COUNTED, Planes, SliceAxis, THREADS};
+use crate::engines::by_channel::{Axis, Block, ByChannel, Planes, SliceAxis};
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Convolution, Memory};
+use crate::engines::warpgroups::{MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
-use gpu::jit::{Function, Launch};
+use gpu::jit::Function;
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
@@ -123,12 +124,7 @@ impl Engine for Depthwise {
             alpha,
             beta,
         };
-        let launch = Launch {
-            grid: [self.blocks() as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
-            shared_bytes: block.shared_bytes() as u32,
-            ..Launch::default()
-        };
+        let launch = launch_of(self.blocks(), block.shared_bytes());
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }

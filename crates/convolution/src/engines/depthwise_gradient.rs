@@ -6,20 +6,17 @@ mod tests;
 use std::error::Error;
 use std::ffi::{CStr, c_void};
 
-use crate::engines::by_channel::{Axis, Block, ByChannel, MOST_COUNTED, Planes, SliceAxis, THREADS};
+use crate::engines::by_channel::{Axis, Block, ByChannel, Planes, SliceAxis};
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::Memory;
-use crate::engines::sum_up::Sum;
+use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
+use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
-use cudnn_abi::cudnnBackendKnobType_t;
-use gpu::jit::{Function, Launch};
+use gpu::jit::Function;
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
-/// The knob: the parts of the images, each with its own sums in the workspace. Without it, there is one.
-const PARTS: cudnnBackendKnobType_t = 0;
-const MOST_PARTS: usize = 1024;
 /// The most places of a filter that a thread has sums for.
 const MOST_PLACES: usize = 64;
 /// As many blocks share a multiprocessor, about.
@@ -119,16 +116,11 @@ impl Engine for DepthwiseGradient {
         let most = (limit / (of.filter_elements() * size_of::<f32>())).min(MOST_PARTS);
         let parts = wanted.max(tiles.div_ceil(MOST_TILES)).min(most).max(1);
         let is_possible = Self { parts, ..whole }.is_possible();
-        let knobs = if parts > 1 { vec![(PARTS, parts as i64)] } else { vec![] };
-        is_possible.then_some(knobs).into_iter().collect()
+        is_possible.then(|| knobs_of(parts)).into_iter().collect()
     }
 
     fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {
-        let parts = match *knobs {
-            [] => 1,
-            [(PARTS, parts)] => usize::try_from(parts).ok().filter(|parts| (2..=MOST_PARTS).contains(parts))?,
-            _ => return None,
-        };
+        let parts = parts_of(knobs)?;
         if is_ours(device, of) { Self::cut(of, parts).filter(Self::is_possible) } else { None }
     }
 
@@ -175,12 +167,7 @@ impl Engine for DepthwiseGradient {
             beta,
         };
         let for_sums = THREADS / 32 * MOST_PLACES * size_of::<f32>();
-        let launch = Launch {
-            grid: [(self.filters() * parts) as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
-            shared_bytes: block.shared_bytes().max(for_sums) as u32,
-            ..Launch::default()
-        };
+        let launch = launch_of(self.filters() * parts, block.shared_bytes().max(for_sums));
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) };
         if *parts == 1 || launched.is_err() {

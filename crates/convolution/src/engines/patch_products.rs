@@ -48,18 +48,7 @@ pub struct Patched(Convolution);
 
 impl Computed for Patched {
     fn of(of: &Convolution) -> Result<Self, Refusal> {
-        let Convolution { groups, x, y, filter, stride, padding, .. } = *of;
-        let takes = [
-            (groups == 1, "groups"),
-            (!of.is_dilated(), "dilation"),
-            (padding == [0; 3], "padding"),
-            (filter == stride && filter != [1; 3], "strides that are not the filter's sizes"),
-            ((0..3).all(|axis| y[axis].saturating_mul(filter[axis]) <= x[axis]), "places behind the input"),
-        ];
-        match takes.into_iter().find(|(takes, _)| !takes) {
-            Some((_, what)) => Err(Refusal(what)),
-            None => Ok(Self(*of)),
-        }
+        of.reads_patches().map(|()| Self(*of))
     }
 
     fn convolution(&self) -> Convolution {

@@ -48,12 +48,19 @@ impl Convolution {
 
     /// Returns whether it cuts images of few channels into patches, as the first layer of a vision transformer does.
     pub fn is_patch_embedding(&self) -> bool {
-        self.inputs < LEAST_CHANNELS
-            && self.stride == self.filter
-            && self.filter != [1; 3]
-            && self.padding == [0; 3]
-            && !self.is_dilated()
-            && self.groups == 1
+        self.inputs < LEAST_CHANNELS && self.reads_patches().is_ok()
+    }
+
+    /// Returns whether it reads patches that do not overlap: its strides are the filter's sizes. `Err` says why not.
+    pub fn reads_patches(&self) -> Result<(), Refusal> {
+        let Self { groups, x, y, filter, stride, padding, .. } = *self;
+        Refusal::unless([
+            (groups == 1, "groups"),
+            (!self.is_dilated(), "dilation"),
+            (padding == [0; 3], "padding"),
+            (filter == stride && filter != [1; 3], "strides that are not the filter's sizes"),
+            ((0..3).all(|axis| y[axis].saturating_mul(filter[axis]) <= x[axis]), "places behind the input"),
+        ])
     }
 
     /// Returns whether the filter's places are apart.
@@ -149,6 +156,16 @@ struct Planes {
 /// The reason why an engine does not take a convolution, as the end of "no engine of ours computes it, because of …".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub &'static str);
+
+impl Refusal {
+    /// The reason of the first condition that does not hold.
+    pub fn unless(conditions: impl IntoIterator<Item = (bool, &'static str)>) -> Result<(), Self> {
+        match conditions.into_iter().find(|(holds, _)| !holds) {
+            Some((_, what)) => Err(Self(what)),
+            None => Ok(()),
+        }
+    }
+}
 
 /// The addresses of a convolution's tensors and workspace.
 #[derive(Clone, Copy)]

@@ -11,17 +11,14 @@ use crate::engines::backward_filter::MOST_SUMMED;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{FilterGradient, Memory, Slices};
 use crate::engines::shifted::result_slices;
-use crate::engines::sum_up::Sum;
+use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
 use crate::engines::warpgroups::tile::{ROWS, access};
 use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, launch_of, options_of};
 use crate::problem::graph::Knob;
-use cudnn_abi::cudnnBackendKnobType_t;
 use gpu::jit::Function;
 use gpu::{Device, Element, Stream};
 use kernels::KernelSource;
 
-/// The knob: the parts of the pixels, each with its own sum in the workspace. Without it, there is one.
-const PARTS: cudnnBackendKnobType_t = 0;
 /// The filter's rows, which equal its columns.
 const FILTER: usize = 3;
 /// The columns of a tile.
@@ -31,8 +28,6 @@ const CHUNK_GROUPS: usize = 14;
 /// The bytes of a chunk: two blocks of lines of x, and one of dy, each with the lines of two more groups.
 const CHUNK_BYTES: usize = 3 * (CHUNK_GROUPS + 2) * GROUP * 64 * 2;
 const SHARED_BYTES: usize = 2 * CHUNK_BYTES;
-/// The most parts that are looked at.
-const MOST_PARTS: usize = 1024;
 /// Times in microseconds: of a chunk, and of a million elements' sums in one part. The chunks that take as long as a
 /// block's begin and end. Measured on an H100.
 const CHUNK_TIME: f64 = 1.0;
@@ -150,16 +145,11 @@ impl Engine for ShiftedGradient {
         };
         let (Some((best, time)), Some((_, least))) = (least(limit), least(usize::MAX)) else { return vec![] };
         let is_fast = of.slices != Slices::ONE || *time <= MOST_SLOWER * least;
-        let knobs = || if best.parts > 1 { vec![(PARTS, best.parts as i64)] } else { vec![] };
-        is_fast.then(knobs).into_iter().collect()
+        is_fast.then(|| knobs_of(best.parts)).into_iter().collect()
     }
 
     fn new(device: Device, of: &FilterGradient, knobs: &[Knob]) -> Option<Self> {
-        let parts = match *knobs {
-            [] => 1,
-            [(PARTS, parts)] => usize::try_from(parts).ok().filter(|parts| (2..=MOST_PARTS).contains(parts))?,
-            _ => return None,
-        };
+        let parts = parts_of(knobs)?;
         Some(Self { of: *of, parts }).filter(|it| is_ours(device, of) && it.is_possible())
     }
 

@@ -2,8 +2,30 @@
 
 use std::ffi::c_void;
 
+use crate::problem::graph::Knob;
+use cudnn_abi::cudnnBackendKnobType_t;
 use gpu::Stream;
 use gpu::jit::{Function, Launch};
+
+/// The knob of engines that share out the pixels in parts, each with its own sums in the workspace. Without it, there is
+/// one part.
+pub const PARTS: cudnnBackendKnobType_t = 0;
+/// The most parts.
+pub const MOST_PARTS: usize = 1024;
+
+/// The knobs for this number of parts.
+pub fn knobs_of(parts: usize) -> Vec<Knob> {
+    if parts > 1 { vec![(PARTS, parts as i64)] } else { vec![] }
+}
+
+/// The number of parts by an engine's knobs. `None` if they are none of [`knobs_of`].
+pub fn parts_of(knobs: &[Knob]) -> Option<usize> {
+    match *knobs {
+        [] => Some(1),
+        [(PARTS, parts)] => usize::try_from(parts).ok().filter(|parts| (2..=MOST_PARTS).contains(parts)),
+        _ => None,
+    }
+}
 
 /// The parameters of the kernel in `kernels/convolution/sum_up.cuh`: dw = `alpha` · sum + `beta` · dw.
 #[repr(C)]

@@ -11,7 +11,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::engine::{Compiled, Engine, Plan, Priority, compile, source};
-use super::problem::{Computed, Correlation, FilterGradient, Memory};
+use super::problem::{Computed, Convolution, Memory};
+use cudnn::convolution::Direction;
 use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
 use gpu::testing::on_gpu::{self, Gpu};
 use gpu::testing::{emulated, resources};
@@ -65,44 +66,33 @@ impl Results {
 
 /// The tensors of a problem: two that are read, and one that is written.
 pub trait Tensors: Computed {
-    fn element(&self) -> Element;
+    fn element(&self) -> Element {
+        self.convolution().element
+    }
 
     /// The elements of each tensor.
-    fn elements(&self) -> [usize; 3];
-
-    fn memory(&self, tensors: [*mut c_void; 3], workspace: *mut c_void) -> Memory;
-}
-
-impl Tensors for Correlation {
-    fn element(&self) -> Element {
-        self.element
-    }
-
     fn elements(&self) -> [usize; 3] {
-        self.counts().map(Option::unwrap)
+        let Convolution { direction, images, inputs, outputs, groups, x, y, filter, .. } = self.convolution();
+        let sizes = [([images, inputs], x), ([inputs / groups, outputs], filter), ([images, outputs], y)];
+        let [x, w, y] = sizes.map(|(counts, sizes)| counts.into_iter().chain(sizes).product());
+        match direction {
+            Direction::Forward => [w, x, y],
+            Direction::BackwardData => [w, y, x],
+            Direction::BackwardFilter => [x, y, w],
+        }
     }
 
-    fn memory(&self, [w, from, to]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
-        let (x, y) = if self.is_gradient { (to, from) } else { (from, to) };
+    fn memory(&self, [one, other, to]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
+        let (x, w, y) = match self.convolution().direction {
+            Direction::Forward => (other, one, to),
+            Direction::BackwardData => (to, one, other),
+            Direction::BackwardFilter => (one, to, other),
+        };
         Memory { x, w, y, workspace }
     }
 }
 
-impl Tensors for FilterGradient {
-    fn element(&self) -> Element {
-        self.element
-    }
-
-    fn elements(&self) -> [usize; 3] {
-        let Self { images, k, c, slices, x, dy, filter, .. } = self;
-        let (volumes, filters) = (images * slices.count, k * c * slices.filter);
-        [volumes * c * x[0] * x[1], volumes * k * dy[0] * dy[1], filters * filter[0] * filter[1]]
-    }
-
-    fn memory(&self, [x, y, w]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
-        Memory { x, w, y, workspace }
-    }
-}
+impl<P: Computed> Tensors for P {}
 
 /// A problem with its tensors and its results.
 pub struct Case<P> {

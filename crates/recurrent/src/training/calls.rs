@@ -354,7 +354,7 @@ fn forward_by_cudnn_after_all(pass: &Pass, contest: &TrainingContest, call: &Cal
     if has_begun {
         pass.known.ran_forward();
     }
-    OWNERS.lock().did_not_go_forward(pass.layout.hash(), Owner::Us);
+    OWNERS.lock().waits_no_more(pass.layout.hash(), Owner::Us);
     went_forward(pass, call, Owner::Cudnn);
     let status = call.by_cudnn();
     if has_begun || status == CUDNN_STATUS_SUCCESS {

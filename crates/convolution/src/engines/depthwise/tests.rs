@@ -4,39 +4,10 @@ use rand::rngs::SmallRng;
 use super::*;
 use crate::engines::engine::Compiled;
 use crate::engines::problem::Computed;
-use crate::engines::tests::{Case, Tensors, compile_without_spills, emulated_as_in_loops as in_loops};
+use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops};
+use crate::engines::warpgroups::THREADS;
 use gpu::Element;
 use gpu::testing::on_gpu;
-
-impl Tensors for ByChannel {
-    fn element(&self) -> Element {
-        self.0.element
-    }
-
-    fn elements(&self) -> [usize; 3] {
-        let Convolution { direction, images, inputs, outputs, x, y, .. } = self.0;
-        let [x, y] = [(inputs, x), (outputs, y)].map(|(channels, sizes)| images * channels * product(&sizes));
-        let w = self.filter_elements();
-        match direction {
-            Direction::Forward => [x, w, y],
-            Direction::BackwardData => [y, w, x],
-            Direction::BackwardFilter => [x, y, w],
-        }
-    }
-
-    fn memory(&self, [one, other, to]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
-        let (x, w, y) = match self.0.direction {
-            Direction::Forward => (one, other, to),
-            Direction::BackwardData => (to, other, one),
-            Direction::BackwardFilter => (one, to, other),
-        };
-        Memory { x, w, y, workspace }
-    }
-}
-
-fn product(sizes: &[usize]) -> usize {
-    sizes.iter().product()
-}
 
 /// Images, channels, filters of each channel, and on each axis: the size of x, the filter, the stride, the padding and
 /// the dilation.

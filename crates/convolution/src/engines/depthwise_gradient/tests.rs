@@ -6,6 +6,7 @@ use crate::engines::depthwise::Depthwise;
 use crate::engines::depthwise::tests::{LAYERS, SIZES, convolution, problems};
 use crate::engines::engine::Compiled;
 use crate::engines::problem::Computed;
+use crate::engines::sum_up::PARTS;
 use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, print_time};
 use gpu::Element;
 use gpu::testing::on_gpu;

@@ -4,36 +4,10 @@ use rand::rngs::SmallRng;
 use super::*;
 use crate::engines::ENGINES;
 use crate::engines::engine::Compiled;
-use crate::engines::tests::{Case, Tensors, compile_without_spills, emulated_as_in_loops as in_loops, print_time};
+use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, print_time};
 use gpu::testing::on_gpu;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
-
-impl Tensors for Patched {
-    fn element(&self) -> Element {
-        self.0.element
-    }
-
-    fn elements(&self) -> [usize; 3] {
-        let Convolution { direction, images, inputs, outputs, x, .. } = self.0;
-        let sizes = [images * inputs * product(&x), outputs * self.depth(), images * outputs * self.places()];
-        let [x, w, y] = sizes;
-        match direction {
-            Direction::Forward => [x, w, y],
-            Direction::BackwardData => [y, w, x],
-            Direction::BackwardFilter => [x, y, w],
-        }
-    }
-
-    fn memory(&self, [one, other, to]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
-        let (x, w, y) = match self.0.direction {
-            Direction::Forward => (one, other, to),
-            Direction::BackwardData => (to, other, one),
-            Direction::BackwardFilter => (one, to, other),
-        };
-        Memory { x, w, y, workspace }
-    }
-}
 
 /// Images, inputs and outputs.
 type Counts = [usize; 3];

@@ -4,6 +4,7 @@ use rand::rngs::SmallRng;
 use super::*;
 use crate::engines::engine::Compiled;
 use crate::engines::problem::Correlation;
+use crate::engines::sum_up::PARTS;
 use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, gpu_for};
 use crate::engines::warpgroups::tests::{TINY, both_ways, filter_gradient, small, volumes};
 use gpu::testing::on_gpu::Gpu;

@@ -48,7 +48,7 @@ pub fn read(problem: &Problem, is_exact: bool) -> Result<Convolution, Refusal> {
         return Err(Refusal("tensors of several ranks"));
     }
     let is_read = |factor: &Factor| *factor == Factor::new(factor.value() as f32 as f64);
-    let takes = [
+    Refusal::unless([
         (problem.operations.len() == 1, "fused operations"),
         (convolution.mode == CUDNN_CROSS_CORRELATION, "reversed filters"),
         (convolution.compute_type == CUDNN_DATA_FLOAT, "its type of computing"),
@@ -59,10 +59,7 @@ pub fn read(problem: &Problem, is_exact: bool) -> Result<Convolution, Refusal> {
         (tensors.iter().all(|it| it.alignment % ALIGNMENT == 0), "tensors that are not aligned to 16 bytes"),
         ([&convolution.alpha, &convolution.beta].into_iter().all(is_read), "factors that are no floats"),
         (rank > 2 && [x.dims[0], w.dims[0]] == [y.dims[0], y.dims[1]], "sizes that do not fit together"),
-    ];
-    if let Some((_, what)) = takes.into_iter().find(|(takes, _)| !takes) {
-        return Err(Refusal(what));
-    }
+    ])?;
     let element = Element::of(x.data_type).ok_or(Refusal("its type of data"))?;
     let size = |value: i64| usize::try_from(value).map_err(|_| Refusal("a size that is negative"));
     let three = |values: &[i64], absent: usize| {

@@ -17,6 +17,15 @@ pub enum Owner {
     Us,
 }
 
+impl Owner {
+    fn other(self) -> Self {
+        match self {
+            Self::Cudnn => Self::Us,
+            Self::Us => Self::Cudnn,
+        }
+    }
+}
+
 /// A call that goes back from a reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
@@ -41,7 +50,7 @@ const MOST: usize = 1 << 16;
 #[derive(Default)]
 pub struct Owners {
     reserves: HashMap<usize, Remembered>,
-    /// How many reserves of a pass wait for their backward: cuDNN's, and ours.
+    /// The number of each owner's reserves of a pass that wait for their backward.
     waiting: HashMap<u64, [usize; 2]>,
     /// The program clones or moves reserves, so an address may hold what forward left elsewhere.
     moves: bool,
@@ -61,19 +70,24 @@ impl Owners {
         }
     }
 
-    /// Forward of a pass has not run after all. The other owner's does.
-    pub fn did_not_go_forward(&mut self, pass: u64, owner: Owner) {
-        self.one_less(pass, owner);
+    /// One of an owner's reserves of a pass does not wait any more: it has gone back, or forward did not run after all.
+    pub fn waits_no_more(&mut self, pass: u64, owner: Owner) {
+        self.change_waiting(pass, owner, |count| count.saturating_sub(1));
     }
 
-    /// All reserves of a pass that may still be used are one owner's.
-    pub fn all_belong_to(&mut self, pass: u64, owner: Owner) {
+    /// Changes the count of reserves that wait. Passes without any are forgotten.
+    fn change_waiting(&mut self, pass: u64, owner: Owner, change: impl FnOnce(usize) -> usize) {
         if let Some(waiting) = self.waiting.get_mut(&pass) {
-            waiting[1 - owner as usize] = 0;
+            waiting[owner as usize] = change(waiting[owner as usize]);
             if *waiting == [0; 2] {
                 self.waiting.remove(&pass);
             }
         }
+    }
+
+    /// All reserves of a pass that may still be used are one owner's.
+    pub fn all_belong_to(&mut self, pass: u64, owner: Owner) {
+        self.change_waiting(pass, owner.other(), |_| 0);
     }
 
     /// The gradients of data are computed from a reserve of a network that has only run on cuDNN.
@@ -82,7 +96,7 @@ impl Owners {
             && (remembered.pass, remembered.has_gone_back) == (pass, false)
         {
             remembered.has_gone_back = true;
-            self.one_less(pass, Owner::Cudnn);
+            self.waits_no_more(pass, Owner::Cudnn);
         }
     }
 
@@ -101,12 +115,12 @@ impl Owners {
             // Between the two calls backward nothing is moved to where the first one was.
             return Some(owner);
         }
-        let others = self.waiting.get(&pass).map_or(0, |waiting| waiting[1 - owner as usize]);
+        let others = self.waiting.get(&pass).map_or(0, |waiting| waiting[owner.other() as usize]);
         if self.moves || others > 0 {
             return None;
         }
         remembered.has_gone_back = true;
-        self.one_less(pass, owner);
+        self.waits_no_more(pass, owner);
         Some(owner)
     }
 
@@ -116,7 +130,7 @@ impl Owners {
         let is_as_left = before.is_some_and(|before| before.pass == pass && before.owner == owner);
         self.moves |= !is_as_left;
         if call == Back::Data && is_as_left && before.is_some_and(|before| !before.has_gone_back) {
-            self.one_less(pass, owner);
+            self.waits_no_more(pass, owner);
         }
     }
 
@@ -125,7 +139,7 @@ impl Owners {
         self.reserves.get(&reserve).filter(|remembered| remembered.pass == pass).map(|remembered| remembered.owner)
     }
 
-    /// Returns what was remembered of the reserve before.
+    /// Returns the reserve's entry before this one.
     fn remember(&mut self, reserve: usize, remembered: Remembered) -> Option<Remembered> {
         let is_new = !self.reserves.contains_key(&reserve);
         if (is_new && self.reserves.len() >= MOST) || self.waiting.len() >= MOST {
@@ -134,16 +148,6 @@ impl Owners {
             self.moves = true;
         }
         self.reserves.insert(reserve, remembered)
-    }
-
-    /// One of an owner's reserves of a pass does not wait any more.
-    fn one_less(&mut self, pass: u64, owner: Owner) {
-        if let Some(waiting) = self.waiting.get_mut(&pass) {
-            waiting[owner as usize] = waiting[owner as usize].saturating_sub(1);
-            if *waiting == [0; 2] {
-                self.waiting.remove(&pass);
-            }
-        }
     }
 }
 
@@ -252,7 +256,7 @@ mod tests {
             owners.goes_back_in_cudnn(2, pass);
             owners.goes_back_in_cudnn(3, pass);
             owners.went_forward(4, pass, Owner::Us);
-            owners.did_not_go_forward(pass, Owner::Us);
+            owners.waits_no_more(pass, Owner::Us);
         }
         assert!(owners.waiting.is_empty() && !owners.moves, "{:?}", owners.waiting);
         for _ in 0..3 {
