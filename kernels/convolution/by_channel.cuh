@@ -46,10 +46,12 @@ template <int FILTER, int STRIDE, int DILATION, int PADDING, int TILE> struct Ax
     __device__ __forceinline__ static constexpr int begin(int i) { return i / TILE * STEP + LEAST; }
 };
 
+typedef Axis<FILTER_ROWS, STRIDE_ROWS, DILATION_ROWS, PADDING_ROWS, TILE_ROWS> Rows;
+typedef Axis<FILTER_COLUMNS, STRIDE_COLUMNS, DILATION_COLUMNS, PADDING_COLUMNS, TILE_COLUMNS> Columns;
+
 // Numbers that stand together in shared memory, and how many a thread reads of a row.
-template <typename Columns> constexpr int TOGETHER = Columns::STEP % 4 == 0 ? 4 : Columns::STEP % 2 == 0 ? 2 : 1;
-template <typename Columns>
-constexpr int LINE = (Columns::READ + TOGETHER<Columns> - 1) / TOGETHER<Columns> * TOGETHER<Columns>;
+constexpr int TOGETHER = Columns::STEP % 4 == 0 ? 4 : Columns::STEP % 2 == 0 ? 2 : 1;
+constexpr int LINE = (Columns::READ + TOGETHER - 1) / TOGETHER * TOGETHER;
 
 // A tensor's planes: slices of each channel of each image.
 struct Planes {
@@ -87,6 +89,11 @@ struct TileOfThread {
         const int of_plane = block.down * block.right, its = int(threadIdx.x) % of_plane;
         plane = int(threadIdx.x) / of_plane, down = its / block.right, right = its % block.right;
     }
+
+    // Where the numbers that it needs begin in shared memory.
+    __device__ __forceinline__ const float *lines(const float *shared, const Block &block) const {
+        return shared + (plane * block.rows + down * Rows::STEP) * block.pitch + right * Columns::STEP;
+    }
 };
 
 // Reads a block's part of the planes into shared memory, from a row and a column on; zeros beside a plane. `plane_of`
@@ -107,18 +114,16 @@ __device__ __forceinline__ void read_planes(const Block &block, const Planes &pl
     }
 }
 
-template <int N> struct alignas(N * sizeof(float)) Floats {
-    float of[N];
+struct alignas(TOGETHER * sizeof(float)) Floats {
+    float of[TOGETHER];
 };
 
 // Reads what a thread's tile needs of a row in shared memory.
-template <typename Columns>
-__device__ __forceinline__ void read_line(const float *from, float (&line)[LINE<Columns>]) {
-    constexpr int N = TOGETHER<Columns>;
+__device__ __forceinline__ void read_line(const float *from, float (&line)[LINE]) {
 #pragma unroll
-    for (int i = 0; i < LINE<Columns>; i += N) {
-        const Floats<N> some = *reinterpret_cast<const Floats<N> *>(from + i);
+    for (int i = 0; i < LINE; i += TOGETHER) {
+        const Floats some = *reinterpret_cast<const Floats *>(from + i);
 #pragma unroll
-        for (int j = 0; j < N; j++) line[i + j] = some.of[j];
+        for (int j = 0; j < TOGETHER; j++) line[i + j] = some.of[j];
     }
 }

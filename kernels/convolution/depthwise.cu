@@ -16,9 +16,8 @@
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
 #include "convolution/by_channel.cuh"
+#include "convolution/scale.cuh"
 
-typedef Axis<FILTER_ROWS, STRIDE_ROWS, DILATION_ROWS, PADDING_ROWS, TILE_ROWS> Rows;
-typedef Axis<FILTER_COLUMNS, STRIDE_COLUMNS, DILATION_COLUMNS, PADDING_COLUMNS, TILE_COLUMNS> Columns;
 // A larger filter does not fit into registers.
 constexpr bool IS_SMALL = FILTER_ROWS * FILTER_COLUMNS <= 64;
 
@@ -38,7 +37,7 @@ struct Depthwise {
 typedef float Sums[TILE_ROWS][TILE_COLUMNS];
 
 // Adds the products of a row in shared memory, with one row of the filter, to a row of the tile.
-__device__ __forceinline__ void add_row(const float (&line)[LINE<Columns>], const float (&filter)[FILTER_COLUMNS],
+__device__ __forceinline__ void add_row(const float (&line)[LINE], const float (&filter)[FILTER_COLUMNS],
                                         float (&sums)[TILE_COLUMNS]) {
 #pragma unroll
     for (int k = 0; k < TILE_COLUMNS; k++)
@@ -59,8 +58,8 @@ __device__ __forceinline__ void add_small(const float *from, int pitch, const El
     for (int r = 0; r < FILTER_ROWS; r++) read_filter(w + r * FILTER_COLUMNS, filter[r]);
 #pragma unroll
     for (int row = 0; row < Rows::READ; row++) {
-        float line[LINE<Columns>];
-        read_line<Columns>(from + row * pitch, line);
+        float line[LINE];
+        read_line(from + row * pitch, line);
 #pragma unroll
         for (int i = 0; i < TILE_ROWS; i++)
 #pragma unroll
@@ -78,8 +77,8 @@ __device__ __forceinline__ void add_large(const float *from, int pitch, const El
 #pragma unroll
         for (int i = 0; i < TILE_ROWS; i++) {
             if (!Rows::reads(i, r)) continue;
-            float line[LINE<Columns>];
-            read_line<Columns>(from + Rows::place(i, r) * pitch, line);
+            float line[LINE];
+            read_line(from + Rows::place(i, r) * pitch, line);
             add_row(line, filter, sums[i]);
         }
     }
@@ -101,10 +100,7 @@ __device__ __forceinline__ void write(const Depthwise &of, int plane, int row, i
             Run run;
             if (of.beta != 0) run = *place;
 #pragma unroll
-            for (int j = 0; j < ACCESS; j++) {
-                const float sum = of.alpha * sums[i][k + j];
-                run.of[j] = to_element(of.beta == 0 ? sum : sum + of.beta * to_float(run.of[j]));
-            }
+            for (int j = 0; j < ACCESS; j++) scale_into(run.of[j], sums[i][k + j], of.alpha, of.beta);
             *place = run;
         }
     }
@@ -122,8 +118,7 @@ KERNEL(depthwise, Depthwise) {
     const TileOfThread tile(block);
     const int plane = first + tile.plane;
     const bool is_there = tile.plane < block.planes && plane < of.count;
-    const float *const its =
-        shared + (tile.plane * block.rows + tile.down * Rows::STEP) * block.pitch + tile.right * Columns::STEP;
+    const float *const lines = tile.lines(shared, block);
     Sums sums = {};
     for (int tap = 0; tap < of.slices.filter; tap++) {
         const auto plane_of = [&](int which) -> const Element * {
@@ -137,8 +132,8 @@ KERNEL(depthwise, Depthwise) {
         if (is_there) {
             const int channel = plane / of.to.slices % of.channels;
             const Element *const w = of.w + (long long)(channel * of.slices.filter + tap) * FILTER_ROWS * FILTER_COLUMNS;
-            if (IS_SMALL) add_small(its, block.pitch, w, sums);
-            else add_large(its, block.pitch, w, sums);
+            if (IS_SMALL) add_small(lines, block.pitch, w, sums);
+            else add_large(lines, block.pitch, w, sums);
         }
         barrier();
     }

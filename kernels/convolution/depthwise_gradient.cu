@@ -19,8 +19,6 @@
 #include "convolution/by_channel.cuh"
 #include "convolution/sum_up.cuh"
 
-typedef Axis<FILTER_ROWS, STRIDE_ROWS, DILATION_ROWS, PADDING_ROWS, TILE_ROWS> Rows;
-typedef Axis<FILTER_COLUMNS, STRIDE_COLUMNS, DILATION_COLUMNS, PADDING_COLUMNS, TILE_COLUMNS> Columns;
 constexpr int PLACES = FILTER_ROWS * FILTER_COLUMNS;
 
 struct DepthwiseGradient {
@@ -59,8 +57,8 @@ __device__ __forceinline__ void add(const float *from, int pitch, const float (&
                                     Sums &sums) {
 #pragma unroll
     for (int row = 0; row < Rows::READ; row++) {
-        float line[LINE<Columns>];
-        read_line<Columns>(from + row * pitch, line);
+        float line[LINE];
+        read_line(from + row * pitch, line);
 #pragma unroll
         for (int i = 0; i < TILE_ROWS; i++)
 #pragma unroll
@@ -88,8 +86,7 @@ KERNEL(depthwise_gradient, DepthwiseGradient) {
     const int along = tiles_of(of.to.height, block.down * TILE_ROWS);
     const int all = across * along * tiles_of(of.count, block.planes);
     const TileOfThread its(block);
-    const float *const lines =
-        shared + (its.plane * block.rows + its.down * Rows::STEP) * block.pitch + its.right * Columns::STEP;
+    const float *const lines = its.lines(shared, block);
     Sums sums = {};
     for (int which = part; which < all; which += of.parts) {
         const int column = which % across * block.right * TILE_COLUMNS;

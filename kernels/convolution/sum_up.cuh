@@ -1,13 +1,7 @@
 // Adding up sums of parts of the pixels, which stand one after the other in the workspace, in the parts' order.
 #pragma once
 
-#include "common/ops.cuh"
-
-// dw = alpha · sum + beta · dw
-__device__ __forceinline__ void scale_into(Element &dw, float sum, float alpha, float beta) {
-    sum *= alpha;
-    dw = to_element(beta == 0 ? sum : sum + beta * to_float(dw));
-}
+#include "convolution/scale.cuh"
 
 struct Sum {
     const float *sums;
