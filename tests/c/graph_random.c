@@ -26,7 +26,10 @@ typedef struct {
 } Case;
 
 static cudnnHandle_t handle;
-static int only_packed, only_ours, only_covered, only_volumes, only_patches, only_embeddings, only_depthwise, is_special;
+/* The kinds of convolutions, by the words for them. */
+enum { ANY, PACKED, OURS_ONLY, COVERED, VOLUMES, PATCHES, EMBEDDINGS, DEPTHWISE, KINDS };
+static const char *const kinds[KINDS] = {"", "packed", "ours", "covered", "volumes", "patches", "embeddings", "depthwise"};
+static int kind;
 
 static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
 
@@ -77,7 +80,7 @@ static Shape random_shape(Random *random) {
         }
         s.relu = chance(random, 70);
         s.z_apart = chance(random, 50);
-        if (only_packed) {
+        if (kind == PACKED) {
             if (s.operation == FUSED || s.groups > 1 || s.type == CUDNN_DATA_DOUBLE) continue;
             s.x[1] = s.w[1] = 2 + random_below(random, 15), s.w[0] = 2 + random_below(random, 15);
             s.beta = 0;
@@ -86,7 +89,7 @@ static Shape random_shape(Random *random) {
                 s.w[i + 2] = s.dilation[i] = 1, s.pad[i] = 0, s.stride[i] = 1 + random_below(random, 3);
             }
         }
-        if (only_ours) {
+        if (kind == OURS_ONLY) {
             s.operation = ours[made % OURS].operation, s.type = ours[made % OURS].type, s.spatial = 2;
             int is_gradient = s.operation == BACKWARD_FILTER;
             s.x[2] = s.w[2] = 1, s.pad[0] = 0, s.stride[0] = s.dilation[0] = 1;
@@ -120,7 +123,7 @@ static Shape random_shape(Random *random) {
             /* In a two-byte type, each row must begin at a four-byte word. */
             if (!on_warpgroups && is_gradient && s.type != CUDNN_DATA_FLOAT && (s.x[4] % 2 || (s.x[4] + 2 * pad - s.w[4]) / stride % 2 == 0)) continue;
         }
-        if (only_covered) {
+        if (kind == COVERED) {
             int is_large = made % 2;
             s.operation = (Operation)(made / 2 % 3), s.groups = 1, s.flip = 0;
             s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 6 % 3];
@@ -134,7 +137,7 @@ static Shape random_shape(Random *random) {
             }
             if (is_large && s.spatial == 2) s.x[3] = s.w[3] = s.stride[1] = 8;
         }
-        if (only_volumes) {
+        if (kind == VOLUMES) {
             s.operation = (Operation)(made % 3), s.groups = 1, s.flip = 0, s.spatial = 3;
             s.type = made / 3 % 2 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
             s.x[0] = 1 + random_below(random, 3), s.x[1] = s.w[1] = 32 + 8 * random_below(random, 3);
@@ -145,10 +148,10 @@ static Shape random_shape(Random *random) {
                 s.pad[i] = s.w[i + 2] / 2, s.stride[i] = s.dilation[i] = 1;
             }
         }
-        if (only_patches || only_embeddings) {
+        if (kind == PATCHES || kind == EMBEDDINGS) {
             s.operation = (Operation)(made % 3), s.groups = 1, s.flip = 0;
             s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
-            int is_large = only_embeddings;
+            int is_large = kind == EMBEDDINGS;
             s.x[0] = is_large ? 65 : 1 + random_below(random, 5);
             s.x[1] = s.w[1] = is_large ? 3 : 1 + random_below(random, 9);
             s.w[0] = is_large ? 520 : 1 + random_below(random, 20);
@@ -160,13 +163,13 @@ static Shape random_shape(Random *random) {
                 s.x[i + 2] = size * patches + random_below(random, size);
             }
         }
-        if (only_depthwise) {
+        if (kind == DEPTHWISE) {
             s.operation = (Operation)(made % 3), s.flip = 0;
             s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
             s.x[0] = 1 + random_below(random, 5), s.x[1] = s.groups = 1 + random_below(random, 20), s.w[1] = 1;
             s.w[0] = s.groups * (s.operation == BACKWARD_DATA ? 1 : 1 + random_below(random, 3));
         }
-        int layout = !is_special && chance(random, 60) ? 1 + random_below(random, 3) : 0;
+        int layout = kind == ANY && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
         made++;
@@ -181,17 +184,17 @@ static void case_open(Case *c, Random *random) {
     Shape shape = random_shape(random);
     kernel_open(&c->kernel, &shape, random);
     int64_t element = shape.type == CUDNN_DATA_DOUBLE ? 8 : shape.type == CUDNN_DATA_FLOAT ? 4 : 2;
-    Backend graph = graph_new(handle, &c->kernel, is_special || chance(random, 50) ? 16 : element);
+    Backend graph = graph_new(handle, &c->kernel, kind != ANY || chance(random, 50) ? 16 : element);
     Backend offered[MOST_CONFIGURATIONS];
     int count = graph_configurations(graph, modes[random_below(random, 5)], offered);
     REQUIRE(count > 0, "nothing is offered");
-    int is_large = only_embeddings || (only_covered && shape.w[0] == 520);
-    int wanted = is_large ? 1 : only_patches ? MOST_PLANS : 1 + random_below(random, MOST_PLANS);
+    int is_large = kind == EMBEDDINGS || (kind == COVERED && shape.w[0] == 520);
+    int wanted = is_large ? 1 : kind == PATCHES ? MOST_PLANS : 1 + random_below(random, MOST_PLANS);
     for (int i = 0; i < wanted; i++) {
         /* The engines that need workspace come last. */
-        int plan = c->plans, choice = only_patches ? count - 1 - i % count : random_below(random, count);
-        int executions = only_embeddings ? 1 : is_large ? 3 : only_volumes ? 16 : ROUNDS;
-        if (!is_large && !only_volumes && !chance(random, 60)) executions = 1 + random_below(random, ROUNDS);
+        int plan = c->plans, choice = kind == PATCHES ? count - 1 - i % count : random_below(random, count);
+        int executions = kind == EMBEDDINGS ? 1 : is_large ? 3 : kind == VOLUMES ? 16 : ROUNDS;
+        if (!is_large && kind != VOLUMES && !chance(random, 60)) executions = 1 + random_below(random, ROUNDS);
         cudnnStatus_t status = plan_finalize(handle, offered[choice], &c->plan[plan]);
         if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may return candidates that do not run */
             backend_free(c->plan[plan]);
@@ -245,15 +248,8 @@ static void report(FILE *file, const Case *c, int number, int plan) {
 }
 
 int main(int count, char **arguments) {
-    only_packed = count == 4 && !strcmp(arguments[3], "packed");
-    only_ours = count == 4 && !strcmp(arguments[3], "ours");
-    only_covered = count == 4 && !strcmp(arguments[3], "covered");
-    only_volumes = count == 4 && !strcmp(arguments[3], "volumes");
-    only_patches = count == 4 && !strcmp(arguments[3], "patches");
-    only_embeddings = count == 4 && !strcmp(arguments[3], "embeddings");
-    only_depthwise = count == 4 && !strcmp(arguments[3], "depthwise");
-    is_special = only_packed || only_ours || only_covered || only_volumes || only_patches || only_embeddings || only_depthwise;
-    REQUIRE(count == 3 + is_special, "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise]");
+    for (kind = count == 4 ? KINDS - 1 : ANY; kind > ANY && strcmp(arguments[3], kinds[kind]); kind--) {}
+    REQUIRE(count == 3 + (kind != ANY), "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));
