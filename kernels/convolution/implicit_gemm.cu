@@ -1,20 +1,29 @@
 // A convolution, or its input's gradient, of tensors as NCHW stores them, with no transposes and no workspace. Tensor
 // cores multiply half, bfloat16, floats as TF32, or floats exactly; all sums are in float.
 //
-//   out[n][m][p][q] = Σ over d, r, s of v[m][d][r][s] · in[n][d][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
+//   out[n][g][m][p][q] = Σ over d, r, s of v[g][m][d][r][s] · in[n][g][d][h][w], where
+//   h = p · STRIDE_ROWS + r · DILATION_ROWS - PADDING_ROWS, and w = q · STRIDE_COLUMNS + s · DILATION_COLUMNS -
+//   PADDING_COLUMNS
 //
-// where v is the filter w[m][d][r][s]. For an input's gradient v is w[d][m][FILTER_ROWS - 1 - r][FILTER_COLUMNS - 1 -
-// s], and PADDING is how far the filter reaches beyond the convolution's padding.
+// where g counts groups, and v is the filter w[g][m][d][r][s]. For an input's gradient v is w[g][d][m][FILTER_ROWS - 1 -
+// r][FILTER_COLUMNS - 1 - s], and the padding is how far the filter reaches beyond the convolution's padding.
 //
 // A block has ROW_TILE channels m, and up to as many pixels (n, p, q) as its warps have columns: TILE_ROWS ×
 // TILE_COLUMNS pixels of each of TILE_IMAGES images, one image after the other. It goes through the channels d, DEPTH
 // at a time, with their filters and images in shared memory. From there lanes read single elements for tensor cores.
 //
+// A block has channels of one group, or all channels of JOINED small groups: their filters then are the blocks on the
+// diagonal of one matrix, with zeros beside them, and DEPTH has all of their d.
+//
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and EXACT for exact products of floats; with
-// FILTER_ROWS and FILTER_COLUMNS (both odd), STRIDE, PADDING (above and on the left), GRADIENT for a gradient, DEPTH (a
-// multiple of K_MMA) and the tile. X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2 to 16
-// bytes: they divide the images' width and the columns at which tiles begin, and the elements of a channel's filters.
-// STAGES is the number of DEPTHs in shared memory; all but one are still being copied.
+// FILTER_ROWS, FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; GRADIENT for a
+// gradient, DEPTH (a multiple of K_MMA) and the tile. ROW_MATRICES is the matrices of 16 rows that a warp has.
+// X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2 to 16 bytes: they divide the images'
+// width and the columns at which tiles begin, and the elements of a channel's filters. STAGES is the number of DEPTHs
+// in shared memory; all but one are still being copied. It is 1 only if DEPTH has all d. PAIRED is defined if two
+// results at once are written: widths of `out` and of tiles are even. With JOINED, GROUP_ROWS and GROUP_DEPTH are a
+// group's channels m and d. With SEPARATE_ROWS or SEPARATE_COLUMNS, what each row or column of the filter reads has a
+// place of its own in shared memory, because it lies so far apart that what lies between would take more.
 
 #define THREADS 256
 #if FILTER_ROWS * FILTER_COLUMNS == 1
@@ -22,9 +31,14 @@
 #define MULTIPROCESSOR_BLOCKS 2
 #define ROW_WARPS 2
 #else
-#if FILTER_ROWS * FILTER_COLUMNS > 9
-// Shared memory has no room for two blocks.
+#if FILTER_ROWS * FILTER_COLUMNS > 9 || defined EXACT && ROW_MATRICES > 2 && FILTER_ROWS > 5
+// Shared memory, or registers, have no room for two blocks.
 #define MULTIPROCESSOR_BLOCKS 1
+#elif ROW_MATRICES == 1 && !defined EXACT
+// A block has little to do, and waits for its copies.
+#define MULTIPROCESSOR_BLOCKS 4
+#elif ROW_MATRICES == 2 && !defined EXACT || ROW_MATRICES == 1
+#define MULTIPROCESSOR_BLOCKS 2
 #endif
 #define ROW_WARPS 1
 #endif
@@ -33,6 +47,7 @@
 #include "common/ops.cuh"
 #include "common/tf32_products.cuh"
 #include "common/tiles.cuh"
+#include "convolution/scale.cuh"
 
 typedef unsigned Word;
 // Elements in a word.
@@ -41,9 +56,8 @@ typedef unsigned Word;
 #define M_MMA 16
 #define N_MMA 8
 #define K_MMA (8 * PER_WORD)
-// ROW_WARPS × COLUMN_WARPS warps divide the block's product; and the matrices that each has.
+// ROW_WARPS × COLUMN_WARPS warps divide the block's product; and the matrices of columns that each has.
 #define COLUMN_WARPS (THREADS / 32 / ROW_WARPS)
-#define ROW_MATRICES (4 / ROW_WARPS)
 #define COLUMN_MATRICES 4
 #define ROW_TILE (ROW_WARPS * ROW_MATRICES * M_MMA)
 
@@ -54,18 +68,52 @@ constexpr int AREA = TILE_ROWS * TILE_COLUMNS;
 // Pixels of a tile; columns behind the last pixel repeat it.
 constexpr int PIXELS = TILE_IMAGES * AREA;
 static_assert(PIXELS <= COLUMN_WARPS * COLUMN_MATRICES * N_MMA, "a column for each pixel");
-static_assert(FILTER % 2 == 1 && DEPTH % K_MMA == 0, "lanes read from other banks");
+static_assert(DEPTH % K_MMA == 0, "whole products");
+#ifdef PAIRED
+static_assert(TILE_COLUMNS % 2 == 0, "two neighbours");
+#endif
+#ifdef JOINED
+static_assert(JOINED * GROUP_ROWS <= ROW_TILE && JOINED * GROUP_DEPTH <= DEPTH, "all channels at once");
+#endif
 
-// Columns of images that are copied in front of a tile: PADDING, rounded up so that copies are aligned.
-constexpr int LEFT = (PADDING + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
-constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + FILTER_ROWS;
-constexpr int X_COLUMNS =
-    ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + X_ACCESS - 1) / X_ACCESS * X_ACCESS;
+constexpr int round_up(int value, int to) { return (value + to - 1) / to * to; }
+
+// Images in shared memory: their rows, the row of a pixel and of a filter's row behind it, and the image's row.
+#ifdef SEPARATE_ROWS
+constexpr int X_ROWS = TILE_ROWS * FILTER_ROWS, ROW_OF_PIXEL = 1, ROW_OF_PLACE = TILE_ROWS;
+__device__ __forceinline__ int image_row(int row) {
+    return row % TILE_ROWS * STRIDE_ROWS + row / TILE_ROWS * DILATION_ROWS - PADDING_ROWS;
+}
+#else
+constexpr int ROW_OF_PIXEL = STRIDE_ROWS, ROW_OF_PLACE = DILATION_ROWS;
+constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE_ROWS + (FILTER_ROWS - 1) * DILATION_ROWS + 1;
+__device__ __forceinline__ int image_row(int row) { return row - PADDING_ROWS; }
+#endif
+// Likewise the columns. Each part begins LEAD columns before the first pixel's, so that copies are aligned.
+#ifdef SEPARATE_COLUMNS
+constexpr int X_PART = round_up((TILE_COLUMNS - 1) * STRIDE_COLUMNS + X_ACCESS, X_ACCESS);
+constexpr int X_COLUMNS = X_PART * FILTER_COLUMNS;
+__device__ constexpr int begin_of_place(int s) {
+    const int begin = s * DILATION_COLUMNS - PADDING_COLUMNS, beyond = begin % X_ACCESS;
+    return begin - (beyond < 0 ? beyond + X_ACCESS : beyond);
+}
+__device__ constexpr int column_of_place(int s) {
+    return s * X_PART + s * DILATION_COLUMNS - PADDING_COLUMNS - begin_of_place(s);
+}
+__device__ __forceinline__ int image_column(int column) { return begin_of_place(column / X_PART) + column % X_PART; }
+#else
+constexpr int LEFT = round_up(PADDING_COLUMNS, X_ACCESS);
+constexpr int X_COLUMNS = round_up((TILE_COLUMNS - 1) * STRIDE_COLUMNS + LEFT - PADDING_COLUMNS +
+                                       (FILTER_COLUMNS - 1) * DILATION_COLUMNS + 1, X_ACCESS);
+__device__ constexpr int column_of_place(int s) { return LEFT - PADDING_COLUMNS + s * DILATION_COLUMNS; }
+__device__ __forceinline__ int image_column(int column) { return column - LEFT; }
+#endif
 constexpr int X_IMAGE = X_ROWS * X_COLUMNS;
 // The pitch of a channel's images. Lanes read eight neighbours from each of four channels, and with this pitch all of
-// them from different banks; with STRIDE 2, two from each bank.
+// them from different banks; with a stride of 2, two from each bank.
 constexpr int X_PITCH = pitch_of(TILE_IMAGES * X_IMAGE, 8);
-// Filters keep their stored order. A line has all d of an m (GRADIENT: all m of a d); lanes read eight m and four d.
+// Filters keep their stored order. A line has all d of an m (GRADIENT: all m of a d); lanes read eight m and four d, of
+// filters with an odd number of places from different banks.
 #ifdef GRADIENT
 constexpr int W_LINES = DEPTH, W_LINE = ROW_TILE * FILTER, W_PITCH = pitch_of(W_LINE, 8);
 constexpr int W_OF_ROW = FILTER, W_OF_DEPTH = W_PITCH, W_OF_PLACE = -1, W_FIRST = FILTER - 1;
@@ -80,57 +128,79 @@ static_assert(W_ELEMENTS % (4 * PER_WORD) == 0 && STAGE % (4 * PER_WORD) == 0, "
 struct ImplicitGemm {
     const Element *w, *in;
     Element *out;
-    // Images, channels d, and channels m.
-    int images, depth, rows;
+    // Images, groups, and the channels d and m of each.
+    int images, groups, depth, rows;
     // The sizes of `in`, and of `out`.
     int height, width, p, q;
     // out = alpha · sum + beta · out
     float alpha, beta;
 };
 
-// A block's first row and first pixel.
+// A block's first row and first pixel, its first group, and the channels d and m of the groups that it has.
 struct Tile {
-    int row, image, p, q;
+    int row, image, p, q, group, depth, rows;
 };
 
 __device__ __forceinline__ Tile tile_of(const ImplicitGemm &of) {
     const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
     // Blocks with the same pixels are neighbours, so they run together.
-    const int rows = tiles_of(of.rows, ROW_TILE), pixels = blockIdx.x / rows;
-    return {int(blockIdx.x) % rows * ROW_TILE, pixels / (across * down) * TILE_IMAGES,
-            pixels / across % down * TILE_ROWS, pixels % across * TILE_COLUMNS};
+#ifdef JOINED
+    const int of_group = 1, in_all = tiles_of(of.groups, JOINED), group = int(blockIdx.x) % in_all * JOINED;
+    const int joined = min(JOINED, of.groups - group);
+#else
+    const int of_group = tiles_of(of.rows, ROW_TILE), in_all = of_group * of.groups;
+    const int group = int(blockIdx.x) % in_all / of_group, joined = 1;
+#endif
+    const int pixels = blockIdx.x / in_all;
+    return {int(blockIdx.x) % of_group * ROW_TILE,
+            pixels / (across * down) * TILE_IMAGES,
+            pixels / across % down * TILE_ROWS,
+            pixels % across * TILE_COLUMNS,
+            group,
+            joined * of.depth,
+            joined * of.rows};
 }
 
-// Begins to copy filters, from channel `first` of the depth on. Elements behind the last channel become zero.
+// Begins to copy filters, from channel `first` of the depth on. Elements behind the last channel become zero, and those
+// between channels of different groups.
 __device__ __forceinline__ void copy_filters(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
     constexpr int across = W_LINE / W_ACCESS;
+    const Element *const group = of.w + (long long)tile.group * of.rows * of.depth * FILTER;
 #ifdef GRADIENT
-    const int lines = of.depth - first, length = (of.rows - tile.row) * FILTER, pitch = of.rows * FILTER;
-    const Element *const from = of.w + (long long)first * pitch + tile.row * FILTER;
+    const int lines = tile.depth - first, length = (of.rows - tile.row) * FILTER, pitch = of.rows * FILTER;
+    const Element *const from = group + (long long)first * pitch + tile.row * FILTER;
 #else
-    const int lines = of.rows - tile.row, length = (of.depth - first) * FILTER, pitch = of.depth * FILTER;
-    const Element *const from = of.w + (long long)tile.row * pitch + first * FILTER;
+    const int lines = tile.rows - tile.row, length = (of.depth - first) * FILTER, pitch = of.depth * FILTER;
+    const Element *const from = group + (long long)tile.row * pitch + first * FILTER;
 #endif
 #pragma unroll COPIES
     for (int i = threadIdx.x; i < W_LINES * across; i += THREADS) {
         const int line = i / across, at = i % across * W_ACCESS;
-        const bool is_there = line < lines && at < length;
-        copy_async<W_ACCESS * sizeof(Element)>(to + line * W_PITCH + at, from + (is_there ? (long long)line * pitch + at : 0),
-                                             is_there);
+        int in_line = at;
+#if defined JOINED && defined GRADIENT
+        in_line -= line / GROUP_DEPTH * GROUP_ROWS * FILTER;
+#elif defined JOINED
+        in_line -= line / GROUP_ROWS * GROUP_DEPTH * FILTER;
+#endif
+        const bool is_there = line < lines && in_line >= 0 && in_line < length;
+        copy_async<W_ACCESS * sizeof(Element)>(to + line * W_PITCH + at,
+                                             from + (is_there ? (long long)line * pitch + in_line : 0), is_there);
     }
 }
 
 // Likewise for images, with zeros around them.
 __device__ __forceinline__ void copy_images(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
     constexpr int across = X_COLUMNS / X_ACCESS, of_image = X_ROWS * across, of_channel = TILE_IMAGES * of_image;
+    const int begin = tile.group * of.depth + first, pitch = of.groups * of.depth;
 #pragma unroll COPIES
     for (int i = threadIdx.x; i < DEPTH * of_channel; i += THREADS) {
         const int d = i / of_channel, image = i % of_channel / of_image;
         const int row = i % of_image / across, column = i % across * X_ACCESS;
-        const int n = tile.image + image, h = tile.p * STRIDE - PADDING + row, w = tile.q * STRIDE - LEFT + column;
+        const int n = tile.image + image, h = tile.p * STRIDE_ROWS + image_row(row);
+        const int w = tile.q * STRIDE_COLUMNS + image_column(column);
         const bool is_there =
-            n < of.images && first + d < of.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
-        const long long at = (((long long)n * of.depth + first + d) * of.height + h) * of.width + w;
+            n < of.images && first + d < tile.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
+        const long long at = (((long long)n * pitch + begin + d) * of.height + h) * of.width + w;
         copy_async<X_ACCESS * sizeof(Element)>(to + d * X_PITCH + image * X_IMAGE + row * X_COLUMNS + column,
                                              of.in + (is_there ? at : 0), is_there);
     }
@@ -197,7 +267,7 @@ __device__ __forceinline__ void add_products(const Element *w, const Element *co
         Word b[COLUMN_MATRICES][PARTS][2];
 #pragma unroll
         for (int i = 0; i < 2 * COLUMN_MATRICES; i++)
-            set_factor(word_of(x[i / 2] + s + i % 2 * (K_MMA / 2) * X_PITCH, X_PITCH), b[i / 2], i % 2);
+            set_factor(word_of(x[i / 2] + column_of_place(s) + i % 2 * (K_MMA / 2) * X_PITCH, X_PITCH), b[i / 2], i % 2);
 #pragma unroll
         for (int m = 0; m < ROW_MATRICES; m++) {
             Word a[PARTS][4];
@@ -223,8 +293,8 @@ __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
 #pragma unroll
     for (int n = 0; n < COLUMN_MATRICES; n++) {
         const Pixel pixel = pixel_of(min(first_column(n) + int(LANE / 4), PIXELS - 1));
-        x[n] = stage + W_ELEMENTS + d * X_PITCH + pixel.image * X_IMAGE + pixel.p * STRIDE * X_COLUMNS +
-               pixel.q * STRIDE + LEFT - PADDING;
+        x[n] = stage + W_ELEMENTS + d * X_PITCH + pixel.image * X_IMAGE + pixel.p * ROW_OF_PIXEL * X_COLUMNS +
+               pixel.q * STRIDE_COLUMNS;
     }
 #pragma unroll 1
     for (int first = 0; first < DEPTH; first += K_MMA) {
@@ -232,7 +302,7 @@ __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
         for (int r = 0; r < FILTER_ROWS; r++) {
             const Element *of_x[COLUMN_MATRICES];
 #pragma unroll
-            for (int n = 0; n < COLUMN_MATRICES; n++) of_x[n] = x[n] + first * X_PITCH + r * X_COLUMNS;
+            for (int n = 0; n < COLUMN_MATRICES; n++) of_x[n] = x[n] + first * X_PITCH + r * ROW_OF_PLACE * X_COLUMNS;
             const Element *const of_w = w + first * W_OF_DEPTH + r * FILTER_COLUMNS * W_OF_PLACE;
 #ifdef EXACT
             // Tensor cores round towards zero, so they add up one row at most.
@@ -247,23 +317,41 @@ __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
     }
 }
 
+#ifdef PAIRED
+struct alignas(2 * sizeof(Element)) Results {
+    Element of[2];
+};
+#else
+struct Results {
+    Element of[1];
+};
+#endif
+// Neighbouring results that a lane writes at once.
+constexpr int TOGETHER = sizeof(Results) / sizeof(Element);
+
 __device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &tile, const Sums &sums) {
     const long long area = (long long)of.p * of.q;
+    const long long begin = (long long)tile.group * of.rows, pitch = (long long)of.groups * of.rows;
 #pragma unroll
     for (int n = 0; n < COLUMN_MATRICES; n++) {
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2; i += TOGETHER) {
             const int index = first_column(n) + int(LANE % 4) * 2 + i;
             const Pixel pixel = pixel_of(index);
             const int image = tile.image + pixel.image, p = tile.p + pixel.p, q = tile.q + pixel.q;
             if (index >= PIXELS || image >= of.images || p >= of.p || q >= of.q) continue;
-            Element *const out = of.out + (long long)image * of.rows * area + p * of.q + q;
+            Element *const out = of.out + (image * pitch + begin) * area + p * of.q + q;
 #pragma unroll
             for (int half = 0; half < 2 * ROW_MATRICES; half++) {
                 const int row = tile.row + first_row() + half * (M_MMA / 2) + int(LANE / 4);
-                if (row >= of.rows) break;
-                const float sum = of.alpha * sums[half / 2][n][half % 2 * 2 + i];
-                out[row * area] = to_element(of.beta == 0 ? sum : sum + of.beta * to_float(out[row * area]));
+                if (row >= tile.rows) break;
+                Results &to = *reinterpret_cast<Results *>(out + row * area);
+                Results results;
+                if (of.beta != 0) results = to;
+#pragma unroll
+                for (int j = 0; j < TOGETHER; j++)
+                    scale_into(results.of[j], sums[half / 2][n][half % 2 * 2 + i + j], of.alpha, of.beta);
+                to = results;
             }
         }
     }
@@ -274,22 +362,30 @@ KERNEL(implicit_gemm, ImplicitGemm) {
     const ImplicitGemm &of = parameters;
     const Tile tile = tile_of(of);
     Sums sums = {};
+#if STAGES == 1
+    copy_stage(of, tile, 0, stages);
+    end_group();
+    wait_for_groups<0>();
+    barrier();
+    add_stage(stages, sums);
+#else
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ahead++) {
-        if (ahead * DEPTH < of.depth) copy_stage(of, tile, ahead * DEPTH, stages + ahead * STAGE);
+        if (ahead * DEPTH < tile.depth) copy_stage(of, tile, ahead * DEPTH, stages + ahead * STAGE);
         end_group();
     }
     int at_hand = 0, ahead = STAGES - 1;
-    for (int first = 0; first < of.depth; first += DEPTH) {
+    for (int first = 0; first < tile.depth; first += DEPTH) {
         wait_for_groups<STAGES - 2>();
         // All threads' copies to the current stage have arrived, and nobody reads the stage before any more.
         barrier();
         const int next = first + (STAGES - 1) * DEPTH;
-        if (next < of.depth) copy_stage(of, tile, next, stages + ahead * STAGE);
+        if (next < tile.depth) copy_stage(of, tile, next, stages + ahead * STAGE);
         end_group();
         add_stage(stages + at_hand * STAGE, sums);
         at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
         ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
     }
+#endif
     write_sums(of, tile, sums);
 }

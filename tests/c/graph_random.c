@@ -1,12 +1,13 @@
 /* Random convolutions through the graph API, alone or followed by a sum, a bias and ReLU: some plans of each, executed
  * up to 60 times, while workspaces and variant packs change. Every result is compared with double precision.
  *
- * graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise]
+ * graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise|grouped]
  *
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
  * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
  * convolutions keep the size of volumes; with `patches`, all strides are the filter's sizes; with `embeddings`, they are
- * so in large convolutions of few channels, each executed once; with `depthwise`, each channel has filters of its own.
+ * so in large convolutions of few channels, each executed once; with `depthwise`, each channel has filters of its own;
+ * with `grouped`, there are several groups, or many channels, and dilation.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */
@@ -27,8 +28,9 @@ typedef struct {
 
 static cudnnHandle_t handle;
 /* The kinds of convolutions, by the words for them. */
-enum { ANY, PACKED, OURS_ONLY, COVERED, VOLUMES, PATCHES, EMBEDDINGS, DEPTHWISE, KINDS };
-static const char *const kinds[KINDS] = {"", "packed", "ours", "covered", "volumes", "patches", "embeddings", "depthwise"};
+enum { ANY, PACKED, OURS_ONLY, COVERED, VOLUMES, PATCHES, EMBEDDINGS, DEPTHWISE, GROUPED, KINDS };
+static const char *const kinds[KINDS] = {"",        "packed",     "ours",      "covered", "volumes",
+                                         "patches", "embeddings", "depthwise", "grouped"};
 static int kind;
 
 static int chance(Random *random, int percent) { return random_below(random, 100) < percent; }
@@ -169,6 +171,18 @@ static Shape random_shape(Random *random) {
             s.x[0] = 1 + random_below(random, 5), s.x[1] = s.groups = 1 + random_below(random, 20), s.w[1] = 1;
             s.w[0] = s.groups * (s.operation == BACKWARD_DATA ? 1 : 1 + random_below(random, 3));
         }
+        if (kind == GROUPED) {
+            s.operation = (Operation)(made % 3), s.flip = 0;
+            s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
+            s.groups = chance(random, 75) ? 2 + random_below(random, 8) : 1;
+            int least = s.groups > 1 ? 2 : 32;
+            s.x[0] = 1 + random_below(random, 5), s.w[1] = least + random_below(random, 18);
+            s.w[0] = s.groups * (least + random_below(random, 18)), s.x[1] = s.groups * s.w[1];
+            for (int i = 0; i < 3; i++) {
+                s.dilation[i] = s.w[i + 2] > 1 ? 1 + random_below(random, 4) : 1;
+                if (s.operation == BACKWARD_DATA) s.stride[i] = 1;
+            }
+        }
         int layout = kind == ANY && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
         if (!shape_output(&s)) continue;
@@ -249,7 +263,7 @@ static void report(FILE *file, const Case *c, int number, int plan) {
 
 int main(int count, char **arguments) {
     for (kind = count == 4 ? KINDS - 1 : ANY; kind > ANY && strcmp(arguments[3], kinds[kind]); kind--) {}
-    REQUIRE(count == 3 + (kind != ANY), "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise]");
+    REQUIRE(count == 3 + (kind != ANY), "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise|grouped]");
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));

@@ -223,12 +223,13 @@ fn volumes_are_right() {
     are_right(&lines);
 }
 
-/// Convolutions whose strides are the filter's sizes are right, exact or not, also as products of patches; and so are those
-/// in which each channel has filters of its own.
+/// Convolutions whose strides are the filter's sizes are right, exact or not, also as products of patches; so are those in
+/// which each channel has filters of its own, and those with groups and dilation.
 #[test]
-fn patches_and_channels_by_themselves_are_right() {
+fn patches_channels_and_groups_are_right() {
     let program = program("graph_random");
-    for (kind, engines) in [("patches", 12..=14), ("depthwise", 15..=18)] {
+    let engines = [("patches", &[12, 13, 14][..]), ("depthwise", &[15, 16, 17, 18]), ("grouped", &[2, 3, 19])];
+    for (kind, engines) in engines {
         let tried = ["any", "match"].map(|numerics| {
             let decisions = program.file(&format!("{kind}-{numerics}"));
             let variables = [
@@ -242,7 +243,7 @@ fn patches_and_channels_by_themselves_are_right() {
             are_right(&lines);
             let is_ours = |line: &&Value| {
                 let is_of = |number| text(line, "algorithm").starts_with(&format!("UCUDNN_ENGINE_{number}["));
-                engines.clone().any(is_of)
+                engines.iter().any(is_of)
             };
             events(&lines, "timed").into_iter().filter(is_ours).count()
         });

@@ -22,6 +22,8 @@ def draw(seed, family, number, settings, scale=1.0):
         return _same(r, max(dims, 2), scale)
     if r.is_so(0.1):
         return _patches(r, dims, scale)
+    if r.is_so(0.1):
+        return _grouped(r, min(dims, 2), scale)
     groups = r.weighted(one=7, few=2, depthwise=1)
     most = {"one": 512, "few": 64, "depthwise": 1}[groups]
     count = {"one": 1, "few": r.randint(2, 8), "depthwise": r.size(128, 2)}[groups]
@@ -67,6 +69,21 @@ def _patches(r, dims, scale):
     sizes = {"n": r.size(64), "c": r.size(96), "k": r.size(1024)}
     sizes |= {f"x{d}": r.size((1024, 224, 48)[dims - 1], f) for d, f in enumerate(filters)}
     return _made(r, dims, 1, sizes, filters, filters, [1] * dims, [0] * dims, {"layout": "first"}, scale)
+
+
+def _grouped(r, dims, scale):
+    """A case of many small groups, as ResNeXt's, or of filters whose places are far apart or no square."""
+    is_grouped = r.is_so(0.6)
+    count, most = (r.randint(2, 64), 48) if is_grouped else (1, 256)
+    sizes = {"n": r.size(64), "c": r.size(most), "k": r.size(most)} | {f"x{d}": r.size((1024, 96)[dims - 1]) for d in range(dims)}
+    if is_grouped and r.is_so(0.7):
+        sizes["k"] = sizes["c"]
+    filters = [r.choices((1, 3, 5, 7, 2, 9, 15), (2, 8, 2, 2, 1, 1, 1))[0] for _ in range(dims)]
+    dilation = [1 if is_grouped else r.choices((1, 2, 6, 12, 24, r.randint(1, 40)), (4, 3, 1, 1, 1, 1))[0]] * dims
+    stride = [r.choices((1, 2), (4, 1))[0]] * dims
+    padding = [d * (f // 2) for f, d in zip(filters, dilation, strict=True)]
+    its = {"transposed": False, "layout": "first"}
+    return _made(r, dims, count, sizes, filters, stride, dilation, padding, its, scale)
 
 
 def _same(r, dims, scale):

@@ -74,6 +74,7 @@ pub const ENGINES: &[Row] = &[
     Row::of::<SameGradient>(5, Numerics::OnTensorCores),
     Row::of::<BackwardFilterGemm>(0, Numerics::OnTensorCores),
     Row::of::<BackwardFilterGemm>(1, Numerics::ExactFloats),
+    Row::of::<ImplicitGemm>(19, Numerics::ShortSums),
     Row::of::<ImplicitGemm>(2, Numerics::OnTensorCores),
     Row::of::<ImplicitGemm>(3, Numerics::ExactFloats),
 ];

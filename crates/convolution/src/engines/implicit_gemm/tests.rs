@@ -1,9 +1,12 @@
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::tiling::{RESERVED, blocks_at_once, most_columns};
 use super::*;
 use crate::engines::engine::Compiled;
+use crate::engines::problem::{Computed, Convolution};
 use crate::engines::tests::{self, compile_without_spills, emulated, errors_of, print_time};
+use cudnn::convolution::Direction;
 use gpu::testing::emulated::is_child;
 use gpu::testing::on_gpu;
 
@@ -17,28 +20,53 @@ fn convolution(
     filter: usize,
     stride: usize,
     padding: usize,
-) -> Correlation {
-    let to = from.map(|length| (length + 2 * padding - filter) / stride + 1);
-    let (element, is_exact, is_gradient, slices) = (Element::Float, false, false, Slices::ONE);
-    Correlation { element, is_exact, is_gradient, images, depth, rows, slices, from, to, filter, stride, padding }
+) -> GroupedCorrelation {
+    of_axes([images, 1, depth, rows], from, [[filter; 2], [stride; 2], [padding; 2], [1; 2]])
 }
 
-/// The input gradient of a convolution.
-fn gradient(of: Correlation) -> Correlation {
-    let Correlation { depth, rows, from, to, filter, padding, .. } = of;
-    Correlation { is_gradient: true, depth: rows, rows: depth, from: to, to: from, padding: filter - 1 - padding, ..of }
+/// A convolution with these images, groups, and input and output channels of each; with filters, strides, paddings and
+/// dilations for rows and columns.
+fn of_axes(
+    [images, groups, depth, rows]: [usize; 4],
+    from: [usize; 2],
+    [filter, stride, padding, dilation]: [[usize; 2]; 4],
+) -> GroupedCorrelation {
+    let reach = |axis: usize| dilation[axis] * (filter[axis] - 1);
+    let to = [0, 1].map(|axis| (from[axis] + 2 * padding[axis] - reach(axis) - 1) / stride[axis] + 1);
+    let (element, is_exact, is_gradient) = (Element::Float, false, false);
+    GroupedCorrelation {
+        element,
+        is_exact,
+        is_gradient,
+        images,
+        groups,
+        depth,
+        rows,
+        from,
+        to,
+        filter,
+        stride,
+        padding,
+        dilation,
+    }
+}
+
+/// The input gradient of a convolution with strides of 1.
+fn gradient(of: GroupedCorrelation) -> Option<GroupedCorrelation> {
+    let forward = of.convolution();
+    GroupedCorrelation::of(&Convolution { direction: Direction::BackwardData, ..forward }).ok()
 }
 
 /// The same correlation in every type, and with exact float products.
-fn in_all_types(of: Correlation) -> [Correlation; 4] {
-    let in_type = |element| Correlation { element, ..of };
+fn in_all_types(of: GroupedCorrelation) -> [GroupedCorrelation; 4] {
+    let in_type = |element| GroupedCorrelation { element, ..of };
     let others = [Element::Half, Element::Bfloat16].map(in_type);
-    [of, Correlation { is_exact: true, ..of }, others[0], others[1]]
+    [of, GroupedCorrelation { is_exact: true, ..of }, others[0], others[1]]
 }
 
 /// The convolution and its input gradient, if our kernel supports them.
-fn both_ways(of: Correlation) -> impl Iterator<Item = Correlation> {
-    [of, gradient(of)].into_iter().filter(Correlation::is_for_us)
+fn both_ways(of: GroupedCorrelation) -> impl Iterator<Item = GroupedCorrelation> {
+    [Some(of), gradient(of)].into_iter().flatten().filter(GroupedCorrelation::is_for_us)
 }
 
 #[test]
@@ -48,11 +76,11 @@ fn tiles_fit_and_waste_little() {
         let of = convolution([128, 256, 256], [side; 2], filter, 1, filter / 2).flattened();
         for of in both_ways(of).flat_map(in_all_types) {
             let tiling = Tiling::of(&of, SHARED, MULTIPROCESSORS).unwrap();
-            let (most, blocks) = (COLUMNS[of.kind()], BLOCKS[of.kind()]);
+            let (most, blocks) = (most_columns(&of), blocks_at_once(&of));
             assert!(blocks * (tiling.shared_bytes(&of) + RESERVED) <= SHARED + RESERVED, "{tiling:?} of {of:?}");
             assert!(tiling.images * tiling.rows * tiling.columns <= most);
             // Copies weigh more where products take less time.
-            let columns = tiling.blocks(&of) / of.rows.div_ceil(ROW_TILE) * most;
+            let columns = tiling.blocks(&of) / of.row_tiles() * most;
             let used = (of.images * of.to[0] * of.to[1]) as f64 / columns as f64;
             assert!(used >= if of.is_exact { 0.75 } else { 0.6 }, "{used} in {tiling:?} of {of:?}");
         }
@@ -63,21 +91,26 @@ fn tiles_fit_and_waste_little() {
 #[test]
 fn others_are_not_for_us() {
     let of = convolution([2, 16, 32], [9, 9], 3, 1, 1);
-    assert!(of.is_for_us() && gradient(convolution([2, 32, 16], [9, 9], 3, 1, 1)).is_for_us());
+    assert!(of.is_for_us() && gradient(convolution([2, 32, 16], [9, 9], 3, 1, 1)).unwrap().is_for_us());
     for other in [
-        Correlation { element: Element::Half, is_exact: true, ..of },
-        Correlation { images: 0, ..of },
-        Correlation { depth: 8, ..of },
-        Correlation { rows: 8, ..of },
-        Correlation { filter: 2, ..of },
-        Correlation { filter: 7, ..of },
-        Correlation { padding: 3, ..of },
-        Correlation { stride: 0, ..of },
-        Correlation { stride: 3, ..of },
-        Correlation { is_gradient: true, stride: 2, ..of },
-        Correlation { depth: usize::MAX, ..of },
-        Correlation { rows: 1 << 20, depth: 1 << 20, ..of },
-        Correlation { from: [1 << 28, 1], to: [1 << 28, 1], ..of },
+        GroupedCorrelation { element: Element::Half, is_exact: true, ..of },
+        GroupedCorrelation { images: 0, ..of },
+        GroupedCorrelation { depth: 8, ..of },
+        GroupedCorrelation { rows: 8, ..of },
+        GroupedCorrelation { groups: 2, depth: 1, ..of },
+        GroupedCorrelation { groups: 2, rows: 1, ..of },
+        GroupedCorrelation { filter: [0, 3], ..of },
+        GroupedCorrelation { filter: [1, 26], ..of },
+        GroupedCorrelation { filter: [7, 4], ..of },
+        GroupedCorrelation { padding: [3, 1], ..of },
+        GroupedCorrelation { stride: [0, 1], ..of },
+        GroupedCorrelation { stride: [1, 5], ..of },
+        GroupedCorrelation { dilation: [0, 1], ..of },
+        GroupedCorrelation { dilation: [1, 257], ..of },
+        GroupedCorrelation { is_gradient: true, stride: [1, 2], ..of },
+        GroupedCorrelation { depth: usize::MAX, ..of },
+        GroupedCorrelation { rows: 1 << 20, depth: 1 << 20, ..of },
+        GroupedCorrelation { from: [1 << 28, 1], to: [1 << 28, 1], ..of },
     ] {
         assert!(!other.is_for_us(), "{other:?}");
         assert!(ImplicitGemm::new(Device::Host, &other, &[]).is_none());
@@ -86,7 +119,7 @@ fn others_are_not_for_us() {
 
 /// Every copy width, tiles that span and exceed rows and images, partial channel tiles, both strides, several paddings,
 /// all filters; convolutions and input gradients, in every type.
-fn small() -> impl Iterator<Item = Correlation> {
+fn small() -> impl Iterator<Item = GroupedCorrelation> {
     let shapes = [
         convolution([1, 16, 64], [12, 12], 3, 1, 1),
         convolution([3, 18, 70], [7, 7], 3, 1, 1),
@@ -106,11 +139,46 @@ fn small() -> impl Iterator<Item = Correlation> {
     shapes.into_iter().flat_map(both_ways).flat_map(in_all_types)
 }
 
+/// Groups of every size, joined or not, the last of them alone; dilation, up to one that leaves gaps in a tile; filters,
+/// strides and paddings that differ for rows and columns; single rows.
+fn general() -> impl Iterator<Item = GroupedCorrelation> {
+    let [same, one] = [[1; 2], [0; 2]];
+    let shapes = [
+        // Groups: joined, joined to less than a matrix, alone, of several matrices, with an odd number of channels.
+        of_axes([2, 8, 4, 4], [12, 12], [[3; 2], same, same, same]),
+        of_axes([1, 7, 4, 4], [9, 11], [[3; 2], same, same, same]),
+        of_axes([2, 5, 2, 6], [8, 8], [[3; 2], [2; 2], same, same]),
+        of_axes([1, 3, 8, 8], [7, 7], [[3; 2], same, same, same]),
+        of_axes([3, 2, 16, 16], [14, 14], [[3; 2], same, same, same]),
+        of_axes([1, 2, 24, 24], [7, 14], [[3; 2], same, same, same]),
+        of_axes([1, 3, 3, 5], [10, 6], [[5; 2], same, [2; 2], same]),
+        of_axes([1, 2, 48, 20], [6, 6], [[3; 2], [2; 2], same, same]),
+        of_axes([2, 3, 12, 36], [7, 9], [same, same, one, same]),
+        of_axes([1, 9, 8, 8], [6, 8], [same, same, one, same]),
+        of_axes([1, 2, 40, 6], [5, 5], [same, [2; 2], one, same]),
+        // Dilation.
+        of_axes([2, 1, 16, 32], [12, 12], [[3; 2], same, [2; 2], [2; 2]]),
+        of_axes([1, 1, 20, 40], [16, 20], [[3; 2], same, [6; 2], [6; 2]]),
+        of_axes([1, 1, 16, 32], [33, 33], [[3; 2], same, [24; 2], [24; 2]]),
+        of_axes([1, 1, 16, 32], [20, 24], [[3; 2], [2; 2], [7, 12], [7, 12]]),
+        of_axes([1, 2, 4, 4], [18, 16], [[3; 2], same, [8; 2], [8; 2]]),
+        // Rectangles and single rows.
+        of_axes([1, 1, 24, 36], [9, 12], [[1, 7], same, [0, 3], same]),
+        of_axes([2, 1, 16, 32], [12, 8], [[7, 1], same, [3, 0], same]),
+        of_axes([1, 1, 16, 34], [8, 12], [[2, 4], [1, 2], [1, 0], same]),
+        of_axes([1, 1, 17, 32], [9, 13], [[3, 5], [3, 1], [0, 2], [1, 3]]),
+        of_axes([2, 1, 16, 32], [1, 50], [[1, 15], same, [0, 7], same]),
+        of_axes([2, 4, 8, 8], [1, 40], [[1, 25], [1, 4], [0, 12], same]),
+    ];
+    shapes.into_iter().flat_map(both_ways).flat_map(in_all_types)
+}
+
 /// Every shape, in one type or two; every `step`th is run. The shared memory is that of large GPUs, and of many smaller
 /// ones.
 fn as_in_loops(test: &str, step: usize) {
-    let engines = small().map(Correlation::flattened).step_by(3).enumerate().map(|(index, of)| {
-        let shared = if index % 2 == 0 || of.filter == 5 { SHARED } else { 99 << 10 };
+    let all = small().chain(general()).map(GroupedCorrelation::flattened);
+    let engines = all.step_by(3).enumerate().map(|(index, of)| {
+        let shared = if index % 2 == 0 || of.places() > 9 { SHARED } else { 99 << 10 };
         ImplicitGemm { of, tiling: Tiling::of(&of, shared, 1).unwrap() }
     });
     tests::emulated_as_in_loops(test, 21, engines, |index, _| index % step == 0);
@@ -137,7 +205,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     let shapes = [convolution([1, 16, 32], [6, 8], 3, 1, 1), convolution([1, 130, 32], [6, 8], 1, 1, 0)];
     let of_products = [(false, 4e-4, 5e-5), (true, 2e-7, 5e-8)];
     for (of, (is_exact, most, most_bias)) in shapes.into_iter().flat_map(|of| of_products.map(|most| (of, most))) {
-        let of = Correlation { is_exact, ..of }.flattened();
+        let of = GroupedCorrelation { is_exact, ..of }.flattened();
         let tiling = Tiling::of(&of, SHARED, 1).unwrap();
         let Some(kernel) = emulated(ImplicitGemm { of, tiling }) else { return };
         for least in [-2.0, 0.5] {
@@ -147,19 +215,45 @@ fn emulated_floats_are_rounded_without_a_bias() {
     }
 }
 
+/// Layers of ResNeXt-50, RegNet-Y, Inception-v3 and DeepLab-v3, and of networks for sound.
+fn networks() -> impl Iterator<Item = GroupedCorrelation> {
+    let [same, one] = [[1; 2], [0; 2]];
+    let three = |images, groups, channels, side, stride| {
+        of_axes([images, groups, channels, channels], [side; 2], [[3; 2], [stride; 2], same, same])
+    };
+    let layers = [
+        three(128, 32, 4, 56, 1),
+        three(128, 32, 8, 56, 2),
+        three(128, 32, 8, 28, 1),
+        three(128, 32, 16, 14, 1),
+        three(128, 32, 32, 7, 1),
+        three(128, 8, 24, 28, 1),
+        three(128, 16, 56, 14, 1),
+        of_axes([128, 1, 192, 192], [17; 2], [[1, 7], same, [0, 3], same]),
+        of_axes([128, 1, 192, 192], [17; 2], [[7, 1], same, [3, 0], same]),
+        of_axes([16, 1, 512, 256], [33; 2], [[3; 2], same, [12; 2], [12; 2]]),
+        of_axes([16, 1, 256, 256], [64; 2], [[3; 2], same, [2; 2], [2; 2]]),
+        of_axes([16, 1, 512, 512], [1, 1024], [[1, 11], same, [0, 15], [1, 3]]),
+        of_axes([64, 3, 80, 80], [28; 2], [same, same, one, same]),
+    ];
+    layers.into_iter().flat_map(both_ways).flat_map(in_all_types)
+}
+
 /// Compiles for all GPUs with their shared memory. Nothing spills for the shapes of common networks.
 #[test]
 fn compiles_for_all_gpus_without_spills() {
     let shapes =
         [([56, 56], 3, 1), ([14, 14], 3, 1), ([7, 7], 3, 1), ([27, 27], 5, 1), ([56, 56], 3, 2), ([14, 14], 1, 1)];
     let shapes = shapes.map(|(from, filter, stride)| convolution([64, 64, 64], from, filter, stride, filter / 2));
-    let all: Vec<_> =
-        shapes.into_iter().flat_map(both_ways).map(Correlation::flattened).flat_map(in_all_types).collect();
+    let all = shapes.into_iter().flat_map(both_ways).flat_map(in_all_types);
+    // Every eleventh has every type.
+    let all = all.chain(networks().chain(general()).step_by(11));
+    let all: Vec<_> = all.map(GroupedCorrelation::flattened).collect();
     for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
         let engines = all.iter().filter_map(|&of| {
             let tiling = Tiling::of(&of, kibibytes << 10, MULTIPROCESSORS);
             // Two depth steps of the largest filters exceed the shared memory.
-            assert!(tiling.is_some() || (capability, of.filter) == (89, 5));
+            assert!(tiling.is_some() || (capability, of.filter) == (89, [5, 5]));
             Some(ImplicitGemm { of, tiling: tiling? })
         });
         compile_without_spills(capability, engines);
@@ -169,12 +263,12 @@ fn compiles_for_all_gpus_without_spills() {
 /// On a GPU the kernel agrees with loops on the host, and exact products are as accurate as floats.
 #[test]
 fn on_a_gpu_as_on_the_host() {
-    tests::on_a_gpu_as_on_the_host::<ImplicitGemm>(23, small());
+    tests::on_a_gpu_as_on_the_host::<ImplicitGemm>(23, small().chain(general()));
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(25);
     let deep = convolution([1, 512, 64], [12, 12], 3, 1, 1);
-    let exact = both_ways(deep).map(|of| Correlation { is_exact: true, ..of });
+    let exact = both_ways(deep).map(|of| GroupedCorrelation { is_exact: true, ..of });
     for (of, least) in exact.flat_map(|of| [(of, -2.0), (of, 0.5)]) {
         let kernel = Compiled::<ImplicitGemm>::new(device, &of, &[]).expect("compiled");
         let (error, bias) = errors_of(&kernel, least, device, stream.raw(), &mut random);
@@ -198,8 +292,8 @@ fn on_a_gpu_at_networks_layers() {
         ([16, 64, 64], 256, 3),
     ];
     let layers = layers.map(|(channels, side, filter)| convolution(channels, [side; 2], filter, 1, filter / 2));
-    for of in layers.into_iter().flat_map(both_ways).flat_map(in_all_types) {
+    for of in layers.into_iter().flat_map(both_ways).flat_map(in_all_types).chain(networks()) {
         let kernel = Compiled::<ImplicitGemm>::new(device, &of, &[]).expect("compiled");
-        print_time(&kernel, of.images * of.to[0] * of.to[1] * of.rows * of.depth * of.places(), stream);
+        print_time(&kernel, of.images * of.to[0] * of.to[1] * of.groups * of.rows * of.depth * of.places(), stream);
     }
 }

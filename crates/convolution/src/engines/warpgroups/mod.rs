@@ -15,15 +15,36 @@ pub const THREADS: usize = 256;
 pub const GROUP: usize = 8;
 /// The most blocks of a launch, and of pixels that a kernel counts.
 pub const MOST_COUNTED: usize = 1 << 30;
+/// The largest filter side.
+const MOST_PLACES_ACROSS: usize = 5;
+/// With fewer channels on either side, most of a block would be idle.
+const LEAST_DEPTH: usize = 16;
+const LEAST_ROWS: usize = 32;
 
 /// Returns whether the device has the products that a correlation needs, and the result has its input's size.
 pub fn is_same(device: Device, of: &Correlation) -> bool {
     is_for_warpgroups(device, of) && (of.stride, of.padding) == (1, of.filter / 2) && of.from == of.to
 }
 
-/// Returns whether the device has the products that a correlation needs.
+/// Returns whether the kernels support a correlation with enough work in it, and the device has the products that it
+/// needs.
 pub fn is_for_warpgroups(device: Device, of: &Correlation) -> bool {
-    of.is_for_us() && of.element != Element::Float && device.has_warpgroup_products(device.ordinal())
+    // The kernels also count positions beside a tensor, so the lengths leave room for them.
+    let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 31).contains(&count));
+    let is_small = |lengths: &[usize; 2]| lengths.iter().all(|length| *length < 1 << 28);
+    of.element != Element::Float
+        && !of.is_exact
+        && of.filter % 2 == 1
+        && of.filter <= MOST_PLACES_ACROSS
+        && of.padding < of.filter
+        && (1..=2).contains(&of.stride)
+        && !(of.is_gradient && of.stride > 1)
+        && of.depth >= LEAST_DEPTH
+        && of.rows >= LEAST_ROWS
+        && is_small(&of.from)
+        && is_small(&of.to)
+        && of.counts().into_iter().all(is_counted)
+        && device.has_warpgroup_products(device.ordinal())
 }
 
 /// A launch of `blocks` blocks, each with `shared_bytes` bytes of shared memory.
