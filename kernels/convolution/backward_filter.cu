@@ -1,13 +1,17 @@
 // The gradient of a convolution's filter on tensor cores, from tensors as NCHW stores them, with no transposes.
 // Products are of half, bfloat16, floats as TF32, or exact floats; all sums are in float.
 //
-//   dw[k][c][r][s] = Σ over n, p, q of dy[n][k][p][q] · x[n][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
+//   dw[g][k][c][r][s] = Σ over n, p, q of
+//       dy[n][g][k][p][q] · x[n][g][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
+//
+// where g counts groups.
 //
 // The depth of this product is the pixels. Tensor cores want the depth contiguous in both factors, and NCHW has it so.
 // A block computes BLOCK_ROWS rows of the filter for K_TILE k and C_TILE c at once, from shared memory: tiles of dy's
 // pixels, and the part of x below them. Each x is read from there once for all places in a row of the filter. A warp
 // has eight c and all rows of the block; for images of few channels, eight rows of any channels and some of the pixels;
-// with K_WARPS > 1, some of the k and more c.
+// with K_WARPS > 1, some of the k and more c. A block's channels are of one group, or of JOINED small groups: a warp then
+// has the K_MATRICES matrices of k that begin with the group of its first c, and leaves out the sums between groups.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; with FILTER_ROWS, a multiple of BLOCK_ROWS,
 // FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH
@@ -17,7 +21,8 @@
 // is the number of warps that share a block's k, more than one only for a 1 × 1 filter. EXACT is defined for exact
 // products of floats. CLUSTER, a power of two up to 16, is defined if that many blocks form a cluster: they share the
 // pixels, and their sums meet in shared memory. SUMMED_TILES is defined if one sum of all pixels of a block is not
-// exact enough: a sum then takes that many tiles.
+// exact enough: a sum then takes that many tiles. GROUPED is defined if there are several groups. With JOINED, GROUP_K and
+// GROUP_C are a group's channels k and c, and K_TILE is the k up to the last warp's last one.
 
 // COLUMN_WARPS, K_WARPS and PIXEL_WARPS divide the product's columns, its rows and the pixels among warps. WARP_ROWS is
 // how many rows of x a lane reads at once: rows of the filter, or rows of channels that lie N_MMA apart.
@@ -32,6 +37,13 @@
 #define WARP_ROWS (K_WARPS > 1 ? K_WARPS : BLOCK_ROWS)
 #define COLUMN_WARPS (8 / K_WARPS)
 #define PIXEL_WARPS 1
+#endif
+// Otherwise the compiler spills registers to fit more blocks. For exact products of several matrices it does not, and
+// begins too many products at once if it need not fit any.
+#if defined JOINED && K_MATRICES == 1 && !defined EXACT
+#define MULTIPROCESSOR_BLOCKS 2
+#elif defined JOINED && (K_MATRICES == 1 || !defined EXACT)
+#define MULTIPROCESSOR_BLOCKS 1
 #endif
 #define WARPS (COLUMN_WARPS * K_WARPS * PIXEL_WARPS)
 #define THREADS (32 * WARPS)
@@ -63,8 +75,12 @@ constexpr int DEPTH = 8 * PER_WORD;
 constexpr int OF_LANE = 2 * PER_WORD;
 
 // Matrices A of a warp.
+#ifdef JOINED
+static_assert(JOINED * GROUP_C <= C_TILE && K_WARPS == 1, "all groups in a tile");
+#else
 #define K_MATRICES (K_TILE / M_MMA / K_WARPS)
 static_assert(K_TILE % (M_MMA * K_WARPS) == 0 && (K_WARPS == 1 || FILTER_ROWS * FILTER_COLUMNS == 1), "whole matrices");
+#endif
 
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
 // A warp's pixels.
@@ -108,7 +124,8 @@ struct BackwardFilter {
     const Element *x, *dy;
     // dw; or, if several sums do not meet in shared memory, these sums in float, one after the other.
     void *dw;
-    int images, k, c;
+    // Images, groups, and the channels k and c of each.
+    int images, groups, k, c;
     // The sizes of x, and of dy.
     int height, width, p, q;
     // Blocks that share the pixels.
@@ -118,22 +135,54 @@ struct BackwardFilter {
 };
 
 struct Share {
-    int first_k, first_c, first_r;
+    // The first of the block's groups, and its first channels k and c, counted over all groups.
+    int group, first_k, first_c, first_r;
     // Tiles of the pixels: from `first` up to `end`.
     int first, end;
     int split;
 };
 
+// The groups of a block, and those of all blocks.
+#ifdef JOINED
+constexpr int BLOCK_GROUPS = JOINED;
+#else
+constexpr int BLOCK_GROUPS = 1;
+#endif
+__device__ __forceinline__ int groups_of(const BackwardFilter &of) {
+#ifdef GROUPED
+    return of.groups;
+#else
+    return 1;
+#endif
+}
+
+// The end of a block's groups: channels behind belong to others.
+__device__ __forceinline__ int end_of(const BackwardFilter &of, const Share &share, int channels) {
+    return min(share.group + BLOCK_GROUPS, groups_of(of)) * channels;
+}
+
 __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
-    const int k_tiles = tiles_of(of.k, K_TILE), c_tiles = tiles_of(of.c, C_TILE), r_tiles = FILTER_ROWS / BLOCK_ROWS;
+    const int r_tiles = FILTER_ROWS / BLOCK_ROWS;
+#ifdef JOINED
+    const int k_tiles = 1, c_tiles = 1;
+#else
+    const int k_tiles = tiles_of(of.k, K_TILE), c_tiles = tiles_of(of.c, C_TILE);
+#endif
+    const int of_group = k_tiles * c_tiles * r_tiles;
 #ifdef CLUSTER
     const int split = blockIdx.x % CLUSTER, tile = blockIdx.x / CLUSTER;
 #else
-    const int of_split = k_tiles * c_tiles * r_tiles, split = blockIdx.x / of_split, tile = blockIdx.x % of_split;
+    const int of_split = tiles_of(groups_of(of), BLOCK_GROUPS) * of_group, split = blockIdx.x / of_split, tile = blockIdx.x % of_split;
 #endif
     const long long all = (long long)of.images * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
-    return {tile / (c_tiles * r_tiles) * K_TILE,
-            tile / r_tiles % c_tiles * C_TILE,
+#ifdef GROUPED
+    const int group = tile / of_group * BLOCK_GROUPS;
+#else
+    const int group = 0;
+#endif
+    return {group,
+            group * of.k + tile / (c_tiles * r_tiles) % k_tiles * K_TILE,
+            group * of.c + tile / r_tiles % c_tiles * C_TILE,
             tile % r_tiles * BLOCK_ROWS,
             int(all * split / of.splits),
             int(all * (split + 1) / of.splits),
@@ -174,12 +223,12 @@ __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share
     const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
     const int image = tile / (across * down);
     const int p = tile / across % down * TILE_ROWS, q = tile % across * TILE_COLUMNS;
-    const Element *const x = of.x + ((long long)image * of.c + share.first_c) * of.height * of.width;
-    const Element *const dy = of.dy + ((long long)image * of.k + share.first_k) * of.p * of.q;
-    copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, of.c - share.first_c, of.height, of.width,
+    const Element *const x = of.x + ((long long)image * groups_of(of) * of.c + share.first_c) * of.height * of.width;
+    const Element *const dy = of.dy + ((long long)image * groups_of(of) * of.k + share.first_k) * of.p * of.q;
+    copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, end_of(of, share, of.c) - share.first_c, of.height, of.width,
                                                             p * STRIDE - PADDING + share.first_r, q * STRIDE - LEFT);
     copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy,
-                                                                       of.k - share.first_k, of.p, of.q, p, q);
+                                                                       end_of(of, share, of.k) - share.first_k, of.p, of.q, p, q);
 }
 
 // CUDA's __byte_perm, with the result in the register that a product reads; the compiler would otherwise copy it there
@@ -330,7 +379,13 @@ __device__ __forceinline__ Column column_of(int of_warp) {
     return {min(column / rows, C_TILE), column % rows};
 }
 
-__device__ __forceinline__ int first_k_of_warp() { return WARP / COLUMN_WARPS % K_WARPS * K_MATRICES * M_MMA; }
+__device__ __forceinline__ int first_k_of_warp() {
+#ifdef JOINED
+    return min(int(WARP) * N_MMA, JOINED * GROUP_C - 1) / GROUP_C * GROUP_K;
+#else
+    return WARP / COLUMN_WARPS % K_WARPS * K_MATRICES * M_MMA;
+#endif
+}
 
 // Adds the products of the warp's pixels in a tile, and meanwhile reads the operands of the next products.
 __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
@@ -397,11 +452,17 @@ __device__ __forceinline__ void write_sum(const BackwardFilter &of, const Share 
                                           Write write) {
     const int row = quad / (K_MATRICES * FILTER_COLUMNS), s = quad / K_MATRICES % FILTER_COLUMNS, m = quad % K_MATRICES;
     const Column column = column_of(LANE % 4 * 2 + i % 2);
-    const int k = share.first_k + first_k_of_warp() + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2);
+    const int of_block = first_k_of_warp() + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2), k = share.first_k + of_block;
     const int c = share.first_c + column.c + row * ROW_CHANNELS;
     const int r = share.first_r + (ROW_CHANNELS ? 0 : column.r + row);
-    if (column.c == C_TILE || k >= of.k || c >= of.c) return;
-    write((((long long)k * of.c + c) * FILTER_ROWS + r) * FILTER_COLUMNS + s, sum);
+    if (column.c == C_TILE || k >= end_of(of, share, of.k) || c >= end_of(of, share, of.c)) return;
+#ifdef JOINED
+    if (of_block / GROUP_K != column.c / GROUP_C) return;
+    const int of_group = column.c % GROUP_C;
+#else
+    const int of_group = c - share.group * of.c;
+#endif
+    write((((long long)k * of.c + of_group) * FILTER_ROWS + r) * FILTER_COLUMNS + s, sum);
 }
 
 #ifdef CLUSTER
@@ -511,7 +572,7 @@ KERNEL(backward_filter, BackwardFilter) {
     if (of.splits == 1) {
         write_sums(of, share, sums, scale);
     } else {
-        const long long elements = (long long)of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
+        const long long elements = (long long)groups_of(of) * of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
         float *const all = static_cast<float *>(of.dw) + share.split * elements;
         write_sums(of, share, sums, [&](long long at, float sum) { all[at] = sum; });
     }

@@ -21,9 +21,10 @@
 // X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2 to 16 bytes: they divide the images'
 // width and the columns at which tiles begin, and the elements of a channel's filters. STAGES is the number of DEPTHs
 // in shared memory; all but one are still being copied. It is 1 only if DEPTH has all d. PAIRED is defined if two
-// results at once are written: widths of `out` and of tiles are even. With JOINED, GROUP_ROWS and GROUP_DEPTH are a
-// group's channels m and d. With SEPARATE_ROWS or SEPARATE_COLUMNS, what each row or column of the filter reads has a
-// place of its own in shared memory, because it lies so far apart that what lies between would take more.
+// results at once are written: widths of `out` and of tiles are even. GROUPED is defined if there are several groups.
+// With JOINED, GROUP_ROWS and GROUP_DEPTH are a group's channels m and d. With SEPARATE_ROWS or SEPARATE_COLUMNS, what
+// each row or column of the filter reads has a place of its own in shared memory, because it lies so far apart that what
+// lies between would take more.
 
 #define THREADS 256
 #if FILTER_ROWS * FILTER_COLUMNS == 1
@@ -136,6 +137,14 @@ struct ImplicitGemm {
     float alpha, beta;
 };
 
+__device__ __forceinline__ int groups_of(const ImplicitGemm &of) {
+#ifdef GROUPED
+    return of.groups;
+#else
+    return 1;
+#endif
+}
+
 // A block's first row and first pixel, its first group, and the channels d and m of the groups that it has.
 struct Tile {
     int row, image, p, q, group, depth, rows;
@@ -148,8 +157,12 @@ __device__ __forceinline__ Tile tile_of(const ImplicitGemm &of) {
     const int of_group = 1, in_all = tiles_of(of.groups, JOINED), group = int(blockIdx.x) % in_all * JOINED;
     const int joined = min(JOINED, of.groups - group);
 #else
-    const int of_group = tiles_of(of.rows, ROW_TILE), in_all = of_group * of.groups;
-    const int group = int(blockIdx.x) % in_all / of_group, joined = 1;
+    const int of_group = tiles_of(of.rows, ROW_TILE), in_all = groups_of(of) * of_group, joined = 1;
+#ifdef GROUPED
+    const int group = int(blockIdx.x) % in_all / of_group;
+#else
+    const int group = 0;
+#endif
 #endif
     const int pixels = blockIdx.x / in_all;
     return {int(blockIdx.x) % of_group * ROW_TILE,
@@ -191,7 +204,7 @@ __device__ __forceinline__ void copy_filters(const ImplicitGemm &of, const Tile 
 // Likewise for images, with zeros around them.
 __device__ __forceinline__ void copy_images(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
     constexpr int across = X_COLUMNS / X_ACCESS, of_image = X_ROWS * across, of_channel = TILE_IMAGES * of_image;
-    const int begin = tile.group * of.depth + first, pitch = of.groups * of.depth;
+    const int begin = tile.group * of.depth + first, pitch = groups_of(of) * of.depth;
 #pragma unroll COPIES
     for (int i = threadIdx.x; i < DEPTH * of_channel; i += THREADS) {
         const int d = i / of_channel, image = i % of_channel / of_image;
@@ -331,7 +344,7 @@ constexpr int TOGETHER = sizeof(Results) / sizeof(Element);
 
 __device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &tile, const Sums &sums) {
     const long long area = (long long)of.p * of.q;
-    const long long begin = (long long)tile.group * of.rows, pitch = (long long)of.groups * of.rows;
+    const long long begin = (long long)tile.group * of.rows, pitch = (long long)groups_of(of) * of.rows;
 #pragma unroll
     for (int n = 0; n < COLUMN_MATRICES; n++) {
 #pragma unroll

@@ -94,6 +94,7 @@ impl Engine for SameGradient {
         let is_ours = knobs.is_empty()
             && of.is_for_us()
             && of.element != Element::Float
+            && of.groups == 1
             && of.slices == Slices::ONE
             && of.filter == [2 * of.padding + 1; 2]
             && (of.stride == 1 || of.filter == [1, 1])

@@ -114,6 +114,7 @@ fn is_ours(device: Device, of: &FilterGradient) -> bool {
         && (of.filter, of.stride, of.padding) == ([FILTER; 2], 1, FILTER / 2)
         && of.x == of.dy
         && of.element != Element::Float
+        && of.groups == 1
         // A thread reads four channels at once, and tensors are whole reads of 8 elements.
         && of.k.is_multiple_of(8)
         && of.c.is_multiple_of(8)

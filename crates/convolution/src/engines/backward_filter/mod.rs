@@ -41,6 +41,7 @@ struct Gradient {
     dy: *const c_void,
     dw: *mut c_void,
     images: i32,
+    groups: i32,
     k: i32,
     c: i32,
     height: i32,
@@ -160,10 +161,11 @@ impl Engine for BackwardFilterGemm {
         let Self { of, parts, tiling } = self;
         let Memory { x, w: dw, y: dy, workspace } = memory;
         let is_whole = self.workspace() == 0;
-        let [images, k, c, height, width, p, q, splits] =
-            [of.images, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], parts.count()].map(|count| count as i32);
+        let counts = [of.images, of.groups, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], parts.count()];
+        let [images, groups, k, c, height, width, p, q, splits] = counts.map(|count| count as i32);
         let dw_of_parts = if is_whole { dw } else { workspace };
-        let mut gradient = Gradient { x, dy, dw: dw_of_parts, images, k, c, height, width, p, q, splits, alpha, beta };
+        let mut gradient =
+            Gradient { x, dy, dw: dw_of_parts, images, groups, k, c, height, width, p, q, splits, alpha, beta };
         let launch = tiling.launch(of, parts.count());
         // SAFETY: `gradient` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };

@@ -52,6 +52,8 @@ impl Parts {
 
     /// All divisions into clusters of at most `most_blocks` blocks.
     pub(super) fn in_clusters(of: &FilterGradient, most_blocks: usize) -> impl Iterator<Item = Self> + use<> {
+        // Groups are many blocks, and need no clusters.
+        let most_blocks = if of.groups == 1 { most_blocks } else { 0 };
         let (most, matrices) = (of.k_tile(), M_MMA * of.k_warps());
         let k_tiles = K_TILES_IN_CLUSTERS.into_iter().filter(move |it| *it <= most && it.is_multiple_of(matrices));
         let clusters = CLUSTERS.into_iter().filter(move |blocks| *blocks <= most_blocks);

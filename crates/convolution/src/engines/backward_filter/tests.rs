@@ -18,7 +18,12 @@ fn gradient(
 ) -> FilterGradient {
     let [p, q] = [0, 1].map(|axis| (x[axis] + 2 * padding - filter[axis]) / stride + 1);
     let (element, is_exact, slices, dy) = (Element::Float, false, Slices::ONE, [p, q]);
-    FilterGradient { element, is_exact, images, k, c, slices, x, dy, filter, stride, padding }
+    FilterGradient { element, is_exact, images, groups: 1, k, c, slices, x, dy, filter, stride, padding }
+}
+
+/// The same in groups, each with these channels.
+fn in_groups(groups: usize, of: FilterGradient) -> FilterGradient {
+    FilterGradient { groups, ..of }
 }
 
 const WHOLE: Parts = Parts::InWorkspace(1);
@@ -63,6 +68,9 @@ fn others_are_not_for_us() {
     assert!(of.is_fast() && half.is_for_us() && !half.is_fast());
     assert!(FilterGradient { is_exact: true, ..one_place([2, 33, 33]) }.is_fast());
     for other in [
+        in_groups(2, FilterGradient { k: 1, ..of }),
+        in_groups(2, FilterGradient { c: 1, ..of }),
+        in_groups(2, FilterGradient { c: 0, ..of }),
         FilterGradient { images: 0, ..of },
         FilterGradient { dy: [9, 10], ..of },
         FilterGradient { x: [1, 9], padding: 0, ..of },
@@ -167,10 +175,38 @@ fn small() -> impl Iterator<Item = FilterGradient> {
     shapes.into_iter().flat_map(in_all_types)
 }
 
+/// Groups of every kind: several in a warp's eight c, one in several warps, those that divide no tile; joined as far as
+/// sums fit into registers, or alone; the last ones by themselves.
+fn grouped() -> impl Iterator<Item = FilterGradient> + Clone {
+    let shapes = [
+        in_groups(20, gradient([2, 4, 4], [12, 12], [3, 3], 1, 1)),
+        in_groups(9, gradient([1, 8, 8], [8, 36], [3, 3], 1, 1)),
+        in_groups(5, gradient([2, 16, 16], [9, 28], [3, 3], 1, 1)),
+        in_groups(3, gradient([1, 32, 32], [7, 14], [3, 3], 1, 1)),
+        in_groups(5, gradient([1, 24, 24], [12, 16], [3, 3], 2, 1)),
+        in_groups(3, gradient([1, 12, 20], [16, 14], [5, 5], 1, 2)),
+        in_groups(17, gradient([2, 2, 6], [12, 12], [1, 1], 1, 0)),
+        in_groups(2, gradient([1, 70, 66], [8, 12], [3, 3], 1, 1)),
+        in_groups(3, gradient([1, 40, 4], [8, 16], [3, 3], 1, 0)),
+        in_groups(4, gradient([1, 3, 40], [10, 12], [2, 2], 2, 0)),
+        in_groups(2, gradient([1, 4, 4], [9, 12], [3, 3], 1, 1)),
+        in_groups(2, gradient([1, 30, 130], [8, 8], [1, 1], 1, 0)),
+    ];
+    shapes.into_iter().flat_map(in_all_types)
+}
+
 /// Every shape, in one type or two, in shares as long as possible, and in shares shorter than the tiles copied ahead.
 /// The shared memory is that of large GPUs, for three tiles, and of many smaller ones. `has` gets a shape's number.
 fn as_in_loops(test: &str, has: impl Fn(usize, &FilterGradient) -> bool) {
-    let engines = small().step_by(3).enumerate().flat_map(|(index, of)| {
+    all_as_in_loops(test, small(), has);
+}
+
+fn all_as_in_loops(
+    test: &str,
+    all: impl Iterator<Item = FilterGradient>,
+    has: impl Fn(usize, &FilterGradient) -> bool,
+) {
+    let engines = all.step_by(3).enumerate().flat_map(|(index, of)| {
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
         let tiling = Tiling::of(&of, WHOLE, shared).unwrap();
         let tiles = tiling.tiles(&of);
@@ -217,6 +253,18 @@ fn emulated_with_large_filters_in_half_as_in_loops() {
 fn emulated_in_bfloat16_as_in_loops() {
     let has = |_, of: &FilterGradient| of.element == Element::Bfloat16;
     as_in_loops("engines::backward_filter::tests::emulated_in_bfloat16_as_in_loops", has);
+}
+
+#[test]
+fn some_groups_emulated_as_in_loops() {
+    let has = |index, _: &FilterGradient| index % 8 == 0;
+    all_as_in_loops("engines::backward_filter::tests::some_groups_emulated_as_in_loops", grouped(), has);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn groups_emulated_as_in_loops() {
+    all_as_in_loops("engines::backward_filter::tests::groups_emulated_as_in_loops", grouped(), |_, _| true);
 }
 
 /// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and
@@ -299,6 +347,8 @@ fn compiles_for_all_gpus_without_spills() {
     let exact = [(56, 1), (56, 2), (7, 1)].map(|(side, stride)| gradient([64, 128, 64], [side; 2], [1, 1], stride, 0));
     let exact = exact.map(|of| FilterGradient { is_exact: true, ..of });
     let all = shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact);
+    // Every seventh has every type.
+    let all = all.chain(grouped().step_by(7));
     for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
         let engines = all.clone().flat_map(|of| {
             // The smallest clusters: each block has the most sums left to add.

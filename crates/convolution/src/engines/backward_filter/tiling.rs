@@ -1,6 +1,6 @@
 //! How a block walks through its pixels, and an estimate of the time.
 
-use crate::engines::backward_filter::gradient::C_TILE;
+use crate::engines::backward_filter::gradient::{C_TILE, Joined};
 use crate::engines::backward_filter::parts::{M_MMA, Parts};
 use crate::engines::problem::FilterGradient;
 use crate::engines::tiles::pitch_of;
@@ -182,17 +182,24 @@ impl Tiling {
             ("STAGES", self.stages),
             ("K_TILE", self.k_tile),
         ];
+        let joined = gradient.joined().map(|joined| {
+            let Joined { groups, k, c } = joined;
+            [("JOINED", groups), ("GROUP_K", k), ("GROUP_C", c), ("K_MATRICES", joined.k_matrices())]
+        });
         let element = gradient.element.option();
         let of_channels = match gradient.has_few_channels() {
             true => ("CHANNELS", gradient.c),
             false => ("K_WARPS", gradient.k_warps()),
         };
+        let grouped = (gradient.groups > 1).then_some(("GROUPED", 1));
         let exact = gradient.is_exact.then_some(("EXACT", 1));
         let cluster = (self.cluster > 1).then_some(("CLUSTER", self.cluster));
         let summed = self.summed_tiles.map(|tiles| ("SUMMED_TILES", tiles));
         values
             .into_iter()
             .chain([of_channels])
+            .chain(grouped)
+            .chain(joined.into_iter().flatten())
             .chain(exact)
             .chain(cluster)
             .chain(summed)

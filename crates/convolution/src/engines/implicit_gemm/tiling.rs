@@ -150,6 +150,7 @@ impl Tiling {
             (correlation.is_exact, "-DEXACT"),
             (is_gradient, "-DGRADIENT"),
             (is_paired, "-DPAIRED"),
+            (correlation.groups > 1, "-DGROUPED"),
             (rows, "-DSEPARATE_ROWS"),
             (columns, "-DSEPARATE_COLUMNS"),
         ];

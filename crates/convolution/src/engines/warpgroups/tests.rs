@@ -91,6 +91,7 @@ pub fn filter_gradient(of: Correlation) -> FilterGradient {
         element,
         is_exact,
         images,
+        groups: 1,
         k: rows,
         c: depth,
         slices,

@@ -19,7 +19,7 @@ fn as_on_the_host() {
         gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
         gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
-    for of in small().chain(larger.into_iter().flat_map(in_all_types)) {
+    for of in small().chain(grouped()).chain(larger.into_iter().flat_map(in_all_types)) {
         let case = Case::new(of, device, stream.raw(), &mut random);
         let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
         for parts in [WHOLE, best] {
@@ -64,7 +64,10 @@ fn at_networks_layers() {
     let layer =
         |(images, k, c, side, filter, stride)| gradient([images, k, c], [side; 2], [filter; 2], stride, filter / 2);
     let exact = LAYERS_OF_FLOATS.map(layer).map(|of| FilterGradient { is_exact: true, ..of });
-    for of in LAYERS.map(layer).into_iter().flat_map(in_all_types).chain(exact) {
+    let of_groups = GROUPS.map(|(groups, channels, side, stride)| {
+        in_groups(groups, gradient([128, channels, channels], [side; 2], [3, 3], stride, 1))
+    });
+    for of in LAYERS.map(layer).into_iter().chain(of_groups).flat_map(in_all_types).chain(exact) {
         for limit in [usize::MAX, 0] {
             let Some(parts) = BackwardFilterGemm::best_parts(device, &of, limit).first().copied() else { continue };
             print_time(&compiled(of, parts), of.images * of.dy[0] * of.dy[1] * of.elements(), stream);
@@ -98,3 +101,7 @@ const LAYERS_OF_FLOATS: [(usize, usize, usize, usize, usize, usize); 6] = [
     (128, 512, 2048, 7, 1, 1),
     (128, 512, 256, 56, 1, 2),
 ];
+
+/// Groups, the channels of each, the side of x, and the stride, of ResNeXt-50 and RegNet-Y.
+const GROUPS: [(usize, usize, usize, usize); 7] =
+    [(32, 4, 56, 1), (32, 8, 56, 2), (32, 8, 28, 1), (32, 16, 14, 1), (32, 32, 7, 1), (8, 24, 28, 1), (16, 56, 14, 1)];
