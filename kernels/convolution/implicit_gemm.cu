@@ -1,23 +1,23 @@
 // A convolution, or its input's gradient, of tensors as NCHW stores them, with no transposes and no workspace. Tensor
 // cores multiply half, bfloat16, floats as TF32, or floats exactly; all sums are in float.
 //
-//   out[n][g][m][p][q] = Σ over d, r, s of v[g][m][d][r][s] · in[n][g][d][h][w], where
-//   h = p · STRIDE_ROWS + r · DILATION_ROWS - PADDING_ROWS, and w = q · STRIDE_COLUMNS + s · DILATION_COLUMNS -
-//   PADDING_COLUMNS
+//   out[n][g][m][z][p][q] = Σ over d, t, r, s of v[g][m][d][t][r][s] · in[n][g][d][e][h][w], where
+//   e = z · STRIDE_SLICES + t · DILATION_SLICES - PADDING_SLICES, and h and w likewise from p and r, and from q and s, by
+//   what is named _ROWS and _COLUMNS
 //
-// where g counts groups, and v is the filter w[g][m][d][r][s]. For an input's gradient v is w[g][d][m][FILTER_ROWS - 1 -
-// r][FILTER_COLUMNS - 1 - s], and the padding is how far the filter reaches beyond the convolution's padding.
+// where g counts groups, and v is the filter w[g][m][d][t][r][s]. For an input's gradient v is w[g][d][m] with its axes
+// reversed, and the padding is how far the filter reaches beyond the convolution's padding.
 //
 // A block has ROW_TILE channels m, and up to as many pixels (n, p, q) as its warps have columns: TILE_ROWS ×
-// TILE_COLUMNS pixels of each of TILE_IMAGES images, one image after the other. It goes through the channels d, DEPTH
+// TILE_COLUMNS pixels of each of TILE_IMAGES images or slices, one after the other. It goes through the channels d, DEPTH
 // at a time, with their filters and images in shared memory. From there lanes read single elements for tensor cores.
 //
 // A block has channels of one group, or all channels of JOINED small groups: their filters then are the blocks on the
 // diagonal of one matrix, with zeros beside them, and DEPTH has all of their d.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and EXACT for exact products of floats; with
-// FILTER_ROWS, FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; GRADIENT for a
-// gradient, DEPTH (a multiple of K_MMA) and the tile. ROW_MATRICES is the matrices of 16 rows that a warp has.
+// FILTER_ROWS, FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; for volumes with all
+// these of slices, too; GRADIENT for a gradient, DEPTH (a multiple of K_MMA) and the tile. ROW_MATRICES is the matrices of 16 rows that a warp has.
 // X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2 to 16 bytes: they divide the images'
 // width and the columns at which tiles begin, and the elements of a channel's filters. STAGES is the number of DEPTHs
 // in shared memory; all but one are still being copied. It is 1 only if DEPTH has all d. PAIRED is defined if two
@@ -27,12 +27,18 @@
 // lies between would take more.
 
 #define THREADS 256
-#if FILTER_ROWS * FILTER_COLUMNS == 1
+#ifdef FILTER_SLICES
+#define VOLUMES
+#else
+#define FILTER_SLICES 1
+#endif
+#define FILTER (FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS)
+#if FILTER == 1
 // A block often waits for its copies; another block then works.
 #define MULTIPROCESSOR_BLOCKS 2
 #define ROW_WARPS 2
 #else
-#if FILTER_ROWS * FILTER_COLUMNS > 9 || defined EXACT && ROW_MATRICES > 2 && FILTER_ROWS > 5
+#if FILTER > 9 || defined EXACT && ROW_MATRICES > 2 && FILTER_ROWS > 5
 // Shared memory, or registers, have no room for two blocks.
 #define MULTIPROCESSOR_BLOCKS 1
 #elif ROW_MATRICES == 1 && !defined EXACT
@@ -62,7 +68,6 @@ typedef unsigned Word;
 #define COLUMN_MATRICES 4
 #define ROW_TILE (ROW_WARPS * ROW_MATRICES * M_MMA)
 
-constexpr int FILTER = FILTER_ROWS * FILTER_COLUMNS;
 // Copies that a thread begins together: larger filters leave no registers for more.
 constexpr int COPIES = FILTER == 1 ? 2 : 1;
 constexpr int AREA = TILE_ROWS * TILE_COLUMNS;
@@ -109,7 +114,8 @@ constexpr int X_COLUMNS = round_up((TILE_COLUMNS - 1) * STRIDE_COLUMNS + LEFT - 
 __device__ constexpr int column_of_place(int s) { return LEFT - PADDING_COLUMNS + s * DILATION_COLUMNS; }
 __device__ __forceinline__ int image_column(int column) { return column - LEFT; }
 #endif
-constexpr int X_IMAGE = X_ROWS * X_COLUMNS;
+// An image's slices: those that a filter meets.
+constexpr int X_SLICE = X_ROWS * X_COLUMNS, X_IMAGE = FILTER_SLICES * X_SLICE;
 // The pitch of a channel's images. Lanes read eight neighbours from each of four channels, and with this pitch all of
 // them from different banks; with a stride of 2, two from each bank.
 constexpr int X_PITCH = pitch_of(TILE_IMAGES * X_IMAGE, 8);
@@ -132,7 +138,7 @@ struct ImplicitGemm {
     // Images, groups, and the channels d and m of each.
     int images, groups, depth, rows;
     // The sizes of `in`, and of `out`.
-    int height, width, p, q;
+    int slices, height, width, z, p, q;
     // out = alpha · sum + beta · out
     float alpha, beta;
 };
@@ -142,6 +148,19 @@ __device__ __forceinline__ int groups_of(const ImplicitGemm &of) {
     return of.groups;
 #else
     return 1;
+#endif
+}
+
+// A slice of an image written.
+struct Slice {
+    int image, z;
+};
+
+__device__ __forceinline__ Slice slice_of(const ImplicitGemm &of, int index) {
+#ifdef VOLUMES
+    return {index / of.z, index % of.z};
+#else
+    return {index, 0};
 #endif
 }
 
@@ -203,19 +222,28 @@ __device__ __forceinline__ void copy_filters(const ImplicitGemm &of, const Tile 
 
 // Likewise for images, with zeros around them.
 __device__ __forceinline__ void copy_images(const ImplicitGemm &of, const Tile &tile, int first, Element *to) {
-    constexpr int across = X_COLUMNS / X_ACCESS, of_image = X_ROWS * across, of_channel = TILE_IMAGES * of_image;
+    constexpr int across = X_COLUMNS / X_ACCESS, of_slice = X_ROWS * across, of_image = FILTER_SLICES * of_slice;
+    constexpr int of_channel = TILE_IMAGES * of_image;
     const int begin = tile.group * of.depth + first, pitch = groups_of(of) * of.depth;
 #pragma unroll COPIES
     for (int i = threadIdx.x; i < DEPTH * of_channel; i += THREADS) {
         const int d = i / of_channel, image = i % of_channel / of_image;
-        const int row = i % of_image / across, column = i % across * X_ACCESS;
-        const int n = tile.image + image, h = tile.p * STRIDE_ROWS + image_row(row);
-        const int w = tile.q * STRIDE_COLUMNS + image_column(column);
-        const bool is_there =
-            n < of.images && first + d < tile.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
-        const long long at = (((long long)n * pitch + begin + d) * of.height + h) * of.width + w;
-        copy_async<X_ACCESS * sizeof(Element)>(to + d * X_PITCH + image * X_IMAGE + row * X_COLUMNS + column,
-                                             of.in + (is_there ? at : 0), is_there);
+        const int row = i % of_slice / across, column = i % across * X_ACCESS;
+        const int h = tile.p * STRIDE_ROWS + image_row(row), w = tile.q * STRIDE_COLUMNS + image_column(column);
+        const Slice slice = slice_of(of, tile.image + image);
+        bool is_there = slice.image < of.images && first + d < tile.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
+        long long at = (long long)slice.image * pitch + begin + d;
+#ifdef VOLUMES
+        const int t = i % of_image / of_slice, e = slice.z * STRIDE_SLICES + t * DILATION_SLICES - PADDING_SLICES;
+        is_there &= e >= 0 && e < of.slices;
+        at = at * of.slices + e;
+#else
+        constexpr int t = 0;
+#endif
+        at = (at * of.height + h) * of.width + w;
+        copy_async<X_ACCESS * sizeof(Element)>(
+            to + d * X_PITCH + image * X_IMAGE + t * X_SLICE + row * X_COLUMNS + column, of.in + (is_there ? at : 0),
+            is_there);
     }
 }
 
@@ -312,10 +340,11 @@ __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
 #pragma unroll 1
     for (int first = 0; first < DEPTH; first += K_MMA) {
 #pragma unroll 1
-        for (int r = 0; r < FILTER_ROWS; r++) {
+        for (int r = 0; r < FILTER_SLICES * FILTER_ROWS; r++) {
+            const int in_image = r / FILTER_ROWS * X_SLICE + r % FILTER_ROWS * ROW_OF_PLACE * X_COLUMNS;
             const Element *of_x[COLUMN_MATRICES];
 #pragma unroll
-            for (int n = 0; n < COLUMN_MATRICES; n++) of_x[n] = x[n] + first * X_PITCH + r * ROW_OF_PLACE * X_COLUMNS;
+            for (int n = 0; n < COLUMN_MATRICES; n++) of_x[n] = x[n] + first * X_PITCH + in_image;
             const Element *const of_w = w + first * W_OF_DEPTH + r * FILTER_COLUMNS * W_OF_PLACE;
 #ifdef EXACT
             // Tensor cores round towards zero, so they add up one row at most.
@@ -343,7 +372,11 @@ struct Results {
 constexpr int TOGETHER = sizeof(Results) / sizeof(Element);
 
 __device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &tile, const Sums &sums) {
-    const long long area = (long long)of.p * of.q;
+#ifdef VOLUMES
+    const long long slice = (long long)of.p * of.q, area = of.z * slice;
+#else
+    const long long slice = 0, area = (long long)of.p * of.q;
+#endif
     const long long begin = (long long)tile.group * of.rows, pitch = (long long)groups_of(of) * of.rows;
 #pragma unroll
     for (int n = 0; n < COLUMN_MATRICES; n++) {
@@ -351,9 +384,10 @@ __device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &t
         for (int i = 0; i < 2; i += TOGETHER) {
             const int index = first_column(n) + int(LANE % 4) * 2 + i;
             const Pixel pixel = pixel_of(index);
-            const int image = tile.image + pixel.image, p = tile.p + pixel.p, q = tile.q + pixel.q;
-            if (index >= PIXELS || image >= of.images || p >= of.p || q >= of.q) continue;
-            Element *const out = of.out + (image * pitch + begin) * area + p * of.q + q;
+            const int p = tile.p + pixel.p, q = tile.q + pixel.q;
+            const Slice of_pixel = slice_of(of, tile.image + pixel.image);
+            if (index >= PIXELS || of_pixel.image >= of.images || p >= of.p || q >= of.q) continue;
+            Element *const out = of.out + (of_pixel.image * pitch + begin) * area + of_pixel.z * slice + p * of.q + q;
 #pragma unroll
             for (int half = 0; half < 2 * ROW_MATRICES; half++) {
                 const int row = tile.row + first_row() + half * (M_MMA / 2) + int(LANE / 4);

@@ -1,5 +1,5 @@
-//! Convolutions and input gradients of images on tensor cores by our own kernel, which reads NCHW directly and needs no
-//! workspace: with groups and dilation, and with filters, strides and paddings that differ for rows and columns. cuDNN's
+//! Convolutions and input gradients on tensor cores by our own kernel, which reads NCHW directly and needs no workspace:
+//! of images and volumes, with groups and dilation, and with filters, strides and paddings that differ by axis. cuDNN's
 //! engines first convert both tensors, in a workspace as large as the tensors. Our kernel also multiplies floats exactly;
 //! cuDNN's exact engines use no tensor cores, or a workspace of several times that size.
 
@@ -44,8 +44,10 @@ struct Parameters {
     groups: i32,
     depth: i32,
     rows: i32,
+    slices: i32,
     height: i32,
     width: i32,
+    z: i32,
     p: i32,
     q: i32,
     alpha: f32,
@@ -91,10 +93,25 @@ impl Engine for ImplicitGemm {
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, tiling } = self;
         let [from, to] = if of.is_gradient { [memory.y, memory.x] } else { [memory.x, memory.y] };
-        let counts = [of.images, of.groups, of.depth, of.rows, of.from[0], of.from[1], of.to[0], of.to[1]];
-        let [images, groups, depth, rows, height, width, p, q] = counts.map(|count| count as i32);
-        let mut parameters =
-            Parameters { w: memory.w, from, to, images, groups, depth, rows, height, width, p, q, alpha, beta };
+        let [images, groups, depth, rows] = [of.images, of.groups, of.depth, of.rows].map(|count| count as i32);
+        let [[slices, height, width], [z, p, q]] = [of.from, of.to].map(|sizes| sizes.map(|size| size as i32));
+        let mut parameters = Parameters {
+            w: memory.w,
+            from,
+            to,
+            images,
+            groups,
+            depth,
+            rows,
+            slices,
+            height,
+            width,
+            z,
+            p,
+            q,
+            alpha,
+            beta,
+        };
         let launch = Launch {
             grid: [tiling.blocks(of) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],

@@ -26,13 +26,20 @@ fn convolution(
 
 /// A convolution with these images, groups, and input and output channels of each; with filters, strides, paddings and
 /// dilations for rows and columns.
-fn of_axes(
+fn of_axes(channels: [usize; 4], from: [usize; 2], axes: [[usize; 2]; 4]) -> GroupedCorrelation {
+    let of_slices = [1, 1, 0, 1];
+    let axis = |index: usize| [of_slices[index], axes[index][0], axes[index][1]];
+    of_volumes(channels, [1, from[0], from[1]], [0, 1, 2, 3].map(axis))
+}
+
+/// Likewise of volumes.
+fn of_volumes(
     [images, groups, depth, rows]: [usize; 4],
-    from: [usize; 2],
-    [filter, stride, padding, dilation]: [[usize; 2]; 4],
+    from: [usize; 3],
+    [filter, stride, padding, dilation]: [[usize; 3]; 4],
 ) -> GroupedCorrelation {
     let reach = |axis: usize| dilation[axis] * (filter[axis] - 1);
-    let to = [0, 1].map(|axis| (from[axis] + 2 * padding[axis] - reach(axis) - 1) / stride[axis] + 1);
+    let to = [0, 1, 2].map(|axis| (from[axis] + 2 * padding[axis] - reach(axis) - 1) / stride[axis] + 1);
     let (element, is_exact, is_gradient) = (Element::Float, false, false);
     GroupedCorrelation {
         element,
@@ -81,7 +88,7 @@ fn tiles_fit_and_waste_little() {
             assert!(tiling.images * tiling.rows * tiling.columns <= most);
             // Copies weigh more where products take less time.
             let columns = tiling.blocks(&of) / of.row_tiles() * most;
-            let used = (of.images * of.to[0] * of.to[1]) as f64 / columns as f64;
+            let used = (of.images * of.to.iter().product::<usize>()) as f64 / columns as f64;
             assert!(used >= if of.is_exact { 0.75 } else { 0.6 }, "{used} in {tiling:?} of {of:?}");
         }
     }
@@ -99,18 +106,18 @@ fn others_are_not_for_us() {
         GroupedCorrelation { rows: 8, ..of },
         GroupedCorrelation { groups: 2, depth: 1, ..of },
         GroupedCorrelation { groups: 2, rows: 1, ..of },
-        GroupedCorrelation { filter: [0, 3], ..of },
-        GroupedCorrelation { filter: [1, 26], ..of },
-        GroupedCorrelation { filter: [7, 4], ..of },
-        GroupedCorrelation { padding: [3, 1], ..of },
-        GroupedCorrelation { stride: [0, 1], ..of },
-        GroupedCorrelation { stride: [1, 5], ..of },
-        GroupedCorrelation { dilation: [0, 1], ..of },
-        GroupedCorrelation { dilation: [1, 257], ..of },
-        GroupedCorrelation { is_gradient: true, stride: [1, 2], ..of },
+        GroupedCorrelation { filter: [1, 0, 3], ..of },
+        GroupedCorrelation { filter: [1, 1, 28], ..of },
+        GroupedCorrelation { filter: [2, 7, 2], ..of },
+        GroupedCorrelation { padding: [0, 3, 1], ..of },
+        GroupedCorrelation { stride: [1, 0, 1], ..of },
+        GroupedCorrelation { stride: [1, 1, 5], ..of },
+        GroupedCorrelation { dilation: [1, 0, 1], ..of },
+        GroupedCorrelation { dilation: [1, 1, 257], ..of },
+        GroupedCorrelation { is_gradient: true, stride: [1, 1, 2], ..of },
         GroupedCorrelation { depth: usize::MAX, ..of },
         GroupedCorrelation { rows: 1 << 20, depth: 1 << 20, ..of },
-        GroupedCorrelation { from: [1 << 28, 1], to: [1 << 28, 1], ..of },
+        GroupedCorrelation { from: [1, 1 << 28, 1], to: [1, 1 << 28, 1], ..of },
     ] {
         assert!(!other.is_for_us(), "{other:?}");
         assert!(ImplicitGemm::new(Device::Host, &other, &[]).is_none());
@@ -169,15 +176,27 @@ fn general() -> impl Iterator<Item = GroupedCorrelation> {
         of_axes([1, 1, 17, 32], [9, 13], [[3, 5], [3, 1], [0, 2], [1, 3]]),
         of_axes([2, 1, 16, 32], [1, 50], [[1, 15], same, [0, 7], same]),
         of_axes([2, 4, 8, 8], [1, 40], [[1, 25], [1, 4], [0, 12], same]),
+        // Volumes: slices in front, behind and between, several to a tile, in groups, dilated, with idle axes.
+        of_volumes([1, 1, 16, 32], [3, 8, 8], [[3; 3], [1; 3], [1; 3], [1; 3]]),
+        of_volumes([2, 1, 20, 34], [4, 7, 7], [[3; 3], [2; 3], [1; 3], [1; 3]]),
+        of_volumes([2, 1, 16, 32], [4, 4, 5], [[3; 3], [1; 3], [1; 3], [1; 3]]),
+        of_volumes([2, 1, 16, 32], [5, 6, 4], [[2, 1, 3], [1, 1, 1], [0, 0, 1], [1; 3]]),
+        of_volumes([1, 3, 8, 8], [4, 6, 6], [[3; 3], [1; 3], [1; 3], [1; 3]]),
+        of_volumes([1, 1, 16, 32], [7, 8, 8], [[3, 2, 2], [1, 2, 2], [4, 0, 0], [3, 1, 1]]),
+        of_volumes([2, 1, 16, 32], [6, 5, 6], [[3, 1, 1], [1; 3], [1, 0, 0], [1; 3]]),
+        of_volumes([2, 1, 16, 32], [3, 5, 12], [[1, 1, 3], [1; 3], [0, 0, 1], [1; 3]]),
+        of_volumes([2, 1, 16, 32], [3, 6, 8], [[1, 3, 3], [1; 3], [0, 1, 1], [1; 3]]),
+        of_volumes([2, 1, 18, 36], [2, 5, 6], [[1; 3], [1; 3], [0; 3], [1; 3]]),
+        of_volumes([1, 1, 16, 32], [6, 6, 6], [[1; 3], [2; 3], [0; 3], [1; 3]]),
     ];
     shapes.into_iter().flat_map(both_ways).flat_map(in_all_types)
 }
 
-/// Every shape, in one type or two; every `step`th is run. The shared memory is that of large GPUs, and of many smaller
+/// Every shape, in a type or two at most; every `step`th is run. The shared memory is that of large GPUs, and of many smaller
 /// ones.
 fn as_in_loops(test: &str, step: usize) {
-    let all = small().chain(general()).map(GroupedCorrelation::flattened);
-    let engines = all.step_by(3).enumerate().map(|(index, of)| {
+    let all = small().step_by(3).chain(general().step_by(5)).map(GroupedCorrelation::flattened);
+    let engines = all.enumerate().map(|(index, of)| {
         let shared = if index % 2 == 0 || of.places() > 9 { SHARED } else { 99 << 10 };
         ImplicitGemm { of, tiling: Tiling::of(&of, shared, 1).unwrap() }
     });
@@ -215,7 +234,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     }
 }
 
-/// Layers of ResNeXt-50, RegNet-Y, Inception-v3 and DeepLab-v3, and of networks for sound.
+/// Layers of ResNeXt-50, RegNet-Y, Inception-v3, DeepLab-v3 and nnU-Net, and of networks for sound.
 fn networks() -> impl Iterator<Item = GroupedCorrelation> {
     let [same, one] = [[1; 2], [0; 2]];
     let three = |images, groups, channels, side, stride| {
@@ -235,6 +254,11 @@ fn networks() -> impl Iterator<Item = GroupedCorrelation> {
         of_axes([16, 1, 256, 256], [64; 2], [[3; 2], same, [2; 2], [2; 2]]),
         of_axes([16, 1, 512, 512], [1, 1024], [[1, 11], same, [0, 15], [1, 3]]),
         of_axes([64, 3, 80, 80], [28; 2], [same, same, one, same]),
+        // nnU-Net.
+        of_volumes([2, 1, 32, 32], [128; 3], [[3; 3], [1; 3], [1; 3], [1; 3]]),
+        of_volumes([2, 1, 32, 64], [128; 3], [[3; 3], [2; 3], [1; 3], [1; 3]]),
+        of_volumes([2, 1, 128, 256], [32; 3], [[3; 3], [2; 3], [1; 3], [1; 3]]),
+        of_volumes([2, 1, 320, 320], [8; 3], [[3; 3], [1; 3], [1; 3], [1; 3]]),
     ];
     layers.into_iter().flat_map(both_ways).flat_map(in_all_types)
 }
@@ -253,7 +277,7 @@ fn compiles_for_all_gpus_without_spills() {
         let engines = all.iter().filter_map(|&of| {
             let tiling = Tiling::of(&of, kibibytes << 10, MULTIPROCESSORS);
             // Two depth steps of the largest filters exceed the shared memory.
-            assert!(tiling.is_some() || (capability, of.filter) == (89, [5, 5]));
+            assert!(tiling.is_some() || (capability, of.filter) == (89, [1, 5, 5]));
             Some(ImplicitGemm { of, tiling: tiling? })
         });
         compile_without_spills(capability, engines);
@@ -294,6 +318,10 @@ fn on_a_gpu_at_networks_layers() {
     let layers = layers.map(|(channels, side, filter)| convolution(channels, [side; 2], filter, 1, filter / 2));
     for of in layers.into_iter().flat_map(both_ways).flat_map(in_all_types).chain(networks()) {
         let kernel = Compiled::<ImplicitGemm>::new(device, &of, &[]).expect("compiled");
-        print_time(&kernel, of.images * of.to[0] * of.to[1] * of.groups * of.rows * of.depth * of.places(), stream);
+        print_time(
+            &kernel,
+            of.images * of.to.iter().product::<usize>() * of.groups * of.rows * of.depth * of.places(),
+            stream,
+        );
     }
 }

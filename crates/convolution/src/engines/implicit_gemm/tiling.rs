@@ -20,6 +20,7 @@ const PRODUCTS_OF_AN_ACCESS: usize = 40;
 /// The tile of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
+    /// The images, or slices of volumes, written.
     pub images: usize,
     /// The tile's rows and columns of the images written.
     pub rows: usize,
@@ -41,19 +42,19 @@ struct Read {
 impl Tiling {
     /// The best tiling for this many multiprocessors, each with `shared` bytes of memory for a block.
     pub fn of(correlation: &GroupedCorrelation, shared: usize, multiprocessors: usize) -> Option<Self> {
-        let GroupedCorrelation { images, from, to: [p, q], stride, .. } = *correlation;
+        let GroupedCorrelation { images, from, to: [z, p, q], stride, .. } = *correlation;
         let (most, blocks) = (most_columns(correlation), blocks_at_once(correlation));
         let accesses = ACCESSES.map(|bytes| bytes / correlation.element.bytes());
         let access_of =
             |length: usize| accesses.into_iter().find(|access| *access > 0 && length.is_multiple_of(*access));
-        let (image_access, filter_access) = (access_of(from[1])?, access_of(correlation.filters())?);
+        let (image_access, filter_access) = (access_of(from[2])?, access_of(correlation.filters())?);
         let stages = if correlation.has_one_step() { &ONE_STAGE[..] } else { &STAGES };
         let mut best: Option<(usize, Self)> = None;
         // Copies need an aligned start of each tile.
-        let begins = |columns: &usize| *columns == q || (columns * stride[1]).is_multiple_of(image_access);
+        let begins = |columns: &usize| *columns == q || (columns * stride[2]).is_multiple_of(image_access);
         for columns in (1..=q.min(most)).filter(begins) {
             for rows in 1..=p.min(most / columns) {
-                for images in 1..=images.min(most / (rows * columns)) {
+                for images in 1..=(images * z).min(most / (rows * columns)) {
                     let at_stages = |&stages| Self { images, rows, columns, image_access, filter_access, stages };
                     let bytes = |tiling: &Self| blocks * (tiling.shared_bytes(correlation) + RESERVED);
                     let fits = |tiling: &Self| bytes(tiling) <= shared + RESERVED;
@@ -70,8 +71,8 @@ impl Tiling {
 
     /// The number of blocks.
     pub fn blocks(&self, correlation: &GroupedCorrelation) -> usize {
-        let GroupedCorrelation { images, to: [p, q], .. } = *correlation;
-        let pixels = images.div_ceil(self.images) * p.div_ceil(self.rows) * q.div_ceil(self.columns);
+        let GroupedCorrelation { images, to: [z, p, q], .. } = *correlation;
+        let pixels = (images * z).div_ceil(self.images) * p.div_ceil(self.rows) * q.div_ceil(self.columns);
         pixels.saturating_mul(correlation.row_tiles())
     }
 
@@ -79,7 +80,8 @@ impl Tiling {
     fn costs(&self, correlation: &GroupedCorrelation, at_once: usize) -> usize {
         let (depth, places) = (correlation.depth_at_once(), correlation.places());
         let [x_rows, x_columns] = self.image(correlation).map(|read| read.length);
-        let images = self.images * depth * x_rows * x_columns / self.image_access;
+        let slices = self.images * correlation.filter[0];
+        let images = slices * depth * x_rows * x_columns / self.image_access;
         let filters = correlation.row_tile() * depth * places / self.filter_access;
         let products = correlation.row_tile() * most_columns(correlation) * depth * places * correlation.products() / 3;
         let costs = products + (images + filters) * PRODUCTS_OF_AN_ACCESS;
@@ -90,17 +92,17 @@ impl Tiling {
         }
     }
 
-    /// An image in shared memory, its rows and its columns, laid out like the kernel's.
+    /// A slice of an image in shared memory, its rows and its columns, laid out like the kernel's.
     fn image(&self, correlation: &GroupedCorrelation) -> [Read; 2] {
         let GroupedCorrelation { filter, stride, padding, dilation, .. } = *correlation;
         let smaller = |whole: usize, parts: usize| Read { length: whole.min(parts), is_separate: parts < whole };
         let spanned = |axis: usize, tile: usize| (tile - 1) * stride[axis] + (filter[axis] - 1) * dilation[axis] + 1;
-        let rows = smaller(spanned(0, self.rows), self.rows * filter[0]);
+        let rows = smaller(spanned(1, self.rows), self.rows * filter[1]);
         let access = self.image_access;
-        let left = padding[1].next_multiple_of(access) - padding[1];
-        let whole = (left + spanned(1, self.columns)).next_multiple_of(access);
-        let part = ((self.columns - 1) * stride[1] + access).next_multiple_of(access);
-        [rows, smaller(whole, part * filter[1])]
+        let left = padding[2].next_multiple_of(access) - padding[2];
+        let whole = (left + spanned(2, self.columns)).next_multiple_of(access);
+        let part = ((self.columns - 1) * stride[2] + access).next_multiple_of(access);
+        [rows, smaller(whole, part * filter[2])]
     }
 
     /// The shared memory of a block in bytes, laid out like the kernel's.
@@ -112,7 +114,7 @@ impl Tiling {
             false => row_tile * (depth * places + 4 * size_of::<u32>() / element),
         };
         let [rows, columns] = self.image(correlation).map(|read| read.length);
-        let images = depth * pitch_of(self.images * rows * columns, 8);
+        let images = depth * pitch_of(self.images * correlation.filter[0] * rows * columns, 8);
         self.stages * (filters + images) * element
     }
 
@@ -120,14 +122,14 @@ impl Tiling {
     pub fn options(&self, correlation: &GroupedCorrelation) -> Vec<String> {
         let GroupedCorrelation { is_gradient, filter, stride, padding, dilation, .. } = *correlation;
         let values = [
-            ("FILTER_ROWS", filter[0]),
-            ("FILTER_COLUMNS", filter[1]),
-            ("STRIDE_ROWS", stride[0]),
-            ("STRIDE_COLUMNS", stride[1]),
-            ("PADDING_ROWS", padding[0]),
-            ("PADDING_COLUMNS", padding[1]),
-            ("DILATION_ROWS", dilation[0]),
-            ("DILATION_COLUMNS", dilation[1]),
+            ("FILTER_ROWS", filter[1]),
+            ("FILTER_COLUMNS", filter[2]),
+            ("STRIDE_ROWS", stride[1]),
+            ("STRIDE_COLUMNS", stride[2]),
+            ("PADDING_ROWS", padding[1]),
+            ("PADDING_COLUMNS", padding[2]),
+            ("DILATION_ROWS", dilation[1]),
+            ("DILATION_COLUMNS", dilation[2]),
             ("DEPTH", correlation.depth_at_once()),
             ("ROW_MATRICES", correlation.row_matrices()),
             ("TILE_IMAGES", self.images),
@@ -143,9 +145,18 @@ impl Tiling {
                 vec![("JOINED", joined), ("GROUP_ROWS", correlation.rows), ("GROUP_DEPTH", correlation.depth)]
             }
         };
-        let values = values.into_iter().chain(joined).map(|(name, value)| format!("-D{name}={value}"));
+        let volumes = match correlation.is_flat() {
+            true => vec![],
+            false => vec![
+                ("FILTER_SLICES", filter[0]),
+                ("STRIDE_SLICES", stride[0]),
+                ("PADDING_SLICES", padding[0]),
+                ("DILATION_SLICES", dilation[0]),
+            ],
+        };
+        let values = values.into_iter().chain(volumes).chain(joined).map(|(name, value)| format!("-D{name}={value}"));
         let [rows, columns] = self.image(correlation).map(|read| read.is_separate);
-        let is_paired = [self.columns, correlation.to[1]].iter().all(|columns| columns.is_multiple_of(2));
+        let is_paired = [self.columns, correlation.to[2]].iter().all(|columns| columns.is_multiple_of(2));
         let flags = [
             (correlation.is_exact, "-DEXACT"),
             (is_gradient, "-DGRADIENT"),
