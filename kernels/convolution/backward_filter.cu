@@ -1,8 +1,9 @@
 // The gradient of a convolution's filter on tensor cores, from tensors as NCHW stores them, with no transposes.
 // Products are of half, bfloat16, floats as TF32, or exact floats; all sums are in float.
 //
-//   dw[g][k][c][r][s] = Σ over n, p, q of
-//       dy[n][g][k][p][q] · x[n][g][c][p · STRIDE + r - PADDING][q · STRIDE + s - PADDING]
+//   dw[g][k][c][t][r][s] = Σ over n, z, p, q of dy[n][g][k][z][p][q] · x[n][g][c][e][h][w], where
+//   e = z · STRIDE_SLICES + t · DILATION_SLICES - PADDING_SLICES, and h and w likewise from p and r, and from q and s, by
+//   what is named _ROWS and _COLUMNS
 //
 // where g counts groups.
 //
@@ -14,7 +15,8 @@
 // has the K_MATRICES matrices of k that begin with the group of its first c, and leaves out the sums between groups.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; with FILTER_ROWS, a multiple of BLOCK_ROWS,
-// FILTER_COLUMNS, STRIDE, PADDING (on all sides), and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH
+// FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; for volumes with all these of
+// slices, too, each of which has blocks of its own; and with TILE_ROWS and TILE_COLUMNS of a tile of dy's pixels: DEPTH
 // pixels span at most two rows, a lane's two words lie in one row, and a tile is a multiple of DEPTH. ACCESS is the
 // elements of one copy, 2 to 16 bytes; it divides the widths of x, dy and a tile. STAGES is the number of tiles in
 // shared memory; all but one are still being copied. CHANNELS is the channels of x if these are few; otherwise K_WARPS
@@ -23,6 +25,12 @@
 // pixels, and their sums meet in shared memory. SUMMED_TILES is defined if one sum of all pixels of a block is not
 // exact enough: a sum then takes that many tiles. GROUPED is defined if there are several groups. With JOINED, GROUP_K and
 // GROUP_C are a group's channels k and c, and K_TILE is the k up to the last warp's last one.
+
+#ifdef FILTER_SLICES
+#define VOLUMES
+#else
+#define FILTER_SLICES 1
+#endif
 
 // COLUMN_WARPS, K_WARPS and PIXEL_WARPS divide the product's columns, its rows and the pixels among warps. WARP_ROWS is
 // how many rows of x a lane reads at once: rows of the filter, or rows of channels that lie N_MMA apart.
@@ -44,6 +52,8 @@
 #define MULTIPROCESSOR_BLOCKS 2
 #elif defined JOINED && (K_MATRICES == 1 || !defined EXACT)
 #define MULTIPROCESSOR_BLOCKS 1
+#elif FILTER_ROWS > 1 && FILTER_COLUMNS == 1 && !defined CLUSTER && !defined EXACT
+#define MULTIPROCESSOR_BLOCKS 2
 #endif
 #define WARPS (COLUMN_WARPS * K_WARPS * PIXEL_WARPS)
 #define THREADS (32 * WARPS)
@@ -79,7 +89,7 @@ constexpr int OF_LANE = 2 * PER_WORD;
 static_assert(JOINED * GROUP_C <= C_TILE && K_WARPS == 1, "all groups in a tile");
 #else
 #define K_MATRICES (K_TILE / M_MMA / K_WARPS)
-static_assert(K_TILE % (M_MMA * K_WARPS) == 0 && (K_WARPS == 1 || FILTER_ROWS * FILTER_COLUMNS == 1), "whole matrices");
+static_assert(K_TILE % (M_MMA * K_WARPS) == 0 && (K_WARPS == 1 || FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS == 1), "whole matrices");
 #endif
 
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
@@ -89,21 +99,23 @@ static_assert(TILE_ROWS % PIXEL_WARPS == 0 && PART % DEPTH == 0, "whole pieces o
 static_assert(TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "in two rows, between lanes");
 static_assert(TILE_COLUMNS % ACCESS == 0, "whole accesses");
 
-// Columns of x that are copied in front of a tile: PADDING, rounded up so that copies are aligned.
-constexpr int LEFT = (PADDING + VECTOR - 1) / VECTOR * VECTOR;
+// Columns of x that are copied in front of a tile: the padding, rounded up so that copies are aligned.
+constexpr int LEFT = (PADDING_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
 // Rows of x below a tile.
-constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE + BLOCK_ROWS;
+constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE_ROWS + (BLOCK_ROWS - 1) * DILATION_ROWS + 1;
 static_assert(FILTER_ROWS % BLOCK_ROWS == 0, "whole blocks");
-// A lane's pixels meet NEIGHBOURS elements of a row of x, from FIRST_NEIGHBOUR on; these lie in the words from
+// A row of the filter spans SPANNED elements. A lane's pixels meet NEIGHBOURS elements of a row of x, from FIRST_NEIGHBOUR on; these lie in the words from
 // FIRST_WORD up to END_WORD. A lane reads TOGETHER words at once.
-constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE + FILTER_COLUMNS;
-constexpr int FIRST_NEIGHBOUR = LEFT - PADDING;
+constexpr int SPANNED = (FILTER_COLUMNS - 1) * DILATION_COLUMNS + 1;
+constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE_COLUMNS + SPANNED;
+constexpr int FIRST_NEIGHBOUR = LEFT - PADDING_COLUMNS;
 constexpr int FIRST_WORD = FIRST_NEIGHBOUR / PER_WORD;
 constexpr int END_WORD = (FIRST_NEIGHBOUR + NEIGHBOURS - 1) / PER_WORD + 1;
-constexpr int TOGETHER = 2 * STRIDE;
+constexpr int TOGETHER = 2 * STRIDE_COLUMNS;
 constexpr int READ = (END_WORD + TOGETHER - 1) / TOGETHER * TOGETHER;
-static_assert(STRIDE == 1 || STRIDE == 2, "two or four words");
-constexpr int X_NEEDED = ((TILE_COLUMNS - 1) * STRIDE + LEFT - PADDING + FILTER_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
+static_assert(STRIDE_COLUMNS == 1 || STRIDE_COLUMNS == 2, "two or four words");
+constexpr int X_NEEDED =
+    ((TILE_COLUMNS - 1) * STRIDE_COLUMNS + FIRST_NEIGHBOUR + SPANNED + VECTOR - 1) / VECTOR * VECTOR;
 // A row's four lanes read 4 · TOGETHER words, or half as many twice; the next row's lanes use the banks behind these.
 #ifdef CHANNELS
 // Each row of lanes reads a row of x; behind a channel's last row comes the next channel's first.
@@ -116,7 +128,7 @@ constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, 4 * TOGETHER);
 constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 8);
 // The distance between a lane's rows of x, in channels and in words.
 constexpr int ROW_CHANNELS = K_WARPS > 1 ? N_MMA : 0;
-constexpr int ROW_WORDS = K_WARPS > 1 ? N_MMA * X_PITCH : X_COLUMNS / PER_WORD;
+constexpr int ROW_WORDS = K_WARPS > 1 ? N_MMA * X_PITCH : DILATION_ROWS * X_COLUMNS / PER_WORD;
 // In shared memory, in words.
 constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
@@ -127,7 +139,7 @@ struct BackwardFilter {
     // Images, groups, and the channels k and c of each.
     int images, groups, k, c;
     // The sizes of x, and of dy.
-    int height, width, p, q;
+    int slices, height, width, z, p, q;
     // Blocks that share the pixels.
     int splits;
     // dw = alpha · gradient + beta · dw. Not applied to sums that sum_up adds up.
@@ -136,7 +148,9 @@ struct BackwardFilter {
 
 struct Share {
     // The first of the block's groups, and its first channels k and c, counted over all groups.
-    int group, first_k, first_c, first_r;
+    int group, first_k, first_c;
+    // The slice of the filter, and the block's first row of it.
+    int t, first_r;
     // Tiles of the pixels: from `first` up to `end`.
     int first, end;
     int split;
@@ -156,13 +170,22 @@ __device__ __forceinline__ int groups_of(const BackwardFilter &of) {
 #endif
 }
 
+// The slices of an image of dy.
+__device__ __forceinline__ int slices_of(const BackwardFilter &of) {
+#ifdef VOLUMES
+    return of.z;
+#else
+    return 1;
+#endif
+}
+
 // The end of a block's groups: channels behind belong to others.
 __device__ __forceinline__ int end_of(const BackwardFilter &of, const Share &share, int channels) {
     return min(share.group + BLOCK_GROUPS, groups_of(of)) * channels;
 }
 
 __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
-    const int r_tiles = FILTER_ROWS / BLOCK_ROWS;
+    const int of_slice = FILTER_ROWS / BLOCK_ROWS, r_tiles = FILTER_SLICES * of_slice;
 #ifdef JOINED
     const int k_tiles = 1, c_tiles = 1;
 #else
@@ -174,7 +197,7 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
 #else
     const int of_split = tiles_of(groups_of(of), BLOCK_GROUPS) * of_group, split = blockIdx.x / of_split, tile = blockIdx.x % of_split;
 #endif
-    const long long all = (long long)of.images * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
+    const long long all = (long long)of.images * slices_of(of) * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
 #ifdef GROUPED
     const int group = tile / of_group * BLOCK_GROUPS;
 #else
@@ -183,22 +206,23 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
     return {group,
             group * of.k + tile / (c_tiles * r_tiles) % k_tiles * K_TILE,
             group * of.c + tile / r_tiles % c_tiles * C_TILE,
-            tile % r_tiles * BLOCK_ROWS,
+            tile % r_tiles / of_slice,
+            tile % of_slice * BLOCK_ROWS,
             int(all * split / of.splits),
             int(all * (split + 1) / of.splits),
             split};
 }
 
-// Begins to copy ROWS rows and COLUMNS columns of OF channels, which follow each other in memory, to shared memory: a
-// row every ROW elements, a channel every PITCH words. Elements outside of the image, and those of channels from
+// Begins to copy ROWS rows and COLUMNS columns of OF channels, each of which has this number of slices, to shared memory:
+// a row every ROW elements, a channel every PITCH words. Elements outside of the image, and those of channels from
 // `channels` on, become zero. Each lane copies the same few places of several channels.
 template <int OF, int ROWS, int COLUMNS, int ROW, int PITCH>
-__device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int height, int width, int first_row,
-                                          int first_column) {
+__device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int slices, int height, int width,
+                                          int first_row, int first_column) {
     constexpr int across = COLUMNS / ACCESS, places = ROWS * across;
     // Channels that are copied at once, and warps for each of them.
     constexpr int at_once = OF < WARPS ? OF : WARPS, of_each = WARPS / at_once;
-    const int area = height * width, which = WARP % at_once, part = WARP / at_once;
+    const int area = slices * height * width, which = WARP % at_once, part = WARP / at_once;
     if (part >= of_each) return;
 #pragma unroll
     for (int first = 0; first < places; first += 32 * of_each) {
@@ -221,14 +245,27 @@ __device__ __forceinline__ void copy_tile(Word *to, const Element *from, int cha
 // Begins to copy a tile of dy, and the part of x below it.
 __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share &share, int tile, Word *stage) {
     const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
-    const int image = tile / (across * down);
     const int p = tile / across % down * TILE_ROWS, q = tile % across * TILE_COLUMNS;
-    const Element *const x = of.x + ((long long)image * groups_of(of) * of.c + share.first_c) * of.height * of.width;
-    const Element *const dy = of.dy + ((long long)image * groups_of(of) * of.k + share.first_k) * of.p * of.q;
-    copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, end_of(of, share, of.c) - share.first_c, of.height, of.width,
-                                                            p * STRIDE - PADDING + share.first_r, q * STRIDE - LEFT);
-    copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(stage + C_TILE * X_PITCH, dy,
-                                                                       end_of(of, share, of.k) - share.first_k, of.p, of.q, p, q);
+    int image = tile / (across * down), channels = end_of(of, share, of.c) - share.first_c;
+#ifdef VOLUMES
+    const int z = image % of.z, e = z * STRIDE_SLICES + share.t * DILATION_SLICES - PADDING_SLICES, slices = of.slices;
+    image /= of.z;
+    // A slice beside x has none but zeros.
+    const bool is_inside = e >= 0 && e < slices;
+    const int of_x = is_inside ? e * of.height * of.width : 0, of_dy = z * of.p * of.q;
+    channels = is_inside ? channels : 0;
+#else
+    constexpr int slices = 1, of_x = 0, of_dy = 0;
+#endif
+    const Element *const x =
+        of.x + ((long long)image * groups_of(of) * of.c + share.first_c) * slices * of.height * of.width + of_x;
+    const Element *const dy =
+        of.dy + ((long long)image * groups_of(of) * of.k + share.first_k) * slices_of(of) * of.p * of.q + of_dy;
+    const int first_row = p * STRIDE_ROWS - PADDING_ROWS + share.first_r * DILATION_ROWS;
+    copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, channels, slices, of.height, of.width, first_row,
+                                                            q * STRIDE_COLUMNS - LEFT);
+    copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(
+        stage + C_TILE * X_PITCH, dy, end_of(of, share, of.k) - share.first_k, slices_of(of), of.p, of.q, p, q);
 }
 
 // CUDA's __byte_perm, with the result in the register that a product reads; the compiler would otherwise copy it there
@@ -254,10 +291,10 @@ __device__ __forceinline__ Word operand(Word word) {
 
 // From a row of x, the neighbours of a lane's first or second word of pixels, at column s of the filter.
 __device__ __forceinline__ Word below_word(const Word (&x)[READ], int word, int s) {
-    const int at = FIRST_NEIGHBOUR + word * PER_WORD * STRIDE + s;
+    const int at = FIRST_NEIGHBOUR + word * PER_WORD * STRIDE_COLUMNS + s * DILATION_COLUMNS;
     if (PER_WORD == 1) return operand(x[at]);
-    const int next = at + STRIDE;
-    if (at % 2 == 0 && STRIDE == 1) return operand(x[at / 2]);
+    const int next = at + STRIDE_COLUMNS;
+    if (at % 2 == 0 && STRIDE_COLUMNS == 1) return operand(x[at / 2]);
     // The low or the high half of each of two words.
     return byte_perm(x[at / 2], x[next / 2], (at % 2 ? 0x32 : 0x10) | (next % 2 ? 0x7600 : 0x5400));
 }
@@ -274,10 +311,10 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
     for (int i = 0; i < 2 * K_MATRICES; i++)
         piece.dy[i / 2][i % 2] = *reinterpret_cast<const uint2 *>(dy + i * (M_MMA / 2) * DY_PITCH + first / PER_WORD);
     const int row = first / TILE_COLUMNS, column = first % TILE_COLUMNS;
-    const Word *below = x + (row * X_COLUMNS + column) * STRIDE / PER_WORD;
+    const Word *below = x + (row * STRIDE_ROWS * X_COLUMNS + column * STRIDE_COLUMNS) / PER_WORD;
     // Some lanes' pixels may lie in the tile's next row.
     if (column + DEPTH > TILE_COLUMNS && int(LANE % 4 * OF_LANE) >= TILE_COLUMNS - column)
-        below += (X_COLUMNS - TILE_COLUMNS) * STRIDE / PER_WORD;
+        below += (STRIDE_ROWS * X_COLUMNS - TILE_COLUMNS * STRIDE_COLUMNS) / PER_WORD;
 #pragma unroll
     for (int r = 0; r < WARP_ROWS; r++) {
         const Word *const row = below + r * ROW_WORDS;
@@ -331,9 +368,9 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
             const int of_a = exact_parts[which][0], of_x = exact_parts[which][1];
 #pragma unroll
             for (int i = 0; i < at_once * FILTER_COLUMNS; i++) {
-                const int r = i / FILTER_COLUMNS, s = i % FILTER_COLUMNS, at = FIRST_NEIGHBOUR + s;
+                const int r = i / FILTER_COLUMNS, s = i % FILTER_COLUMNS, at = FIRST_NEIGHBOUR + s * DILATION_COLUMNS;
                 const Word *const of_row = x[of_x][r];
-                const Word b[2] = {of_row[at], of_row[at + STRIDE]};
+                const Word b[2] = {of_row[at], of_row[at + STRIDE_COLUMNS]};
 #pragma unroll
                 for (int m = 0; m < K_MATRICES; m++) warp_mma(products[r][s][m], a[of_a][m], b);
             }
@@ -393,8 +430,8 @@ __device__ __forceinline__ void add_tile(const Word *stage, Sums &sums) {
     const Column column = column_of(row);
     // A column without a channel repeats the last row of the last channel.
     const int c = min(column.c, C_TILE - 1), r = column.c < C_TILE ? column.r : BLOCK_ROWS - 1;
-    const Word *const x = stage + c * X_PITCH + word * STRIDE +
-                          (r + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE) * (X_COLUMNS / PER_WORD);
+    const Word *const x = stage + c * X_PITCH + word * STRIDE_COLUMNS +
+                          (r * DILATION_ROWS + part * (TILE_ROWS / PIXEL_WARPS) * STRIDE_ROWS) * (X_COLUMNS / PER_WORD);
     const Word *const dy =
         stage + C_TILE * X_PITCH + (first_k_of_warp() + row) * DY_PITCH + word + part * (PART / PER_WORD);
     // The compiler would begin too many exact products at once for the registers.
@@ -462,7 +499,7 @@ __device__ __forceinline__ void write_sum(const BackwardFilter &of, const Share 
 #else
     const int of_group = c - share.group * of.c;
 #endif
-    write((((long long)k * of.c + of_group) * FILTER_ROWS + r) * FILTER_COLUMNS + s, sum);
+    write(((((long long)k * of.c + of_group) * FILTER_SLICES + share.t) * FILTER_ROWS + r) * FILTER_COLUMNS + s, sum);
 }
 
 #ifdef CLUSTER
@@ -572,7 +609,7 @@ KERNEL(backward_filter, BackwardFilter) {
     if (of.splits == 1) {
         write_sums(of, share, sums, scale);
     } else {
-        const long long elements = (long long)groups_of(of) * of.k * of.c * FILTER_ROWS * FILTER_COLUMNS;
+        const long long elements = (long long)groups_of(of) * of.k * of.c * FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS;
         float *const all = static_cast<float *>(of.dw) + share.split * elements;
         write_sums(of, share, sums, [&](long long at, float sum) { all[at] = sum; });
     }

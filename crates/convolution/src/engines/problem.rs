@@ -86,9 +86,12 @@ impl Convolution {
 
     /// The slices, and the rows and columns as pairs, for engines that take square filters alike in both directions.
     fn planes(&self) -> Result<Planes, Refusal> {
-        let Self { x: [slices, height, width], y: [_, p, q], filter, stride, padding, .. } = *self;
+        let Self { groups, x: [slices, height, width], y: [_, p, q], filter, stride, padding, .. } = *self;
         let axis = |of: [usize; 3]| [of[1], of[2]];
         let alike = |of: [usize; 3], refusal| if of[1] == of[2] { Ok(of[1]) } else { Err(Refusal(refusal)) };
+        if groups > 1 {
+            return Err(Refusal("groups"));
+        }
         if self.is_dilated() {
             return Err(Refusal("dilation"));
         }
@@ -261,8 +264,7 @@ impl Correlation {
 
 impl Computed for Correlation {
     fn of(of: &Convolution) -> Result<Self, Refusal> {
-        let Convolution { element, is_exact, images, inputs, outputs, groups, .. } = *of;
-        Refusal::unless([(groups == 1, "groups")])?;
+        let Convolution { element, is_exact, images, inputs, outputs, .. } = *of;
         let Planes { slices, x, y, filter: [filter, columns], stride, padding } = of.planes()?;
         if filter != columns {
             return Err(Refusal("a filter that is not square"));
@@ -322,9 +324,8 @@ impl Computed for Correlation {
     }
 }
 
-/// A filter gradient: dw\[g\]\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[g\]\[k\]\[p\]\[q\] ·
-/// x\[n\]\[g\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], for packed tensors, and likewise over
-/// slices.
+/// A filter gradient: dw\[k\]\[c\]\[r\]\[s\] = Σ over n, p, q of dy\[n\]\[k\]\[p\]\[q\] ·
+/// x\[n\]\[c\]\[p · stride + r - padding\]\[q · stride + s - padding\], for packed tensors, and likewise over slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterGradient {
     /// The type of all three tensors.
@@ -333,11 +334,9 @@ pub struct FilterGradient {
     pub is_exact: bool,
     /// n
     pub images: usize,
-    /// g
-    pub groups: usize,
-    /// k: a group's channels of dy.
+    /// k: dy's channels.
     pub k: usize,
-    /// c: a group's channels of x.
+    /// c: x's channels.
     pub c: usize,
     pub slices: Slices,
     /// Rows and columns of x.
@@ -352,28 +351,34 @@ pub struct FilterGradient {
     pub padding: usize,
 }
 
+impl FilterGradient {
+    /// The number of values in dw.
+    pub fn elements(&self) -> usize {
+        self.k * self.c * self.slices.filter * self.filter[0] * self.filter[1]
+    }
+}
+
 impl Computed for FilterGradient {
     fn of(of: &Convolution) -> Result<Self, Refusal> {
         if of.direction != Direction::BackwardFilter {
             return Err(Refusal("a result that is no filter's gradient"));
         }
-        let Convolution { element, is_exact, images, inputs, outputs, groups, .. } = *of;
+        let Convolution { element, is_exact, images, inputs: c, outputs: k, .. } = *of;
         let Planes { slices, x, y: dy, filter, stride, padding } = of.planes()?;
-        let [k, c] = [outputs, inputs].map(|channels| channels / groups.max(1));
-        Ok(Self { element, is_exact, images, groups, k, c, slices, x, dy, filter, stride, padding })
+        Ok(Self { element, is_exact, images, k, c, slices, x, dy, filter, stride, padding })
     }
 
     fn convolution(&self) -> Convolution {
-        let Self { element, is_exact, images, groups, k, c, slices, x, dy, filter, stride, padding } = *self;
+        let Self { element, is_exact, images, k, c, slices, x, dy, filter, stride, padding } = *self;
         let [slice_stride, slice_padding] = slices.stride_and_padding();
         Convolution {
             element,
             is_exact,
             direction: Direction::BackwardFilter,
             images,
-            inputs: groups * c,
-            outputs: groups * k,
-            groups,
+            inputs: c,
+            outputs: k,
+            groups: 1,
             x: [slices.count, x[0], x[1]],
             y: [slices.count, dy[0], dy[1]],
             filter: [slices.filter, filter[0], filter[1]],

@@ -11,10 +11,10 @@ use crate::engines::backward_filter::MOST_SUMMED;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{FilterGradient, Memory, Slices};
 use crate::engines::warpgroups::tile::{BLOCKS, DEPTH, MOST_STAGES, Tile};
-use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, launch_of};
+use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, is_gradient_for_warpgroups, launch_of};
 use crate::problem::graph::Knob;
 use gpu::jit::{Function, Launch};
-use gpu::{Device, Element, Stream};
+use gpu::{Device, Stream};
 use kernels::KernelSource;
 
 /// The bytes of an Mbarrier.
@@ -92,9 +92,7 @@ impl Engine for SameGradient {
     fn new(device: Device, of: &FilterGradient, knobs: &[Knob]) -> Option<Self> {
         let ordinal = device.ordinal();
         let is_ours = knobs.is_empty()
-            && of.is_for_us()
-            && of.element != Element::Float
-            && of.groups == 1
+            && is_gradient_for_warpgroups(of)
             && of.slices == Slices::ONE
             && of.filter == [2 * of.padding + 1; 2]
             && (of.stride == 1 || of.filter == [1, 1])

@@ -13,10 +13,12 @@ use crate::engines::problem::{FilterGradient, Memory, Slices};
 use crate::engines::shifted::result_slices;
 use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
 use crate::engines::warpgroups::tile::{ROWS, access};
-use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, THREADS, launch_of, options_of};
+use crate::engines::warpgroups::{
+    GROUP, Images, MOST_COUNTED, THREADS, is_gradient_for_warpgroups, launch_of, options_of,
+};
 use crate::problem::graph::Knob;
 use gpu::jit::Function;
-use gpu::{Device, Element, Stream};
+use gpu::{Device, Stream};
 use kernels::KernelSource;
 
 /// The filter's rows, which equal its columns.
@@ -110,11 +112,9 @@ impl ShiftedGradient {
 
 /// Returns whether the kernel computes gradients like this one on the device.
 fn is_ours(device: Device, of: &FilterGradient) -> bool {
-    of.is_for_us()
+    is_gradient_for_warpgroups(of)
         && (of.filter, of.stride, of.padding) == ([FILTER; 2], 1, FILTER / 2)
         && of.x == of.dy
-        && of.element != Element::Float
-        && of.groups == 1
         // A thread reads four channels at once, and tensors are whole reads of 8 elements.
         && of.k.is_multiple_of(8)
         && of.c.is_multiple_of(8)

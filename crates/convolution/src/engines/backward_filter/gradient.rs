@@ -1,7 +1,8 @@
 //! What of a gradient the kernel computes, and the share of one block.
 
 use crate::engines::backward_filter::parts::M_MMA;
-use crate::engines::problem::FilterGradient;
+use crate::engines::problem::{Computed, Convolution, Refusal};
+use cudnn::convolution::Direction;
 use gpu::Element;
 
 /// The c of a block's tile where c are many, and the k of a tile, as in `kernels/convolution/backward_filter.cu`.
@@ -23,55 +24,130 @@ const MOST_SIDE_OF_A_BLOCK: usize = 3;
 /// The most matrices of k that a warp has for small groups that share a block, for exact float products and for others:
 /// registers hold no more sums.
 const MOST_MATRICES: [usize; 2] = [2, 4];
+/// The most of x's columns that a filter's row spans, and those with which registers hold all rows of the filter.
+const MOST_SPANNED: usize = 7;
+const MOST_SPANNED_BY_ROWS: usize = 3;
+/// The most places of a filter along other axes, and the largest dilation, which is compiled.
+const MOST_PLACES_ACROSS: usize = 32;
+const MOST_DILATION: usize = 256;
 /// Groups need this many channels on either side: most of a block would be idle with fewer.
 const LEAST_OF_GROUP: usize = 2;
 /// The warps that share a tile's pixels where channels are few, as in `kernels/convolution/backward_filter.cu`.
 const PIXEL_WARPS: usize = 4;
 
-impl FilterGradient {
+/// A filter gradient: dw\[g\]\[k\]\[c\]\[t\]\[r\]\[s\] = Σ over n, z, p, q of dy\[n\]\[g\]\[k\]\[z\]\[p\]\[q\] ·
+/// x\[n\]\[g\]\[c\]\[z · stride + t · dilation - padding\]\[p · stride + r · dilation - padding\]\[q · stride + s ·
+/// dilation - padding\], for packed tensors, with a stride, dilation and padding for each axis. Images that are no volumes
+/// have one slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupedGradient {
+    /// The type of all three tensors.
+    pub element: Element,
+    /// Floats are multiplied exactly, not in TF32. False for other types.
+    pub is_exact: bool,
+    /// n
+    pub images: usize,
+    /// g
+    pub groups: usize,
+    /// k: a group's channels of dy.
+    pub k: usize,
+    /// c: a group's channels of x.
+    pub c: usize,
+    /// Slices, rows and columns of x.
+    pub x: [usize; 3],
+    /// Slices z, rows p and columns q of dy.
+    pub dy: [usize; 3],
+    /// Slices t, rows r and columns s of the filter, and so on.
+    pub filter: [usize; 3],
+    pub stride: [usize; 3],
+    /// The zeros in front of x, above it and on its left.
+    pub padding: [usize; 3],
+    pub dilation: [usize; 3],
+}
+
+impl Computed for GroupedGradient {
+    fn of(of: &Convolution) -> Result<Self, Refusal> {
+        let Convolution { element, is_exact, images, groups, x, y: dy, filter, stride, padding, dilation, .. } = *of;
+        let is_gradient = of.direction == Direction::BackwardFilter;
+        Refusal::unless([(is_gradient, "a result that is no filter's gradient")])?;
+        let [k, c] = [of.outputs, of.inputs].map(|channels| channels / groups.max(1));
+        Ok(Self { element, is_exact, images, groups, k, c, x, dy, filter, stride, padding, dilation })
+    }
+
+    fn convolution(&self) -> Convolution {
+        let Self { element, is_exact, images, groups, k, c, x, dy, filter, stride, padding, dilation } = *self;
+        Convolution {
+            element,
+            is_exact,
+            direction: Direction::BackwardFilter,
+            images,
+            inputs: groups * c,
+            outputs: groups * k,
+            groups,
+            x,
+            y: dy,
+            filter,
+            stride,
+            padding,
+            dilation,
+        }
+    }
+}
+
+impl GroupedGradient {
     /// Returns whether x has so few channels that each column of the product is a filter row.
     pub(super) fn has_few_channels(&self) -> bool {
-        self.groups == 1 && self.c.saturating_mul(self.filter[0]) <= MOST_FEW_ROWS
+        self.groups == 1 && self.c.saturating_mul(self.filter[1]) <= MOST_FEW_ROWS
     }
 
     /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
     pub fn is_fast(&self) -> bool {
         // The kernel copies single elements of two bytes synchronously, which is slow.
         let is_copied = |width: usize| (width * self.element.bytes()).is_multiple_of(size_of::<u32>());
-        let is_one_place = self.filter == [1, 1];
+        let is_one_place = self.filter == [1; 3];
         let is_product =
             is_one_place && self.groups == 1 && !self.is_exact && self.k.min(self.c) > MOST_ROWS_OF_ONE_PLACE;
-        !is_product && is_copied(self.x[1]) && is_copied(self.dy[1])
+        !is_product && is_copied(self.x[2]) && is_copied(self.dy[2])
     }
 
     /// Returns whether the kernel supports the gradient. Its sums must fit in registers.
     pub fn is_for_us(&self) -> bool {
-        let [rows, columns] = self.filter;
+        let Self { images, groups, k, c, filter, stride, dilation, .. } = *self;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
-        let most = if self.has_few_channels() { 7 } else { 5 };
-        let is_of_x = |axis: usize| {
-            let beyond = (self.x[axis] + 2 * self.padding).checked_sub(self.filter[axis]);
-            beyond.is_some_and(|beyond| self.dy[axis] == beyond / self.stride + 1)
-        };
-        let images = [self.images, self.slices.count];
-        let filters = [self.groups, self.k, self.c, self.slices.filter, rows, columns];
-        let counts = [&images[..], &self.x, &self.dy, &filters].map(product);
+        let counts = [&[images][..], &self.x, &self.dy, &[groups, k, c], &filter].map(product);
         // The kernel also counts positions beside a tensor, so the limit leaves room for them.
         let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
-        rows.max(columns) <= most
-            && (!self.is_exact || self.element == Element::Float)
-            && !(2..4).contains(&(rows * columns))
-            && (1..=2).contains(&self.stride)
-            && self.padding < rows.min(columns)
-            && (self.groups == 1 || self.k.min(self.c) >= LEAST_OF_GROUP)
+        let is_within = |values: &[usize; 3], most: usize| values.iter().all(|value| (1..=most).contains(value));
+        let padding_is_small = || (0..3).all(|axis| self.padding[axis] <= self.reach(axis));
+        let most_columns = if self.has_few_channels() { 7 } else { 5 };
+        let most_spanned = if self.has_few_channels() { 7 } else { MOST_SPANNED };
+        (!self.is_exact || self.element == Element::Float)
+            && is_within(&filter, MOST_PLACES_ACROSS)
+            && is_within(&dilation, MOST_DILATION)
+            && is_within(&stride, 4)
+            && stride[2] <= 2
+            && filter[2] <= most_columns
+            && self.reach(2) < most_spanned
+            && padding_is_small()
+            && (groups == 1 || k.min(c) >= LEAST_OF_GROUP)
             && counts.into_iter().all(is_counted)
-            && is_of_x(0)
-            && is_of_x(1)
+            && product(&[groups, k, c, filter[0], filter[1], filter[2]]).is_some_and(|all| all < 1 << 30)
+            && product(&[images, self.dy[0]]).is_some_and(|all| all < 1 << 30)
+    }
+
+    /// Returns whether images have one slice.
+    pub(super) fn is_flat(&self) -> bool {
+        [self.filter[0], self.x[0], self.dy[0]] == [1; 3]
+    }
+
+    /// How far the filter reaches from its first place on an axis to its last.
+    fn reach(&self, axis: usize) -> usize {
+        self.filter[axis].saturating_sub(1).saturating_mul(self.dilation[axis])
     }
 
     /// The number of values in dw.
     pub fn elements(&self) -> usize {
-        self.groups * self.k * self.c * self.slices.filter * self.filter[0] * self.filter[1]
+        self.groups * self.k * self.c * self.filter.iter().product::<usize>()
     }
 
     /// The k of a block's tile, unless smaller tiles should give more blocks.
@@ -100,7 +176,7 @@ impl FilterGradient {
     /// The warps that share a block's k.
     pub(super) fn k_warps(&self) -> usize {
         let has_many = self.is_exact && !self.has_few_channels() && self.groups == 1;
-        if has_many && self.filter == [1, 1] { K_WARPS_OF_ONE_PLACE } else { 1 }
+        if has_many && self.filter == [1; 3] { K_WARPS_OF_ONE_PLACE } else { 1 }
     }
 
     /// The tensor core products for each product.
@@ -115,18 +191,20 @@ impl FilterGradient {
             Some(joined) => self.groups.div_ceil(joined.groups),
             None => self.groups.saturating_mul(self.k.div_ceil(k_tile) * c_tiles),
         };
-        tiles.saturating_mul(self.filter[0] / self.block_rows())
+        tiles.saturating_mul(self.filter[0] * (self.filter[1] / self.block_rows()))
     }
 
     /// The filter rows of a block: all if registers hold their sums, and else one.
     pub(super) fn block_rows(&self) -> usize {
-        let [rows, columns] = self.filter;
-        if self.has_few_channels() || rows.max(columns) <= MOST_SIDE_OF_A_BLOCK { rows } else { 1 }
+        let rows = self.filter[1];
+        let is_small = rows <= MOST_SIDE_OF_A_BLOCK && self.reach(2) < MOST_SPANNED_BY_ROWS;
+        // Rows that lie apart would take as much shared memory as the rows between them.
+        if self.has_few_channels() || is_small && self.dilation[1] == 1 { rows } else { 1 }
     }
 
     /// The columns of a block's product, not counting filter columns.
     pub(super) fn columns(&self) -> usize {
-        if self.has_few_channels() { (self.c * self.filter[0]).next_multiple_of(8) } else { C_TILE * self.block_rows() }
+        if self.has_few_channels() { (self.c * self.filter[1]).next_multiple_of(8) } else { C_TILE * self.block_rows() }
     }
 
     /// The warps of a block that share the same columns.

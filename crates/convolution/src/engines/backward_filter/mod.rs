@@ -11,11 +11,12 @@ use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{FilterGradient, Memory, Slices};
+use crate::engines::problem::Memory;
 use crate::engines::sum_up::Sum;
 use crate::problem::graph::Knob;
 use gpu::jit::Function;
 use gpu::{Device, Stream};
+use gradient::GroupedGradient;
 use kernels::KernelSource;
 use parts::Parts;
 pub use tiling::MOST_SUMMED;
@@ -29,7 +30,7 @@ const PORTABLE_CLUSTER: usize = 8;
 /// Filter gradients on tensor cores.
 #[derive(Clone, Copy, Debug)]
 pub struct BackwardFilterGemm {
-    of: FilterGradient,
+    of: GroupedGradient,
     parts: Parts,
     tiling: Tiling,
 }
@@ -44,8 +45,10 @@ struct Gradient {
     groups: i32,
     k: i32,
     c: i32,
+    slices: i32,
     height: i32,
     width: i32,
+    z: i32,
     p: i32,
     q: i32,
     splits: i32,
@@ -57,14 +60,14 @@ impl BackwardFilterGemm {
     /// The best divisions of a gradient's pixels on the calling thread's device, within `limit` bytes of workspace. The
     /// fastest comes first; the best in smaller clusters and the best without clusters follow, in case the device
     /// supports no clusters that large. Empty if our kernel does not compute the gradient or would be too inexact.
-    fn best_parts(device: Device, of: &FilterGradient, limit: usize) -> Vec<Parts> {
+    fn best_parts(device: Device, of: &GroupedGradient, limit: usize) -> Vec<Parts> {
         let multiprocessors = device.multiprocessors(device.ordinal());
         let shared = device.shared_bytes(device.ordinal());
         let whole = Self::tiling(device, of, Parts::InWorkspace(1));
         let (Some(multiprocessors), Some(shared), Some(whole)) = (multiprocessors, shared, whole) else {
             return vec![];
         };
-        let least = (of.images * of.dy[0] * of.dy[1]).div_ceil(MOST_SUMMED * of.pixel_warps());
+        let least = of.images.saturating_mul(of.dy.iter().product()).div_ceil(MOST_SUMMED * of.pixel_warps());
         let bytes = of.elements() * size_of::<f32>();
         let most = (limit / bytes).min(2 * multiprocessors).min(whole.tiles(of)).max(1);
         let in_workspace = (least..=most).map(|count| (Parts::InWorkspace(count), whole));
@@ -90,20 +93,20 @@ impl BackwardFilterGemm {
         device.cluster_blocks(ordinal).min(device.multiprocessors(ordinal).map_or(0, multiprocessors_of_clusters))
     }
 
-    fn tiling(device: Device, of: &FilterGradient, parts: Parts) -> Option<Tiling> {
+    fn tiling(device: Device, of: &GroupedGradient, parts: Parts) -> Option<Tiling> {
         let ordinal = device.ordinal();
         let is_possible = match parts {
             Parts::InWorkspace(_) => true,
             Parts::InCluster { .. } => Parts::in_clusters(of, Self::most_in_a_cluster(device)).any(|it| it == parts),
         };
-        if !is_possible || !of.is_for_us() || of.slices != Slices::ONE || !device.copies_asynchronously(ordinal) {
+        if !is_possible || !of.is_for_us() || !device.copies_asynchronously(ordinal) {
             return None;
         }
         Tiling::of(of, parts, device.shared_bytes(ordinal)?)
     }
 
     /// The engine for these parts. `None` if there are more parts than tiles, or too many of both.
-    fn of_tiling(of: FilterGradient, parts: Parts, tiling: Tiling) -> Option<Self> {
+    fn of_tiling(of: GroupedGradient, parts: Parts, tiling: Tiling) -> Option<Self> {
         let (tiles, count) = (tiling.tiles(&of), parts.count());
         let blocks = of.blocks(tiling.k_tile).saturating_mul(count);
         let is_possible = (1..=tiles).contains(&count) && tiles.max(blocks) <= MOST_COUNTED;
@@ -112,25 +115,25 @@ impl BackwardFilterGemm {
 }
 
 impl Engine for BackwardFilterGemm {
-    type Problem = FilterGradient;
+    type Problem = GroupedGradient;
     const SOURCE: &'static KernelSource = &kernels::convolution::BACKWARD_FILTER;
     const KERNELS: &'static [&'static CStr] = &[c"backward_filter", c"sum_up"];
     const IS_KEPT: bool = false;
 
-    fn priority(of: &FilterGradient) -> Priority {
+    fn priority(of: &GroupedGradient) -> Priority {
         if of.is_fast() { Priority::Fast } else { Priority::Slow }
     }
 
-    fn choices(device: Device, of: &FilterGradient, limit: usize) -> Vec<Vec<Knob>> {
+    fn choices(device: Device, of: &GroupedGradient, limit: usize) -> Vec<Vec<Knob>> {
         Self::best_parts(device, of, limit).into_iter().map(Parts::knobs).collect()
     }
 
-    fn new(device: Device, of: &FilterGradient, knobs: &[Knob]) -> Option<Self> {
+    fn new(device: Device, of: &GroupedGradient, knobs: &[Knob]) -> Option<Self> {
         let parts = Parts::of_knobs(knobs)?;
         Self::of_tiling(*of, parts, Self::tiling(device, of, parts)?)
     }
 
-    fn problem(&self) -> &FilterGradient {
+    fn problem(&self) -> &GroupedGradient {
         &self.of
     }
 
@@ -161,11 +164,27 @@ impl Engine for BackwardFilterGemm {
         let Self { of, parts, tiling } = self;
         let Memory { x, w: dw, y: dy, workspace } = memory;
         let is_whole = self.workspace() == 0;
-        let counts = [of.images, of.groups, of.k, of.c, of.x[0], of.x[1], of.dy[0], of.dy[1], parts.count()];
-        let [images, groups, k, c, height, width, p, q, splits] = counts.map(|count| count as i32);
-        let dw_of_parts = if is_whole { dw } else { workspace };
-        let mut gradient =
-            Gradient { x, dy, dw: dw_of_parts, images, groups, k, c, height, width, p, q, splits, alpha, beta };
+        let [images, groups, k, c, splits] =
+            [of.images, of.groups, of.k, of.c, parts.count()].map(|count| count as i32);
+        let [[slices, height, width], [z, p, q]] = [of.x, of.dy].map(|sizes| sizes.map(|size| size as i32));
+        let mut gradient = Gradient {
+            x,
+            dy,
+            dw: if is_whole { dw } else { workspace },
+            images,
+            groups,
+            k,
+            c,
+            slices,
+            height,
+            width,
+            z,
+            p,
+            q,
+            splits,
+            alpha,
+            beta,
+        };
         let launch = tiling.launch(of, parts.count());
         // SAFETY: `gradient` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut gradient).cast()]) };

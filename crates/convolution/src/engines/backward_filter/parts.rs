@@ -2,8 +2,7 @@
 
 use cudnn_abi::cudnnBackendKnobType_t;
 
-use crate::engines::backward_filter::gradient::{EXACT_K_TILE_OF_ONE_PLACE, K_TILE};
-use crate::engines::problem::FilterGradient;
+use crate::engines::backward_filter::gradient::{EXACT_K_TILE_OF_ONE_PLACE, GroupedGradient, K_TILE};
 use crate::problem::graph::Knob;
 
 /// The knobs: the number of parts whose sums meet in the workspace; or the blocks of a cluster, and the k of a block.
@@ -51,7 +50,7 @@ impl Parts {
     }
 
     /// All divisions into clusters of at most `most_blocks` blocks.
-    pub(super) fn in_clusters(of: &FilterGradient, most_blocks: usize) -> impl Iterator<Item = Self> + use<> {
+    pub(super) fn in_clusters(of: &GroupedGradient, most_blocks: usize) -> impl Iterator<Item = Self> + use<> {
         // Groups are many blocks, and need no clusters.
         let most_blocks = if of.groups == 1 { most_blocks } else { 0 };
         let (most, matrices) = (of.k_tile(), M_MMA * of.k_warps());
@@ -75,7 +74,7 @@ impl Parts {
         }
     }
 
-    pub(super) fn k_tile(self, of: &FilterGradient) -> usize {
+    pub(super) fn k_tile(self, of: &GroupedGradient) -> usize {
         match self {
             Self::InWorkspace(_) => of.k_tile(),
             Self::InCluster { k_tile, .. } => k_tile,

@@ -9,34 +9,41 @@ use crate::engines::tests::{Case, compile_without_spills, emulated, emulated_as_
 use gpu::Element;
 use gpu::testing::emulated::is_child;
 
-fn gradient(
+/// A gradient for these images, k and c; for x's size, and the filter's, with a stride and padding for both axes.
+fn gradient(channels: [usize; 3], x: [usize; 2], filter: [usize; 2], stride: usize, padding: usize) -> GroupedGradient {
+    let axis = |[rows, columns]: [usize; 2], slices| [slices, rows, columns];
+    let axes = [axis(filter, 1), axis([stride; 2], 1), axis([padding; 2], 0), [1; 3]];
+    of_axes(channels, axis(x, 1), axes)
+}
+
+/// Likewise of volumes, with filters, strides, paddings and dilations for each axis.
+fn of_axes(
     [images, k, c]: [usize; 3],
-    x: [usize; 2],
-    filter: [usize; 2],
-    stride: usize,
-    padding: usize,
-) -> FilterGradient {
-    let [p, q] = [0, 1].map(|axis| (x[axis] + 2 * padding - filter[axis]) / stride + 1);
-    let (element, is_exact, slices, dy) = (Element::Float, false, Slices::ONE, [p, q]);
-    FilterGradient { element, is_exact, images, groups: 1, k, c, slices, x, dy, filter, stride, padding }
+    x: [usize; 3],
+    [filter, stride, padding, dilation]: [[usize; 3]; 4],
+) -> GroupedGradient {
+    let reach = |axis: usize| dilation[axis] * (filter[axis] - 1);
+    let dy = [0, 1, 2].map(|axis| (x[axis] + 2 * padding[axis] - reach(axis) - 1) / stride[axis] + 1);
+    let (element, is_exact, groups) = (Element::Float, false, 1);
+    GroupedGradient { element, is_exact, images, groups, k, c, x, dy, filter, stride, padding, dilation }
 }
 
 /// The same in groups, each with these channels.
-fn in_groups(groups: usize, of: FilterGradient) -> FilterGradient {
-    FilterGradient { groups, ..of }
+fn in_groups(groups: usize, of: GroupedGradient) -> GroupedGradient {
+    GroupedGradient { groups, ..of }
 }
 
 const WHOLE: Parts = Parts::InWorkspace(1);
 
-fn in_parts(of: &FilterGradient, parts: Parts) -> Option<BackwardFilterGemm> {
+fn in_parts(of: &GroupedGradient, parts: Parts) -> Option<BackwardFilterGemm> {
     BackwardFilterGemm::new(Device::Host, of, &parts.knobs())
 }
 
 /// The same problem in every type, and with exact float products.
-fn in_all_types(of: FilterGradient) -> [FilterGradient; 4] {
-    let in_type = |element| FilterGradient { element, ..of };
+fn in_all_types(of: GroupedGradient) -> [GroupedGradient; 4] {
+    let in_type = |element| GroupedGradient { element, ..of };
     let others = [Element::Half, Element::Bfloat16].map(in_type);
-    [of, FilterGradient { is_exact: true, ..of }, others[0], others[1]]
+    [of, GroupedGradient { is_exact: true, ..of }, others[0], others[1]]
 }
 
 #[test]
@@ -49,7 +56,7 @@ fn tiles_fit_and_waste_little() {
             let tiling = Tiling::of(&of, parts, SHARED).unwrap();
             assert!(tiling.shared_bytes(&of) <= SHARED);
             let pixels = tiling.tiles(&of) * tiling.rows * tiling.columns;
-            assert!(pixels * 7 <= of.images * of.dy[0] * of.dy[1] * 8, "{tiling:?} of {of:?}");
+            assert!(pixels * 7 <= of.images * of.dy.iter().product::<usize>() * 8, "{tiling:?} of {of:?}");
         }
     }
     // No tiling fits in this little shared memory.
@@ -64,20 +71,26 @@ fn others_are_not_for_us() {
     let one_place = |sizes| gradient(sizes, [9, 9], [1, 1], 1, 0);
     assert!([[2, 32, 33], [2, 33, 32]].iter().all(|sizes| one_place(*sizes).is_fast()));
     assert!(one_place([2, 33, 33]).is_for_us() && !one_place([2, 33, 33]).is_fast());
-    let half = FilterGradient { element: Element::Half, ..of };
+    let half = GroupedGradient { element: Element::Half, ..of };
     assert!(of.is_fast() && half.is_for_us() && !half.is_fast());
-    assert!(FilterGradient { is_exact: true, ..one_place([2, 33, 33]) }.is_fast());
+    assert!(GroupedGradient { is_exact: true, ..one_place([2, 33, 33]) }.is_fast());
     for other in [
-        in_groups(2, FilterGradient { k: 1, ..of }),
-        in_groups(2, FilterGradient { c: 1, ..of }),
-        in_groups(2, FilterGradient { c: 0, ..of }),
-        FilterGradient { images: 0, ..of },
-        FilterGradient { dy: [9, 10], ..of },
-        FilterGradient { x: [1, 9], padding: 0, ..of },
-        FilterGradient { x: [usize::MAX, 2], ..of },
-        FilterGradient { c: usize::MAX, ..of },
-        FilterGradient { k: 1 << 20, c: 1 << 20, ..of },
-        gradient([2, 3, 10], [9, 9], [1, 3], 1, 0),
+        in_groups(2, GroupedGradient { k: 1, ..of }),
+        in_groups(2, GroupedGradient { c: 1, ..of }),
+        in_groups(2, GroupedGradient { c: 0, ..of }),
+        GroupedGradient { images: 0, ..of },
+        GroupedGradient { x: [1, usize::MAX, 2], ..of },
+        GroupedGradient { images: 1 << 20, dy: [1 << 20, 1, 1], ..of },
+        GroupedGradient { stride: [1, 0, 1], ..of },
+        GroupedGradient { stride: [5, 1, 1], ..of },
+        GroupedGradient { stride: [1, 1, 3], ..of },
+        GroupedGradient { filter: [33, 1, 1], ..of },
+        GroupedGradient { filter: [1, 3, 6], k: 3, c: 10, ..of },
+        GroupedGradient { dilation: [0, 1, 1], ..of },
+        GroupedGradient { dilation: [1, 257, 1], ..of },
+        GroupedGradient { dilation: [1, 1, 4], padding: [0; 3], ..of },
+        GroupedGradient { c: usize::MAX, ..of },
+        GroupedGradient { k: 1 << 20, c: 1 << 20, ..of },
         gradient([2, 3, 10], [9, 9], [7, 7], 1, 1),
         gradient([2, 3, 2], [9, 9], [9, 9], 1, 1),
         gradient([2, 3, 10], [9, 9], [3, 3], 1, 3),
@@ -135,7 +148,7 @@ fn clusters_share_the_pixels_of_few_blocks() {
 
 /// Every copy width, tiles that span rows and exceed images, partial channel tiles, both strides, several paddings, in
 /// every type.
-fn small() -> impl Iterator<Item = FilterGradient> {
+fn small() -> impl Iterator<Item = GroupedGradient> {
     let shapes = [
         gradient([2, 5, 9], [12, 12], [3, 3], 1, 1),
         gradient([1, 70, 66], [8, 36], [3, 3], 1, 1),
@@ -177,7 +190,7 @@ fn small() -> impl Iterator<Item = FilterGradient> {
 
 /// Groups of every kind: several in a warp's eight c, one in several warps, those that divide no tile; joined as far as
 /// sums fit into registers, or alone; the last ones by themselves.
-fn grouped() -> impl Iterator<Item = FilterGradient> + Clone {
+fn grouped() -> impl Iterator<Item = GroupedGradient> + Clone {
     let shapes = [
         in_groups(20, gradient([2, 4, 4], [12, 12], [3, 3], 1, 1)),
         in_groups(9, gradient([1, 8, 8], [8, 36], [3, 3], 1, 1)),
@@ -195,16 +208,40 @@ fn grouped() -> impl Iterator<Item = FilterGradient> + Clone {
     shapes.into_iter().flat_map(in_all_types)
 }
 
+/// Volumes, with slices in front, behind and between; axes that differ; dilation; filters of two and three places.
+fn general() -> impl Iterator<Item = GroupedGradient> + Clone {
+    let one = [1; 3];
+    let shapes = [
+        of_axes([1, 20, 24], [3, 8, 8], [[3; 3], one, one, one]),
+        of_axes([2, 34, 9], [4, 7, 8], [[3; 3], [2; 3], one, one]),
+        of_axes([2, 5, 10], [5, 6, 12], [[2, 1, 3], one, [0, 0, 1], one]),
+        of_axes([1, 3, 2], [4, 12, 16], [[3; 3], one, one, one]),
+        in_groups(3, of_axes([1, 8, 8], [4, 6, 8], [[3; 3], one, one, one])),
+        of_axes([1, 5, 12], [7, 8, 8], [[3, 2, 2], [1, 2, 2], [4, 0, 0], [3, 1, 1]]),
+        of_axes([2, 17, 10], [6, 5, 8], [[3, 1, 1], one, [1, 0, 0], one]),
+        of_axes([1, 66, 12], [2, 6, 8], [one, [2, 1, 1], [0; 3], one]),
+        of_axes([2, 9, 12], [1, 12, 16], [[1, 3, 3], one, [0, 2, 2], [1, 2, 2]]),
+        of_axes([1, 9, 40], [1, 20, 16], [[1, 3, 3], one, [0, 12, 3], [1, 12, 3]]),
+        of_axes([2, 5, 3], [1, 18, 16], [[1, 3, 3], [1, 2, 1], [0, 2, 2], [1, 3, 2]]),
+        of_axes([1, 9, 70], [1, 9, 12], [[1, 1, 3], one, [0, 0, 1], one]),
+        of_axes([2, 20, 30], [1, 12, 8], [[1, 3, 1], one, [0, 1, 0], one]),
+        of_axes([2, 9, 12], [1, 12, 8], [[1, 7, 1], [1, 4, 2], [0, 3, 0], one]),
+        of_axes([1, 6, 20], [1, 8, 16], [[1, 2, 1], [1, 3, 1], [0; 3], one]),
+        of_axes([2, 9, 24], [1, 1, 48], [[1, 1, 5], one, [0, 0, 2], one]),
+    ];
+    shapes.into_iter().flat_map(in_all_types)
+}
+
 /// Every shape, in one type or two, in shares as long as possible, and in shares shorter than the tiles copied ahead.
 /// The shared memory is that of large GPUs, for three tiles, and of many smaller ones. `has` gets a shape's number.
-fn as_in_loops(test: &str, has: impl Fn(usize, &FilterGradient) -> bool) {
+fn as_in_loops(test: &str, has: impl Fn(usize, &GroupedGradient) -> bool) {
     all_as_in_loops(test, small(), has);
 }
 
 fn all_as_in_loops(
     test: &str,
-    all: impl Iterator<Item = FilterGradient>,
-    has: impl Fn(usize, &FilterGradient) -> bool,
+    all: impl Iterator<Item = GroupedGradient>,
+    has: impl Fn(usize, &GroupedGradient) -> bool,
 ) {
     let engines = all.step_by(3).enumerate().flat_map(|(index, of)| {
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
@@ -224,7 +261,7 @@ fn some_emulated_as_in_loops() {
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_in_tf32_as_in_loops() {
-    let has = |_, of: &FilterGradient| of.element == Element::Float && !of.is_exact;
+    let has = |_, of: &GroupedGradient| of.element == Element::Float && !of.is_exact;
     as_in_loops("engines::backward_filter::tests::emulated_in_tf32_as_in_loops", has);
 }
 
@@ -237,27 +274,27 @@ fn emulated_in_exact_floats_as_in_loops() {
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_in_half_as_in_loops() {
-    let has = |_, of: &FilterGradient| of.element == Element::Half && of.filter[0] < 5;
+    let has = |_, of: &GroupedGradient| of.element == Element::Half && of.filter[1] < 5;
     as_in_loops("engines::backward_filter::tests::emulated_in_half_as_in_loops", has);
 }
 
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_with_large_filters_in_half_as_in_loops() {
-    let has = |_, of: &FilterGradient| of.element == Element::Half && of.filter[0] >= 5;
+    let has = |_, of: &GroupedGradient| of.element == Element::Half && of.filter[1] >= 5;
     as_in_loops("engines::backward_filter::tests::emulated_with_large_filters_in_half_as_in_loops", has);
 }
 
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_in_bfloat16_as_in_loops() {
-    let has = |_, of: &FilterGradient| of.element == Element::Bfloat16;
+    let has = |_, of: &GroupedGradient| of.element == Element::Bfloat16;
     as_in_loops("engines::backward_filter::tests::emulated_in_bfloat16_as_in_loops", has);
 }
 
 #[test]
 fn some_groups_emulated_as_in_loops() {
-    let has = |index, _: &FilterGradient| index % 8 == 0;
+    let has = |index, _: &GroupedGradient| index % 8 == 0;
     all_as_in_loops("engines::backward_filter::tests::some_groups_emulated_as_in_loops", grouped(), has);
 }
 
@@ -267,12 +304,24 @@ fn groups_emulated_as_in_loops() {
     all_as_in_loops("engines::backward_filter::tests::groups_emulated_as_in_loops", grouped(), |_, _| true);
 }
 
+#[test]
+fn some_volumes_emulated_as_in_loops() {
+    let has = |index, _: &GroupedGradient| index % 6 == 0;
+    all_as_in_loops("engines::backward_filter::tests::some_volumes_emulated_as_in_loops", general(), has);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn volumes_emulated_as_in_loops() {
+    all_as_in_loops("engines::backward_filter::tests::volumes_emulated_as_in_loops", general(), |_, _| true);
+}
+
 /// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and
 /// some receive none, in one turn or several.
-fn in_clusters() -> Vec<(FilterGradient, Parts)> {
-    let half = |of| FilterGradient { element: Element::Half, ..of };
-    let bfloat16 = |of| FilterGradient { element: Element::Bfloat16, ..of };
-    let exact = |of| FilterGradient { is_exact: true, ..of };
+fn in_clusters() -> Vec<(GroupedGradient, Parts)> {
+    let half = |of| GroupedGradient { element: Element::Half, ..of };
+    let bfloat16 = |of| GroupedGradient { element: Element::Bfloat16, ..of };
+    let exact = |of| GroupedGradient { is_exact: true, ..of };
     let cases = [
         (half(gradient([17, 20, 9], [8, 12], [3, 3], 1, 1)), 16, 16),
         (half(gradient([5, 66, 65], [8, 12], [3, 3], 1, 1)), 4, 64),
@@ -322,7 +371,7 @@ fn emulated_floats_are_rounded_without_a_bias() {
     }
     let (device, stream) = (Device::Host, std::ptr::null_mut());
     for (is_exact, most, most_bias) in [(false, 1e-4, 5e-5), (true, 2e-7, 3e-8)] {
-        let of = FilterGradient { is_exact, ..gradient([2, 3, 9], [16, 16], [3, 3], 1, 1) };
+        let of = GroupedGradient { is_exact, ..gradient([2, 3, 9], [16, 16], [3, 3], 1, 1) };
         let tiling = Tiling::of(&of, WHOLE, 227 << 10).unwrap();
         let Some(kernel) = emulated(BackwardFilterGemm::of_tiling(of, WHOLE, tiling).unwrap()) else { return };
         let (error, bias) = errors_of(&kernel, 0.5, device, stream, &mut SmallRng::seed_from_u64(13));
@@ -345,10 +394,10 @@ fn compiles_for_all_gpus_without_spills() {
     let few = [gradient([64, 64, 3], [224, 224], [7, 7], 2, 3), gradient([64, 64, 3], [224, 224], [3, 3], 1, 1)];
     let one_place = gradient([16, 2, 64], [256, 256], [1, 1], 1, 0);
     let exact = [(56, 1), (56, 2), (7, 1)].map(|(side, stride)| gradient([64, 128, 64], [side; 2], [1, 1], stride, 0));
-    let exact = exact.map(|of| FilterGradient { is_exact: true, ..of });
+    let exact = exact.map(|of| GroupedGradient { is_exact: true, ..of });
     let all = shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact);
-    // Every seventh has every type.
-    let all = all.chain(grouped().step_by(7));
+    // Every eleventh has every type.
+    let all = all.chain(grouped().chain(general()).step_by(11));
     for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
         let engines = all.clone().flat_map(|of| {
             // The smallest clusters: each block has the most sums left to add.

@@ -1,8 +1,7 @@
 //! How a block walks through its pixels, and an estimate of the time.
 
-use crate::engines::backward_filter::gradient::{C_TILE, Joined};
+use crate::engines::backward_filter::gradient::{C_TILE, GroupedGradient, Joined};
 use crate::engines::backward_filter::parts::{M_MMA, Parts};
-use crate::engines::problem::FilterGradient;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::Launch;
 
@@ -58,7 +57,7 @@ pub(super) struct Tiling {
 
 impl Tiling {
     /// The best tiling for these parts within `shared` bytes of shared memory for each block.
-    pub(super) fn of(gradient: &FilterGradient, parts: Parts, shared: usize) -> Option<Self> {
+    pub(super) fn of(gradient: &GroupedGradient, parts: Parts, shared: usize) -> Option<Self> {
         let (k_tile, cluster) = (parts.k_tile(gradient), parts.cluster());
         let mut best: Option<(usize, Self)> = None;
         let element = gradient.element.bytes();
@@ -70,7 +69,7 @@ impl Tiling {
                 continue;
             }
             let divides = |access: &usize| {
-                [columns, gradient.x[1], gradient.dy[1]].iter().all(|length| length.is_multiple_of(*access))
+                [columns, gradient.x[2], gradient.dy[2]].iter().all(|length| length.is_multiple_of(*access))
             };
             let access =
                 ACCESSES.into_iter().map(|bytes| bytes / element).filter(|access| *access > 0).find(divides)?;
@@ -97,17 +96,17 @@ impl Tiling {
     }
 
     /// The cost of a tile, in bytes of dy.
-    pub(super) fn bytes(&self, gradient: &FilterGradient) -> usize {
+    pub(super) fn bytes(&self, gradient: &GroupedGradient) -> usize {
         self.rows * self.columns * gradient.element.bytes() + BYTES_OF_A_TILE
     }
 
     /// The tiles of all images.
-    pub(super) fn tiles(&self, gradient: &FilterGradient) -> usize {
-        gradient.images * gradient.dy[0].div_ceil(self.rows) * gradient.dy[1].div_ceil(self.columns)
+    pub(super) fn tiles(&self, gradient: &GroupedGradient) -> usize {
+        gradient.images * gradient.dy[0] * gradient.dy[1].div_ceil(self.rows) * gradient.dy[2].div_ceil(self.columns)
     }
 
     /// Estimates the gradient's time in microseconds, in these parts, on a GPU with `multiprocessors`.
-    pub(super) fn microseconds(&self, gradient: &FilterGradient, parts: Parts, multiprocessors: usize) -> f64 {
+    pub(super) fn microseconds(&self, gradient: &GroupedGradient, parts: Parts, multiprocessors: usize) -> f64 {
         let blocks = gradient.blocks(self.k_tile);
         let (rounds, adding) = match parts {
             Parts::InWorkspace(1) => (blocks.div_ceil(multiprocessors), 0.0),
@@ -124,23 +123,25 @@ impl Tiling {
         let reading = K_OF_READING_X / gradient.products();
         let most = gradient.k_tile();
         let k = ((self.k_tile + reading) * most) as f64 / (most + reading) as f64;
-        let products = k * (gradient.columns() * gradient.filter[1] * gradient.products()) as f64;
+        let products = k * (gradient.columns() * gradient.filter[2] * gradient.products()) as f64;
         let tiles = self.tiles(gradient).div_ceil(parts.count());
         (rounds * tiles * self.bytes(gradient)) as f64 * products * MICROSECONDS_OF_A_PRODUCT + adding
     }
 
     /// The shared memory of a block in bytes, laid out like the kernel's.
-    pub(super) fn shared_bytes(&self, gradient: &FilterGradient) -> usize {
-        let FilterGradient { filter, stride, padding, .. } = *gradient;
+    pub(super) fn shared_bytes(&self, gradient: &GroupedGradient) -> usize {
+        let GroupedGradient { filter, stride, padding, dilation, .. } = *gradient;
         let per_word = size_of::<u32>() / gradient.element.bytes();
         let vector = 4 * per_word;
-        let left = padding.next_multiple_of(vector);
-        let x_rows = (self.rows - 1) * stride + gradient.block_rows();
-        let x_columns = ((self.columns - 1) * stride + left - padding + filter[1]).next_multiple_of(vector);
-        let (x_row, beyond) = (x_columns / per_word, 8 * stride);
+        let spanned =
+            |axis: usize, tile: usize, places: usize| (tile - 1) * stride[axis] + (places - 1) * dilation[axis] + 1;
+        let left = padding[2].next_multiple_of(vector) - padding[2];
+        let x_rows = spanned(1, self.rows, gradient.block_rows());
+        let x_columns = (left + spanned(2, self.columns, filter[2])).next_multiple_of(vector);
+        let (x_row, beyond) = (x_columns / per_word, 8 * stride[2]);
         let x = if gradient.has_few_channels() {
             let x_row = pitch_of(x_row, beyond);
-            gradient.c * pitch_of(x_rows * x_row, filter[0] * x_row)
+            gradient.c * pitch_of(x_rows * x_row, filter[1] * x_row)
         } else {
             C_TILE * pitch_of(x_rows * x_row, beyond)
         };
@@ -158,7 +159,7 @@ impl Tiling {
     }
 
     /// The launch for this number of parts.
-    pub(super) fn launch(&self, gradient: &FilterGradient, parts: usize) -> Launch {
+    pub(super) fn launch(&self, gradient: &GroupedGradient, parts: usize) -> Launch {
         Launch {
             grid: [(gradient.blocks(self.k_tile) * parts) as u32, 1, 1],
             block: [gradient.threads() as u32, 1, 1],
@@ -168,14 +169,18 @@ impl Tiling {
         }
     }
 
-    pub(super) fn options(&self, gradient: &FilterGradient) -> Vec<String> {
-        let FilterGradient { filter, stride, padding, .. } = *gradient;
+    pub(super) fn options(&self, gradient: &GroupedGradient) -> Vec<String> {
+        let GroupedGradient { filter, stride, padding, dilation, .. } = *gradient;
         let values = [
-            ("FILTER_ROWS", filter[0]),
+            ("FILTER_ROWS", filter[1]),
             ("BLOCK_ROWS", gradient.block_rows()),
-            ("FILTER_COLUMNS", filter[1]),
-            ("STRIDE", stride),
-            ("PADDING", padding),
+            ("FILTER_COLUMNS", filter[2]),
+            ("STRIDE_ROWS", stride[1]),
+            ("STRIDE_COLUMNS", stride[2]),
+            ("PADDING_ROWS", padding[1]),
+            ("PADDING_COLUMNS", padding[2]),
+            ("DILATION_ROWS", dilation[1]),
+            ("DILATION_COLUMNS", dilation[2]),
             ("TILE_ROWS", self.rows),
             ("TILE_COLUMNS", self.columns),
             ("ACCESS", self.access),
@@ -191,6 +196,13 @@ impl Tiling {
             true => ("CHANNELS", gradient.c),
             false => ("K_WARPS", gradient.k_warps()),
         };
+        let of_slices = [
+            ("FILTER_SLICES", filter[0]),
+            ("STRIDE_SLICES", stride[0]),
+            ("PADDING_SLICES", padding[0]),
+            ("DILATION_SLICES", dilation[0]),
+        ];
+        let of_slices = (!gradient.is_flat()).then_some(of_slices);
         let grouped = (gradient.groups > 1).then_some(("GROUPED", 1));
         let exact = gradient.is_exact.then_some(("EXACT", 1));
         let cluster = (self.cluster > 1).then_some(("CLUSTER", self.cluster));
@@ -198,6 +210,7 @@ impl Tiling {
         values
             .into_iter()
             .chain([of_channels])
+            .chain(of_slices.into_iter().flatten())
             .chain(grouped)
             .chain(joined.into_iter().flatten())
             .chain(exact)

@@ -15,20 +15,7 @@ fn correlation(element: Element, is_gradient: bool, [images, depth, rows]: [usiz
 
 fn gradient(element: Element, [images, k, c]: [usize; 3]) -> FilterGradient {
     let (one, is_exact, slices) = ([1, 1], element == Element::Float, Slices::ONE);
-    FilterGradient {
-        element,
-        is_exact,
-        images,
-        groups: 1,
-        k,
-        c,
-        slices,
-        x: one,
-        dy: one,
-        filter: one,
-        stride: 1,
-        padding: 0,
-    }
+    FilterGradient { element, is_exact, images, k, c, slices, x: one, dy: one, filter: one, stride: 1, padding: 0 }
 }
 
 /// The products of a batch that cublasLt would compute, in loops on the host.

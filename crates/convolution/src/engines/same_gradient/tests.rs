@@ -3,6 +3,7 @@ use crate::engines::tests::{
     compile_without_spills, emulated_as_in_loops as in_loops, on_a_gpu_as_on_the_host as on_a_gpu,
 };
 use crate::engines::warpgroups::tests::{SHARED, TINY, both_ways, filter_gradient, small, with_strides};
+use gpu::Element;
 
 fn small_gradients() -> impl Iterator<Item = FilterGradient> {
     let [tiny, _] = both_ways([3, 32, 40], TINY, 3, Element::Half);

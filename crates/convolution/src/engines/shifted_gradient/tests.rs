@@ -7,6 +7,7 @@ use crate::engines::problem::Correlation;
 use crate::engines::sum_up::PARTS;
 use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, gpu_for};
 use crate::engines::warpgroups::tests::{TINY, both_ways, filter_gradient, small, volumes};
+use gpu::Element;
 use gpu::testing::on_gpu::Gpu;
 
 /// Images of several chunks, several images in a chunk, parts of tiles of rows and columns, rows longer than a chunk,

@@ -5,7 +5,7 @@
 pub mod tests;
 pub mod tile;
 
-use super::problem::{Correlation, Slices};
+use super::problem::{Correlation, FilterGradient, Slices};
 use gpu::jit::Launch;
 use gpu::{Device, Element};
 
@@ -45,6 +45,21 @@ pub fn is_for_warpgroups(device: Device, of: &Correlation) -> bool {
         && is_small(&of.to)
         && of.counts().into_iter().all(is_counted)
         && device.has_warpgroup_products(device.ordinal())
+}
+
+/// Returns whether the kernels can count what a filter gradient in a two-byte type has, and its filter is not too large.
+pub fn is_gradient_for_warpgroups(of: &FilterGradient) -> bool {
+    let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
+    let images = [of.images, of.slices.count];
+    let filters = [of.k, of.c, of.slices.filter, of.filter[0], of.filter[1]];
+    let counts = [&images[..], &of.x, &of.dy, &filters].map(product);
+    // The kernels also count positions beside a tensor, so the limit leaves room for them.
+    let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
+    of.element != Element::Float
+        && of.filter.iter().all(|places| (1..=MOST_PLACES_ACROSS).contains(places))
+        && (1..=2).contains(&of.stride)
+        && of.padding < of.filter[0].min(of.filter[1])
+        && counts.into_iter().all(is_counted)
 }
 
 /// A launch of `blocks` blocks, each with `shared_bytes` bytes of shared memory.

@@ -91,7 +91,6 @@ pub fn filter_gradient(of: Correlation) -> FilterGradient {
         element,
         is_exact,
         images,
-        groups: 1,
         k: rows,
         c: depth,
         slices,

@@ -3,7 +3,7 @@
 use super::*;
 use gpu::testing::on_gpu::{Gpu, first};
 
-fn compiled(of: FilterGradient, parts: Parts) -> Compiled<BackwardFilterGemm> {
+fn compiled(of: GroupedGradient, parts: Parts) -> Compiled<BackwardFilterGemm> {
     Compiled::new(Device::Cuda, &of, &parts.knobs()).expect("compiled")
 }
 
@@ -19,7 +19,7 @@ fn as_on_the_host() {
         gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
         gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
-    for of in small().chain(grouped()).chain(larger.into_iter().flat_map(in_all_types)) {
+    for of in small().chain(grouped()).chain(general()).chain(larger.into_iter().flat_map(in_all_types)) {
         let case = Case::new(of, device, stream.raw(), &mut random);
         let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
         for parts in [WHOLE, best] {
@@ -47,7 +47,7 @@ fn of_many_pixels() {
     }
     for (parts, of) in gradients {
         for (is_exact, least) in [(false, 1e-3), (true, 2e-6)] {
-            let most = FilterGradient { is_exact, ..of };
+            let most = GroupedGradient { is_exact, ..of };
             let (error, bias) = errors_of(&compiled(most, parts), 0.5, device, stream.raw(), &mut random);
             let summed = most.images * 56 * 56;
             println!("sums of {summed} positive products: off by {error:.1e}, of which {bias:.1e} is a bias");
@@ -63,14 +63,18 @@ fn at_networks_layers() {
     let Some(Gpu { stream, .. }) = &first() else { return };
     let layer =
         |(images, k, c, side, filter, stride)| gradient([images, k, c], [side; 2], [filter; 2], stride, filter / 2);
-    let exact = LAYERS_OF_FLOATS.map(layer).map(|of| FilterGradient { is_exact: true, ..of });
+    let exact = LAYERS_OF_FLOATS.map(layer).map(|of| GroupedGradient { is_exact: true, ..of });
     let of_groups = GROUPS.map(|(groups, channels, side, stride)| {
         in_groups(groups, gradient([128, channels, channels], [side; 2], [3, 3], stride, 1))
     });
-    for of in LAYERS.map(layer).into_iter().chain(of_groups).flat_map(in_all_types).chain(exact) {
+    // Of nnU-Net.
+    let volume = |(k, c, side, stride)| of_axes([2, k, c], [side; 3], [[3; 3], [stride; 3], [1; 3], [1; 3]]);
+    let volumes = [(32, 32, 128, 1), (64, 32, 128, 2), (256, 128, 32, 2), (320, 320, 8, 1)].map(volume);
+    let layers = LAYERS.map(layer).into_iter().chain(of_groups).chain(volumes);
+    for of in layers.flat_map(in_all_types).chain(exact) {
         for limit in [usize::MAX, 0] {
             let Some(parts) = BackwardFilterGemm::best_parts(device, &of, limit).first().copied() else { continue };
-            print_time(&compiled(of, parts), of.images * of.dy[0] * of.dy[1] * of.elements(), stream);
+            print_time(&compiled(of, parts), of.images * of.dy.iter().product::<usize>() * of.elements(), stream);
         }
     }
 }
