@@ -235,22 +235,24 @@ fn general() -> impl Iterator<Item = GroupedGradient> + Clone {
 /// Every shape, in one type or two, in shares as long as possible, and in shares shorter than the tiles copied ahead.
 /// The shared memory is that of large GPUs, for three tiles, and of many smaller ones. `has` gets a shape's number.
 fn as_in_loops(test: &str, has: impl Fn(usize, &GroupedGradient) -> bool) {
-    all_as_in_loops(test, small(), has);
+    in_parts_as_in_loops(test, small(), &[1, 3, 8], has);
 }
 
-fn all_as_in_loops(
+/// Likewise of other shapes, in as many parts as `counts` says.
+fn in_parts_as_in_loops(
     test: &str,
-    all: impl Iterator<Item = GroupedGradient>,
+    shapes: impl Iterator<Item = GroupedGradient>,
+    counts: &[usize],
     has: impl Fn(usize, &GroupedGradient) -> bool,
 ) {
-    let engines = all.step_by(3).enumerate().flat_map(|(index, of)| {
+    let engines = shapes.step_by(3).enumerate().flat_map(|(index, of)| {
         let shared = if index % 2 == 0 { 227 << 10 } else { 99 << 10 };
         let tiling = Tiling::of(&of, WHOLE, shared).unwrap();
         let tiles = tiling.tiles(&of);
-        let counts = [1, 3.min(tiles), tiles.min(8)];
-        counts.map(|count| BackwardFilterGemm::of_tiling(of, Parts::InWorkspace(count), tiling).unwrap())
+        let in_parts = move |count: &usize| Parts::InWorkspace(tiles.min(*count));
+        counts.iter().map(move |count| BackwardFilterGemm::of_tiling(of, in_parts(count), tiling).unwrap())
     });
-    emulated_as_in_loops(test, 11, engines, |index, engine| has(index / 3, &engine.of));
+    emulated_as_in_loops(test, 11, engines, |index, engine| has(index / counts.len(), &engine.of));
 }
 
 #[test]
@@ -295,25 +297,32 @@ fn emulated_in_bfloat16_as_in_loops() {
 #[test]
 fn some_groups_emulated_as_in_loops() {
     let has = |index, _: &GroupedGradient| index % 8 == 0;
-    all_as_in_loops("engines::backward_filter::tests::some_groups_emulated_as_in_loops", grouped(), has);
+    in_parts_as_in_loops("engines::backward_filter::tests::some_groups_emulated_as_in_loops", grouped(), &[1, 3], has);
 }
 
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn groups_emulated_as_in_loops() {
-    all_as_in_loops("engines::backward_filter::tests::groups_emulated_as_in_loops", grouped(), |_, _| true);
+    in_parts_as_in_loops("engines::backward_filter::tests::groups_emulated_as_in_loops", grouped(), &[1, 3], |_, _| {
+        true
+    });
 }
 
 #[test]
 fn some_volumes_emulated_as_in_loops() {
     let has = |index, _: &GroupedGradient| index % 6 == 0;
-    all_as_in_loops("engines::backward_filter::tests::some_volumes_emulated_as_in_loops", general(), has);
+    in_parts_as_in_loops("engines::backward_filter::tests::some_volumes_emulated_as_in_loops", general(), &[1, 3], has);
 }
 
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn volumes_emulated_as_in_loops() {
-    all_as_in_loops("engines::backward_filter::tests::volumes_emulated_as_in_loops", general(), |_, _| true);
+    in_parts_as_in_loops(
+        "engines::backward_filter::tests::volumes_emulated_as_in_loops",
+        general(),
+        &[1, 3],
+        |_, _| true,
+    );
 }
 
 /// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and
@@ -396,8 +405,8 @@ fn compiles_for_all_gpus_without_spills() {
     let exact = [(56, 1), (56, 2), (7, 1)].map(|(side, stride)| gradient([64, 128, 64], [side; 2], [1, 1], stride, 0));
     let exact = exact.map(|of| GroupedGradient { is_exact: true, ..of });
     let all = shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact);
-    // Every eleventh has every type.
-    let all = all.chain(grouped().chain(general()).step_by(11));
+    // Every nineteenth has every type.
+    let all = all.chain(grouped().chain(general()).step_by(19));
     for (capability, kibibytes) in [(80, 163), (89, 99), (90, 227), (100, 227)] {
         let engines = all.clone().flat_map(|of| {
             // The smallest clusters: each block has the most sums left to add.
