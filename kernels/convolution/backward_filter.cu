@@ -2,8 +2,8 @@
 // Products are of half, bfloat16, floats as TF32, or exact floats; all sums are in float.
 //
 //   dw[g][k][c][t][r][s] = Σ over n, z, p, q of dy[n][g][k][z][p][q] · x[n][g][c][e][h][w], where
-//   e = z · STRIDE_SLICES + t · DILATION_SLICES - PADDING_SLICES, and h and w likewise from p and r, and from q and s, by
-//   what is named _ROWS and _COLUMNS
+//   e = z · STRIDE_SLICES + t · DILATION_SLICES - PADDING_SLICES, and h and w likewise from p and r, and from q and s,
+//   by what is named _ROWS and _COLUMNS
 //
 // where g counts groups.
 //
@@ -11,8 +11,9 @@
 // A block computes BLOCK_ROWS rows of the filter for K_TILE k and C_TILE c at once, from shared memory: tiles of dy's
 // pixels, and the part of x below them. Each x is read from there once for all places in a row of the filter. A warp
 // has eight c and all rows of the block; for images of few channels, eight rows of any channels and some of the pixels;
-// with K_WARPS > 1, some of the k and more c. A block's channels are of one group, or of JOINED small groups: a warp then
-// has the K_MATRICES matrices of k that begin with the group of its first c, and leaves out the sums between groups.
+// with K_WARPS > 1, some of the k and more c. A block's channels are of one group, or of JOINED small groups: a warp
+// then has the K_MATRICES matrices of k that begin with the group of its first c, and leaves out the sums between
+// groups.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; with FILTER_ROWS, a multiple of BLOCK_ROWS,
 // FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; for volumes with all these of
@@ -23,8 +24,8 @@
 // is the number of warps that share a block's k, more than one only for a 1 × 1 filter. EXACT is defined for exact
 // products of floats. CLUSTER, a power of two up to 16, is defined if that many blocks form a cluster: they share the
 // pixels, and their sums meet in shared memory. SUMMED_TILES is defined if one sum of all pixels of a block is not
-// exact enough: a sum then takes that many tiles. GROUPED is defined if there are several groups. With JOINED, GROUP_K and
-// GROUP_C are a group's channels k and c, and K_TILE is the k up to the last warp's last one.
+// exact enough: a sum then takes that many tiles. GROUPED is defined if there are several groups. With JOINED, GROUP_K
+// and GROUP_C are a group's channels k and c, and K_TILE is the k up to the last warp's last one.
 
 #ifdef FILTER_SLICES
 #define VOLUMES
@@ -89,7 +90,8 @@ constexpr int OF_LANE = 2 * PER_WORD;
 static_assert(JOINED * GROUP_C <= C_TILE && K_WARPS == 1, "all groups in a tile");
 #else
 #define K_MATRICES (K_TILE / M_MMA / K_WARPS)
-static_assert(K_TILE % (M_MMA * K_WARPS) == 0 && (K_WARPS == 1 || FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS == 1), "whole matrices");
+static_assert(K_TILE % (M_MMA * K_WARPS) == 0, "whole matrices");
+static_assert(K_WARPS == 1 || FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS == 1, "a filter of one place");
 #endif
 
 constexpr int PIXELS = TILE_ROWS * TILE_COLUMNS;
@@ -104,8 +106,8 @@ constexpr int LEFT = (PADDING_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
 // Rows of x below a tile.
 constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE_ROWS + (BLOCK_ROWS - 1) * DILATION_ROWS + 1;
 static_assert(FILTER_ROWS % BLOCK_ROWS == 0, "whole blocks");
-// A row of the filter spans SPANNED elements. A lane's pixels meet NEIGHBOURS elements of a row of x, from FIRST_NEIGHBOUR on; these lie in the words from
-// FIRST_WORD up to END_WORD. A lane reads TOGETHER words at once.
+// A row of the filter spans SPANNED elements of x. A lane's pixels meet NEIGHBOURS of a row of x, from FIRST_NEIGHBOUR
+// on; these lie in the words from FIRST_WORD up to END_WORD. A lane reads TOGETHER words at once.
 constexpr int SPANNED = (FILTER_COLUMNS - 1) * DILATION_COLUMNS + 1;
 constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE_COLUMNS + SPANNED;
 constexpr int FIRST_NEIGHBOUR = LEFT - PADDING_COLUMNS;
@@ -195,9 +197,11 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
 #ifdef CLUSTER
     const int split = blockIdx.x % CLUSTER, tile = blockIdx.x / CLUSTER;
 #else
-    const int of_split = tiles_of(groups_of(of), BLOCK_GROUPS) * of_group, split = blockIdx.x / of_split, tile = blockIdx.x % of_split;
+    const int of_split = tiles_of(groups_of(of), BLOCK_GROUPS) * of_group;
+    const int split = blockIdx.x / of_split, tile = blockIdx.x % of_split;
 #endif
-    const long long all = (long long)of.images * slices_of(of) * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
+    const long long images = (long long)of.images * slices_of(of);
+    const long long all = images * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
 #ifdef GROUPED
     const int group = tile / of_group * BLOCK_GROUPS;
 #else
@@ -213,12 +217,12 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
             split};
 }
 
-// Begins to copy ROWS rows and COLUMNS columns of OF channels, each of which has this number of slices, to shared memory:
-// a row every ROW elements, a channel every PITCH words. Elements outside of the image, and those of channels from
-// `channels` on, become zero. Each lane copies the same few places of several channels.
+// Begins to copy ROWS rows and COLUMNS columns of OF channels, each of which has this number of slices, to shared
+// memory: a row every ROW elements, a channel every PITCH words. Elements outside of the image, and those of channels
+// from `channels` on, become zero. Each lane copies the same few places of several channels.
 template <int OF, int ROWS, int COLUMNS, int ROW, int PITCH>
-__device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int slices, int height, int width,
-                                          int first_row, int first_column) {
+__device__ __forceinline__ void copy_tile(Word *to, const Element *from, int channels, int slices, int height,
+                                          int width, int first_row, int first_column) {
     constexpr int across = COLUMNS / ACCESS, places = ROWS * across;
     // Channels that are copied at once, and warps for each of them.
     constexpr int at_once = OF < WARPS ? OF : WARPS, of_each = WARPS / at_once;
@@ -609,7 +613,8 @@ KERNEL(backward_filter, BackwardFilter) {
     if (of.splits == 1) {
         write_sums(of, share, sums, scale);
     } else {
-        const long long elements = (long long)groups_of(of) * of.k * of.c * FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS;
+        constexpr int places = FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS;
+        const long long elements = (long long)groups_of(of) * of.k * of.c * places;
         float *const all = static_cast<float *>(of.dw) + share.split * elements;
         write_sums(of, share, sums, [&](long long at, float sum) { all[at] = sum; });
     }

@@ -2,29 +2,30 @@
 // cores multiply half, bfloat16, floats as TF32, or floats exactly; all sums are in float.
 //
 //   out[n][g][m][z][p][q] = Σ over d, t, r, s of v[g][m][d][t][r][s] · in[n][g][d][e][h][w], where
-//   e = z · STRIDE_SLICES + t · DILATION_SLICES - PADDING_SLICES, and h and w likewise from p and r, and from q and s, by
-//   what is named _ROWS and _COLUMNS
+//   e = z · STRIDE_SLICES + t · DILATION_SLICES - PADDING_SLICES, and h and w likewise from p and r, and from q and s,
+//   by what is named _ROWS and _COLUMNS
 //
 // where g counts groups, and v is the filter w[g][m][d][t][r][s]. For an input's gradient v is w[g][d][m] with its axes
 // reversed, and the padding is how far the filter reaches beyond the convolution's padding.
 //
 // A block has ROW_TILE channels m, and up to as many pixels (n, p, q) as its warps have columns: TILE_ROWS ×
-// TILE_COLUMNS pixels of each of TILE_IMAGES images or slices, one after the other. It goes through the channels d, DEPTH
-// at a time, with their filters and images in shared memory. From there lanes read single elements for tensor cores.
+// TILE_COLUMNS pixels of each of TILE_IMAGES images or slices, one after the other. It goes through the channels d,
+// DEPTH at a time, with their filters and images in shared memory. From there lanes read single elements for tensor
+// cores.
 //
 // A block has channels of one group, or all channels of JOINED small groups: their filters then are the blocks on the
 // diagonal of one matrix, with zeros beside them, and DEPTH has all of their d.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and EXACT for exact products of floats; with
-// FILTER_ROWS, FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; for volumes with all
-// these of slices, too; GRADIENT for a gradient, DEPTH (a multiple of K_MMA) and the tile. ROW_MATRICES is the matrices of 16 rows that a warp has.
-// X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2 to 16 bytes: they divide the images'
-// width and the columns at which tiles begin, and the elements of a channel's filters. STAGES is the number of DEPTHs
-// in shared memory; all but one are still being copied. It is 1 only if DEPTH has all d. PAIRED is defined if two
-// results at once are written: widths of `out` and of tiles are even. GROUPED is defined if there are several groups.
-// With JOINED, GROUP_ROWS and GROUP_DEPTH are a group's channels m and d. With SEPARATE_ROWS or SEPARATE_COLUMNS, what
-// each row or column of the filter reads has a place of its own in shared memory, because it lies so far apart that what
-// lies between would take more.
+// FILTER_ROWS, FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; for volumes with
+// all these of slices, too; GRADIENT for a gradient, DEPTH (a multiple of K_MMA) and the tile. ROW_MATRICES is the
+// matrices of 16 rows that a warp has. X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2
+// to 16 bytes: they divide the images' width and the columns at which tiles begin, and the elements of a channel's
+// filters. STAGES is the number of DEPTHs in shared memory; all but one are still being copied. It is 1 only if DEPTH
+// has all d. PAIRED is defined if two results at once are written: widths of `out` and of tiles are even. GROUPED is
+// defined if there are several groups. With JOINED, GROUP_ROWS and GROUP_DEPTH are a group's channels m and d. With
+// SEPARATE_ROWS or SEPARATE_COLUMNS, what each row or column of the filter reads has a place of its own in shared
+// memory, because it lies so far apart that what lies between would take more.
 
 #define THREADS 256
 #ifdef FILTER_SLICES
@@ -231,7 +232,8 @@ __device__ __forceinline__ void copy_images(const ImplicitGemm &of, const Tile &
         const int row = i % of_slice / across, column = i % across * X_ACCESS;
         const int h = tile.p * STRIDE_ROWS + image_row(row), w = tile.q * STRIDE_COLUMNS + image_column(column);
         const Slice slice = slice_of(of, tile.image + image);
-        bool is_there = slice.image < of.images && first + d < tile.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
+        bool is_there =
+            slice.image < of.images && first + d < tile.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
         long long at = (long long)slice.image * pitch + begin + d;
 #ifdef VOLUMES
         const int t = i % of_image / of_slice, e = slice.z * STRIDE_SLICES + t * DILATION_SLICES - PADDING_SLICES;
@@ -307,8 +309,10 @@ __device__ __forceinline__ void add_products(const Element *w, const Element *co
     for (int s = 0; s < FILTER_COLUMNS; s++) {
         Word b[COLUMN_MATRICES][PARTS][2];
 #pragma unroll
-        for (int i = 0; i < 2 * COLUMN_MATRICES; i++)
-            set_factor(word_of(x[i / 2] + column_of_place(s) + i % 2 * (K_MMA / 2) * X_PITCH, X_PITCH), b[i / 2], i % 2);
+        for (int i = 0; i < 2 * COLUMN_MATRICES; i++) {
+            const Element *const at = x[i / 2] + column_of_place(s) + i % 2 * (K_MMA / 2) * X_PITCH;
+            set_factor(word_of(at, X_PITCH), b[i / 2], i % 2);
+        }
 #pragma unroll
         for (int m = 0; m < ROW_MATRICES; m++) {
             Word a[PARTS][4];

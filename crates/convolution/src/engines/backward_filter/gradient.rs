@@ -24,12 +24,18 @@ const MOST_SIDE_OF_A_BLOCK: usize = 3;
 /// The most matrices of k that a warp has for small groups that share a block, for exact float products and for others:
 /// registers hold no more sums.
 const MOST_MATRICES: [usize; 2] = [2, 4];
+/// The most columns of a filter, for few channels and for more.
+const MOST_COLUMNS: [usize; 2] = [7, 5];
 /// The most of x's columns that a filter's row spans, and those with which registers hold all rows of the filter.
 const MOST_SPANNED: usize = 7;
 const MOST_SPANNED_BY_ROWS: usize = 3;
 /// The most places of a filter along other axes, and the largest dilation, which is compiled.
 const MOST_PLACES_ACROSS: usize = 32;
 const MOST_DILATION: usize = 256;
+/// The largest stride along the columns, by which a lane's reads are laid out, and along others.
+const MOST_STRIDES: [usize; 2] = [2, 4];
+/// The kernel counts elements and positions below this, also positions beside a tensor.
+const MOST_COUNTED: usize = 1 << 30;
 /// Groups need this many channels on either side: most of a block would be idle with fewer.
 const LEAST_OF_GROUP: usize = 2;
 /// The warps that share a tile's pixels where channels are few, as in `kernels/convolution/backward_filter.cu`.
@@ -114,25 +120,23 @@ impl GroupedGradient {
     pub fn is_for_us(&self) -> bool {
         let Self { images, groups, k, c, filter, stride, dilation, .. } = *self;
         let product = |counts: &[usize]| counts.iter().try_fold(1_usize, |product, count| product.checked_mul(*count));
-        let counts = [&[images][..], &self.x, &self.dy, &[groups, k, c], &filter].map(product);
-        // The kernel also counts positions beside a tensor, so the limit leaves room for them.
-        let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..1 << 30).contains(&count));
+        let [z, ..] = self.dy;
+        let filters = [groups, k, c, filter[0], filter[1], filter[2]];
+        let counts = [&[images, z][..], &self.x, &self.dy, &filters].map(product);
+        let is_counted = |count: Option<usize>| count.is_some_and(|count| (1..MOST_COUNTED).contains(&count));
         let is_within = |values: &[usize; 3], most: usize| values.iter().all(|value| (1..=most).contains(value));
-        let padding_is_small = || (0..3).all(|axis| self.padding[axis] <= self.reach(axis));
-        let most_columns = if self.has_few_channels() { 7 } else { 5 };
-        let most_spanned = if self.has_few_channels() { 7 } else { MOST_SPANNED };
+        let [most_across, most_along] = MOST_STRIDES;
+        let end = |axis: usize| self.dy[axis].saturating_mul(stride[axis]).saturating_add(self.reach(axis));
         (!self.is_exact || self.element == Element::Float)
             && is_within(&filter, MOST_PLACES_ACROSS)
             && is_within(&dilation, MOST_DILATION)
-            && is_within(&stride, 4)
-            && stride[2] <= 2
-            && filter[2] <= most_columns
-            && self.reach(2) < most_spanned
-            && padding_is_small()
+            && is_within(&stride, most_along)
+            && stride[2] <= most_across
+            && filter[2] <= MOST_COLUMNS[usize::from(!self.has_few_channels())]
+            && self.reach(2) < MOST_SPANNED
+            && (0..3).all(|axis| self.padding[axis] <= self.reach(axis) && end(axis) < MOST_COUNTED)
             && (groups == 1 || k.min(c) >= LEAST_OF_GROUP)
             && counts.into_iter().all(is_counted)
-            && product(&[groups, k, c, filter[0], filter[1], filter[2]]).is_some_and(|all| all < 1 << 30)
-            && product(&[images, self.dy[0]]).is_some_and(|all| all < 1 << 30)
     }
 
     /// Returns whether images have one slice.
