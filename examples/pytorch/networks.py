@@ -1,5 +1,6 @@
 """The networks of the table, in plain torch: images (N, 3, S, S) in, logits (N, classes) out; for a U-Net (N, 2, S, S).
 The 3-D networks take clips (N, 3, frames, S, S), or volumes of other channels, whose logits have a class for each voxel.
+Those of latent diffusion take latent images (N, 4, S, S); the channels of their results stand for classes, too.
 
 They have no dropout: gradients then depend on arithmetic alone, and can be compared with float64.
 """
@@ -11,6 +12,8 @@ from functools import partial
 import torch
 from torch import nn
 from torch.nn import functional
+
+import diffusion
 
 CLASSES = 1000
 
@@ -108,6 +111,37 @@ def resnet50():
 def resnext50():
     """32x4d of Xie et al. (arXiv 1611.05431): 32 groups, of 4 channels each in the first stage."""
     return resnet(partial(bottleneck, narrowing=2, groups=32), (3, 4, 6, 3), (256, 512, 1024, 2048))
+
+
+class Excited(nn.Module):
+    """Squeeze and excitation (Hu et al., arXiv 1709.01507): scales each channel by what the means of all say."""
+
+    def __init__(self, channels, narrow):
+        super().__init__()
+        layers = (nn.Conv2d(channels, narrow, 1), nn.ReLU(inplace=True), nn.Conv2d(narrow, channels, 1), nn.Sigmoid())
+        self.scale = nn.Sequential(nn.AdaptiveAvgPool2d(1), *layers)
+
+    def forward(self, x):
+        return x * self.scale(x)
+
+
+def regnet_y():
+    """RegNetY-1.6GF of Radosavovic et al. (arXiv 2003.13678): groups of 24 channels."""
+
+    def block(channels, width, stride):
+        body = [
+            *(*convolution(channels, width, 1), nn.ReLU(inplace=True)),
+            *(*convolution(width, width, 3, stride, groups=width // 24), nn.ReLU(inplace=True)),
+            *(Excited(width, channels // 4), *convolution(width, width, 1)),
+        ]
+        return Residual(body, projection(channels, width, stride))
+
+    layers, channels = [*convolution(3, 32, 3, 2), nn.ReLU(inplace=True)], 32
+    for depth, width in zip((2, 6, 17, 2), (48, 120, 336, 888), strict=True):
+        for number in range(depth):
+            layers.append(block(channels, width, 2 if number == 0 else 1))
+            channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES))
 
 
 class UNet(nn.Module):
@@ -410,6 +444,7 @@ class Network:
     channels: int = 3  # of an image
     least: int = 32  # the least height and width that it takes
     multiple: int = 1  # height and width must be a multiple of this
+    enlarges: int = 1  # the pixels of its result for each of the image's, in each direction
 
     def places(self, size):
         """The sizes of an image, a clip or a volume of this height and width."""
@@ -428,6 +463,7 @@ NETWORKS = {
     "vgg16": Network(vgg16, 64, 224),
     "unet": Network(UNet, 16, 256, classes=2, per_pixel=True, compared=16, multiple=16),
     "resnext50": Network(resnext50, 128, 224),
+    "regnet_y": Network(regnet_y, 128, 224),
     "inception_v3": Network(inception_v3, 128, 299, least=75),
     "densenet121": Network(densenet121, 128, 224),
     "convnext_t": Network(convnext_t, 128, 224),
@@ -437,6 +473,12 @@ NETWORKS = {
     ),
     "segresnet": Network(
         SegResNet, 2, 128, classes=3, per_pixel=True, compared=2, is_volume=True, channels=4, least=8, multiple=8
+    ),
+    "vae_decoder": Network(
+        diffusion.vae_decoder, 4, 64, classes=3, per_pixel=True, compared=2, channels=4, least=4, enlarges=8
+    ),
+    "latent_unet": Network(
+        diffusion.LatentUNet, 4, 64, classes=4, per_pixel=True, compared=2, channels=4, least=8, multiple=8
     ),
 }
 

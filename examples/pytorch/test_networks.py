@@ -25,6 +25,7 @@ PUBLISHED = {
     "resnet18": (11_689_512, 1.81),
     "vgg16": (138_357_544, 15.47),
     "resnext50": (25_028_904, 4.23),
+    "regnet_y": (11_202_430, 1.61),
     "inception_v3": (27_161_264 - 3_326_696, 5.71),
     "densenet121": (7_978_856, 2.83),
     "convnext_t": (28_589_128, 4.46),
@@ -64,10 +65,13 @@ class Networks(unittest.TestCase):
         self.assertAlmostEqual(self.counted("resnet18_3d")[0] / 1e6, 33.2, delta=0.05)
         # As the authors of MedNeXt (arXiv 2303.09975) count it.
         self.assertAlmostEqual(self.counted("nnunet_3d")[0] / 1e6, 31.2, delta=0.05)
+        # As the authors' weights have them.
+        self.assertEqual(self.counted("latent_unet")[0], 859_520_964)
+        self.assertEqual(self.counted("vae_decoder")[0], 49_490_179 + 20)
 
     def test_both_layouts_compute_the_same_and_train(self):
-        # The first values of these take long; and instance normalisation returns channels first.
-        for name in sorted(NETWORKS.keys() - {"alexnet", "vgg16", "nnunet_3d"}):
+        # These take long on a CPU; and instance normalisation returns channels first.
+        for name in sorted(NETWORKS.keys() - {"alexnet", "vgg16", "nnunet_3d", "latent_unet"}):
             with self.subTest(name):
                 first, second = (self.results(name, layout) for layout in LAYOUTS)
                 self.assertLess((first - second).norm().item(), 1e-4 * first.norm().item())

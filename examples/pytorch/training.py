@@ -45,7 +45,7 @@ def random_data(network, batch, size, device, seed):
     generator = torch.Generator(device).manual_seed(seed)
     places = network.places(size)
     x = torch.randn(batch, network.channels, *places, generator=generator, device=device)
-    shape = (batch, *places) if network.per_pixel else (batch,)
+    shape = (batch, *(network.enlarges * length for length in places)) if network.per_pixel else (batch,)
     return x, torch.randint(network.classes, shape, generator=generator, device=device)
 
 
