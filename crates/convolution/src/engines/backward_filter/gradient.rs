@@ -16,6 +16,8 @@ pub(super) const EXACT_K_TILE_OF_ONE_PLACE: usize = 128;
 const K_WARPS_OF_ONE_PLACE: usize = 4;
 /// The most filter rows over all channels for x to count as having few channels; a warp takes eight of the rows.
 const MOST_FEW_ROWS: usize = 24;
+/// The most rows of such a filter.
+const MOST_ROWS_OF_FEW: usize = 7;
 /// The largest k, or c, for which our kernel is fast with 1 × 1 filters. Their gradient is a product of the matrices as
 /// stored, which cuDNN's engines compute fast unless one matrix has few rows.
 const MOST_ROWS_OF_ONE_PLACE: usize = 32;
@@ -24,10 +26,9 @@ const MOST_SIDE_OF_A_BLOCK: usize = 3;
 /// The most matrices of k that a warp has for small groups that share a block, for exact float products and for others:
 /// registers hold no more sums.
 const MOST_MATRICES: [usize; 2] = [2, 4];
-/// The most columns of a filter, for few channels and for more.
-const MOST_COLUMNS: [usize; 2] = [7, 5];
-/// The most of x's columns that a filter's row spans, and those with which registers hold all rows of the filter.
-const MOST_SPANNED: usize = 7;
+/// The most of x's columns that a filter's row spans: for few channels of images, and else. With more, registers spill.
+const MOST_SPANNED: [usize; 2] = [7, 5];
+/// Those with which registers hold all rows of the filter.
 const MOST_SPANNED_BY_ROWS: usize = 3;
 /// The most places of a filter along other axes, and the largest dilation, which is compiled.
 const MOST_PLACES_ACROSS: usize = 32;
@@ -103,7 +104,8 @@ impl Computed for GroupedGradient {
 impl GroupedGradient {
     /// Returns whether x has so few channels that each column of the product is a filter row.
     pub(super) fn has_few_channels(&self) -> bool {
-        self.groups == 1 && self.c.saturating_mul(self.filter[1]) <= MOST_FEW_ROWS
+        let [_, rows, _] = self.filter;
+        self.groups == 1 && rows <= MOST_ROWS_OF_FEW && self.c.saturating_mul(rows) <= MOST_FEW_ROWS
     }
 
     /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
@@ -132,8 +134,9 @@ impl GroupedGradient {
             && is_within(&dilation, MOST_DILATION)
             && is_within(&stride, most_along)
             && stride[2] <= most_across
-            && filter[2] <= MOST_COLUMNS[usize::from(!self.has_few_channels())]
-            && self.reach(2) < MOST_SPANNED
+            // Exact products of columns that lie apart would spill registers.
+            && (!self.is_exact || self.reach(2) < filter[2])
+            && self.reach(2) < MOST_SPANNED[usize::from(!(self.has_few_channels() && self.is_flat()))]
             && (0..3).all(|axis| self.padding[axis] <= self.reach(axis) && end(axis) < MOST_COUNTED)
             && (groups == 1 || k.min(c) >= LEAST_OF_GROUP)
             && counts.into_iter().all(is_counted)
