@@ -1,6 +1,5 @@
 //! What of a gradient the kernel computes, and the share of one block.
 
-use crate::engines::backward_filter::parts::M_MMA;
 use crate::engines::problem::{Computed, Convolution, Refusal};
 use cudnn::convolution::Direction;
 use gpu::Element;
@@ -8,6 +7,8 @@ use gpu::Element;
 /// The c of a block's tile where c are many, and the k of a tile, as in `kernels/convolution/backward_filter.cu`.
 pub(super) const C_TILE: usize = 64;
 pub(super) const K_TILE: usize = 64;
+/// The rows of a tensor core's matrix of dy, one for each k.
+pub(super) const M_MMA: usize = 16;
 /// The k of a tile for exact float products, whose factors occupy two registers each.
 const EXACT_K_TILE: usize = 32;
 /// The k of a tile for exact float products of 1 × 1 filters with many k.

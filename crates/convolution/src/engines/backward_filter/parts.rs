@@ -2,7 +2,7 @@
 
 use cudnn_abi::cudnnBackendKnobType_t;
 
-use crate::engines::backward_filter::gradient::{EXACT_K_TILE_OF_ONE_PLACE, GroupedGradient, K_TILE};
+use crate::engines::backward_filter::gradient::{EXACT_K_TILE_OF_ONE_PLACE, GroupedGradient, K_TILE, M_MMA};
 use crate::problem::graph::Knob;
 
 /// The knobs: the number of parts whose sums meet in the workspace; or the blocks of a cluster, and the k of a block.
@@ -13,8 +13,6 @@ const K_TILE_KNOB: cudnnBackendKnobType_t = 2;
 /// Cluster sizes and k tiles to try, where a device has clusters. Small k tiles give more blocks.
 const CLUSTERS: [usize; 4] = [2, 4, 8, 16];
 const K_TILES_IN_CLUSTERS: [usize; 4] = [EXACT_K_TILE_OF_ONE_PLACE, K_TILE, 32, M_MMA];
-/// The rows of a tensor core's matrix of dy, one for each k.
-pub(super) const M_MMA: usize = 16;
 
 /// The number of parts that the pixels are divided into, each with its own sum, and the memory that combines the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

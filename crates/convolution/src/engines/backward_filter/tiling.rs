@@ -1,7 +1,7 @@
 //! How a block walks through its pixels, and an estimate of the time.
 
-use crate::engines::backward_filter::gradient::{C_TILE, GroupedGradient, Joined};
-use crate::engines::backward_filter::parts::{M_MMA, Parts};
+use crate::engines::backward_filter::gradient::{C_TILE, GroupedGradient, Joined, M_MMA};
+use crate::engines::backward_filter::parts::Parts;
 use crate::engines::tiles::pitch_of;
 use gpu::jit::Launch;
 
