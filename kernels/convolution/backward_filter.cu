@@ -203,15 +203,15 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
     const long long images = (long long)of.images * slices_of(of);
     const long long all = images * tiles_of(of.p, TILE_ROWS) * tiles_of(of.q, TILE_COLUMNS);
 #ifdef GROUPED
-    const int group = tile / of_group * BLOCK_GROUPS;
+    const int group = tile / of_group * BLOCK_GROUPS, in_group = tile % of_group;
 #else
-    const int group = 0;
+    const int group = 0, in_group = tile;
 #endif
     return {group,
-            group * of.k + tile / (c_tiles * r_tiles) % k_tiles * K_TILE,
-            group * of.c + tile / r_tiles % c_tiles * C_TILE,
-            tile % r_tiles / of_slice,
-            tile % of_slice * BLOCK_ROWS,
+            group * of.k + in_group / (c_tiles * r_tiles) * K_TILE,
+            group * of.c + in_group / r_tiles % c_tiles * C_TILE,
+            FILTER_SLICES == 1 ? 0 : in_group % r_tiles / of_slice,
+            in_group % of_slice * BLOCK_ROWS,
             int(all * split / of.splits),
             int(all * (split + 1) / of.splits),
             split};

@@ -277,7 +277,7 @@ fn compiles_for_all_gpus_without_spills() {
         let engines = all.iter().filter_map(|&of| {
             let tiling = Tiling::of(&of, kibibytes << 10, MULTIPROCESSORS);
             // Two depth steps of the largest filters exceed the shared memory.
-            assert!(tiling.is_some() || (capability, of.filter) == (89, [1, 5, 5]));
+            assert!(tiling.is_some() || capability == 89 && of.places() > 9, "{capability}: {of:?}");
             Some(ImplicitGemm { of, tiling: tiling? })
         });
         compile_without_spills(capability, engines);
