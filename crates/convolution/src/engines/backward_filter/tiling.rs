@@ -2,7 +2,7 @@
 
 use crate::engines::backward_filter::gradient::{C_TILE, GroupedGradient, Joined, M_MMA};
 use crate::engines::backward_filter::parts::Parts;
-use crate::engines::tiles::pitch_of;
+use crate::engines::tiles::{options_of_axes, pitch_of};
 use gpu::jit::Launch;
 
 /// The depth of a tensor core product in bytes, as in `kernels/convolution/backward_filter.cu`.
@@ -172,15 +172,7 @@ impl Tiling {
     pub(super) fn options(&self, gradient: &GroupedGradient) -> Vec<String> {
         let GroupedGradient { filter, stride, padding, dilation, .. } = *gradient;
         let values = [
-            ("FILTER_ROWS", filter[1]),
             ("BLOCK_ROWS", gradient.block_rows()),
-            ("FILTER_COLUMNS", filter[2]),
-            ("STRIDE_ROWS", stride[1]),
-            ("STRIDE_COLUMNS", stride[2]),
-            ("PADDING_ROWS", padding[1]),
-            ("PADDING_COLUMNS", padding[2]),
-            ("DILATION_ROWS", dilation[1]),
-            ("DILATION_COLUMNS", dilation[2]),
             ("TILE_ROWS", self.rows),
             ("TILE_COLUMNS", self.columns),
             ("ACCESS", self.access),
@@ -196,13 +188,7 @@ impl Tiling {
             true => ("CHANNELS", gradient.c),
             false => ("K_WARPS", gradient.k_warps()),
         };
-        let of_slices = [
-            ("FILTER_SLICES", filter[0]),
-            ("STRIDE_SLICES", stride[0]),
-            ("PADDING_SLICES", padding[0]),
-            ("DILATION_SLICES", dilation[0]),
-        ];
-        let of_slices = (!gradient.is_flat()).then_some(of_slices);
+        let axes = options_of_axes([filter, stride, padding, dilation], gradient.is_flat());
         let grouped = (gradient.groups > 1).then_some(("GROUPED", 1));
         let exact = gradient.is_exact.then_some(("EXACT", 1));
         let cluster = (self.cluster > 1).then_some(("CLUSTER", self.cluster));
@@ -210,13 +196,13 @@ impl Tiling {
         values
             .into_iter()
             .chain([of_channels])
-            .chain(of_slices.into_iter().flatten())
             .chain(grouped)
             .chain(joined.into_iter().flatten())
             .chain(exact)
             .chain(cluster)
             .chain(summed)
             .map(|(name, value)| format!("-D{name}={value}"))
+            .chain(axes)
             .chain([element.to_owned()])
             .collect()
     }

@@ -1,7 +1,7 @@
 //! The tile of a block.
 
 use super::problem::GroupedCorrelation;
-use crate::engines::tiles::pitch_of;
+use crate::engines::tiles::{options_of_axes, pitch_of};
 
 /// The columns of a block's product, for 1 × 1 filters and for larger ones.
 const COLUMNS: [usize; 2] = [128, 256];
@@ -122,14 +122,6 @@ impl Tiling {
     pub fn options(&self, correlation: &GroupedCorrelation) -> Vec<String> {
         let GroupedCorrelation { is_gradient, filter, stride, padding, dilation, .. } = *correlation;
         let values = [
-            ("FILTER_ROWS", filter[1]),
-            ("FILTER_COLUMNS", filter[2]),
-            ("STRIDE_ROWS", stride[1]),
-            ("STRIDE_COLUMNS", stride[2]),
-            ("PADDING_ROWS", padding[1]),
-            ("PADDING_COLUMNS", padding[2]),
-            ("DILATION_ROWS", dilation[1]),
-            ("DILATION_COLUMNS", dilation[2]),
             ("DEPTH", correlation.depth_at_once()),
             ("ROW_MATRICES", correlation.row_matrices()),
             ("TILE_IMAGES", self.images),
@@ -145,16 +137,8 @@ impl Tiling {
                 vec![("JOINED", joined), ("GROUP_ROWS", correlation.rows), ("GROUP_DEPTH", correlation.depth)]
             }
         };
-        let volumes = match correlation.is_flat() {
-            true => vec![],
-            false => vec![
-                ("FILTER_SLICES", filter[0]),
-                ("STRIDE_SLICES", stride[0]),
-                ("PADDING_SLICES", padding[0]),
-                ("DILATION_SLICES", dilation[0]),
-            ],
-        };
-        let values = values.into_iter().chain(volumes).chain(joined).map(|(name, value)| format!("-D{name}={value}"));
+        let axes = options_of_axes([filter, stride, padding, dilation], correlation.is_flat());
+        let values = values.into_iter().chain(joined).map(|(name, value)| format!("-D{name}={value}"));
         let [rows, columns] = self.image(correlation).map(|read| read.is_separate);
         let is_paired = [self.columns, correlation.to[2]].iter().all(|columns| columns.is_multiple_of(2));
         let flags = [
@@ -166,7 +150,7 @@ impl Tiling {
             (columns, "-DSEPARATE_COLUMNS"),
         ];
         let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag));
-        values.chain(flags.chain([correlation.element.option()]).map(str::to_owned)).collect()
+        axes.chain(values).chain(flags.chain([correlation.element.option()]).map(str::to_owned)).collect()
     }
 }
 
