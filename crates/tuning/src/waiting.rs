@@ -206,12 +206,14 @@ pub fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDat
         state ^= state << 17;
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
+    let size = element_size(data_type).unwrap_or(size_of::<f32>());
+    let elements = TILE.min(buffer.bytes()).div_ceil(size).max(1);
     let mut tile = Vec::new();
     // The program goes on where there is no memory.
-    if tile.try_reserve_exact(TILE).is_err() {
+    if tile.try_reserve_exact(elements * size).is_err() {
         return false;
     }
-    for _ in 0..TILE / element_size(data_type).unwrap_or(1) {
+    for _ in 0..elements {
         let value = random();
         match data_type {
             CUDNN_DATA_DOUBLE => tile.extend(f64::from(value).to_ne_bytes()),
