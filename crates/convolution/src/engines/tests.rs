@@ -193,9 +193,15 @@ pub fn emulated_as_in_loops<E: Engine<Problem: Tensors>>(
 
 /// NVRTC compiles the engines for this compute capability. Nothing spills.
 pub fn compile_without_spills<E: Engine>(capability: u32, engines: impl Iterator<Item = E>) {
+    compile_a_share_without_spills(1, engines.map(|engine| (capability, engine)));
+}
+
+/// The same for every `step`th of many kernels, each with its GPU's compute capability.
+pub fn compile_a_share_without_spills<E: Engine>(step: usize, engines: impl Iterator<Item = (u32, E)>) {
     let Some(nvrtc) = resources::nvrtc() else { return };
     let mut seen = HashSet::new();
-    for engine in engines.filter(|engine| seen.insert(engine.options())) {
+    let once = engines.filter(|(capability, engine)| seen.insert((*capability, engine.options())));
+    for (capability, engine) in resources::share(once, step) {
         let compiled = resources::compile(nvrtc, &source(&engine), capability);
         let spills = compiled.count(resources::STL) + compiled.count(resources::LDL);
         assert_eq!(spills, 0, "{capability}: {engine:?}");

@@ -7,7 +7,7 @@ use std::thread;
 
 use gpu::Element;
 use gpu::jit::Source;
-use gpu::testing::resources::{LDL, STL, compile, nvrtc};
+use gpu::testing::resources::{LDL, STL, compile, nvrtc, share};
 use ucudnn_dynamic::{Executor, Options, sources};
 use vertex::function::Net;
 
@@ -50,6 +50,7 @@ fn ready_nets_compile_for_all_gpus_without_spills() {
             }
         }
     }
+    let all: Vec<_> = share(all, 5).collect();
     let (next, faults) = (AtomicUsize::new(0), Mutex::new(vec![]));
     thread::scope(|scope| {
         for _ in 0..2 {

@@ -77,6 +77,13 @@ pub fn nvrtc() -> Option<&'static Nvrtc> {
     Some(Nvrtc::of_process(0).expect("the loader's search path leads to NVRTC"))
 }
 
+/// The kernels that a test compiles of `all`: every `step`th, or each where `UCUDNN_TEST_COMPILED` is `all`. In an order
+/// in which types, architectures and sizes take turns, a step that divides none of their numbers meets all of them.
+pub fn share<T>(all: impl IntoIterator<Item = T>, step: usize) -> impl Iterator<Item = T> {
+    let whole = std::env::var_os("UCUDNN_TEST_COMPILED").is_some_and(|value| value == "all");
+    all.into_iter().step_by(if whole { 1 } else { step })
+}
+
 /// Compiles for a compute capability that the compiler knows.
 pub fn compile(nvrtc: &Nvrtc, source: &Source, capability: u32) -> Resources {
     let architecture = nvrtc.architecture(capability).unwrap();

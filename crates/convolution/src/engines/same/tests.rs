@@ -1,6 +1,6 @@
 use super::*;
 use crate::engines::tests::{
-    compile_without_spills, emulated_as_in_loops as in_loops, on_a_gpu_as_on_the_host as on_a_gpu,
+    compile_a_share_without_spills, emulated_as_in_loops as in_loops, on_a_gpu_as_on_the_host as on_a_gpu,
 };
 use crate::engines::warpgroups::tests::{SHARED, small, with_strides};
 
@@ -23,7 +23,7 @@ fn emulated_as_in_loops() {
 
 #[test]
 fn compiles_for_hopper_without_spills() {
-    compile_without_spills(90, engines());
+    compile_a_share_without_spills(3, engines().map(|engine| (90, engine)));
 }
 
 #[test]

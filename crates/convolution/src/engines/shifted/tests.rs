@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::engines::engine::{Compiled, compile};
-use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, gpu_for};
+use crate::engines::tests::{Case, compile_a_share_without_spills, emulated_as_in_loops as in_loops, gpu_for};
 use crate::engines::warpgroups::tests::{SHARED, both_ways, small, volumes};
 use gpu::Element;
 use gpu::testing::on_gpu::Gpu;
@@ -66,7 +66,8 @@ fn emulated_as_in_loops() {
 
 #[test]
 fn compiles_for_hopper_without_spills() {
-    compile_without_spills(90, small_of_several_places().flat_map(|of| with_widths(of, SHARED)));
+    let engines = small_of_several_places().flat_map(|of| with_widths(of, SHARED));
+    compile_a_share_without_spills(5, engines.map(|engine| (90, engine)));
 }
 
 #[test]
