@@ -102,7 +102,8 @@ check: build build/convnet ## formatting, lints, documentation, layers, dependen
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --no-deps -p ucudnn-command
 	$(PYTHON) -B scripts/check_layers.py
 	scripts/deny.sh
-	$(CARGO) test --locked -p ucudnn-headers -p ucudnn-benches --tests --benches
+	@# Of the whole workspace, or cargo would compile what it has for the tests anew, with fewer features.
+	$(CARGO) test $(LOCKED) --test headers --bench '*'
 	$(PYTHON) -B scripts/check_symbols.py --shim $(TARGET)/release/libucudnn.so --hostdnn $(TARGET)/release/libhostdnn.so \
 		--solver $(TARGET)/release/libucudnn_solver.so
 	$(PYTHON) -B scripts/ledger.py $(TARGET)/release/ucudnn

@@ -22,13 +22,10 @@ import time
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# No test needs these packages: `make bench` and `make check` build them.
-APART = ["ucudnn-benches", "ucudnn-headers"]
 SLOWEST = 10
-# The reasons of ignored tests begin with one of these. --long runs the first kind; other tests run the second kind; the
-# third kind runs only by hand.
+# The reasons of ignored tests begin with one of these. --long runs the first kind; other tests run the second kind.
 LONG = "long:"
-REASONS = (LONG, "a part of ", "hundreds of kernels")
+REASONS = (LONG, "a part of ")
 
 
 class Program(typing.NamedTuple):
@@ -62,7 +59,6 @@ class Program(typing.NamedTuple):
 def build():
     """Builds all programs: for one package alone, cargo would compile dependencies anew, with other features."""
     command = [os.environ.get("CARGO", "cargo"), "build", "--workspace", "--locked", "--lib", "--bins", "--tests"]
-    command += [word for package in APART for word in ("--exclude", package)]
     command.append("--message-format=json-render-diagnostics")
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if built.returncode:
