@@ -5,7 +5,9 @@ use rand::rngs::SmallRng;
 
 use super::*;
 use crate::engines::engine::Compiled;
-use crate::engines::tests::{Case, compile_a_share_without_spills, emulated, emulated_as_in_loops, errors_of, print_time};
+use crate::engines::tests::{
+    Case, compile_a_share_without_spills, emulated, emulated_as_in_loops, errors_of, print_time,
+};
 use gpu::Element;
 use gpu::testing::emulated::is_child;
 
