@@ -227,7 +227,8 @@ fn where_there_is_no_memory_tuning_ends() {
     let network = program.file("network.csv");
     std::fs::write(&network, SMALL).unwrap();
     let variables = [("UCUDNN_TUNE_SECONDS", "60"), ("UCUDNN_DATABASE", "off"), ("UCUDNN_LOG", "info")];
-    let ended = program.preloaded(&[network.to_str().unwrap(), "8", "get"], &variables);
+    // 128 images: a tensor takes half a mebibyte.
+    let ended = program.preloaded(&[network.to_str().unwrap(), "128", "get"], &variables);
     let refused = ended.stderr.lines().find_map(|line| line.strip_prefix("refused ")).unwrap();
     assert_ne!(refused, "0", "nothing needed that much memory");
     assert!(ended.stderr.contains("its buffers cannot be filled"), "{}", ended.stderr);

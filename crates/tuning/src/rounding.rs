@@ -151,7 +151,7 @@ fn run<K: Executable>(
     let results = |number: f32, one_in: usize| {
         let mut all = Vec::new();
         for (place, buffer) in buffers.tensors().iter().enumerate() {
-            if !write_tiles(device, stream.raw(), buffer, &tile(number, one_in, place).repeat(TILES)) {
+            if !write_tiles(device, stream.raw(), buffer, &tile(number, one_in, place)) {
                 return Err("its memory cannot be written".to_owned());
             }
         }
@@ -178,9 +178,6 @@ fn run<K: Executable>(
     }
     Err("its result has no products, or too many for a sum".to_owned())
 }
-
-/// The tiles that are written at once: each write waits for the device.
-const TILES: usize = 64;
 
 /// The numbers that repeat in a tensor: one in `one_in` is `number`, and the others are 0. Each tensor has another tile.
 fn tile(number: f32, one_in: usize, tensor: usize) -> Vec<u8> {

@@ -195,9 +195,11 @@ impl OwnBuffers {
     }
 }
 
-/// Fills a buffer with numbers between −1 and 1; one random tile repeats. Returns false if that fails.
+/// The most bytes that are written at once: each write waits for the device.
+const WRITTEN: usize = 1 << 20;
+
+/// Fills a buffer with numbers between −1 and 1; random numbers repeat. Returns false if that fails.
 pub fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDataType_t) -> bool {
-    const TILE: usize = 1 << 20;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut random = || {
         // xorshift64 of Marsaglia, "Xorshift RNGs", 2003
@@ -207,7 +209,7 @@ pub fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDat
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     let size = element_size(data_type).unwrap_or(size_of::<f32>());
-    let elements = TILE.min(buffer.bytes()).div_ceil(size).max(1);
+    let elements = WRITTEN.min(buffer.bytes()).div_ceil(size).max(1);
     let mut tile = Vec::new();
     // The program goes on where there is no memory.
     if tile.try_reserve_exact(elements * size).is_err() {
@@ -227,6 +229,16 @@ pub fn fill(device: Device, stream: Stream, buffer: &Buffer, data_type: cudnnDat
 
 /// Fills a buffer with a tile that repeats. Returns false if that fails.
 pub fn write_tiles(device: Device, stream: Stream, buffer: &Buffer, tile: &[u8]) -> bool {
+    let count = WRITTEN.min(buffer.bytes()) / tile.len();
+    let mut several = Vec::new();
+    if count > 1 {
+        // The program goes on where there is no memory.
+        if several.try_reserve_exact(count * tile.len()).is_err() {
+            return false;
+        }
+        (0..count).for_each(|_| several.extend_from_slice(tile));
+    }
+    let tile = if count > 1 { &several } else { tile };
     (0..buffer.bytes()).step_by(tile.len()).all(|start| {
         let bytes = tile.len().min(buffer.bytes() - start);
         // SAFETY: the range starts inside `buffer`, and is cut at its end.
