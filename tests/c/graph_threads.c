@@ -103,7 +103,7 @@ static void fork_after(cudnnHandle_t handle, int executions) {
     execute(handle, 0, uses, executions);
     pid_t child = fork();
     REQUIRE(child >= 0, "no child");
-    if (child == 0) alarm(60);
+    if (child == 0) alarm(600);
     execute(handle, 0, uses, program.executions);
     if (child == 0) {
         /* And new problems, whose candidates nobody has enumerated. */

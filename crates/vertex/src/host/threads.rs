@@ -53,6 +53,16 @@ impl Threads {
     }
 }
 
+impl Drop for Threads {
+    /// A forked child forgets its parent's threads: ending them takes locks of theirs, and one of them may have held such
+    /// a lock when the process forked.
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(self.pool.take());
+        }
+    }
+}
+
 /// Shares the numbers from `first` to `end` among threads, in parts of at least `least`.
 pub(super) fn share(threads: usize, first: usize, end: usize, least: usize, work: &(impl Fn(usize, usize) + Sync)) {
     if threads <= 1 || end - first < 2 * least.max(1) {
