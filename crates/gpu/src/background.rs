@@ -1,4 +1,4 @@
-//! Background threads that plan on the device of the thread that starts them. A [`Queue`] has one that does its jobs in
+//! Background threads that plan on the device of the thread that starts them. A [`Queue`] has a few that do its jobs in
 //! turn.
 
 pub mod compiling;

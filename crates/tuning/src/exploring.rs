@@ -1,8 +1,10 @@
 //! Tuning a problem while the program runs, from the first execution to the settled plan. The steps are the same for all
 //! subjects: a background thread enumerates candidates, executions try them, and the best plan runs from then on.
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use gpu::background::{self, Queue};
@@ -58,8 +60,15 @@ pub trait Explored: Send + Sync + Sized + 'static {
 /// A micro-configuration of an explored subject.
 pub type Known<E> = Candidate<<<E as Explored>::Subject as Subject>::Algorithm>;
 
-/// Enumerates the candidates of one problem after another.
-static QUEUE: Queue = Queue::new("what was not tuned yet runs as it was ready");
+/// The most threads that enumerate candidates. One problem takes a second or more: cuDNN's heuristics and plans are made,
+/// and kernels of ours are compiled.
+const MOST_THREADS: usize = 4;
+
+/// Enumerates the candidates of a few problems at a time, and leaves half of the processors to the program.
+static QUEUE: Queue = Queue::new(
+    || (thread::available_parallelism().map_or(1, NonZero::get) / 2).clamp(1, MOST_THREADS),
+    "what was not tuned yet runs as it was ready",
+);
 
 /// The algorithm of an explored subject.
 type Algorithm<E> = <<E as Explored>::Subject as Subject>::Algorithm;

@@ -23,7 +23,7 @@ pub trait Job: Send + 'static {
 }
 
 /// Does one job after another.
-static QUEUE: Queue = Queue::new("RNNs and batch normalization run as they did");
+static QUEUE: Queue = Queue::new(|| 1, "RNNs and batch normalization run as they did");
 
 /// Queues a job for the compiling thread, on the calling thread's device.
 pub fn later(job: impl FnOnce() + Send + 'static) -> bool {
