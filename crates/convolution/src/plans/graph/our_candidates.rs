@@ -63,7 +63,8 @@ fn product(problem: &Problem, class: Class, limit: usize) -> Option<EngineConfig
 /// the class admits them. They need no micro-batches.
 ///
 /// 0 × Inf and 0 × NaN are NaN, so an Inf or NaN in x may reach unrelated places of a result. Exact float products make
-/// NaN of Inf, and of floats of 2¹²⁸ - 2¹¹⁶ and more. Classes with IEEE 754 NaN propagation exclude these engines.
+/// NaN of Inf, and of floats of 2¹²⁸ - 2¹¹⁶ and more. Classes with IEEE 754 NaN propagation exclude these engines, except
+/// products without padding.
 pub fn of_priority(priority: Priority, probe: &Probe, limit: usize) -> Vec<EngineConfiguration> {
     match read(probe.problem, is_exact(probe.problem, probe.class)) {
         Ok(of) => offered(priority, &of, probe.class, limit).collect(),

@@ -17,8 +17,10 @@ pub const ALIGNMENT: i64 = 16;
 pub fn configuration(row: &Row, knobs: Vec<Knob>) -> EngineConfiguration {
     // cuDNN notes tensor cores on its own engines in the same way, for TF32 too. Engines as exact as without tensor
     // cores get no note, so that every class admits them.
-    let is_noted = row.numerics == Numerics::OnTensorCores;
-    let numerics = is_noted.then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE).into_iter().collect();
+    let on_tensor_cores = (row.numerics == Numerics::OnTensorCores).then_some(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    // A library's product has no padding whose zeros meet other numbers.
+    let is_nan_strict = row.is_product.then_some(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP);
+    let numerics = on_tensor_cores.into_iter().chain(is_nan_strict).collect();
     let behavior = [CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION].into_iter().collect();
     let engine = EngineConfiguration::new(row.number, knobs, numerics, behavior);
     EngineConfiguration { route: Route::Ours, ..engine }
