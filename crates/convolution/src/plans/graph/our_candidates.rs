@@ -6,6 +6,7 @@ use super::our_engine::{configuration, read};
 use super::probe::{Candidates, Probe};
 use crate::engines::{Convolution, ENGINES, Numerics, Priority, Row};
 use crate::problem::graph::{Class, EngineConfiguration, Problem};
+use cudnn::convolution::Direction;
 
 /// Returns our engines that compute the problem, by priority. Those that are not on warpgroups take at most `limit`
 /// bytes of workspace.
@@ -29,7 +30,8 @@ const MOST_BEYOND: usize = 16 << 20;
 /// Returns the engine that computes the problem as a product, if its filter covers the image or the problem is a patch
 /// embedding, and it is no small one. Nothing that a trial could find is faster by much: cuDNN's choices took 4 to 160
 /// times as long on an H100 where the filter covers the image, and 5 to 15 times as long as the product in patch
-/// embeddings.
+/// embeddings. There is an exception: the input gradient of an embedding in floats took 0.8 to 1.05 times as long by
+/// cuDNN, so trials decide.
 pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
     product(probe.problem, probe.class, probe.budget.limit)
 }
@@ -47,7 +49,8 @@ fn product(problem: &Problem, class: Class, limit: usize) -> Option<EngineConfig
     let of = read(problem, is_exact(problem, class)).ok()?;
     let counts = [of.images, of.inputs, of.outputs].into_iter().chain(of.y).chain(of.filter);
     let is_large = counts.fold(1, usize::saturating_mul) >= LEAST_AT_ONCE;
-    if !is_large || !(of.covers_image() || of.is_patch_embedding()) {
+    let is_close = of.is_exact && of.direction == Direction::BackwardData;
+    if !is_large || !(of.covers_image() || of.is_patch_embedding() && !is_close) {
         return None;
     }
     let is_product =
