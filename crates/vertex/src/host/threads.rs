@@ -72,3 +72,21 @@ pub(super) fn share(threads: usize, first: usize, end: usize, least: usize, work
     let middle = first + (end - first) * half / threads;
     rayon::join(|| share(half, first, middle, least, work), || share(threads - half, middle, end, least, work));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_forgets_its_parents_threads() {
+        let parents = Threads::new(2);
+        let pool = parents.pool.clone().expect("two threads");
+        let mut childs = parents.clone();
+        let held = Arc::strong_count(&pool);
+        childs.process += 1;
+        drop(childs);
+        assert_eq!(Arc::strong_count(&pool), held);
+        drop(parents);
+        assert_eq!(Arc::strong_count(&pool), held - 1);
+    }
+}
