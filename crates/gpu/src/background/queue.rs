@@ -66,7 +66,7 @@ impl Queue {
         let mut waiting = self.waiting.lock();
         waiting.jobs.push_back(Job { device, ordinal, work: Box::new(work) });
         let others = waiting.threads;
-        if others > 0 && others >= (self.most)() {
+        if others >= (self.most)().max(1) {
             return true;
         }
         waiting.threads += 1;
