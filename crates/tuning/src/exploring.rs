@@ -60,8 +60,8 @@ pub trait Explored: Send + Sync + Sized + 'static {
 /// A micro-configuration of an explored subject.
 pub type Known<E> = Candidate<<<E as Explored>::Subject as Subject>::Algorithm>;
 
-/// The most threads that enumerate candidates. One problem takes a second or more: cuDNN's heuristics and plans are made,
-/// and kernels of ours are compiled.
+/// The most threads that enumerate candidates. One problem takes a thread a second or more: cuDNN answers queries and
+/// finalizes plans, and NVRTC compiles our kernels.
 const MOST_THREADS: usize = 4;
 
 /// Enumerates the candidates of a few problems at a time, and leaves half of the processors to the program.

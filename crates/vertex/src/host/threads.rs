@@ -54,8 +54,8 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// A forked child forgets its parent's threads: ending them takes locks of theirs, and one of them may have held such
-    /// a lock when the process forked.
+    /// A forked child forgets the pool of its parent. Ending a pool takes its locks, and a thread of the parent may have
+    /// held one of these locks when the process forked: the child would wait forever.
     fn drop(&mut self) {
         if self.process != std::process::id() {
             std::mem::forget(self.pool.take());
