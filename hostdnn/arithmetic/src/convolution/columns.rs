@@ -157,7 +157,7 @@ impl Columns {
                 let (line, begin) = (pixel / width.count, pixel % width.count);
                 let end = width.count.min(begin + pixels.end - pixel);
                 let position = [line / height.count, line % height.count];
-                debug_assert!(position[0] < depth.count);
+                assert!(position[0] < depth.count);
                 let (low, high, from) = match self.line([td, th], position) {
                     Some(from) => {
                         let (low, high) = (inside.0.clamp(begin, end), inside.1.clamp(begin, end));

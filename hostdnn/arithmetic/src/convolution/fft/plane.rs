@@ -70,7 +70,7 @@ impl<'a, T: Real> Planes<'a, T> {
             self.line.fill(T::default());
             fill(row, self.line);
             let done = self.transform.plans.forward_line.process_with_scratch(self.line, self.half_line, self.scratch);
-            debug_assert!(done.is_ok(), "buffers have the plan's lengths");
+            assert!(done.is_ok(), "buffers have the plan's lengths");
             for (column, &value) in spectrum.chunks_exact_mut(self.transform.height).zip(&*self.half_line) {
                 column[row] = value;
             }
@@ -94,7 +94,7 @@ impl<'a, T: Real> Planes<'a, T> {
                 self.half_line[self.transform.half - 1].im = T::default();
             }
             let done = self.transform.plans.inverse_line.process_with_scratch(self.half_line, self.line, self.scratch);
-            debug_assert!(done.is_ok(), "buffers have the plan's lengths");
+            assert!(done.is_ok(), "buffers have the plan's lengths");
             take(row, self.line);
         }
     }
