@@ -8,5 +8,6 @@ pub mod convolution;
 mod element;
 pub mod norm;
 pub mod rnn;
+pub mod tasks;
 
 pub use element::Element;

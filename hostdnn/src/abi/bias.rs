@@ -8,7 +8,7 @@ use crate::elementwise::{Data, Walk, activate, combine, sum};
 use crate::error::{Error, Result, require, support};
 use cudnn_abi::*;
 use half::{bf16, f16};
-use rayon::prelude::*;
+use hostdnn_arithmetic::tasks;
 use std::ffi::c_void;
 
 /// `db = alpha·(sum of dy over all but the channels) + beta·db`.
@@ -31,7 +31,8 @@ impl Answer for cudnnConvolutionBackwardBias {
             let (from_step, to_step) = (channel_step(from), channel_step(to));
             with_type!(to.data_type(), T => {
                 let (dy, db) = (data::<T>(dy)?, data::<T>(db)?);
-                (0..from.dims()[1] as isize).into_par_iter().for_each(|channel| {
+                tasks::spread(from.dims()[1] as usize, 1, &|channel| {
+                    let channel = channel as isize;
                     let (dy, db) = (dy.skip(channel * from_step), db.skip(channel * to_step));
                     let total = sum(&image, dy);
                     combine(&Walk::<1>::new(&[1], &[[0]]), [] as [Data<T>; 0], db, beta, |[]: [f64; 0]| alpha * total);

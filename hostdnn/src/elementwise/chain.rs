@@ -3,7 +3,7 @@
 use super::{Element, Walk};
 use cudnn_abi::*;
 use half::{bf16, f16};
-use rayon::prelude::*;
+use hostdnn_arithmetic::tasks;
 
 /// The function of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,7 +109,7 @@ impl Chain {
         if self.walk.is_small() {
             (0..pieces).for_each(piece);
         } else {
-            (0..pieces).into_par_iter().with_min_len(self.walk.pieces_a_task()).for_each(piece);
+            tasks::spread(pieces, self.walk.pieces_a_task(), &piece);
         }
     }
 

@@ -9,7 +9,7 @@ pub use activation::{activate, activate_backward};
 pub use hostdnn_arithmetic::Element;
 pub use walk::Walk;
 
-use rayon::prelude::*;
+use hostdnn_arithmetic::tasks;
 
 /// A tensor's elements in memory that the caller has promised to be valid.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ pub unsafe fn combine<const N: usize, const M: usize, I: Element, O: Element>(
     if walk.is_small() {
         (0..pieces).for_each(piece);
     } else {
-        (0..pieces).into_par_iter().with_min_len(walk.pieces_a_task()).for_each(piece);
+        tasks::spread(pieces, walk.pieces_a_task(), &piece);
     }
 }
 

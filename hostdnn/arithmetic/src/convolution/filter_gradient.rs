@@ -1,10 +1,11 @@
 //! Backward filter by GEMM: gradients of maps by positions, times transposed column matrices, summed over the batch.
 
+use super::Problem;
 use super::columns::Columns;
 use super::correlation::{Filter, Operands, Tensor, forward_axes};
 use super::element::{Matrix, Real, Storage, multiply};
 use super::memory::{Parts, SCRATCH_BYTES, Shared, parts_size, with_scratch};
-use super::{Problem, tasks};
+use crate::tasks;
 use std::ops::Range;
 use std::sync::Mutex;
 

@@ -8,7 +8,7 @@ use super::columns::Columns;
 use super::correlation::{Axis, Correlation};
 use super::element::{Matrix, Real, Storage, multiply};
 use super::memory::{Parts, SCRATCH_BYTES, Shared, parts_size, with_scratch};
-use super::tasks;
+use crate::tasks;
 use std::ops::Range;
 
 /// The numbers in each of the parts of a thread's buffer that is cut in four.

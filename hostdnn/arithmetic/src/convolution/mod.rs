@@ -17,7 +17,6 @@ mod method;
 #[doc(hidden)]
 pub mod oracle;
 mod scatter;
-mod tasks;
 mod winograd;
 
 pub use algorithm::Algorithm;

@@ -3,11 +3,12 @@
 //! Unlike [`super::gather`] it loses nothing to strides, but needs a filter that is a matrix in memory.
 //! Image by image, in a fixed order of sums.
 
+use super::Problem;
 use super::columns::{Columns, order_for};
 use super::correlation::{Axis, Filter, Operands, Tensor, forward_axes};
 use super::element::{Matrix, Storage, multiply};
 use super::memory::{SCRATCH_BYTES, Shared, with_scratch};
-use super::{Problem, tasks};
+use crate::tasks;
 use std::ops::Range;
 
 /// `x = alpha·Σ wᵀ·y + beta·x` in groups of `maps` by `channels`.

@@ -1,8 +1,7 @@
 //! Gradients.
 
 use super::{Blend, Centre, Mask, Relu, Shape, Tensor};
-use crate::Element;
-use rayon::prelude::*;
+use crate::{Element, tasks};
 
 /// Which elements of dy the ReLU lets through to the normalization.
 #[derive(Clone, Copy, Debug)]
@@ -86,5 +85,5 @@ pub unsafe fn backward<T: Element>(shape: &Shape, operands: &Backward<T>) -> Vec
         }
         sum
     };
-    (0..shape.groups()).into_par_iter().map(of_group).collect()
+    tasks::map(shape.groups(), of_group)
 }

@@ -1,8 +1,7 @@
 //! Normalization by given centres, in training and in inference.
 
 use super::{Blend, Centre, Mask, Shape, Tensor};
-use crate::Element;
-use rayon::prelude::*;
+use crate::{Element, tasks};
 
 /// max(0, x) after the normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub struct Forward<'a, T> {
 /// x and z may be y itself with the same strides, and overlap it in no other way.
 pub unsafe fn forward<T: Element>(shape: &Shape, operands: &Forward<T>) {
     let Forward { x, z, y, blend, centres, scale, bias, relu, mask } = *operands;
-    (0..shape.groups()).into_par_iter().for_each(|group| {
+    tasks::spread(shape.groups(), 1, &|group| {
         let Centre { mean, inverse_deviation } = centres[group];
         for place in shape.places(group) {
             // SAFETY: the caller promises valid elements, and each belongs to one group.

@@ -1,8 +1,7 @@
 //! Means and variances.
 
 use super::{Shape, Tensor};
-use crate::Element;
-use rayon::prelude::*;
+use crate::{Element, tasks};
 
 /// A group's mean, and its variance: the mean of (x − mean)².
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,5 +55,5 @@ pub unsafe fn moments<T: Element>(shape: &Shape, x: Tensor<T>) -> Vec<Moments> {
         let variance = places.map(|place| (load(place) - mean).powi(2)).sum::<f64>() / m;
         Moments { mean, variance }
     };
-    (0..shape.groups()).into_par_iter().map(of_group).collect()
+    tasks::map(shape.groups(), of_group)
 }

@@ -9,7 +9,7 @@ mod plane;
 use super::correlation::{Axis, Correlation};
 use super::element::{Matrix, Real, Storage, multiply_complex};
 use super::memory::{Parts, SCRATCH_BYTES, Shared, parts_size, with_scratch};
-use super::tasks;
+use crate::tasks;
 use hostdnn_fft::Complex;
 use plane::{Planes, Transform};
 

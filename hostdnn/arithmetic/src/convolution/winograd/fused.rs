@@ -6,11 +6,11 @@
 use super::super::correlation::{Axis, Correlation};
 use super::super::element::{Matrix as Strided, Real, Storage, multiply};
 use super::super::memory::{Parts, parts_size};
-use super::super::tasks;
 use super::nonfused::{single_scales, transform_filter};
 use super::suits;
 use super::tiles::Tiles;
 use super::transform::{F2x3, Input4, LANES, Output2x4, transform};
+use crate::tasks;
 use pulp::Arch;
 
 const POINTS: usize = 4;

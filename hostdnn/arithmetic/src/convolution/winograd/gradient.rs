@@ -2,10 +2,10 @@
 
 use super::super::element::{Matrix as Strided, Storage, multiply};
 use super::super::memory::Shared;
-use super::super::tasks;
 use super::nonfused::{Nonfused, POINTS, load_tiles, single_scales};
 use super::tiles::Taps;
 use super::transform::{F2x5, F4x3, LANES, Transposed, Variant, transform};
+use crate::tasks;
 use pulp::Arch;
 
 /// The gradient of the filter. The job is the forward convolution; its filter is the output.

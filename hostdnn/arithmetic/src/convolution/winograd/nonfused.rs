@@ -6,10 +6,10 @@
 use super::super::correlation::{Axis, Correlation};
 use super::super::element::{Matrix as Strided, Real, Storage, multiply};
 use super::super::memory::{Parts, Shared, parts_size};
-use super::super::tasks;
 use super::suits;
 use super::tiles::{Taps, Tiles};
 use super::transform::{F2x5, F4x3, LANES, Variant, transform};
+use crate::tasks;
 use pulp::Arch;
 use std::ops::Range;
 
