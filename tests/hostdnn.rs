@@ -94,6 +94,8 @@ impl Program {
         let mut command = Command::new(&self.path);
         // Tests end within some iterations; those of the promise about exploring set another value.
         command.args(arguments).env_clear().env("UCUDNN_EXPLORE", "unbounded");
+        // Tests run side by side: further threads of hostdnn would only wait for a processor.
+        command.env("RAYON_NUM_THREADS", "1");
         // Without a home folder, which is one warning, results are not kept either.
         command.env("UCUDNN_DATABASE", "off").envs(variables.iter().copied());
         command.env("LD_LIBRARY_PATH", self.path.parent().unwrap());

@@ -84,7 +84,8 @@ impl Installed {
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(self.path("bin/ucudnn"));
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.path("home"));
-        command.envs(variables.iter().copied());
+        // As for tests' programs, so that both have one device.
+        command.env("RAYON_NUM_THREADS", "1").envs(variables.iter().copied());
         command.current_dir(self.path("bin").parent().unwrap()).stdin(Stdio::null());
         command
     }
