@@ -7,10 +7,10 @@ use std::ptr::{NonNull, null_mut};
 
 /// The least usable bytes of a stack.
 const USABLE: usize = 64 << 10;
-/// The first stacks, this many, have an inaccessible page below: an overflow ends the program where it happens. Other
-/// stacks have none, because the system limits the number of mappings.
-const GUARDED: usize = 8192;
-/// The memory of further stacks goes back to the system when a launch ends: threads touch some 12 KiB of each.
+/// The first stacks, this many, keep their memory, and have an inaccessible page below: an overflow ends the program
+/// where it happens. The memory of further stacks goes back to the system when a launch ends: threads touch some 12 KiB
+/// of each. They are one mapping, because the system limits the number of mappings, and walks each when it takes memory
+/// back.
 const MOST_KEPT: usize = 4096;
 
 /// The stacks in `kernels/emulator/fiber.h`.
@@ -30,6 +30,8 @@ struct Mapping {
     memory: NonNull<c_void>,
     count: usize,
     stride: usize,
+    /// The stacks that the last launch asked for.
+    lent: usize,
 }
 
 impl Drop for Mapping {
@@ -48,10 +50,11 @@ impl Mapping {
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: a new mapping, which no other memory is in.
         let memory = unsafe { libc::mmap(null_mut(), count.checked_mul(stride)?, protection, flags, -1, 0) };
-        let mapping = Self { memory: NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED)?, count, stride };
+        let mapping =
+            Self { memory: NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED)?, count, stride, lent: 0 };
         // SAFETY: each page is the lowest of a stack in the mapping, which nobody uses yet.
         let guard = |number| unsafe { libc::mprotect(memory.byte_add(number * stride), page, libc::PROT_NONE) };
-        (0..count.min(GUARDED)).all(|number| guard(number) == 0).then_some(mapping)
+        (0..count.min(MOST_KEPT)).all(|number| guard(number) == 0).then_some(mapping)
     }
 }
 
@@ -63,7 +66,10 @@ pub extern "C" fn stacks(count: usize) -> Stacks {
             *kept = Mapping::new(count);
         }
         let none = Stacks { memory: null_mut(), stride: 0 };
-        kept.as_ref().map_or(none, |kept| Stacks { memory: kept.memory.as_ptr(), stride: kept.stride })
+        kept.as_mut().map_or(none, |kept| {
+            kept.lent = count;
+            Stacks { memory: kept.memory.as_ptr(), stride: kept.stride }
+        })
     })
 }
 
@@ -71,7 +77,7 @@ pub extern "C" fn stacks(count: usize) -> Stacks {
 pub fn release() {
     KEPT.with_borrow(|kept| {
         let Some(kept) = kept else { return };
-        let Some(further) = kept.count.checked_sub(MOST_KEPT).filter(|further| *further > 0) else { return };
+        let Some(further) = kept.lent.checked_sub(MOST_KEPT).filter(|further| *further > 0) else { return };
         // SAFETY: these stacks are in the mapping, and no launch runs on them any more.
         unsafe {
             let first = kept.memory.as_ptr().byte_add(MOST_KEPT * kept.stride);
