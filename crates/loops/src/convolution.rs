@@ -68,14 +68,19 @@ unsafe fn convolve_in<T: Number>(of: &Convolution, [x, w, y]: [*mut c_void; 3], 
     let [x_count, w_count, y_count] = of.counts();
     // SAFETY: the caller promises three tensors of these sizes, and that the result overlaps no other.
     unsafe {
-        let read = |data: *mut c_void, count| std::slice::from_raw_parts(data.cast_const().cast::<T>(), count);
+        let read = |data: *mut c_void, count| doubles(std::slice::from_raw_parts(data.cast_const().cast::<T>(), count));
         let write = |data: *mut c_void, count| std::slice::from_raw_parts_mut(data.cast::<T>(), count);
         match of.result {
-            Tensor::Y => of.compute_outputs(read(x, x_count), read(w, w_count), write(y, y_count), alpha, beta),
-            Tensor::X => of.compute_inputs(write(x, x_count), read(w, w_count), read(y, y_count), alpha, beta),
-            Tensor::Filter => of.compute_filters(read(x, x_count), write(w, w_count), read(y, y_count), alpha, beta),
+            Tensor::Y => of.compute_outputs(&read(x, x_count), &read(w, w_count), write(y, y_count), alpha, beta),
+            Tensor::X => of.compute_inputs(write(x, x_count), &read(w, w_count), &read(y, y_count), alpha, beta),
+            Tensor::Filter => of.compute_filters(&read(x, x_count), write(w, w_count), &read(y, y_count), alpha, beta),
         }
     }
+}
+
+/// Numbers in double precision: each is read many times.
+fn doubles<T: Number>(numbers: &[T]) -> Vec<f64> {
+    numbers.iter().map(|number| f64::from(number.to_f32())).collect()
 }
 
 /// The number of places in an array of sizes.
@@ -89,7 +94,7 @@ fn indices(place: usize, [_, rows, columns]: [usize; 3]) -> [usize; 3] {
 }
 
 /// The place of a plane of a tensor with `channels` channels.
-fn plane<T>(tensor: &[T], index: usize, sizes: [usize; 3]) -> &[T] {
+fn plane(tensor: &[f64], index: usize, sizes: [usize; 3]) -> &[f64] {
     &tensor[index * places(sizes)..][..places(sizes)]
 }
 
@@ -123,7 +128,7 @@ impl Convolution {
         })
     }
 
-    fn compute_outputs<T: Number>(&self, x: &[T], w: &[T], y: &mut [T], alpha: f32, beta: f32) {
+    fn compute_outputs<T: Number>(&self, x: &[f64], w: &[f64], y: &mut [T], alpha: f32, beta: f32) {
         let Self { inputs, outputs, groups, .. } = *self;
         let [of_inputs, of_outputs] = [inputs / groups, outputs / groups];
         let meetings = self.meetings(|[x, w, y]| (y, [x, w]), self.y);
@@ -140,7 +145,7 @@ impl Convolution {
         }
     }
 
-    fn compute_inputs<T: Number>(&self, x: &mut [T], w: &[T], y: &[T], alpha: f32, beta: f32) {
+    fn compute_inputs<T: Number>(&self, x: &mut [T], w: &[f64], y: &[f64], alpha: f32, beta: f32) {
         let Self { inputs, outputs, groups, .. } = *self;
         let [of_inputs, of_outputs] = [inputs / groups, outputs / groups];
         let meetings = self.meetings(|[x, w, y]| (x, [w, y]), self.x);
@@ -157,7 +162,7 @@ impl Convolution {
         }
     }
 
-    fn compute_filters<T: Number>(&self, x: &[T], w: &mut [T], y: &[T], alpha: f32, beta: f32) {
+    fn compute_filters<T: Number>(&self, x: &[f64], w: &mut [T], y: &[f64], alpha: f32, beta: f32) {
         let Self { images, inputs, outputs, groups, .. } = *self;
         let [of_inputs, of_outputs] = [inputs / groups, outputs / groups];
         let meetings = self.meetings(|[x, w, y]| (w, [x, y]), self.filter);
@@ -179,25 +184,27 @@ impl Convolution {
 type Meetings = Vec<Vec<[usize; 2]>>;
 
 /// The sum of the products that meet at a place of the result, of planes with their sizes.
-fn products<T: Number>(
+fn products(
     meetings: &[Meetings; 3],
     [slice, row, column]: [usize; 3],
-    (one, [_, one_rows, one_columns]): (&[T], [usize; 3]),
-    (other, [_, other_rows, other_columns]): (&[T], [usize; 3]),
+    (one, [_, one_rows, one_columns]): (&[f64], [usize; 3]),
+    (other, [_, other_rows, other_columns]): (&[f64], [usize; 3]),
 ) -> f64 {
-    let mut sum = 0.0;
+    // Several sums, because an addition takes longer than all else here, and the next one to its sum waits for it.
+    let mut sums = [0.0; 4];
+    let (fours, rest) = meetings[2][column].as_chunks();
     for [one_slice, other_slice] in &meetings[0][slice] {
         for [one_row, other_row] in &meetings[1][row] {
             let one = &one[(one_slice * one_rows + one_row) * one_columns..][..one_columns];
             let other = &other[(other_slice * other_rows + other_row) * other_columns..][..other_columns];
-            for &[i, j] in &meetings[2][column] {
-                sum += product(one[i], other[j]);
+            for four in fours {
+                let products: [f64; 4] = four.map(|[i, j]| one[i] * other[j]);
+                sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+            }
+            for (sum, &[i, j]) in sums.iter_mut().zip(rest) {
+                *sum += one[i] * other[j];
             }
         }
     }
-    sum
-}
-
-fn product<T: Number>(one: T, other: T) -> f64 {
-    f64::from(one.to_f32()) * f64::from(other.to_f32())
+    sums.iter().sum()
 }
