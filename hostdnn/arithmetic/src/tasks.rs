@@ -1,6 +1,7 @@
 //! Spreading independent tasks over the cores.
 //!
-//! rayon's loops are generic in what they run, and large. Here they are compiled once, for a reference to any function.
+//! rayon compiles a large loop for each function that a loop runs. This loop is compiled once: it calls functions through
+//! references.
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::sync::OnceLock;
@@ -11,9 +12,14 @@ pub fn workers(tasks: usize) -> usize {
     rayon::current_num_threads().min(tasks).max(1)
 }
 
-/// Runs `work(task)` for every task below `tasks`, at least `in_turn` neighbours one after another.
+/// Runs `work(task)` for every task below `tasks`, at least `in_turn` neighbours one after another. The calling thread runs
+/// what cannot be shared: its turn would otherwise wait for another thread.
 pub fn spread(tasks: usize, in_turn: usize, work: &(dyn Fn(usize) + Sync)) {
-    (0..tasks).into_par_iter().with_min_len(in_turn).for_each(work);
+    if tasks <= in_turn || workers(tasks) == 1 {
+        (0..tasks).for_each(work);
+    } else {
+        (0..tasks).into_par_iter().with_min_len(in_turn).for_each(work);
+    }
 }
 
 /// What `work(task)` returns for every task below `tasks`.
@@ -37,8 +43,5 @@ pub fn for_each(tasks: usize, work: impl Fn(usize, usize) + Sync) {
             work(worker, task);
         }
     };
-    match workers(tasks) {
-        1 => take(0),
-        workers => spread(workers, 1, &take),
-    }
+    spread(workers(tasks), 1, &take);
 }

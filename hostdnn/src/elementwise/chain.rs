@@ -105,12 +105,7 @@ impl Chain {
             // SAFETY: the caller promises valid operands; each piece belongs to one task.
             unsafe { self.piece(index, &operands, out) }
         };
-        let pieces = self.walk.pieces();
-        if self.walk.is_small() {
-            (0..pieces).for_each(piece);
-        } else {
-            tasks::spread(pieces, self.walk.pieces_a_task(), &piece);
-        }
+        tasks::spread(self.walk.pieces(), self.walk.pieces_a_task(), &piece);
     }
 
     /// # Safety

@@ -69,12 +69,7 @@ pub unsafe fn combine<const N: usize, const M: usize, I: Element, O: Element>(
             walk.advance(&mut at);
         }
     };
-    let pieces = walk.pieces();
-    if walk.is_small() {
-        (0..pieces).for_each(piece);
-    } else {
-        tasks::spread(pieces, walk.pieces_a_task(), &piece);
-    }
+    tasks::spread(walk.pieces(), walk.pieces_a_task(), &piece);
 }
 
 /// The sum of all elements that `walk` reaches.

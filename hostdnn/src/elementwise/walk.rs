@@ -46,11 +46,6 @@ impl<const M: usize> Walk<M> {
         self.row().div_ceil(self.piece)
     }
 
-    /// Returns whether one thread is fastest.
-    pub fn is_small(&self) -> bool {
-        self.dims.iter().product::<usize>() <= TASK
-    }
-
     /// Pieces in all.
     pub fn pieces(&self) -> usize {
         self.dims[..self.dims.len() - 1].iter().product::<usize>() * self.pieces_a_row()
