@@ -93,7 +93,7 @@ fn indices(place: usize, [_, rows, columns]: [usize; 3]) -> [usize; 3] {
     [place / (rows * columns), place / columns % rows, place % columns]
 }
 
-/// The place of a plane of a tensor with `channels` channels.
+/// A plane of a tensor, by its number.
 fn plane(tensor: &[f64], index: usize, sizes: [usize; 3]) -> &[f64] {
     &tensor[index * places(sizes)..][..places(sizes)]
 }

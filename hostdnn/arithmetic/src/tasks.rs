@@ -1,7 +1,7 @@
 //! Spreading independent tasks over the cores.
 //!
-//! rayon compiles a large loop for each function that a loop runs. This loop is compiled once: it calls functions through
-//! references.
+//! rayon compiles a large loop for each function that a loop runs. This loop is compiled once: it calls functions
+//! through references.
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::sync::OnceLock;
@@ -12,8 +12,8 @@ pub fn workers(tasks: usize) -> usize {
     rayon::current_num_threads().min(tasks).max(1)
 }
 
-/// Runs `work(task)` for every task below `tasks`, at least `in_turn` neighbours one after another. The calling thread runs
-/// what cannot be shared: its turn would otherwise wait for another thread.
+/// Runs `work(task)` for every task below `tasks`, at least `in_turn` neighbours one after another. The calling
+/// thread runs what cannot be shared: its turn would otherwise wait for another thread.
 pub fn spread(tasks: usize, in_turn: usize, work: &(dyn Fn(usize) + Sync)) {
     if tasks <= in_turn || workers(tasks) == 1 {
         (0..tasks).for_each(work);

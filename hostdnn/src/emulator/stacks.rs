@@ -8,9 +8,9 @@ use std::ptr::{NonNull, null_mut};
 /// The least usable bytes of a stack.
 const USABLE: usize = 64 << 10;
 /// The first stacks, this many, keep their memory, and have an inaccessible page below: an overflow ends the program
-/// where it happens. The memory of further stacks goes back to the system when a launch ends: threads touch some 12 KiB
-/// of each. They are one mapping, because the system limits the number of mappings, and walks each when it takes memory
-/// back.
+/// where it happens. The memory of further stacks goes back to the system when a launch ends: threads touch some 12
+/// KiB of each. Further stacks have no such page: with one each they would be many mappings, whose number the system
+/// limits, and which it visits one by one when it takes memory back.
 const MOST_KEPT: usize = 4096;
 
 /// The stacks in `kernels/emulator/fiber.h`.
