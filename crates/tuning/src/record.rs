@@ -116,18 +116,19 @@ impl<'a, K: Subject> Record<'a, K> {
     ) -> Search<K::Algorithm> {
         let mut known = Known::default();
         if let Some((database, environment)) = &self.kept {
+            // Another process may store results meanwhile: micro-configurations, then trials, then the end. Read in the
+            // opposite order, an end comes with all that it rests on.
+            let question = &wanted.question;
+            let has_ended = |suffix| database.search_ended(environment, self.problem, &format!("{question}{suffix}"));
+            known.ended = [End::Complete].iter().chain(ends).filter_map(|end| end.suffix()).any(has_ended);
+            known.trials = database.trials(environment, self.problem);
             for outcome in database.measured(environment, self.problem) {
                 match outcome.micro_configuration() {
                     Some(micro) => known.measured.push(micro),
                     None => known.failed.push((outcome.batch, outcome.algorithm)),
                 }
             }
-            known.trials = database.trials(environment, self.problem);
-            let question = &wanted.question;
-            known.ended = [End::Complete].iter().chain(ends).filter_map(|end| end.suffix()).any(|suffix| {
-                !known.measured.is_empty()
-                    && database.search_ended(environment, self.problem, &format!("{question}{suffix}"))
-            });
+            known.ended &= !known.measured.is_empty();
         }
         known.measured.extend(measured);
         Search::new(self.problem.batch(), wanted.goal, wanted.candidates.clone(), known)
@@ -220,6 +221,8 @@ impl<'a, K: Subject> Record<'a, K> {
 mod tests {
     use std::fmt;
 
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use planner::WorkspaceBudget;
     use serde_json::Value;
 
@@ -282,5 +285,59 @@ mod tests {
         assert!(question.ends_with(", 7, engines 0123"), "{question}");
         let question = Wanted::<Toy<false>>::of_all(goal, sizes, 7).question;
         assert!(question.ends_with(", 7"), "{question}");
+    }
+
+    /// Another process tunes while this one looks. A search that has ended knows each time that it rests on: with fewer,
+    /// this process would choose otherwise than all others.
+    #[test]
+    fn a_search_that_has_ended_knows_all_times() {
+        const ROUNDS: usize = 200;
+        const ALGORITHMS: u8 = 3;
+        let path = std::env::temp_dir().join(format!("ucudnn-record-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        let open = || &*Box::leak(Box::new(Database::open(&path.join("tuning.sqlite"), None).unwrap()));
+        let (looks, tunes) = (open(), open());
+        let record = |database, round: usize| {
+            let environment = Environment {
+                device: round.to_string(),
+                multiprocessors: 1,
+                cudnn: "91900".into(),
+                driver: "13000".into(),
+            };
+            Record { problem: &Toy::<false>, kept: Some((database, environment)) }
+        };
+        let candidates: Vec<_> =
+            (0..ALGORITHMS).map(|algorithm| Candidate { batch: 1, algorithm, workspace: 0 }).collect();
+        let wanted = Wanted::among(candidates.clone(), Goal::Fastest { limit: 0 }, BatchSizePolicy::PowerOfTwo, 7);
+        let mut found: Vec<Option<Search<u8>>> = vec![None; ROUNDS];
+        let looked_at = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    while looked_at.load(Ordering::Relaxed) < round {
+                        std::thread::yield_now();
+                    }
+                    let record = record(tunes, round);
+                    let mut search = record.search(&wanted, &[], &[]);
+                    for candidate in &candidates {
+                        record.timed(candidate, 1.0, 0);
+                        search.timed(*candidate, 1.0);
+                    }
+                    record.ended(&wanted, &search, End::Complete);
+                }
+            });
+            for (round, found) in found.iter_mut().enumerate() {
+                let record = record(looks, round);
+                while !found.as_ref().is_some_and(Search::has_ended) {
+                    *found = Some(record.search(&wanted, &[], &[]));
+                }
+                looked_at.store(round + 1, Ordering::Relaxed);
+            }
+        });
+        let _ = std::fs::remove_dir_all(&path);
+        for (round, found) in found.iter().flatten().enumerate() {
+            assert_eq!(found.measured().len(), candidates.len(), "round {round}");
+        }
     }
 }

@@ -112,7 +112,8 @@ pub fn keep<C: Contestant>(contestant: &C, times: &Times) {
         return;
     }
     if let Some(entries) = C::FAMILY.entries() {
-        for (call, times) in times.iter().enumerate().take(C::CALLS) {
+        // The first call comes last: `of_database` looks for it, and must then find the others.
+        for (call, times) in times.iter().enumerate().take(C::CALLS).rev() {
             entries.keep(&contestant.spec(call), times);
         }
         C::learn(&entries);
