@@ -1,16 +1,17 @@
 //! docs/settings.md documents every environment variable of the source, and no other, and README names only these.
 //! Lines of the pages fit an editor.
 
-use guest::settings::VARIABLES;
+use guest::settings::{SWITCH, VARIABLES};
 
-/// A page's rows of the form "| `UCUDNN_NAME` | values | meaning |".
+/// A page's rows of the form "| `UCUDNN_NAME` | values | meaning |", and that of the switch.
 fn rows(page: &str) -> Vec<(String, String)> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(path).unwrap();
     let row = |line: &str| {
         let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
         let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
-        name.starts_with("UCUDNN_").then(|| (name.to_owned(), cells.next().unwrap_or_default().to_owned()))
+        (name == SWITCH || name.starts_with("UCUDNN_"))
+            .then(|| (name.to_owned(), cells.next().unwrap_or_default().to_owned()))
     };
     text.lines().filter_map(row).collect()
 }

@@ -46,6 +46,18 @@ fn an_algorithm_has_one_size_in_any_order_of_calls() {
     }
 }
 
+/// The program gives a handle a policy, which is nothing to the switch of the whole library.
+#[test]
+fn switched_off_nothing_is_decided() {
+    let program = program();
+    for (switch, decides) in [("on", true), ("off", false)] {
+        let decisions = program.file(switch);
+        let variables = [("UCUDNN", switch), QUICK, ("UCUDNN_REPORT", decisions.to_str().unwrap())];
+        program.preloaded(&["random", "9", "3"], &variables);
+        assert_eq!(decisions.exists(), decides, "{switch}");
+    }
+}
+
 /// One limit, a larger or a smaller one, and the first again: answers keep their limits, and the first comes again.
 #[test]
 fn sizes_stay_under_other_limits() {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::{Ended, Installed};
 use crate::programs::{Folder, compile, library, source};
-use guest::settings::VARIABLES;
+use guest::settings::{SWITCH, VARIABLES};
 use guest::testing::skip;
 
 /// The program's environment, as `env` prints it.
@@ -41,7 +41,7 @@ fn example(name: &str) -> &'static str {
         "UCUDNN_TOTAL_WORKSPACE_SIZE" | "UCUDNN_TUNE_BYTES" => "1GiB",
         "UCUDNN_TUNE_SECONDS" => "2.5",
         "UCUDNN_DATABASE" => "off",
-        "UCUDNN_SEED_DATABASE" | "UCUDNN_CUDNN_LIBRARY" => "/no/such/file",
+        "UCUDNN_SEED_DATABASE" | "UCUDNN_CUDNN_LIBRARY" => "/bin/sh",
         "UCUDNN_REPORT" => "/dev/null",
         "UCUDNN_EXPLORE" => "7%",
         "UCUDNN_BENCHMARK_DEVICES" => "0,1",
@@ -61,21 +61,22 @@ fn example(name: &str) -> &'static str {
 fn every_variable_has_an_option_that_sets_it() {
     let ucudnn = Installed::new("options");
     let option = |name: &str| format!("--{}", name.trim_start_matches("UCUDNN_").to_lowercase().replace('_', "-"));
+    let variables: Vec<_> = VARIABLES.iter().filter(|variable| variable.name != SWITCH).collect();
     let options: Vec<_> =
-        VARIABLES.iter().map(|variable| format!("{}={}", option(variable.name), example(variable.name))).collect();
+        variables.iter().map(|variable| format!("{}={}", option(variable.name), example(variable.name))).collect();
     let mut arguments = vec!["run"];
     arguments.extend(options.iter().map(String::as_str));
     arguments.push("env");
     let ended = ucudnn.end(&arguments, &[("UCUDNN_LOG", "debug")]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    for variable in VARIABLES {
+    for variable in &variables {
         assert_eq!(value(&ended, variable.name), Some(example(variable.name)), "{}", variable.name);
     }
     // No variable is set without its option.
     let ended = ucudnn.end(&["run", "env"], &[]);
     assert!(!environment(&ended).iter().any(|(name, _)| name.starts_with("UCUDNN_")), "{}", ended.stdout);
     let help = ucudnn.run(&["run", "--help"]);
-    for variable in VARIABLES {
+    for variable in &variables {
         assert!(
             help.contains(variable.name) && help.contains(&option(variable.name)),
             "{} is not in the help",
@@ -123,15 +124,25 @@ fn exit_statuses_and_signals_are_the_program_s() {
 #[test]
 fn what_cannot_be_run_is_named() {
     let ucudnn = Installed::new("errors");
-    let error = ucudnn.fails(1, &["run", "no-such-program"]);
+    let error = ucudnn.fails(127, &["run", "no-such-program"]);
     assert!(error.contains("no-such-program") && error.contains("PATH"), "{error}");
-    let error = ucudnn.fails(1, &["run", "./no/such/file"]);
+    let error = ucudnn.fails(127, &["run", "./no/such/file"]);
     assert!(error.contains("./no/such/file: No such file"), "{error}");
     ucudnn.file("text", "not a program");
-    let error = ucudnn.fails(1, &["run", "./text"]);
+    let error = ucudnn.fails(126, &["run", "./text"]);
     assert!(error.contains("text cannot be run: Permission denied"), "{error}");
     let error = ucudnn.fails(1, &["run", "--library", "none.so", "true"]);
     assert!(error.contains("--library none.so: No such file"), "{error}");
+    for option in ["--cudnn-library", "--seed-database"] {
+        let error = ucudnn.fails(1, &["run", option, "./none", "true"]);
+        assert!(error.contains(&format!("{option} ./none: No such file")), "{error}");
+        let error = ucudnn.fails(1, &["run", option, "./bin", "true"]);
+        assert!(error.contains(&format!("{option} ./bin: not a file")), "{error}");
+    }
+    let error = ucudnn.fails(2, &["run", "--log", "inof", "true"]);
+    assert!(error.contains("--log: ") && error.contains("\"inof\" is not understood"), "{error}");
+    let error = ucudnn.fails(2, &["run", "--numerics", "fast", "true"]);
+    assert!(error.contains("--numerics") && error.contains("match, allowed, any, deterministic"), "{error}");
     let error = ucudnn.fails(2, &["run"]);
     assert!(error.contains("<PROGRAM>"), "{error}");
     let error = ucudnn.fails(2, &["run", "--workspace-limit", "lots", "true"]);
@@ -159,7 +170,7 @@ fn programs_that_gain_rights_are_refused() {
         return skip("only root can make a program of another user");
     }
     std::fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-    let error = ucudnn.fails(1, &["run", "./gains"]);
+    let error = ucudnn.fails(126, &["run", "./gains"]);
     assert!(error.contains("./gains") && error.contains("LD_PRELOAD"), "{error}");
     std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     ucudnn.run(&["run", "./gains"]);
@@ -334,6 +345,16 @@ fn a_report_is_there_whatever_the_program_does() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), began);
     let said = ucudnn.run(&["report", report]);
     assert!(said.starts_with("Nothing was decided") && !said.contains("does not know"), "{said}");
+
+    // Another run replaces it, or goes on behind it.
+    let other = "{\"event\":\"other\"}\n";
+    std::fs::write(&path, other).unwrap();
+    ucudnn.run(&["run", "--report", report, "--append", "true"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
+    ucudnn.run(&["run", "--report", report, "true"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), began);
+    assert!(ucudnn.fails(2, &["run", "--append", "true"]).contains("--report"));
+    ucudnn.run(&["run", "--report", "/dev/null", "true"]);
 
     let nowhere = path.with_file_name("missing").join("run.jsonl");
     let ended = ucudnn.end(&["run", "--report", nowhere.to_str().unwrap(), "true"], &[]);

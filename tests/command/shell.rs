@@ -17,11 +17,19 @@ fn completions_name_every_subcommand() {
     assert!(ucudnn.fails(2, &["completions", "none"]).contains("bash"));
     // The completions that bash offers.
     let file = ucudnn.file("ucudnn.bash", &ucudnn.run(&["completions", "bash"]));
-    let script =
-        "source \"$1\"; COMP_WORDS=(ucudnn do); COMP_CWORD=1; _ucudnn ucudnn do ucudnn; echo \"${COMPREPLY[@]}\"";
-    match Command::new("bash").args(["-c", script, "bash"]).arg(file).output() {
-        Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), "doctor\n", "{output:?}"),
-        Err(_) => skip("there is no bash"),
+    for (words, offered) in [
+        ("ucudnn do", "doctor\n"),
+        ("ucudnn run --numerics", "--numerics\n"),
+        ("ucudnn run --numerics a", "allowed any\n"),
+        ("ucudnn run --rnn ", "auto off force\n"),
+    ] {
+        let script = "source \"$1\"; IFS=' ' read -ra COMP_WORDS <<<\"$2\"; [[ $2 == *' ' ]] && COMP_WORDS+=('')
+            COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            _ucudnn ucudnn \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; echo \"${COMPREPLY[@]}\"";
+        match Command::new("bash").args(["-c", script, "bash"]).arg(&file).arg(words).output() {
+            Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), offered, "{words}: {output:?}"),
+            Err(_) => return skip("there is no bash"),
+        }
     }
 }
 

@@ -77,7 +77,8 @@ use failure::Failure;
         ucudnn plot division wd.jsonl -o wd.svg\n\n\
         Whether the library reaches the program:\n\n  \
         ucudnn doctor -- ./program\n\n\
-        Exit status: 0 done, 1 failed, 2 wrong usage; `ucudnn run` ends as the program does."
+        Exit status: 0 done, 1 failed, 2 wrong usage; `ucudnn run` ends as the program does, with 127 if it is not \
+        found, and with 126 if it cannot be run."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -111,17 +112,10 @@ fn main() -> ExitCode {
         }
         Err(help) => output::print(&help.to_string()),
     };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(why)) => {
-            output::tell(&why);
-            ExitCode::from(2)
-        }
-        Err(Failure::Failed(why)) => {
-            output::tell(&why);
-            ExitCode::FAILURE
-        }
-    }
+    let Err(failure) = ended else { return ExitCode::SUCCESS };
+    let (why, status) = failure.told();
+    output::tell(&why);
+    ExitCode::from(status)
 }
 
 fn run(command: Command) -> Result<(), Failure> {

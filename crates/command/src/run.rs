@@ -42,6 +42,10 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 
+    /// Keep what is in the report's file, and write behind it
+    #[arg(long, requires = guest::settings::REPORT)]
+    append: bool,
+
     /// Reach a program that opens libcudnn.so.9 by name while it runs, as JAX does; LD_PRELOAD alone does not reach it.
     /// Preloads a library of that name that stands for libucudnn.so, and puts its folder first in LD_LIBRARY_PATH. Does
     /// not reach a program that takes functions from a library that it opened by path
@@ -62,12 +66,13 @@ pub fn run(options: Options) -> Result<(), Failure> {
     for (name, value) in options.variables.absolute()? {
         if name == guest::settings::REPORT {
             // The file is there even if the program never calls cuDNN.
-            guest::report::open(Path::new(&value)).map_err(|error| format!("--report {value:?}: {error}"))?;
+            let begun = guest::report::begin(Path::new(&value), options.append);
+            begun.map_err(|error| format!("--report {value:?}: {error}"))?;
         }
         command.env(name, value);
     }
     let error = command.exec();
-    Err(Failure::Failed(format!("{} cannot be run: {error}", command.get_program().shown())))
+    Err(Failure::NotRunnable(format!("{} cannot be run: {error}", command.get_program().shown())))
 }
 
 /// A program that is ready to start with the library in front of its cuDNN.
@@ -184,12 +189,12 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
         let path = PathBuf::from(name);
         return match path.metadata() {
             Ok(_) => Ok(path),
-            Err(error) => Err(Failure::Failed(format!("{}: {error}", path.shown()))),
+            Err(error) => Err(Failure::NotFound(format!("{}: {error}", path.shown()))),
         };
     }
     in_path(name).next().ok_or_else(|| {
         let name = name.to_string_lossy();
-        Failure::Failed(format!("{name}: no program of this name in PATH (a file in this folder is ./{name})"))
+        Failure::NotFound(format!("{name}: no program of this name in PATH (a file in this folder is ./{name})"))
     })
 }
 
@@ -211,7 +216,7 @@ fn refuse_secure_execution(program: &Path) -> Result<(), Failure> {
         || (metadata.mode() & libc::S_ISGID != 0 && metadata.gid() != group)
         || has_capabilities(program);
     if gains {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::NotRunnable(format!(
             "{} gains rights as it starts (setuid, setgid or file capabilities), and the loader ignores LD_PRELOAD for \
              such programs: it cannot be run with ucudnn",
             program.shown()

@@ -31,7 +31,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// True if every call of every handle goes to cuDNN unchanged, and always did.
 pub fn all_off() -> bool {
-    !ANY.load(Ordering::Acquire) && environment().policy == Policy::Off
+    !has_own() && environment().policy == Policy::Off
 }
 
 /// True if the environment leaves every call to cuDNN. Unlike a handle's own settings, it never changes.
@@ -41,12 +41,17 @@ pub fn environment_is_off() -> bool {
 
 /// The handle's policies.
 pub fn of(handle: cudnnHandle_t) -> Policies {
-    if ANY.load(Ordering::Acquire)
+    if has_own()
         && let Some(own) = HANDLES.read().as_ref().and_then(|handles| handles.get(&handle.addr()))
     {
         return *own;
     }
     environment()
+}
+
+/// True if handles may have settings of their own. Where the library is switched off, these do not count.
+fn has_own() -> bool {
+    ANY.load(Ordering::Acquire) && settings::get().is_on
 }
 
 /// Changes a handle's policies.

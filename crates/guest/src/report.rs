@@ -25,8 +25,16 @@ pub fn write(line: impl FnOnce() -> Value) {
     }
 }
 
+/// Begins a report. A file that is there loses its lines, unless they are to be kept.
+pub fn begin(path: &Path, keep: bool) -> io::Result<()> {
+    if !keep && path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        OpenOptions::new().write(true).truncate(true).open(path)?;
+    }
+    open(path).map(drop)
+}
+
 /// Opens a report to append to it. A file that is new gets a first line with the library's version.
-pub fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_file() && metadata.len() == 0 {

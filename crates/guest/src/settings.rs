@@ -135,6 +135,7 @@ pub struct Variable {
 
 /// The variables of this version, in the order of docs/settings.md.
 pub const VARIABLES: &[Variable] = &[
+    Variable { name: SWITCH, values: "`on`, `off`" },
     Variable { name: POLICY, values: "`wr`, `wd`, `off`" },
     Variable { name: BATCH_SIZE_POLICY, values: "`powerOfTwo`, `all`, `undivided`" },
     Variable { name: WORKSPACE_LIMIT, values: "unset, bytes or `64MiB`" },
@@ -161,6 +162,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: REPORT, values: "unset, a path" },
 ];
 
+/// The switch of the whole library.
+pub const SWITCH: &str = "UCUDNN";
 const POLICY: &str = "UCUDNN_POLICY";
 const BATCH_SIZE_POLICY: &str = "UCUDNN_BATCH_SIZE_POLICY";
 const WORKSPACE_LIMIT: &str = "UCUDNN_WORKSPACE_LIMIT";
@@ -170,7 +173,8 @@ const EXPLORE: &str = "UCUDNN_EXPLORE";
 const TUNE_SECONDS: &str = "UCUDNN_TUNE_SECONDS";
 const TUNE_BYTES: &str = "UCUDNN_TUNE_BYTES";
 const DATABASE: &str = "UCUDNN_DATABASE";
-const SEED_DATABASE: &str = "UCUDNN_SEED_DATABASE";
+/// More tuning results, in a file that must be there.
+pub const SEED_DATABASE: &str = "UCUDNN_SEED_DATABASE";
 const BENCHMARK_DEVICES: &str = "UCUDNN_BENCHMARK_DEVICES";
 const NUMERICS: &str = "UCUDNN_NUMERICS";
 const CHECK: &str = "UCUDNN_CHECK";
@@ -191,6 +195,8 @@ const FAULT: &str = "UCUDNN_FAULT";
 /// The settings from the environment.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// False if everything goes to cuDNN, whatever the program sets.
+    pub is_on: bool,
     /// How limits apply.
     pub policy: Policy,
     /// Which micro-batch sizes are tried.
@@ -255,6 +261,7 @@ pub enum Fault {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            is_on: true,
             policy: Policy::Reuse,
             batch_size_policy: BatchSizePolicy::PowerOfTwo,
             workspace_limit: None,
@@ -298,8 +305,13 @@ impl Settings {
     }
 
     /// Everything goes to cuDNN, and no file is used: for a process with more rights than its user.
-    fn off() -> Self {
-        Self { policy: Policy::Off, rnn: Rnn::Off, norm: Norm::Off, database: Database::Off, ..Self::default() }
+    fn without_files() -> Self {
+        Self { database: Database::Off, ..Self::default() }.switched_off()
+    }
+
+    /// The same settings, but everything goes to cuDNN.
+    fn switched_off(self) -> Self {
+        Self { is_on: false, policy: Policy::Off, rnn: Rnn::Off, norm: Norm::Off, ..self }
     }
 
     /// Reads the variables through `lookup`; returns the settings and a warning for each bad value.
@@ -307,8 +319,10 @@ impl Settings {
         let lookup = |name: &str| lookup(name).map(Into::into);
         let mut reader = Reader { lookup, warnings: Vec::new() };
         let default = Self::default();
+        let is_on = reader.parse(SWITCH, true, "on or off", one_of(&[("on", true), ("off", false)]));
         let total_workspace_size = reader.parse(TOTAL_WORKSPACE_SIZE, None, BYTES, |t| parse_bytes(t).map(Some));
         let settings = Self {
+            is_on,
             policy: reader.policy(total_workspace_size),
             batch_size_policy: reader.parse(
                 BATCH_SIZE_POLICY,
@@ -380,13 +394,19 @@ impl Settings {
                     ("unbatched", Dynamic::Unbatched),
                 ]),
             ),
-            log: reader.parse(LOG, default.log, "an env_logger filter, such as info or off", |text| {
-                env_filter::Builder::new().try_parse(text).is_ok().then(|| text.to_owned())
-            }),
+            log: reader.parse(
+                LOG,
+                default.log,
+                "an env_logger filter, such as info, off or ucudnn_norm=debug",
+                |text| {
+                    (env_filter::Builder::new().try_parse(text).is_ok() && names_our_modules(text))
+                        .then(|| text.to_owned())
+                },
+            ),
             report: reader.path(REPORT, "a path"),
             fault: reader.parse(FAULT, None, FAULTS, |text| parse_fault(text).map(Some)),
         };
-        (settings, reader.warnings)
+        (if is_on { settings } else { settings.switched_off() }, reader.warnings)
     }
 }
 
@@ -452,6 +472,18 @@ impl<L: Fn(&str) -> Option<OsString>> Reader<L> {
             (Some(policy), _) => policy,
         }
     }
+}
+
+/// True if each module that a filter names may be one of ours. To env_logger a misspelled level is a module, which says
+/// nothing.
+fn names_our_modules(filter: &str) -> bool {
+    const OURS: &str = "ucudnn";
+    let directives = filter.split('/').next().unwrap_or_default().split(',').map(str::trim);
+    let modules = directives.filter_map(|directive| match directive.split_once('=') {
+        Some((module, _)) => Some(module),
+        None => directive.parse::<log::LevelFilter>().is_err().then_some(directive),
+    });
+    modules.into_iter().all(|module| OURS.starts_with(module) || module.starts_with(OURS))
 }
 
 /// Reads one of the names as its value.
@@ -547,8 +579,11 @@ pub fn get() -> &'static Settings {
     static SETTINGS: OnceCell<Settings> = OnceCell::new();
     SETTINGS.get_or_init(|| {
         let is_off = trust::has_more_rights_than_its_user();
-        let (settings, warnings) =
-            if is_off { (Settings::off(), Vec::new()) } else { Settings::read(|name| std::env::var_os(name)) };
+        let (settings, warnings) = if is_off {
+            (Settings::without_files(), Vec::new())
+        } else {
+            Settings::read(|name| std::env::var_os(name))
+        };
         start_log(&settings.log);
         let unknown = || unknown::warnings(std::env::vars_os().map(|(name, _)| name));
         for warning in warnings.into_iter().chain(if is_off { Vec::new() } else { unknown() }) {

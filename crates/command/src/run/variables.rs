@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use clap::{Arg, ArgMatches, Command, FromArgMatches, ValueHint};
 use guest::settings::{self, Settings, VARIABLES, Variable};
 
 use crate::Failure;
@@ -12,59 +13,82 @@ use crate::Failure;
 #[derive(Default)]
 pub struct Variables(Vec<(&'static Variable, String)>);
 
-/// The placeholder for an option's value, and the option's help.
-fn described(variable: &str) -> Option<(&'static str, &'static str)> {
+/// The variables that have options: all but the switch, which would turn off what the command is for.
+fn with_options() -> impl Iterator<Item = &'static Variable> {
+    VARIABLES.iter().filter(|variable| variable.name != settings::SWITCH)
+}
+
+/// An option's help.
+fn help(variable: &str) -> Option<&'static str> {
     Some(match variable {
-        "UCUDNN_POLICY" => (
-            "wr|wd|off",
-            "Plan each convolution on its own (wr), divide a total among all (wd), or hand every call to cuDNN",
-        ),
-        "UCUDNN_BATCH_SIZE_POLICY" => {
-            ("powerOfTwo|all|undivided", "Micro-batch sizes that are tried [default: powerOfTwo]")
+        "UCUDNN_POLICY" => {
+            "Plan each convolution on its own (wr), divide a total among all (wd), or hand every call to cuDNN"
         }
-        "UCUDNN_WORKSPACE_LIMIT" => ("SIZE", "The most workspace of each convolution"),
-        "UCUDNN_DEFAULT_WORKSPACE_LIMIT" => {
-            ("SIZE", "The same, only where the program gives a convolution no limit of its own")
+        "UCUDNN_BATCH_SIZE_POLICY" => "Micro-batch sizes that are tried [default: powerOfTwo]",
+        "UCUDNN_WORKSPACE_LIMIT" => "The most workspace of each convolution",
+        "UCUDNN_DEFAULT_WORKSPACE_LIMIT" => "The same, only where the program gives a convolution no limit of its own",
+        "UCUDNN_TOTAL_WORKSPACE_SIZE" => "The most workspace of all convolutions together; selects wd",
+        "UCUDNN_EXPLORE" => {
+            "The most that exploring may cost of the program's time in tuned calls, besides half a second [default: 5%]"
         }
-        "UCUDNN_TOTAL_WORKSPACE_SIZE" => ("SIZE", "The most workspace of all convolutions together; selects wd"),
-        "UCUDNN_EXPLORE" => (
-            "PERCENTAGE|0|unbounded",
-            "The most that exploring may cost of the program's time in tuned calls, besides half a second [default: 5%]",
-        ),
         "UCUDNN_TUNE_SECONDS" => {
-            ("SECONDS", "The most time that tuning one kernel may take while the program waits, whatever exploring may")
+            "The most time that tuning one kernel may take while the program waits, whatever exploring may"
         }
-        "UCUDNN_TUNE_BYTES" => ("SIZE", "The most memory that tuning one kernel may take"),
-        "UCUDNN_DATABASE" => ("FILE|off", "Where tuning results are kept [default: in the user's cache folder]"),
-        "UCUDNN_SEED_DATABASE" => ("FILE", "More tuning results, which are only read"),
-        "UCUDNN_BENCHMARK_DEVICES" => ("0,1|all", "Devices that tune in parallel [default: the program's own]"),
-        "UCUDNN_NUMERICS" => (
-            "match|allowed|any|deterministic",
+        "UCUDNN_TUNE_BYTES" => "The most memory that tuning one kernel may take",
+        "UCUDNN_DATABASE" => "Where tuning results are kept [default: in the user's cache folder]",
+        "UCUDNN_SEED_DATABASE" => "More tuning results, which are only read",
+        "UCUDNN_BENCHMARK_DEVICES" => "Devices that tune in parallel [default: the program's own]",
+        "UCUDNN_NUMERICS" => {
             "Algorithms a plan may use: of the numerical class that cuDNN runs without us, all that the program allows, \
-             any, or only deterministic ones of the first [default: match]",
-        ),
-        "UCUDNN_CHECK" => ("0|1", "Run each convolution undivided too, and compare"),
-        "UCUDNN_RNN" => (
-            "auto|off|force",
+             any, or only deterministic ones of the first [default: match]"
+        }
+        "UCUDNN_CHECK" => "Run each convolution undivided too, and compare",
+        "UCUDNN_RNN" => {
             "Run recurrent networks' inference on our kernels where they are faster (auto), never, or wherever they can \
-             [default: auto]",
-        ),
-        "UCUDNN_RNN_TRAINING" => ("auto|off|force", "Whether recurrent networks train on our kernels [default: auto]"),
-        "UCUDNN_RNN_TOP_K" => ("NUMBER", "How many of their configurations are compiled and timed [default: 5]"),
-        "UCUDNN_NORM" => (
-            "auto|off|force",
+             [default: auto]"
+        }
+        "UCUDNN_RNN_TRAINING" => "Whether recurrent networks train on our kernels [default: auto]",
+        "UCUDNN_RNN_TOP_K" => "How many of their configurations are compiled and timed [default: 5]",
+        "UCUDNN_NORM" => {
             "Run batch normalization of channels-first tensors on our kernels where they are faster (auto), \
-             never, or wherever they can [default: auto]",
-        ),
-        "UCUDNN_DYNAMIC" => (
-            "auto|batched|unfused|unbatched",
-            "What runs nets of vertex functions on a GPU; the last two leave a part out, to measure it [default: auto]",
-        ),
-        "UCUDNN_CUDNN_LIBRARY" => ("FILE", "The real cuDNN, where it is not found by itself"),
-        "UCUDNN_LOG" => ("FILTER", "What is logged: warn, info, debug or any env_logger filter [default: warn]"),
-        "UCUDNN_REPORT" => ("FILE", "Write what is chosen to this file, for `ucudnn report` and `ucudnn plot`"),
+             never, or wherever they can [default: auto]"
+        }
+        "UCUDNN_DYNAMIC" => {
+            "What runs nets of vertex functions on a GPU: level by level (batched), in one launch each way with a number \
+             of groups of blocks (persistent), or with a part left out, to measure it [default: auto]"
+        }
+        "UCUDNN_CUDNN_LIBRARY" => "The real cuDNN, where it is not found by itself",
+        "UCUDNN_LOG" => "What is logged: warn, info, debug or any env_logger filter [default: warn]",
+        "UCUDNN_REPORT" => {
+            "Write what is chosen to this file, for `ucudnn report` and `ucudnn plot`; a file that is there is replaced, \
+             unless --append is given"
+        }
         _ => return None,
     })
+}
+
+/// The placeholder for an option's value: its values, if these are all.
+fn placeholder(variable: &Variable) -> String {
+    if let Some(values) = all_values(variable) {
+        return values.join("|");
+    }
+    let has = |word| variable.values.contains(word);
+    match variable.name {
+        "UCUDNN_EXPLORE" => "PERCENTAGE|0|unbounded",
+        "UCUDNN_BENCHMARK_DEVICES" => "0,1|all",
+        _ if has("a path") && has("`off`") => "FILE|off",
+        _ if has("a path") => "FILE",
+        _ if has("bytes") => "SIZE",
+        _ if has("seconds") => "SECONDS",
+        _ if has("filter") => "FILTER",
+        _ => "NUMBER",
+    }
+    .into()
+}
+
+/// The values of a variable that takes no others.
+fn all_values(variable: &Variable) -> Option<Vec<&'static str>> {
+    variable.values.split(", ").map(|value| value.strip_prefix('`')?.strip_suffix('`')).collect()
 }
 
 /// The option's name: `workspace-limit` for UCUDNN_WORKSPACE_LIMIT.
@@ -81,13 +105,23 @@ fn is_path(variable: &Variable) -> bool {
     variable.values.contains("a path")
 }
 
+/// Returns true for a file that the library only reads: it must be there.
+fn is_read(variable: &Variable) -> bool {
+    [settings::CUDNN_LIBRARY, settings::SEED_DATABASE].contains(&variable.name)
+}
+
 impl clap::Args for Variables {
     fn augment_args(command: Command) -> Command {
-        VARIABLES.iter().fold(command, |command, variable| {
-            let (value_name, help) = described(variable.name).unwrap_or(("VALUE", "Not described yet"));
-            let help = format!("{help} (sets {})", variable.name);
-            let arg = Arg::new(variable.name).long(option(variable)).value_name(value_name).help(help);
-            let arg = arg.help_heading("Settings").value_parser(clap::builder::NonEmptyStringValueParser::new());
+        with_options().fold(command, |command, variable| {
+            let help = format!("{} (sets {})", help(variable.name).unwrap_or("Not described yet"), variable.name);
+            let arg = Arg::new(variable.name).long(option(variable)).value_name(placeholder(variable)).help(help);
+            let arg = match all_values(variable) {
+                Some(values) => arg.value_parser(PossibleValuesParser::new(values)),
+                None => arg.value_parser(NonEmptyStringValueParser::new()),
+            };
+            // The placeholder shows them.
+            let arg = arg.help_heading("Settings").hide_possible_values(true);
+            let arg = if is_path(variable) { arg.value_hint(ValueHint::FilePath) } else { arg };
             command.arg(if is_switch(variable) {
                 arg.num_args(0..=1).require_equals(true).default_missing_value("1")
             } else {
@@ -104,7 +138,7 @@ impl clap::Args for Variables {
 impl FromArgMatches for Variables {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |variable: &'static Variable| Some((variable, matches.get_one::<String>(variable.name)?.clone()));
-        Ok(Self(VARIABLES.iter().filter_map(given).collect()))
+        Ok(Self(with_options().filter_map(given).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -138,7 +172,8 @@ impl Variables {
         Err(Failure::Usage(format!("{}{why}", option.unwrap_or_default())))
     }
 
-    /// The variables to set. Paths become absolute, because the program may change its folder before it opens them.
+    /// The variables to set. Paths become absolute, because the program may change its folder before it opens them. `Err`
+    /// names a file that is to be read and is not there.
     pub fn absolute(&self) -> Result<Vec<(&'static str, OsString)>, Failure> {
         let value = |(variable, value): &(&'static Variable, String)| {
             let off = value == "off" && variable.values.contains("`off`");
@@ -149,6 +184,12 @@ impl Variables {
             }
             let path: Result<PathBuf, _> = std::path::absolute(value);
             let path = path.map_err(|error| format!("--{} {value}: {error}", option(variable)))?;
+            if is_read(variable) {
+                let metadata = path.metadata().map_err(|error| format!("--{} {value}: {error}", option(variable)))?;
+                if !metadata.is_file() {
+                    return Err(Failure::Failed(format!("--{} {value}: not a file", option(variable))));
+                }
+            }
             Ok((variable.name, path.into_os_string()))
         };
         self.0.iter().map(value).collect()
@@ -164,9 +205,10 @@ mod tests {
     fn every_variable_has_an_option_that_explains_itself() {
         let command = Variables::augment_args(Command::new("run"));
         let options: Vec<_> = command.get_arguments().map(|arg| arg.get_id().as_str().to_owned()).collect();
-        assert_eq!(options, VARIABLES.iter().map(|variable| variable.name.to_owned()).collect::<Vec<_>>());
-        for variable in VARIABLES {
-            assert!(described(variable.name).is_some(), "{} has no help", variable.name);
+        assert_eq!(options, with_options().map(|variable| variable.name.to_owned()).collect::<Vec<_>>());
+        assert_eq!(options.len(), VARIABLES.len() - 1, "all but the switch");
+        for variable in with_options() {
+            assert!(help(variable.name).is_some(), "{} has no help", variable.name);
         }
     }
 

@@ -31,6 +31,29 @@ fn values_are_read() {
 }
 
 #[test]
+fn one_switch_turns_all_off() {
+    let all = [(RNN, "force"), (RNN_TRAINING, "force"), (NORM, "force"), (TOTAL_WORKSPACE_SIZE, "1GiB"), (LOG, "info")];
+    let (on, _) = read(&[&all[..], &[(SWITCH, "on")]].concat());
+    assert_eq!((on.policy, on.rnn, on.norm), (Policy::Division, Rnn::Force, Norm::Force));
+    let (off, warnings) = read(&[&all[..], &[(SWITCH, "off")]].concat());
+    assert_eq!((off.is_on, off.policy, off.rnn, off.norm), (false, Policy::Off, Rnn::Off, Norm::Off));
+    assert!(warnings.is_empty() && off.log == "info", "{warnings:?}");
+    assert_eq!(read(&[(SWITCH, "no")]).1, ["UCUDNN=\"no\" is not understood: it takes on or off; the default is used"]);
+}
+
+/// To env_logger, a misspelled level is a module of which it says nothing.
+#[test]
+fn a_log_filter_names_our_modules() {
+    for good in ["", "info", "OFF", "warn,ucudnn_convolution::plans=debug", "ucudnn", "ucudnn_norm=trace/word", "=info"]
+    {
+        assert_eq!(read(&[(LOG, good)]).1, [""; 0], "{good}");
+    }
+    for wrong in ["inof", "warn,debgu", "convolution=debug", "info,torch=debug"] {
+        assert_eq!(read(&[(LOG, wrong)]).1.len(), 1, "{wrong}");
+    }
+}
+
+#[test]
 fn a_bad_value_is_one_warning_and_the_default() {
     let (settings, warnings) =
         read(&[(WORKSPACE_LIMIT, "lots"), (TUNE_SECONDS, "1e20"), (LOG, "a=b=c"), (RNN_TOP_K, "0")]);
