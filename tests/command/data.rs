@@ -89,7 +89,7 @@ fn a_report_of_a_division_shows_the_arena() {
     assert!(text.contains("In equal shares of the total (Workspace Reuse) it would be 9.00 ms, 1.50× that."), "{text}");
     let conv1 = text.lines().find(|line| line.starts_with("conv1")).unwrap();
     assert!(conv1.contains("GEMM") && conv1.contains("5.00") && conv1.ends_with("2.50×"), "{conv1}");
-    assert!(text.contains("2 micro-configurations were measured."), "{text}");
+    assert!(text.contains("Measured: 2 micro-configurations."), "{text}");
     let json = ucudnn.json(&["report", "r.jsonl", "--json"]);
     assert_eq!((&json["arena"], &json["plans"][0]["policy"]), (&json!(8192), &json!("wd")));
 }
@@ -295,12 +295,12 @@ fn a_database_is_listed_exported_imported_and_pruned() {
     assert!(
         ucudnn
             .run(&["db", "export", "all.jsonl", "--database", "t.sqlite"])
-            .contains("72 results written to all.jsonl")
+            .contains("Written to all.jsonl: 72 results")
     );
     assert_eq!(std::fs::read_to_string(ucudnn.path("all.jsonl")).unwrap(), exported);
     let import = ["db", "import", "all.jsonl", "--database", "new/folder/u.sqlite"];
-    assert!(ucudnn.run(&import).contains("all.jsonl: 72 results are new, 0 were known"));
-    assert!(ucudnn.run(&import).contains("0 results are new, 72 were known"));
+    assert!(ucudnn.run(&import).contains("all.jsonl: 72 new results, 0 known before"));
+    assert!(ucudnn.run(&import).contains("0 new results, 72 known before"));
     assert_eq!(ucudnn.run(&["db", "export", "--database", "new/folder/u.sqlite"]).lines().count(), 72);
 
     // Names bad lines, and imports the others.
@@ -308,9 +308,9 @@ fn a_database_is_listed_exported_imported_and_pruned() {
     ucudnn.file("part.jsonl", &format!("{first}\n{{}}\n"));
     let ended = ucudnn.end(&["db", "import", "part.jsonl", "--database", "v.sqlite"], &[]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stdout.contains("1 results are new"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 new result, "), "{}", ended.stdout);
     assert!(
-        ended.stderr.contains("part.jsonl:2: ") && ended.stderr.contains("1 lines were not understood"),
+        ended.stderr.contains("part.jsonl:2: ") && ended.stderr.contains("not understood: 1 line"),
         "{}",
         ended.stderr
     );
@@ -318,13 +318,15 @@ fn a_database_is_listed_exported_imported_and_pruned() {
         ucudnn.fails(1, &["db", "import", "none.jsonl", "--database", "v.sqlite"]).contains("none.jsonl: No such file")
     );
 
-    assert!(ucudnn.run(&["db", "prune", "--older-than", "1d", "--database", "t.sqlite"]).starts_with("0 results"));
+    assert!(ucudnn.run(&["db", "prune", "--older-than", "1d", "--database", "t.sqlite"]).ends_with(": 0 results\n"));
     assert!(
         ucudnn.fails(1, &["db", "prune", "--environment", "77", "--database", "t.sqlite"]).contains("--environment 77")
     );
     let id = json["environments"][0]["id"].to_string();
     assert!(
-        ucudnn.run(&["db", "prune", "--environment", &id, "--database", "t.sqlite"]).starts_with("72 results removed")
+        ucudnn
+            .run(&["db", "prune", "--environment", &id, "--database", "t.sqlite"])
+            .ends_with("t.sqlite: 72 results\n")
     );
     assert!(ucudnn.run(&["db", "list", "--database", "t.sqlite"]).contains("t.sqlite: it holds no results yet"));
     assert!(ucudnn.fails(2, &["db", "prune", "--database", "t.sqlite"]).contains("--older-than"));
@@ -346,7 +348,7 @@ fn graphs_are_dealt_with_as_convolutions_are() {
     assert!(exported.contains("ENGINE_4[k2=4]:n4:b"), "{exported}");
     ucudnn.file("all.jsonl", &exported);
     let import = ucudnn.run(&["db", "import", "all.jsonl", "--database", "u.sqlite"]);
-    assert!(import.contains("all.jsonl: 72 results are new, 0 were known"), "{import}");
+    assert!(import.contains("all.jsonl: 72 new results, 0 known before"), "{import}");
 
     // The database has the network's convolutions as graphs, but none of the legacy API.
     let plan = |more: &[&str]| {
@@ -381,7 +383,7 @@ fn graphs_are_dealt_with_as_convolutions_are() {
     });
     let exploring = json!({ "event": "exploring", "kernel": conv1.to_string(), "spec": conv1.spec(), "limit": 16384 });
     ucudnn.file("half.jsonl", &format!("{exploring}\n{timed}\n"));
-    assert!(ucudnn.run(&["report", "half.jsonl"]).contains("\n1 kernel had not been explored to the end."));
+    assert!(ucudnn.run(&["report", "half.jsonl"]).contains("\nNot explored to the end: 1 kernel."));
     assert_eq!(ucudnn.json(&["report", "half.jsonl", "--json"])["exploring"], 1);
     ucudnn.file("r.jsonl", &format!("{exploring}\n{timed}\n{ran}\n"));
     let text = ucudnn.run(&["report", "r.jsonl", "--network", "net.csv"]);

@@ -45,6 +45,11 @@ fn each_part_is_named() {
     let database = part(&ended, "database");
     assert!(database.contains("home/.cache/ucudnn/tuning.sqlite: not there yet"), "{database}");
     assert!(!ucudnn.path("bin").with_file_name("home").exists(), "a folder was made");
+    assert!(
+        ended
+            .stdout
+            .ends_with("\nNext: ucudnn doctor -- PROGRAM, which says whether the program's calls reach the library.\n")
+    );
 
     filled(&ucudnn.path("t.sqlite"), &NETWORK);
     let ended = doctor(&ucudnn, &[], &[("UCUDNN_DATABASE", "t.sqlite"), ("UCUDNN_LOG", "debug")]);
@@ -76,6 +81,7 @@ fn what_cannot_be_used_is_a_failure_with_its_reason() {
         return skip("the loader finds a cuDNN");
     }
     assert!(part(&ended, "cuDNN").starts_with("none was found. Tried:"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nNext: name the program's cuDNN 9 in UCUDNN_CUDNN_LIBRARY"), "{}", ended.stdout);
     assert!(ended.stdout.contains("libcudnn.so.9 (the loader's search path): "), "{}", ended.stdout);
     assert!(ended.stderr.starts_with("ucudnn: not usable: cuDNN"), "{}", ended.stderr);
 }
@@ -139,8 +145,24 @@ fn a_program_without_cudnn_is_told() {
     let ended = doctor(&ucudnn, &[program.to_str().unwrap()], &[]);
     assert!(ended.stdout.contains("The loader reported nothing"), "{}", ended.stdout);
     let ended = doctor(&ucudnn, &["./none"], &[]);
-    assert!(ended.code == Some(1) && ended.stderr.contains("./none"), "{}", ended.stderr);
+    assert!(ended.code == Some(127) && ended.stderr.contains("./none"), "{}", ended.stderr);
     assert_eq!(doctor(&ucudnn, &["--dlopen"], &[]).code, Some(2));
+}
+
+/// The doctor finds no cuDNN, but the program has its own beside it, as an interpreter of another environment may.
+#[test]
+fn a_program_s_own_cudnn_counts() {
+    let (ucudnn, program) = (Installed::new("doctor-own"), program());
+    if ucudnn.end(&["doctor"], &[]).code == Some(0) {
+        return skip("the loader finds a cuDNN");
+    }
+    let path = program.file("doctor");
+    let search = format!("LD_LIBRARY_PATH={}", path.parent().unwrap().display());
+    let ended = ucudnn.end(&["doctor", "--", "env", &search, path.to_str().unwrap(), "linked"], &[]);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(part(&ended, "cuDNN").contains("/libcudnn.so.9, version 9"), "{}", ended.stdout);
+    let next = "\nNext: ucudnn run --report run.jsonl PROGRAM, and then ucudnn report run.jsonl.\n";
+    assert!(ended.stdout.ends_with(next), "{}", ended.stdout);
 }
 
 /// Ctrl-C reaches the doctor alone. It asks the program to end, and kills it at the second Ctrl-C.

@@ -21,8 +21,9 @@ fn tune(ucudnn: &Installed, arguments: &[&str]) -> Ended {
 /// The number of micro-configurations that the command reports as measured.
 fn measured(ended: &Ended) -> usize {
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
-    let line = ended.stdout.lines().find_map(|line| line.split_once(" micro-configurations of "));
-    line.unwrap_or_else(|| panic!("{}", ended.stdout)).0.parse().unwrap()
+    let line = ended.stdout.lines().find(|line| line.starts_with("Measured in "));
+    let line = line.unwrap_or_else(|| panic!("{}", ended.stdout));
+    line.split_once("s: ").unwrap().1.split_once(" micro-configuration").unwrap().0.parse().unwrap()
 }
 
 #[test]

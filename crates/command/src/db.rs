@@ -120,7 +120,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             for what in all.into_iter().flatten() {
                 removed += database.prune(what)?;
             }
-            output::print(&format!("{removed} results removed from {}\n", database.path().shown()))
+            let results = quantity::counted(removed, "result");
+            output::print(&format!("Removed from {}: {results}\n", database.path().shown()))
         }
     }
 }
@@ -139,7 +140,7 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
         let environments: Vec<_> =
             listed.iter().map(|(entry, of)| entry_json(entry, with_problems.then_some(of))).collect();
         let whole = json!({ "file": database.path(), "schema": SCHEMA, "environments": environments });
-        return output::print(&format!("{whole:#}\n"));
+        return output::print_json(&whole);
     }
     if contents.is_empty() {
         return output::print(&format!("{}: it holds no results yet\n", database.path().shown()));
@@ -239,7 +240,7 @@ fn ago(moment: SystemTime) -> String {
         0..60 => "just now".into(),
         60..3_600 => format!("{} min ago", since / 60),
         3_600..86_400 => format!("{} h ago", since / 3_600),
-        _ => format!("{} days ago", since / 86_400),
+        _ => format!("{} ago", quantity::counted((since / 86_400) as usize, "day")),
     }
 }
 
@@ -287,7 +288,7 @@ fn export(database: &Database, file: Option<&PathBuf>) -> Result<(), Failure> {
     };
     let opened = File::create(file).map_err(|error| format!("{}: {error}", file.shown()))?;
     let results = database.export(&mut BufWriter::new(opened))?;
-    output::print(&format!("{results} results written to {}\n", file.shown()))
+    output::print(&format!("Written to {}: {}\n", file.shown(), quantity::counted(results, "result")))
 }
 
 fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
@@ -304,15 +305,16 @@ fn import(database: &Database, files: &[PathBuf]) -> Result<(), Failure> {
             output::tell(&format!("{why}; left out"));
         }
         refused += imported.refused.len();
-        said += &format!("{name}: {} results are new, {} were known\n", imported.merged, imported.kept);
+        let new = quantity::counted(imported.merged, "new result");
+        said += &format!("{name}: {new}, {} known before\n", imported.kept);
         if imported.of_other_kernels > 0 {
-            let others = imported.of_other_kernels;
-            said += &format!("{name}: {others} results are of other versions of our kernels; left out\n");
+            let others = quantity::counted(imported.of_other_kernels, "result");
+            said += &format!("{name}: {others} of other versions of our kernels left out\n");
         }
     }
     output::print(&said)?;
     if refused > 0 {
-        return Err(Failure::Failed(format!("{refused} lines were not understood")));
+        return Err(Failure::Failed(format!("not understood: {}", quantity::counted(refused, "line"))));
     }
     Ok(())
 }

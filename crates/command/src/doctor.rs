@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use guest::settings;
 
 use crate::Failure;
 use crate::output;
@@ -20,6 +19,8 @@ use bindings::{Bindings, Files};
 use facts::Fact;
 use trust::Shown as _;
 
+/// The name of the program's part in the verdict.
+const PROGRAM: &str = "the program";
 /// The most functions that are named for a library.
 const MOST_NAMED: usize = 8;
 
@@ -27,8 +28,8 @@ const MOST_NAMED: usize = 8;
 ///
 /// Shows libucudnn.so, the cuDNN behind it, the GPU and its driver, NVRTC, the tuning database, the solver, and the
 /// settings. With a program, runs it under the library and the loader's own report (LD_DEBUG=bindings), and says how many
-/// functions of cuDNN were bound to libucudnn.so, and which were bound past it. The program's standard output goes to
-/// standard error. The exit status is 0 if everything that is needed can be used, and 1 otherwise.
+/// functions of cuDNN were bound to libucudnn.so, and which were bound past it. cuDNN and NVRTC are then looked for as the
+/// program would find them. The program's standard output goes to standard error. The last line is the next step. The exit status is 0 if everything that is needed can be used, and 1 otherwise.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn doctor\n  \
@@ -53,27 +54,18 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let prepared = match options.command.is_empty() {
-        true => None,
-        false => Some(prepare(&options.command, options.library.as_deref(), options.dlopen, false)?),
-    };
     let in_effect = facts::settings();
-    // The facts below need variables of this process that the program must not get.
-    let before = [settings::LOG, settings::REPORT, python::PREFIX].map(|name| (name, std::env::var_os(name)));
-    python::search_its_packages();
-    let mut facts = facts::all(options.library.as_deref());
+    // It runs first: the cuDNN that it finds is the one that counts.
+    let program = match options.command.is_empty() {
+        true => None,
+        false => Some(under_the_library(options)?),
+    };
+    python::search_its_packages(program.as_ref().map(|program| program.file.as_path()));
+    let real = program.as_ref().and_then(|program| program.run.bindings.real.as_deref());
+    let mut facts = facts::all(options.library.as_deref(), real);
     output::print(&(facts::text(&facts) + &in_effect))?;
-    if let Some(mut prepared) = prepared {
-        for (name, value) in before {
-            match value {
-                Some(value) => prepared.command.env(name, value),
-                None => prepared.command.env_remove(name),
-            };
-        }
-        let files = Files { library: prepared.library, disguise: prepared.disguise };
-        let run = program::run(prepared.command, &files, Duration::from_secs_f64(options.seconds))?;
-        let name = options.command[0].shown();
-        let mut text = format!("\n{name} {}.\n", run.end);
+    if let Some(Program { run, .. }) = program {
+        let mut text = format!("\n{} {}.\n", options.command[0].shown(), run.end);
         if run.is_reported {
             text += &bound(&run.bindings, options.dlopen);
         } else {
@@ -81,12 +73,53 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         output::print(&text)?;
         let is_reached = !run.bindings.ours.is_empty() && run.bindings.past.is_empty();
-        facts.push(Fact { name: "the program", text: String::new(), is_usable: is_reached });
+        facts.push(Fact { name: PROGRAM, text: String::new(), is_usable: is_reached });
     }
     let unusable: Vec<_> = facts.iter().filter(|fact| !fact.is_usable).map(|fact| fact.name).collect();
+    output::print(&format!("\nNext: {}.\n", next(options, &unusable)))?;
     match unusable[..] {
         [] => Ok(()),
         _ => Err(Failure::Failed(format!("not usable: {}", unusable.join(", ")))),
+    }
+}
+
+/// A program that has run.
+struct Program {
+    /// Its file.
+    file: PathBuf,
+    run: program::Run,
+}
+
+/// Runs the program with the library in front of its cuDNN.
+fn under_the_library(options: &Options) -> Result<Program, Failure> {
+    let prepared = prepare(&options.command, options.library.as_deref(), options.dlopen, false)?;
+    let file = PathBuf::from(prepared.command.get_program());
+    let files = Files { library: prepared.library, disguise: prepared.disguise };
+    let run = program::run(prepared.command, &files, Duration::from_secs_f64(options.seconds))?;
+    Ok(Program { file, run })
+}
+
+/// The step after this one.
+fn next(options: &Options, unusable: &[&str]) -> String {
+    match unusable.first() {
+        Some(&facts::LIBRARY) => "install the library beside this command, or name it with --library".into(),
+        Some(&facts::CUDNN) => {
+            "name the program's cuDNN 9 in UCUDNN_CUDNN_LIBRARY; for a program in Python, start the doctor with it"
+                .into()
+        }
+        Some(&facts::DRIVER | &facts::GPU) => "see what nvidia-smi says; in a container, give it the GPU".into(),
+        Some(&facts::NVRTC) => "install NVRTC, which comes with PyTorch and CUDA, or leave out UCUDNN_RNN=force".into(),
+        Some(&facts::DATABASE) => "name another file in UCUDNN_DATABASE, or set it to off".into(),
+        Some(&facts::SOLVER) => "install libucudnn_solver.so beside the library, or leave the total out".into(),
+        Some(_) if options.dlopen => "see docs/troubleshooting.md: a static cuDNN cannot be reached".into(),
+        Some(_) => "ucudnn doctor --dlopen -- PROGRAM, if the program opens cuDNN by name".into(),
+        None if options.command.is_empty() => {
+            "ucudnn doctor -- PROGRAM, which says whether the program's calls reach the library".into()
+        }
+        None => {
+            let dlopen = if options.dlopen { "--dlopen " } else { "" };
+            format!("ucudnn run {dlopen}--report run.jsonl PROGRAM, and then ucudnn report run.jsonl")
+        }
     }
 }
 

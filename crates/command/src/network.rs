@@ -271,7 +271,7 @@ fn layers(at: &At, row: &Row, shapes: &Shapes, first: bool) -> Result<Vec<Layer>
         Type::Double => CUDNN_DATA_DOUBLE,
     };
     let channels_last = shapes.format == Some(Format::Nhwc);
-    let too_large = || at.complain(format_args!("a tensor of this layer has more elements than cuDNN counts (2³¹)"));
+    let too_large = || at.complain(format_args!("a tensor of this layer has more elements than cuDNN counts (2^31)"));
     let tensor = |dims| packed(data_type, channels_last, dims).ok_or_else(too_large);
     let (x, y) = (tensor([n, c, h, w])?, tensor([n, k, out[0], out[1]])?);
     let problem = |direction| Problem {

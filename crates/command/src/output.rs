@@ -1,5 +1,7 @@
-//! Writing to standard output and to standard error. Rust's own macros panic if a write fails.
+//! Writing to standard output and to standard error, for people and for programs. Rust's own macros panic if a write
+//! fails.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,9 +22,14 @@ static LOOK: extern "C" fn() = {
     look
 };
 
-/// Writes a text to standard output. The command fails if that cannot take it.
+/// Writes a text for people to standard output. The command fails if that cannot take it.
 pub fn print(text: &str) -> Result<(), Failure> {
-    write(|output| output.write_all(text.as_bytes()))
+    write(|output| output.write_all(readable(text).as_bytes()))
+}
+
+/// Writes JSON to standard output, and ends the line.
+pub fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    write(|output| writeln!(output, "{value:#}"))
 }
 
 /// Lets `act` write to standard output.
@@ -47,5 +54,60 @@ pub fn write(act: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), F
 
 /// Writes a message to standard error, if that takes it.
 pub fn tell(message: &str) {
-    let _ = writeln!(io::stderr(), "ucudnn: {message}");
+    let _ = writeln!(io::stderr(), "ucudnn: {}", readable(message));
+}
+
+/// Draws a line of progress over the one before, on standard error, which must be a terminal.
+pub fn draw(line: &str) {
+    let _ = write!(io::stderr(), "\r\x1b[K{}", readable(line));
+}
+
+/// The text as the user's locale can show it: without signs of our own beyond ASCII if the locale has none. Names in the
+/// text stay as they are.
+fn readable(text: &str) -> Cow<'_, str> {
+    if is_beyond_ascii(|name| std::env::var(name).ok()) { Cow::Borrowed(text) } else { Cow::Owned(ascii(text)) }
+}
+
+/// True unless the variables of the locale name one without UTF-8. Where none is set, as in most containers, terminals
+/// have UTF-8 all the same.
+fn is_beyond_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    set.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.ends_with("utf-8") || locale.ends_with("utf8") || locale.contains("utf-8@") || locale.contains("utf8@")
+    })
+}
+
+/// Replaces the signs that the command writes. Each takes one character, so that tables keep their columns.
+fn ascii(text: &str) -> String {
+    let sign = |sign| match sign {
+        '×' => 'x',
+        '─' | '–' => '-',
+        '█' => '#',
+        '·' => '.',
+        '…' => '~',
+        'µ' | 'μ' => 'u',
+        other => other,
+    };
+    text.replace('→', "->").replace('≤', "<=").replace('≥', ">=").chars().map(sign).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_locale_says_what_can_be_read() {
+        let is = |pairs: &[(&str, &str)]| {
+            is_beyond_ascii(|name| pairs.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned()))
+        };
+        for beyond in ["en_US.UTF-8", "C.utf8", "de_DE.UTF-8@euro"] {
+            assert!(is(&[("LANG", beyond)]) && is(&[("LC_ALL", beyond), ("LANG", "C")]), "{beyond}");
+        }
+        for without in ["C", "POSIX", "de_DE.ISO-8859-1", "en_US"] {
+            assert!(!is(&[("LANG", without)]) && !is(&[("LC_ALL", without), ("LANG", "C.UTF-8")]), "{without}");
+        }
+        assert!(is(&[]) && is(&[("LC_ALL", "")]) && is(&[("LC_ALL", ""), ("LANG", "C.UTF-8")]));
+        assert_eq!(ascii("2×64 takes 3 µs … of é"), "2x64 takes 3 us ~ of é");
+    }
 }

@@ -130,7 +130,7 @@ fn list(options: &Options) -> Result<(), Failure> {
     if options.json {
         let problem = |Layer { name, problem, count }: &Layer| json!({ "layer": name, "count": count, "kernel": problem.to_string(), "spec": problem.spec() });
         let kernels: Vec<_> = network.layers.iter().map(problem).collect();
-        return output::print(&format!("{:#}\n", json!({ "kernels": kernels })));
+        return output::print_json(&json!({ "kernels": kernels }));
     }
     let mut table = Table::new(&[("layer", Side::Left), ("layers", Side::Right), ("kernel", Side::Left)])
         .short(2, quantity::short_shape);

@@ -157,7 +157,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 fn write(picture: &str, output: &Target) -> Result<(), Failure> {
     match &output.output {
-        None => output::print(picture)?,
+        None => output::write(|output| output.write_all(picture.as_bytes()))?,
         Some(file) => {
             std::fs::write(file, picture).map_err(|error| format!("{}: {error}", file.shown()))?;
         }

@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
             "exploring": report.exploring.len(), "unknown": report.unknown,
         });
-        return output::print(&format!("{whole:#}\n"));
+        return output::print_json(&whole);
     }
     let width = options.width.columns();
     let mut parts: Vec<String> =
@@ -90,26 +90,35 @@ fn also(report: &lines::Report) -> String {
     let mut said: String = report.nets.iter().map(|net| format!("{net}: {}\n", net.chosen)).collect();
     said.extend(report.graphs.iter().map(|(graph, why)| format!("{graph}: cuDNN: {why}\n")));
     if !report.timed.is_empty() {
-        said += &format!("{} micro-configurations were measured.\n", report.timed.len());
+        let measured = quantity::counted(report.timed.len(), "micro-configuration");
+        said += &format!("Measured: {measured}.\n");
     }
     if !report.exploring.is_empty() {
-        let problems = quantity::counted(report.exploring.len(), "kernel");
-        said += &format!("{problems} had not been explored to the end.\n");
+        let kernels = quantity::counted(report.exploring.len(), "kernel");
+        said += &format!("Not explored to the end: {kernels}. A further run goes on from there.\n");
     }
     match report.checked {
         (0, _) => {}
         (checked, 0) => {
-            said += &format!("{checked} results were checked against the undivided convolution: all agree.\n")
+            let results = quantity::counted(checked, "result");
+            said += &format!("Checked against the undivided convolution: {results}, all within the tolerance.\n")
         }
-        (checked, off) => said += &format!("{off} of {checked} results DIFFER from the undivided convolution's.\n"),
+        (checked, off) => {
+            let results = quantity::counted(checked, "result");
+            said += &format!("Checked against the undivided convolution: {results}, of which {off} DIFFER.\n")
+        }
     }
     match report.kept {
         (0, _) => {}
-        (kept, 0) => said += &format!("{kept} calls were watched in the arena: all kept to their segments.\n"),
-        (kept, off) => said += &format!("{off} of {kept} calls WROTE OUTSIDE of their segments of the arena.\n"),
+        (kept, off) => {
+            let calls = quantity::counted(kept, "call");
+            let found =
+                if off == 0 { "all within their segments".into() } else { format!("of which {off} WROTE OUTSIDE") };
+            said += &format!("Watched in the arena: {calls}, {found}.\n")
+        }
     }
     if let Some(Divided { ready: ready @ 1.., .. }) = report.divided {
-        said += &format!("{ready} layers have no segment and run what needs none.\n");
+        said += &format!("Without a segment: {}. They run what needs none.\n", quantity::counted(ready, "layer"));
     }
     if report.unknown > 0 {
         said += &format!("{} of events that this version does not know.\n", quantity::counted(report.unknown, "line"));

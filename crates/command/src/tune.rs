@@ -201,7 +201,7 @@ fn is_kept() -> bool {
 }
 
 fn check_library() -> Result<(), Failure> {
-    python::search_its_packages();
+    python::search_its_packages(None);
     if library::path().is_none() {
         return Err(Failure::Failed("there is no cuDNN to measure with; --cudnn-library may name one".into()));
     }
@@ -319,12 +319,13 @@ fn summarize(
         failed += usize::from(found.is_err());
         table.row(row);
     }
-    let measured: usize = tuned.iter().map(|tuned| tuned.measured).sum();
+    let measured = tuned.iter().map(|tuned| tuned.measured).sum();
     let printed = output::print(&format!(
-        "{}\n{measured} micro-configurations of {} kernels were measured in {:.1} s, and are kept in {}\n",
+        "{}\nMeasured in {:.1} s: {} of {}; kept in {}\n",
         table.lines(width),
-        tuned.len(),
         took.as_secs_f64(),
+        quantity::counted(measured, "micro-configuration"),
+        quantity::counted(tuned.len(), "kernel"),
         database.shown()
     ));
     if interrupt::STOP.load(Ordering::Relaxed) {

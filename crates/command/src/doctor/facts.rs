@@ -15,6 +15,15 @@ use crate::quantity;
 use crate::run;
 use trust::Shown as _;
 
+/// The names of parts.
+pub const LIBRARY: &str = "libucudnn.so";
+pub const CUDNN: &str = "cuDNN";
+pub const DRIVER: &str = "driver";
+pub const GPU: &str = "GPU";
+pub const NVRTC: &str = "NVRTC";
+pub const DATABASE: &str = "database";
+pub const SOLVER: &str = "solver";
+
 /// One part.
 pub struct Fact {
     /// The part's name.
@@ -58,32 +67,33 @@ pub fn settings() -> String {
     lines.iter().enumerate().map(|(index, text)| line(if index == 0 { "settings" } else { "" }, text)).collect()
 }
 
-/// All parts.
-pub fn all(library: Option<&Path>) -> Vec<Fact> {
+/// All parts. `cudnn` is the one that a program found; without it, this process looks for one.
+pub fn all(library: Option<&Path>, cudnn: Option<&Path>) -> Vec<Fact> {
     let (settings, _) = Settings::read(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
     // The log would repeat these facts, and the report is a program's.
     // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
     unsafe {
         std::env::set_var(settings::LOG, "off");
         std::env::remove_var(settings::REPORT);
+        if let Some(cudnn) = cudnn {
+            std::env::set_var(settings::CUDNN_LIBRARY, cudnn);
+        }
     }
-    let own = run::find_library(library).map_err(|failure| match failure {
-        crate::Failure::Usage(why) | crate::Failure::Failed(why) => why,
-    });
+    let own = run::find_library(library).map_err(|failure| failure.told().0);
     let solver = match &own {
         Ok(own) => planner::solver_of(own).map(|path| path.shown().to_string()),
         Err(_) => Err("looked for beside libucudnn.so".to_owned()),
     };
     let is_divided = settings.policy == Policy::Division;
     let solver = match (solver, is_divided) {
-        (Err(why), false) => Fact { name: "solver", text: format!("{why}\n(needed for wd alone)"), is_usable: true },
-        (found, _) => Fact::of("solver", found),
+        (Err(why), false) => Fact { name: SOLVER, text: format!("{why}\n(needed for wd alone)"), is_usable: true },
+        (found, _) => Fact::of(SOLVER, found),
     };
     let device = library::device();
-    let mut facts = vec![Fact::of("libucudnn.so", own.and_then(|own| loads(&own))), Fact::of("cuDNN", cudnn())];
+    let mut facts = vec![Fact::of(LIBRARY, own.and_then(|own| loads(&own))), Fact::of(CUDNN, found_cudnn())];
     facts.extend(gpus(device));
     facts.push(nvrtc(device, settings.rnn));
-    facts.push(Fact::of("database", database(&settings)));
+    facts.push(Fact::of(DATABASE, database(&settings)));
     facts.push(solver);
     facts
 }
@@ -103,7 +113,7 @@ fn loads(file: &Path) -> Result<String, String> {
     Ok(format!("{}, version {}.{}.{}", file.shown(), version / 10_000, version / 100 % 100, version % 100))
 }
 
-fn cudnn() -> Result<String, String> {
+fn found_cudnn() -> Result<String, String> {
     let path = library::found().map_err(|tried| format!("none was found. Tried:{tried}"))?;
     let version = tuning::database::cudnn_version().unwrap_or_default();
     match library::older_major() {
@@ -122,31 +132,31 @@ fn gpus(device: Device) -> Vec<Fact> {
     if device == Device::Host {
         let host = |text: String| Ok(text);
         return vec![
-            Fact::of("driver", host("none: hostdnn needs none".into())),
-            Fact::of("GPU", host(format!("none: hostdnn computes on {}", names.join(", ")))),
+            Fact::of(DRIVER, host("none: hostdnn needs none".into())),
+            Fact::of(GPU, host(format!("none: hostdnn computes on {}", names.join(", ")))),
         ];
     }
     let none = || "none".to_owned();
     vec![
-        Fact::of("driver", driver.ok_or_else(none)),
-        Fact::of("GPU", if names.is_empty() { Err(none()) } else { Ok(names.join("\n")) }),
+        Fact::of(DRIVER, driver.ok_or_else(none)),
+        Fact::of(GPU, if names.is_empty() { Err(none()) } else { Ok(names.join("\n")) }),
     ]
 }
 
 /// The compiler of our kernels. Programs run without it, but for settings that force our kernels.
 fn nvrtc(device: Device, rnn: Rnn) -> Fact {
     if device == Device::Host {
-        return Fact::of("NVRTC", Ok("none: on hostdnn the machine's C++ compiler makes our kernels".into()));
+        return Fact::of(NVRTC, Ok("none: on hostdnn the machine's C++ compiler makes our kernels".into()));
     }
     let driver = device.identity(0).map_or(0, |identity| identity.driver);
     match Nvrtc::of_process(driver) {
         Ok(nvrtc) => {
             let (major, minor) = nvrtc.version();
-            Fact::of("NVRTC", Ok(format!("{}, version {major}.{minor}", nvrtc.path.shown())))
+            Fact::of(NVRTC, Ok(format!("{}, version {major}.{minor}", nvrtc.path.shown())))
         }
         Err(why) => {
             let text = format!("{why}\n(cuDNN then runs what our kernels would)");
-            Fact { name: "NVRTC", text, is_usable: rnn != Rnn::Force }
+            Fact { name: NVRTC, text, is_usable: rnn != Rnn::Force }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 mod offers;
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, stderr};
 use std::path::Path;
 
 use cudnn::graph::{Target, refusal};
@@ -97,7 +97,7 @@ fn find_cudnn(options: &Options) -> Result<(), Failure> {
         // SAFETY: no other thread runs yet, and nothing holds a pointer into the environment.
         unsafe { std::env::set_var(settings::CUDNN_LIBRARY, library) };
     }
-    python::search_its_packages();
+    python::search_its_packages(None);
     if library::path().is_none() {
         return Err(Failure::Failed("there is no cuDNN to ask; --cudnn-library may name one".into()));
     }
@@ -110,7 +110,7 @@ fn find_cudnn(options: &Options) -> Result<(), Failure> {
 /// Shows the progress on a terminal: a query takes tens of milliseconds, and a network needs some hundreds of them.
 fn tell(progress: &str) {
     if stderr().is_terminal() {
-        let _ = write!(stderr(), "\r\x1b[K{progress}");
+        output::draw(progress);
     }
 }
 

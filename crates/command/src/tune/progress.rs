@@ -5,6 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::output;
+
 /// Columns of the bar itself.
 const WIDTH: usize = 24;
 /// The least time between two drawings.
@@ -41,7 +43,7 @@ impl Bar {
     /// Clears the line.
     pub fn finish(&self) {
         if self.terminal {
-            let _ = write!(stderr(), "\r\x1b[K");
+            output::draw("");
         }
     }
 
@@ -58,8 +60,7 @@ impl Bar {
         *drawn = Some(Instant::now());
         let (done, measured) = (self.done.load(Ordering::Relaxed), problem.measured.load(Ordering::Relaxed));
         let part = remaining.map_or(0.0, |remaining| measured as f64 / (measured + remaining).max(1) as f64);
-        let line = line(done, self.problems, part, &problem.name, measured, remaining);
-        let _ = write!(stderr(), "\r\x1b[K{line}");
+        output::draw(&line(done, self.problems, part, &problem.name, measured, remaining));
     }
 }
 

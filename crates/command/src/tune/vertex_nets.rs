@@ -37,7 +37,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     // Compiled kernels are beside the database.
     let database = options.place.create()?.path().to_owned();
     set_variables(options, &database)?;
-    python::search_its_packages();
+    python::search_its_packages(None);
     let ordinal = devices().first().copied().unwrap_or(0);
     let device = cudnn::device();
     let entered = device.enter(ordinal);
