@@ -64,6 +64,28 @@ fn a_report_is_a_table_of_the_last_decisions() {
     assert!(text.contains("×2") && text.contains("5.50 ms in all"), "{text}");
 }
 
+/// Plain cuDNN's times stand beside ours where a run has them.
+#[test]
+fn a_report_says_what_was_gained_against_plain() {
+    let ucudnn = Installed::new("report-plain");
+    let [first, second, _] = NETWORK;
+    let with_plain = |line: String, time: f64| {
+        line.trim_end().strip_suffix('}').unwrap().to_owned() + &format!(",\"plain_ms\":{time}}}\n")
+    };
+    ucudnn.file("r.jsonl", &(with_plain(asked(&first, "F", 2.0), 5.0) + &asked(&second, "BF", 2.0)));
+    let text = ucudnn.run(&["report", "r.jsonl"]);
+    let row = text.lines().find(|line| line.contains(" F ")).unwrap();
+    assert!(text.contains("over plain") && row.contains("5.00       2.50×"), "{text}");
+    let sum = "\nPlain cuDNN takes 5.00 ms, ours 2.00 ms, where plain's is known (1): 2.50× as fast.\n";
+    assert!(text.contains(sum), "{text}");
+    let narrow = ucudnn.end(&["report", "r.jsonl"], &[("COLUMNS", "80")]).stdout;
+    assert!(narrow.lines().take(5).all(|line| line.chars().count() <= 80) && narrow.contains("2.50×"), "{narrow}");
+    ucudnn.file("all.jsonl", &(with_plain(asked(&first, "F", 2.0), 5.0) + &with_plain(asked(&second, "BF", 2.0), 1.0)));
+    let text = ucudnn.run(&["report", "all.jsonl"]);
+    assert!(text.contains("\nPlain cuDNN takes 6.00 ms, ours 4.00 ms: 1.50× as fast.\n"), "{text}");
+    assert_eq!(ucudnn.json(&["report", "all.jsonl", "--json"])["plans"][0]["layers"][0]["plain_ms"], 5.0);
+}
+
 #[test]
 fn a_report_of_a_division_shows_the_arena() {
     let ucudnn = Installed::new("report-division");

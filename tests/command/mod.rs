@@ -18,8 +18,11 @@ pub mod tune;
 mod unfit;
 mod width;
 
-use std::fs::{hard_link, write};
-use std::os::unix::fs::symlink;
+use std::ffi::CStr;
+use std::fs::{File, hard_link, write};
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -101,6 +104,20 @@ impl Installed {
         }
     }
 
+    /// Runs the command with a terminal as its standard error, and returns what the terminal got.
+    pub fn on_terminal(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let (mut terminal, program) = terminal();
+        let mut command = self.command(arguments, variables);
+        let mut child = command.stdout(Stdio::null()).stderr(program).spawn().unwrap();
+        // The last copy of the program's side: once the child ends, reading ends.
+        drop(command);
+        let mut got = Vec::new();
+        // Linux reports the other side's end as an error.
+        let _ = terminal.read_to_end(&mut got);
+        assert!(child.wait().unwrap().success(), "{arguments:?}");
+        String::from_utf8(got).unwrap()
+    }
+
     /// Runs the command, which must succeed, and returns its standard output.
     pub fn run(&self, arguments: &[&str]) -> String {
         let Ended { stdout, stderr, code, .. } = self.end(arguments, &[]);
@@ -120,6 +137,20 @@ impl Installed {
         assert_eq!(ended.code, Some(code), "{arguments:?}\n{}\n{}", ended.stdout, ended.stderr);
         ended.stderr
     }
+}
+
+/// The two sides of a new terminal: ours, and a program's.
+fn terminal() -> (File, File) {
+    let ours = File::options().read(true).write(true).open("/dev/ptmx").unwrap();
+    let mut name = [0; 64];
+    // SAFETY: the descriptor is open, and the name has as many bytes as the call is told.
+    let program = unsafe {
+        assert_eq!([libc::grantpt(ours.as_raw_fd()), libc::unlockpt(ours.as_raw_fd())], [0, 0]);
+        assert_eq!(libc::ptsname_r(ours.as_raw_fd(), name.as_mut_ptr(), name.len()), 0);
+        CStr::from_ptr(name.as_ptr())
+    };
+    let options = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).clone();
+    (ours, options.open(program.to_str().unwrap()).unwrap())
 }
 
 /// One row of a network file: name, layers, the shape (images, channels, height and width), output channels, and the

@@ -7,8 +7,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 use super::{Ended, Installed};
+use crate::graph;
 use crate::programs::{Folder, compile, library, source};
-use guest::settings::{SWITCH, VARIABLES};
+use guest::settings::{SUMMARY, SWITCH, VARIABLES};
 use guest::testing::skip;
 
 /// The program's environment, as `env` prints it.
@@ -61,7 +62,8 @@ fn example(name: &str) -> &'static str {
 fn every_variable_has_an_option_that_sets_it() {
     let ucudnn = Installed::new("options");
     let option = |name: &str| format!("--{}", name.trim_start_matches("UCUDNN_").to_lowercase().replace('_', "-"));
-    let variables: Vec<_> = VARIABLES.iter().filter(|variable| variable.name != SWITCH).collect();
+    let others = [SWITCH, SUMMARY];
+    let variables: Vec<_> = VARIABLES.iter().filter(|variable| !others.contains(&variable.name)).collect();
     let options: Vec<_> =
         variables.iter().map(|variable| format!("{}={}", option(variable.name), example(variable.name))).collect();
     let mut arguments = vec!["run"];
@@ -72,9 +74,10 @@ fn every_variable_has_an_option_that_sets_it() {
     for variable in &variables {
         assert_eq!(value(&ended, variable.name), Some(example(variable.name)), "{}", variable.name);
     }
-    // No variable is set without its option.
+    // No other variable is set without its option.
     let ended = ucudnn.end(&["run", "env"], &[]);
-    assert!(!environment(&ended).iter().any(|(name, _)| name.starts_with("UCUDNN_")), "{}", ended.stdout);
+    let set: Vec<_> = environment(&ended).into_iter().filter(|(name, _)| name.starts_with("UCUDNN")).collect();
+    assert!(set.len() == 1 && set[0].0 == SUMMARY, "{}", ended.stdout);
     let help = ucudnn.run(&["run", "--help"]);
     for variable in &variables {
         assert!(
@@ -332,6 +335,35 @@ fn a_library_that_others_can_exchange_is_not_preloaded() {
     assert!(error.contains(&format!("other users can write to {} (mode 1777)", bin.display())), "{error}");
     assert!(error.contains("give --library"), "{error}");
     ucudnn.run(&["run", "--library", "bin/libucudnn.so", "true"]);
+}
+
+/// A person on a terminal learns at the end what was gained, or why nothing ran.
+#[test]
+fn a_terminal_is_told_what_was_gained() {
+    let ucudnn = Installed::new("summary");
+    let program = graph::program("graph_random");
+    let path = program.file("graph_random");
+    let cudnn = ucudnn.path("cudnn");
+    let variables = [("LD_LIBRARY_PATH", cudnn.to_str().unwrap())];
+    let run = |options: &[&str]| {
+        let program = [path.to_str().unwrap(), "1", "3", "packed"];
+        ucudnn.on_terminal(&[&["run", "--database", "t.sqlite"], options, &program].concat(), &variables)
+    };
+    let line = run(&["--explore", "unbounded"]);
+    let words =
+        [" calls ran on our plans and kernels, ", " than by plain cuDNN (by trials, which cost ", "/t.sqlite\r\n"];
+    assert!(line.starts_with("ucudnn: ") && words.iter().all(|word| line.contains(word)), "{line:?}");
+    assert_eq!(line.lines().count(), 1, "{line:?}");
+    let known = run(&["--explore", "0"]);
+    assert!(known.contains(" calls ran on") && !known.contains("still being tried"), "{known:?}");
+    assert_eq!(run(&["--quiet"]), "");
+    // Not where nobody looks, and not for the programs that a program starts.
+    let piped = ucudnn.end(&["run", "--database", "t.sqlite", path.to_str().unwrap(), "1", "3", "packed"], &variables);
+    assert_eq!((piped.code, &*piped.stderr), (Some(0), ""));
+    let why = "ucudnn: the program loaded no cuDNN; programs that it started say so themselves\r\n";
+    let starts_another = "import subprocess; subprocess.run(['true'], check=True)";
+    assert_eq!(ucudnn.on_terminal(&["run", "python3", "-c", starts_another], &[]), why);
+    assert_eq!(ucudnn.on_terminal(&["run", "true"], &[("UCUDNN_SUMMARY", "off")]), "");
 }
 
 /// Users look for the file first, whether or not the program calls cuDNN.

@@ -15,7 +15,7 @@ use crate::hostdnn::{Build, Program};
 use crate::programs;
 
 /// Compiles `tests/c/{name}.c` with the sources that programs of the graph API share.
-fn program(name: &str) -> Program {
+pub fn program(name: &str) -> Program {
     let main = format!("{name}.c");
     let sources = [main.as_str(), "graph.c", "kernel.c"];
     Program::build(name, Build { sources: &sources, ..Build::default() })

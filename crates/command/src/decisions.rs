@@ -27,6 +27,8 @@ pub struct Decision {
     pub time: f64,
     /// The fastest way without division within the same limit, if known.
     pub undivided: Option<Choice>,
+    /// Milliseconds by plain cuDNN for each layer, if a run timed it.
+    pub plain: Option<f64>,
     /// The start of its segment in Workspace Division's arena, in bytes, if it has one.
     pub offset: Option<usize>,
 }
@@ -105,6 +107,12 @@ impl Decisions {
         self.rows.iter().map(|row| Some(row.undivided.as_ref()?.time * row.count as f64)).sum()
     }
 
+    /// Milliseconds of the layers for which plain cuDNN's are known, and plain cuDNN's; `None` if there are none.
+    pub fn beside_plain(&self) -> Option<(f64, f64)> {
+        let known = self.rows.iter().filter_map(|row| Some((row.time, row.plain?, row.count as f64)));
+        known.map(|(time, plain, count)| (time * count, plain * count)).reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+    }
+
     /// Bytes of all layers together.
     pub fn workspace(&self) -> usize {
         self.rows.iter().map(|row| row.workspace * row.count).sum()
@@ -170,6 +178,7 @@ impl Decision {
             workspace: fields.size("workspace")?,
             time: fields.time("time_ms")?,
             undivided: undivided.transpose()?,
+            plain: fields.number("plain_ms"),
             offset: fields.optional("offset"),
         })
     }
@@ -180,7 +189,7 @@ impl Decision {
             "layer": self.layer, "direction": self.direction, "kernel": self.problem, "spec": self.spec,
             "count": self.count, "division": self.division, "workspace": self.workspace, "time_ms": self.time,
             "undivided": undivided.map(|u| &u.division), "undivided_workspace": undivided.map(|u| u.workspace),
-            "undivided_ms": undivided.map(|u| u.time), "offset": self.offset,
+            "undivided_ms": undivided.map(|u| u.time), "plain_ms": self.plain, "offset": self.offset,
         })
     }
 

@@ -24,7 +24,8 @@ use lines::Divided;
 /// The file comes from a program that ran with UCUDNN_REPORT=FILE, or from `ucudnn run --report FILE`. For every kernel
 /// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) the table shows the
 /// division of the mini-batch, such as `2×64[FFT]` for two micro-batches of 64 images with the algorithm FFT, its
-/// workspace and its time, and beside it the fastest way without division within the same limit. For every recurrent
+/// workspace and its time; beside it, the time of what plain cuDNN would run, if the run timed that, and the fastest way
+/// without division within the same limit. For every recurrent
 /// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step (in training
 /// the sum of a pass's calls, each once); for every batch normalization likewise, with the time of a call.
 #[derive(Args)]
@@ -130,6 +131,8 @@ fn also(report: &lines::Report) -> String {
 pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -> String {
     let mut text = heading(decisions, divided) + "\n\n";
     let merged = merged(&decisions.rows);
+    // In a narrow table the undivided way has its time alone, or gives way to plain cuDNN's time.
+    let optional = if merged.iter().any(|row| row.plain.is_some()) { 8..12 } else { 8..10 };
     let mut table = Table::new(&[
         ("kernel", Side::Left),
         ("", Side::Left),
@@ -137,15 +140,16 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -
         ("division", Side::Left),
         ("workspace", Side::Right),
         ("ms", Side::Right),
+        ("plain ms", Side::Right),
+        ("over plain", Side::Right),
         ("undivided", Side::Left),
         ("workspace", Side::Right),
         ("ms", Side::Right),
         ("ratio", Side::Right),
     ])
     .short(0, quantity::short_shape)
-    // In a narrow table the undivided way has its time alone.
-    .optional([6, 7])
-    .alone(8, "undivided");
+    .optional(optional)
+    .alone(10, "undivided");
     for row in &merged {
         let undivided = row.undivided.as_ref();
         table.row(vec![
@@ -156,13 +160,15 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -
             quantity::bytes(row.workspace),
             // A product that runs at once is never timed.
             if row.time > 0.0 { quantity::digits(row.time) } else { "not timed".into() },
+            row.plain.map_or_else(String::new, quantity::digits),
+            row.plain.map_or_else(String::new, |plain| ratio(plain, row.time)),
             undivided.map_or_else(String::new, |undivided| undivided.division.clone()),
             undivided.map_or_else(String::new, |undivided| quantity::bytes(undivided.workspace)),
             undivided.map_or_else(String::new, |undivided| quantity::digits(undivided.time)),
             undivided.map_or_else(String::new, |undivided| ratio(undivided.time, row.time)),
         ]);
     }
-    let undivided = decisions.undivided_time();
+    let (undivided, plain) = (decisions.undivided_time(), decisions.beside_plain());
     table.total(vec![
         "all".into(),
         String::new(),
@@ -170,6 +176,8 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -
         String::new(),
         quantity::bytes(decisions.workspace()),
         quantity::digits(decisions.time()),
+        plain.map_or_else(String::new, |(_, plain)| quantity::digits(plain)),
+        plain.map_or_else(String::new, |(time, plain)| ratio(plain, time)),
         String::new(),
         undivided.map_or_else(String::new, |_| quantity::bytes(undivided_workspace(&decisions.rows))),
         undivided.map_or_else(String::new, quantity::digits),
@@ -209,6 +217,13 @@ fn summary(decisions: &Decisions) -> String {
         }
         None => format!("\n{time} in all."),
     };
+    if let Some((time, plain)) = decisions.beside_plain() {
+        let known = decisions.rows.iter().filter(|row| row.plain.is_some()).map(|row| row.count).sum::<usize>();
+        let of =
+            if known == decisions.layers() { String::new() } else { format!(", where plain's is known ({known})") };
+        let (over, ms) = (ratio(plain, time), [plain, time].map(quantity::digits));
+        text += &format!("\nPlain cuDNN takes {} ms, ours {} ms{of}: {over} as fast.", ms[0], ms[1]);
+    }
     if let Policy::Division(Division { equal_shares_ms: Some(shares), .. }) = decisions.policy {
         let (ratio, shares) = (ratio(shares, decisions.time()), quantity::milliseconds(shares));
         text += &format!("\nIn equal shares of the total (Workspace Reuse) it would be {shares}, {ratio} that.");

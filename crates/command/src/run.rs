@@ -13,6 +13,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::Failure;
+use guest::settings::SUMMARY;
 use trust::Shown as _;
 use variables::Variables;
 
@@ -46,6 +47,10 @@ pub struct Options {
     #[arg(long, requires = guest::settings::REPORT)]
     append: bool,
 
+    /// Do not say on the terminal, when the program ends, what was gained
+    #[arg(long)]
+    quiet: bool,
+
     /// Reach a program that opens libcudnn.so.9 by name while it runs, as JAX does; LD_PRELOAD alone does not reach it.
     /// Preloads a library of that name that stands for libucudnn.so, and puts its folder first in LD_LIBRARY_PATH. Does
     /// not reach a program that takes functions from a library that it opened by path
@@ -70,6 +75,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
             begun.map_err(|error| format!("--report {value:?}: {error}"))?;
         }
         command.env(name, value);
+    }
+    if !options.quiet && std::env::var_os(SUMMARY).is_none() {
+        // The program keeps this process's number.
+        command.env(SUMMARY, std::process::id().to_string());
     }
     let error = command.exec();
     Err(Failure::NotRunnable(format!("{} cannot be run: {error}", command.get_program().shown())))

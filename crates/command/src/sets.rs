@@ -57,6 +57,7 @@ impl Group {
             workspace: choice.workspace,
             time: choice.time,
             undivided: undivided.cloned(),
+            plain: None,
             offset: None,
         }
     }

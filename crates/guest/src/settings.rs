@@ -125,6 +125,17 @@ pub enum Dynamic {
     Unbatched,
 }
 
+/// Which processes say on a terminal, at their end, what was gained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// None.
+    Off,
+    /// Every one.
+    On,
+    /// Those that called cuDNN, and the one with this number.
+    Of(u32),
+}
+
 /// One row of the table. docs/settings.md documents each row, and a test compares the two.
 pub struct Variable {
     /// The variable's name.
@@ -160,6 +171,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: CUDNN_LIBRARY, values: "unset, a path" },
     Variable { name: LOG, values: "`warn`, any env_logger filter" },
     Variable { name: REPORT, values: "unset, a path" },
+    Variable { name: SUMMARY, values: "`off`, `on`, the number of a process" },
 ];
 
 /// The switch of the whole library.
@@ -189,6 +201,8 @@ pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 pub const LOG: &str = "UCUDNN_LOG";
 /// The report's file, which a command that loads the library does not write.
 pub const REPORT: &str = "UCUDNN_REPORT";
+/// Which processes say what was gained; `ucudnn run` sets it.
+pub const SUMMARY: &str = "UCUDNN_SUMMARY";
 /// For tests only, so that no list for users has it.
 const FAULT: &str = "UCUDNN_FAULT";
 
@@ -237,6 +251,8 @@ pub struct Settings {
     pub log: String,
     /// The path of the report of decisions, one JSON object a line.
     pub report: Option<PathBuf>,
+    /// Which processes say on a terminal, at their end, what was gained.
+    pub summary: Summary,
     /// A failure to be made on purpose, for tests.
     pub fault: Option<Fault>,
 }
@@ -282,6 +298,7 @@ impl Default for Settings {
             dynamic: Dynamic::Auto,
             log: "warn".into(),
             report: None,
+            summary: Summary::Off,
             fault: None,
         }
     }
@@ -404,6 +421,11 @@ impl Settings {
                 },
             ),
             report: reader.path(REPORT, "a path"),
+            summary: reader.parse(SUMMARY, default.summary, "off, on or the number of a process", |text| match text {
+                "off" => Some(Summary::Off),
+                "on" => Some(Summary::On),
+                number => number.parse().ok().map(Summary::Of),
+            }),
             fault: reader.parse(FAULT, None, FAULTS, |text| parse_fault(text).map(Some)),
         };
         (if is_on { settings } else { settings.switched_off() }, reader.warnings)

@@ -1,12 +1,20 @@
-//! The log's line when the library is loaded, and its line about all that it did when the process ends. Both are at level
-//! `info`; without `UCUDNN_LOG` neither costs more than reading that variable.
+//! What the library did in a process: the log's line when it is loaded, the log's line about all that it did when the
+//! process ends (both at level `info`), and the terminal's line for a person (`UCUDNN_SUMMARY`). Without `UCUDNN_LOG`
+//! and `UCUDNN_SUMMARY` this costs no more than reading these variables.
 
+mod idle;
+mod line;
+mod waiting;
+
+use std::io::IsTerminal;
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use crate::settings;
+use crate::settings::{self, Settings, Summary};
+use line::Totals;
 use trust::Shown as _;
+pub use waiting::Waiting;
 
 /// The counted calls. A call of cuDNN that the library does not know is forwarded by a jump, and is not counted.
 #[derive(Clone, Copy)]
@@ -36,6 +44,10 @@ impl Counted {
 
 const KINDS: usize = 7;
 static COUNTS: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
+/// Nanoseconds by which calls were faster than plain cuDNN, by the times of trials.
+static SAVED: AtomicI64 = AtomicI64::new(0);
+/// The number of subjects that are being tried.
+static TRIED: AtomicU64 = AtomicU64::new(0);
 /// Returns the nanoseconds that exploring has cost so far, and those of the program's calls.
 pub type Account = fn() -> [u64; 2];
 
@@ -49,6 +61,28 @@ pub fn count(what: Counted) {
     COUNTS[what as usize].fetch_add(1, Ordering::Relaxed);
 }
 
+/// A call takes this many milliseconds less than plain cuDNN, by the times of a trial; negative for more.
+pub fn saved(time: f64) {
+    SAVED.fetch_add((time * 1e6) as i64, Ordering::Relaxed);
+}
+
+/// A subject that is being tried, as long as this lives.
+pub struct Tried(());
+
+impl Tried {
+    /// From here on, the subject is tried.
+    pub fn begin() -> Self {
+        TRIED.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Tried {
+    fn drop(&mut self) {
+        TRIED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Notes that the program calls cuDNN.
 pub fn called() {
     IS_CALLED.store(true, Ordering::Relaxed);
@@ -56,29 +90,53 @@ pub fn called() {
 
 /// The library is being loaded. Says so, if the log wants it. At the process's end the account is asked.
 pub fn begin(version: &str, account: Account) {
-    if std::env::var_os(settings::LOG).is_none() {
+    let [log, summary] = [settings::LOG, settings::SUMMARY].map(std::env::var_os);
+    if log.is_none() && summary.is_none() {
         return;
     }
-    settings::start_log_early();
-    if !log::log_enabled!(log::Level::Info) {
-        return;
+    let logs = log.is_some() && {
+        settings::start_log_early();
+        log::log_enabled!(log::Level::Info)
+    };
+    if logs {
+        let program = std::env::current_exe().unwrap_or_default();
+        log::info!("ucudnn {version} is loaded into {} (process {})", program.shown(), std::process::id());
     }
-    let program = std::env::current_exe().unwrap_or_default();
-    log::info!("ucudnn {version} is loaded into {} (process {})", program.shown(), std::process::id());
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
-    ACCOUNT.get_or_init(|| account);
-    // SAFETY: the handler is a function of this library, which is never unloaded.
-    unsafe { libc::atexit(at_exit) };
+    if logs || summary.is_some() {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        ACCOUNT.get_or_init(|| account);
+        // SAFETY: the handler is a function of this library, which is never unloaded.
+        unsafe { libc::atexit(at_exit) };
+    }
 }
 
 extern "C" fn at_exit() {
     let _ = catch_unwind(|| {
         if PROCESS.load(Ordering::Relaxed) == std::process::id() {
+            let is_called = IS_CALLED.load(Ordering::Relaxed);
             let counts = COUNTS.each_ref().map(|count| count.load(Ordering::Relaxed));
             let explored = ACCOUNT.get().map_or([0; 2], |account| account());
-            log::info!("{}", text(IS_CALLED.load(Ordering::Relaxed), counts, explored));
+            log::info!("{}", text(is_called, counts, explored));
+            let settings = settings::get();
+            if is_wanted(settings, is_called) {
+                let [saved, cost] = [SAVED.load(Ordering::Relaxed) as f64, explored[0] as f64].map(|time| time / 1e9);
+                let totals = Totals { counts, saved, cost, tried: TRIED.load(Ordering::Relaxed) };
+                let said = if is_called { line::text(&totals, settings) } else { idle::why() };
+                waiting::write(&format!("ucudnn: {said}\n"));
+            }
         }
     });
+}
+
+/// Returns whether the terminal gets a line. A program starts others, such as shells and compilers: those that call no
+/// cuDNN are silent, but for the one that the user started.
+fn is_wanted(settings: &Settings, is_called: bool) -> bool {
+    let is_wanted = match settings.summary {
+        Summary::Off => false,
+        Summary::On => true,
+        Summary::Of(process) => is_called || process == std::process::id(),
+    };
+    is_wanted && settings.is_on && std::io::stderr().is_terminal()
 }
 
 fn text(is_called: bool, counts: [u64; KINDS], explored: [u64; 2]) -> String {

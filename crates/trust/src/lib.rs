@@ -26,7 +26,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub use code::{loaded_files, loaded_names};
-pub use mappings::file_at;
+pub use mappings::{Mappings, file_at};
 
 /// True if the process has more rights than the user who started it (`AT_SECURE`): a program that is setuid, setgid or
 /// has capabilities. Such a process takes no orders from the user's environment.

@@ -14,8 +14,14 @@ const MAPS: &str = "/proc/self/maps";
 pub struct Mappings(Vec<u8>);
 
 impl Mappings {
+    /// Reads the table. `Err` names it.
     pub fn read() -> Result<Self, String> {
         fs::read(MAPS).map(Self).map_err(|error| format!("{MAPS}, which names the process's files: {error}"))
+    }
+
+    /// The paths of all files. A file with several mappings comes several times.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.0.split(|&byte| byte == b'\n').filter_map(path)
     }
 
     /// The path of the file at an address. ` (deleted)` stands behind the path of a file that was removed.
@@ -29,8 +35,12 @@ fn mapped(line: &[u8], address: usize) -> Option<&Path> {
     let range = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
     let (begin, end) = range.split_once('-')?;
     let range = usize::from_str_radix(begin, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
-    let path = &line[line.iter().position(|&byte| byte == b'/')?..];
-    range.contains(&address).then(|| Path::new(OsStr::from_bytes(path)))
+    path(line).filter(|_| range.contains(&address))
+}
+
+/// The path in a line of the table.
+fn path(line: &[u8]) -> Option<&Path> {
+    Some(Path::new(OsStr::from_bytes(&line[line.iter().position(|&byte| byte == b'/')?..])))
 }
 
 /// Returns the path of the file that is mapped at an address, as the kernel knows it: absolute, with ` (deleted)` behind
@@ -49,6 +59,7 @@ mod tests {
     fn the_kernel_knows_the_file_of_an_address() {
         let own = file_at as *const () as usize;
         assert_eq!(file_at(own).unwrap(), std::env::current_exe().unwrap());
+        assert!(Mappings::read().unwrap().files().any(|file| file == std::env::current_exe().unwrap()));
         assert!(file_at(0).unwrap_err().contains("no file at 0x0"));
         let line = b"7f00-7fff r-xp 00000000 08:01 42      /a folder/libucudnn.so";
         assert_eq!(mapped(line, 0x7f80), Some(Path::new("/a folder/libucudnn.so")));

@@ -21,6 +21,7 @@ use crate::report::{self, Chosen};
 use crate::running::{Exploration, Marks, Step, Trial};
 use crate::search::{Candidate, Next, Search};
 use crate::subject::Subject;
+use guest::summary::{self, Tried};
 
 /// A subject within one limit, as the executions of a program tune it.
 pub trait Explored: Send + Sync + Sized + 'static {
@@ -82,6 +83,11 @@ pub struct Exploring<K: Subject, P> {
     /// The milliseconds of an execution as requested, or of the settled plan where that is all that is known, as bits of
     /// a number; 0 while none is known.
     usual: AtomicU64,
+    /// The milliseconds that the settled plan saves against the requested algorithm, as bits of a number; 0 while they
+    /// are not known.
+    saves: AtomicU64,
+    /// Until tuning ends.
+    tried: Mutex<Option<Tried>>,
     elsewhere: Elsewhere,
 }
 
@@ -104,15 +110,18 @@ impl<K: Subject, P> Default for Exploring<K, P> {
             course: Mutex::new(Course::Untouched),
             settled: OnceCell::new(),
             usual: AtomicU64::new(0),
+            saves: AtomicU64::new(0),
+            tried: Mutex::new(None),
             elsewhere: Elsewhere::default(),
         }
     }
 }
 
 impl<K: Subject, P> Exploring<K, P> {
-    /// Counts an execution as the program's time, as far as its time is known.
+    /// Counts an execution as the program's time, as far as its time is known, and what the settled plan saves of it.
     pub fn executed(&self) {
         allowance::of_process().executed(f64::from_bits(self.usual.load(Ordering::Relaxed)));
+        summary::saved(f64::from_bits(self.saves.load(Ordering::Relaxed)));
     }
 
     fn is_usual(&self, time: Option<f64>) {
@@ -129,6 +138,7 @@ impl<K: Subject, P> Exploring<K, P> {
     /// Ends tuning with a plan, or with none. An earlier end stays.
     pub fn settle(&self, plan: Option<Arc<P>>) -> Option<Arc<P>> {
         *self.course.lock() = Course::Ended;
+        *self.tried.lock() = None;
         self.settled.get_or_init(|| plan).clone()
     }
 
@@ -186,6 +196,9 @@ pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     drop(course);
     if is_first {
         report::exploring(explored.subject(), explored.limit());
+        if allowance::of_process().explores() {
+            *explored.exploring().tried.lock() = Some(Tried::begin());
+        }
     }
     let (explored, device) = (explored.clone(), cudnn::device());
     let ordinal = explored.ordinal().unwrap_or_else(|| device.ordinal());
@@ -294,6 +307,10 @@ fn settle_on<E: Explored>(
         Some((plan, time)) => {
             let (configuration, workspace) = E::of_plan(plan);
             let undivided = search.undivided();
+            let plain = explored.requested().and_then(|requested| search.undivided_by(requested));
+            if let Some(plain) = plain {
+                explored.exploring().saves.store((plain - *time).to_bits(), Ordering::Relaxed);
+            }
             if explored.exploring().usual.load(Ordering::Relaxed) == 0 {
                 explored.exploring().is_usual(Some(*time));
             }
@@ -305,6 +322,7 @@ fn settle_on<E: Explored>(
                 limit,
                 time: *time,
                 undivided,
+                plain,
             });
         }
         None => report::unchanged(subject, limit),

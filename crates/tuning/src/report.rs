@@ -43,7 +43,7 @@ pub fn at_once<K: Subject>(
         let event = json!({
             "event": "ran", "x": x, "w": w, "y": y, "limit": limit, "workspace": workspace,
             "division": configuration.to_string(), "parts": parts, "time_ms": 0.0,
-            "undivided": null, "undivided_workspace": null, "undivided_ms": null,
+            "undivided": null, "undivided_workspace": null, "undivided_ms": null, "plain_ms": null,
         });
         merged(problem, event)
     });
@@ -62,11 +62,13 @@ pub struct Chosen<'a, K: Subject> {
     pub time: f64,
     /// The fastest undivided algorithm within the limit, with its time in milliseconds.
     pub undivided: Option<(MicroConfiguration<K::Algorithm>, f64)>,
+    /// The milliseconds of what plain cuDNN runs, if they are known.
+    pub plain: Option<f64>,
 }
 
 /// Reports the configuration that was chosen, why, and the time that it saves.
 pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
-    let Chosen { event, problem, configuration, workspace, limit, time, undivided } = *chosen;
+    let Chosen { event, problem, configuration, workspace, limit, time, undivided, plain } = *chosen;
     let against = undivided.map_or(String::new(), |(micro, undivided)| {
         let ratio = undivided / time;
         format!("; undivided {} in {undivided:.3} ms, {ratio:.2} times that", Configuration::undivided(micro))
@@ -82,7 +84,7 @@ pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
                 "division": configuration.to_string(), "parts": parts, "time_ms": time,
                 "undivided": undivided.map(|(micro, _)| micro.algorithm.to_string()),
                 "undivided_workspace": undivided.map(|(micro, _)| micro.workspace),
-                "undivided_ms": undivided.map(|(_, time)| time),
+                "undivided_ms": undivided.map(|(_, time)| time), "plain_ms": plain,
             }),
         )
     });

@@ -338,10 +338,19 @@ impl<A: Copy + Eq + Hash> Search<A> {
     /// Returns the fastest undivided algorithm within the limit, with its time as from [`Self::best`].
     pub fn undivided(&self) -> Option<(MicroConfiguration<A>, f64)> {
         let fastest = *self.fastest_whole(self.goal.limit())?;
-        let is_it =
-            |trial: &&Trial<A>| trial.configuration.is_undivided() && trial.configuration.parts()[0].1 == fastest;
+        Some((fastest, self.in_place(fastest)))
+    }
+
+    /// Returns the time of an algorithm undivided, as from [`Self::best`]; `None` if it is not known.
+    pub fn undivided_by(&self, algorithm: A) -> Option<f64> {
+        self.whole(algorithm).map(|whole| self.in_place(*whole))
+    }
+
+    /// The time of the whole mini-batch in one piece: in place if it was tried, and alone otherwise.
+    fn in_place(&self, whole: MicroConfiguration<A>) -> f64 {
+        let is_it = |trial: &&Trial<A>| trial.configuration.is_undivided() && trial.configuration.parts()[0].1 == whole;
         let in_place = self.trials.iter().flatten().find(is_it).filter(|trial| trial.has_run());
-        Some((fastest, in_place.map_or(fastest.time, Trial::median)))
+        in_place.map_or(whole.time, Trial::median)
     }
 
     fn has_failed(&self, configuration: &Configuration<A>) -> bool {

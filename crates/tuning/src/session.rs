@@ -1,6 +1,7 @@
 //! Carries a search out: one thread for each device times candidates; the caller's thread also runs the best
 //! configurations in place.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -31,6 +32,13 @@ pub struct Progress {
     /// The micro-configurations still to be timed, as far as known. It falls faster than `timed` rises, since the
     /// search drops useless candidates.
     pub remaining: usize,
+}
+
+impl Progress {
+    /// The progress of a subject's tuning in words.
+    pub fn of(&self, subject: &impl fmt::Display) -> String {
+        format!("tuning: {} timed, {} to go, of {subject}", self.timed, self.remaining)
+    }
 }
 
 /// The tuning of one problem.

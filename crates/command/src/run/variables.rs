@@ -13,9 +13,10 @@ use crate::Failure;
 #[derive(Default)]
 pub struct Variables(Vec<(&'static Variable, String)>);
 
-/// The variables that have options: all but the switch, which would turn off what the command is for.
+/// The variables that have options: all but the switch, which would turn off what the command is for, and that of the
+/// summary, which has `--quiet`.
 fn with_options() -> impl Iterator<Item = &'static Variable> {
-    VARIABLES.iter().filter(|variable| variable.name != settings::SWITCH)
+    VARIABLES.iter().filter(|variable| ![settings::SWITCH, settings::SUMMARY].contains(&variable.name))
 }
 
 /// An option's help.
@@ -206,7 +207,7 @@ mod tests {
         let command = Variables::augment_args(Command::new("run"));
         let options: Vec<_> = command.get_arguments().map(|arg| arg.get_id().as_str().to_owned()).collect();
         assert_eq!(options, with_options().map(|variable| variable.name.to_owned()).collect::<Vec<_>>());
-        assert_eq!(options.len(), VARIABLES.len() - 1, "all but the switch");
+        assert_eq!(options.len(), VARIABLES.len() - 2, "all but two");
         for variable in with_options() {
             assert!(help(variable.name).is_some(), "{} has no help", variable.name);
         }

@@ -24,9 +24,11 @@ use cudnn::policies::Policies;
 use gpu::background;
 use gpu::{Device, Fence};
 use guest::settings;
+use guest::summary::Waiting;
 use planner::{self, Alternative, BatchSizePolicy, Configuration, Group};
 use tuning::ahead::{self, Budget, Goal, Job, Search};
 use tuning::executable::Executable;
+use tuning::session::Progress;
 use tuning::waiting::Waited;
 
 /// The assumed time of a fallback that could not be timed, as a multiple of the slowest configuration's.
@@ -116,6 +118,7 @@ fn tune(
         return;
     }
     let tuning = Tuning { limit, sizes: policies.batch_size_policy, devices: ahead::devices() };
+    let waiting = waits.then(Waiting::begin);
     for (done, (key, ids)) in missing.iter().enumerate() {
         if background::stopped() {
             return;
@@ -123,9 +126,16 @@ fn tune(
         let _waited = waits.then(|| Waited::since(Instant::now()));
         let (problem, class) = key;
         log::info!("Workspace Division: kernel {} of {}, {problem}", done + 1, missing.len());
+        let progress = |progress: Progress| {
+            if let Some(waiting) = &waiting {
+                waiting.show(|| format!("kernel {} of {}, {}", done + 1, missing.len(), progress.of(problem)));
+            }
+        };
         let set = match problem {
-            LayerProblem::Convolution(problem) => tuning.convolution(problem, *class, ids.first().and_then(chosen)),
-            LayerProblem::Graph(state) => tuning.graph(&state.key.problem, state.key.class),
+            LayerProblem::Convolution(problem) => {
+                tuning.convolution((problem, *class), ids.first().and_then(chosen), &progress)
+            }
+            LayerProblem::Graph(state) => tuning.graph((&state.key.problem, state.key.class), &progress),
         };
         if set.is_err() && background::stopped() {
             return; // the process ends: nothing else is wrong
@@ -139,6 +149,9 @@ fn tune(
     }
 }
 
+/// Called after each micro-configuration.
+type ShowProgress<'a> = &'a (dyn Fn(Progress) + Sync);
+
 /// The parameters of the search for desirable sets.
 struct Tuning {
     /// The most bytes of workspace.
@@ -148,7 +161,12 @@ struct Tuning {
 }
 
 impl Tuning {
-    fn job<'a, K: Executable>(&'a self, problem: &'a K, class: Option<K::Class>) -> Job<'a, K> {
+    fn job<'a, K: Executable>(
+        &'a self,
+        problem: &'a K,
+        class: Option<K::Class>,
+        progress: ShowProgress<'a>,
+    ) -> Job<'a, K> {
         let settings = settings::get();
         Job {
             problem,
@@ -159,12 +177,17 @@ impl Tuning {
             bytes: settings.tune_bytes(),
             devices: &self.devices,
             stop: &background::STOP,
-            progress: &|_| (),
+            progress,
         }
     }
 
-    fn convolution(&self, problem: &Problem, class: Option<Class>, chosen: Option<AlgoPerf>) -> Result<Set, String> {
-        let job = self.job(problem, class);
+    fn convolution(
+        &self,
+        (problem, class): (&Problem, Option<Class>),
+        chosen: Option<AlgoPerf>,
+        progress: ShowProgress,
+    ) -> Result<Set, String> {
+        let job = self.job(problem, class, progress);
         let choices = choices(&ahead::tune(&job)?, LayerConfiguration::Convolution);
         let needs_nothing = choices.first().is_some_and(|(choice, _)| choice.workspace() == 0);
         let fallback = chosen.filter(|_| !needs_nothing).and_then(|chosen| fallback_time(&job, &chosen));
@@ -172,8 +195,8 @@ impl Tuning {
     }
 
     /// Leaves the fallback untimed: it runs only where no configuration can run.
-    fn graph(&self, problem: &graph::Problem, class: graph::Class) -> Result<Set, String> {
-        let choices = choices(&ahead::tune(&self.job(problem, Some(class)))?, LayerConfiguration::Graph);
+    fn graph(&self, (problem, class): (&graph::Problem, graph::Class), progress: ShowProgress) -> Result<Set, String> {
+        let choices = choices(&ahead::tune(&self.job(problem, Some(class), progress))?, LayerConfiguration::Graph);
         Ok(Set { limit: self.limit, choices, fallback: None })
     }
 }

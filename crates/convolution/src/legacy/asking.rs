@@ -37,9 +37,10 @@ pub struct Made {
     pub timed: Option<Timed>,
 }
 
-/// Milliseconds: of a plan, and of the fastest undivided algorithm.
+/// Milliseconds: of a plan, of what plain cuDNN would run, and of the fastest undivided algorithm.
 pub struct Timed {
     pub time: f64,
+    pub plain: Option<f64>,
     pub undivided: Option<(MicroConfiguration<Algorithm>, f64)>,
 }
 
@@ -94,7 +95,7 @@ impl Asking<'_> {
     }
 
     fn report(&self, promise: &Promise, timed: Option<Timed>) {
-        let (Some(Timed { time, undivided }), Some(plan)) = (timed, &promise.plan) else { return };
+        let (Some(Timed { time, plain, undivided }), Some(plan)) = (timed, &promise.plan) else { return };
         report::chosen(&Chosen {
             event: "asked",
             problem: plan.problem(),
@@ -103,6 +104,7 @@ impl Asking<'_> {
             limit: self.question.limit,
             time,
             undivided,
+            plain,
         });
     }
 

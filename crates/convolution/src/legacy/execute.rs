@@ -17,6 +17,7 @@ use crate::plans::legacy::run::adds_to_result;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use gpu::Stream;
+use guest::summary;
 use tuning::allowance;
 use tuning::exploring;
 use tuning::report;
@@ -105,6 +106,7 @@ impl<'a> Running<'a> {
                 && !(fused && plan.has_engines())
             {
                 allowance::of_process().executed(promise.entry.time.max(0.0).into());
+                summary::saved(promise.saves);
                 return (!promise.broken[usize::from(fused)]).then(|| plan.clone()).into();
             }
         }

@@ -22,6 +22,7 @@ use crate::problem::algorithm::{self, Algorithm, Class, Plain};
 use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::{Operands, Workspace};
 use gpu::{Moment, Stream};
+use guest::summary::Waiting;
 use guest::{determinism, room, settings};
 use planner::{Configuration, MicroConfiguration};
 use tuning::allowance;
@@ -241,6 +242,7 @@ impl Asking<'_> {
             question: *question,
             covers,
             entry: AlgoPerf { memory: needs, ..entry },
+            saves: 0.0,
             needs,
             class: Some(class),
             fallback: fallback.map(|fallback| fallback.algo),
@@ -293,6 +295,7 @@ impl Asking<'_> {
             let mut search = record.search(&wanted, known, &ends);
             return (search.wants() == Next::Nothing).then_some(Tuned { search, covers, class });
         };
+        let waiting = Waiting::begin();
         let session = Session {
             problem,
             part: problem,
@@ -302,7 +305,7 @@ impl Asking<'_> {
             devices: &devices::tuning_for(device, ordinal),
             bytes,
             stop: &AtomicBool::new(false),
-            progress: &|_| (),
+            progress: &|progress| waiting.show(|| progress.of(problem)),
         };
         let prepare = |workspace| match query {
             Query::FindEx(operands, own) => {
@@ -383,10 +386,12 @@ impl Asking<'_> {
             mathType: plan.math_type(),
             reserved: self.own.reserved,
         };
+        let plain = self.plain_time(search);
         let promise = Promise {
             question: self.question,
             covers: covers.clone(),
             entry,
+            saves: plain.map_or(0.0, |plain| plain - time),
             needs: memory,
             class: Some(*class),
             fallback: fallback.map(|fallback| fallback.id),
@@ -396,7 +401,16 @@ impl Asking<'_> {
             is_final: true,
             broken: [false; 2],
         };
-        Some(Made { promise, timed: Some(Timed { time, undivided: search.undivided() }) })
+        Some(Made { promise, timed: Some(Timed { time, plain, undivided: search.undivided() }) })
+    }
+
+    /// Returns the milliseconds of what runs without us, if they are known: of cuDNN's first result within the limit. A
+    /// candidate of that id may have a stricter math type, by what was found about its rounding.
+    fn plain_time(&self, search: &Search<Algorithm>) -> Option<f64> {
+        let plain = self.fitting?;
+        let whole = search.measured().iter().filter(|micro| micro.batch == self.problem.batch());
+        let of_id = whole.map(|micro| micro.algorithm).filter(|it| it.engine.is_none() && it.id == plain.algo);
+        search.undivided_by(of_id.min_by_key(|it| it.math_type != plain.mathType)?)
     }
 
     /// Returns the deterministic algorithm that needs the least workspace undivided, and of those the one of the least id.

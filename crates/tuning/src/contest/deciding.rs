@@ -17,6 +17,7 @@ use crate::elsewhere::Elsewhere;
 use gpu::Stream;
 use gpu::background::compiling;
 use guest::determinism;
+use guest::summary::{self, Tried};
 
 /// Passes by cuDNN before anything is compiled: short programs are left alone.
 const UNTOUCHED: usize = 16;
@@ -118,10 +119,12 @@ impl<C: Contestant> Contest<C> {
         drop(state);
         let contest = self.clone();
         later(move || {
-            let Trying { trial, failed, lock } = *trying;
+            let Trying { trial, failed, lock, .. } = *trying;
             let times = recall::times(&contest.contestant, &trial, &failed, &made);
             recall::keep(&contest.contestant, &times);
-            contest.report(&trial.verdict(&made), "timed in place", &times);
+            let verdict = trial.verdict(&made);
+            contest.saves(&verdict, &times);
+            contest.report(&verdict, "timed in place", &times);
             drop(lock);
         });
         is_ours
@@ -244,7 +247,7 @@ impl<C: Contestant> Contest<C> {
             trial.begin(kernels, C::RUNS_WITHOUT);
         }
         let compiling = Compiling::new(self.clone(), forced.is_some().then_some(running));
-        self.enter(State::Trying(Box::new(Trying { trial, failed: Vec::new(), lock: None })));
+        self.enter(State::Trying(Box::new(Trying { trial, failed: Vec::new(), lock: None, _tried: Tried::begin() })));
         if !compiler::begin(compiling) {
             let verdict = Verdict { is_ours: forced.is_some(), kernels: forced.unwrap_or_default() };
             self.settle_untimed(verdict, "there is no thread to compile on");
@@ -303,6 +306,10 @@ impl<C: Contestant> Contest<C> {
                     let settled = std::mem::replace(&mut *state, State::Untouched(UNTOUCHED));
                     drop(state);
                     later(move || drop(settled));
+                }
+                if is_ours {
+                    let saves = f64::from_bits(self.saves[call].load(Ordering::Relaxed));
+                    summary::saved(saves * self.contestant.units());
                 }
                 plain(is_ours, kernel)
             }

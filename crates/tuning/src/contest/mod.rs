@@ -36,6 +36,7 @@ use parking_lot::Mutex;
 use crate::database::TuningLock;
 use crate::elsewhere::Elsewhere;
 pub use contestant::{CUDNN, Contestant, MOST_CALLS, Times};
+use guest::summary::Tried;
 use recall::Recalled;
 use trial::{Made, Trial, Verdict};
 
@@ -49,6 +50,9 @@ pub struct Contest<C: Contestant> {
     made: [AtomicU64; MOST_CALLS],
     /// The least known milliseconds of a unit of each call, as bits of a number; 0 while none is known.
     usual: [AtomicU64; MOST_CALLS],
+    /// The milliseconds of a unit of each call that the decision saves against cuDNN, as bits of a number; 0 while they
+    /// are not known.
+    saves: [AtomicU64; MOST_CALLS],
     elsewhere: Elsewhere,
     /// Our kernels failed once.
     is_broken: AtomicBool,
@@ -75,6 +79,7 @@ struct Trying<C: Contestant> {
     failed: Vec<(usize, String)>,
     /// Keeps other processes from timing the same.
     lock: Option<TuningLock>,
+    _tried: Tried,
 }
 
 /// A decision.
@@ -127,6 +132,7 @@ impl<C: Contestant> Contest<C> {
             loading: Mutex::new(()),
             made: Default::default(),
             usual: Default::default(),
+            saves: Default::default(),
             elsewhere: Elsewhere::default(),
             is_broken: AtomicBool::new(false),
         }
@@ -175,6 +181,7 @@ impl<C: Contestant> Contest<C> {
 
     /// Reports a verdict, and settles on it.
     fn settle(&self, verdict: Verdict<C::Kernel>, weighs: [bool; MOST_CALLS], why: &str, times: &Times) {
+        self.saves(&verdict, times);
         self.report(&verdict, why, times);
         self.enter(State::Settled(Settled { verdict, weighs }));
     }
@@ -182,6 +189,15 @@ impl<C: Contestant> Contest<C> {
     /// The same where nothing was timed.
     fn settle_untimed(&self, verdict: Verdict<C::Kernel>, why: &str) {
         self.settle(verdict, [true; MOST_CALLS], why, &Times::default());
+    }
+
+    /// Notes what a verdict saves, by the times of its implementations and of cuDNN.
+    fn saves(&self, verdict: &Verdict<C::Kernel>, times: &Times) {
+        for ((name, times), saves) in self.names_of(verdict).iter().zip(times).zip(&self.saves) {
+            let time = |what: &str| times.iter().find(|known| known.what == what)?.time;
+            let saved = time(CUDNN).zip(time(name)).map_or(0.0, |(cudnn, chosen)| cudnn - chosen);
+            saves.store(saved.to_bits(), Ordering::Relaxed);
+        }
     }
 
     fn report(&self, verdict: &Verdict<C::Kernel>, why: &str, times: &Times) {

@@ -1,0 +1,42 @@
+//! Why a process never called cuDNN, by the files that it has mapped.
+
+use std::path::Path;
+
+use trust::Mappings;
+
+/// Says why no call of cuDNN came, and the one thing to do.
+pub fn why() -> String {
+    let files = Mappings::read().map(|mappings| mappings.files().map(Path::to_owned).collect::<Vec<_>>());
+    of(&files.unwrap_or_default()).into()
+}
+
+fn of<P: AsRef<Path>>(files: &[P]) -> &'static str {
+    let has = |word: &str| files.iter().any(|file| file.as_ref().to_string_lossy().contains(word));
+    let (cudnn, gpu, torch) = (has("/libcudnn") || has("/libhostdnn"), has("/dev/nvidia"), has("/libtorch"));
+    match (cudnn, gpu, torch) {
+        (false, _, true) => "this PyTorch has no cuDNN; install one for CUDA",
+        (false, ..) => "the program loaded no cuDNN; programs that it started say so themselves",
+        (true, false, true) => "cuDNN was never called: PyTorch used no GPU; move model and data with .to(\"cuda\")",
+        (true, true, true) => {
+            "cuDNN was never called: without convolutions, RNNs and batch norm (attention and linear layers run on \
+             cuBLAS) there is nothing to gain here"
+        }
+        (true, _, false) => "cuDNN was loaded and never called here; if the program opens it by name, add --dlopen",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_in_the_mapped_files() {
+        let (torch, cudnn, gpu) =
+            ("/v/torch/lib/libtorch_cuda.so", "/v/nvidia/cudnn/lib/libcudnn.so.9", "/dev/nvidia0");
+        assert!(of(&["/bin/sh"]).contains("loaded no cuDNN"));
+        assert!(of(&["/v/libtorch_cpu.so"]).contains("has no cuDNN"));
+        assert!(of(&[torch, cudnn]).contains("used no GPU"));
+        assert!(of(&[torch, cudnn, gpu]).contains("nothing to gain"));
+        assert!(of(&[cudnn, gpu]).contains("--dlopen") && of(&["/build/libhostdnn.so"]).contains("--dlopen"));
+    }
+}
