@@ -30,7 +30,7 @@ COMMANDS = {
     "python -m ucudnn --version": WHEEL,
     "ucudnn run --report run.jsonl python train.py": WHEEL,
     "ucudnn report run.jsonl": WHEEL,
-    "ucudnn run --policy off --rnn off python train.py": WHEEL,
+    "ucudnn doctor -- python train.py": WHEEL,
     "UCUDNN_LOG=info ucudnn run python train.py": WHEEL,
     "ucudnn db list": WHEEL,
     "ucudnn db export results.jsonl": WHEEL,
@@ -69,8 +69,6 @@ COMMANDS = {
     "ucudnn tune --norm run.jsonl": "needs a report of batch normalization, which train.py does not run",
     "ucudnn plan --device examples/devices/h200.json examples/networks/vgg16.csv --batch 256 --type half "
     "--limit 0,64MiB": "needs the real cuDNN, 0.8 GB",
-    "LD_DEBUG=bindings LD_PRELOAD=libucudnn.so python train.py 2>&1 | grep 'to .*libucudnn.so.*cudnnBackendExecute'":
-        "needs PyTorch: train.py does not call the graph API here",
     """CXXFLAGS='-include ucudnn.h' LDFLAGS="$(pkg-config --libs ucudnn)" make""": "needs Caffe's sources",
     "FUNCTION[@algo=ID][@batch=N][:COUNT[+]][=OUTCOME]": "is a grammar",
 }
