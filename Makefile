@@ -24,7 +24,7 @@ RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/co
 .PHONY: help tools build demo demo-dynamic quick test test-kernels bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
 
 help: ## say what there is to make
-	@echo "ucudnn: cuDNN's convolutions in micro-batches"
+	@echo "ucudnn: programs that use cuDNN, unchanged and faster"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 tools:

@@ -39,7 +39,7 @@ libdir=${{prefix}}/lib
 includedir=${{prefix}}/include
 
 Name: ucudnn
-Description: cuDNN's C ABI with convolutions in micro-batches
+Description: cuDNN's C ABI with faster convolutions, recurrent networks and batch normalization
 Version: {version}
 Libs: -L${{libdir}}/ucudnn -L${{libdir}} -lucudnn
 Cflags: -I${{includedir}}

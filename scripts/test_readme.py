@@ -62,6 +62,7 @@ COMMANDS = {
     "make wheel": "has made the wheel that is installed here",
     "ucudnn run torchrun --nproc_per_node 2 train.py": "needs two GPUs",
     "ucudnn doctor -- ./program": "needs a program that is linked with cuDNN; tests/command/doctor.rs has one",
+    "UCUDNN_LOG=info ucudnn run --report run.jsonl ./program": "the same",
     "ucudnn tune --rnn 'LSTM hidden=256 layers=2 batch=1,10,20 steps=100' --top-k 20": "emulating it takes too long",
     "ucudnn tune --rnn 'LSTM hidden=256 batch=20 steps=100 type=bfloat16 training=yes'": "emulating it takes too long",
     "ucudnn tune --rnn run.jsonl": "needs a report of recurrent networks, which train.py does not run",

@@ -29,7 +29,7 @@ METADATA = """\
 Metadata-Version: 2.4
 Name: ucudnn
 Version: {version}
-Summary: cuDNN's convolutions in micro-batches, recurrent networks on persistent GPU kernels, and dynamic nets
+Summary: Programs that use cuDNN, unchanged and faster: convolutions, recurrent networks, batch norm; and dynamic nets
 License-Expression: (MIT OR Apache-2.0) AND GPL-3.0-or-later
 Requires-Python: >=3.10
 Description-Content-Type: text/markdown

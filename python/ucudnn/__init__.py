@@ -1,4 +1,4 @@
-"""cuDNN's convolutions in micro-batches, recurrent networks on persistent GPU kernels, and dynamic nets.
+"""Programs that use cuDNN, unchanged and faster: convolutions, recurrent networks, batch norm; and dynamic nets.
 
 The package brings the library, the command `ucudnn` and the header. It changes nothing when it is imported: a program
 runs with the library by `ucudnn run`. Dynamic nets are modules of PyTorch: `VertexNet` computes a function at each

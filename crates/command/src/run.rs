@@ -21,7 +21,7 @@ const LIBRARY: &str = "libucudnn.so";
 const LD_PRELOAD: &str = "LD_PRELOAD";
 const LD_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-/// Start a program with its cuDNN convolutions in micro-batches
+/// Start a program with the library in front of its cuDNN
 ///
 /// The program runs unchanged, with LD_PRELOAD=libucudnn.so. It replaces this command, so signals go to it, and its
 /// exit status is this command's.
