@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use crate::settings::{self, Settings, Summary};
+use crate::settings::{self, SUMMARY, SWITCH, Settings, Summary};
 use line::Totals;
 use trust::Shown as _;
 pub use waiting::Waiting;
@@ -90,7 +90,7 @@ pub fn called() {
 
 /// The library is being loaded. Says so, if the log wants it. At the process's end the account is asked.
 pub fn begin(version: &str, account: Account) {
-    let [log, summary] = [settings::LOG, settings::SUMMARY].map(std::env::var_os);
+    let [log, summary] = [settings::LOG, SUMMARY].map(std::env::var_os);
     if log.is_none() && summary.is_none() {
         return;
     }
@@ -117,11 +117,10 @@ extern "C" fn at_exit() {
             let counts = COUNTS.each_ref().map(|count| count.load(Ordering::Relaxed));
             let explored = ACCOUNT.get().map_or([0; 2], |account| account());
             log::info!("{}", text(is_called, counts, explored));
-            let settings = settings::get();
-            if is_wanted(settings, is_called) {
+            if is_wanted(is_called) {
                 let [saved, cost] = [SAVED.load(Ordering::Relaxed) as f64, explored[0] as f64].map(|time| time / 1e9);
                 let totals = Totals { counts, saved, cost, tried: TRIED.load(Ordering::Relaxed) };
-                let said = if is_called { line::text(&totals, settings) } else { idle::why() };
+                let said = if is_called { line::text(&totals, settings::get()) } else { idle::why() };
                 waiting::write(&format!("ucudnn: {said}\n"));
             }
         }
@@ -130,13 +129,18 @@ extern "C" fn at_exit() {
 
 /// Returns whether the terminal gets a line. A program starts others, such as shells and compilers: those that call no
 /// cuDNN are silent, but for the one that the user started.
-fn is_wanted(settings: &Settings, is_called: bool) -> bool {
-    let is_wanted = match settings.summary {
-        Summary::Off => false,
-        Summary::On => true,
-        Summary::Of(process) => is_called || process == std::process::id(),
-    };
-    is_wanted && settings.is_on && std::io::stderr().is_terminal()
+fn is_wanted(is_called: bool) -> bool {
+    if !std::io::stderr().is_terminal() || trust::has_more_rights_than_its_user() {
+        return false;
+    }
+    // These two alone: a process that called no cuDNN warns of no variable.
+    let (settings, _) = Settings::read(|name| [SWITCH, SUMMARY].contains(&name).then(|| std::env::var_os(name))?);
+    settings.is_on
+        && match settings.summary {
+            Summary::Off => false,
+            Summary::On => true,
+            Summary::Of(process) => is_called || process == std::process::id(),
+        }
 }
 
 fn text(is_called: bool, counts: [u64; KINDS], explored: [u64; 2]) -> String {

@@ -123,7 +123,7 @@ impl<C: Contestant> Contest<C> {
             let times = recall::times(&contest.contestant, &trial, &failed, &made);
             recall::keep(&contest.contestant, &times);
             let verdict = trial.verdict(&made);
-            contest.saves(&verdict, &times);
+            contest.note_savings(&verdict, &times);
             contest.report(&verdict, "timed in place", &times);
             drop(lock);
         });

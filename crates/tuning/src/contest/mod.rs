@@ -181,7 +181,7 @@ impl<C: Contestant> Contest<C> {
 
     /// Reports a verdict, and settles on it.
     fn settle(&self, verdict: Verdict<C::Kernel>, weighs: [bool; MOST_CALLS], why: &str, times: &Times) {
-        self.saves(&verdict, times);
+        self.note_savings(&verdict, times);
         self.report(&verdict, why, times);
         self.enter(State::Settled(Settled { verdict, weighs }));
     }
@@ -192,7 +192,7 @@ impl<C: Contestant> Contest<C> {
     }
 
     /// Notes what a verdict saves, by the times of its implementations and of cuDNN.
-    fn saves(&self, verdict: &Verdict<C::Kernel>, times: &Times) {
+    fn note_savings(&self, verdict: &Verdict<C::Kernel>, times: &Times) {
         for ((name, times), saves) in self.names_of(verdict).iter().zip(times).zip(&self.saves) {
             let time = |what: &str| times.iter().find(|known| known.what == what)?.time;
             let saved = time(CUDNN).zip(time(name)).map_or(0.0, |(cudnn, chosen)| cudnn - chosen);
