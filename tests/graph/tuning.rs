@@ -138,50 +138,72 @@ fn our_engines_stand_in_until_the_choice() {
     assert!(said >= 2, "{}", outcome.stderr);
 }
 
-/// Our engines are also tried where the program's numerics allow them, for filter gradients in one part and in several,
+/// The names of our engines that a program tried, each with the problem. All results are right.
+fn tried(numerics: &str, limit: &str) -> Vec<(String, String)> {
+    let program = program("graph_random");
+    let decisions = program.file("report");
+    let variables = [
+        ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+        ("UCUDNN_CHECK", "1"),
+        ("UCUDNN_NUMERICS", numerics),
+        ("UCUDNN_WORKSPACE_LIMIT", limit),
+    ];
+    program.preloaded(&[&seed().to_string(), "60", "ours"], &variables);
+    let lines = report(&decisions);
+    are_right(&lines);
+    let timed = events(&lines, "timed").into_iter();
+    let ours = timed.filter(|line| text(line, "algorithm").starts_with("UCUDNN_ENGINE_"));
+    ours.map(|line| (text(line, "algorithm").to_owned(), text(line, "kernel").to_owned())).collect()
+}
+
+/// The number of one of our engines.
+fn number(engine: &str) -> usize {
+    engine["UCUDNN_ENGINE_".len()..].split('[').next().unwrap().parse().unwrap()
+}
+
+/// Checks that filter gradients ran on the first engines, and all others on the second.
+fn are_of(tried: &[(String, String)], engines: [&[usize]; 2]) {
+    for (engine, kernel) in tried {
+        let expected = engines[usize::from(!kernel.starts_with("BF "))];
+        assert!(expected.contains(&number(engine)), "{engine}: {kernel}");
+    }
+}
+
+/// Our engines on tensor cores are tried where the numerics allow them, for filter gradients in one part and in several,
 /// and the chosen configuration is right.
 #[test]
 fn our_engines_are_tried() {
-    let program = program("graph_random");
-    // The names of our timed engines, with the problem of each.
-    let run = |numerics: &str, limit: &str| {
-        let decisions = program.file(&format!("{numerics}{limit}"));
-        let variables = [
-            ("UCUDNN_REPORT", decisions.to_str().unwrap()),
-            ("UCUDNN_CHECK", "1"),
-            ("UCUDNN_NUMERICS", numerics),
-            ("UCUDNN_WORKSPACE_LIMIT", limit),
-        ];
-        program.preloaded(&[&seed().to_string(), "60", "ours"], &variables);
-        let lines = report(&decisions);
-        are_right(&lines);
-        let timed = events(&lines, "timed").into_iter();
-        let ours = timed.filter(|line| text(line, "algorithm").starts_with("UCUDNN_ENGINE_"));
-        ours.map(|line| (text(line, "algorithm").to_owned(), text(line, "kernel").to_owned())).collect::<Vec<_>>()
-    };
-    let index = |engine: &str| engine["UCUDNN_ENGINE_".len()..].split('[').next().unwrap().parse::<usize>().unwrap();
-    let numerics = |engine: &str| ENGINES.iter().find(|row| row.number as usize == index(engine)).unwrap().numerics;
-    // The engines for filter gradients, and those for others.
-    let are_as_expected = |ours: &[(String, String)], engines: [&[usize]; 2]| {
-        for (engine, kernel) in ours {
-            let expected = engines[usize::from(!kernel.starts_with("BF "))];
-            assert!(expected.contains(&index(engine)), "{engine}: {kernel}");
-        }
-    };
     let on_tensor_cores: [&[usize]; 2] = [&[0, 5, 8, 9, 11, 12, 13, 17], &[2, 4, 6, 7, 8, 9, 15, 19]];
-    let ours = run("any", "1GiB");
-    are_as_expected(&ours, on_tensor_cores);
+    let ours = tried("any", "1GiB");
+    are_of(&ours, on_tensor_cores);
     let gradients: Vec<_> =
-        ours.iter().filter(|(engine, kernel)| kernel.starts_with("BF ") && index(engine) == 0).collect();
+        ours.iter().filter(|(engine, kernel)| kernel.starts_with("BF ") && number(engine) == 0).collect();
     let in_parts = gradients.iter().filter(|(engine, _)| !engine.contains("[k0=1]")).count();
     println!("{} gradients of filters, {in_parts} in parts", gradients.len());
     assert!(gradients.len() >= 8 && in_parts >= 1, "{gradients:?}");
     for kind in [" float ", " half ", " bfloat16 "] {
         assert!(gradients.iter().any(|(_, kernel)| kernel.contains(kind)), "{kind}: {gradients:?}");
     }
-    // No engine of hostdnn uses tensor cores: only our engines that multiply in float remain, and those that are as exact.
-    let exact = run("match", "1GiB");
-    are_as_expected(&exact, [&[1, 8, 10, 12, 14, 17, 18], &[3, 7, 8, 10, 15, 16, 19]]);
+    // Engines that are slower than cuDNN's on tensor cores are tried where none of these fits the limit.
+    let without_room = tried("any", "0");
+    are_of(&without_room, on_tensor_cores);
+    // On warpgroups, for convolutions that keep an image's size, for those with larger filters, and for few channels.
+    let both = ours.iter().chain(&without_room);
+    let on_warpgroups = [4, 5, 6, 7, 11].map(|kind| both.clone().filter(|(engine, _)| number(engine) == kind).count());
+    println!("{on_warpgroups:?} on warpgroups");
+    assert!(on_warpgroups.iter().all(|count| *count > 0), "{ours:?}, {without_room:?}");
+    let without_filters = without_room.iter().filter(|(_, kernel)| !kernel.starts_with("BF ")).count();
+    println!("{without_filters} without room");
+    assert!(without_filters >= 2, "{without_room:?}");
+}
+
+/// No engine of hostdnn uses tensor cores: only our engines that multiply in float are tried, and those that are as exact.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn our_exact_engines_are_tried() {
+    let exact = tried("match", "1GiB");
+    are_of(&exact, [&[1, 8, 10, 12, 14, 17, 18], &[3, 7, 8, 10, 15, 16, 19]]);
+    let numerics = |engine: &str| ENGINES.iter().find(|row| row.number as usize == number(engine)).unwrap().numerics;
     let is_exact = |(engine, kernel): &(String, String)| match numerics(engine) {
         Numerics::OnTensorCores => false,
         Numerics::ExactFloats => kernel.contains(" float "),
@@ -193,17 +215,6 @@ fn our_engines_are_tried() {
         println!("{count} of {direction}");
         assert!(count >= 1, "{direction}: {exact:?}");
     }
-    // Engines that are slower than cuDNN's on tensor cores are tried where none of these fits the limit.
-    let without_room = run("any", "0");
-    are_as_expected(&without_room, on_tensor_cores);
-    // On warpgroups, for convolutions that keep an image's size, for those with larger filters, and for few channels.
-    let both = ours.iter().chain(&without_room);
-    let on_warpgroups = [4, 5, 6, 7, 11].map(|kind| both.clone().filter(|(engine, _)| index(engine) == kind).count());
-    println!("{on_warpgroups:?} on warpgroups");
-    assert!(on_warpgroups.iter().all(|count| *count > 0), "{ours:?}, {without_room:?}");
-    let without_filters = without_room.iter().filter(|(_, kernel)| !kernel.starts_with("BF ")).count();
-    println!("{without_filters} without room");
-    assert!(without_filters >= 2, "{without_room:?}");
 }
 
 /// Convolutions that keep the size of volumes are right, on whatever engines they are tried.
@@ -242,8 +253,8 @@ fn patches_channels_and_groups_are_right() {
             let lines = report(&decisions);
             are_right(&lines);
             let is_ours = |line: &&Value| {
-                let is_of = |number| text(line, "algorithm").starts_with(&format!("UCUDNN_ENGINE_{number}["));
-                engines.iter().any(is_of)
+                let engine = text(line, "algorithm");
+                engine.starts_with("UCUDNN_ENGINE_") && engines.contains(&number(engine))
             };
             events(&lines, "timed").into_iter().filter(is_ours).count()
         });
@@ -257,11 +268,10 @@ fn patches_channels_and_groups_are_right() {
 #[test]
 fn what_is_a_product_runs_as_one_at_once() {
     let program = program("graph_random");
-    let number = |line: &Value| -> Option<i64> {
-        let name = line["parts"][0]["algorithm"].as_str()?;
-        name.strip_prefix("UCUDNN_ENGINE_")?.split('[').next()?.parse().ok()
+    let is_product = |line: &Value| {
+        let engine = line["parts"][0]["algorithm"].as_str().filter(|name| name.starts_with("UCUDNN_ENGINE_"));
+        engine.is_some_and(|engine| ENGINES.iter().any(|row| row.number as usize == number(engine) && row.is_product))
     };
-    let is_product = |line: &Value| ENGINES.iter().any(|row| Some(row.number) == number(line) && row.is_product);
     let is_large = |line: &&Value| text(line, "kernel").contains(" * 520x");
     // All directions, and types for the covered ones; and then with trials of the small ones.
     for (kind, cases, explore, least) in
