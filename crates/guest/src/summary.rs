@@ -4,10 +4,11 @@
 
 mod idle;
 mod line;
+mod terminal;
 mod waiting;
 
-use std::io::IsTerminal;
 use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -52,6 +53,11 @@ static TRIED: AtomicU64 = AtomicU64::new(0);
 pub type Account = fn() -> [u64; 2];
 
 static ACCOUNT: OnceLock<Account> = OnceLock::new();
+/// Who says what was gained. Read when the library is loaded: at the end, a program's variables may lie in memory that it
+/// has given back.
+static WANTED: OnceLock<Summary> = OnceLock::new();
+/// The file of times.
+static KEPT: OnceLock<PathBuf> = OnceLock::new();
 static IS_CALLED: AtomicBool = AtomicBool::new(false);
 /// The process that the library was loaded into. A forked process says nothing of its parent's calls.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -83,6 +89,11 @@ impl Drop for Tried {
     }
 }
 
+/// Times are kept in this file.
+pub fn times_are_kept(file: &Path) {
+    KEPT.get_or_init(|| file.to_owned());
+}
+
 /// Notes that the program calls cuDNN.
 pub fn called() {
     IS_CALLED.store(true, Ordering::Relaxed);
@@ -90,8 +101,9 @@ pub fn called() {
 
 /// The library is being loaded. Says so, if the log wants it. At the process's end the account is asked.
 pub fn begin(version: &str, account: Account) {
-    let [log, summary] = [settings::LOG, SUMMARY].map(std::env::var_os);
-    if log.is_none() && summary.is_none() {
+    let log = std::env::var_os(settings::LOG);
+    let summary = *WANTED.get_or_init(wanted);
+    if log.is_none() && summary == Summary::Off {
         return;
     }
     let logs = log.is_some() && {
@@ -102,7 +114,7 @@ pub fn begin(version: &str, account: Account) {
         let program = std::env::current_exe().unwrap_or_default();
         log::info!("ucudnn {version} is loaded into {} (process {})", program.shown(), std::process::id());
     }
-    if logs || summary.is_some() {
+    if logs || summary != Summary::Off {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
         ACCOUNT.get_or_init(|| account);
         // SAFETY: the handler is a function of this library, which is never unloaded.
@@ -117,30 +129,35 @@ extern "C" fn at_exit() {
             let counts = COUNTS.each_ref().map(|count| count.load(Ordering::Relaxed));
             let explored = ACCOUNT.get().map_or([0; 2], |account| account());
             log::info!("{}", text(is_called, counts, explored));
-            if is_wanted(is_called) {
+            if speaks(is_called) && terminal::is_ours() {
                 let [saved, cost] = [SAVED.load(Ordering::Relaxed) as f64, explored[0] as f64].map(|time| time / 1e9);
                 let totals = Totals { counts, saved, cost, tried: TRIED.load(Ordering::Relaxed) };
-                let said = if is_called { line::text(&totals, settings::get()) } else { idle::why() };
-                waiting::write(&format!("ucudnn: {said}\n"));
+                let kept = KEPT.get().map(PathBuf::as_path);
+                let said = if is_called { line::text(&totals, kept) } else { idle::why() };
+                terminal::write(&format!("ucudnn: {said}\n"));
             }
         }
     });
 }
 
-/// Returns whether the terminal gets a line. A program starts others, such as shells and compilers: those that call no
-/// cuDNN are silent, but for the one that the user started.
-fn is_wanted(is_called: bool) -> bool {
-    if !std::io::stderr().is_terminal() || trust::has_more_rights_than_its_user() {
-        return false;
+/// Who says what was gained, by the environment.
+fn wanted() -> Summary {
+    if trust::has_more_rights_than_its_user() {
+        return Summary::Off;
     }
-    // These two alone: a process that called no cuDNN warns of no variable.
+    // These two alone: a process that calls no cuDNN warns of no variable.
     let (settings, _) = Settings::read(|name| [SWITCH, SUMMARY].contains(&name).then(|| std::env::var_os(name))?);
-    settings.is_on
-        && match settings.summary {
-            Summary::Off => false,
-            Summary::On => true,
-            Summary::Of(process) => is_called || process == std::process::id(),
-        }
+    if settings.is_on { settings.summary } else { Summary::Off }
+}
+
+/// Returns whether this process says what was gained. A program starts others, such as shells and compilers: those that
+/// call no cuDNN are silent, but for the one that the user started.
+fn speaks(is_called: bool) -> bool {
+    match WANTED.get() {
+        None | Some(Summary::Off) => false,
+        Some(Summary::On) => true,
+        Some(Summary::Of(process)) => is_called || *process == std::process::id(),
+    }
 }
 
 fn text(is_called: bool, counts: [u64; KINDS], explored: [u64; 2]) -> String {

@@ -118,9 +118,13 @@ impl<K: Subject, P> Default for Exploring<K, P> {
 }
 
 impl<K: Subject, P> Exploring<K, P> {
-    /// Counts an execution as the program's time, as far as its time is known, and what the settled plan saves of it.
+    /// Counts an execution as the program's time, as far as its time is known.
     pub fn executed(&self) {
         allowance::of_process().executed(f64::from_bits(self.usual.load(Ordering::Relaxed)));
+    }
+
+    /// Counts what the settled plan has saved in an execution.
+    pub fn saved(&self) {
         summary::saved(f64::from_bits(self.saves.load(Ordering::Relaxed)));
     }
 
@@ -193,12 +197,12 @@ pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
         Course::Enumerating | Course::Ended => return Step::Wait,
         Course::Untouched | Course::Elsewhere(_) => *course = Course::Enumerating,
     }
+    if is_first && allowance::of_process().explores() {
+        *explored.exploring().tried.lock() = Some(Tried::begin());
+    }
     drop(course);
     if is_first {
         report::exploring(explored.subject(), explored.limit());
-        if allowance::of_process().explores() {
-            *explored.exploring().tried.lock() = Some(Tried::begin());
-        }
     }
     let (explored, device) = (explored.clone(), cudnn::device());
     let ordinal = explored.ordinal().unwrap_or_else(|| device.ordinal());

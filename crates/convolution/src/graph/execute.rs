@@ -83,6 +83,9 @@ impl<'a> Execution<'a> {
         let executions = self.planned.executions.fetch_add(1, Ordering::Relaxed);
         match state.exploring.settled() {
             Some(Some(plan)) if !state.is_broken.load(Ordering::Relaxed) && !self.is_requested(plan) => {
+                if state.requested.get().is_some_and(|(requested, _)| *requested == self.planned.own) {
+                    state.exploring.saved();
+                }
                 self.run_plan(plan, &operands)
             }
             Some(_) => self.run_fallback(Some(&operands)),

@@ -71,9 +71,12 @@ pub unsafe fn algorithms(
     let Some(own) = own else { return Ok(results) };
     let limit = asked.unwrap_or(own.memory);
     let fitting = results.iter().find(|result| ran(result) && result.memory <= limit).copied();
+    // Without us, the program has its own limit, if it says one.
+    let within = said.unwrap_or(usize::MAX);
+    let plain = results.iter().find(|result| ran(result) && result.memory <= within).copied();
     let question = Question { asked, limit, sizes: policies.batch_size_policy };
     let last_resort = last_resort(&results);
-    let asking = Asking { handle, descriptors, problem, question, results: &results, own, fitting, last_resort };
+    let asking = Asking { handle, descriptors, problem, question, results: &results, own, fitting, plain, last_resort };
     // SAFETY: `asking` and `query` are of this query (see `# Safety`).
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();

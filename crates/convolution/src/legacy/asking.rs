@@ -24,8 +24,10 @@ pub struct Asking<'a> {
     pub results: &'a [AlgoPerf],
     /// cuDNN's own first result.
     pub own: AlgoPerf,
-    /// cuDNN's first result within the limit: the program's choice without us.
+    /// cuDNN's first result within the limit.
     pub fitting: Option<AlgoPerf>,
+    /// The program's choice without us.
+    pub plain: Option<AlgoPerf>,
     /// The id whose result must stay in the list unchanged.
     pub last_resort: Option<c_int>,
 }

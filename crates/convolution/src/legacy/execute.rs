@@ -106,8 +106,11 @@ impl<'a> Running<'a> {
                 && !(fused && plan.has_engines())
             {
                 allowance::of_process().executed(promise.entry.time.max(0.0).into());
-                summary::saved(promise.saves);
-                return (!promise.broken[usize::from(fused)]).then(|| plan.clone()).into();
+                let runs = !promise.broken[usize::from(fused)];
+                if runs {
+                    summary::saved(promise.saves);
+                }
+                return runs.then(|| plan.clone()).into();
             }
         }
         // A call that must divide needs a plan that every later call like it can run, whatever its addresses.
@@ -120,7 +123,11 @@ impl<'a> Running<'a> {
             None => Run::Undivided,
             Some(decision) => {
                 decision.exploring.executed();
-                of_decision(decision)
+                let run = of_decision(decision);
+                if matches!(run, Run::Plan(_)) && decision.exploring.settled().is_some() {
+                    decision.exploring.saved();
+                }
+                run
             }
         }
     }

@@ -404,10 +404,10 @@ impl Asking<'_> {
         Some(Made { promise, timed: Some(Timed { time, plain, undivided: search.undivided() }) })
     }
 
-    /// Returns the milliseconds of what runs without us, if they are known: of cuDNN's first result within the limit. A
-    /// candidate of that id may have a stricter math type, by what was found about its rounding.
+    /// Returns the milliseconds of what runs without us, if they are known: a limit of the user's may leave no room to time
+    /// it. A candidate of its id may have a stricter math type, by what was found about its rounding.
     fn plain_time(&self, search: &Search<Algorithm>) -> Option<f64> {
-        let plain = self.fitting?;
+        let plain = self.plain?;
         let whole = search.measured().iter().filter(|micro| micro.batch == self.problem.batch());
         let of_id = whole.map(|micro| micro.algorithm).filter(|it| it.engine.is_none() && it.id == plain.algo);
         search.undivided_by(of_id.min_by_key(|it| it.math_type != plain.mathType)?)

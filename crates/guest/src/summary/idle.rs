@@ -11,11 +11,18 @@ pub fn why() -> String {
 }
 
 fn of<P: AsRef<Path>>(files: &[P]) -> &'static str {
-    let has = |word: &str| files.iter().any(|file| file.as_ref().to_string_lossy().contains(word));
-    let (cudnn, gpu, torch) = (has("/libcudnn") || has("/libhostdnn"), has("/dev/nvidia"), has("/libtorch"));
+    // `ucudnn run --dlopen` preloads a library of cuDNN's name from a folder of this name.
+    let is_stand_in = |file: &str| file.contains("/dlopen-");
+    let has = |word: &str| {
+        files.iter().map(|file| file.as_ref().to_string_lossy()).any(|file| file.contains(word) && !is_stand_in(&file))
+    };
+    let cudnn = has("/libcudnn") || has("/libhostdnn");
+    let (gpu, torch) = (has("/dev/nvidia") || has("/dev/dxg"), has("/libtorch"));
     match (cudnn, gpu, torch) {
         (false, _, true) => "this PyTorch has no cuDNN; install one for CUDA",
-        (false, ..) => "the program loaded no cuDNN; programs that it started say so themselves",
+        (false, ..) => {
+            "the program loaded no cuDNN; programs that it started have lines of their own if they call cuDNN"
+        }
         (true, false, true) => "cuDNN was never called: PyTorch used no GPU; move model and data with .to(\"cuda\")",
         (true, true, true) => {
             "cuDNN was never called: without convolutions, RNNs and batch norm (attention and linear layers run on \
@@ -34,6 +41,7 @@ mod tests {
         let (torch, cudnn, gpu) =
             ("/v/torch/lib/libtorch_cuda.so", "/v/nvidia/cudnn/lib/libcudnn.so.9", "/dev/nvidia0");
         assert!(of(&["/bin/sh"]).contains("loaded no cuDNN"));
+        assert!(of(&["/h/.cache/ucudnn/dlopen-0123/libcudnn.so.9"]).contains("loaded no cuDNN"));
         assert!(of(&["/v/libtorch_cpu.so"]).contains("has no cuDNN"));
         assert!(of(&[torch, cudnn]).contains("used no GPU"));
         assert!(of(&[torch, cudnn, gpu]).contains("nothing to gain"));

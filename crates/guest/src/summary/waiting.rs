@@ -1,19 +1,16 @@
 //! The terminal's line while the program waits for tuning.
 
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::settings::{self, Summary};
-use crate::writes::StandardError;
+use super::{WANTED, terminal};
+use crate::settings::Summary;
 
 /// A program that waits for less long sees nothing.
 const LONG: Duration = Duration::from_secs(1);
 /// The least time between two drawings.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// The most characters of the line, so that it stays one.
-const WIDTH: usize = 79;
 
 /// A wait of the program. Its line goes when it ends.
 pub struct Waiting {
@@ -25,14 +22,14 @@ pub struct Waiting {
 impl Waiting {
     /// The program begins to wait.
     pub fn begin() -> Self {
-        let is_wanted = settings::get().summary != Summary::Off && std::io::stderr().is_terminal();
+        let is_wanted = WANTED.get().is_some_and(|summary| *summary != Summary::Off);
         Self { begin: Instant::now(), is_wanted, drawn: Mutex::new(None) }
     }
 
     /// Draws the line, once the program has waited for long. Any thread may call this.
     pub fn show(&self, text: impl FnOnce() -> String) {
-        if self.is_wanted && self.is_due(Instant::now()) {
-            write(&line(&text()));
+        if self.is_wanted && self.is_due(Instant::now()) && terminal::is_ours() {
+            terminal::write(&line(&text(), terminal::width()));
         }
     }
 
@@ -49,8 +46,8 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.drawn.lock().is_some() {
-            write(CLEARED);
+        if self.drawn.lock().is_some() && terminal::is_ours() {
+            terminal::write(CLEARED);
         }
     }
 }
@@ -58,13 +55,8 @@ impl Drop for Waiting {
 /// Returns to the line's begin, and clears it.
 const CLEARED: &str = "\r\x1b[K";
 
-fn line(text: &str) -> String {
-    CLEARED.chars().chain(format!("ucudnn: {text}").chars().take(WIDTH)).collect()
-}
-
-/// Writes to standard error, as far as it takes that.
-pub(super) fn write(text: &str) {
-    let _ = StandardError.write_all(text.as_bytes());
+fn line(text: &str, width: usize) -> String {
+    CLEARED.chars().chain(format!("ucudnn: {text}").chars().take(width)).collect()
 }
 
 #[cfg(test)]
@@ -79,7 +71,7 @@ mod tests {
         let due = times.map(|time| waiting.is_due(begin + Duration::from_millis(time)));
         assert_eq!(due, [false, false, true, false, false, true, true]);
         *waiting.drawn.lock() = None; // or its end would write to the tests' output
-        let line = line(&"é".repeat(200));
-        assert!(line.starts_with("\r\x1b[Kucudnn: é") && line.chars().count() == CLEARED.len() + WIDTH, "{line:?}");
+        let line = line(&"é".repeat(200), 79);
+        assert!(line.starts_with("\r\x1b[Kucudnn: é") && line.chars().count() == CLEARED.len() + 79, "{line:?}");
     }
 }

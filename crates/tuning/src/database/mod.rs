@@ -134,7 +134,12 @@ impl Database {
                 let _ = std::fs::create_dir_all(folder);
             }
             let opened = Self::open_as_far_as_possible(&path, settings.seed_database.as_deref());
-            opened.map_err(|why| log::warn!("{why}; tuning results are neither read nor kept: {ADVICE}")).ok()
+            let opened = opened.map_err(|why| log::warn!("{why}; tuning results are neither read nor kept: {ADVICE}"));
+            opened.ok().inspect(|database| {
+                if database.keeps() {
+                    guest::summary::times_are_kept(database.path());
+                }
+            })
         };
         DATABASE.get_or_init(open).as_ref().filter(|database| database.is_usable())
     }

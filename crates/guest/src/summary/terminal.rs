@@ -1,0 +1,29 @@
+//! The terminal behind standard error.
+
+use std::io::{IsTerminal, Write};
+
+use crate::writes::StandardError;
+
+/// The width of a terminal that does not tell its own.
+const USUAL: usize = 80;
+
+/// Returns whether standard error is a terminal on which this process may write: a program in the background is silent,
+/// because it would write over what the user types.
+pub fn is_ours() -> bool {
+    // SAFETY: both calls take numbers, and fail with -1.
+    std::io::stderr().is_terminal() && unsafe { libc::tcgetpgrp(libc::STDERR_FILENO) == libc::getpgrp() }
+}
+
+/// The most characters of a line that stays one.
+pub fn width() -> usize {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: writes one record to a live variable.
+    let is_known = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) } == 0;
+    let columns = if is_known && size.ws_col > 0 { size.ws_col.into() } else { USUAL };
+    columns - 1
+}
+
+/// Writes to standard error, as far as it takes that.
+pub fn write(text: &str) {
+    let _ = StandardError.write_all(text.as_bytes());
+}
