@@ -75,8 +75,8 @@ fn a_report_says_what_was_gained_against_plain() {
     ucudnn.file("r.jsonl", &(with_plain(asked(&first, "F", 2.0), 5.0) + &asked(&second, "BF", 2.0)));
     let text = ucudnn.run(&["report", "r.jsonl"]);
     let row = text.lines().find(|line| line.contains(" F ")).unwrap();
-    assert!(text.contains("over plain") && row.contains("5.00       2.50×"), "{text}");
-    let sum = "\nPlain cuDNN takes 5.00 ms, ours 2.00 ms, where plain's is known (1): 2.50× as fast.\n";
+    assert!(text.contains("plain ms   gain") && row.contains("5.00  2.50×"), "{text}");
+    let sum = "\nPlain cuDNN takes 5.00 ms, ours 2.00 ms for the 1 of 2 with a time of plain's: 2.50× as fast.\n";
     assert!(text.contains(sum), "{text}");
     let narrow = ucudnn.end(&["report", "r.jsonl"], &[("COLUMNS", "80")]).stdout;
     assert!(narrow.lines().take(5).all(|line| line.chars().count() <= 80) && narrow.contains("2.50×"), "{narrow}");
@@ -84,6 +84,33 @@ fn a_report_says_what_was_gained_against_plain() {
     let text = ucudnn.run(&["report", "all.jsonl"]);
     assert!(text.contains("\nPlain cuDNN takes 6.00 ms, ours 4.00 ms: 1.50× as fast.\n"), "{text}");
     assert_eq!(ucudnn.json(&["report", "all.jsonl", "--json"])["plans"][0]["layers"][0]["plain_ms"], 5.0);
+}
+
+/// The page needs no other file, and runs nothing.
+#[test]
+fn a_report_is_a_page_for_a_browser() {
+    let ucudnn = Installed::new("report-page");
+    ucudnn.file("net.csv", &csv(&NETWORK));
+    ucudnn.file("r.jsonl", &(asked(&NETWORK[0], "F", 2.0) + &divided()));
+    let said = ucudnn.run(&["report", "r.jsonl", "--network", "net.csv", "--html", "r.html"]);
+    assert_eq!(said, "Written to r.html: open it in a browser\n");
+    let page = std::fs::read_to_string(ucudnn.path("r.html")).unwrap();
+    for part in
+        ["<!DOCTYPE html>", "<h1>ucudnn report of r.jsonl</h1>", "Workspace Division: 3 kernels", "<td>conv1</td>"]
+    {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
+    assert_eq!(page.matches("<svg ").count(), 2, "times and the division");
+    for tag in ["html", "body", "table", "tr", "td", "figure", "svg", "p", "h2"] {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    // Of addresses, only SVG's name.
+    assert!(!page.contains("<script") && page.matches("://").count() == 2, "{page}");
+    assert!(
+        ucudnn.fails(1, &["report", "r.jsonl", "--html", "none/r.html"]).contains("--html none/r.html: No such file")
+    );
+    assert!(ucudnn.fails(2, &["report", "r.jsonl", "--html", "r.html", "--json"]).contains("--json"));
 }
 
 #[test]

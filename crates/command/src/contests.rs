@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use tuning::family::{Time, times_json};
 
 use crate::decisions::Fields;
+use crate::part::Part;
 use crate::quantity::{self, ratio};
 use crate::table::{Side, Table};
 
@@ -161,15 +162,15 @@ impl Contest {
     }
 }
 
-/// The tables of all kinds that are there.
-pub fn texts_of(contests: &[Contest], width: usize) -> Vec<String> {
+/// The parts of all kinds that are there.
+pub fn parts_of(contests: &[Contest]) -> Vec<Part> {
     let of_kind = |kind: Contested| contests.iter().filter(|contest| contest.kind == kind).collect::<Vec<_>>();
     let texts = Contested::ALL.into_iter().map(|kind| (kind, of_kind(kind))).filter(|(_, its)| !its.is_empty());
-    texts.map(|(kind, its)| text_of(kind, &its, width)).collect()
+    texts.map(|(kind, its)| part_of(kind, &its)).collect()
 }
 
 /// A heading, a table, and a summary.
-fn text_of(kind: Contested, contests: &[&Contest], width: usize) -> String {
+fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
     let is_norm = kind == Contested::Norm;
     let (subject, time) = if is_norm { ("batch normalization", "ms") } else { ("network", "step µs") };
     let mut columns = vec![(subject, Side::Left)];
@@ -191,13 +192,14 @@ fn text_of(kind: Contested, contests: &[&Contest], width: usize) -> String {
         table.row(row);
     }
     let (all, ours) = (contests.len(), contests.iter().filter(|contest| contest.is_ours()).count());
-    let (networks, table) = (quantity::counted(all, "recurrent network"), table.lines(width));
+    let networks = quantity::counted(all, "recurrent network");
     let run = format!("\n{ours} of {all} run on kernels of ours.\n");
-    match kind {
-        Contested::Inference => format!("{networks}\n\n{table}{run}{}", first_choices(contests)),
-        Contested::Training => format!("{networks} in training, {ours} on kernels of ours\n\n{table}"),
-        Contested::Norm => format!("Batch normalization\n\n{table}{run}"),
-    }
+    let (heading, notes) = match kind {
+        Contested::Inference => (networks, run + &first_choices(contests)),
+        Contested::Training => (format!("{networks} in training, {ours} on kernels of ours"), String::new()),
+        Contested::Norm => ("Batch normalization".into(), run),
+    };
+    Part { heading, table, notes }
 }
 
 /// The quality of the performance model's first choices, in a sentence.
@@ -240,7 +242,8 @@ mod tests {
             &json!({ "rnn": "GRU 5→64", "chosen": CUDNN, "why": "no compiler", "first": null, "times": [] }),
         );
         assert_eq!((refused.spec.as_str(), refused.first_over_best()), ("GRU 5→64", None));
-        let [text] = &texts_of(&[timed, refused], usize::MAX)[..] else { panic!("one kind") };
+        let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
+        let text = &part.text(usize::MAX);
         let row = ["LSTM", "5→64", "grid", "u8", "4.00", "10.0", "2.50×", "1.25×", "timed", "in", "place"];
         assert_eq!(words(text, "LSTM"), row);
         assert!(text.contains("no compiler") && text.contains("1 of 2 run on kernels of ours"), "{text}");
@@ -260,7 +263,8 @@ mod tests {
         });
         let timed = read(Contested::Training, &fields);
         assert_eq!(timed.to_json(), fields);
-        let [text] = &texts_of(&[timed], usize::MAX)[..] else { panic!("one kind") };
+        let [part] = &parts_of(&[timed])[..] else { panic!("one kind") };
+        let text = &part.text(usize::MAX);
         let row = ["LSTM", "5→64", "grid", "u8", "step", "10.0", "30.0", "3.00×", "timed", "in", "place"];
         assert_eq!(words(text, "LSTM"), row);
         assert!(text.starts_with("1 recurrent network in training, 1 on kernels of ours"), "{text}");
@@ -276,7 +280,8 @@ mod tests {
         assert_eq!(timed.to_json(), fields);
         let refused =
             Contest { chosen: vec![CUDNN.into()], why: "no compiler".into(), times: vec![vec![]], ..timed.clone() };
-        let [text] = &texts_of(&[timed, refused], usize::MAX)[..] else { panic!("one kind") };
+        let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
+        let text = &part.text(usize::MAX);
         let row = ["forward", "half", "clusters", "of", "2", "0.200", "0.500", "2.50×", "timed", "in", "place"];
         assert_eq!(words(text, "forward half"), row);
         assert!(text.contains("no compiler") && text.contains("1 of 2 run on kernels of ours"), "{text}");

@@ -5,8 +5,8 @@
 //! | `run` | starting a program with the library in front of its cuDNN |
 //! | `tune`, `plan`, `db` | filling the tuning database, planning from it, maintaining it |
 //! | `doctor` | the parts that the library would use, and whether a program reaches it |
-//! | `python` | the Python in PATH, whose packages may hold cuDNN |
-//! | `report` | a run's `UCUDNN_REPORT` as tables |
+//! | `python` | the Python of a program, or in PATH, whose packages may hold cuDNN |
+//! | `report` | a run's `UCUDNN_REPORT` as tables, or as a page |
 //! | `plot` | pictures of reports and plans |
 //! | `network` | the layers of a network, from a CSV file or a report |
 //! | `naming` | their names, for the kernels of reports and plans |
@@ -19,6 +19,7 @@
 //! | `times` | the kinds of times in a plan |
 //! | `shell` | completions and manual pages |
 //! | `table`, `width`, `quantity` | text for people |
+//! | `part`, `html` | a part of a report, for a terminal or for a page |
 //! | `text`, `output` | a file's text; the streams that the command writes to |
 //! | `kernel_versions` | the versions of the GPU kernels, for `make gpu-truth` |
 //! | `failure`, `interrupt` | how a command fails, and how Ctrl-C ends it |
@@ -33,12 +34,14 @@ mod decisions;
 mod division_text;
 mod doctor;
 mod failure;
+mod html;
 mod interrupt;
 mod kernel_versions;
 mod naming;
 mod network;
 mod normalization;
 mod output;
+mod part;
 mod plan;
 mod plot;
 mod python;

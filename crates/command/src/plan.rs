@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use clap::Args;
 use planner::DivisionError;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::decisions::{Decisions, Division, Policy};
 use crate::network::Layer;
 use crate::output;
 use crate::quantity::{self, ratio};
-use crate::report::text_of;
+use crate::report::part_of;
 use crate::sets::{self, Group};
 use crate::table::{Side, Table};
 use crate::times::{self, Kind};
@@ -106,7 +106,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         plans.push(sets::divide(&costs.groups, total, SOLVE).map_err(|error| refused(total, &error))?);
     }
     if options.json {
-        return output::print(&json_of(&costs, &plans));
+        return output::print_json(&json_of(&costs, &plans));
     }
     let mut text = costs.environment.as_ref().map_or_else(String::new, |on| format!("Measured on {on}\n"));
     text += &format!("Times are {}.\n", costs.times);
@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     let width = options.width.columns();
     for plan in &plans {
-        text += &format!("\n{}{}", text_of(plan, None, width), undivided_note(plan, &costs));
+        text += &format!("\n{}{}", part_of(plan, None).text(width), undivided_note(plan, &costs));
     }
     if plans.len() > 1 {
         text += &format!("\n{}", compared(&plans, width));
@@ -173,14 +173,13 @@ fn undivided_note(plan: &Decisions, costs: &Costs) -> String {
     note
 }
 
-fn json_of(costs: &Costs, plans: &[Decisions]) -> String {
+fn json_of(costs: &Costs, plans: &[Decisions]) -> Value {
     let plans: Vec<_> = plans.iter().map(Decisions::to_json).collect();
     let environment = costs.environment.as_ref().map(ToString::to_string);
     let unmeasured = costs.unmeasured.iter().map(|(kernel, sizes)| json!({ "kernel": kernel, "sizes": sizes }));
     let unmeasured: Vec<_> = unmeasured.collect();
     let times = costs.times.name();
-    let whole = json!({ "environment": environment, "times": times, "unmeasured": unmeasured, "plans": plans });
-    format!("{whole:#}\n")
+    json!({ "environment": environment, "times": times, "unmeasured": unmeasured, "plans": plans })
 }
 
 /// One table of all plans.

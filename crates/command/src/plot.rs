@@ -1,9 +1,9 @@
 //! `ucudnn plot`: pictures of reports, plans and batches of graphs, as SVG.
 
 mod desirable;
-mod division;
+pub mod division;
 mod graphs;
-mod layers;
+pub mod layers;
 mod scale;
 mod svg;
 mod totals;

@@ -1,23 +1,26 @@
 //! `ucudnn report`: the choices of a run, and the time that they save.
 
 pub mod lines;
+mod page;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::contests::{self, Contest, Contested};
 use crate::decisions::{Decision, Decisions, Division, Policy, merged};
 use crate::naming;
 use crate::output;
+use crate::part::Part;
 use crate::quantity::{self, ratio};
 use crate::table::{Side, Table};
 use crate::text;
 use crate::vertex_net::VertexNet;
 use crate::width::Width;
 use lines::Divided;
+use trust::Shown as _;
 
 /// Show what a run chose for each convolution, and what that saves
 ///
@@ -29,8 +32,9 @@ use lines::Divided;
 /// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step (in training
 /// the sum of a pass's calls, each once); for every batch normalization likewise, with the time of a call.
 #[derive(Args)]
-#[command(after_help = "Example:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
-    ucudnn report run.jsonl --network examples/networks/alexnet.csv")]
+#[command(after_help = "Examples:\n\n  ucudnn run --workspace-limit 64MiB --report run.jsonl ./train\n  \
+    ucudnn report run.jsonl --network examples/networks/alexnet.csv\n  \
+    ucudnn report run.jsonl --html run.html")]
 pub struct Options {
     /// The report (- for standard input)
     file: PathBuf,
@@ -42,6 +46,10 @@ pub struct Options {
     /// Print JSON: the contents of the tables, and the totals
     #[arg(long)]
     json: bool,
+
+    /// Write one page for a browser to this file: the tables, and pictures of the times and of a division
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    html: Option<PathBuf>,
 
     #[command(flatten)]
     width: Width,
@@ -55,35 +63,41 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         naming::name(decisions.iter_mut(), file)?;
     }
     if options.json {
-        let (checked, off) = report.checked;
-        let plans: Vec<_> = decisions.iter().map(Decisions::to_json).collect();
-        let of_kind = |kind| {
-            let contests = report.contests.iter().filter(|contest| contest.kind == kind);
-            contests.map(Contest::to_json).collect::<Vec<_>>()
-        };
-        let whole = json!({
-            "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
-            "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
-            "rnns": of_kind(Contested::Inference), "trained": of_kind(Contested::Training), "norms": of_kind(Contested::Norm),
-            "graphs": report.graphs.iter().map(|(graph, why)| json!({ "graph": graph, "why": why })).collect::<Vec<_>>(),
-            "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
-            "exploring": report.exploring.len(), "unknown": report.unknown,
-        });
-        return output::print_json(&whole);
+        return output::print_json(&json_of(&report, &decisions));
     }
-    let width = options.width.columns();
-    let mut parts: Vec<String> =
-        decisions.iter().map(|decisions| text_of(decisions, report.divided.as_ref(), width)).collect();
-    parts.extend(contests::texts_of(&report.contests, width));
+    let mut parts: Vec<Part> = decisions.iter().map(|decisions| part_of(decisions, report.divided.as_ref())).collect();
+    parts.extend(contests::parts_of(&report.contests));
+    let mut notes = also(&report);
     if parts.is_empty() && report.nets.is_empty() && report.graphs.is_empty() {
         let what = "no convolution that can be divided, and nothing else that ours can run";
-        parts.push(format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
+        notes.insert_str(0, &format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
-    let also = also(&report);
-    if !also.is_empty() {
-        parts.push(also);
+    if let Some(file) = &options.html {
+        let page = page::of(&options.file, &parts, &decisions, &notes);
+        std::fs::write(file, page).map_err(|error| format!("--html {}: {error}", file.shown()))?;
+        return output::print(&format!("Written to {}: open it in a browser\n", file.shown()));
     }
-    output::print(&parts.join("\n"))
+    let width = options.width.columns();
+    let mut texts: Vec<String> = parts.iter().map(|part| part.text(width)).collect();
+    texts.extend(Some(notes).filter(|notes| !notes.is_empty()));
+    output::print(&texts.join("\n"))
+}
+
+fn json_of(report: &lines::Report, decisions: &[Decisions]) -> Value {
+    let (checked, off) = report.checked;
+    let plans: Vec<_> = decisions.iter().map(Decisions::to_json).collect();
+    let of_kind = |kind| {
+        let contests = report.contests.iter().filter(|contest| contest.kind == kind);
+        contests.map(Contest::to_json).collect::<Vec<_>>()
+    };
+    json!({
+        "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
+        "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
+        "rnns": of_kind(Contested::Inference), "trained": of_kind(Contested::Training), "norms": of_kind(Contested::Norm),
+        "graphs": report.graphs.iter().map(|(graph, why)| json!({ "graph": graph, "why": why })).collect::<Vec<_>>(),
+        "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
+        "exploring": report.exploring.len(), "unknown": report.unknown,
+    })
 }
 
 /// A report's other results.
@@ -128,8 +142,7 @@ fn also(report: &lines::Report) -> String {
 }
 
 /// Decisions as a heading, a table and a summary.
-pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -> String {
-    let mut text = heading(decisions, divided) + "\n\n";
+pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
     let merged = merged(&decisions.rows);
     // In a narrow table the undivided way has its time alone, or gives way to plain cuDNN's time.
     let optional = if merged.iter().any(|row| row.plain.is_some()) { 8..12 } else { 8..10 };
@@ -141,7 +154,7 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -
         ("workspace", Side::Right),
         ("ms", Side::Right),
         ("plain ms", Side::Right),
-        ("over plain", Side::Right),
+        ("gain", Side::Right),
         ("undivided", Side::Left),
         ("workspace", Side::Right),
         ("ms", Side::Right),
@@ -183,9 +196,7 @@ pub fn text_of(decisions: &Decisions, divided: Option<&Divided>, width: usize) -
         undivided.map_or_else(String::new, quantity::digits),
         undivided.map_or_else(String::new, |undivided| ratio(undivided, decisions.time())),
     ]);
-    text += &table.lines(width);
-    text += &summary(decisions);
-    text
+    Part { heading: heading(decisions, divided), table, notes: summary(decisions) }
 }
 
 fn heading(decisions: &Decisions, divided: Option<&Divided>) -> String {
@@ -219,8 +230,8 @@ fn summary(decisions: &Decisions) -> String {
     };
     if let Some((time, plain)) = decisions.beside_plain() {
         let known = decisions.rows.iter().filter(|row| row.plain.is_some()).map(|row| row.count).sum::<usize>();
-        let of =
-            if known == decisions.layers() { String::new() } else { format!(", where plain's is known ({known})") };
+        let all = decisions.layers();
+        let of = if known == all { String::new() } else { format!(" for the {known} of {all} with a time of plain's") };
         let (over, ms) = (ratio(plain, time), [plain, time].map(quantity::digits));
         text += &format!("\nPlain cuDNN takes {} ms, ours {} ms{of}: {over} as fast.", ms[0], ms[1]);
     }

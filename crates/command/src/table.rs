@@ -1,4 +1,6 @@
-//! Aligned columns for a terminal.
+//! Aligned columns for a terminal, and for a page.
+
+use crate::html::escaped;
 
 /// The side to which a column's cells are aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,6 +100,27 @@ impl Table {
         }
     }
 
+    /// The whole table for a page. Columns that are empty in every row are left out.
+    pub fn html(&self) -> String {
+        let shown: Vec<usize> =
+            (0..self.columns.len()).filter(|&column| self.cells(column).any(|cell| !cell.is_empty())).collect();
+        let row = |tag: &str, cell: &dyn Fn(usize) -> String| {
+            let cells = shown.iter().map(|&column| {
+                let class = if self.columns[column].side == Side::Right { " class=\"right\"" } else { "" };
+                format!("<{tag}{class}>{}</{tag}>", escaped(&cell(column)))
+            });
+            format!("<tr>{}</tr>\n", cells.collect::<String>())
+        };
+        let head = row("th", &|column| self.columns[column].name.clone());
+        let rows: String = self.rows.iter().map(|cells| row("td", &|column| cells[column].clone())).collect();
+        let total = self.total.as_ref().map_or_else(String::new, |cells| {
+            format!("<tfoot>\n{}</tfoot>\n", row("td", &|column| cells[column].clone()))
+        });
+        format!(
+            "<div class=\"wide\"><table>\n<thead>\n{head}</thead>\n<tbody>\n{rows}</tbody>\n{total}</table></div>\n"
+        )
+    }
+
     fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
         self.rows.iter().chain(&self.total).map(move |row| row[column].as_str())
     }
@@ -185,6 +208,17 @@ mod tests {
             "kernel      ms\n───────  ─────\n2×64       1.5\nconv1 F  10.25\n───────  ─────\nall      11.75\n";
         assert_eq!(table.lines(usize::MAX), expected);
         assert_eq!(table.lines(14), expected);
+    }
+
+    #[test]
+    fn a_page_has_all_that_is_filled() {
+        let mut table = Table::new(&[("kernel", Side::Left), ("none", Side::Left), ("ms", Side::Right)]);
+        table.row(vec!["<2×64>".into(), String::new(), "1.5".into()]);
+        table.total(vec!["all".into(), String::new(), "1.5".into()]);
+        let html = table.html();
+        assert!(html.contains("<tr><th>kernel</th><th class=\"right\">ms</th></tr>"), "{html}");
+        assert!(html.contains("<tr><td>&lt;2×64&gt;</td><td class=\"right\">1.5</td></tr>"), "{html}");
+        assert!(html.contains("<tfoot>\n<tr><td>all</td><td class=\"right\">1.5</td></tr>"), "{html}");
     }
 
     #[test]

@@ -57,10 +57,9 @@ pub fn run(options: &Options, device: &Path) -> Result<(), Failure> {
         }
     }
     if options.json {
-        output::print(&format!(
-            "{:#}\n",
-            json!({ "device": name, "cudnn": library::version(), "hostdnn": library::is_host(), "engines": problems })
-        ))?;
+        let whole =
+            json!({ "device": name, "cudnn": library::version(), "hostdnn": library::is_host(), "engines": problems });
+        output::print_json(&whole)?;
     }
     match lacking {
         0 => Ok(()),

@@ -9,7 +9,7 @@ use tuning::ahead::devices;
 use super::progress::Bar;
 use super::{Options, check_library, is_kept, set_variables};
 use crate::Failure;
-use crate::contests::{Contest, texts_of};
+use crate::contests::{Contest, parts_of};
 use crate::interrupt;
 use crate::network::Shapes;
 use crate::output;
@@ -86,7 +86,8 @@ pub fn run<S: Display, F>(
         }
     }
     bar.finish();
-    let mut text = texts_of(&decisions, options.width.columns()).join("\n");
+    let width = options.width.columns();
+    let mut text = parts_of(&decisions).iter().map(|part| part.text(width)).collect::<Vec<_>>().join("\n");
     let took = begin.elapsed().as_secs_f64();
     let count = quantity::counted(timed, family.timed);
     text += &format!("{count} timed in {took:.1} s, kept in {}\n", database.shown());

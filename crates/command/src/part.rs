@@ -1,0 +1,23 @@
+//! A part of a report: a heading, a table, and sentences about it. A terminal gets it as text, and a page as HTML.
+
+use crate::html::{escaped, paragraphs};
+use crate::table::Table;
+
+pub struct Part {
+    pub heading: String,
+    pub table: Table,
+    /// Below the table, as a terminal gets it.
+    pub notes: String,
+}
+
+impl Part {
+    /// The part for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
+        format!("{}\n\n{}{}", self.heading, self.table.lines(width), self.notes)
+    }
+
+    /// The part for a page.
+    pub fn html(&self) -> String {
+        format!("<h2>{}</h2>\n{}{}", escaped(&self.heading), self.table.html(), paragraphs(&self.notes))
+    }
+}
