@@ -23,7 +23,7 @@ use std::fs::{File, hard_link, write};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -108,6 +108,15 @@ impl Installed {
     pub fn on_terminal(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
         let (mut terminal, program) = terminal();
         let mut command = self.command(arguments, variables);
+        // In the terminal's foreground, as a command that a user starts.
+        // SAFETY: between fork and exec, these three calls alone run. They allocate nothing.
+        unsafe {
+            command.pre_exec(|| {
+                let is_first = libc::setsid() != -1 && libc::ioctl(libc::STDERR_FILENO, libc::TIOCSCTTY, 0) == 0;
+                let is_in_front = is_first && libc::tcsetpgrp(libc::STDERR_FILENO, libc::getpgrp()) == 0;
+                if is_in_front { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
+        }
         let mut child = command.stdout(Stdio::null()).stderr(program).spawn().unwrap();
         // The last copy of the program's side: once the child ends, reading ends.
         drop(command);
@@ -149,7 +158,8 @@ fn terminal() -> (File, File) {
         assert_eq!(libc::ptsname_r(ours.as_raw_fd(), name.as_mut_ptr(), name.len()), 0);
         CStr::from_ptr(name.as_ptr())
     };
-    let options = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).clone();
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_NOCTTY);
     (ours, options.open(program.to_str().unwrap()).unwrap())
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use guest::settings;
 
 use crate::Failure;
 use crate::output;
@@ -29,7 +30,9 @@ const MOST_NAMED: usize = 8;
 /// Shows libucudnn.so, the cuDNN behind it, the GPU and its driver, NVRTC, the tuning database, the solver, and the
 /// settings. With a program, runs it under the library and the loader's own report (LD_DEBUG=bindings), and says how many
 /// functions of cuDNN were bound to libucudnn.so, and which were bound past it. cuDNN and NVRTC are then looked for as the
-/// program would find them. The program's standard output goes to standard error. The last line is the next step. The exit status is 0 if everything that is needed can be used, and 1 otherwise.
+/// program would find them. The program's standard output goes to standard error. The last line is the next step. The exit
+/// status is 0 if everything that is needed can be used, 127 or 126 if there is no such program or it cannot be run, and 1
+/// otherwise.
 #[derive(Args)]
 #[command(after_help = "Examples:\n\n  \
     ucudnn doctor\n  \
@@ -116,6 +119,7 @@ fn next(options: &Options, unusable: &[&str]) -> String {
         None if options.command.is_empty() => {
             "ucudnn doctor -- PROGRAM, which says whether the program's calls reach the library".into()
         }
+        None if !settings::get().is_on => "unset UCUDNN, which is off".into(),
         None => {
             let dlopen = if options.dlopen { "--dlopen " } else { "" };
             format!("ucudnn run {dlopen}--report run.jsonl PROGRAM, and then ucudnn report run.jsonl")

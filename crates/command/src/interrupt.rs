@@ -18,6 +18,14 @@ pub fn catch() {
     }
 }
 
+/// Lets the signals end the process again.
+pub fn release() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the default action is no handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 extern "C" fn note(signal: c_int) {
     STOP.store(true, Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);

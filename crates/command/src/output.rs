@@ -62,8 +62,7 @@ pub fn draw(line: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{}", readable(line));
 }
 
-/// The text as the user's locale can show it: without signs of our own beyond ASCII if the locale has none. Names in the
-/// text stay as they are.
+/// The text as the user's locale can show it: without the command's own signs beyond ASCII if the locale has none.
 fn readable(text: &str) -> Cow<'_, str> {
     if is_beyond_ascii(|name| std::env::var(name).ok()) { Cow::Borrowed(text) } else { Cow::Owned(ascii(text)) }
 }
@@ -78,7 +77,7 @@ fn is_beyond_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// Replaces the signs that the command writes. Each takes one character, so that tables keep their columns.
+/// Replaces the signs that the command writes, each by one character, so that tables keep their columns.
 fn ascii(text: &str) -> String {
     let sign = |sign| match sign {
         '×' => 'x',
@@ -86,10 +85,13 @@ fn ascii(text: &str) -> String {
         '█' => '#',
         '·' => '.',
         '…' => '~',
-        'µ' | 'μ' => 'u',
+        'µ' => 'u',
+        '→' => '>',
+        '≤' => '<',
+        '≥' => '>',
         other => other,
     };
-    text.replace('→', "->").replace('≤', "<=").replace('≥', ">=").chars().map(sign).collect()
+    text.chars().map(sign).collect()
 }
 
 #[cfg(test)]
@@ -108,6 +110,6 @@ mod tests {
             assert!(!is(&[("LANG", without)]) && !is(&[("LC_ALL", without), ("LANG", "C.UTF-8")]), "{without}");
         }
         assert!(is(&[]) && is(&[("LC_ALL", "")]) && is(&[("LC_ALL", ""), ("LANG", "C.UTF-8")]));
-        assert_eq!(ascii("2×64 takes 3 µs … of é"), "2x64 takes 3 us ~ of é");
+        assert_eq!(ascii("2×64 takes 3 µs … 5→64 of é"), "2x64 takes 3 us ~ 5>64 of é");
     }
 }

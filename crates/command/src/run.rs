@@ -43,11 +43,12 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 
-    /// Keep what is in the report's file, and write behind it
+    /// Keep what is in the report's file, and write behind it: for a file that several commands share, as the ranks of srun
+    /// do
     #[arg(long, requires = guest::settings::REPORT)]
     append: bool,
 
-    /// Do not say on the terminal, when the program ends, what was gained
+    /// Write nothing to the terminal: neither how far tuning is, nor, when the program ends, what was gained
     #[arg(long)]
     quiet: bool,
 
@@ -76,7 +77,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
         }
         command.env(name, value);
     }
-    if !options.quiet && std::env::var_os(SUMMARY).is_none() {
+    if options.quiet {
+        command.env(SUMMARY, "off");
+    } else if !std::env::var(SUMMARY).is_ok_and(|value| ["on", "off"].contains(&value.as_str())) {
         // The program keeps this process's number.
         command.env(SUMMARY, std::process::id().to_string());
     }
@@ -103,6 +106,7 @@ pub fn prepare(
     let library = find_library(library)?;
     let (name, arguments) = words.split_first().expect("clap requires the program");
     let program = find_program(name)?;
+    refuse_what_cannot_run(&program)?;
     refuse_secure_execution(&program)?;
 
     let mut command = Command::new(&program);
@@ -198,6 +202,9 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
         let path = PathBuf::from(name);
         return match path.metadata() {
             Ok(_) => Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                Err(Failure::NotRunnable(format!("{}: {error}", path.shown())))
+            }
             Err(error) => Err(Failure::NotFound(format!("{}: {error}", path.shown()))),
         };
     }
@@ -214,6 +221,17 @@ pub fn in_path(name: &OsStr) -> impl Iterator<Item = PathBuf> {
     let is_program =
         |file: &PathBuf| file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
     files.into_iter().filter(is_program)
+}
+
+/// Refuses a file that this user may not execute, before anything is written.
+fn refuse_what_cannot_run(program: &Path) -> Result<(), Failure> {
+    let Ok(path) = std::ffi::CString::new(program.as_os_str().as_bytes()) else { return Ok(()) };
+    // SAFETY: the path is a C string.
+    if unsafe { libc::access(path.as_ptr(), libc::X_OK) } != 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Failure::NotRunnable(format!("{} cannot be run: {error}", program.shown())));
+    }
+    Ok(())
 }
 
 /// Refuses a program that gains rights as it starts: the loader ignores LD_PRELOAD for it, so it would run without us.

@@ -1,7 +1,7 @@
 //! The file of the report (`UCUDNN_REPORT`): a JSON object a line, one for each event.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,24 @@ pub fn write(line: impl FnOnce() -> Value) {
     }
 }
 
-/// Begins a report. A file that is there loses its lines, unless they are to be kept.
+/// Begins a report. A report that is there loses its lines, unless they are to be kept. `Err` also for another file.
 pub fn begin(path: &Path, keep: bool) -> io::Result<()> {
-    if !keep && path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+    if !keep && path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
+        if !is_report(path)? {
+            return Err(io::Error::other("the file is there, and is no report"));
+        }
         OpenOptions::new().write(true).truncate(true).open(path)?;
     }
     open(path).map(drop)
+}
+
+/// Returns whether a file's first line is of a report.
+fn is_report(path: &Path) -> io::Result<bool> {
+    /// The longest line of a report is shorter.
+    const MOST: u64 = 1 << 20;
+    let mut line = Vec::new();
+    BufReader::new(File::open(path)?.take(MOST)).read_until(b'\n', &mut line)?;
+    Ok(serde_json::from_slice::<Value>(&line).is_ok_and(|line| line.get("event").is_some()))
 }
 
 /// Opens a report to append to it. A file that is new gets a first line with the library's version.

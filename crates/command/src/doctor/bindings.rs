@@ -62,7 +62,7 @@ impl Bindings {
             let is_ours = same(file, &files.library);
             let searches = searches.get(file).copied().unwrap_or(0);
             if searches > 0 && !is_ours {
-                self.real = Some(file.into());
+                self.real.get_or_insert_with(|| file.into());
             }
             // In itself, libucudnn.so looks up the version alone.
             let own = |symbol: &str| match (symbol == VERSION, is_ours) {

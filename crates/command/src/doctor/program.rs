@@ -51,16 +51,20 @@ pub fn run(mut command: Command, files: &Files, time: Duration) -> Result<Run, S
             format!("was ended after {} s", time.as_secs_f64())
         }
     };
+    interrupt::release();
     let mut bindings = Bindings::default();
-    let mut is_reported = false;
-    // One file for each process: the program may start others.
-    for entry in std::fs::read_dir(&folder.0).map_err(|error| format!("{}: {error}", folder.0.shown()))? {
-        let text = entry.and_then(|entry| std::fs::read(entry.path()));
-        let text = text.map_err(|error| format!("{}: {error}", folder.0.shown()))?;
-        is_reported = true;
+    let failed = |error: io::Error| format!("{}: {error}", folder.0.shown());
+    // One file for each process, by its number: the program may start others.
+    let entries = std::fs::read_dir(&folder.0).map_err(failed)?;
+    let mut reports: Vec<_> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(failed)?;
+    let number = |path: &PathBuf| path.extension().and_then(|number| number.to_str()?.parse::<u32>().ok());
+    reports.sort_by_key(number);
+    for report in &reports {
+        let text = std::fs::read(report).map_err(failed)?;
         bindings.add(&String::from_utf8_lossy(&text), files);
     }
-    Ok(Run { bindings, end, is_reported })
+    Ok(Run { bindings, end, is_reported: !reports.is_empty() })
 }
 
 fn text_of(status: ExitStatus) -> String {
