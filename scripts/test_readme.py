@@ -30,6 +30,7 @@ COMMANDS = {
     "python -m ucudnn --version": WHEEL,
     "ucudnn run --report run.jsonl python train.py": WHEEL,
     "ucudnn report run.jsonl": WHEEL,
+    "ucudnn report run.jsonl --html run.html": WHEEL,
     "ucudnn doctor -- python train.py": WHEEL,
     "UCUDNN_LOG=info ucudnn run python train.py": WHEEL,
     "ucudnn db list": WHEEL,

@@ -3,7 +3,7 @@
 /// The looks of a page, also in the dark and on paper.
 const STYLE: &str = "\
 :root { color-scheme: light dark; }
-body { font: 15px/1.5 'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 75rem; \
+body { font: 15px/1.5 'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 90rem; \
 padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
 .wide { overflow-x: auto; }
