@@ -20,7 +20,7 @@ mod width;
 
 use std::ffi::CStr;
 use std::fs::{File, hard_link, write};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -34,6 +34,7 @@ use cudnn_abi::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
 use tuning::database::{Database, Environment, Outcome};
 
 use crate::programs::{self, Folder};
+use guest::testing::skip;
 
 /// An installed command.
 pub struct Installed {
@@ -106,7 +107,7 @@ impl Installed {
 
     /// Runs the command with a terminal as its standard error, and returns what the terminal got.
     pub fn on_terminal(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-        let (mut terminal, program) = terminal();
+        let (mut terminal, program) = terminal().unwrap();
         let mut command = self.command(arguments, variables);
         // In the terminal's foreground, as a command that a user starts.
         // SAFETY: between fork and exec, these three calls alone run. They allocate nothing.
@@ -114,7 +115,7 @@ impl Installed {
             command.pre_exec(|| {
                 let is_first = libc::setsid() != -1 && libc::ioctl(libc::STDERR_FILENO, libc::TIOCSCTTY, 0) == 0;
                 let is_in_front = is_first && libc::tcsetpgrp(libc::STDERR_FILENO, libc::getpgrp()) == 0;
-                if is_in_front { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+                if is_in_front { Ok(()) } else { Err(io::Error::last_os_error()) }
             });
         }
         let mut child = command.stdout(Stdio::null()).stderr(program).spawn().unwrap();
@@ -148,19 +149,28 @@ impl Installed {
     }
 }
 
+/// Returns whether this machine has terminals; reports a skipped test if not.
+pub fn has_terminals() -> bool {
+    terminal().inspect_err(|error| skip(&format!("there are no terminals: {error}"))).is_ok()
+}
+
 /// The two sides of a new terminal: ours, and a program's.
-fn terminal() -> (File, File) {
-    let ours = File::options().read(true).write(true).open("/dev/ptmx").unwrap();
+fn terminal() -> io::Result<(File, File)> {
+    let ours = File::options().read(true).write(true).open("/dev/ptmx")?;
     let mut name = [0; 64];
     // SAFETY: the descriptor is open, and the name has as many bytes as the call is told.
-    let program = unsafe {
-        assert_eq!([libc::grantpt(ours.as_raw_fd()), libc::unlockpt(ours.as_raw_fd())], [0, 0]);
-        assert_eq!(libc::ptsname_r(ours.as_raw_fd(), name.as_mut_ptr(), name.len()), 0);
-        CStr::from_ptr(name.as_ptr())
+    let is_ready = unsafe {
+        libc::grantpt(ours.as_raw_fd()) == 0
+            && libc::unlockpt(ours.as_raw_fd()) == 0
+            && libc::ptsname_r(ours.as_raw_fd(), name.as_mut_ptr(), name.len()) == 0
     };
-    let mut options = File::options();
-    options.read(true).write(true).custom_flags(libc::O_NOCTTY);
-    (ours, options.open(program.to_str().unwrap()).unwrap())
+    if !is_ready {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `ptsname_r` has ended the name with a zero byte.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().map_err(io::Error::other)?;
+    let program = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(name)?;
+    Ok((ours, program))
 }
 
 /// One row of a network file: name, layers, the shape (images, channels, height and width), output channels, and the

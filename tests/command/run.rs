@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
-use super::{Ended, Installed};
+use super::{Ended, Installed, has_terminals};
 use crate::graph;
 use crate::programs::{Folder, compile, library, source};
 use guest::settings::{SUMMARY, SWITCH, VARIABLES};
@@ -340,8 +340,8 @@ fn a_library_that_others_can_exchange_is_not_preloaded() {
 /// A person on a terminal learns at the end what was gained, or why nothing ran.
 #[test]
 fn a_terminal_is_told_what_was_gained() {
-    if !Path::new("/dev/ptmx").exists() {
-        return skip("there are no terminals");
+    if !has_terminals() {
+        return;
     }
     let ucudnn = Installed::new("summary");
     let program = graph::program("graph_random");
