@@ -78,15 +78,16 @@ impl<K: Executable> Session<'_, K> {
     ) -> Result<Search<K::Algorithm>, String> {
         let ends = [End::Spent(self.budget)];
         let mut search = self.record.search(self.wanted, measured, &ends);
-        if search.wants() == Next::Nothing {
+        // Without an end, another process may be tuning: times that it still takes would change the choice.
+        if search.wants() == Next::Nothing && search.has_ended() {
             return Ok(search);
         }
         let lock = self.begin().ok_or("another process tunes it, and takes long")?;
         if lock.is_some() {
             search = self.record.search(self.wanted, measured, &ends);
-            if search.wants() == Next::Nothing {
-                return Ok(search);
-            }
+        }
+        if search.wants() == Next::Nothing {
+            return Ok(search);
         }
         let limit = self.wanted.goal.limit();
         let workspaces = self.wanted.candidates.iter().map(|candidate| candidate.workspace);
