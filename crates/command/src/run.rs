@@ -43,8 +43,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 
-    /// Keep what is in the report's file, and write behind it: for a file that several commands share, as the ranks of srun
-    /// do
+    /// Keep the lines of the report's file, and add to them. The ranks of srun, for example, share one file
     #[arg(long, requires = guest::settings::REPORT)]
     append: bool,
 
@@ -225,13 +224,15 @@ pub fn in_path(name: &OsStr) -> impl Iterator<Item = PathBuf> {
 
 /// Refuses a file that this user may not execute, before anything is written.
 fn refuse_what_cannot_run(program: &Path) -> Result<(), Failure> {
-    let Ok(path) = std::ffi::CString::new(program.as_os_str().as_bytes()) else { return Ok(()) };
+    let refused = |error| Failure::NotRunnable(format!("{} cannot be run: {error}", program.shown()));
+    access(program, libc::X_OK).map_err(refused)
+}
+
+/// Asks whether this user may use a file in a way, such as [`libc::X_OK`].
+pub fn access(path: &Path, way: libc::c_int) -> std::io::Result<()> {
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path is a C string.
-    if unsafe { libc::access(path.as_ptr(), libc::X_OK) } != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Failure::NotRunnable(format!("{} cannot be run: {error}", program.shown())));
-    }
-    Ok(())
+    if unsafe { libc::access(path.as_ptr(), way) } == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Refuses a program that gains rights as it starts: the loader ignores LD_PRELOAD for it, so it would run without us.

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::os::fd::AsRawFd;
 
 use clap::Args;
+use guest::terminal;
 
 /// The width of a terminal that does not tell its own.
 const USUAL: usize = 100;
@@ -28,16 +29,8 @@ impl Width {
         let variable = || std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| *columns > 0);
         let output = std::io::stdout();
         match output.is_terminal() {
-            true => terminal(output.as_raw_fd()).or_else(variable).unwrap_or(USUAL),
+            true => terminal::columns(output.as_raw_fd()).or_else(variable).unwrap_or(USUAL),
             false => variable().unwrap_or(usize::MAX),
         }
     }
-}
-
-/// The columns that a terminal tells of itself.
-fn terminal(descriptor: i32) -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: writes one record to a live variable.
-    let is_known = unsafe { libc::ioctl(descriptor, libc::TIOCGWINSZ, &raw mut size) } == 0;
-    (is_known && size.ws_col > 0).then_some(size.ws_col.into())
 }

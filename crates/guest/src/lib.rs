@@ -1,5 +1,5 @@
 //! The needs of a library in someone else's process: settings from the environment, the program's request for
-//! determinism, logging, the report's file, a summary at the end, threads that end before the process does, signals left
+//! determinism, logging, the report's file, a summary at the end, the terminal, threads that end before the process does, signals left
 //! to the program, writes that may fail, room in memory, the libraries that the process has loaded, and objects by
 //! handle.
 #![warn(missing_docs)]
@@ -15,6 +15,7 @@ pub mod room;
 pub mod settings;
 pub mod signals;
 pub mod summary;
+pub mod terminal;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod writes;

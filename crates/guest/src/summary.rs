@@ -4,7 +4,6 @@
 
 mod idle;
 mod line;
-mod terminal;
 mod waiting;
 
 use std::panic::catch_unwind;
@@ -13,6 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use crate::settings::{self, SUMMARY, SWITCH, Settings, Summary};
+use crate::terminal;
 use line::Totals;
 use trust::Shown as _;
 pub use waiting::Waiting;
@@ -53,8 +53,8 @@ static TRIED: AtomicU64 = AtomicU64::new(0);
 pub type Account = fn() -> [u64; 2];
 
 static ACCOUNT: OnceLock<Account> = OnceLock::new();
-/// Who says what was gained. Read when the library is loaded: at the end, a program's variables may lie in memory that it
-/// has given back.
+/// The processes that say what was gained. The variable is read when the library is loaded. At the end, a program's
+/// variables may lie in memory that it has given back.
 static WANTED: OnceLock<Summary> = OnceLock::new();
 /// The file of times.
 static KEPT: OnceLock<PathBuf> = OnceLock::new();
@@ -140,9 +140,10 @@ extern "C" fn at_exit() {
     });
 }
 
-/// Who says what was gained, by the environment.
+/// The processes that say what was gained, by the environment.
 fn wanted() -> Summary {
-    if trust::has_more_rights_than_its_user() {
+    // Most processes do not have the variable, and read no other.
+    if std::env::var_os(SUMMARY).is_none() || trust::has_more_rights_than_its_user() {
         return Summary::Off;
     }
     // These two alone: a process that calls no cuDNN warns of no variable.

@@ -1,7 +1,5 @@
 //! The parts that the library would use in a process like this one.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cudnn::library;
@@ -186,7 +184,5 @@ fn database(settings: &Settings) -> Result<String, String> {
 }
 
 fn is_writable(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the path is a C string.
-    unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 }
+    run::access(path, libc::W_OK).is_ok()
 }

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{WANTED, terminal};
+use super::WANTED;
 use crate::settings::Summary;
+use crate::terminal;
 
 /// A program that waits for less long sees nothing.
 const LONG: Duration = Duration::from_secs(1);
