@@ -3,7 +3,6 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -16,6 +15,7 @@ use planner::Configuration;
 use crate::allowance;
 use crate::database::TuningLock;
 use crate::elsewhere::Elsewhere;
+use crate::milliseconds::Milliseconds;
 use crate::record::{End, Record, Wanted};
 use crate::report::{self, Chosen};
 use crate::running::{Exploration, Marks, Step, Trial};
@@ -80,12 +80,10 @@ pub struct Exploring<K: Subject, P> {
     course: Mutex<Course<K>>,
     /// The plan that runs once tuning has ended. `None` if tuning found none.
     settled: OnceCell<Option<Arc<P>>>,
-    /// The milliseconds of an execution as requested, or of the settled plan where that is all that is known, as bits of
-    /// a number; 0 while none is known.
-    usual: AtomicU64,
-    /// The milliseconds that the settled plan saves against the requested algorithm, as bits of a number; 0 while they
-    /// are not known.
-    saves: AtomicU64,
+    /// The time of an execution as requested, or of the settled plan where that is all that is known; 0 while none is.
+    usual: Milliseconds,
+    /// The time that the settled plan saves against the requested algorithm; 0 while it is not known.
+    saves: Milliseconds,
     /// Until tuning ends.
     tried: Mutex<Option<Tried>>,
     elsewhere: Elsewhere,
@@ -109,8 +107,8 @@ impl<K: Subject, P> Default for Exploring<K, P> {
         Self {
             course: Mutex::new(Course::Untouched),
             settled: OnceCell::new(),
-            usual: AtomicU64::new(0),
-            saves: AtomicU64::new(0),
+            usual: Milliseconds::default(),
+            saves: Milliseconds::default(),
             tried: Mutex::new(None),
             elsewhere: Elsewhere::default(),
         }
@@ -120,17 +118,17 @@ impl<K: Subject, P> Default for Exploring<K, P> {
 impl<K: Subject, P> Exploring<K, P> {
     /// Counts an execution as the program's time, as far as its time is known.
     pub fn executed(&self) {
-        allowance::of_process().executed(f64::from_bits(self.usual.load(Ordering::Relaxed)));
+        allowance::of_process().executed(self.usual.get());
     }
 
     /// Counts what the settled plan has saved in an execution.
     pub fn saved(&self) {
-        summary::saved(f64::from_bits(self.saves.load(Ordering::Relaxed)));
+        summary::saved(self.saves.get());
     }
 
     fn is_usual(&self, time: Option<f64>) {
         if let Some(time) = time {
-            self.usual.store(time.to_bits(), Ordering::Relaxed);
+            self.usual.set(time);
         }
     }
 
@@ -313,9 +311,9 @@ fn settle_on<E: Explored>(
             let undivided = search.undivided();
             let plain = explored.requested().and_then(|requested| search.undivided_by(requested));
             if let Some(plain) = plain {
-                explored.exploring().saves.store((plain - *time).to_bits(), Ordering::Relaxed);
+                explored.exploring().saves.set(plain - *time);
             }
-            if explored.exploring().usual.load(Ordering::Relaxed) == 0 {
+            if explored.exploring().usual.get() == 0.0 {
                 explored.exploring().is_usual(Some(*time));
             }
             report::chosen(&Chosen {

@@ -15,6 +15,7 @@
 //! | [`family`] | the same for subjects that are timed whole |
 //! | [`contest`] | the choice between cuDNN and our kernels for these, in the program's own calls |
 //! | [`registry`] | a capped map of states by key |
+//! | `milliseconds` | a time that threads share |
 //! | [`report`] | the report's lines about decisions |
 //! | [`ahead`] | tuning on handles and buffers of our own |
 
@@ -27,6 +28,7 @@ pub mod elsewhere;
 pub mod executable;
 pub mod exploring;
 pub mod family;
+mod milliseconds;
 pub mod recall;
 pub mod record;
 pub mod registry;

@@ -276,8 +276,7 @@ impl<C: Contestant> Contest<C> {
     /// Decides who runs a call of a pass, given the side that runs the pass.
     pub fn turn(&self, call: usize, is_ours: bool, stream: Stream) -> Turn<C::Kernel> {
         self.made[call].fetch_add(1, Ordering::Relaxed);
-        let usual = f64::from_bits(self.usual[call].load(Ordering::Relaxed));
-        allowance::of_process().executed(usual * self.contestant.units());
+        allowance::of_process().executed(self.usual[call].get() * self.contestant.units());
         let plain = |is_ours: bool, kernel: Option<C::Kernel>| Turn::untimed(kernel.filter(|_| is_ours));
         if self.has_given_up() || (C::CALLS == 1 && shuns_times::<C>()) {
             return plain(is_ours, None);
@@ -291,7 +290,7 @@ impl<C: Contestant> Contest<C> {
                 let trial = &mut trying.trial;
                 let step = trial.step(call, is_ours);
                 if let Some(least) = trial.best(call) {
-                    self.usual[call].store(least.to_bits(), Ordering::Relaxed);
+                    self.usual[call].set(least);
                 }
                 match step {
                     Some((index, kernel)) => Turn { index: Some(index), kernel, timed_beside: trial.kernel(call) },
@@ -308,8 +307,7 @@ impl<C: Contestant> Contest<C> {
                     later(move || drop(settled));
                 }
                 if is_ours {
-                    let saves = f64::from_bits(self.saves[call].load(Ordering::Relaxed));
-                    summary::saved(saves * self.contestant.units());
+                    summary::saved(self.saves[call].get() * self.contestant.units());
                 }
                 plain(is_ours, kernel)
             }

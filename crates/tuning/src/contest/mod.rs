@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 
 use crate::database::TuningLock;
 use crate::elsewhere::Elsewhere;
+use crate::milliseconds::Milliseconds;
 pub use contestant::{CUDNN, Contestant, MOST_CALLS, Times};
 use guest::summary::Tried;
 use recall::Recalled;
@@ -48,11 +49,10 @@ pub struct Contest<C: Contestant> {
     loading: Mutex<()>,
     /// How often the program made each call.
     made: [AtomicU64; MOST_CALLS],
-    /// The least known milliseconds of a unit of each call, as bits of a number; 0 while none is known.
-    usual: [AtomicU64; MOST_CALLS],
-    /// The milliseconds of a unit of each call that the decision saves against cuDNN, as bits of a number; 0 while they
-    /// are not known.
-    saves: [AtomicU64; MOST_CALLS],
+    /// The least known time of a unit of each call; 0 while none is known.
+    usual: [Milliseconds; MOST_CALLS],
+    /// The time that the decision saves against cuDNN in a unit of each call; 0 while it is not known.
+    saves: [Milliseconds; MOST_CALLS],
     elsewhere: Elsewhere,
     /// Our kernels failed once.
     is_broken: AtomicBool,
@@ -196,7 +196,7 @@ impl<C: Contestant> Contest<C> {
         for ((name, times), saves) in self.names_of(verdict).iter().zip(times).zip(&self.saves) {
             let time = |what: &str| times.iter().find(|known| known.what == what)?.time;
             let saved = time(CUDNN).zip(time(name)).map_or(0.0, |(cudnn, chosen)| cudnn - chosen);
-            saves.store(saved.to_bits(), Ordering::Relaxed);
+            saves.set(saved);
         }
     }
 
