@@ -117,7 +117,7 @@ fn tune(
     if missing.is_empty() {
         return;
     }
-    let tuning = Tuning { limit, sizes: policies.batch_size_policy, devices: ahead::devices() };
+    let (sizes, devices) = (policies.batch_size_policy, ahead::devices());
     let waiting = waits.then(Waiting::begin);
     for (done, (key, ids)) in missing.iter().enumerate() {
         if background::stopped() {
@@ -131,11 +131,10 @@ fn tune(
                 waiting.show(|| format!("kernel {} of {}, {}", done + 1, missing.len(), progress.of(problem)));
             }
         };
+        let tuning = Tuning { limit, sizes, devices: &devices, progress: &progress };
         let set = match problem {
-            LayerProblem::Convolution(problem) => {
-                tuning.convolution((problem, *class), ids.first().and_then(chosen), &progress)
-            }
-            LayerProblem::Graph(state) => tuning.graph((&state.key.problem, state.key.class), &progress),
+            LayerProblem::Convolution(problem) => tuning.convolution(problem, *class, ids.first().and_then(chosen)),
+            LayerProblem::Graph(state) => tuning.graph(&state.key.problem, state.key.class),
         };
         if set.is_err() && background::stopped() {
             return; // the process ends: nothing else is wrong
@@ -149,24 +148,18 @@ fn tune(
     }
 }
 
-/// Called after each micro-configuration.
-type ShowProgress<'a> = &'a (dyn Fn(Progress) + Sync);
-
 /// The parameters of the search for desirable sets.
-struct Tuning {
+struct Tuning<'a> {
     /// The most bytes of workspace.
     limit: usize,
     sizes: BatchSizePolicy,
-    devices: Vec<i32>,
+    devices: &'a [i32],
+    /// Called after each micro-configuration.
+    progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-impl Tuning {
-    fn job<'a, K: Executable>(
-        &'a self,
-        problem: &'a K,
-        class: Option<K::Class>,
-        progress: ShowProgress<'a>,
-    ) -> Job<'a, K> {
+impl Tuning<'_> {
+    fn job<'a, K: Executable>(&'a self, problem: &'a K, class: Option<K::Class>) -> Job<'a, K> {
         let settings = settings::get();
         Job {
             problem,
@@ -175,19 +168,14 @@ impl Tuning {
             goal: Goal::DesirableSet { limit: self.limit },
             budget: Budget::of_time(Duration::from_secs_f64(settings.tune_seconds())),
             bytes: settings.tune_bytes(),
-            devices: &self.devices,
+            devices: self.devices,
             stop: &background::STOP,
-            progress,
+            progress: self.progress,
         }
     }
 
-    fn convolution(
-        &self,
-        (problem, class): (&Problem, Option<Class>),
-        chosen: Option<AlgoPerf>,
-        progress: ShowProgress,
-    ) -> Result<Set, String> {
-        let job = self.job(problem, class, progress);
+    fn convolution(&self, problem: &Problem, class: Option<Class>, chosen: Option<AlgoPerf>) -> Result<Set, String> {
+        let job = self.job(problem, class);
         let choices = choices(&ahead::tune(&job)?, LayerConfiguration::Convolution);
         let needs_nothing = choices.first().is_some_and(|(choice, _)| choice.workspace() == 0);
         let fallback = chosen.filter(|_| !needs_nothing).and_then(|chosen| fallback_time(&job, &chosen));
@@ -195,8 +183,8 @@ impl Tuning {
     }
 
     /// Leaves the fallback untimed: it runs only where no configuration can run.
-    fn graph(&self, (problem, class): (&graph::Problem, graph::Class), progress: ShowProgress) -> Result<Set, String> {
-        let choices = choices(&ahead::tune(&self.job(problem, Some(class), progress))?, LayerConfiguration::Graph);
+    fn graph(&self, problem: &graph::Problem, class: graph::Class) -> Result<Set, String> {
+        let choices = choices(&ahead::tune(&self.job(problem, Some(class)))?, LayerConfiguration::Graph);
         Ok(Set { limit: self.limit, choices, fallback: None })
     }
 }
