@@ -125,7 +125,7 @@ pub enum Dynamic {
     Unbatched,
 }
 
-/// Which processes say on a terminal, at their end, what was gained.
+/// The processes that say on a terminal, at their end, what was gained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summary {
     /// None.
@@ -201,7 +201,7 @@ pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 pub const LOG: &str = "UCUDNN_LOG";
 /// The report's file, which a command that loads the library does not write.
 pub const REPORT: &str = "UCUDNN_REPORT";
-/// Which processes say what was gained; `ucudnn run` sets it.
+/// The processes that say what was gained. `ucudnn run` sets this variable.
 pub const SUMMARY: &str = "UCUDNN_SUMMARY";
 /// For tests only, so that no list for users has it.
 const FAULT: &str = "UCUDNN_FAULT";
@@ -251,7 +251,7 @@ pub struct Settings {
     pub log: String,
     /// The path of the report of decisions, one JSON object a line.
     pub report: Option<PathBuf>,
-    /// Which processes say on a terminal, at their end, what was gained.
+    /// The processes that say on a terminal, at their end, what was gained.
     pub summary: Summary,
     /// A failure to be made on purpose, for tests.
     pub fault: Option<Fault>,
@@ -496,7 +496,7 @@ impl<L: Fn(&str) -> Option<OsString>> Reader<L> {
     }
 }
 
-/// True if each module that a filter names may be one of ours. To env_logger a misspelled level is a module, which says
+/// True if each module in a filter may be one of ours. env_logger takes a misspelled level for a module, and then logs
 /// nothing.
 fn names_our_modules(filter: &str) -> bool {
     const OURS: &str = "ucudnn";

@@ -13,8 +13,8 @@ use crate::Failure;
 #[derive(Default)]
 pub struct Variables(Vec<(&'static Variable, String)>);
 
-/// The variables that have options: all but the switch, which would turn off what the command is for, and that of the
-/// summary, which has `--quiet`.
+/// The variables that have options. The switch has none, because it would make the command useless. The summary has
+/// `--quiet`.
 fn with_options() -> impl Iterator<Item = &'static Variable> {
     VARIABLES.iter().filter(|variable| ![settings::SWITCH, settings::SUMMARY].contains(&variable.name))
 }

@@ -404,8 +404,8 @@ impl Asking<'_> {
         Some(Made { promise, timed: Some(Timed { time, plain, undivided: search.undivided() }) })
     }
 
-    /// Returns the milliseconds of what runs without us, if they are known: a limit of the user's may leave no room to time
-    /// it. A candidate of its id may have a stricter math type, by what was found about its rounding.
+    /// Returns the milliseconds of the program's choice without us. `None` if it was not timed: it may not fit a limit that
+    /// the user set. The timed candidate may have a stricter math type than cuDNN's result, if it was found not to round.
     fn plain_time(&self, search: &Search<Algorithm>) -> Option<f64> {
         let plain = self.plain?;
         let whole = search.measured().iter().filter(|micro| micro.batch == self.problem.batch());
