@@ -6,7 +6,7 @@ from torch.nn import functional
 import finds_harness  # noqa: F401
 from harness import calls
 
-CONVOLUTIONS = {2: functional.conv2d, 3: functional.conv3d}
+CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 # The directions, and which gradients each asks for.
 GRADIENTS = {"BD": [True, False, False], "BF": [False, True, False]}
 
@@ -14,23 +14,24 @@ GRADIENTS = {"BD": [True, False, False], "BF": [False, True, False]}
 class Single:
     """A convolution of x (images, channels, sizes…) by a filter, in a type of `harness.calls.TYPES`."""
 
-    def __init__(self, x, outputs, filter, stride, padding, kind, device, layout=torch.contiguous_format):
+    def __init__(self, x, outputs, filter, stride, padding, kind, device, layout=torch.contiguous_format, dilation=1, groups=1):
         calls.allow_tf32(kind == "tf32")
         generator = torch.Generator(device).manual_seed(1)
         normal = lambda *sizes: torch.randn(*sizes, device=device, generator=generator)  # noqa: E731
         of_type = lambda tensor: tensor.to(calls.TYPES[kind]).contiguous(memory_format=layout)  # noqa: E731
-        self.axes = len(filter)
-        self.stride, self.padding = [stride] * self.axes if isinstance(stride, int) else list(stride), padding
-        self.x, self.w = of_type(normal(*x)), of_type(normal(outputs, x[1], *filter) * 0.02)
+        self.axes, self.groups = len(filter), groups
+        for_each = lambda number: [number] * self.axes if isinstance(number, int) else list(number)  # noqa: E731
+        self.stride, self.padding, self.dilation = map(for_each, (stride, padding, dilation))
+        self.x, self.w = of_type(normal(*x)), of_type(normal(outputs, x[1] // groups, *filter) * 0.02)
         self.dy = torch.randn_like(self.forward())
 
     def forward(self):
-        return CONVOLUTIONS[self.axes](self.x, self.w, stride=self.stride, padding=self.padding)
+        return CONVOLUTIONS[self.axes](self.x, self.w, None, self.stride, self.padding, self.dilation, self.groups)
 
     def gradient(self, direction):
-        zeros, ones, padding = [0] * self.axes, [1] * self.axes, [self.padding] * self.axes
         found = torch.ops.aten.convolution_backward(
-            self.dy, self.x, self.w, None, self.stride, padding, ones, False, zeros, 1, GRADIENTS[direction])  # fmt: skip
+            self.dy, self.x, self.w, None, self.stride, self.padding, self.dilation, False, [0] * self.axes, self.groups,
+            GRADIENTS[direction])  # fmt: skip
         return found[0] if direction == "BD" else found[1]
 
     def runs(self):
