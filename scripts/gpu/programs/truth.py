@@ -27,8 +27,8 @@ from harness.results import Tail  # noqa: E402
 FEW_CALLS = 4
 # The kernel beside: products of matrices of this size.
 BESIDE_SIZE, BESIDE_COUNT = 2048, 12
-# The bytes that PyTorch may keep between cases.
-MOST_RESERVED = 1 << 30
+# The bytes that PyTorch may keep between cases, and the share of the device's memory that it may take for one.
+MOST_RESERVED, MOST_MEMORY = 1 << 30, 0.1
 
 
 def main():
@@ -86,6 +86,8 @@ class Device:
         self.type, self.is_gpu = kind, kind == "cuda"
         self.torch = torch.device(kind)
         if self.is_gpu:
+            # PyTorch's benchmark mode takes as much for a workspace as there is, from all processes beside.
+            torch.cuda.set_per_process_memory_fraction(MOST_MEMORY)
             # The first call makes the context.
             self.other, self.side = torch.cuda.Stream(), torch.cuda.Stream()
             self.factor = torch.randn(BESIDE_SIZE, BESIDE_SIZE, device=kind)
