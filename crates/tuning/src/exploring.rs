@@ -1,5 +1,6 @@
 //! Tuning a problem while the program runs, from the first execution to the settled plan. The steps are the same for all
-//! subjects: a background thread enumerates candidates, executions try them, and the best plan runs from then on.
+//! subjects: a background thread looks the problem up in the databases and enumerates candidates, executions try them, and
+//! the best plan runs from then on.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -61,15 +62,23 @@ pub trait Explored: Send + Sync + Sized + 'static {
 /// A micro-configuration of an explored subject.
 pub type Known<E> = Candidate<<<E as Explored>::Subject as Subject>::Algorithm>;
 
-/// The most threads that enumerate candidates. One problem takes a thread a second or more: cuDNN answers queries and
-/// finalizes plans, and NVRTC compiles our kernels.
+/// The most threads that enumerate candidates, and that look problems up. One enumeration takes a second or more: cuDNN
+/// answers queries and finalizes plans, and NVRTC compiles our kernels.
 const MOST_THREADS: usize = 4;
 
-/// Enumerates the candidates of a few problems at a time, and leaves half of the processors to the program.
-static QUEUE: Queue = Queue::new(
-    || (thread::available_parallelism().map_or(1, NonZero::get) / 2).clamp(1, MOST_THREADS),
-    "what was not tuned yet runs as it was ready",
-);
+/// The log's words on a problem whose job is not done.
+const OTHERWISE: &str = "what was not tuned yet runs as it was ready";
+
+/// Enumerates the candidates of a few problems at a time.
+static ENUMERATIONS: Queue = Queue::new(threads, OTHERWISE);
+
+/// Looks problems up in the databases. What is known does not wait until others are enumerated.
+static LOOKUPS: Queue = Queue::new(threads, OTHERWISE);
+
+/// Half of the processors are left to the program.
+fn threads() -> usize {
+    (thread::available_parallelism().map_or(1, NonZero::get) / 2).clamp(1, MOST_THREADS)
+}
 
 /// The algorithm of an explored subject.
 type Algorithm<E> = <<E as Explored>::Subject as Subject>::Algorithm;
@@ -92,7 +101,7 @@ pub struct Exploring<K: Subject, P> {
 enum Course<K: Subject> {
     /// No execution has explored yet.
     Untouched,
-    /// A background thread enumerates candidates.
+    /// A background thread looks the problem up in the databases, or enumerates candidates.
     Enumerating,
     /// Another process explores the problem, at least it did at this moment. Its results come by the database.
     Elsewhere(Instant),
@@ -181,7 +190,8 @@ impl<K: Subject, P> Exploring<K, P> {
     }
 }
 
-/// Chooses the next execution's step. The first call has a background thread enumerate the candidates.
+/// Chooses the next execution's step. The first call has background threads look the problem up in the databases, and
+/// enumerate the candidates if none knows it.
 pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     let mut course = explored.exploring().course.lock();
     let is_first = matches!(*course, Course::Untouched);
@@ -204,10 +214,15 @@ pub fn step<E: Explored>(explored: &Arc<E>) -> Step<Algorithm<E>> {
     }
     let (explored, device) = (explored.clone(), cudnn::device());
     let ordinal = explored.ordinal().unwrap_or_else(|| device.ordinal());
-    QUEUE.later(device, ordinal, move || {
-        if !background::stopped() {
-            begin(&*explored);
+    LOOKUPS.later(device, ordinal, move || {
+        if background::stopped() || look_up(&*explored) {
+            return;
         }
+        ENUMERATIONS.later(device, ordinal, move || {
+            if !background::stopped() {
+                begin(&*explored);
+            }
+        });
     });
     Step::Wait
 }
@@ -251,19 +266,22 @@ pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration
     is_found
 }
 
-/// Enumerates the candidates, unless a database knows all of them or another process explores them.
-fn begin<E: Explored>(explored: &E) {
-    let (subject, device) = (explored.subject(), cudnn::device());
-    if allowance::of_process().explores() {
+/// Settles the problem if a database knows it. Returns whether nothing is left to do.
+fn look_up<E: Explored>(explored: &E) -> bool {
+    let explores = allowance::of_process().explores();
+    if explores {
         explored.prepare();
     }
+    recall(explored, &[]) || !explores
+}
+
+/// Enumerates the candidates, unless a database knows all of them by now or another process explores them.
+fn begin<E: Explored>(explored: &E) {
+    let (subject, device) = (explored.subject(), cudnn::device());
     let record = Record::of(subject, device, device.ordinal());
     // Taken before the database is asked: whoever held it has stored its results.
     let lock = record.begin_exploring();
     if recall(explored, &[]) {
-        return;
-    }
-    if !allowance::of_process().explores() {
         return;
     }
     if lock.is_none() && explored.exploring().elsewhere.waits() {
@@ -294,7 +312,7 @@ fn begin<E: Explored>(explored: &E) {
 
 /// Returns a search's best plan and its milliseconds. `None` if no plan runs within the limit.
 fn best<E: Explored>(explored: &E, search: &Search<Algorithm<E>>) -> Option<(Arc<E::Plan>, f64)> {
-    let (configuration, time) = search.best()?;
+    let (configuration, time) = search.best_beside(explored.requested())?;
     Some((Arc::new(explored.plan(configuration)?), time))
 }
 
@@ -309,7 +327,7 @@ fn settle_on<E: Explored>(
         Some((plan, time)) => {
             let (configuration, workspace) = E::of_plan(plan);
             let undivided = search.undivided();
-            let plain = explored.requested().and_then(|requested| search.undivided_by(requested));
+            let plain = explored.requested().and_then(|requested| search.whole_of(requested)).map(|(_, time)| time);
             if let Some(plain) = plain {
                 explored.exploring().saves.set(plain - *time);
             }

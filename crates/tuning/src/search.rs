@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
 
+use crate::contest::turns::MARGIN;
 pub use candidates::{any_division, covers};
 use planner::{Configuration, MicroConfiguration, WorkspaceBudget};
 use trials::Trial;
@@ -318,6 +319,16 @@ impl<A: Copy + Eq + Hash> Search<A> {
         Some((best.clone(), best.time()))
     }
 
+    /// Returns [`Self::best`], or the requested algorithm undivided, if that fits and is slower by less than the margin of
+    /// contests.
+    pub fn best_beside(&self, requested: Option<A>) -> Option<(Configuration<A>, f64)> {
+        let (best, time) = self.best()?;
+        let stays =
+            |(whole, its): &(MicroConfiguration<A>, f64)| whole.workspace <= self.goal.limit() && time > MARGIN * its;
+        let requested = requested.and_then(|requested| self.whole_of(requested)).filter(stays);
+        Some(requested.map_or((best, time), |(whole, its)| (Configuration::undivided(whole), its)))
+    }
+
     /// Returns the configurations within the limit that no other beats in both time and workspace, with times as from
     /// [`Self::best`]: workspace ascending, time descending.
     pub fn desirable_set(&self) -> Vec<(Configuration<A>, f64)> {
@@ -341,9 +352,10 @@ impl<A: Copy + Eq + Hash> Search<A> {
         Some((fastest, self.in_place(fastest)))
     }
 
-    /// Returns the time of an algorithm undivided, as from [`Self::best`]; `None` if it is not known.
-    pub fn undivided_by(&self, algorithm: A) -> Option<f64> {
-        self.whole(algorithm).map(|whole| self.in_place(*whole))
+    /// Returns an algorithm undivided, with its time as from [`Self::best`]; `None` if that is not known, or if it failed.
+    pub fn whole_of(&self, algorithm: A) -> Option<(MicroConfiguration<A>, f64)> {
+        let whole = *self.whole(algorithm)?;
+        (!self.has_failed(&Configuration::undivided(whole))).then(|| (whole, self.in_place(whole)))
     }
 
     /// The time of the whole mini-batch in one piece: in place if it was tried, and alone otherwise.

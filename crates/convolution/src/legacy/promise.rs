@@ -410,7 +410,7 @@ impl Asking<'_> {
         let plain = self.plain?;
         let whole = search.measured().iter().filter(|micro| micro.batch == self.problem.batch());
         let of_id = whole.map(|micro| micro.algorithm).filter(|it| it.engine.is_none() && it.id == plain.algo);
-        search.undivided_by(of_id.min_by_key(|it| it.math_type != plain.mathType)?)
+        search.whole_of(of_id.min_by_key(|it| it.math_type != plain.mathType)?).map(|(_, time)| time)
     }
 
     /// Returns the deterministic algorithm that needs the least workspace undivided, and of those the one of the least id.

@@ -116,6 +116,19 @@ fn what_fails_in_place_is_not_chosen() {
     assert!(search.best().unwrap().0.is_undivided());
 }
 
+/// Algorithm 0 is requested, needs 20 bytes an image and takes 100 ms.
+#[test]
+fn what_was_requested_stays_unless_another_is_faster_by_the_margin() {
+    let chosen = |limit: usize, of_other: f64| {
+        let mut search = fastest(1, limit, candidates(1, |_, id| [20, 10][id as usize]));
+        drive(&mut search, |_, id| [100.0, of_other][id as usize]);
+        search.best_beside(Some(algorithm(0))).unwrap().0.to_string()
+    };
+    assert_eq!([98.5, 97.5].map(|of_other| chosen(20, of_other)), ["1×1[0]", "1×1[1]"]);
+    assert_eq!(chosen(19, 98.5), "1×1[1]", "it does not fit");
+    assert_eq!(chosen(20, 120.0), "1×1[0]");
+}
+
 #[test]
 fn nothing_that_fits_is_no_answer() {
     let mut search = fastest(4, 5, candidates(4, |_, _| 6));
