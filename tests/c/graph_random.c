@@ -6,7 +6,7 @@
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
  * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
  * convolutions keep the size of volumes; with `patches`, all strides are the filter's sizes; with `embeddings`, they are
- * so in large convolutions of few channels, each executed once; with `depthwise`, each channel has filters of its own;
+ * so in large convolutions of volumes of few channels, each executed once; with `depthwise`, each channel has filters of its own;
  * with `grouped`, there are several groups, or many channels, and dilation.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
@@ -154,13 +154,14 @@ static Shape random_shape(Random *random) {
             s.operation = (Operation)(made % 3), s.groups = 1, s.flip = 0;
             s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
             int is_large = kind == EMBEDDINGS;
+            if (is_large) s.spatial = 3;
             s.x[0] = is_large ? 65 : 1 + random_below(random, 5);
             s.x[1] = s.w[1] = is_large ? 3 : 1 + random_below(random, 9);
             s.w[0] = is_large ? 520 : 1 + random_below(random, 20);
             for (int i = 0; i < 3; i++) {
                 int is_flat = i == 0 && s.spatial == 2;
                 int least = i == 2 ? 2 : 1, patches = is_flat ? 1 : is_large ? 1 + (i > 0) : 1 + random_below(random, 4);
-                int size = is_flat ? 1 : is_large ? (s.spatial == 2 ? 8 : 4) : least + random_below(random, 5);
+                int size = is_flat ? 1 : is_large ? 4 : least + random_below(random, 5);
                 s.w[i + 2] = s.stride[i] = size, s.pad[i] = 0, s.dilation[i] = 1;
                 s.x[i + 2] = size * patches + random_below(random, size);
             }

@@ -51,6 +51,25 @@ fn what_was_explored_is_known_at_the_next_start() {
     }
 }
 
+/// A problem that is executed once is not explored. One that comes again is, also where there is one image, which no
+/// micro-batches can share.
+#[test]
+fn what_comes_again_is_explored() {
+    let program = program("graph_half_sums");
+    for images in ["1", "3"] {
+        let explored = |executions: &str| {
+            let decisions = program.file(&format!("of-{images}-{executions}"));
+            program.preloaded(&["half", executions, images], &[("UCUDNN_REPORT", decisions.to_str().unwrap())]);
+            let is_of_images = |line: &Value| text(line, "kernel").starts_with(&format!("BF half {images}x6x"));
+            let lines = report(&decisions);
+            let found = events(&lines, "exploring");
+            assert!(found.iter().all(|line| is_of_images(line)), "{found:?}");
+            found.len()
+        };
+        assert_eq!([explored("1"), explored("200")], [0, 1], "{images}");
+    }
+}
+
 /// Report lines about graphs have the same fields as those about legacy problems.
 #[test]
 fn reports_tell_of_graphs() {

@@ -1,9 +1,10 @@
-//! What a program's choice of an engine tells about determinism. A program that asks for it reads the numerical notes of
-//! the engines that cuDNN proposes, and passes over those that are not deterministic.
+//! What a program's choice of an engine tells about determinism, and about NaN. A program that asks for either reads the
+//! numerical notes of the engines that cuDNN proposes, and passes over those that are not deterministic, or that do not
+//! spread NaN as IEEE 754 requires.
 //!
 //! A reading alone tells nothing: cudnn-frontend reads all notes for everybody. An engine that was passed over tells,
-//! if nothing but its determinism explains that: cuDNN preferred it, the program saw its notes and made no plan of it,
-//! and the engine that the program took has all its other notes.
+//! if nothing but that explains it: cuDNN preferred it, the program saw its notes and made no plan of it, and the engine
+//! that the program took has all its other notes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -75,29 +76,40 @@ pub fn refused() {
     with_readings(|readings| (readings.is_choosing, readings.was_refused) = (true, true));
 }
 
-/// Records that the program has made a plan of `own`, for a graph that reads as `what`.
-pub fn took(own: &EngineConfiguration, graph: &Arc<Shadow>, what: &dyn std::fmt::Display) {
-    let is_shunning = with_readings(|readings| {
-        let is_shunning = !readings.was_refused && has_passed_over(&readings.seen, own, graph);
+/// Records that the program has made a plan of `own`, for a graph that reads as `what`. Returns whether NaN must spread
+/// in it as IEEE 754 requires, as far as the choice tells.
+pub fn took(own: &EngineConfiguration, graph: &Arc<Shadow>, what: &dyn std::fmt::Display) -> bool {
+    let found = with_readings(|readings| {
+        let shuns = |is_shunned: fn(&Seen) -> bool| has_passed_over(&readings.seen, own, graph, is_shunned);
+        let shuns_randomness = !readings.was_refused && shuns(Seen::is_random);
+        let shuns_lenience = readings.was_refused || shuns(Seen::is_lenient);
         readings.is_choosing = true;
         // A program that makes a plan of each engine passes none over.
-        readings.seen.retain(|seen| seen.index != own.engine || !Arc::ptr_eq(&seen.graph, graph) || !seen.is_random());
-        is_shunning
+        let is_own = |seen: &Seen| seen.index == own.engine && Arc::ptr_eq(&seen.graph, graph);
+        readings.seen.retain(|seen| !is_own(seen) || !seen.is_random() && !seen.is_lenient());
+        (shuns_randomness, shuns_lenience)
     });
+    let (shuns_randomness, shuns_lenience) = found.unwrap_or((false, true));
     if own.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) {
         determinism::chose(Choice::Took, what);
-    } else if is_shunning == Some(true) {
+    } else if shuns_randomness {
         determinism::chose(Choice::Shunned, what);
     }
+    shuns_lenience && own.numerics.contains(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP)
 }
 
-/// Returns whether the program has passed over an engine for nothing but its determinism when it took `own`.
-fn has_passed_over(seen: &[Seen], own: &EngineConfiguration, graph: &Arc<Shadow>) -> bool {
+/// Returns whether the program has passed over such an engine when it took `own`, for nothing but its determinism or NaN.
+fn has_passed_over(
+    seen: &[Seen],
+    own: &EngineConfiguration,
+    graph: &Arc<Shadow>,
+    is_shunned: fn(&Seen) -> bool,
+) -> bool {
     let of_graph = || seen.iter().filter(|seen| Arc::ptr_eq(&seen.graph, graph));
     let Some(place) = of_graph().position(|seen| seen.index == own.engine) else { return false };
     let explains = [CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP];
     of_graph().take(place).any(|seen| {
-        seen.is_random()
+        is_shunned(seen)
             && seen.numerics.iter().all(|note| explains.contains(&note) || own.numerics.contains(note))
             && seen.behavior.iter().all(|note| own.behavior.contains(note))
     })
@@ -106,5 +118,61 @@ fn has_passed_over(seen: &[Seen], own: &EngineConfiguration, graph: &Arc<Shadow>
 impl Seen {
     fn is_random(&self) -> bool {
         self.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+    }
+
+    fn is_lenient(&self) -> bool {
+        !self.numerics.contains(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRICT: cudnnBackendNumericalNote_t = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
+
+    fn notes(notes: &[cudnnBackendNumericalNote_t]) -> Notes {
+        notes.iter().copied().collect()
+    }
+
+    fn seen(graph: &Arc<Shadow>, index: i64, numerics: &[cudnnBackendNumericalNote_t]) -> Seen {
+        Seen { graph: graph.clone(), index, numerics: notes(numerics), behavior: Notes::default() }
+    }
+
+    /// Engine 0 of a graph, taken after other engines were proposed: whether NaN must spread as IEEE 754 requires.
+    fn keeps_nan(proposed: &[(i64, &[cudnnBackendNumericalNote_t])], own: &[cudnnBackendNumericalNote_t]) -> bool {
+        let graph = Arc::new(Shadow::default());
+        with_readings(|readings| {
+            *readings = Readings::default();
+            readings.seen.extend(proposed.iter().map(|(index, numerics)| seen(&graph, *index, numerics)));
+        });
+        took(&EngineConfiguration::new(0, vec![], notes(own), Notes::default()), &graph, &"a graph")
+    }
+
+    #[test]
+    fn a_program_asks_for_strict_nan_by_passing_over_other_engines() {
+        assert!(keeps_nan(&[(1, &[]), (0, &[STRICT])], &[STRICT]), "engine 1 would have been as good but for NaN");
+        assert!(!keeps_nan(&[(0, &[STRICT]), (1, &[])], &[STRICT]), "cuDNN prefers it");
+        assert!(!keeps_nan(&[(1, &[STRICT]), (0, &[STRICT])], &[STRICT]), "both spread NaN so");
+        let tf32 = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        assert!(!keeps_nan(&[(1, &[tf32]), (0, &[STRICT])], &[STRICT]), "the program wants no TF32");
+        assert!(!keeps_nan(&[(1, &[]), (0, &[])], &[]), "the engine spreads NaN otherwise");
+        assert!(!keeps_nan(&[], &[STRICT]), "it has read no notes");
+    }
+
+    #[test]
+    fn an_engine_that_was_taken_is_not_passed_over() {
+        let graph = Arc::new(Shadow::default());
+        with_readings(|readings| {
+            *readings = Readings::default();
+            readings.seen.extend([seen(&graph, 1, &[]), seen(&graph, 0, &[STRICT])]);
+        });
+        let take = |index, own: &[_]| {
+            took(&EngineConfiguration::new(index, vec![], notes(own), Notes::default()), &graph, &"a graph")
+        };
+        assert!(!take(1, &[]));
+        assert!(!take(0, &[STRICT]), "a program that times all engines passes none over");
+        refused();
+        assert!(take(0, &[STRICT]), "what was refused may have been passed over");
     }
 }

@@ -41,8 +41,10 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     settings::fault_point("finalize");
     // SAFETY: our caller promised a finalized execution plan.
     let (own, requested_workspace) = unsafe { own(plan) }.ok()?;
-    choices::took(&own, &operations, &graph.problem);
+    let keeps_nan = choices::took(&own, &operations, &graph.problem);
     let class = Class::of(&own, graph.problem.data_type(), settings::get().numerics);
+    // cuDNN proposes an engine for its speed. That it is strict is chance, unless the program has looked for that.
+    let class = if keeps_nan { class } else { class.without_strict_nan() };
     let sizes = policies.batch_size_policy;
     let problem = graph.problem.clone();
     let for_cuda_graphs = own.has_form_in_cuda_graphs();
@@ -54,13 +56,10 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     let limit = match wanted {
         Some(wanted) => wanted.min(requested_workspace),
         None if place == Place::Device(cudnn::device().ordinal()) => {
-            our_candidates::workspace_at_once(&graph.problem, class, requested_workspace)
+            our_candidates::workspace_to_report(&graph.problem, requested_workspace)
         }
         None => requested_workspace,
     };
-    if limit == requested_workspace && !graph.problem.splittable() {
-        return None; // the plan fits; over the limit, another engine could take its place
-    }
     let mut state = state::state(key(limit), &target);
     if limit < requested_workspace && state.fallback().is_none() {
         // Nothing runs within the limit. Use the least workspace that runs anything, at most the own plan's.

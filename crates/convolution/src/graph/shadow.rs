@@ -13,6 +13,7 @@ use super::operation_graph::Graph;
 use super::planned::Planned;
 
 /// One descriptor's shadow. It lives as long as the descriptor, or as long as another shadow holds it.
+#[derive(Default)]
 pub struct Shadow {
     /// The descriptor's type.
     pub kind: cudnnBackendDescriptorType_t,

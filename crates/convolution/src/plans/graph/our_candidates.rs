@@ -22,35 +22,60 @@ pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
     }
 }
 
-/// The multiply-adds from which on a product needs no trial. With fewer, cuDNN's choices take little time, too.
-const LEAST_AT_ONCE: usize = 1 << 24;
-/// The bytes of workspace that a product of patches may take where the program's own plan needs less.
+/// The multiply-adds from which on a product needs no trial, and a plan without workspace gets some. With fewer, cuDNN's
+/// choices take little time, too.
+const LEAST_LARGE: usize = 1 << 24;
+/// The bytes of workspace that a large convolution may take where the program's own plan needs none.
 const MOST_BEYOND: usize = 16 << 20;
+/// The multiply-adds from which on an embedding of flat patches needs no trial, nor its filter's gradient. For the smaller
+/// ones cuDNN's choices took 0.7 to 1 times as long as the copies and the product on an H200. For input gradients and for
+/// patches of volumes they took up to 1,000 times as long.
+const LEAST_OF_FLAT_PATCHES: usize = 1 << 30;
+/// The values of a filter from which on the gradient of a patch embedding's needs no trial. A smaller product has too few
+/// tiles for a GPU: that of 96 × 48 values took 4.4 times as long as cuDNN's choice on an H200.
+const LEAST_FILTER: usize = 1 << 15;
 
 /// Returns the engine that computes the problem as a product, if its filter covers the image or the problem is a patch
 /// embedding, and it is no small one. Nothing that a trial could find is faster by much: cuDNN's choices took 4 to 160
 /// times as long on an H100 where the filter covers the image, and 5 to 15 times as long as the product in patch
-/// embeddings. There is an exception: the input gradient of an embedding in floats took 0.8 to 1.05 times as long by
-/// cuDNN, so trials decide.
+/// embeddings. There are exceptions in which trials decide: the input gradient of an embedding in floats, which took 0.8
+/// to 1.05 times as long by cuDNN, and small products otherwise.
 pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
     product(probe.problem, probe.class, probe.budget.limit)
 }
 
-/// Returns the workspace to report for a program's plan that needs `own` bytes: a plan that needs none gets enough for
-/// the product that [`at_once`] would find with it. A program that allocates none all the same executes its own plan.
-/// Plans that need some report that: a program may know the size from their engine's configuration.
-pub fn workspace_at_once(problem: &Problem, class: Class, own: usize) -> usize {
-    let needs_more = || product(problem, class, own).is_none() && product(problem, class, MOST_BEYOND).is_some();
-    if own == 0 && needs_more() { MOST_BEYOND } else { own }
+/// Returns the workspace to report for a program's plan that needs `own` bytes: a plan of a large convolution that needs
+/// none gets some. Within nothing, few engines run: in a sweep over convolutions of networks, cuDNN's choices without
+/// workspace took up to 230 times their bound on an H200. A program that allocates none all the same executes its own
+/// plan. Plans that need some report that: a program may know the size from their engine's configuration.
+pub fn workspace_to_report(problem: &Problem, own: usize) -> usize {
+    if own == 0 && multiply_adds(problem) >= LEAST_LARGE { MOST_BEYOND } else { own }
+}
+
+/// Returns the multiply-adds of a convolution.
+fn multiply_adds(problem: &Problem) -> usize {
+    let convolution = problem.convolution();
+    let sizes = |place: usize| problem.tensors[place].dims.iter().map(|&size| size as usize);
+    // An element of y is a sum over one of the filter's outputs, whose number is the filter's first size.
+    sizes(convolution.y).chain(sizes(convolution.w).skip(1)).fold(1, usize::saturating_mul)
+}
+
+/// Returns whether a convolution with so many multiply-adds needs no trial beside its product.
+fn needs_no_trial(of: &Convolution, multiply_adds: usize) -> bool {
+    let is_small = of.filter[0] == 1 && multiply_adds < LEAST_OF_FLAT_PATCHES;
+    let has_small_filter = || of.filter.iter().product::<usize>() * of.inputs * of.outputs < LEAST_FILTER;
+    let is_near = match of.direction {
+        Direction::Forward => is_small,
+        Direction::BackwardData => of.is_exact,
+        Direction::BackwardFilter => is_small || has_small_filter(),
+    };
+    multiply_adds >= LEAST_LARGE && (of.covers_image() || of.is_patch_embedding() && !is_near)
 }
 
 /// [`at_once`] within a limit.
 fn product(problem: &Problem, class: Class, limit: usize) -> Option<EngineConfiguration> {
     let of = read(problem, is_exact(problem, class)).ok()?;
-    let counts = [of.images, of.inputs, of.outputs].into_iter().chain(of.y).chain(of.filter);
-    let is_large = counts.fold(1, usize::saturating_mul) >= LEAST_AT_ONCE;
-    let is_close = of.is_exact && of.direction == Direction::BackwardData;
-    if !is_large || !(of.covers_image() || of.is_patch_embedding() && !is_close) {
+    if !needs_no_trial(&of, multiply_adds(problem)) {
         return None;
     }
     let is_product =
@@ -101,4 +126,51 @@ fn is_exact(problem: &Problem, class: Class) -> bool {
     let mut on_tensor_cores = ENGINES.iter().filter(|row| row.numerics == Numerics::OnTensorCores);
     let is_admitted = on_tensor_cores.any(|row| class.admits(&configuration(row, vec![])));
     x.data_type == CUDNN_DATA_FLOAT && (is_overridden || !is_admitted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu::Element;
+
+    /// An embedding of 64 images of three channels, by patches of these sizes, to so many outputs.
+    fn embedding(direction: Direction, is_exact: bool, filter: [usize; 3], outputs: usize) -> (Convolution, usize) {
+        let x = filter.map(|size| if size == 1 { 1 } else { 8 * size });
+        let y = [0, 1, 2].map(|axis| x[axis] / filter[axis]);
+        let of = Convolution {
+            element: Element::Float,
+            is_exact,
+            direction,
+            images: 64,
+            inputs: 3,
+            outputs,
+            groups: 1,
+            x,
+            y,
+            filter,
+            stride: filter,
+            padding: [0; 3],
+            dilation: [1; 3],
+        };
+        (of, 64 * 3 * outputs * x.iter().product::<usize>())
+    }
+
+    #[test]
+    fn small_embeddings_are_left_to_trials() {
+        let is_at_once = |(of, multiply_adds)| needs_no_trial(&of, multiply_adds);
+        use Direction::{BackwardData, BackwardFilter, Forward};
+        let (flat, of_volumes) = ([1, 16, 16], [2, 4, 4]);
+        // 64 x 3 x 128 x 128 multiply-adds for each output.
+        for direction in [Forward, BackwardFilter] {
+            assert!(is_at_once(embedding(direction, true, flat, 342)), "{direction:?}");
+            assert!(!is_at_once(embedding(direction, true, flat, 341)), "{direction:?}");
+        }
+        assert!(is_at_once(embedding(BackwardData, false, flat, 6)));
+        // 64 x 3 x 16 x 32 x 32 for each output, and 96 values of the filter.
+        assert!(is_at_once(embedding(BackwardData, false, of_volumes, 6)));
+        assert!(!is_at_once(embedding(BackwardData, false, of_volumes, 5)));
+        assert!(!is_at_once(embedding(BackwardData, true, of_volumes, 600)), "floats, exactly");
+        assert!(is_at_once(embedding(BackwardFilter, false, of_volumes, 342)));
+        assert!(!is_at_once(embedding(BackwardFilter, false, of_volumes, 341)), "a small filter");
+    }
 }

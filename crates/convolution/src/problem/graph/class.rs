@@ -59,6 +59,11 @@ impl Class {
         }
     }
 
+    /// The same class, with engines that spread an Inf or NaN to other results than IEEE 754 does.
+    pub fn without_strict_nan(self) -> Self {
+        Self { is_nan_strict: false, ..self }
+    }
+
     /// The class of engines that have no loose notes except those to `allow`.
     pub fn allowing(allow: impl Fn(cudnnBackendNumericalNote_t) -> bool) -> Self {
         Self { allowed: LOOSE.into_iter().filter(|note| allow(*note)).collect(), is_nan_strict: false }
