@@ -9,7 +9,7 @@ use super::problem::{Computed, Convolution, Memory};
 use crate::problem::graph::Knob;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Function, Source};
-use gpu::{Device, Stream};
+use gpu::{Device, Element, Stream};
 use kernels::KernelSource;
 
 /// One of our engines, with a problem that is cut for a device. An engine computes problems of one kind by the kernels
@@ -29,7 +29,7 @@ pub trait Engine: Copy + Debug + Send + Sync + 'static {
     /// When to try the engine for a problem that it may compute.
     fn priority(of: &Self::Problem) -> Priority;
 
-    /// Returns whether a problem of two-byte numbers has sums as short as [`Numerics::ShortSums`] says.
+    /// Returns whether a problem of two-byte numbers has short sums, see [`is_short`].
     fn has_short_sums(_of: &Self::Problem) -> bool {
         true
     }
@@ -164,6 +164,17 @@ impl<E: Engine> Plan for Compiled<E> {
                 }
             }
         }
+    }
+}
+
+/// Returns whether tensor cores add up so many products of two-byte numbers as exactly as anything else, beside the
+/// rounding of the result to its type. They round towards zero after every 16 products, to 24 bits. Over 16,384 products
+/// in half and 131,072 in bfloat16, that comes to less than a third of the result's rounding.
+pub fn is_short(element: Element, products: usize) -> bool {
+    match element {
+        Element::Half => products <= 1 << 14,
+        Element::Bfloat16 => products <= 1 << 17,
+        Element::Float => false,
     }
 }
 

@@ -55,8 +55,8 @@ use shifted_gradient::ShiftedGradient;
 /// Our engines. Of those with the same priority, the first that computes a problem is the fastest: with filters of
 /// several places, `ShiftedConvolution` took 0.4 to 0.6 times as long as `SameConvolution` in all layers of ResNet-50.
 pub const ENGINES: &[Row] = &[
-    // Sums of 2,048 products of two-byte numbers or fewer are as exact on tensor cores as elsewhere, beside the
-    // rounding of the result. cuDNN often chooses engines without tensor cores where there are few channels.
+    // Short sums of two-byte numbers are as exact on tensor cores as elsewhere, beside the rounding of the result. cuDNN
+    // often chooses engines without tensor cores where there are few channels, in groups and with dilation.
     Row::of::<FewChannels>(7, Numerics::ShortSums),
     Row::of_library(8, Numerics::ShortSums, products::short_choices, products::plan),
     Row::of_library(9, Numerics::OnTensorCores, products::choices, products::plan),
@@ -73,6 +73,7 @@ pub const ENGINES: &[Row] = &[
     Row::of::<ShiftedGradient>(11, Numerics::OnTensorCores),
     Row::of::<SameGradient>(5, Numerics::OnTensorCores),
     Row::of::<BackwardFilterGemm>(0, Numerics::OnTensorCores),
+    Row::of::<BackwardFilterGemm>(20, Numerics::ShortSums),
     Row::of::<BackwardFilterGemm>(1, Numerics::ExactFloats),
     Row::of::<ImplicitGemm>(19, Numerics::ShortSums),
     Row::of::<ImplicitGemm>(2, Numerics::OnTensorCores),

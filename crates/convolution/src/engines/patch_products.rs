@@ -8,9 +8,9 @@ mod tests;
 use std::error::Error;
 use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, Priority};
+use crate::engines::engine::{Engine, Priority, is_short};
 use crate::engines::problem::{Computed, Convolution, Memory, Refusal};
-use crate::engines::products::{self, MOST_OF_SHORT_SUMS};
+use crate::engines::products;
 use crate::engines::sum_up::Sum;
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
@@ -362,7 +362,7 @@ impl Engine for PatchProducts {
     }
 
     fn has_short_sums(of: &Patched) -> bool {
-        of.0.element != Element::Float && of.summed() <= MOST_OF_SHORT_SUMS
+        is_short(of.0.element, of.summed())
     }
 
     /// So many images at once that their patches stay in a cache, and within the limit.

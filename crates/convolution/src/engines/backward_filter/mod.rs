@@ -10,7 +10,7 @@ mod tiling;
 use std::error::Error;
 use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, Priority};
+use crate::engines::engine::{Engine, Priority, is_short};
 use crate::engines::problem::Memory;
 use crate::engines::sum_up::Sum;
 use crate::problem::graph::Knob;
@@ -122,6 +122,10 @@ impl Engine for BackwardFilterGemm {
 
     fn priority(of: &GroupedGradient) -> Priority {
         if of.is_fast() { Priority::Fast } else { Priority::Slow }
+    }
+
+    fn has_short_sums(of: &GroupedGradient) -> bool {
+        is_short(of.element, of.images.saturating_mul(of.dy.iter().product()))
     }
 
     fn choices(device: Device, of: &GroupedGradient, limit: usize) -> Vec<Vec<Knob>> {

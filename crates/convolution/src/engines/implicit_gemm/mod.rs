@@ -11,12 +11,11 @@ mod tiling;
 use std::error::Error;
 use std::ffi::{CStr, c_void};
 
-use crate::engines::engine::{Engine, Priority};
+use crate::engines::engine::{Engine, Priority, is_short};
 use crate::engines::problem::Memory;
-use crate::engines::products::MOST_OF_SHORT_SUMS;
 use crate::problem::graph::Knob;
 use gpu::jit::{Function, Launch};
-use gpu::{Device, Element, Stream};
+use gpu::{Device, Stream};
 use kernels::KernelSource;
 use problem::GroupedCorrelation;
 use tiling::Tiling;
@@ -65,7 +64,7 @@ impl Engine for ImplicitGemm {
     }
 
     fn has_short_sums(of: &GroupedCorrelation) -> bool {
-        of.element != Element::Float && of.depth.saturating_mul(of.places()) <= MOST_OF_SHORT_SUMS
+        is_short(of.element, of.depth.saturating_mul(of.places()))
     }
 
     fn new(device: Device, of: &GroupedCorrelation, knobs: &[Knob]) -> Option<Self> {

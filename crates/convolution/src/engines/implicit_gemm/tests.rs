@@ -7,6 +7,7 @@ use crate::engines::engine::Compiled;
 use crate::engines::problem::{Computed, Convolution};
 use crate::engines::tests::{self, compile_a_share_without_spills, emulated, errors_of, print_time};
 use cudnn::convolution::Direction;
+use gpu::Element;
 use gpu::testing::emulated::is_child;
 use gpu::testing::on_gpu;
 

@@ -213,11 +213,15 @@ fn sums_that_are_short() {
         let of = Convolution { is_exact: false, ..of };
         !row.choices(Device::Host, &of, Priority::Fast, usize::MAX).is_empty()
     };
-    assert!(has(Element::Half, Direction::Forward, [9, 8, 3000]) && !has(Element::Half, Direction::Forward, [9, 9, 3]));
-    assert!(has(Element::Half, Direction::BackwardData, [9, 9, 2048]));
-    assert!(!has(Element::Bfloat16, Direction::BackwardData, [9, 9, 2049]));
-    assert!(has(Element::Half, Direction::BackwardFilter, [512, 3, 3]));
-    assert!(!has(Element::Half, Direction::BackwardFilter, [513, 3, 3]));
+    assert!(
+        has(Element::Half, Direction::Forward, [9, 64, 3000]) && !has(Element::Half, Direction::Forward, [9, 65, 3])
+    );
+    assert!(has(Element::Half, Direction::BackwardData, [9, 9, 16_384]));
+    assert!(!has(Element::Half, Direction::BackwardData, [9, 9, 16_385]));
+    assert!(has(Element::Bfloat16, Direction::BackwardData, [9, 9, 131_072]));
+    assert!(!has(Element::Bfloat16, Direction::BackwardData, [9, 9, 131_073]));
+    assert!(has(Element::Half, Direction::BackwardFilter, [4096, 3, 3]));
+    assert!(!has(Element::Half, Direction::BackwardFilter, [4097, 3, 3]));
     assert!(!has(Element::Float, Direction::Forward, [9, 3, 3]));
 }
 
