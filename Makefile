@@ -32,6 +32,7 @@ tools:
 
 build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimised
 	$(CARGO) build --release $(LOCKED)
+	@$(PYTHON) -B scripts/crates.py --cargo $(CARGO) --into $(TARGET)/release/licences
 
 demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
@@ -114,13 +115,14 @@ header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
 
 dist: build ## pack library, command, header and GLPK in build/dist/: unpacked anywhere, it runs
 	rm -rf $(DIST)
-	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into $(DIST) --cargo $(CARGO)
+	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into $(DIST)
 	tar --sort=name --owner=0 --group=0 --numeric-owner -C build/dist -czf $(DIST).tar.gz $(notdir $(DIST))
 	@echo "$(DIST).tar.gz"
 	@$(PYTHON) -B scripts/ledger.py $(TARGET)/release/ucudnn
 
-install: build ## put the same into PREFIX=/usr/local (below DESTDIR, for packagers)
-	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into "$(DESTDIR)$(PREFIX)" --list --cargo $(CARGO)
+# Root often has no cargo: what was built is installed then.
+install: $(if $(shell command -v $(CARGO)),build) ## put the same into PREFIX=/usr/local (below DESTDIR, for packagers)
+	$(PYTHON) -B scripts/dist.py --target $(TARGET)/release --into "$(DESTDIR)$(PREFIX)" --list
 
 uninstall: ## remove what `make install` put there, and nothing else
 	$(PYTHON) -B scripts/uninstall.py "$(DESTDIR)$(PREFIX)"
@@ -133,8 +135,9 @@ wheel: tools ## pack the same as a Python wheel in build/dist/, for older system
 		LIBGCC_S=$$($(CC) -print-file-name=libgcc_s.so.1) CARGO_ZIGBUILD_CACHE_DIR=$(abspath build/wheel/cache) \
 		$(CARGO) zigbuild --manifest-path ../../Cargo.toml --release --locked --target $(ZIG_TARGET).$(GLIBC) \
 		--target-dir target -p ucudnn -p ucudnn-solver -p ucudnn-command
+	$(PYTHON) -B scripts/crates.py --cargo $(CARGO) --into build/wheel/target/$(ZIG_TARGET)/release/licences
 	$(PYTHON) -B scripts/wheel.py --target build/wheel/target/$(ZIG_TARGET)/release --glpk build/wheel/glpk \
-		--glibc $(GLIBC) --into build/dist --cargo $(CARGO)
+		--glibc $(GLIBC) --into build/dist
 	@$(PYTHON) -B scripts/ledger.py build/wheel/target/$(ZIG_TARGET)/release/ucudnn
 
 test-dist: dist build/convnet ## the packed library and command, elsewhere, with the system's GLPK hidden; install, uninstall

@@ -1,4 +1,5 @@
-/* ucudnn: cuDNN's convolutions in micro-batches. Made by cbindgen from src/ucudnn: do not edit.
+/* ucudnn: cuDNN's convolutions in micro-batches, recurrent networks on its own kernels, and nets over graphs. Made by
+ * cbindgen from src/ucudnn: do not edit.
  *
  * A program needs none of this: it links with -lucudnn instead of -lcudnn, or runs with
  * LD_PRELOAD=libucudnn.so, and UCUDNN_... variables say what they may. These functions steer single

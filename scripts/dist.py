@@ -17,7 +17,6 @@ No file knows where the folder is, so the folder may be moved. wheel.py packs th
 """
 
 import argparse
-import json
 import os
 import pathlib
 import re
@@ -31,7 +30,6 @@ from check_symbols import LOADER, SYSTEM, output
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOC = "share/doc/ucudnn"
-LICENCE = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.I)
 
 PKG_CONFIG = """\
 prefix=${{pcfiledir}}/../..
@@ -130,31 +128,11 @@ def put_libraries(solver, layout):
     layout.write(text + "\n".join(lines) + "\n", f"{DOC}/libraries/README")
 
 
-def put_crates(cargo, layout):
-    """Puts in place the licences of the Rust crates that are linked into the shipped files."""
-    command = [cargo, "metadata", "--locked", "--format-version=1", "--filter-platform", host()]
-    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
-    packages = {package["id"]: package for package in metadata["packages"]}
-    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    reached = [id for id, package in packages.items() if package["name"] in ("ucudnn", "ucudnn-solver")]
-    for id in reached:
-        linked = [it["pkg"] for it in nodes[id]["deps"] if any(kind["kind"] is None for kind in it["dep_kinds"])]
-        reached += [it for it in linked if it not in reached]
-    lines = []
-    for package in sorted((packages[id] for id in reached), key=lambda package: package["name"]):
-        if package["source"] is None:
-            continue  # part of this repository
-        folder = pathlib.Path(package["manifest_path"]).parent
-        crate = f"{package['name']}-{package['version']}"
-        for file in sorted(folder.iterdir()):
-            if file.is_file() and LICENCE.match(file.name):
-                layout.put(file, f"{DOC}/crates/{crate}/{file.name}")
-        lines.append(f"{crate}: {package['license'] or package['license_file']}; {package['repository']}")
-    layout.write("The Rust crates that are linked in.\n\n" + "\n".join(lines) + "\n", f"{DOC}/crates/README")
-
-
-def host():
-    return re.search(r"^host: (.*)$", output("rustc", "-vV"), re.M)[1]
+def put_crates(target, layout):
+    """Puts in place the licences of the Rust crates that are linked into the shipped files, as crates.py wrote them."""
+    folder = target / "licences"
+    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+        layout.put(file, f"{DOC}/crates/{file.relative_to(folder)}")
 
 
 def version():
@@ -178,8 +156,13 @@ def put_shell(command, layout):
             layout.put(page, f"share/man/man1/{page.name}")
 
 
-def lay_out(layout, target, cargo, put_libraries):
+BUILT = ("libucudnn.so", "libucudnn_solver.so", "ucudnn", "licences/README")
+
+
+def lay_out(layout, target, put_libraries):
     """Puts everything in place; `put_libraries` does so with GLPK, for a solver and a layout."""
+    if missing := [name for name in BUILT if not (target / name).exists()]:
+        sys.exit(f"dist: {target} has no {', no '.join(missing)}. `make build` makes it, with Rust's cargo on the PATH.")
     for name in ("libucudnn.so", "libucudnn_solver.so"):
         layout.put(target / name, f"lib/{name}", strip=["strip", "--strip-unneeded"])
     layout.put(target / "ucudnn", "bin/ucudnn", 0o755, strip=["strip"])
@@ -197,7 +180,7 @@ def lay_out(layout, target, cargo, put_libraries):
     for page in (ROOT / "docs").iterdir():
         layout.put(page, f"{DOC}/docs/{page.name}")
     layout.put(ROOT / "solver/LICENSE-GPL", f"{DOC}/LICENSE-GPL.libucudnn_solver")
-    put_crates(cargo, layout)
+    put_crates(target, layout)
 
 
 def main():
@@ -205,10 +188,9 @@ def main():
     parser.add_argument("--target", type=pathlib.Path, required=True, help="cargo's folder of what was built")
     parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder to lay it out in")
     parser.add_argument("--list", action="store_true", help="leave the list by which uninstall.py removes the files")
-    parser.add_argument("--cargo", default="cargo")
     options = parser.parse_args()
     layout = Layout(options.into)
-    lay_out(layout, options.target, options.cargo, put_libraries)
+    lay_out(layout, options.target, put_libraries)
     if options.list:
         uninstall.leave_list(layout)
 

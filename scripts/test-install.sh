@@ -45,6 +45,15 @@ run uninstall PREFIX="$prefix" && fail "make uninstall follows a list out of its
 [[ -f $folder/before && -f $prefix/bin/other ]] || fail "make uninstall removes files by a list that it refuses"
 echo "  ok: without a list, or by a list that leaves the folder, it removes nothing"
 
+run install PREFIX="$folder/with" || fail "make install failed:"$'\n'"$(cat "$folder/log")"
+run install PREFIX="$folder/without" CARGO=no-cargo || fail "make install needs cargo:"$'\n'"$(cat "$folder/log")"
+diff <(contents "$folder/with") <(contents "$folder/without") ||
+    fail "make install without cargo leaves something else than with it"
+CARGO_TARGET_DIR=$folder/nothing run install PREFIX="$folder/none" CARGO=no-cargo && fail "make install passes where nothing is built"
+grep -q '`make build` makes it' "$folder/log" || fail "that does not say what to do:"$'\n'"$(cat "$folder/log")"
+[[ ! -e $folder/none ]] || fail "make install leaves files where nothing is built"
+echo "  ok: what is built is installed without cargo"
+
 run install DESTDIR="$folder/packaged" PREFIX=/usr || fail "make install with DESTDIR failed:"$'\n'"$(cat "$folder/log")"
 ! grep -rqF "$folder" "$folder/packaged/usr/lib/pkgconfig" "$folder/packaged/usr/$list" || fail "the files name DESTDIR"
 run uninstall DESTDIR="$folder/packaged" PREFIX=/usr || fail "make uninstall with DESTDIR failed"

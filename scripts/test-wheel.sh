@@ -63,6 +63,7 @@ assert ucudnn.__version__ == sys.argv[1], ucudnn.__version__
 for place in (ucudnn.library(), ucudnn.command(), ucudnn.include() + "/ucudnn.h", ucudnn.pkgconfig() + "/ucudnn.pc"):
     assert os.path.isfile(place), place
 PYTHON
+    [[ -f $venv/share/man/man1/ucudnn.1 ]] || fail "Python $number: man finds no page beside the command"
     package=$("$venv/bin/python" -c 'import ucudnn; print(ucudnn.__path__[0])')
     network=$package/share/ucudnn/networks/alexnet.csv
     divides "$venv/bin/ucudnn"

@@ -60,6 +60,7 @@ COMMANDS = {
     "cargo test -p ucudnn-dynamic --test kernels -- each_function": PART,
     "cargo test -p ucudnn-headers": PART,
     "cargo test --test tests ucudnn_header::": PART,
+    "sudo make install": "`make install` runs below a DESTDIR; this would change the machine",
     "make wheel": "has made the wheel that is installed here",
     "ucudnn run torchrun --nproc_per_node 2 train.py": "needs two GPUs",
     "ucudnn doctor -- ./program": "needs a program that is linked with cuDNN; tests/command/doctor.rs has one",

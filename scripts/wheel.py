@@ -1,7 +1,8 @@
 """Packs a Python wheel: the package `ucudnn` of python/, with dist.py's layout inside it.
 
-All parts lie in the package's own folder, because pip puts that in place whole: in a virtual environment, for a user
-alone (--user), or in any folder (--target). pip makes the command `ucudnn` from the wheel's entry point.
+All parts but the manual pages lie in the package's own folder, because pip puts that in place whole: in a virtual
+environment, for a user alone (--user), or in any folder (--target). pip makes the command `ucudnn` from the wheel's entry
+point, and puts the manual pages where `man` looks for those of the commands beside it.
 
 The wheel's tag names a glibc. It is at least the one that zig builds for, and later if a file needs later symbols.
 """
@@ -30,8 +31,19 @@ Metadata-Version: 2.4
 Name: ucudnn
 Version: {version}
 Summary: Programs that use cuDNN, unchanged and faster: convolutions, recurrent networks, batch norm; and dynamic nets
+Author: The ucudnn authors
 License-Expression: (MIT OR Apache-2.0) AND GPL-3.0-or-later
 Requires-Python: >=3.10
+Keywords: cuDNN,CUDA,convolution,LSTM,GRU,PyTorch,micro-batch,workspace
+Classifier: Development Status :: 4 - Beta
+Classifier: Environment :: GPU :: NVIDIA CUDA
+Classifier: Intended Audience :: Developers
+Classifier: Intended Audience :: Science/Research
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: Python :: 3
+Classifier: Programming Language :: Rust
+Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
+Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
 
 {readme}"""
@@ -109,7 +121,7 @@ def put_glpk(folder):
 def fill(package, options):
     """Lays out the package's folder."""
     layout = dist.Layout(package)
-    dist.lay_out(layout, options.target, options.cargo, put_glpk(options.glpk))
+    dist.lay_out(layout, options.target, put_glpk(options.glpk))
     for file in layout.files:
         if (package / file).is_symlink():
             layout.write(LINKER_SCRIPT, file)
@@ -150,11 +162,14 @@ def pack(folder, record, wheel):
 
 
 def make(content, options):
+    name = f"ucudnn-{dist.version()}"
     fill(content / "ucudnn", options)
+    data = content / f"{name}.data/data/share"
+    data.mkdir(parents=True)
+    (content / "ucudnn/share/man").rename(data / "man")
     files = elf_files(content)
     check_needs(files)
     wheel_tag = tag(files, tuple(map(int, options.glibc.split("."))))
-    name = f"ucudnn-{dist.version()}"
     describe(content / f"{name}.dist-info", wheel_tag)
     options.into.mkdir(parents=True, exist_ok=True)
     for old in options.into.glob(f"{name}-*.whl"):
@@ -170,7 +185,6 @@ def main():
     parser.add_argument("--glpk", type=pathlib.Path, required=True, help="glpk.py's folder")
     parser.add_argument("--glibc", required=True, help="the glibc that both were built for, such as 2.28")
     parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder for the wheel")
-    parser.add_argument("--cargo", default="cargo")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as content:
         make(pathlib.Path(content), options)

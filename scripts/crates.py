@@ -1,0 +1,63 @@
+"""Writes the licences of the Rust crates that are linked into what we ship, in a folder of their own.
+
+`make build` does so: what is built can be packed and installed where there is no cargo.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+from check_symbols import output
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LICENCE = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.I)
+SHIPPED = ("ucudnn", "ucudnn-solver", "ucudnn-command")
+
+
+def host():
+    return re.search(r"^host: (.*)$", output("rustc", "-vV"), re.M)[1]
+
+
+def linked(cargo):
+    """The crates of others that are linked in, by name, as `cargo metadata` describes them."""
+    command = [cargo, "metadata", "--locked", "--format-version=1", "--filter-platform", host()]
+    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    reached = [id for id, package in packages.items() if package["name"] in SHIPPED]
+    for id in reached:
+        needed = [it["pkg"] for it in nodes[id]["deps"] if any(kind["kind"] is None for kind in it["dep_kinds"])]
+        reached += [it for it in needed if it not in reached]
+    # A crate without a source is a part of this repository.
+    found = (packages[id] for id in reached if packages[id]["source"] is not None)
+    return sorted(found, key=lambda package: package["name"])
+
+
+def write(cargo, into):
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    lines = []
+    for package in linked(cargo):
+        folder = pathlib.Path(package["manifest_path"]).parent
+        crate = f"{package['name']}-{package['version']}"
+        for file in sorted(folder.iterdir()):
+            if file.is_file() and LICENCE.match(file.name):
+                (into / crate).mkdir(exist_ok=True)
+                shutil.copyfile(file, into / crate / file.name)
+        lines.append(f"{crate}: {package['license'] or package['license_file']}; {package['repository']}")
+    (into / "README").write_text("The Rust crates that are linked in.\n\n" + "\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cargo", default="cargo")
+    parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder, which is made anew")
+    options = parser.parse_args()
+    write(options.cargo, options.into)
+
+
+if __name__ == "__main__":
+    main()
