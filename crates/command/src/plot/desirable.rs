@@ -55,9 +55,9 @@ pub fn draw(group: &Group, times: Kind, title: Option<&str>) -> String {
 
     let x = Scale::sizes(points.iter().map(|point| point.workspace), (LEFT + 14.0, LEFT + PLOT - 10.0));
     let y = Scale::times(points.iter().map(|point| point.time), (bottom, top));
-    picture.axes([LEFT, LEFT + PLOT, bottom], (&x, 6), (&y, 6), "workspace");
-    picture.text(LEFT - 8.0, top - 10.0, "ms", Style::PLAIN.at(Anchor::End));
-    picture.text(list, top - 10.0, "micro-batches, workspace, time, division", Style::SMALL);
+    picture.axes([LEFT, LEFT + PLOT, bottom], (&x, 6), (&y, 6), "workspace (a logarithmic scale, and 0)");
+    picture.text(LEFT - 8.0, top - 10.0, "time in ms", Style::PLAIN.at(Anchor::End));
+    picture.text(list, top - 10.0, "the mini-batch in micro-batches; workspace, time, division", Style::SMALL);
 
     // The best time within each limit: a step at each point's workspace.
     let mut steps = Vec::new();
