@@ -18,8 +18,8 @@ The time-delay nets are after VPPS's description: words are level 0, and vertex 
 t + 1 of the one below, until one is left. All levels have the same weights. In td-rnn, h = tanh(W [h_t; h_t+1] + b),
 and a word's h is x. In td-lstm, both are the children of a Tree-LSTM's vertex, and words are its leaves.
 
-tree_baselines.py and dynamic_rivals.py describe the others. Before anything is timed, each method's results are held
-against double precision.
+The methods are `ucudnn`, ours, also captured in CUDA graphs, and PyTorch's in METHODS, which tree_baselines.py and
+dynamic_rivals.py describe. Before anything is timed, each method's results are held against double precision.
 """
 
 import argparse
@@ -45,6 +45,11 @@ from tree_lstm import TreeLSTM
 from trees import random_trees
 
 from harness import calls
+
+METHODS = {
+    "E": "eager, level by level", "C": "E by torch.compile", "B": "by hand, states in one tensor",
+    "G": "CUDA graphs of padded batches", "GC": "G by torch.compile",
+}  # fmt: skip
 
 
 class LSTM(torch.nn.Module):
@@ -253,6 +258,8 @@ def compare(net, methods, options):
         return 1
     print(f"{options.net}, PyTorch {torch.__version__} on {options.device}, {torch.get_num_threads()} threads; H = "
           f"{options.hidden}, {options.type}; {net.timed}, median (quartiles) of {options.rounds} batches")  # fmt: skip
+    if letters := [f"{method.name}: {METHODS[method.name]}" for method in everyone if method.name in METHODS]:
+        print("; ".join(letters))
     say("checking results")
     eager = next(method for method in methods if method.name == "E")
     if not timing.check(everyone, eager, net, model, options):
