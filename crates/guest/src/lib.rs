@@ -7,6 +7,7 @@
 pub mod background;
 pub mod determinism;
 pub mod handles;
+pub mod kept_sizes;
 pub mod libraries;
 pub mod process_end;
 pub mod refusal;

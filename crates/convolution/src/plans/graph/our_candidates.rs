@@ -7,6 +7,7 @@ use super::probe::{Candidates, Probe};
 use crate::engines::{Convolution, ENGINES, Numerics, Priority, Row};
 use crate::problem::graph::{Class, EngineConfiguration, Problem};
 use cudnn::convolution::Direction;
+use guest::kept_sizes;
 
 /// Returns our engines that compute the problem, by priority. Those that are not on warpgroups take at most `limit`
 /// bytes of workspace.
@@ -47,9 +48,11 @@ pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
 /// Returns the workspace to report for a program's plan that needs `own` bytes: a plan of a large convolution that needs
 /// none gets some. Within nothing, few engines run: in a sweep over convolutions of networks, cuDNN's choices without
 /// workspace took up to 230 times their bound on an H200. A program that allocates none all the same executes its own
-/// plan. Plans that need some report that: a program may know the size from their engine's configuration.
+/// plan. Plans that need some report that: a program may know the size from their engine's configuration. Where sizes may
+/// be kept from an earlier process, all do.
 pub fn workspace_to_report(problem: &Problem, own: usize) -> usize {
-    if own == 0 && multiply_adds(problem) >= LEAST_LARGE { MOST_BEYOND } else { own }
+    let is_beyond = own == 0 && multiply_adds(problem) >= LEAST_LARGE && !kept_sizes::are_possible();
+    if is_beyond { MOST_BEYOND } else { own }
 }
 
 /// Returns the multiply-adds of a convolution.
