@@ -61,6 +61,10 @@ pub fn spawn(plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> b
         }
     };
     let mut threads = THREADS.lock();
+    // `stop` has taken the threads by now, and would not join another one.
+    if stopped() {
+        return false;
+    }
     threads.retain(|thread| !thread.is_finished());
     match Builder::new().name("ucudnn-planning".into()).spawn(body) {
         Ok(thread) => {
@@ -86,7 +90,25 @@ fn stop() {
     // Now that we have had the lock, each resting thread has seen `STOP` or waits for `WAKE`.
     drop(RESTING.lock());
     WAKE.notify_all();
-    for thread in THREADS.lock().drain(..) {
+    // Without the lock, which a thread takes that starts another one.
+    let threads = std::mem::take(&mut *THREADS.lock());
+    for thread in threads {
         let _ = thread.join(); // the thread caught its own panics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that starts others while the process ends does not wait for what waits for it.
+    #[test]
+    fn a_thread_may_start_others_at_the_end() {
+        for _ in 0..20 {
+            assert!(spawn(|| while spawn(|| (), "") {}, ""));
+            stop();
+            assert!(THREADS.lock().is_empty());
+            STOP.store(false, Ordering::Relaxed);
+        }
     }
 }
