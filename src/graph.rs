@@ -61,7 +61,7 @@ impl Answer for Promised<BackendSetAttribute> {
     }
 }
 
-/// For an execution plan that runs in micro-batches, reports their workspace. Remembers the engines whose notes the
+/// For an execution plan in whose place others may run, reports their workspace. Remembers the engines whose notes the
 /// program reads.
 impl Answer for Promised<BackendGetAttribute> {
     fn answer(&self) -> cudnnStatus_t {
@@ -84,7 +84,7 @@ impl Answer for Promised<BackendGetAttribute> {
                     && written() > 0
                 {
                     // SAFETY: cuDNN has written one i64 here.
-                    unsafe { elements.cast::<i64>().write_unaligned(planned.workspace() as i64) };
+                    unsafe { elements.cast::<i64>().write_unaligned(planned.tell_workspace() as i64) };
                 }
             }),
             (CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE) if !elements.is_null() => {
@@ -107,7 +107,7 @@ impl Answer for Promised<BackendGetAttribute> {
     }
 }
 
-/// For an execution plan that runs in micro-batches, reports their workspace.
+/// For an execution plan in whose place others may run, reports their workspace.
 impl Answer for Promised<GetExecutionPlanWorkspaceSize> {
     fn answer(&self) -> cudnnStatus_t {
         let GetExecutionPlanWorkspaceSize { plan, size, .. } = **self;

@@ -1,9 +1,27 @@
 //! The promises of plans besides their results.
 
 use super::{counting, program};
+use crate::hostdnn::report;
 use crate::programs;
 
-/// 40 plans of one convolution, as PyTorch makes them in benchmark mode, are planned once; without a limit not at all.
+/// A large convolution whose plan needs no workspace reports 16 MiB, and other plans run in them. A program that has not
+/// read that brings less: nothing but its own plan runs.
+#[test]
+fn a_workspace_beyond_the_plan_s_own_is_used_once_it_was_read() {
+    let program = program("graph_untold");
+    let run = |how: &str| {
+        let decisions = program.file(&format!("report-{how}"));
+        let variables = [("UCUDNN_REPORT", decisions.to_str().unwrap()), ("UCUDNN_EXPLORE", "unbounded")];
+        let outcome = program.preloaded(&[how, "60"], &variables);
+        assert_eq!(outcome.line("reported"), "16777216");
+        report(&decisions).iter().filter(|line| line["event"] == "timed").count()
+    };
+    assert_eq!(program.plain(&["told", "1"], &[]).line("reported"), "0");
+    assert!(run("told") > 0, "nothing was tried");
+    assert_eq!(run("untold"), 0, "something ran in memory that the program did not bring");
+}
+
+/// 40 plans of one convolution, as PyTorch makes them in benchmark mode, are planned once.
 #[test]
 fn many_plans_of_one_convolution_plan_once() {
     let program = program("graph_promises");

@@ -42,6 +42,19 @@ fn libraries() -> Vec<Library> {
     libraries
 }
 
+/// How many libraries the process has ever loaded.
+pub fn loaded_so_far() -> u64 {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, loaded: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid record, and passes on the number that the call below hands it.
+        unsafe { *loaded.cast::<u64>() = (*info).dlpi_adds };
+        1 // no other record is wanted
+    }
+    let mut loaded = 0_u64;
+    // SAFETY: `first` expects a `u64`, and this call passes one that outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut loaded).cast()) };
+    loaded
+}
+
 /// The names that the dynamic linker knows the process's libraries by. A name opens its library again, but need not be a
 /// path: the kernel's library (`linux-vdso.so.1`) is no file, the program's name is empty, and a relative name may belong
 /// to a folder that the program has left.

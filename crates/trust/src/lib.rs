@@ -25,7 +25,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-pub use code::{loaded_files, loaded_names};
+pub use code::{loaded_files, loaded_names, loaded_so_far};
 pub use mappings::{Mappings, file_at};
 
 /// True if the process has more rights than the user who started it (`AT_SECURE`): a program that is setuid, setgid or

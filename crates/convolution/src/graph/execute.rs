@@ -112,8 +112,7 @@ impl<'a> Execution<'a> {
         let pack = shadow::of(self.pack)?;
         let operands = reading::operands(&pack, &self.planned.graph)?;
         let problem = &*self.planned.graph.problem;
-        let has_workspace = !operands.workspace.is_null() || self.planned.workspace() == 0;
-        (has_workspace && !operands.overlap(problem)).then_some(operands)
+        (self.planned.is_brought(operands.workspace) && !operands.overlap(problem)).then_some(operands)
     }
 
     /// Runs the program's own plan if it fits the reported workspace, else the fallback configuration, which needs the

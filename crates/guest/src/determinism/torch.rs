@@ -35,7 +35,7 @@ static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
 pub fn asks() -> bool {
     if TORCH.get().is_none() {
         // libtorch may come at any time, but not without a new library.
-        let loaded = loaded_so_far();
+        let loaded = trust::loaded_so_far();
         if LOOKED_AT.load(Ordering::Relaxed) == loaded {
             return false;
         }
@@ -74,17 +74,4 @@ impl Torch {
         // SAFETY: the context lives until the process ends, and both functions only read one of its flags.
         !context.is_null() && self.requests.iter().flatten().any(|request| unsafe { request(context) } != 0)
     }
-}
-
-/// How many libraries the process has ever loaded.
-fn loaded_so_far() -> u64 {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, loaded: *mut c_void) -> libc::c_int {
-        // SAFETY: dl_iterate_phdr passes a valid record, and passes on the number that the call below hands it.
-        unsafe { *loaded.cast::<u64>() = (*info).dlpi_adds };
-        1 // no other record is wanted
-    }
-    let mut loaded = 0_u64;
-    // SAFETY: `first` expects a `u64`, and this call passes one that outlives it.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut loaded).cast()) };
-    loaded
 }
