@@ -8,6 +8,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
 
@@ -76,26 +77,43 @@ pub fn refused() {
     with_readings(|readings| (readings.is_choosing, readings.was_refused) = (true, true));
 }
 
-/// Records that the program has made a plan of `own`, for a graph that reads as `what`. Returns whether NaN must spread
-/// in it as IEEE 754 requires, as far as the choice tells.
+/// Set once the program has passed over an engine for nothing but NaN.
+static KEEPS_NAN: AtomicBool = AtomicBool::new(false);
+
+/// Records that the program has made a plan of `own`, for a graph that reads as `what`. Returns whether the program keeps to
+/// engines that spread NaN as IEEE 754 requires, as far as its choices tell. It does for good once it has chosen one.
 pub fn took(own: &EngineConfiguration, graph: &Arc<Shadow>, what: &dyn std::fmt::Display) -> bool {
     let found = with_readings(|readings| {
-        let shuns = |is_shunned: fn(&Seen) -> bool| has_passed_over(&readings.seen, own, graph, is_shunned);
-        let shuns_randomness = !readings.was_refused && shuns(Seen::is_random);
-        let shuns_lenience = readings.was_refused || shuns(Seen::is_lenient);
+        let shuns_randomness = !readings.was_refused && has_passed_over(&readings.seen, own, graph, Seen::is_random);
+        let keeps_nan = readings.keep_nan(own, graph);
         readings.is_choosing = true;
         // A program that makes a plan of each engine passes none over.
         let is_own = |seen: &Seen| seen.index == own.engine && Arc::ptr_eq(&seen.graph, graph);
         readings.seen.retain(|seen| !is_own(seen) || !seen.is_random() && !seen.is_lenient());
-        (shuns_randomness, shuns_lenience)
+        (shuns_randomness, keeps_nan)
     });
-    let (shuns_randomness, shuns_lenience) = found.unwrap_or((false, true));
+    let (shuns_randomness, keeps_nan) = found.unwrap_or((false, Some(true)));
     if own.numerics.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) {
         determinism::chose(Choice::Took, what);
     } else if shuns_randomness {
         determinism::chose(Choice::Shunned, what);
     }
-    shuns_lenience && own.numerics.contains(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP)
+    if keeps_nan == Some(true) {
+        KEEPS_NAN.store(true, Ordering::Relaxed);
+    }
+    keeps_nan != Some(false) || KEEPS_NAN.load(Ordering::Relaxed)
+}
+
+impl Readings {
+    /// Whether the program chose `own` for NaN; `None` if that is not known: cuDNN has refused a plan, and which engines
+    /// the program passed over cannot be told.
+    fn keep_nan(&self, own: &EngineConfiguration, graph: &Arc<Shadow>) -> Option<bool> {
+        let is_strict = own.numerics.contains(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP);
+        match is_strict && self.was_refused {
+            true => None,
+            false => Some(is_strict && has_passed_over(&self.seen, own, graph, Seen::is_lenient)),
+        }
+    }
 }
 
 /// Returns whether the program has passed over such an engine when it took `own`, for nothing but its determinism or NaN.
@@ -135,44 +153,34 @@ mod tests {
         notes.iter().copied().collect()
     }
 
-    fn seen(graph: &Arc<Shadow>, index: i64, numerics: &[cudnnBackendNumericalNote_t]) -> Seen {
-        Seen { graph: graph.clone(), index, numerics: notes(numerics), behavior: Notes::default() }
-    }
-
-    /// Engine 0 of a graph, taken after other engines were proposed: whether NaN must spread as IEEE 754 requires.
-    fn keeps_nan(proposed: &[(i64, &[cudnnBackendNumericalNote_t])], own: &[cudnnBackendNumericalNote_t]) -> bool {
+    /// Whether a program that took engine 0 chose it for NaN. cuDNN has proposed these engines in this order.
+    fn keeps_nan(
+        proposed: &[(i64, &[cudnnBackendNumericalNote_t])],
+        own: &[cudnnBackendNumericalNote_t],
+        was_refused: bool,
+    ) -> Option<bool> {
         let graph = Arc::new(Shadow::default());
-        with_readings(|readings| {
-            *readings = Readings::default();
-            readings.seen.extend(proposed.iter().map(|(index, numerics)| seen(&graph, *index, numerics)));
-        });
-        took(&EngineConfiguration::new(0, vec![], notes(own), Notes::default()), &graph, &"a graph")
+        let seen = |(index, numerics): &(i64, &[cudnnBackendNumericalNote_t])| Seen {
+            graph: graph.clone(),
+            index: *index,
+            numerics: notes(numerics),
+            behavior: Notes::default(),
+        };
+        let readings = Readings { seen: proposed.iter().map(seen).collect(), is_choosing: false, was_refused };
+        readings.keep_nan(&EngineConfiguration::new(0, vec![], notes(own), Notes::default()), &graph)
     }
 
     #[test]
     fn a_program_asks_for_strict_nan_by_passing_over_other_engines() {
-        assert!(keeps_nan(&[(1, &[]), (0, &[STRICT])], &[STRICT]), "engine 1 would have been as good but for NaN");
-        assert!(!keeps_nan(&[(0, &[STRICT]), (1, &[])], &[STRICT]), "cuDNN prefers it");
-        assert!(!keeps_nan(&[(1, &[STRICT]), (0, &[STRICT])], &[STRICT]), "both spread NaN so");
         let tf32 = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
-        assert!(!keeps_nan(&[(1, &[tf32]), (0, &[STRICT])], &[STRICT]), "the program wants no TF32");
-        assert!(!keeps_nan(&[(1, &[]), (0, &[])], &[]), "the engine spreads NaN otherwise");
-        assert!(!keeps_nan(&[], &[STRICT]), "it has read no notes");
-    }
-
-    #[test]
-    fn an_engine_that_was_taken_is_not_passed_over() {
-        let graph = Arc::new(Shadow::default());
-        with_readings(|readings| {
-            *readings = Readings::default();
-            readings.seen.extend([seen(&graph, 1, &[]), seen(&graph, 0, &[STRICT])]);
-        });
-        let take = |index, own: &[_]| {
-            took(&EngineConfiguration::new(index, vec![], notes(own), Notes::default()), &graph, &"a graph")
-        };
-        assert!(!take(1, &[]));
-        assert!(!take(0, &[STRICT]), "a program that times all engines passes none over");
-        refused();
-        assert!(take(0, &[STRICT]), "what was refused may have been passed over");
+        let asks = |proposed: &[(i64, &[_])], own: &[_]| keeps_nan(proposed, own, false).unwrap();
+        assert!(asks(&[(1, &[]), (0, &[STRICT])], &[STRICT]), "engine 1 would have been as good but for NaN");
+        assert!(!asks(&[(0, &[STRICT]), (1, &[])], &[STRICT]), "cuDNN prefers it");
+        assert!(!asks(&[(1, &[STRICT]), (0, &[STRICT])], &[STRICT]), "both spread NaN so");
+        assert!(!asks(&[(1, &[tf32]), (0, &[STRICT])], &[STRICT]), "the program wants no TF32");
+        assert!(!asks(&[(1, &[]), (0, &[])], &[]), "the engine spreads NaN otherwise");
+        assert!(!asks(&[], &[STRICT]), "it has read no notes");
+        assert_eq!(keeps_nan(&[(1, &[]), (0, &[STRICT])], &[STRICT], true), None, "cuDNN may have refused engine 1");
+        assert_eq!(keeps_nan(&[(0, &[])], &[], true), Some(false));
     }
 }

@@ -71,7 +71,7 @@ impl Executable for Problem {
                 let mut whole = MicroBatch::new(self, self.batch(), &target);
                 let first = whole.heuristics(CUDNN_HEUR_MODE_A, false).map_err(refused)?;
                 let first = first.first().ok_or("cuDNN has no engine for it")?;
-                Class::of(first, self.data_type(), settings::get().numerics)
+                Class::of(first, self.data_type(), settings::get().numerics, false)
             }
         };
         let problem = Arc::new(self.clone());

@@ -42,9 +42,7 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     // SAFETY: our caller promised a finalized execution plan.
     let (own, requested_workspace) = unsafe { own(plan) }.ok()?;
     let keeps_nan = choices::took(&own, &operations, &graph.problem);
-    let class = Class::of(&own, graph.problem.data_type(), settings::get().numerics);
-    // cuDNN proposes an engine for its speed. That it is strict is chance, unless the program has looked for that.
-    let class = if keeps_nan { class } else { class.without_strict_nan() };
+    let class = Class::of(&own, graph.problem.data_type(), settings::get().numerics, keeps_nan);
     let sizes = policies.batch_size_policy;
     let problem = graph.problem.clone();
     let for_cuda_graphs = own.has_form_in_cuda_graphs();
@@ -55,7 +53,7 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     };
     let limit = match wanted {
         Some(wanted) => wanted.min(requested_workspace),
-        None if place == Place::Device(cudnn::device().ordinal()) => {
+        None if matches!(place, Place::Device(_)) => {
             our_candidates::workspace_to_report(&graph.problem, requested_workspace)
         }
         None => requested_workspace,
@@ -77,8 +75,8 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     if policies.policy == Policy::Reuse {
         state.prepare_at_once(&own);
     }
-    let (executions, meanwhile) = Default::default();
-    Some(Arc::new(Planned { graph, state, own, requested_workspace, executions, meanwhile }))
+    let (is_told, executions, meanwhile) = Default::default();
+    Some(Arc::new(Planned { graph, state, own, requested_workspace, is_told, executions, meanwhile }))
 }
 
 /// Returns the target of a plan that was made for a handle, or for a device's properties.

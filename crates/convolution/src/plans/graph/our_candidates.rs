@@ -28,12 +28,12 @@ pub fn finalize_all(found: &mut Candidates, probe: &Probe, limit: usize) {
 const LEAST_LARGE: usize = 1 << 24;
 /// The bytes of workspace that a large convolution may take where the program's own plan needs none.
 const MOST_BEYOND: usize = 16 << 20;
-/// The multiply-adds from which on an embedding of flat patches needs no trial, nor its filter's gradient. For the smaller
-/// ones cuDNN's choices took 0.7 to 1 times as long as the copies and the product on an H200. For input gradients and for
-/// patches of volumes they took up to 1,000 times as long.
+/// With fewer multiply-adds than this, embeddings of flat patches and gradients of their filters need trials: cuDNN's
+/// choices took 0.7 to 1 times as long as the copies and the product on an H200. Input gradients and patches of volumes
+/// took up to 1,000 times as long by cuDNN.
 const LEAST_OF_FLAT_PATCHES: usize = 1 << 30;
-/// The values of a filter from which on the gradient of a patch embedding's needs no trial. A smaller product has too few
-/// tiles for a GPU: that of 96 × 48 values took 4.4 times as long as cuDNN's choice on an H200.
+/// The gradient of a filter with fewer values than this needs trials: its product has too few tiles for a GPU. That of
+/// 96 × 48 values took 4.4 times as long as cuDNN's choice on an H200.
 const LEAST_FILTER: usize = 1 << 15;
 
 /// Returns the engine that computes the problem as a product, if its filter covers the image or the problem is a patch
@@ -48,8 +48,8 @@ pub fn at_once(probe: &Probe) -> Option<EngineConfiguration> {
 /// Returns the workspace to report for a program's plan that needs `own` bytes: a plan of a large convolution that needs
 /// none gets some. Within nothing, few engines run: in a sweep over convolutions of networks, cuDNN's choices without
 /// workspace took up to 230 times their bound on an H200. A program that allocates none all the same executes its own
-/// plan. Plans that need some report that: a program may know the size from their engine's configuration. Where sizes may
-/// be kept from an earlier process, all do.
+/// plan. Plans that need some report that: a program may know the size from their engine's configuration. All plans do
+/// where sizes may be kept from an earlier process.
 pub fn workspace_to_report(problem: &Problem, own: usize) -> usize {
     let is_beyond = own == 0 && multiply_adds(problem) >= LEAST_LARGE && !kept_sizes::are_possible();
     if is_beyond { MOST_BEYOND } else { own }

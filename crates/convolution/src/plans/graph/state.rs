@@ -123,6 +123,16 @@ impl Explored for State {
     }
 
     /// The notes of an engine may name tensor cores although it does not round floats.
+    fn is_prepared(&self) -> bool {
+        let requested = self.requested.get().filter(|(requested, _)| self.may_round(requested));
+        requested.is_none_or(|(requested, _)| {
+            let plain = self.key.problem.with_factors([Factor::ONE, Factor::ZERO]);
+            let known = self.rounds.get().copied().or_else(|| rounding::known(&plain, requested));
+            known.inspect(|rounds| _ = self.rounds.set(*rounds)).is_some()
+        })
+    }
+
+    /// Runs the engine to find that out.
     fn prepare(&self) {
         if let Some((requested, _)) = self.requested.get().filter(|(requested, _)| self.may_round(requested)) {
             self.rounds.get_or_init(|| {
@@ -203,7 +213,7 @@ fn rounds(problem: &Problem, engine: &EngineConfiguration, target: &Target) -> R
     let plain = problem.with_factors([Factor::ONE, Factor::ZERO]);
     rounding::rounds(&plain, engine, |image, _| {
         let (image, budget) = (Arc::new(image.clone()), WorkspaceBudget { limit: usize::MAX, per_image: 0 });
-        let class = Class::of(engine, image.data_type(), Numerics::Any);
+        let class = Class::of(engine, image.data_type(), Numerics::Any, false);
         let probe = Probe { problem: &image, class, target, budget, for_cuda_graphs: false, requested: None };
         Candidates::default().workspace(&probe, image.batch(), engine)
     })
@@ -215,7 +225,7 @@ impl State {
         match (self.rounds.get(), self.requested.get()) {
             (Some(false), Some((requested, _))) => {
                 let exact = requested.without_tensor_cores();
-                Class::of(&exact, self.key.problem.data_type(), settings::get().numerics)
+                Class::of(&exact, self.key.problem.data_type(), settings::get().numerics, self.key.class.keeps_nan())
             }
             _ => self.key.class,
         }

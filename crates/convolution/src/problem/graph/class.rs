@@ -39,8 +39,10 @@ pub struct Class {
 
 impl Class {
     /// The class of an engine that was chosen for data of a type, as strict as `numerics` requires: the engine's own
-    /// notes, and what rounds less than they allow. Winograd's transforms of floats round less than TF32.
-    pub fn of(chosen: &EngineConfiguration, data_type: cudnnDataType_t, numerics: Numerics) -> Self {
+    /// notes, and what rounds less than they allow. Winograd's transforms of floats round less than TF32. Where the program
+    /// `keeps_nan`, an engine that spreads NaN as IEEE 754 requires gives place to such engines alone. cuDNN proposes
+    /// engines for their speed, so it is chance otherwise that one is strict.
+    pub fn of(chosen: &EngineConfiguration, data_type: cudnnDataType_t, numerics: Numerics, keeps_nan: bool) -> Self {
         let has = |note: &cudnnBackendNumericalNote_t| chosen.numerics.contains(*note);
         let largest_tile = WINOGRAD.iter().rposition(has);
         let is_tf32 = data_type == CUDNN_DATA_FLOAT && has(&CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
@@ -55,13 +57,13 @@ impl Class {
         };
         Self {
             allowed: LOOSE.into_iter().filter(may).collect(),
-            is_nan_strict: numerics != Numerics::Any && has(&CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
+            is_nan_strict: keeps_nan && numerics != Numerics::Any && has(&CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
         }
     }
 
-    /// The same class, with engines that spread an Inf or NaN to other results than IEEE 754 does.
-    pub fn without_strict_nan(self) -> Self {
-        Self { is_nan_strict: false, ..self }
+    /// Returns whether NaN must spread as IEEE 754 requires.
+    pub fn keeps_nan(&self) -> bool {
+        self.is_nan_strict
     }
 
     /// The class of engines that have no loose notes except those to `allow`.
@@ -105,7 +107,7 @@ mod tests {
     }
 
     fn class(notes: &[cudnnBackendNumericalNote_t], numerics: Numerics) -> Class {
-        Class::of(&engine(notes), CUDNN_DATA_FLOAT, numerics)
+        Class::of(&engine(notes), CUDNN_DATA_FLOAT, numerics, true)
     }
 
     #[test]
@@ -130,7 +132,7 @@ mod tests {
         assert!(!of_6x6.admits(&engine(&[CUDNN_NUMERICAL_NOTE_TENSOR_CORE])));
         for (data_type, is_admitted) in [(CUDNN_DATA_FLOAT, true), (CUDNN_DATA_HALF, false)] {
             let chosen = engine(&[CUDNN_NUMERICAL_NOTE_TENSOR_CORE]);
-            let class = Class::of(&chosen, data_type, Numerics::Match);
+            let class = Class::of(&chosen, data_type, Numerics::Match, true);
             assert!(class.admits(&chosen) && class.allows_tensor_cores());
             assert!(WINOGRAD.iter().all(|&note| class.admits(&engine(&[note])) == is_admitted), "{data_type}");
         }
@@ -144,6 +146,8 @@ mod tests {
         assert!(class(&[], Numerics::Match).admits(&engine(&strict)));
         assert!(class(&strict, Numerics::Any).admits(&engine(&[])));
         assert_eq!(class_of_strict.to_string(), "only notes none, strict NaN");
+        let class_by_chance = Class::of(&engine(&strict), CUDNN_DATA_FLOAT, Numerics::Match, false);
+        assert!(class_by_chance.admits(&engine(&[])) && !class_by_chance.keeps_nan() && class_of_strict.keeps_nan());
     }
 
     #[test]
