@@ -37,8 +37,12 @@ pub trait Explored: Send + Sync + Sized + 'static {
     fn limit(&self) -> usize;
     /// The progress of its tuning.
     fn exploring(&self) -> &Exploring<Self::Subject, Self::Plan>;
-    /// Prepares for [`Self::wanted`], on a background thread: this may take milliseconds. It is not called if nothing
-    /// may ever be explored.
+    /// Returns whether all that [`Self::wanted`] needs is known, to the databases at least.
+    fn is_prepared(&self) -> bool {
+        true
+    }
+    /// Finds out what [`Self::wanted`] needs, on a background thread: this may take milliseconds. It is not called if
+    /// nothing may ever be explored.
     fn prepare(&self) {}
     /// The goal, without candidates.
     fn wanted(&self) -> Wanted<Self::Subject>;
@@ -62,23 +66,19 @@ pub trait Explored: Send + Sync + Sized + 'static {
 /// A micro-configuration of an explored subject.
 pub type Known<E> = Candidate<<<E as Explored>::Subject as Subject>::Algorithm>;
 
-/// The most threads that enumerate candidates, and that look problems up. One enumeration takes a second or more: cuDNN
-/// answers queries and finalizes plans, and NVRTC compiles our kernels.
+/// The most threads that enumerate candidates. One problem takes a thread a second or more: cuDNN answers queries and
+/// finalizes plans, and NVRTC compiles our kernels.
 const MOST_THREADS: usize = 4;
 
 /// The log's words on a problem whose job is not done.
 const OTHERWISE: &str = "what was not tuned yet runs as it was ready";
 
-/// Enumerates the candidates of a few problems at a time.
-static ENUMERATIONS: Queue = Queue::new(threads, OTHERWISE);
+/// Enumerates the candidates of a few problems at a time, and leaves half of the processors to the program.
+static ENUMERATIONS: Queue =
+    Queue::new(|| (thread::available_parallelism().map_or(1, NonZero::get) / 2).clamp(1, MOST_THREADS), OTHERWISE);
 
-/// Looks problems up in the databases. What is known does not wait until others are enumerated.
-static LOOKUPS: Queue = Queue::new(threads, OTHERWISE);
-
-/// Half of the processors are left to the program.
-fn threads() -> usize {
-    (thread::available_parallelism().map_or(1, NonZero::get) / 2).clamp(1, MOST_THREADS)
-}
+/// Looks problems up in the databases, which takes little. What is known does not wait until others are enumerated.
+static LOOKUPS: Queue = Queue::new(|| 1, OTHERWISE);
 
 /// The algorithm of an explored subject.
 type Algorithm<E> = <<E as Explored>::Subject as Subject>::Algorithm;
@@ -268,15 +268,16 @@ pub fn recall<E: Explored>(explored: &E, measured: &[planner::MicroConfiguration
 
 /// Settles the problem if a database knows it. Returns whether nothing is left to do.
 fn look_up<E: Explored>(explored: &E) -> bool {
-    let explores = allowance::of_process().explores();
-    if explores {
-        explored.prepare();
+    if !allowance::of_process().explores() {
+        recall(explored, &[]);
+        return true;
     }
-    recall(explored, &[]) || !explores
+    explored.is_prepared() && recall(explored, &[])
 }
 
 /// Enumerates the candidates, unless a database knows all of them by now or another process explores them.
 fn begin<E: Explored>(explored: &E) {
+    explored.prepare();
     let (subject, device) = (explored.subject(), cudnn::device());
     let record = Record::of(subject, device, device.ordinal());
     // Taken before the database is asked: whoever held it has stored its results.

@@ -304,10 +304,15 @@ impl<A: Copy + Eq + Hash> Search<A> {
     /// predicted otherwise. Of the configurations within 2% of the fastest, it has the least workspace, then the fewest
     /// parts. `None` if nothing fits.
     pub fn best(&self) -> Option<(Configuration<A>, f64)> {
-        let tried: Vec<&Trial<A>> = self.trials.iter().flatten().filter(|trial| trial.has_run()).collect();
+        planner::prefer_small(&self.contenders(), |(_, time)| *time, |(configuration, _)| cost(configuration)).cloned()
+    }
+
+    /// The configurations among which [`Self::best`] chooses, with their times.
+    fn contenders(&self) -> Vec<(Configuration<A>, f64)> {
+        let tried = self.trials.iter().flatten().filter(|trial| trial.has_run());
+        let tried: Vec<_> = tried.map(|trial| (trial.configuration.clone(), trial.median())).collect();
         if !tried.is_empty() {
-            let best = planner::prefer_small(&tried, |trial| trial.median(), |trial| cost(&trial.configuration));
-            return best.map(|trial| (trial.configuration.clone(), trial.median()));
+            return tried;
         }
         let mut fitting = match self.goal {
             Goal::FastestWithin(room) => planner::best_within(self.batch, &self.timed, room, usize::MAX),
@@ -315,18 +320,18 @@ impl<A: Copy + Eq + Hash> Search<A> {
         };
         let needs = |configuration: &Configuration<A>| configuration.needs(self.goal.room().per_image);
         fitting.retain(|configuration| needs(configuration) <= self.goal.limit() && !self.has_failed(configuration));
-        let best = planner::prefer_small(&fitting, Configuration::time, cost)?;
-        Some((best.clone(), best.time()))
+        fitting.into_iter().map(|configuration| (configuration.clone(), configuration.time())).collect()
     }
 
-    /// Returns [`Self::best`], or the requested algorithm undivided, if that fits and is slower by less than the margin of
+    /// Returns [`Self::best`], or the requested algorithm undivided, if that fits and no other is faster by the margin of
     /// contests.
     pub fn best_beside(&self, requested: Option<A>) -> Option<(Configuration<A>, f64)> {
-        let (best, time) = self.best()?;
-        let stays =
-            |(whole, its): &(MicroConfiguration<A>, f64)| whole.workspace <= self.goal.limit() && time > MARGIN * its;
+        let least = self.contenders().into_iter().map(|(_, time)| time).min_by(f64::total_cmp);
+        let stays = |(whole, its): &(MicroConfiguration<A>, f64)| {
+            whole.workspace <= self.goal.limit() && least.is_some_and(|least| least > MARGIN * its)
+        };
         let requested = requested.and_then(|requested| self.whole_of(requested)).filter(stays);
-        Some(requested.map_or((best, time), |(whole, its)| (Configuration::undivided(whole), its)))
+        requested.map(|(whole, its)| (Configuration::undivided(whole), its)).or_else(|| self.best())
     }
 
     /// Returns the configurations within the limit that no other beats in both time and workspace, with times as from

@@ -116,17 +116,20 @@ fn what_fails_in_place_is_not_chosen() {
     assert!(search.best().unwrap().0.is_undivided());
 }
 
-/// Algorithm 0 is requested, needs 20 bytes an image and takes 100 ms.
+/// Algorithm 0 is requested, needs 20 bytes an image and takes 104 ms. Algorithm 1 needs 30, and algorithm 2 needs 10.
 #[test]
 fn what_was_requested_stays_unless_another_is_faster_by_the_margin() {
-    let chosen = |limit: usize, of_other: f64| {
-        let mut search = fastest(1, limit, candidates(1, |_, id| [20, 10][id as usize]));
-        drive(&mut search, |_, id| [100.0, of_other][id as usize]);
+    let chosen = |limit: usize, of_others: [f64; 2]| {
+        let workspaces = (0..).zip([20, 30, 10]);
+        let offered = workspaces.map(|(id, workspace)| Candidate { batch: 1, algorithm: algorithm(id), workspace });
+        let mut search = fastest(1, limit, offered.collect());
+        drive(&mut search, |_, id| [104.0, of_others[0], of_others[1]][id as usize]);
         search.best_beside(Some(algorithm(0))).unwrap().0.to_string()
     };
-    assert_eq!([98.5, 97.5].map(|of_other| chosen(20, of_other)), ["1×1[0]", "1×1[1]"]);
-    assert_eq!(chosen(19, 98.5), "1×1[1]", "it does not fit");
-    assert_eq!(chosen(20, 120.0), "1×1[0]");
+    assert_eq!(chosen(30, [102.5, 103.0]), "1×1[0]");
+    assert_eq!(chosen(30, [101.0, 200.0]), "1×1[1]");
+    assert_eq!(chosen(30, [100.0, 102.0]), "1×1[2]", "the smaller of two that are nearly equal");
+    assert_eq!(chosen(19, [200.0, 103.0]), "1×1[2]", "it does not fit");
 }
 
 #[test]
