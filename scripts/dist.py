@@ -163,6 +163,9 @@ def lay_out(layout, target, put_libraries):
     """Puts everything in place; `put_libraries` does so with GLPK, for a solver and a layout."""
     if missing := [name for name in BUILT if not (target / name).exists()]:
         sys.exit(f"dist: {target} has no {', no '.join(missing)}. `make build` makes it, with Rust's cargo on the PATH.")
+    built = output(target / "ucudnn", "--version").split()[-1]
+    if built != version():
+        sys.exit(f"dist: {target} is of version {built}, and these files are of {version()}. `make build` makes it anew.")
     for name in ("libucudnn.so", "libucudnn_solver.so"):
         layout.put(target / name, f"lib/{name}", strip=["strip", "--strip-unneeded"])
     layout.put(target / "ucudnn", "bin/ucudnn", 0o755, strip=["strip"])

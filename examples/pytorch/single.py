@@ -23,7 +23,10 @@ class Single:
         for_each = lambda number: [number] * self.axes if isinstance(number, int) else list(number)  # noqa: E731
         self.stride, self.padding, self.dilation = map(for_each, (stride, padding, dilation))
         self.x, self.w = of_type(normal(*x)), of_type(normal(outputs, x[1] // groups, *filter) * 0.02)
-        self.dy = torch.randn_like(self.forward())
+        # The shape of y, without a convolution on the device.
+        shapes = (torch.empty(its.shape, device="meta") for its in (self.x, self.w))
+        y = CONVOLUTIONS[self.axes](*shapes, None, self.stride, self.padding, self.dilation, self.groups)
+        self.dy = of_type(normal(*y.shape))
 
     def forward(self):
         return CONVOLUTIONS[self.axes](self.x, self.w, None, self.stride, self.padding, self.dilation, self.groups)

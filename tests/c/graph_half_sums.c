@@ -1,6 +1,6 @@
-/* The filter gradient of 64 images, or of so many, in a two-byte type through the graph API, added to the filter's previous contents,
+/* The filter gradient of IMAGES in a two-byte type through the graph API, added to the filter's previous contents,
  * against double precision. Prints the root mean square of the last executions' errors. Executions before these may
- * fail.
+ * fail. Without IMAGES there are 64.
  *
  * graph_half_sums half|bfloat16 EXECUTIONS [IMAGES] */
 #include <math.h>

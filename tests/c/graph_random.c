@@ -6,8 +6,8 @@
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
  * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
  * convolutions keep the size of volumes; with `patches`, all strides are the filter's sizes; with `embeddings`, they are
- * so in large convolutions of volumes of few channels, each executed once; with `depthwise`, each channel has filters of its own;
- * with `grouped`, there are several groups, or many channels, and dilation.
+ * so in large convolutions of volumes of few channels, each executed once; with `depthwise`, each channel has filters of
+ * its own; with `grouped`, there are several groups, or many channels, and dilation.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */

@@ -258,7 +258,8 @@ fn volumes_are_right() {
 #[test]
 fn patches_channels_and_groups_are_right() {
     let program = program("graph_random");
-    let engines = [("patches", &[12, 13, 14][..]), ("depthwise", &[15, 16, 17, 18]), ("grouped", &[0, 1, 2, 3, 19])];
+    let engines =
+        [("patches", &[12, 13, 14][..]), ("depthwise", &[15, 16, 17, 18]), ("grouped", &[0, 1, 2, 3, 19, 20])];
     for (kind, engines) in engines {
         let tried = ["any", "match"].map(|numerics| {
             let decisions = program.file(&format!("{kind}-{numerics}"));
