@@ -221,7 +221,7 @@ fn our_engines_are_tried() {
 #[ignore = "long: make test-kernels runs it"]
 fn our_exact_engines_are_tried() {
     let exact = tried("match", "1GiB");
-    are_of(&exact, [&[1, 8, 10, 12, 14, 17, 18], &[3, 7, 8, 10, 15, 16, 19]]);
+    are_of(&exact, [&[1, 8, 10, 12, 14, 17, 18, 20], &[3, 7, 8, 10, 15, 16, 19]]);
     let numerics = |engine: &str| ENGINES.iter().find(|row| row.number as usize == number(engine)).unwrap().numerics;
     let is_exact = |(engine, kernel): &(String, String)| match numerics(engine) {
         Numerics::OnTensorCores => false,
