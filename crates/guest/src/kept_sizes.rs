@@ -1,12 +1,14 @@
 //! Programs that keep sizes of workspaces from one process to the next.
 //!
-//! XLA, on which JAX runs, and TensorFlow store what they have compiled and timed, with the workspace of each convolution. A
-//! later process allocates by that, whatever its plans report. Where a plan needs none, they may even pass a pointer into
-//! memory that is another's.
+//! XLA (JAX) and TensorFlow store compiled programs, and with them the workspace of each convolution. A later process
+//! allocates by the stored size, whatever its plans report. If that size is 0, the process may pass a pointer into memory of
+//! another tensor.
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::loaded::Looks;
 
 /// In the names of their files, and the folders that hold these.
 const FILES: [&str; 2] = ["xla", "tensorflow"];
@@ -14,17 +16,16 @@ const FOLDERS: [&str; 3] = ["jaxlib", "jax_plugins", "tensorflow"];
 
 /// Set once such a library was found.
 static ARE_POSSIBLE: AtomicBool = AtomicBool::new(false);
-/// How many libraries the process had ever loaded when they were looked at last.
-static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
+static LOOKS: Looks = Looks::new();
 
 /// Returns whether the process has loaded such a library so far.
 pub fn are_possible() -> bool {
-    let loaded = trust::loaded_so_far();
-    if !ARE_POSSIBLE.load(Ordering::Relaxed) && LOOKED_AT.load(Ordering::Relaxed) != loaded {
-        if trust::loaded_files().iter().any(|file| keeps_sizes(file)) {
-            ARE_POSSIBLE.store(true, Ordering::Relaxed);
-        }
-        LOOKED_AT.store(loaded, Ordering::Relaxed);
+    if !ARE_POSSIBLE.load(Ordering::Relaxed) {
+        LOOKS.look(|files| {
+            if files.iter().any(|file| keeps_sizes(file)) {
+                ARE_POSSIBLE.store(true, Ordering::Relaxed);
+            }
+        });
     }
     ARE_POSSIBLE.load(Ordering::Relaxed)
 }

@@ -4,9 +4,10 @@ use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
+use crate::loaded::Looks;
 
 /// The file that holds libtorch's global context.
 const FILE: &[u8] = b"libtorch_cpu.so";
@@ -28,21 +29,16 @@ struct Torch {
 
 /// libtorch's functions, once libtorch was found; `None` if this version lacks them.
 static TORCH: OnceLock<Option<Torch>> = OnceLock::new();
-/// How many libraries the process had ever loaded when libtorch was looked for last.
-static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
+static LOOKS: Looks = Looks::new();
 
 /// Returns whether PyTorch asks for determinism. False without PyTorch, or if its version does not tell.
 pub fn asks() -> bool {
     if TORCH.get().is_none() {
-        // libtorch may come at any time, but not without a new library.
-        let loaded = trust::loaded_so_far();
-        if LOOKED_AT.load(Ordering::Relaxed) == loaded {
-            return false;
-        }
-        if let Some(file) = trust::loaded_files().into_iter().find(|file| is_libtorch(file)) {
-            TORCH.get_or_init(|| Torch::of(&file));
-        }
-        LOOKED_AT.store(loaded, Ordering::Relaxed);
+        LOOKS.look(|files| {
+            if let Some(file) = files.into_iter().find(|file| is_libtorch(file)) {
+                TORCH.get_or_init(|| Torch::of(&file));
+            }
+        });
     }
     TORCH.get().and_then(Option::as_ref).is_some_and(Torch::asks)
 }
