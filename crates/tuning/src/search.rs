@@ -304,7 +304,7 @@ impl<A: Copy + Eq + Hash> Search<A> {
     /// predicted otherwise. Of the configurations within 2% of the fastest, it has the least workspace, then the fewest
     /// parts. `None` if nothing fits.
     pub fn best(&self) -> Option<(Configuration<A>, f64)> {
-        planner::prefer_small(&self.contenders(), |(_, time)| *time, |(configuration, _)| cost(configuration)).cloned()
+        preferred(&self.contenders())
     }
 
     /// The configurations among which [`Self::best`] chooses, with their times.
@@ -320,18 +320,23 @@ impl<A: Copy + Eq + Hash> Search<A> {
         };
         let needs = |configuration: &Configuration<A>| configuration.needs(self.goal.room().per_image);
         fitting.retain(|configuration| needs(configuration) <= self.goal.limit() && !self.has_failed(configuration));
-        fitting.into_iter().map(|configuration| (configuration.clone(), configuration.time())).collect()
+        let timed = |configuration: Configuration<A>| {
+            let time = configuration.time();
+            (configuration, time)
+        };
+        fitting.into_iter().map(timed).collect()
     }
 
     /// Returns [`Self::best`], or the requested algorithm undivided, if that fits and no other is faster by the margin of
     /// contests.
     pub fn best_beside(&self, requested: Option<A>) -> Option<(Configuration<A>, f64)> {
-        let least = self.contenders().into_iter().map(|(_, time)| time).min_by(f64::total_cmp);
+        let contenders = self.contenders();
+        let least = contenders.iter().map(|(_, time)| *time).min_by(f64::total_cmp);
         let stays = |(whole, its): &(MicroConfiguration<A>, f64)| {
             whole.workspace <= self.goal.limit() && least.is_some_and(|least| least > MARGIN * its)
         };
         let requested = requested.and_then(|requested| self.whole_of(requested)).filter(stays);
-        requested.map(|(whole, its)| (Configuration::undivided(whole), its)).or_else(|| self.best())
+        requested.map(|(whole, its)| (Configuration::undivided(whole), its)).or_else(|| preferred(&contenders))
     }
 
     /// Returns the configurations within the limit that no other beats in both time and workspace, with times as from
@@ -373,6 +378,11 @@ impl<A: Copy + Eq + Hash> Search<A> {
     fn has_failed(&self, configuration: &Configuration<A>) -> bool {
         self.trials.iter().flatten().any(|trial| trial.has_failed() && trial.configuration == *configuration)
     }
+}
+
+/// Of the configurations within 2% of the fastest, the one with the least workspace, then with the fewest parts.
+fn preferred<A: Copy>(contenders: &[(Configuration<A>, f64)]) -> Option<(Configuration<A>, f64)> {
+    planner::prefer_small(contenders, |(_, time)| *time, |(configuration, _)| cost(configuration)).cloned()
 }
 
 /// Sorts configurations with their times by workspace, then by time.

@@ -124,17 +124,15 @@ impl Explored for State {
 
     /// The notes of an engine may name tensor cores although it does not round floats.
     fn is_prepared(&self) -> bool {
-        let requested = self.requested.get().filter(|(requested, _)| self.may_round(requested));
-        requested.is_none_or(|(requested, _)| {
-            let plain = self.key.problem.with_factors([Factor::ONE, Factor::ZERO]);
-            let known = self.rounds.get().copied().or_else(|| rounding::known(&plain, requested));
-            known.inspect(|rounds| _ = self.rounds.set(*rounds)).is_some()
+        self.in_doubt().is_none_or(|requested| {
+            let known = || rounding::known(&plain(&self.key.problem), requested);
+            self.rounds.get().is_some() || known().inspect(|rounds| _ = self.rounds.set(*rounds)).is_some()
         })
     }
 
     /// Runs the engine to find that out.
     fn prepare(&self) {
-        if let Some((requested, _)) = self.requested.get().filter(|(requested, _)| self.may_round(requested)) {
+        if let Some(requested) = self.in_doubt() {
             self.rounds.get_or_init(|| {
                 let rounds = rounds(&self.key.problem, requested, &self.target);
                 // Where it cannot be found out, the notes are all that is known.
@@ -208,10 +206,14 @@ impl Explored for State {
     }
 }
 
+/// The convolution alone, by which engines are known to round or not.
+fn plain(problem: &Problem) -> Problem {
+    problem.with_factors([Factor::ONE, Factor::ZERO])
+}
+
 /// Returns whether an engine rounds the floats of a single convolution to TF32.
 fn rounds(problem: &Problem, engine: &EngineConfiguration, target: &Target) -> Result<bool, String> {
-    let plain = problem.with_factors([Factor::ONE, Factor::ZERO]);
-    rounding::rounds(&plain, engine, |image, _| {
+    rounding::rounds(&plain(problem), engine, |image, _| {
         let (image, budget) = (Arc::new(image.clone()), WorkspaceBudget { limit: usize::MAX, per_image: 0 });
         let class = Class::of(engine, image.data_type(), Numerics::Any, false);
         let probe = Probe { problem: &image, class, target, budget, for_cuda_graphs: false, requested: None };
@@ -238,6 +240,11 @@ impl State {
             && engine.has_tensor_cores()
             && self.key.problem.data_type() == CUDNN_DATA_FLOAT
             && self.key.problem.operations.len() == 1
+    }
+
+    /// The requested engine, if its notes alone do not tell how it rounds.
+    fn in_doubt(&self) -> Option<&EngineConfiguration> {
+        self.requested.get().map(|(requested, _)| requested).filter(|requested| self.may_round(requested))
     }
 
     /// Returns whether what is found for the plan that explores holds for a plan of another engine. If the notes alone
