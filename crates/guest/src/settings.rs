@@ -125,7 +125,7 @@ pub enum Dynamic {
     Unbatched,
 }
 
-/// The processes that say on a terminal, at their end, what was gained.
+/// Which processes end with a summary line on the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summary {
     /// None.
@@ -201,7 +201,7 @@ pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
 pub const LOG: &str = "UCUDNN_LOG";
 /// The report's file, which a command that loads the library does not write.
 pub const REPORT: &str = "UCUDNN_REPORT";
-/// The processes that say what was gained. `ucudnn run` sets this variable.
+/// Which processes end with a summary line. `ucudnn run` sets this variable.
 pub const SUMMARY: &str = "UCUDNN_SUMMARY";
 /// For tests only, so that no list for users has it.
 const FAULT: &str = "UCUDNN_FAULT";
@@ -251,7 +251,7 @@ pub struct Settings {
     pub log: String,
     /// The path of the report of decisions, one JSON object a line.
     pub report: Option<PathBuf>,
-    /// The processes that say on a terminal, at their end, what was gained.
+    /// Which processes end with a summary line on the terminal.
     pub summary: Summary,
     /// A failure to be made on purpose, for tests.
     pub fault: Option<Fault>,

@@ -53,7 +53,7 @@ static TRIED: AtomicU64 = AtomicU64::new(0);
 pub type Account = fn() -> [u64; 2];
 
 static ACCOUNT: OnceLock<Account> = OnceLock::new();
-/// The processes that say what was gained. The variable is read when the library is loaded. At the end, a program's
+/// Which processes end with a summary line. The variable is read when the library is loaded. At the end, a program's
 /// variables may lie in memory that it has given back.
 static WANTED: OnceLock<Summary> = OnceLock::new();
 /// The file of times.
@@ -140,7 +140,7 @@ extern "C" fn at_exit() {
     });
 }
 
-/// The processes that say what was gained, by the environment.
+/// Which processes end with a summary line, by the environment.
 fn wanted() -> Summary {
     // Most processes do not have the variable, and read no other.
     if std::env::var_os(SUMMARY).is_none() || trust::has_more_rights_than_its_user() {

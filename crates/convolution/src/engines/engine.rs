@@ -167,8 +167,8 @@ impl<E: Engine> Plan for Compiled<E> {
     }
 }
 
-/// Returns whether tensor cores add up so many products of two-byte numbers as exactly as anything else, beside the
-/// rounding of the result to its type. They round towards zero after every 16 products, to 24 bits. Over 16,384 products
+/// Returns whether a sum of so many products is short: tensor cores compute it as exactly as other arithmetic, because the
+/// result is rounded to two bytes anyway. They round towards zero after every 16 products, to 24 bits. Over 16,384 products
 /// in half and 131,072 in bfloat16, that came to a tenth of the result's rounding and less on an H200.
 pub fn is_short(element: Element, products: usize) -> bool {
     match element {

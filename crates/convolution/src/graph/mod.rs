@@ -2,9 +2,9 @@
 //! workspace reported for each plan, and the configuration that runs in its place. Knows nothing of exported symbols.
 //!
 //! Finalizing a plan fixes its reported workspace: the smaller of the limit and the plan's own need, or some where a large
-//! convolution needs none. If the plan needs more, a fallback configuration is chosen at once, by heuristics alone. From
-//! the third execution on, executions try cuDNN's candidates and ours within that workspace, each with the right result;
-//! then the best one runs. All plans of one problem in one numerical class within one limit share their state.
+//! convolution needs none. If the plan needs more, a fallback configuration is chosen at once, by heuristics alone. The
+//! third and later executions try cuDNN's candidates and ours within that workspace. Each execution gives the right
+//! result. Then the best candidate runs. All plans of one problem in one numerical class within one limit share their state.
 //!
 //! | file | purpose |
 //! | --- | --- |

@@ -63,7 +63,7 @@ fn multiply_adds(problem: &Problem) -> usize {
     sizes(convolution.y).chain(sizes(convolution.w).skip(1)).fold(1, usize::saturating_mul)
 }
 
-/// Returns whether a convolution with so many multiply-adds needs no trial beside its product.
+/// Returns whether the product runs without a trial.
 fn needs_no_trial(of: &Convolution, multiply_adds: usize) -> bool {
     let is_small = of.filter[0] == 1 && multiply_adds < LEAST_OF_FLAT_PATCHES;
     let has_small_filter = || of.filter.iter().product::<usize>() * of.inputs * of.outputs < LEAST_FILTER;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use gpu::Element;
 
-    /// An embedding of 64 images of three channels, by patches of these sizes, to so many outputs.
+    /// An embedding of 64 images, and its multiply-adds. The images have three channels, and eight patches on each axis.
     fn embedding(direction: Direction, is_exact: bool, filter: [usize; 3], outputs: usize) -> (Convolution, usize) {
         let x = filter.map(|size| if size == 1 { 1 } else { 8 * size });
         let y = [0, 1, 2].map(|axis| x[axis] / filter[axis]);
