@@ -28,6 +28,7 @@ CRATES = {
     "ucudnn-convolution": "convolutions",
     "ucudnn-recurrent": "networks",
     "ucudnn-norm": "statistics",
+    "ucudnn-torch": "operators",
     "ucudnn-dynamic": "shapes",
     "ucudnn-command": "tools",
     "ucudnn": "entry",

@@ -49,6 +49,19 @@ if [[ $(grep -c '^ok ' "$out/rnn/checks.txt") -ne 4 ]]; then
 fi
 grep '^ok ' "$out/rnn/checks.txt"
 
+# PyTorch's own batch normalization on our kernels, which are emulated here.
+"$python" -B scripts/gpu.py norm --host --library "$shim" --out "$out/norm" --parts errors,repeat --runs 3 >"$out/norm.log" 2>&1 ||
+    { cat "$out/norm.log" >&2; exit 1; }
+if [[ $(grep -c '^ok .*: our kernels: .* of .* passes' "$out/norm/checks.txt") -ne 2 ]]; then
+    cat "$out/norm.log" >&2
+    echo "test-pytorch: expected PyTorch's own batch normalization to run on our kernels" >&2
+    exit 1
+fi
+grep 'our kernels' "$out/norm/checks.txt"
+# On a CPU nothing changes unless that is forced, and nothing is said.
+said=$(UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so LD_PRELOAD=$shim "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
+[[ -z $said ]] || { echo "test-pytorch: expected no words, found: $said" >&2; exit 1; }
+
 # The table of training steps: its unit tests, and one cell on the CPU, interrupted and continued.
 (cd examples/pytorch && "$python" -B -m unittest)
 table() {

@@ -18,4 +18,5 @@ mod load;
 mod norm;
 mod overrides;
 mod rnn;
+mod torch;
 pub mod ucudnn;

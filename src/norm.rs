@@ -9,11 +9,11 @@ use super::overrides::Answer;
 use cudnn::arguments::{
     BatchNormBackward, BatchNormBackwardEx, BatchNormForward, BatchNormForwardEx, BatchNormInference, Promised,
 };
-use norm::calls::{BackwardCall, Call, ForwardCall, InferenceCall};
+use norm::calls::{BackwardCall, CudnnCall, ForwardCall, InferenceCall};
 use norm::run::answer;
 
 /// After a panic cuDNN runs the call, unless something was launched for it.
-fn guard(call: &impl Call) -> cudnnStatus_t {
+fn guard(call: &impl CudnnCall) -> cudnnStatus_t {
     let status = Cell::new(None);
     guarded(|| answer(call, &status), || status.get().unwrap_or_else(|| call.by_cudnn()))
 }

@@ -12,7 +12,7 @@ from harness.arguments import is_like
 from harness.rounds import in_turn
 
 MODES = ("eager", "graphs", "compile")
-NETWORKS = ("resnet50", "alexnet", "resnet18", "vgg16", "unet", "resnext50", "inception_v3", "densenet121",
+NETWORKS = ("resnet50", "alexnet", "resnet18", "vgg16", "unet", "resnext50", "wide_resnet50", "inception_v3", "densenet121",
             "convnext_t", "resnet18_3d", "nnunet_3d", "segresnet", "regnet_y", "vae_decoder", "latent_unet")  # fmt: skip
 LAYOUTS = ("nchw", "channels_last")
 PRECISIONS = ("half", "tf32", "bfloat16", "float")

@@ -113,6 +113,11 @@ def resnext50():
     return resnet(partial(bottleneck, narrowing=2, groups=32), (3, 4, 6, 3), (256, 512, 1024, 2048))
 
 
+def wide_resnet50():
+    """50-2 of Zagoruyko and Komodakis (arXiv 1605.07146): the 3×3 convolutions have twice the channels."""
+    return resnet(partial(bottleneck, narrowing=2), (3, 4, 6, 3), (256, 512, 1024, 2048))
+
+
 class Excited(nn.Module):
     """Squeeze and excitation (Hu et al., arXiv 1709.01507): scales each channel by what the means of all say."""
 
@@ -463,6 +468,7 @@ NETWORKS = {
     "vgg16": Network(vgg16, 64, 224),
     "unet": Network(UNet, 16, 256, classes=2, per_pixel=True, compared=16, multiple=16),
     "resnext50": Network(resnext50, 128, 224),
+    "wide_resnet50": Network(wide_resnet50, 96, 224),
     "regnet_y": Network(regnet_y, 128, 224),
     "inception_v3": Network(inception_v3, 128, 299, least=75),
     "densenet121": Network(densenet121, 128, 224),

@@ -6,14 +6,18 @@
 // Compiled and launched as `forward.cu`; shared memory has `shape.resident` vectors of x, as many of dy, and an
 // Exchange<Sums>.
 #include "common/pause.cuh"
+#include "norm/parameters.cuh"
 #include "norm/totals.cuh"
 
 struct Backward {
     Shape shape;
     const uint4 *x, *dy;
     uint4 *dx;
-    const float *scale, *saved_mean, *saved_inverse;
-    float *dscale, *dbias;
+    // Null, which is 1, or a number for each channel.
+    const Parameter *scale;
+    const float *saved_mean, *saved_inverse;
+    // Null where nobody asks for them.
+    Parameter *dscale, *dbias;
 };
 
 // Of dy, and of dy * (x - mean).
@@ -51,10 +55,10 @@ __device__ __forceinline__ Channel finished(const Backward &parameters, const Su
     const double inverse = parameters.saved_inverse[channel], part = part_of(shape);
     const double dscale = sums.product * inverse;
     if (shape.block() == 0 && threadIdx.x == 0) {
-        parameters.dscale[channel] = float(dscale);
-        parameters.dbias[channel] = float(sums.dy);
+        keep(parameters.dscale, channel, float(dscale));
+        keep(parameters.dbias, channel, float(sums.dy));
     }
-    return {parameters.saved_mean[channel], float(parameters.scale[channel] * inverse), float(sums.dy * part),
+    return {parameters.saved_mean[channel], float(number(parameters.scale, channel, 1) * inverse), float(sums.dy * part),
             float(dscale * inverse * part)};
 }
 

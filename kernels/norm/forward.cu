@@ -1,19 +1,22 @@
 // Batch normalisation in training, forward (Ioffe and Szegedy, ICML 2015, algorithm 1), of a tensor in NCHW: of each
 // channel y = (x - mean) / sqrt(variance + epsilon) * scale + bias, with the mean and the variance of its elements.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; THREADS; MULTIPROCESSOR_BLOCKS; and AHEAD, the vectors
-// that a thread reads at once if they are not resident. Grid: a cluster of `shape.blocks` blocks for each
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; PARAMETERS_AS_ELEMENTS or not; THREADS;
+// MULTIPROCESSOR_BLOCKS; and AHEAD, the vectors that a thread reads at once if they are not resident. Grid: a cluster of `shape.blocks` blocks for each
 // channel. Dynamic shared memory: `shape.resident` vectors, and an Exchange<Sums>.
 #include "common/pause.cuh"
+#include "norm/parameters.cuh"
 #include "norm/totals.cuh"
 
 struct Forward {
     Shape shape;
     const uint4 *x;
     uint4 *y;
-    const float *scale, *bias;
-    // Null, or a number for each channel.
-    float *running_mean, *running_variance, *saved_mean, *saved_inverse;
+    // Null, which is 1 and 0, or a number for each channel.
+    const Parameter *scale, *bias;
+    // Likewise; null is none.
+    Parameter *running_mean, *running_variance;
+    float *saved_mean, *saved_inverse;
     // Running statistics become old * (1 - factor) + new * factor.
     double epsilon, factor;
 };
@@ -72,19 +75,15 @@ __device__ __forceinline__ Channel finished(const Forward &parameters, float ori
         if (parameters.saved_mean) parameters.saved_mean[channel] = float(mean);
         if (parameters.saved_inverse) parameters.saved_inverse[channel] = float(inverse);
         // An old NaN stays even if the factor is 1, as cuDNN's does.
-        if (parameters.running_mean) {
-            float &old = parameters.running_mean[channel];
-            old = float(old * rest + mean * factor);
-        }
-        if (parameters.running_variance) {
-            float &old = parameters.running_variance[channel];
-            old = float(old * rest + squares / (double(shape.images) * shape.plane - 1) * factor);
-        }
+        Parameter *const running_mean = parameters.running_mean, *const running_variance = parameters.running_variance;
+        const double unbiased = squares / (double(shape.images) * shape.plane - 1);
+        keep(running_mean, channel, float(number(running_mean, channel, 0) * rest + mean * factor));
+        keep(running_variance, channel, float(number(running_variance, channel, 0) * rest + unbiased * factor));
     }
-    const double scale = parameters.scale[channel] * inverse;
+    const double scale = number(parameters.scale, channel, 1) * inverse;
     // The bias takes what rounding takes from the mean. Far from 0, it matters to deviations.
     const float its_mean = float(mean);
-    return {its_mean, float(scale), float(parameters.bias[channel] - (mean - its_mean) * scale)};
+    return {its_mean, float(scale), float(number(parameters.bias, channel, 0) - (mean - its_mean) * scale)};
 }
 
 template <bool IS_WHOLE> __device__ __forceinline__ void normalize(const Forward &parameters, Vector *memory) {

@@ -12,6 +12,7 @@ import statistics
 
 from gpu import machine
 from gpu.session import Session, sanitizing
+from gpu.sampler.families import is_ours
 from harness.children import last_line
 from harness.results import events, whole_lines
 
@@ -19,8 +20,12 @@ from harness.results import events, whole_lines
 BANDWIDTHS = {"H200": 4.8e12, "H100": 3.35e12}
 # The most that an error may be, over cuDNN's; below LEAST of the result's norm, both are rounding alone.
 MOST_ERROR, LEAST = 1.2, 1e-8
+# Likewise on a CPU, where PyTorch adds up in double precision: four times what rounding to float loses.
+LEAST_ON_CPU = 4 * 2.0**-24
 # The most that a step may take, over plain's.
 MOST_TIME = 1.01
+# On a CPU, PyTorch's own kernels are replaced only where that is forced.
+FORCED = {"UCUDNN_NORM": "force", "UCUDNN_TORCH": "force"}
 PARTS = ("errors", "repeat", "times", "random", "sanitizer")
 
 
@@ -51,6 +56,8 @@ class Checks(Session):
         if not self.begins(name):
             return {}
         if kind != "plain":
+            if self.options.host:
+                variables["UCUDNN_CUDNN_LIBRARY"] = self.options.library.with_name("libhostdnn.so")
             variables |= machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG="info")
         command = [*command, *machine.setting(variables),
                    *machine.program("batch_norm", part, *self.device, *words, python=self.python)]  # fmt: skip
@@ -66,28 +73,26 @@ class Checks(Session):
 
     def took_part(self, part, least=1):
         """Notes whether our kernels ran at all: then comparisons mean something."""
-        if self.options.host:
-            return self.verdict("skipped", f"{part}: our kernels", "PyTorch calls no cuDNN on a CPU")
         chosen = [line["chosen"] for line in self.decisions(part)]
-        ours = sum(name != "cuDNN" for name in chosen)
+        ours = sum(map(is_ours, chosen))
         return self.judge(ours >= least, f"{part}: our kernels", f"{ours} of {len(chosen)} passes")
 
     def decisions(self, part):
         return events(self.out / f"{part}-ours.report.jsonl", "norm")
 
     def errors(self):
-        worst = {}
-        for plain, ours in self.both("errors", 120, UCUDNN_NORM="force"):
+        worst, least = {}, LEAST_ON_CPU if self.options.host else LEAST
+        for plain, ours in self.both("errors", 120, **FORCED):
             for name, error in ours["errors"].items():
-                ratio = error / max(plain["errors"][name], LEAST) if error == error else float("inf")
+                ratio = error / max(plain["errors"][name], least) if error == error else float("inf")
                 worst[name] = max(worst.get(name, (0, "")), (ratio, f"{plain['case']}: {error:.1e} against {plain['errors'][name]:.1e}"))
         for name, (ratio, where) in worst.items():
-            self.judge(ratio <= MOST_ERROR, f"error of {name}", f"{ratio:.2f} of cuDNN's; {where}")
+            self.judge(ratio <= MOST_ERROR, f"error of {name}", f"{ratio:.2f} of plain's; {where}")
         self.took_part("errors")
 
     def repeat(self):
         runs = self.options.runs or (20 if self.options.host else 10000)
-        for (case, _), found in self.case_lines("ours", "repeat", 180, "--runs", runs, UCUDNN_NORM="force").items():
+        for (case, _), found in self.case_lines("ours", "repeat", 180, "--runs", runs, **FORCED).items():
             different = found["different"]
             self.judge(not different, f"repeated runs, {case}", f"{different} of {runs} differ")
         self.took_part("repeat")
@@ -95,31 +100,33 @@ class Checks(Session):
     def times(self):
         small = ["--batch", 2] if self.options.host else []
         plain = self.case_lines("plain", "times", 90, *small)
-        ours = self.case_lines("ours", "times", 90, *small, UCUDNN_NORM="force")
+        ours = self.case_lines("ours", "times", 90, *small, **FORCED)
         self.took_part("times")
         if self.options.host or not plain or not ours:
             return
         bandwidth = next((bytes_ for name, bytes_ in BANDWIDTHS.items() if name in self.options.gpu), None)
-        lines = [f"{self.options.gpu}; half, batch 128; milliseconds by CUDA graphs, of data that are in no cache",
-                 "channels side count     pass  cuDNN NCHW  NHWC   ours  of the bytes' limit"]  # fmt: skip
-        sums = {of: dict.fromkeys(("first", "last", "ours", "limit"), 0.0) for of in ("training", "inference")}
+        lines = [f"{self.options.gpu}; batch 128; milliseconds by CUDA graphs, of data that are in no cache; plain is cuDNN's "
+                 "kernels in half, and PyTorch's own in bfloat16",
+                 "    type channels side count     pass  plain NCHW  NHWC   ours  of the bytes' limit"]  # fmt: skip
+        sums = {}
         for (case, layout), found in plain.items():
             if layout != "first":
                 continue
+            kind, channels, side = case.split()
             for name, tensors in (("forward", 2), ("backward", 3), ("inference", 2)):
                 its = {"first": found[name], "last": plain[case, "last"][name], "ours": ours[case, "first"][name],
                        "limit": 1e3 * tensors * found["bytes"] / bandwidth if bandwidth else 0.0}  # fmt: skip
+                all_ = sums.setdefault((kind, "inference" if name == "inference" else "training"), dict.fromkeys(its, 0.0))
                 for key, time in its.items():
-                    sums["inference" if name == "inference" else "training"][key] += found["count"] * time
+                    all_[key] += found["count"] * time
                 share = its["limit"] / its["ours"]
-                channels, side = case.split()
-                lines.append(f"{channels:>8} {side:>4} {found['count']:>5} {name:>9} {its['first']:>10.4f} {its['last']:>6.4f} "
-                             f"{its['ours']:>6.4f}  {share:.2f}")  # fmt: skip
-        layers = sum(line["count"] for (_, layout), line in plain.items() if layout == "first")
-        for of, its in sums.items():
-            lines.append(f"all {layers} layers in {of}: cuDNN NCHW {its['first']:.2f}, NHWC {its['last']:.2f}, ours "
+                lines.append(f"{kind:>8} {channels:>8} {side:>4} {found['count']:>5} {name:>9} {its['first']:>10.4f} "
+                             f"{its['last']:>6.4f} {its['ours']:>6.4f}  {share:.2f}")  # fmt: skip
+        for (kind, of), its in sums.items():
+            lines.append(f"all layers in {of} in {kind}: plain NCHW {its['first']:.2f}, NHWC {its['last']:.2f}, ours "
                          f"{its['ours']:.2f}, limit {its['limit']:.2f} ms")  # fmt: skip
-            self.judge(its["ours"] < min(its["first"], its["last"]), f"times, {of}", lines[-1])
+            if (kind, of) != ("bfloat16", "inference"):  # which stays PyTorch's
+                self.judge(its["ours"] < min(its["first"], its["last"]), f"times, {of} in {kind}", lines[-1])
         (self.out / "times.txt").write_text("\n".join(lines) + "\n")
 
     def random(self):
@@ -128,16 +135,16 @@ class Checks(Session):
         if self.options.host:
             return
         self.took_part("random")
-        # Where cuDNN was chosen for both passes, both processes make the same calls.
-        chosen = [line["spec"] for line in self.decisions("random") if line["chosen"] != "cuDNN"]
-        is_ours = lambda case: any(spec.endswith(f" {spec_of(case)}") for spec in chosen)  # noqa: E731
+        # Where plain was chosen for both passes, both processes make the same calls.
+        chosen = [line["spec"] for line in self.decisions("random") if is_ours(line["chosen"])]
+        by_us = lambda case: any(spec.endswith(f" {spec_of(case)}") for spec in chosen)  # noqa: E731
         all_ratios = sorted((ours["step"] / plain["step"], plain["case"]) for plain, ours in pairs)
-        ratios = [(ratio, case) for ratio, case in all_ratios if is_ours(case)]
+        ratios = [(ratio, case) for ratio, case in all_ratios if by_us(case)]
         if not ratios:
             self.verdict("WRONG", "random shapes", "none ran on our kernels")
             return
-        if same := [ratio for ratio, case in all_ratios if not is_ours(case)]:
-            self.verdict("ok", "the scatter", f"{len(same)} that ran cuDNN's both times took {same[0]:.3f} to {same[-1]:.3f}")
+        if same := [ratio for ratio, case in all_ratios if not by_us(case)]:
+            self.verdict("ok", "the scatter", f"{len(same)} that ran plain's both times took {same[0]:.3f} to {same[-1]:.3f}")
         slower = [f"{case} {ratio:.3f}" for ratio, case in ratios if ratio > MOST_TIME]
         seen = (f"{len(ratios)} of {len(pairs)} on our kernels, {ratios[0][0]:.2f} to {ratios[-1][0]:.2f} of plain's time, "
                 f"median {statistics.median(ratio for ratio, _ in ratios):.2f}")  # fmt: skip
@@ -151,7 +158,7 @@ class Checks(Session):
         for tool in ("memcheck", "initcheck") if sanitizer else ():
             log = self.out / f"{tool}.log"
             command = sanitizing(sanitizer, tool, log, "--target-processes", "all", *ours)
-            found = self.case_lines("ours", "repeat", 150, "--runs", 2, command=command, UCUDNN_NORM="force")
+            found = self.case_lines("ours", "repeat", 150, "--runs", 2, command=command, **FORCED)
             if found:
                 self.judge(machine.is_clean(log.read_text()), tool, last_line(log.read_text()))
 

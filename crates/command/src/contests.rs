@@ -1,4 +1,4 @@
-//! Results of contests between cuDNN and our kernels, and their tables: recurrent networks in inference and in training, and
+//! Results of contests between our kernels and what runs without us, and their tables: recurrent networks in inference and in training, and
 //! batch normalization.
 
 use serde_json::{Map, Value, json};
@@ -9,8 +9,8 @@ use crate::part::Part;
 use crate::quantity::{self, ratio};
 use crate::table::{Side, Table};
 
-/// The name of cuDNN in the database and in reports.
-const CUDNN: &str = "cuDNN";
+/// The names, in the database and in reports, of what runs without us.
+const PLAIN: [&str; 2] = [tuning::contest::CUDNN, norm::subject::PYTORCH];
 /// The calls of a pass in training, as a report names them.
 const CALLS: [&str; 3] = ["forward", "data", "weights"];
 
@@ -68,7 +68,7 @@ pub struct Contest {
     pub name: String,
     /// The text that identifies the subject.
     pub spec: String,
-    /// The names of what runs it: cuDNN, or kernels of ours. Training has two, one forward and one backward.
+    /// The names of what runs it: cuDNN, PyTorch, or kernels of ours. Training has two, one forward and one backward.
     pub chosen: Vec<String>,
     pub why: String,
     /// The performance model's first choice, in inference.
@@ -113,8 +113,8 @@ impl Contest {
             Contested::Training => {
                 let calls: Map<_, _> =
                     CALLS.iter().zip(&self.times).map(|(call, its)| ((*call).to_owned(), times(its))).collect();
-                let [step, cudnn] = [self.time(), self.cudnn_time()].map(|time| json!(time));
-                vec![("times", calls.into()), ("step_ms", step), ("cudnn_step_ms", cudnn)]
+                let [step, plain] = [self.time(), self.plain_time()].map(|time| json!(time));
+                vec![("times", calls.into()), ("step_ms", step), ("cudnn_step_ms", plain)]
             }
         };
         for (field, value) in runs.chain(more) {
@@ -124,7 +124,7 @@ impl Contest {
     }
 
     pub fn is_ours(&self) -> bool {
-        self.chosen[0] != CUDNN
+        !PLAIN.contains(&&*self.chosen[0])
     }
 
     /// Milliseconds by what runs: in training, by the fastest that was timed on that side.
@@ -135,19 +135,20 @@ impl Contest {
         }
     }
 
-    /// Milliseconds by cuDNN.
-    fn cudnn_time(&self) -> Option<f64> {
-        if self.kind == Contested::Training { self.fastest(false) } else { self.time_of(CUDNN) }
+    /// Milliseconds by cuDNN, or by PyTorch's own kernels.
+    fn plain_time(&self) -> Option<f64> {
+        self.fastest(false)
     }
 
     fn time_of(&self, what: &str) -> Option<f64> {
         self.times.iter().flatten().find(|known| known.what == what)?.time
     }
 
-    /// The time of all calls that were timed: of each, the fastest time by cuDNN, or by kernels of ours.
+    /// The time of all calls that were timed: of each, the fastest time by kernels of ours, or without us.
     fn fastest(&self, is_ours: bool) -> Option<f64> {
         let fastest = |times: &Vec<Time>| {
-            let timed = times.iter().filter(|known| (known.what != CUDNN) == is_ours).filter_map(|known| known.time);
+            let timed =
+                times.iter().filter(|known| PLAIN.contains(&&*known.what) != is_ours).filter_map(|known| known.time);
             timed.min_by(f64::total_cmp)
         };
         let made = self.times.iter().filter(|times| !times.is_empty());
@@ -175,17 +176,18 @@ fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
     let (subject, time) = if is_norm { ("batch normalization", "ms") } else { ("network", "step µs") };
     let mut columns = vec![(subject, Side::Left)];
     columns.extend(kind.runs().iter().map(|(_, heading)| (*heading, Side::Left)));
-    columns.extend([(time, Side::Right), ("cuDNN", Side::Right), ("ratio", Side::Right)]);
+    let plain = if is_norm { "plain" } else { "cuDNN" };
+    columns.extend([(time, Side::Right), (plain, Side::Right), ("ratio", Side::Right)]);
     let optional = columns.len();
     columns.extend((kind == Contested::Inference).then_some(("first choice", Side::Right)));
     columns.push(("why", Side::Left));
     let mut table = Table::new(&columns).optional(optional..columns.len());
     for contest in contests {
-        let (time, cudnn) = (contest.time(), contest.cudnn_time());
+        let (time, plain) = (contest.time(), contest.plain_time());
         let mut row = vec![if is_norm { contest.spec.clone() } else { contest.name.clone() }];
         row.extend(contest.chosen.iter().cloned());
-        row.extend([kind.time(time), kind.time(cudnn)]);
-        row.push(cudnn.zip(time).map_or_else(String::new, |(cudnn, time)| ratio(cudnn, time)));
+        row.extend([kind.time(time), kind.time(plain)]);
+        row.push(plain.zip(time).map_or_else(String::new, |(plain, time)| ratio(plain, time)));
         let over = || contest.first_over_best().map_or_else(String::new, |over| format!("{over:.2}×"));
         row.extend((kind == Contested::Inference).then(over));
         row.push(contest.why.clone());
@@ -228,7 +230,7 @@ mod tests {
     #[test]
     fn inference_says_how_good_the_first_choice_was() {
         let times = json!([
-            { "what": CUDNN, "step_ms": 0.01 }, { "what": "block u64", "step_ms": 0.005 },
+            { "what": PLAIN[0], "step_ms": 0.01 }, { "what": "block u64", "step_ms": 0.005 },
             { "what": "grid u8", "step_ms": 0.004 }, { "what": "grid u4", "step_ms": null },
         ]);
         let fields = json!({
@@ -239,7 +241,7 @@ mod tests {
         assert_eq!(timed.to_json(), fields);
         let refused = read(
             Contested::Inference,
-            &json!({ "rnn": "GRU 5→64", "chosen": CUDNN, "why": "no compiler", "first": null, "times": [] }),
+            &json!({ "rnn": "GRU 5→64", "chosen": PLAIN[0], "why": "no compiler", "first": null, "times": [] }),
         );
         assert_eq!((refused.spec.as_str(), refused.first_over_best()), ("GRU 5→64", None));
         let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
@@ -253,8 +255,8 @@ mod tests {
     #[test]
     fn training_adds_the_calls_up() {
         let times = json!({
-            "forward": [{ "what": CUDNN, "step_ms": 0.01 }, { "what": "grid u8", "step_ms": 0.004 }],
-            "data": [{ "what": CUDNN, "step_ms": 0.02 }, { "what": "step", "step_ms": 0.006 }],
+            "forward": [{ "what": PLAIN[0], "step_ms": 0.01 }, { "what": "grid u8", "step_ms": 0.004 }],
+            "data": [{ "what": PLAIN[0], "step_ms": 0.02 }, { "what": "step", "step_ms": 0.006 }],
             "weights": [],
         });
         let fields = json!({
@@ -274,12 +276,12 @@ mod tests {
     fn a_norm_says_what_was_chosen() {
         let fields = json!({
             "norm": "batch normalization", "spec": "forward half", "chosen": "clusters of 2", "why": "timed in place",
-            "times": [{ "what": CUDNN, "time_ms": 0.5 }, { "what": "clusters of 2", "time_ms": 0.2 }],
+            "times": [{ "what": PLAIN[0], "time_ms": 0.5 }, { "what": "clusters of 2", "time_ms": 0.2 }],
         });
         let timed = read(Contested::Norm, &fields);
         assert_eq!(timed.to_json(), fields);
         let refused =
-            Contest { chosen: vec![CUDNN.into()], why: "no compiler".into(), times: vec![vec![]], ..timed.clone() };
+            Contest { chosen: vec![PLAIN[0].into()], why: "no compiler".into(), times: vec![vec![]], ..timed.clone() };
         let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
         let text = &part.text(usize::MAX);
         let row = ["forward", "half", "clusters", "of", "2", "0.200", "0.500", "2.50×", "timed", "in", "place"];

@@ -5,7 +5,7 @@ use std::path::Path;
 use gpu::Element;
 use norm::pass::Pass;
 use norm::shape::Planes;
-use norm::subject::Normalization;
+use norm::subject::{Normalization, Plain};
 
 use crate::decisions::Fields;
 
@@ -14,7 +14,9 @@ pub fn read(text: &str) -> Result<Vec<Normalization>, String> {
     let is_tensor = |text: &str| text.split_whitespace().any(|word| word.split('x').all(is_number));
     if !Path::new(text).exists() && is_tensor(text) {
         let planes = planes(text)?;
-        return Ok(Pass::ALL.map(|pass| Normalization { pass, is_persistent: false, planes }).to_vec());
+        return Ok(Pass::ALL
+            .map(|pass| Normalization { pass, plain: Plain::Spatial, planes, has_parameters_as_elements: false })
+            .to_vec());
     }
     let content = crate::text::read(Path::new(text))?;
     let mut subjects = Vec::new();
@@ -61,7 +63,9 @@ mod tests {
     #[test]
     fn tensors_in_words() {
         let planes = Planes { element: Element::Half, images: 2, channels: 64, plane: 60 };
-        let all = Pass::ALL.map(|pass| Normalization { pass, is_persistent: false, planes }).to_vec();
+        let all = Pass::ALL
+            .map(|pass| Normalization { pass, plain: Plain::Spatial, planes, has_parameters_as_elements: false })
+            .to_vec();
         assert_eq!(read("2x64x3x4x5 half"), Ok(all));
         assert_eq!(read("2x64").unwrap()[0].planes, Planes { element: Element::Float, plane: 1, ..planes });
         for (text, why) in [

@@ -9,6 +9,7 @@ macro_rules! for_each_prototype {
     ($callback:ident) => {
         $callback! {
         overridden {
+        cudnnCreate as CreateHandle { handle: *mut cudnnHandle_t }
         cudnnDestroy as DestroyHandle { handle: cudnnHandle_t }
         cudnnGetConvolutionForwardAlgorithm_v7 as GetConvolutionForwardAlgorithm {
             handle: cudnnHandle_t, x_descriptor: cudnnTensorDescriptor_t, w_descriptor: cudnnFilterDescriptor_t,
@@ -197,7 +198,6 @@ macro_rules! for_each_prototype {
         }
         forwarded {
         cudnnGetProperty { property: libraryPropertyType, value: *mut c_int }
-        cudnnCreate { handle: *mut cudnnHandle_t }
         cudnnSetStream { handle: cudnnHandle_t, stream: cudaStream_t }
         cudnnGetStream { handle: cudnnHandle_t, stream: *mut cudaStream_t }
         cudnnCreateTensorDescriptor { descriptor: *mut cudnnTensorDescriptor_t }

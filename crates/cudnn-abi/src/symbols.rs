@@ -72,7 +72,7 @@ macro_rules! for_each_symbol {
         cudnnConvolutionBackwardFilter: status, 9.0, overridden;
         cudnnConvolutionBiasActivationForward: status, 9.0, overridden;
         cudnnConvolutionForward: status, 9.0, overridden;
-        cudnnCreate: status, 9.0, forwarded;
+        cudnnCreate: status, 9.0, overridden;
         cudnnCreateActivationDescriptor: status, 9.0, forwarded;
         cudnnCreateAttnDescriptor: status, 9.0, forwarded;
         cudnnCreateCTCLossDescriptor: status, 9.0, forwarded;

@@ -9,7 +9,7 @@ pub mod determinism;
 pub mod handles;
 pub mod kept_sizes;
 pub mod libraries;
-mod loaded;
+pub mod loaded;
 pub mod process_end;
 pub mod refusal;
 pub mod report;

@@ -10,6 +10,8 @@ pub struct Looks {
 }
 
 impl Looks {
+    /// No look was taken yet.
+    #[allow(clippy::new_without_default)] // for statics
     pub const fn new() -> Self {
         Self { loaded: AtomicU64::new(0) }
     }

@@ -108,6 +108,17 @@ pub enum Norm {
     Force,
 }
 
+/// Which implementation runs PyTorch's own operators, which call no cuDNN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Torch {
+    /// Whichever is faster.
+    Auto,
+    /// PyTorch.
+    Off,
+    /// Our kernels wherever they can run.
+    Force,
+}
+
 /// The executor for nets of vertex functions on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dynamic {
@@ -164,6 +175,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: RNN_TRAINING, values: "`auto`, `off`, `force`" },
     Variable { name: RNN_TOP_K, values: "`5`, a number" },
     Variable { name: NORM, values: "`auto`, `off`, `force`" },
+    Variable { name: TORCH, values: "`auto`, `off`, `force`" },
     Variable {
         name: DYNAMIC,
         values: "`auto`, `batched`, `persistent`, `persistent:2`, `persistent:4`, `persistent:8`, `unfused`, `unbatched`",
@@ -194,6 +206,7 @@ const RNN: &str = "UCUDNN_RNN";
 const RNN_TRAINING: &str = "UCUDNN_RNN_TRAINING";
 const RNN_TOP_K: &str = "UCUDNN_RNN_TOP_K";
 const NORM: &str = "UCUDNN_NORM";
+const TORCH: &str = "UCUDNN_TORCH";
 const DYNAMIC: &str = "UCUDNN_DYNAMIC";
 /// Where the real cuDNN is; read by `cudnn::library`, which may run before settings do.
 pub const CUDNN_LIBRARY: &str = "UCUDNN_CUDNN_LIBRARY";
@@ -245,6 +258,8 @@ pub struct Settings {
     pub rnn_top_k: usize,
     /// Which implementation runs batch normalization.
     pub norm: Norm,
+    /// Which implementation runs PyTorch's own operators.
+    pub torch: Torch,
     /// The executor for nets of vertex functions on a device.
     pub dynamic: Dynamic,
     /// The log filter, in env_logger's syntax.
@@ -295,6 +310,7 @@ impl Default for Settings {
             rnn_training: RnnTraining::Auto,
             rnn_top_k: 5,
             norm: Norm::Auto,
+            torch: Torch::Auto,
             dynamic: Dynamic::Auto,
             log: "warn".into(),
             report: None,
@@ -328,7 +344,7 @@ impl Settings {
 
     /// The same settings, but everything goes to cuDNN.
     fn switched_off(self) -> Self {
-        Self { is_on: false, policy: Policy::Off, rnn: Rnn::Off, norm: Norm::Off, ..self }
+        Self { is_on: false, policy: Policy::Off, rnn: Rnn::Off, norm: Norm::Off, torch: Torch::Off, ..self }
     }
 
     /// Reads the variables through `lookup`; returns the settings and a warning for each bad value.
@@ -395,6 +411,12 @@ impl Settings {
                 default.norm,
                 "auto, off or force",
                 one_of(&[("auto", Norm::Auto), ("off", Norm::Off), ("force", Norm::Force)]),
+            ),
+            torch: reader.parse(
+                TORCH,
+                default.torch,
+                "auto, off or force",
+                one_of(&[("auto", Torch::Auto), ("off", Torch::Off), ("force", Torch::Force)]),
             ),
             dynamic: reader.parse(
                 DYNAMIC,

@@ -1,4 +1,4 @@
-//! A pass as a contestant: our kernels against cuDNN.
+//! A pass as a contestant: our kernels against cuDNN, or against PyTorch's own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::kernels::PAUSE;
 use super::record::FAMILY;
 use super::report;
 use super::shape::Cut;
-use super::subject::Normalization;
+use super::subject::{Normalization, Plain};
 use gpu::Stream;
-use guest::settings::{self, Norm};
+use guest::settings::{self, Norm, Torch};
 use tuning::allowance;
 use tuning::contest::{Contest, Contestant, Times};
 use tuning::family::Family;
@@ -67,10 +67,15 @@ impl Contestant for NormContestant {
     const TIMES_AGAIN: bool = false;
     /// A launch that failed here may run in the next process.
     const KEEPS_FAILURES: bool = false;
-    const FORCED: &'static str = "UCUDNN_NORM=force";
+    const FORCED: &'static str = "it is forced";
 
-    fn is_forced() -> bool {
-        settings::get().norm == Norm::Force
+    fn is_forced(&self) -> bool {
+        let settings = settings::get();
+        settings.norm == Norm::Force || (self.subject.plain == Plain::Native && settings.torch == Torch::Force)
+    }
+
+    fn plain(&self) -> &'static str {
+        self.subject.plain.name()
     }
 
     fn device(&self) -> i32 {
@@ -133,10 +138,10 @@ impl Contestant for NormContestant {
         report::decided(self.device, &self.subject, &names[0], why, &times[0]);
     }
 
-    /// Logs why cuDNN runs calls that our kernels could run: the first time as a warning.
+    /// Logs why our kernels do not run calls that they could run: the first time as a warning.
     fn gave_up(&self, why: &str) {
         static SAID: AtomicBool = AtomicBool::new(false);
         let level = if SAID.swap(true, Ordering::Relaxed) { log::Level::Debug } else { log::Level::Warn };
-        log::log!(level, "{self}: cuDNN runs it: {why}");
+        log::log!(level, "{self}: {} runs it: {why}", self.plain());
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cudnn_abi::*;
 
 use super::shape::Planes;
-use super::subject::Normalization;
+use super::subject::{Normalization, Plain};
 use cudnn::owned::{OwnedHandle, OwnedTensor};
 use cudnn::tensor::Tensor;
 use gpu::{Buffer, Device, OwnStream, Stream};
@@ -70,7 +70,11 @@ impl Data {
             let is_filled = fill(device, stream.raw(), &buffer, data_type);
             if is_filled { Ok(buffer) } else { Err("its data cannot be written".to_owned()) }
         };
-        let mode = if subject.is_persistent { CUDNN_BATCHNORM_SPATIAL_PERSISTENT } else { CUDNN_BATCHNORM_SPATIAL };
+        let mode = match subject.plain {
+            Plain::Spatial => CUDNN_BATCHNORM_SPATIAL,
+            Plain::Persistent => CUDNN_BATCHNORM_SPATIAL_PERSISTENT,
+            Plain::Native => return Err("only a program of PyTorch's can time PyTorch's own kernels".into()),
+        };
         let tensors = (0..count).map(|_| allocate(sizes[0], element.cudnn_type())).collect::<Result<_, _>>()?;
         let numbers = allocate(sizes[1], CUDNN_DATA_FLOAT)?;
         Ok(Self { mode, of_tensors, of_parameters, tensors, numbers, channels, handle, stream })

@@ -21,7 +21,7 @@ impl Fitted {
     pub fn load(subject: &Normalization, cut: Cut) -> Result<Self, String> {
         settings::fault_point("norm-load");
         compiling::hang()?;
-        let engine = Engine::load(cudnn::device(), subject.pass, subject.planes.element)?;
+        let engine = Engine::load(cudnn::device(), subject.pass, subject.types())?;
         if let Cut::Clusters(shape) = cut
             && shape.blocks() > 1
             && engine.resident_clusters(&subject.planes, &cut).map_err(|why| why.to_string())? == 0
@@ -34,18 +34,18 @@ impl Fitted {
     /// Compiles the kernels, so that [`Self::load`] is quick.
     pub fn compile(subject: &Normalization) -> Result<(), String> {
         compiling::hang()?;
-        let source = source(subject.pass, subject.planes.element);
+        let source = source(subject.pass, subject.types());
         cudnn::device().compile(&source).map_err(|error| error.to_string())
     }
 
     /// Returns true if the kernels are loaded, or known not to load.
     pub fn is_loaded(subject: &Normalization) -> bool {
-        Engine::is_loaded(cudnn::device(), subject.pass, subject.planes.element)
+        Engine::is_loaded(cudnn::device(), subject.pass, subject.types())
     }
 
     /// Returns true if the kernels are on disk, compiled for the calling thread's device.
     pub fn is_compiled(subject: &Normalization) -> bool {
-        cudnn::device().is_compiled(&source(subject.pass, subject.planes.element))
+        cudnn::device().is_compiled(&source(subject.pass, subject.types()))
     }
 
     /// How the pass is likely the fastest on the calling thread's device.

@@ -27,16 +27,35 @@ pub const PAUSE: Duration = Duration::from_micros(50);
 /// The fewest vectors for each thread of a block, if there are more blocks than multiprocessors need.
 const LEAST_FOR_A_THREAD: usize = 2;
 
+/// The types that a pass's kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Types {
+    /// That of tensors.
+    pub element: Element,
+    /// The numbers for each channel that a program owns have the tensors' type. Otherwise they are floats.
+    pub has_parameters_as_elements: bool,
+}
+
+impl Types {
+    /// Tensors with floats for each channel, as cuDNN has them.
+    pub fn of(element: Element) -> Self {
+        Self { element, has_parameters_as_elements: false }
+    }
+}
+
 /// The source of a pass's kernels.
-pub fn source(pass: Pass, element: Element) -> Source {
+pub fn source(pass: Pass, types: Types) -> Source {
     let row = pass.row();
     let ahead = if row.kept == 0 { AHEAD_IN_ONE_SWEEP } else { AHEAD };
-    let options = vec![
-        element.option().into(),
+    let mut options = vec![
+        types.element.option().into(),
         format!("-DTHREADS={THREADS}"),
         format!("-DMULTIPROCESSOR_BLOCKS={MULTIPROCESSOR_BLOCKS}"),
         format!("-DAHEAD={ahead}"),
     ];
+    if types.has_parameters_as_elements {
+        options.push("-DPARAMETERS_AS_ELEMENTS".into());
+    }
     Source::new(row.source, options)
 }
 
@@ -90,29 +109,29 @@ pub struct Engine {
 }
 
 /// Few kinds of kernels: they stay, and so does the reason why one cannot run.
-static ENGINES: Loaded<(Pass, Element), Result<Arc<Engine>, String>> = Loaded::kept();
+static ENGINES: Loaded<(Pass, Types), Result<Arc<Engine>, String>> = Loaded::kept();
 
 impl Engine {
     /// Finds or compiles and loads the kernels for the calling thread's device. `Err` says why they cannot run there.
-    pub fn load(device: Device, pass: Pass, element: Element) -> Result<Arc<Self>, String> {
-        let make = || Ok::<_, Infallible>(Self::new(device, pass, element).map(Arc::new));
-        let Ok(loaded) = ENGINES.get(device, (pass, element), make);
+    pub fn load(device: Device, pass: Pass, types: Types) -> Result<Arc<Self>, String> {
+        let make = || Ok::<_, Infallible>(Self::new(device, pass, types).map(Arc::new));
+        let Ok(loaded) = ENGINES.get(device, (pass, types), make);
         Result::clone(&loaded)
     }
 
     /// Returns true if [`Self::load`] has been called for these kernels before. It loads nothing a second time.
-    pub fn is_loaded(device: Device, pass: Pass, element: Element) -> bool {
-        ENGINES.find(device, &(pass, element)).is_some()
+    pub fn is_loaded(device: Device, pass: Pass, types: Types) -> bool {
+        ENGINES.find(device, &(pass, types)).is_some()
     }
 
-    fn new(device: Device, pass: Pass, element: Element) -> Result<Self, String> {
+    fn new(device: Device, pass: Pass, types: Types) -> Result<Self, String> {
         let room = Room::of(device).ok_or("the device does not tell its properties")?;
         let has_clusters = pass.row().kept > 0;
         if has_clusters && room.cluster_blocks == 0 {
             return Err("the device has no clusters of blocks".into());
         }
         let text = |error: Error| error.to_string();
-        let module = device.load(&source(pass, element)).map_err(text)?;
+        let module = device.load(&source(pass, types)).map_err(text)?;
         let function = |is_whole: bool| {
             let function = module.function(pass.row().kernels[usize::from(!is_whole)]).map_err(text)?;
             if has_clusters {
@@ -171,7 +190,7 @@ impl Engine {
     /// Runs the pass.
     ///
     /// # Safety
-    /// The engine is of the planes' type, on the stream's device, and the cut is for its pass and the planes. `parameters`
+    /// The engine is of the planes' and the parameters' types, on the stream's device, and the cut is for its pass and the planes. `parameters`
     /// are those of the pass's kernels, with the cut, and with pointers to tensors of the planes and to numbers for each of
     /// their channels.
     pub unsafe fn launch<T>(&self, stream: Stream, planes: &Planes, cut: &Cut, mut parameters: T) -> Result<(), Error> {

@@ -9,23 +9,23 @@
 //! | [`calls`] | the calls that our kernels can answer, a file for each |
 //! | `eligible` | checks of their arguments |
 //! | [`run`] | answering a call |
-//! | `contestant` | the object of a contest between our kernels and cuDNN |
+//! | [`contestant`] | the object of a contest between our kernels and cuDNN, or PyTorch's own |
 //! | [`ahead`] | timing both ahead of time |
 //! | [`record`] | the family's name in the tuning database |
 //! | `report` | the report's lines |
 //! | `data` | data of our own, to time a pass on |
 //! | [`pass`] | the passes and their facts |
 //! | [`subject`] | the subject of timing: a pass over a tensor |
-//! | `fitted` | our kernels for a pass, with the cut of its launches |
+//! | [`fitted`] | our kernels for a pass, with the cut of its launches |
 //! | [`shape`] | how a tensor is cut into channels, rows and vectors, and shared out to blocks |
 //! | [`kernels`] | compiling, loading and launching the kernels |
 
 pub mod ahead;
 pub mod calls;
-mod contestant;
+pub mod contestant;
 mod data;
 mod eligible;
-mod fitted;
+pub mod fitted;
 pub mod kernels;
 pub mod pass;
 pub mod record;

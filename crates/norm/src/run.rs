@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use cudnn_abi::*;
 
-use super::calls::{Call, launch};
+use super::calls::{CudnnCall, launch};
 use super::contestant::{NormContestant, contest};
 use super::fitted::Fitted;
-use super::subject::Normalization;
+use super::subject::{Normalization, Plain};
 use cudnn::{calls, policies};
 use gpu::Stream;
 use guest::settings::{self, Norm, Policy};
@@ -17,7 +17,7 @@ use tuning::contest::{Contest, Outcome};
 
 /// Answers a call. `status` gets its status once something was launched for it: after a panic from then on, the call must
 /// not run again, as its input may be replaced, and its running statistics updated.
-pub fn answer<C: Call>(call: &C, status: &Cell<Option<cudnnStatus_t>>) -> cudnnStatus_t {
+pub fn answer<C: CudnnCall>(call: &C, status: &Cell<Option<cudnnStatus_t>>) -> cudnnStatus_t {
     summary::count(Counted::Normalization);
     let answering = Answering { call, status };
     let answered = match contest_of(call) {
@@ -30,7 +30,7 @@ pub fn answer<C: Call>(call: &C, status: &Cell<Option<cudnnStatus_t>>) -> cudnnS
 }
 
 /// Returns the contest of a call with its stream, if our kernels could answer the call.
-fn contest_of<C: Call>(call: &C) -> Option<(Arc<Contest<NormContestant>>, Stream)> {
+fn contest_of<C: CudnnCall>(call: &C) -> Option<(Arc<Contest<NormContestant>>, Stream)> {
     if settings::get().norm == Norm::Off || policies::of(call.handle()).policy == Policy::Off {
         return None;
     }
@@ -39,7 +39,8 @@ fn contest_of<C: Call>(call: &C) -> Option<(Arc<Contest<NormContestant>>, Stream
     // SAFETY: the handle is a call's, and so live.
     let stream = unsafe { calls::stream_of(call.handle()) }?;
     let is_persistent = call.mode() == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
-    Some((contest(&Normalization { pass: C::PASS, is_persistent, planes }), stream))
+    let plain = if is_persistent { Plain::Persistent } else { Plain::Spatial };
+    Some((contest(&Normalization { pass: C::PASS, plain, planes, has_parameters_as_elements: false }), stream))
 }
 
 /// A call, and its status once something was launched for it.
@@ -48,7 +49,7 @@ struct Answering<'a, C> {
     status: &'a Cell<Option<cudnnStatus_t>>,
 }
 
-impl<C: Call> Answering<'_, C> {
+impl<C: CudnnCall> Answering<'_, C> {
     fn by_cudnn(&self) -> cudnnStatus_t {
         let status = self.call.by_cudnn();
         self.status.set(Some(status));

@@ -2,65 +2,105 @@
 
 use std::fmt;
 
+use super::kernels::Types;
 use super::pass::Pass;
 use super::shape::Planes;
 use gpu::Element;
+use tuning::contest::CUDNN;
+
+/// What runs without us. Our kernels are the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Plain {
+    /// cuDNN, in its mode `CUDNN_BATCHNORM_SPATIAL`.
+    Spatial,
+    /// cuDNN, in its mode `CUDNN_BATCHNORM_SPATIAL_PERSISTENT`, for which it has other kernels.
+    Persistent,
+    /// PyTorch's own kernels, of its operators `native_batch_norm` and `native_batch_norm_backward`.
+    Native,
+}
+
+impl Plain {
+    const ALL: [Self; 3] = [Self::Spatial, Self::Persistent, Self::Native];
+
+    /// The word for it in texts that identify a subject.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Spatial => "spatial",
+            Self::Persistent => "persistent",
+            Self::Native => "native",
+        }
+    }
+
+    /// Its name in the database and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spatial | Self::Persistent => CUDNN,
+            Self::Native => PYTORCH,
+        }
+    }
+}
 
 /// A pass of batch normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Normalization {
     pub pass: Pass,
-    /// The program asks for `CUDNN_BATCHNORM_SPATIAL_PERSISTENT`, for which cuDNN has other kernels. Our kernels are
-    /// the same for both modes.
-    pub is_persistent: bool,
+    pub plain: Plain,
     pub planes: Planes,
+    /// As in [`Types`].
+    pub has_parameters_as_elements: bool,
 }
 
-/// The names of cuDNN's modes.
-const SPATIAL: &str = "spatial";
-const PERSISTENT: &str = "persistent";
+/// The end of the text of a subject whose numbers for each channel have the tensor's type.
+const PARAMETERS: &str = " parameters=short";
+/// The name of PyTorch's own kernels.
+pub const PYTORCH: &str = "PyTorch";
 
 impl fmt::Display for Normalization {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        let how = if self.is_persistent { ", persistent" } else { "" };
-        write!(formatter, "{} of {}{how}", self.pass.row().what, self.planes)
+        let parameters = if self.has_parameters_as_elements { ", with parameters of this type" } else { "" };
+        let how = match self.plain {
+            Plain::Spatial => "",
+            Plain::Persistent => ", persistent",
+            Plain::Native => ", of PyTorch's own",
+        };
+        write!(formatter, "{} of {}{parameters}{how}", self.pass.row().what, self.planes)
     }
 }
 
 impl Normalization {
-    fn mode(&self) -> &'static str {
-        if self.is_persistent { PERSISTENT } else { SPATIAL }
+    /// The types that its kernels are compiled for.
+    pub fn types(&self) -> Types {
+        Types { element: self.planes.element, has_parameters_as_elements: self.has_parameters_as_elements }
     }
 
     /// The text that identifies it, such as `forward spatial half images=128 channels=64 plane=3136`.
     pub fn spec(&self) -> String {
         let Planes { element, images, channels, plane } = self.planes;
-        let [pass, mode, element] = [self.pass.row().name, self.mode(), element.name()];
-        format!("{pass} {mode} {element} images={images} channels={channels} plane={plane}")
+        let [pass, plain, element] = [self.pass.row().name, self.plain.word(), element.name()];
+        let parameters = if self.has_parameters_as_elements { PARAMETERS } else { "" };
+        format!("{pass} {plain} {element} images={images} channels={channels} plane={plane}{parameters}")
     }
 
     /// Reads a text of [`Self::spec`]. `Err` shows the expected form.
     pub fn from_spec(text: &str) -> Result<Self, String> {
         let expected = || format!("{text:?} is no `forward spatial half images=128 channels=64 plane=3136`");
-        let words: Vec<_> = text.split(' ').collect();
-        let [pass, mode, element, images, channels, plane] = words[..] else { return Err(expected()) };
+        let short = text.strip_suffix(PARAMETERS);
+        let words: Vec<_> = short.unwrap_or(text).split(' ').collect();
+        let [pass, plain, element, images, channels, plane] = words[..] else { return Err(expected()) };
         let size = |word: &str, name: &str| {
             let number = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
             number.and_then(|number| number.parse().ok()).ok_or_else(expected)
         };
         Ok(Self {
             pass: Pass::ALL.into_iter().find(|known| known.row().name == pass).ok_or_else(expected)?,
-            is_persistent: match mode {
-                SPATIAL => false,
-                PERSISTENT => true,
-                _ => return Err(expected()),
-            },
+            plain: Plain::ALL.into_iter().find(|known| known.word() == plain).ok_or_else(expected)?,
             planes: Planes {
                 element: Element::ALL.into_iter().find(|known| known.name() == element).ok_or_else(expected)?,
                 images: size(images, "images")?,
                 channels: size(channels, "channels")?,
                 plane: size(plane, "plane")?,
             },
+            has_parameters_as_elements: short.is_some(),
         })
     }
 }
@@ -72,8 +112,9 @@ mod tests {
     #[test]
     fn texts_identify() {
         let planes = Planes { element: Element::Bfloat16, images: 2, channels: 16, plane: 49 };
-        for (pass, is_persistent) in Pass::ALL.into_iter().zip([false, true, false]) {
-            let subject = Normalization { pass, is_persistent, planes };
+        for (pass, plain) in Pass::ALL.into_iter().zip(Plain::ALL) {
+            let has_parameters_as_elements = plain == Plain::Native;
+            let subject = Normalization { pass, plain, planes, has_parameters_as_elements };
             assert_eq!(Normalization::from_spec(&subject.spec()), Ok(subject));
         }
         for wrong in [

@@ -1,4 +1,5 @@
-"""Batch normalization, in training and in inference, by PyTorch, plain or under the library: a JSON line for each case.
+"""Batch normalization, in training and in inference, by PyTorch, plain or under the library: a JSON line for each case. In
+half and float PyTorch calls cuDNN, in bfloat16 kernels of its own.
 
     python batch_norm.py times|errors|random|repeat [--device cpu] [--runs N]
 
@@ -6,6 +7,8 @@ Cases have the same data in each process, so that lines of two processes can be 
 """
 
 import argparse
+import ctypes
+import itertools
 import json
 import random
 
@@ -20,6 +23,8 @@ RESNET50 = [(64, 112, 1), (64, 56, 6), (256, 56, 4), (128, 56, 1), (128, 28, 7),
 # Images, channels and planes: the network's, and others, among them planes that are not whole vectors, and rows.
 CHECKED = [(128, 64, 56, 56), (32, 256, 14, 14), (128, 512, 7, 7), (16, 64, 112, 112), (8, 32, 35, 35), (64, 16, 17, 17),
            (3, 8, 149, 149), (2, 24, 1, 1), (256, 64, 1, 1), (4, 32, 224, 224), (2, 16, 9, 14, 14), (32, 24, 1000)]  # fmt: skip
+# On a CPU our kernels are emulated, which takes long.
+SMALL = [(4, 8, 7, 8), (2, 16, 5, 5), (16, 8), (2, 24, 1, 1), (2, 4, 3, 4, 4), (3, 8, 4), (1, 3, 33, 8)]
 REPEATED = [(32, 64, 28, 28), (16, 128, 7, 7), (8, 16, 56, 56)]
 # Enough buffers that a call finds none of its data in the cache of any GPU.
 MOST_CACHED = 200 << 20
@@ -34,14 +39,16 @@ def main():
     parser.add_argument("--cases", type=int, default=200, help="random ones [200]")
     parser.add_argument("--only", help="a type")
     options = parser.parse_args()
+    begin(options.device)
     for found in PARTS[options.part](options):
         print(json.dumps(found), flush=True)
 
 
 class Case:
-    """Tensors and parameters, from a seed."""
+    """Tensors and parameters, from a seed. The parameters are floats, or with `own` of the tensors' type."""
 
-    def __init__(self, shape, kind, device, seed=1, apart=0.0, last=False):
+    def __init__(self, shape, kind, device, seed=1, apart=0.0, last=False, own=False, affine=True, tracks=True):
+        self.is_native = device == "cpu" or own or not affine or kind == "bfloat16"
         generator = torch.Generator(device).manual_seed(seed)
         normal = lambda *sizes: torch.randn(*sizes, device=device, generator=generator)  # noqa: E731
         channels = shape[1]
@@ -49,22 +56,30 @@ class Case:
         layout = torch.channels_last if last else torch.contiguous_format
         tensor = lambda values: values.to(TYPES[kind]).contiguous(memory_format=layout)  # noqa: E731
         self.x, self.dy = tensor(normal(*shape) + means), tensor(normal(*shape))
-        self.scale, self.bias = normal(channels).abs() + 0.5, normal(channels)
-        self.running = [torch.zeros(channels, device=device), torch.ones(channels, device=device)]
+        numbers = lambda values: values.to(TYPES[kind] if own else torch.float)  # noqa: E731
+        self.scale, self.bias = (numbers(normal(channels).abs() + 0.5), numbers(normal(channels))) if affine else (None, None)
+        running = (torch.zeros(channels, device=device), torch.ones(channels, device=device)) if tracks else (None, None)
+        self.running = [tensor if tensor is None else numbers(tensor) for tensor in running]
         # What inference is given, near what x has.
         variances = normal(channels).abs() + 0.5
-        self.given = [means.flatten() + normal(channels) * 0.1, variances]
-        for leaf in (self.x, self.scale, self.bias):
+        self.given = [numbers(means.flatten() + normal(channels) * 0.1), numbers(variances)]
+        for leaf in self.leaves():
             leaf.requires_grad_()
+
+    def leaves(self):
+        return [leaf for leaf in (self.x, self.scale, self.bias) if leaf is not None]
 
     def step(self):
         """y, dx, and the gradients of scale and bias."""
         y = torch.nn.functional.batch_norm(self.x, *self.running, self.scale, self.bias, True, MOMENTUM, EPSILON)
-        return y.detach(), *torch.autograd.grad(y, (self.x, self.scale, self.bias), self.dy)
+        return y.detach(), *torch.autograd.grad(y, self.leaves(), self.dy)
 
     def exact(self):
         """The results of a first step in double precision, by name."""
-        x, dy, scale, bias = (t.detach().double() for t in (self.x, self.dy, self.scale, self.bias))
+        x, dy = self.x.detach().double(), self.dy.double()
+        without = self.scale is None
+        scale, bias = (x.new_ones(x.shape[1]), x.new_zeros(x.shape[1])) if without else (
+            self.scale.detach().double(), self.bias.detach().double())  # fmt: skip
         others = [i for i in range(x.dim()) if i != 1]
         count = x.numel() // x.shape[1]
         wide = lambda values: values.view(-1, *[1] * (x.dim() - 2))  # noqa: E731
@@ -83,66 +98,84 @@ class Case:
         }  # fmt: skip
 
 
-def taken(device):
-    """The types in which PyTorch calls cuDNN: in bfloat16 it has its own kernels."""
-    return [kind for kind in TYPES if device == "cpu" or kind != "bfloat16"]
+def begin(device):
+    """Makes a handle of cuDNN's, as programs with convolutions do: the library then looks for PyTorch's own operators."""
+    if device == "cuda":
+        torch.nn.functional.conv2d(torch.ones(1, 8, 8, 8, device=device), torch.ones(8, 8, 3, 3, device=device))
+    elif hasattr(ctypes.CDLL(None), "cudnnCreate"):
+        # On a CPU PyTorch makes none. With a preloaded library there is one to make.
+        ctypes.CDLL(None).cudnnCreate(ctypes.byref(ctypes.c_void_p()))
+
+
+def sizes(shapes, options):
+    return shapes if options.device == "cuda" else SMALL
 
 
 def errors(options):
     """The error of each result: the norm of its difference from double precision, over that of the exact result."""
-    for kind, shape in ((k, s) for k in taken(options.device) for s in CHECKED if options.only in (None, k)):
+    for kind, shape in ((k, s) for k in TYPES for s in sizes(CHECKED, options) if options.only in (None, k)):
         # In two bytes, numbers far from 0 have no deviation left.
         for apart in (0.0, 1e3, 1e5) if kind == "float" else (0.0, 4.0):
-            case = Case(shape, kind, options.device, apart=apart)
-            exact = case.exact()
-            saved = forward(case, options.device)()
-            gradients = backward(case, saved, options.device)()
-            found = dict(zip(("y", "saved mean", "saved inverse"), saved))
-            found |= dict(zip(("dx", "dscale", "dbias"), gradients))
-            found |= dict(zip(("running mean", "running variance"), case.running))
-            found["inference y"] = inference(case, options.device)()
-            off = {name: calls.error(found[name], exact[name]) for name in found}
-            yield {"case": f"{kind} {'x'.join(map(str, shape))} means {apart:g}", "errors": off}
+            for own in (False,) if kind == "float" else (False, True):
+                name = f"{kind}{', so its parameters' if own else ''} {'x'.join(map(str, shape))} means {apart:g}"
+                yield errors_of(Case(shape, kind, options.device, apart=apart, own=own), name)
+
+
+def errors_of(case, name):
+    exact = case.exact()
+    saved = forward(case)()
+    found = dict(zip(("y", "saved mean", "saved inverse"), saved))
+    found |= dict(zip(("dx", "dscale", "dbias"), backward(case, saved)()))
+    found |= dict(zip(("running mean", "running variance"), case.running))
+    found["inference y"] = inference(case)()
+    return {"case": name, "errors": {what: calls.error(found[what], exact[what]) for what in found}}
 
 
 def times(options):
     """The device's milliseconds of each pass, by CUDA graphs of calls on tensors that are in no cache."""
-    kind = options.only or "half"
+    kinds = [options.only] if options.only else ["half", "bfloat16"]
     layouts = [False, True] if options.device == "cuda" else [False]
-    for (channels, side, count), last in ((r, l) for r in RESNET50 for l in layouts):  # noqa: E741
+    for kind, (channels, side, count), last in itertools.product(kinds, RESNET50, layouts):
         bytes_ = options.batch * channels * side * side * TYPES[kind].itemsize
         copies = max(2, min(24, -(-MOST_CACHED // bytes_)))
         cases = [Case((options.batch, channels, side, side), kind, options.device, seed, last=last) for seed in range(copies)]
-        forwards = [forward(case, options.device) for case in cases]
+        forwards = [forward(case) for case in cases]
         saved = [run() for run in forwards]
-        backwards = [backward(case, its, options.device) for case, its in zip(cases, saved)]
-        inferences = [inference(case, options.device) for case in cases]
-        yield {"case": f"{channels} {side}", "count": count, "bytes": bytes_, "layout": "last" if last else "first",
+        backwards = [backward(case, all_) for case, all_ in zip(cases, saved)]
+        inferences = [inference(case) for case in cases]
+        yield {"case": f"{kind} {channels} {side}", "count": count, "bytes": bytes_, "layout": "last" if last else "first",
                "forward": timed(forwards, options.device), "backward": timed(backwards, options.device),
                "inference": timed(inferences, options.device)}  # fmt: skip
 
 
-def forward(case, device):
-    x, scale, bias = (t.detach() for t in (case.x, case.scale, case.bias))
-    if device == "cpu":
+def without_gradient(*tensors):
+    return (tensor if tensor is None else tensor.detach() for tensor in tensors)
+
+
+def forward(case):
+    x, scale, bias = without_gradient(case.x, case.scale, case.bias)
+    if case.is_native:
         return lambda: torch.native_batch_norm(x, scale, bias, *case.running, True, MOMENTUM, EPSILON)
     return lambda: torch.ops.aten.cudnn_batch_norm(x, scale, bias, *case.running, True, MOMENTUM, EPSILON)
 
 
-def backward(case, saved, device):
-    x, scale = case.x.detach(), case.scale.detach()
-    if device == "cpu":
-        return lambda: torch.ops.aten.native_batch_norm_backward(
-            case.dy, x, scale, *case.running, saved[1], saved[2], True, EPSILON, [True] * 3)  # fmt: skip
+def backward(case, saved):
+    """dx, and with a scale and a bias their gradients."""
+    x, scale = without_gradient(case.x, case.scale)
+    if case.is_native:
+        wanted = [True, scale is not None, scale is not None]
+        run = lambda: torch.ops.aten.native_batch_norm_backward(  # noqa: E731
+            case.dy, x, scale, *case.running, saved[1], saved[2], True, EPSILON, wanted)  # fmt: skip
+        return lambda: run()[: sum(wanted)]
     return lambda: torch.ops.aten.cudnn_batch_norm_backward(
         x, case.dy, scale, *case.running, saved[1], saved[2], EPSILON, saved[3])  # fmt: skip
 
 
-def inference(case, device):
+def inference(case):
     """y by the statistics that the case is given."""
-    x, scale, bias = (t.detach() for t in (case.x, case.scale, case.bias))
+    x, scale, bias = without_gradient(case.x, case.scale, case.bias)
     mean, variance = case.given
-    if device == "cpu":
+    if case.is_native:
         return lambda: torch.native_batch_norm(x, scale, bias, mean, variance, False, MOMENTUM, EPSILON)[0]
     return lambda: torch.ops.aten.cudnn_batch_norm(x, scale, bias, mean, variance, False, MOMENTUM, EPSILON)[0]
 
@@ -174,7 +207,7 @@ def shapes(count):
         elements = torch.Size(shape).numel()
         if elements // channels > 1 and elements <= 32 << 20:
             count -= 1
-            yield shape, choose.choice(("half", "float"))
+            yield shape, choose.choice(tuple(TYPES))
 
 
 def randomly(options):
@@ -191,11 +224,11 @@ def randomly(options):
 
 def repeated(options):
     """How many of the runs have other bits than the first."""
-    for kind, shape in ((k, s) for k in taken(options.device) for s in REPEATED):
+    for kind, shape in ((k, s) for k in TYPES for s in sizes(REPEATED, options)[:3]):
         case = Case(shape, kind, options.device)
-        fore = forward(case, options.device)
-        back = backward(case, fore(), options.device)
-        infer = inference(case, options.device)
+        fore = forward(case)
+        back = backward(case, fore())
+        infer = inference(case)
         first = [fore()[0], *back(), infer()]
         different = torch.zeros((), dtype=torch.int64, device=options.device)
         for _ in range(options.runs):

@@ -19,8 +19,13 @@ def draw(seed, family, number, settings, scale=1.0):
     shape = list(sizes.values())
     if math.prod(shape) // shape[1] < 2:
         shape[0] = 2  # of one number for a channel, PyTorch refuses to take a variance
-    precision = r.choice(("half", "float"))
+    precision = r.choice(("half", "float", "bfloat16"))
+    # Parameters of the tensors' type, or none: PyTorch's own kernels, as in bfloat16.
+    own = precision != "float" and r.is_so(0.25)
+    affine, tracks = not r.is_so(0.1), not r.is_so(0.2)
+    is_native = own or not affine or not tracks or precision == "bfloat16"
     apart = r.choices((0, 4, 1000), (6, 3, 1))[0] if precision == "float" else r.choices((0, 4), (4, 1))[0]
     calls = EXPLORED if number % settings == settings - 1 and r.is_so(0.6) else 3
     return {"shape": shape, "precision": precision, "apart": apart, "calls": calls,
-            "layout": "last" if dims == 2 and r.is_so(0.1) else "first", "way": r.way()}  # fmt: skip
+            "layout": "last" if dims == 2 and r.is_so(0.1) else "first", "way": r.way(), "own": own,
+            "affine": affine, "tracks": tracks, "is_native": is_native}  # fmt: skip

@@ -54,6 +54,10 @@ fn help(variable: &str) -> Option<&'static str> {
             "Run batch normalization of channels-first tensors on our kernels where they are faster (auto), \
              never, or wherever they can [default: auto]"
         }
+        "UCUDNN_TORCH" => {
+            "Run PyTorch's own batch normalization, which bfloat16 takes in place of cuDNN's, on our kernels where they \
+             are faster (auto), never, or wherever they can [default: auto]"
+        }
         "UCUDNN_DYNAMIC" => {
             "What runs nets of vertex functions on a GPU: level by level (batched), in one launch each way with a number \
              of groups of blocks (persistent), or with a part left out, to measure it [default: auto]"

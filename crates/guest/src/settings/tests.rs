@@ -32,11 +32,19 @@ fn values_are_read() {
 
 #[test]
 fn one_switch_turns_all_off() {
-    let all = [(RNN, "force"), (RNN_TRAINING, "force"), (NORM, "force"), (TOTAL_WORKSPACE_SIZE, "1GiB"), (LOG, "info")];
+    let all = [
+        (RNN, "force"),
+        (RNN_TRAINING, "force"),
+        (NORM, "force"),
+        (TORCH, "force"),
+        (TOTAL_WORKSPACE_SIZE, "1GiB"),
+        (LOG, "info"),
+    ];
     let (on, _) = read(&[&all[..], &[(SWITCH, "on")]].concat());
-    assert_eq!((on.policy, on.rnn, on.norm), (Policy::Division, Rnn::Force, Norm::Force));
+    assert_eq!((on.policy, on.rnn, on.norm, on.torch), (Policy::Division, Rnn::Force, Norm::Force, Torch::Force));
     let (off, warnings) = read(&[&all[..], &[(SWITCH, "off")]].concat());
-    assert_eq!((off.is_on, off.policy, off.rnn, off.norm), (false, Policy::Off, Rnn::Off, Norm::Off));
+    assert_eq!((off.is_on, off.policy), (false, Policy::Off));
+    assert_eq!((off.rnn, off.norm, off.torch), (Rnn::Off, Norm::Off, Torch::Off));
     assert!(warnings.is_empty() && off.log == "info", "{warnings:?}");
     assert_eq!(read(&[(SWITCH, "no")]).1, ["UCUDNN=\"no\" is not understood: it takes on or off; the default is used"]);
 }

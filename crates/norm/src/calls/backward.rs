@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::{Call, Pass};
+use super::{Call, CudnnCall, Pass};
 use crate::data::{Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
@@ -20,7 +20,8 @@ pub struct BackwardCall {
     ex: Option<Promised<BatchNormBackwardEx>>,
 }
 
-/// Twin of `Backward` in `kernels/norm/backward.cu`. Arrays of parameters have a number for each channel.
+/// Twin of `Backward` in `kernels/norm/backward.cu`. Arrays of parameters have a number for each channel, of the type
+/// that the kernels are compiled for.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Backward {
@@ -29,11 +30,13 @@ pub struct Backward {
     pub x: *const c_void,
     pub dy: *const c_void,
     pub dx: *mut c_void,
-    pub scale: *const f32,
+    /// Null for 1.
+    pub scale: *const c_void,
     pub saved_mean: *const f32,
     pub saved_inverse: *const f32,
-    pub dscale: *mut f32,
-    pub dbias: *mut f32,
+    /// Null where nobody asks for it, as dbias.
+    pub dscale: *mut c_void,
+    pub dbias: *mut c_void,
 }
 
 impl From<Promised<BatchNormBackward>> for BackwardCall {
@@ -73,6 +76,25 @@ impl From<Promised<BatchNormBackwardEx>> for BackwardCall {
 impl Call for BackwardCall {
     const PASS: Pass = Pass::Backward;
 
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let (call, shape) = (&self.common, ours.clusters());
+        let parameters = Backward {
+            shape,
+            x: call.x,
+            dy: call.dy,
+            dx: call.dx,
+            scale: call.scale,
+            saved_mean: call.saved_mean.cast(),
+            saved_inverse: call.saved_inverse.cast(),
+            dscale: call.dscale,
+            dbias: call.dbias,
+        };
+        // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+    }
+}
+
+impl CudnnCall for BackwardCall {
     fn handle(&self) -> cudnnHandle_t {
         self.common.handle
     }
@@ -99,23 +121,6 @@ impl Call for BackwardCall {
         let needed = [call.dx.cast_const(), gradients[0].0, gradients[1].0];
         eligible::is_sound(&read, &written, &needed, &[call.x, call.dy, call.dx])?;
         Ok(planes)
-    }
-
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let (call, shape) = (&self.common, ours.clusters());
-        let parameters = Backward {
-            shape,
-            x: call.x,
-            dy: call.dy,
-            dx: call.dx,
-            scale: call.scale.cast(),
-            saved_mean: call.saved_mean.cast(),
-            saved_inverse: call.saved_inverse.cast(),
-            dscale: call.dscale.cast(),
-            dbias: call.dbias.cast(),
-        };
-        // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
     }
 
     fn by_cudnn(&self) -> cudnnStatus_t {

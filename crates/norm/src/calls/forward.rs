@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use cudnn_abi::*;
 
-use super::{Call, Pass};
+use super::{Call, CudnnCall, Pass};
 use crate::data::{Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
@@ -21,7 +21,8 @@ pub struct ForwardCall {
     ex: Option<Promised<BatchNormForwardEx>>,
 }
 
-/// Twin of `Forward` in `kernels/norm/forward.cu`. Arrays of parameters have a number for each channel.
+/// Twin of `Forward` in `kernels/norm/forward.cu`. Arrays of parameters have a number for each channel, of the type that
+/// the kernels are compiled for.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Forward {
@@ -29,11 +30,13 @@ pub struct Forward {
     /// Aligned to 16 bytes, as y, which may be x.
     pub x: *const c_void,
     pub y: *mut c_void,
-    pub scale: *const f32,
-    pub bias: *const f32,
+    /// Null for 1.
+    pub scale: *const c_void,
+    /// Null for 0.
+    pub bias: *const c_void,
     /// Null, or old statistics, which become old · (1 − factor) + new · factor. The variance is the unbiased one.
-    pub running_mean: *mut f32,
-    pub running_variance: *mut f32,
+    pub running_mean: *mut c_void,
+    pub running_variance: *mut c_void,
     /// Null, or where the mean and 1 / √(variance + epsilon) go.
     pub saved_mean: *mut f32,
     pub saved_inverse: *mut f32,
@@ -76,6 +79,27 @@ impl From<Promised<BatchNormForwardEx>> for ForwardCall {
 impl Call for ForwardCall {
     const PASS: Pass = Pass::Forward;
 
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let (call, shape) = (&self.common, ours.clusters());
+        let parameters = Forward {
+            shape,
+            x: call.x,
+            y: call.y,
+            scale: call.scale,
+            bias: call.bias,
+            running_mean: call.running_mean,
+            running_variance: call.running_variance,
+            saved_mean: call.saved_mean.cast(),
+            saved_inverse: call.saved_inverse.cast(),
+            epsilon: call.epsilon,
+            factor: call.factor,
+        };
+        // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+    }
+}
+
+impl CudnnCall for ForwardCall {
     fn handle(&self) -> cudnnHandle_t {
         self.common.handle
     }
@@ -103,25 +127,6 @@ impl Call for ForwardCall {
         let written: Vec<_> = [(call.y.cast_const(), tensors)].into_iter().chain(statistics).collect();
         eligible::is_sound(&read, &written, &[call.y.cast_const()], &[call.x, call.y])?;
         Ok(planes)
-    }
-
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let (call, shape) = (&self.common, ours.clusters());
-        let parameters = Forward {
-            shape,
-            x: call.x,
-            y: call.y,
-            scale: call.scale.cast(),
-            bias: call.bias.cast(),
-            running_mean: call.running_mean.cast(),
-            running_variance: call.running_variance.cast(),
-            saved_mean: call.saved_mean.cast(),
-            saved_inverse: call.saved_inverse.cast(),
-            epsilon: call.epsilon,
-            factor: call.factor,
-        };
-        // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
     }
 
     fn by_cudnn(&self) -> cudnnStatus_t {

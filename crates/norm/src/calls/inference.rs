@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 
-use super::{Call, Pass};
+use super::{Call, CudnnCall, Pass};
 use crate::data::{Data, EPSILON, ONE, Place, ZERO};
 use crate::eligible;
 use crate::fitted::Fitted;
@@ -40,6 +40,24 @@ impl From<Promised<BatchNormInference>> for InferenceCall {
 impl Call for InferenceCall {
     const PASS: Pass = Pass::Inference;
 
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let (call, flat) = (&self.0, ours.flat());
+        let parameters = Inference {
+            flat,
+            x: call.x,
+            y: call.y,
+            scale: call.scale.cast(),
+            bias: call.bias.cast(),
+            mean: call.estimated_mean.cast(),
+            variance: call.estimated_variance.cast(),
+            epsilon: call.epsilon as f32,
+        };
+        // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+    }
+}
+
+impl CudnnCall for InferenceCall {
     fn handle(&self) -> cudnnHandle_t {
         self.0.handle
     }
@@ -63,22 +81,6 @@ impl Call for InferenceCall {
         let y = call.y.cast_const();
         eligible::is_sound(&read, &[(y, tensors)], &[y], &[call.x, y])?;
         Ok(planes)
-    }
-
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let (call, flat) = (&self.0, ours.flat());
-        let parameters = Inference {
-            flat,
-            x: call.x,
-            y: call.y,
-            scale: call.scale.cast(),
-            bias: call.bias.cast(),
-            mean: call.estimated_mean.cast(),
-            variance: call.estimated_variance.cast(),
-            epsilon: call.epsilon as f32,
-        };
-        // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
     }
 
     fn by_cudnn(&self) -> cudnnStatus_t {

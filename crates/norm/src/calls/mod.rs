@@ -21,22 +21,25 @@ pub use backward::{Backward, BackwardCall};
 pub use forward::{Forward, ForwardCall};
 pub use inference::{Inference, InferenceCall};
 
-/// A call of one of cuDNN's functions, whose arguments keep its rules.
+/// A pass that a program calls.
 pub trait Call {
     const PASS: Pass;
 
+    /// Launches our kernels. After a failure the call's inputs are as they were, so that others can answer it.
+    ///
+    /// # Safety
+    /// The kernels are for the call's pass and planes. The stream is the call's.
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error>;
+}
+
+/// A call of one of cuDNN's functions, whose arguments keep its rules.
+pub trait CudnnCall: Call {
     fn handle(&self) -> cudnnHandle_t;
 
     fn mode(&self) -> cudnnBatchNormMode_t;
 
     /// Reads the call. `Err` gives the reason why cuDNN has to answer it.
     fn planes(&self) -> Result<Planes, &'static str>;
-
-    /// Launches our kernels. After a failure the call's inputs are as they were, so that cuDNN can answer it.
-    ///
-    /// # Safety
-    /// The kernels are for the call's pass and planes, which `planes` has told. The stream is the handle's.
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error>;
 
     /// Lets cuDNN answer the call.
     fn by_cudnn(&self) -> cudnnStatus_t;
@@ -80,7 +83,11 @@ pub unsafe fn run(
 
 /// # Safety
 /// As for [`run`], and the pass is the call's.
-unsafe fn run_on<C: Call>(data: &Data, ours: Option<&Arc<Fitted>>, stream: Stream) -> Result<cudnnStatus_t, String> {
+unsafe fn run_on<C: CudnnCall>(
+    data: &Data,
+    ours: Option<&Arc<Fitted>>,
+    stream: Stream,
+) -> Result<cudnnStatus_t, String> {
     let call = C::on(data);
     match ours {
         // SAFETY: the kernels are the call's (see `# Safety`).

@@ -1,11 +1,14 @@
 //! Tests the kernels against loops in double precision: on a GPU where there is one, and emulated.
 
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
 use half::{bf16, f16};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::calls::{Backward, Forward, Inference};
-use crate::kernels::{Engine, likely, shapes};
+use crate::kernels::{Engine, Types, likely, shapes};
 use crate::pass::Pass;
 use crate::shape::{Cut, Flat, Planes, Room, Shape};
 use gpu::testing::buffers::{GUARD, between_nans, bits, bytes_of, read};
@@ -106,13 +109,48 @@ impl Memory {
         all[GUARD..][..count].to_vec()
     }
 
+    fn read_numbers(&self, buffer: &Buffer, element: Element, count: usize) -> Vec<f64> {
+        let size = element.bytes();
+        self.read(buffer, size * count).chunks_exact(size).map(|bytes| number(element, bytes)).collect()
+    }
+
     fn read_floats(&self, buffer: &Buffer, count: usize) -> Vec<f64> {
-        self.read(buffer, 4 * count).chunks_exact(4).map(|bytes| number(Element::Float, bytes)).collect()
+        self.read_numbers(buffer, Element::Float, count)
     }
 
     fn read_tensor(&self, buffer: &Buffer, planes: &Planes) -> Vec<f64> {
-        let (size, count) = (planes.element.bytes(), planes.images * planes.channels * planes.plane);
-        self.read(buffer, size * count).chunks_exact(size).map(|bytes| number(planes.element, bytes)).collect()
+        self.read_numbers(buffer, planes.element, planes.images * planes.channels * planes.plane)
+    }
+}
+
+/// The numbers for each channel that a program owns.
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    element: Element,
+    /// There are a scale and a bias.
+    is_affine: bool,
+}
+
+impl Parameters {
+    const FLOATS: Self = Self { element: Element::Float, is_affine: true };
+
+    /// Numbers as their type holds them.
+    fn rounded(self, numbers: &[f32]) -> Vec<f64> {
+        numbers.iter().map(|&value| number(self.element, &bits(self.element, value))).collect()
+    }
+
+    fn on(self, memory: &Memory, numbers: &[f32]) -> Buffer {
+        memory.of(&numbers.iter().flat_map(|&value| bits(self.element, value)).collect::<Vec<_>>())
+    }
+
+    /// The place of a scale or a bias, if there is one.
+    fn place(self, buffer: &Buffer) -> *mut c_void {
+        if self.is_affine { start(buffer).cast() } else { null_mut() }
+    }
+
+    /// The largest distance of these numbers, if `most` is that of floats.
+    fn rounding(self, most: f64) -> f64 {
+        if self.element == Element::Float { most } else { rounding(self.element) }
     }
 }
 
@@ -121,26 +159,35 @@ fn start(buffer: &Buffer) -> *mut f32 {
 }
 
 /// Normalizes and checks y and all statistics. The result goes to x itself if `in_place`.
-fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_place: bool, what: &str) {
+fn check_forward(
+    memory: &Memory,
+    engine: &Engine,
+    shape: Shape,
+    x: &Tensor,
+    their: Parameters,
+    in_place: bool,
+    what: &str,
+) {
     let planes = x.planes;
     let mut random = StdRng::seed_from_u64(planes.channels as u64);
     let mut parameters = || (0..planes.channels).map(|_| random.random_range(0.5..2.0)).collect::<Vec<f32>>();
     let [scale, bias, old_mean, old_variance] = [(); 4].map(|()| parameters());
     let input = memory.of(&x.bytes());
     let output = memory.of(&vec![0xff; x.bytes().len()]);
-    let of = |values: &[f32]| memory.floats(values);
+    let of = |values: &[f32]| their.on(memory, values);
     let (scales, biases, means, variances) = (of(&scale), of(&bias), of(&old_mean), of(&old_variance));
+    let [scale, bias, old_mean, old_variance] = [scale, bias, old_mean, old_variance].map(|of| their.rounded(&of));
     let nans = vec![f32::NAN; planes.channels];
-    let (saved_mean, saved_inverse) = (of(&nans), of(&nans));
+    let (saved_mean, saved_inverse) = (memory.floats(&nans), memory.floats(&nans));
     let y = if in_place { &input } else { &output };
     let forward = Forward {
         shape,
         x: start(&input).cast(),
         y: start(y).cast(),
-        scale: start(&scales),
-        bias: start(&biases),
-        running_mean: start(&means),
-        running_variance: start(&variances),
+        scale: their.place(&scales),
+        bias: their.place(&biases),
+        running_mean: start(&means).cast(),
+        running_variance: start(&variances).cast(),
         saved_mean: start(&saved_mean),
         saved_inverse: start(&saved_inverse),
         epsilon: EPSILON,
@@ -156,7 +203,8 @@ fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_
         .enumerate()
         .map(|(place, value)| {
             let its = x.channel_of(place);
-            (value - moments[its].0) * inverse[its] * f64::from(scale[its]) + f64::from(bias[its])
+            let (scale, bias) = if their.is_affine { (scale[its], bias[its]) } else { (1.0, 0.0) };
+            (value - moments[its].0) * inverse[its] * scale + bias
         })
         .collect();
     // A mean in float is that far from the true one, in deviations.
@@ -169,17 +217,26 @@ fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, in_
     assert_near(&format!("{what}: saved mean"), &channels(&saved_mean), &means_now, 1e-7);
     assert_near(&format!("{what}: saved inverse deviation"), &channels(&saved_inverse), &inverse, 1e-7);
     let count = (planes.images * planes.plane) as f64;
-    let mixed = |old: &[f32], new: &dyn Fn(usize) -> f64| -> Vec<f64> {
-        old.iter().enumerate().map(|(its, &old)| f64::from(old) * (1.0 - FACTOR) + new(its) * FACTOR).collect()
+    let mixed = |old: &[f64], new: &dyn Fn(usize) -> f64| -> Vec<f64> {
+        old.iter().enumerate().map(|(its, &old)| old * (1.0 - FACTOR) + new(its) * FACTOR).collect()
     };
+    let running = |buffer| memory.read_numbers(buffer, their.element, planes.channels);
     let mean = mixed(&old_mean, &|its| moments[its].0);
-    assert_near(&format!("{what}: running mean"), &channels(&means), &mean, 2e-7);
+    assert_near(&format!("{what}: running mean"), &running(&means), &mean, their.rounding(2e-7));
     let variance = mixed(&old_variance, &|its| moments[its].1 * count / (count - 1.0));
-    assert_near(&format!("{what}: running variance"), &channels(&variances), &variance, 2e-7);
+    assert_near(&format!("{what}: running variance"), &running(&variances), &variance, their.rounding(2e-7));
 }
 
 /// Computes gradients and checks them. dx goes to dy itself if `in_place`.
-fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy: &Tensor, in_place: bool, what: &str) {
+fn check_backward(
+    memory: &Memory,
+    engine: &Engine,
+    shape: Shape,
+    [x, dy]: [&Tensor; 2],
+    their: Parameters,
+    in_place: bool,
+    what: &str,
+) {
     let planes = x.planes;
     let scale: Vec<f32> = (0..planes.channels).map(|channel| 0.5 + channel as f32 / 8.0).collect();
     let float = |value: f64| value as f32;
@@ -188,20 +245,22 @@ fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy
     let inverse: Vec<f32> = moments.iter().map(|moments| float(1.0 / (moments.1 + EPSILON).sqrt())).collect();
     let (input, gradient) = (memory.of(&x.bytes()), memory.of(&dy.bytes()));
     let output = memory.of(&vec![0xff; x.bytes().len()]);
-    let (scales, saved_mean, saved_inverse) = (memory.floats(&scale), memory.floats(&means), memory.floats(&inverse));
+    let (scales, saved_mean, saved_inverse) =
+        (their.on(memory, &scale), memory.floats(&means), memory.floats(&inverse));
+    let scale = their.rounded(&scale);
     let nans = vec![f32::NAN; planes.channels];
-    let (dscale, dbias) = (memory.floats(&nans), memory.floats(&nans));
+    let (dscale, dbias) = (their.on(memory, &nans), their.on(memory, &nans));
     let dx = if in_place { &gradient } else { &output };
     let backward = Backward {
         shape,
         x: start(&input).cast(),
         dy: start(&gradient).cast(),
         dx: start(dx).cast(),
-        scale: start(&scales),
+        scale: their.place(&scales),
         saved_mean: start(&saved_mean),
         saved_inverse: start(&saved_inverse),
-        dscale: start(&dscale),
-        dbias: start(&dbias),
+        dscale: their.place(&dscale),
+        dbias: their.place(&dbias),
     };
     // SAFETY: the buffers have the sizes of the tensor and of its channels.
     unsafe { engine.launch(memory.stream, &planes, &Cut::Clusters(shape), backward) }.unwrap();
@@ -221,14 +280,17 @@ fn check_backward(memory: &Memory, engine: &Engine, shape: Shape, x: &Tensor, dy
         .map(|(place, (&x, dy))| {
             let its = place / planes.plane % planes.channels;
             let (bias, of_scale) = sums[its];
-            f64::from(scale[its]) * f64::from(inverse[its]) * (dy - bias / count - normal(its, x) * of_scale / count)
+            let scale = if their.is_affine { scale[its] } else { 1.0 };
+            scale * f64::from(inverse[its]) * (dy - bias / count - normal(its, x) * of_scale / count)
         })
         .collect();
     assert_near(&format!("{what}: dx"), &memory.read_tensor(dx, &planes), &expected, rounding(planes.element));
-    let channels = |buffer| memory.read_floats(buffer, planes.channels);
-    let (dbiases, dscales): (Vec<_>, Vec<_>) = sums.into_iter().unzip();
-    assert_near(&format!("{what}: dscale"), &channels(&dscale), &dscales, 1e-6);
-    assert_near(&format!("{what}: dbias"), &channels(&dbias), &dbiases, 1e-6);
+    if their.is_affine {
+        let channels = |buffer| memory.read_numbers(buffer, their.element, planes.channels);
+        let (dbiases, dscales): (Vec<_>, Vec<_>) = sums.into_iter().unzip();
+        assert_near(&format!("{what}: dscale"), &channels(&dscale), &dscales, their.rounding(1e-6));
+        assert_near(&format!("{what}: dbias"), &channels(&dbias), &dbiases, their.rounding(1e-6));
+    }
 }
 
 /// Normalizes by given statistics and checks y, which goes to x itself if `in_place`.
@@ -270,7 +332,7 @@ fn check_inference(memory: &Memory, engine: &Engine, x: &Tensor, in_place: bool,
 /// Checks inference of some planes, which need not be of whole vectors.
 fn check_inferences(device: Device, stream: Stream, element: Element, sizes: &[[usize; 3]]) {
     let memory = Memory { device, stream };
-    let Some(engine) = emulated::compiled(Engine::load(device, Pass::Inference, element)) else { return };
+    let Some(engine) = emulated::compiled(Engine::load(device, Pass::Inference, Types::of(element))) else { return };
     for &[images, channels, plane] in sizes {
         let mut random = StdRng::seed_from_u64(plane as u64);
         let x = Tensor::random(Planes { element, images, channels, plane }, 3.0, &mut random);
@@ -282,33 +344,49 @@ fn check_inferences(device: Device, stream: Stream, element: Element, sizes: &[[
 
 /// Checks both passes of training of some planes in some types; by the likely clusters, and if `is_whole` by those of other sizes.
 fn check(device: Device, stream: Stream, elements: &[Element], sizes: &[[usize; 3]], is_whole: bool) {
+    for &element in elements {
+        check_with(device, stream, element, Parameters::FLOATS, sizes, is_whole);
+        check_with(device, stream, element, Parameters { is_affine: false, ..Parameters::FLOATS }, &sizes[..1], false);
+        if element != Element::Float {
+            check_with(device, stream, element, Parameters { element, is_affine: true }, &sizes[..1], false);
+        }
+    }
+}
+
+fn check_with(
+    device: Device,
+    stream: Stream,
+    element: Element,
+    their: Parameters,
+    sizes: &[[usize; 3]],
+    is_whole: bool,
+) {
     let room = Room::of(device).expect("a device tells its properties");
     // With little shared memory, most vectors are read again.
     let little = Room { shared_bytes: 8 << 10, ..room };
     let memory = Memory { device, stream };
-    for &element in elements {
-        let load = |pass| emulated::compiled(Engine::load(device, pass, element));
-        let (Some(forward), Some(backward)) = (load(Pass::Forward), load(Pass::Backward)) else { return };
-        for &[images, channels, plane] in sizes {
-            let mut random = StdRng::seed_from_u64(plane as u64);
-            let planes = Planes { element, images, channels, plane };
-            let dy = Tensor::random(planes, 0.5, &mut random);
-            // In two bytes, numbers far from 0 have no deviation left.
-            let farthest = if element == Element::Float { 1e3 } else { 4.0 };
-            for (index, apart) in [0.5, farthest].into_iter().enumerate() {
-                let x = Tensor::random(planes, apart, &mut random);
-                for (room, in_place) in [(room, false), (little, index == 0)] {
-                    for pass in [Pass::Forward, Pass::Backward] {
-                        let all = shapes(pass.row().kept, &planes, &room);
-                        let first = likely(&planes, &room, &all);
-                        let others = if is_whole { &[0, all.len() / 2][..] } else { &[] };
-                        for &place in others.iter().chain([&first]) {
-                            let shape = all[place];
-                            let what = format!("{element:?} {images} × {channels} × {plane}, {shape:?}");
-                            match pass {
-                                Pass::Forward => check_forward(&memory, &forward, shape, &x, in_place, &what),
-                                _ => check_backward(&memory, &backward, shape, &x, &dy, in_place, &what),
-                            }
+    let types = Types { element, has_parameters_as_elements: their.element != Element::Float };
+    let load = |pass| emulated::compiled(Engine::load(device, pass, types));
+    let (Some(forward), Some(backward)) = (load(Pass::Forward), load(Pass::Backward)) else { return };
+    for &[images, channels, plane] in sizes {
+        let mut random = StdRng::seed_from_u64(plane as u64);
+        let planes = Planes { element, images, channels, plane };
+        let dy = Tensor::random(planes, 0.5, &mut random);
+        // In two bytes, numbers far from 0 have no deviation left.
+        let farthest = if element == Element::Float { 1e3 } else { 4.0 };
+        for (index, apart) in [0.5, farthest].into_iter().enumerate() {
+            let x = Tensor::random(planes, apart, &mut random);
+            for (room, in_place) in [(room, false), (little, index == 0)] {
+                for pass in [Pass::Forward, Pass::Backward] {
+                    let all = shapes(pass.row().kept, &planes, &room);
+                    let first = likely(&planes, &room, &all);
+                    let others = if is_whole { &[0, all.len() / 2][..] } else { &[] };
+                    for &place in others.iter().chain([&first]) {
+                        let shape = all[place];
+                        let what = format!("{element:?} {images} × {channels} × {plane}, {their:?}, {shape:?}");
+                        match pass {
+                            Pass::Forward => check_forward(&memory, &forward, shape, &x, their, in_place, &what),
+                            _ => check_backward(&memory, &backward, shape, [&x, &dy], their, in_place, &what),
                         }
                     }
                 }

@@ -113,7 +113,7 @@ impl Contestant for InferenceContestant {
     const KEEPS_FAILURES: bool = true;
     const FORCED: &'static str = "the model's first choice";
 
-    fn is_forced() -> bool {
+    fn is_forced(&self) -> bool {
         settings::get().rnn == Rnn::Force
     }
 

@@ -69,7 +69,7 @@ impl Contestant for TrainingContestant {
     const KEEPS_FAILURES: bool = true;
     const FORCED: &'static str = "the model's first choice";
 
-    fn is_forced() -> bool {
+    fn is_forced(&self) -> bool {
         settings::get().rnn_training == RnnTraining::Force
     }
 
@@ -153,7 +153,7 @@ impl Contestant for TrainingContestant {
     }
 
     fn gave_up(&self, why: &str) {
-        let then = if Self::is_forced() { "" } else { " until cuDNN runs it" };
+        let then = if self.is_forced() { "" } else { " until cuDNN runs it" };
         log::warn!("{self} failed on a persistent kernel: {why}; each time step is a launch from now on{then}");
     }
 

@@ -34,7 +34,12 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     const FORCED: &'static str;
 
     /// Returns whether our kernels run wherever they can.
-    fn is_forced() -> bool;
+    fn is_forced(&self) -> bool;
+
+    /// The name, in the database and in reports, of what runs without us.
+    fn plain(&self) -> &'static str {
+        CUDNN
+    }
 
     /// The device's number.
     fn device(&self) -> i32;
@@ -109,7 +114,7 @@ pub(super) const NOTHING_FITS: &str = "nothing fits on the device";
 pub fn names<C: Contestant>(contestant: &C, is_ours: bool, choices: [Option<&C::Choice>; MOST_CALLS]) -> Vec<String> {
     let name = |call: usize| match is_ours {
         true => contestant.name(call, choices[call]),
-        false => CUDNN.to_owned(),
+        false => contestant.plain().to_owned(),
     };
     (0..C::CALLS).map(name).collect()
 }

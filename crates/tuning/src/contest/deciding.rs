@@ -24,12 +24,16 @@ const UNTOUCHED: usize = 16;
 /// The reported reason if the database made the choice.
 const KNOWN: &str = "known from before";
 
-/// Returns whether results must have the same bits each time: then times choose nothing, whenever they were taken.
-fn shuns_times<C: Contestant>() -> bool {
-    !C::is_forced() && determinism::is_asked()
-}
-
 impl<C: Contestant> Contest<C> {
+    fn is_forced(&self) -> bool {
+        self.contestant.is_forced()
+    }
+
+    /// Returns whether results must have the same bits each time: then times choose nothing, whenever they were taken.
+    fn shuns_times(&self) -> bool {
+        !self.is_forced() && determinism::is_asked()
+    }
+
     /// Decides who runs the next call of a subject whose pass is one call. A capture compiles and times nothing.
     pub fn decide(self: &Shared<C>, stream: Stream) -> Turn<C::Kernel> {
         let is_ours = self.next_pass(stream);
@@ -39,9 +43,9 @@ impl<C: Contestant> Contest<C> {
     /// Returns whether our side runs the pass that begins. It is called once a pass.
     pub fn next_pass(self: &Shared<C>, stream: Stream) -> bool {
         if self.has_given_up() {
-            return C::RUNS_WITHOUT && C::is_forced();
+            return C::RUNS_WITHOUT && self.is_forced();
         }
-        if shuns_times::<C>() {
+        if self.shuns_times() {
             return false;
         }
         let is_capturing = || cudnn::device().is_capturing(stream);
@@ -53,7 +57,7 @@ impl<C: Contestant> Contest<C> {
                 Some(is_ours) => is_ours,
                 None => self.end_trial(state),
             },
-            State::Loading if C::is_forced() => {
+            State::Loading if self.is_forced() => {
                 drop(state);
                 drop(self.loading.lock());
                 match &*self.state.lock() {
@@ -133,12 +137,12 @@ impl<C: Contestant> Contest<C> {
     /// Asks the database, on the first pass. Returns whether our side runs the pass.
     fn begin(self: &Shared<C>) -> bool {
         match self.recall() {
-            None if C::is_forced() => compiling::now(|| self.load_first()),
+            None if self.is_forced() => compiling::now(|| self.load_first()),
             None => {
                 self.enter(State::Untouched(1));
                 false
             }
-            Some(recalled) if C::is_forced() => {
+            Some(recalled) if self.is_forced() => {
                 compiling::now(|| self.load(&recalled).unwrap_or_else(|()| self.load_first()))
             }
             Some(recalled) if self.is_quick(&recalled) => {
@@ -278,7 +282,7 @@ impl<C: Contestant> Contest<C> {
         self.made[call].fetch_add(1, Ordering::Relaxed);
         allowance::of_process().executed(self.usual[call].get() * self.contestant.units());
         let plain = |is_ours: bool, kernel: Option<C::Kernel>| Turn::untimed(kernel.filter(|_| is_ours));
-        if self.has_given_up() || (C::CALLS == 1 && shuns_times::<C>()) {
+        if self.has_given_up() || (C::CALLS == 1 && self.shuns_times()) {
             return plain(is_ours, None);
         }
         // Where nothing else depends on a call's side, it runs on the faster one as long as it is not timed.
@@ -300,7 +304,7 @@ impl<C: Contestant> Contest<C> {
             State::Settled(settled) => {
                 let (is_ours, kernel) = (side(settled.verdict.is_ours), settled.verdict.kernels[call].clone());
                 let is_new = !settled.weighs[call] && is_made(&self.made(), call);
-                if is_new && !C::is_forced() && !cudnn::device().is_capturing(stream) {
+                if is_new && !self.is_forced() && !cudnn::device().is_capturing(stream) {
                     // The decision did not know of this call. Unloading kernels may wait for the device.
                     let settled = std::mem::replace(&mut *state, State::Untouched(UNTOUCHED));
                     drop(state);
@@ -323,34 +327,50 @@ impl<C: Contestant> Contest<C> {
         (units, stream): (usize, Stream),
         run: impl FnOnce() -> (T, Outcome),
     ) -> T {
-        let Some(index) = turn.index else { return run().0 };
-        let device = cudnn::device();
-        let in_flight = InFlight { contest: self, call, index };
+        let timing = self.time((call, turn), stream);
+        let (result, outcome) = run();
+        if let Some(timing) = timing {
+            timing.end(units, outcome);
+        }
+        result
+    }
+
+    /// Begins to time a call on a stream, if its turn is to be timed.
+    pub fn time(&self, (call, turn): (usize, &Turn<C::Kernel>), stream: Stream) -> Option<Timing<'_, C>> {
+        let mut timing = Timing { contest: self, call, index: turn.index?, stream, started: None };
         if let Some(ours) = &turn.timed_beside {
             self.contestant.before_timed(ours, stream);
         }
-        let started = Started::start(device, stream);
-        let (result, outcome) = run();
-        let timed: Option<Timed> = started.and_then(|started| started.end(device, stream));
-        std::mem::forget(in_flight);
-        self.with_trial(|Trying { trial, .. }| match outcome {
+        timing.started = Started::start(cudnn::device(), stream);
+        Some(timing)
+    }
+}
+
+/// A timed call that has not ended. Its candidate has failed if this is dropped.
+pub struct Timing<'a, C: Contestant> {
+    contest: &'a Contest<C>,
+    call: usize,
+    index: usize,
+    stream: Stream,
+    started: Option<Started>,
+}
+
+impl<C: Contestant> Timing<'_, C> {
+    /// Ends the call, which did `units` units of work.
+    pub fn end(mut self, units: usize, outcome: Outcome) {
+        let timed: Option<Timed> = self.started.take().and_then(|started| started.end(cudnn::device(), self.stream));
+        let (contest, call, index) = (self.contest, self.call, self.index);
+        std::mem::forget(self);
+        contest.with_trial(|Trying { trial, .. }| match outcome {
             Outcome::Ran => trial.ran((call, index), units, timed),
             Outcome::NoRoom => trial.ran((call, index), units, None),
             Outcome::Nothing => trial.skipped(call),
             Outcome::Failed => trial.failed((call, index)),
         });
-        result
     }
 }
 
-/// A timed call that has not ended.
-struct InFlight<'a, C: Contestant> {
-    contest: &'a Contest<C>,
-    call: usize,
-    index: usize,
-}
-
-impl<C: Contestant> Drop for InFlight<'_, C> {
+impl<C: Contestant> Drop for Timing<'_, C> {
     fn drop(&mut self) {
         self.contest.with_trial(|Trying { trial, .. }| trial.failed((self.call, self.index)));
     }

@@ -37,6 +37,7 @@ use crate::database::TuningLock;
 use crate::elsewhere::Elsewhere;
 use crate::milliseconds::Milliseconds;
 pub use contestant::{CUDNN, Contestant, MOST_CALLS, Times};
+pub use deciding::Timing;
 use guest::summary::Tried;
 use recall::Recalled;
 use trial::{Made, Trial, Verdict};
@@ -155,7 +156,7 @@ impl<C: Contestant> Contest<C> {
             return;
         }
         self.contestant.gave_up(why);
-        let verdict = Verdict { is_ours: C::RUNS_WITHOUT && C::is_forced(), kernels: Default::default() };
+        let verdict = Verdict { is_ours: C::RUNS_WITHOUT && self.contestant.is_forced(), kernels: Default::default() };
         self.settle_untimed(verdict, why);
     }
 
@@ -166,7 +167,7 @@ impl<C: Contestant> Contest<C> {
             State::Settled(settled) => settled.verdict.is_ours,
             _ => false,
         };
-        if is_open && !C::is_forced() {
+        if is_open && !self.contestant.is_forced() {
             self.settle_untimed(Verdict::default(), why);
         }
     }
@@ -195,7 +196,7 @@ impl<C: Contestant> Contest<C> {
     fn note_savings(&self, verdict: &Verdict<C::Kernel>, times: &Times) {
         for ((name, times), saves) in self.names_of(verdict).iter().zip(times).zip(&self.saves) {
             let time = |what: &str| times.iter().find(|known| known.what == what)?.time;
-            let saved = time(CUDNN).zip(time(name)).map_or(0.0, |(cudnn, chosen)| cudnn - chosen);
+            let saved = time(self.contestant.plain()).zip(time(name)).map_or(0.0, |(cudnn, chosen)| cudnn - chosen);
             saves.set(saved);
         }
     }

@@ -1,6 +1,6 @@
 //! The result of a contest in the database: the times of each call, by its own text.
 
-use super::contestant::{self, CUDNN, Contestant, MOST_CALLS, Times};
+use super::contestant::{self, Contestant, MOST_CALLS, Times};
 use super::trial::{Candidate, Made, Trial, weighed};
 use super::turns::MARGIN;
 use crate::family::Time;
@@ -43,7 +43,7 @@ pub fn of_times<C: Contestant>(contestant: &C, times: Times) -> Option<Recalled<
         let names: Vec<_> = times[call].iter().map(|time| time.what.as_str()).collect();
         let named = if names.is_empty() { Vec::new() } else { contestant.named(call, &names) };
         for (Time { what, time }, named) in times[call].iter().zip(&named) {
-            let side = usize::from(what != CUDNN);
+            let side = usize::from(what != contestant.plain());
             if side == 1 && named.is_none() && Some(what) != without.as_ref() {
                 continue;
             }
@@ -63,7 +63,7 @@ pub fn of_times<C: Contestant>(contestant: &C, times: Times) -> Option<Recalled<
     let weighs = times.each_ref().map(|rows| !rows.is_empty());
     let made: Made = weighs.map(u64::from);
     let [cudnn, ours] = [0, 1].map(|side| weighed(&made, |call| best[call][side]));
-    let is_ours = match (C::is_forced(), cudnn, ours) {
+    let is_ours = match (contestant.is_forced(), cudnn, ours) {
         (true, _, None) if !C::RUNS_WITHOUT => return None,
         (true, ..) => true,
         (false, None, _) => return None,
@@ -98,7 +98,7 @@ pub(super) fn named_times<C: Contestant>(
     failed: impl Iterator<Item = String>,
 ) -> Vec<Time> {
     let name = |candidate: &Candidate<C::Kernel>| match candidate {
-        Candidate::Cudnn => CUDNN.to_owned(),
+        Candidate::Cudnn => contestant.plain().to_owned(),
         Candidate::Ours(kernel) => contestant.name(call, kernel.as_ref().map(C::choice)),
     };
     let timed = candidates.iter().zip(times).map(|(candidate, &time)| Time { what: name(candidate), time });
@@ -122,6 +122,7 @@ pub fn keep<C: Contestant>(contestant: &C, times: &Times) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contestant::CUDNN;
     use super::super::testing::Toy;
     use super::*;
 

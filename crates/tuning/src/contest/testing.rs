@@ -29,7 +29,7 @@ impl<const F: bool, const W: bool> Contestant for Toy<F, W> {
     const KEEPS_FAILURES: bool = true;
     const FORCED: &'static str = "it is forced";
 
-    fn is_forced() -> bool {
+    fn is_forced(&self) -> bool {
         F
     }
 

@@ -1,0 +1,386 @@
+//! Batch normalization in training: PyTorch's operators `native_batch_norm` and `native_batch_norm_backward`. PyTorch
+//! takes them where it does not ask cuDNN, which for bfloat16 is always.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use super::libtorch::{Libtorch, Value};
+use super::operator::{self, Operator};
+use super::values::{Tensor, as_bool};
+use gpu::{Element, Stream, jit};
+use norm::calls::{self, Call};
+use norm::fitted::Fitted;
+use norm::pass::Pass;
+use norm::shape::{Planes, VECTOR_BYTES};
+use norm::subject::{Normalization, Plain};
+
+/// The kernel of `native_batch_norm`.
+///
+/// # Safety
+/// libtorch calls it, with the operator's arguments on the stack.
+pub unsafe extern "C-unwind" fn forward(stack: *mut Value, _: u64, _: u64) {
+    // SAFETY: libtorch puts the arguments there in the order of the operator's schema; the kernel owns them.
+    unsafe {
+        let call = Forward::taken(stack, Libtorch::of_kernels());
+        put(stack, operator::run(&call));
+    }
+}
+
+/// The kernel of `native_batch_norm_backward`.
+///
+/// # Safety
+/// As for [`forward`].
+pub unsafe extern "C-unwind" fn backward(stack: *mut Value, _: u64, _: u64) {
+    // SAFETY: as in `forward`.
+    unsafe {
+        let call = Backward::taken(stack, Libtorch::of_kernels());
+        put(stack, operator::run(&call));
+    }
+}
+
+/// # Safety
+/// The stack has room for three values.
+unsafe fn put(stack: *mut Value, results: [Tensor; 3]) {
+    for (place, result) in results.into_iter().enumerate() {
+        // SAFETY: the caller promises the room.
+        unsafe { stack.add(place).write(result.into_value()) };
+    }
+}
+
+/// The planes of a tensor that our kernels take.
+fn planes_of(x: &Tensor) -> Result<Planes, &'static str> {
+    let element = x.element().ok_or("its type is not half, bfloat16 or float")?;
+    let layout = x.layout().ok_or("its tensor is none")?;
+    if !layout.is_packed() {
+        return Err("its tensor is not packed with the channels first");
+    }
+    let &[images, channels, ref plane @ ..] = layout.sizes else { return Err("its tensor has no channels") };
+    let size = |size: i64| usize::try_from(size).map_err(|_| "a size is negative");
+    let plane = plane.iter().try_fold(1_usize, |plane, &axis| plane.checked_mul(size(axis).ok()?));
+    let planes =
+        Planes { element, images: size(images)?, channels: size(channels)?, plane: plane.ok_or("it is too large")? };
+    planes.vectors().ok_or("an image is not whole vectors of 16 bytes, or a channel has too many")?;
+    if planes.images * planes.plane == 1 {
+        return Err("a channel has one element");
+    }
+    is_aligned(x)?;
+    Ok(planes)
+}
+
+fn is_aligned(tensor: &Tensor) -> Result<(), &'static str> {
+    let data = tensor.data().ok_or("its tensor has no memory")?;
+    if data.addr().is_multiple_of(VECTOR_BYTES) { Ok(()) } else { Err("its memory is not aligned") }
+}
+
+/// Returns whether parameters, as far as there are some, have the tensor's type. Otherwise they are floats: one for each
+/// channel, as the statistics.
+fn has_parameters_as_elements(planes: &Planes, parameters: &[&Option<Tensor>]) -> Result<bool, &'static str> {
+    let mut all = parameters.iter().copied().flatten();
+    let element = all.clone().next().map_or(Some(Element::Float), Tensor::element);
+    let element = element.filter(|element| [Element::Float, planes.element].contains(element));
+    let element = element.ok_or("its parameters have another type")?;
+    let are_right = all.all(|numbers| is_per_channel(numbers, element, planes));
+    if are_right {
+        Ok(element != Element::Float)
+    } else {
+        Err("its parameters are not numbers of one type for each channel")
+    }
+}
+
+fn is_per_channel(numbers: &Tensor, element: Element, planes: &Planes) -> bool {
+    numbers.element() == Some(element)
+        && numbers.layout().is_some_and(|layout| layout.sizes == [planes.channels as i64] && layout.is_packed())
+        && numbers.data().is_some_and(|data| !data.is_null())
+}
+
+/// A new tensor like another one, aligned for our kernels.
+fn like<'a>(x: &Tensor<'a>) -> Option<Tensor<'a>> {
+    let new = x.another(x.layout()?.sizes, x.data_type()?)?;
+    is_aligned(&new).is_ok().then_some(new)
+}
+
+/// New numbers for each channel, beside a tensor.
+fn per_channel<'a>(x: &Tensor<'a>, planes: &Planes, element: Element) -> Option<Tensor<'a>> {
+    x.another(&[planes.channels as i64], x.torch().type_of(element))
+}
+
+/// The memory of a tensor; null if there is none.
+fn data(tensor: Option<&Tensor>) -> *mut c_void {
+    tensor.and_then(Tensor::data).unwrap_or(null_mut())
+}
+
+/// A call of `native_batch_norm(x, weight?, bias?, running mean?, running variance?, is training, momentum, epsilon)`. Its
+/// results are y, the mean, and 1 / √(variance + epsilon).
+struct Forward<'a> {
+    torch: &'a Libtorch,
+    x: Tensor<'a>,
+    weight: Option<Tensor<'a>>,
+    bias: Option<Tensor<'a>>,
+    running_mean: Option<Tensor<'a>>,
+    running_variance: Option<Tensor<'a>>,
+    is_training: bool,
+    momentum: f64,
+    epsilon: f64,
+}
+
+impl<'a> Forward<'a> {
+    /// # Safety
+    /// The stack has the operator's arguments, whose owner is the caller.
+    unsafe fn taken(stack: *const Value, torch: &'a Libtorch) -> Self {
+        // SAFETY: the caller promises the arguments.
+        unsafe {
+            let optional = |place| Tensor::taken_if_any(*stack.add(place), torch);
+            Self {
+                torch,
+                x: Tensor::taken(*stack, torch),
+                weight: optional(1),
+                bias: optional(2),
+                running_mean: optional(3),
+                running_variance: optional(4),
+                is_training: as_bool(*stack.add(5)),
+                momentum: f64::from_bits(*stack.add(6)),
+                epsilon: f64::from_bits(*stack.add(7)),
+            }
+        }
+    }
+}
+
+/// A forward call with room for its results.
+struct ForwardReady<'a> {
+    call: &'a Forward<'a>,
+    results: [Tensor<'a>; 3],
+}
+
+impl Operator for Forward<'_> {
+    type WithResults<'a>
+        = ForwardReady<'a>
+    where
+        Self: 'a;
+
+    fn torch(&self) -> &Libtorch {
+        self.torch
+    }
+
+    fn x(&self) -> &Tensor<'_> {
+        &self.x
+    }
+
+    fn subject(&self) -> Result<Normalization, &'static str> {
+        if !self.is_training {
+            return Err("it is no training");
+        }
+        if !is_epsilon(self.epsilon) {
+            return Err("its epsilon is not a positive number that a float holds");
+        }
+        let planes = planes_of(&self.x)?;
+        let parameters = [&self.weight, &self.bias, &self.running_mean, &self.running_variance];
+        let has_parameters_as_elements = has_parameters_as_elements(&planes, &parameters)?;
+        Ok(Normalization { pass: Pass::Forward, plain: Plain::Native, planes, has_parameters_as_elements })
+    }
+
+    fn with_results(&self, subject: &Normalization) -> Option<ForwardReady<'_>> {
+        let numbers = || per_channel(&self.x, &subject.planes, Element::Float);
+        Some(ForwardReady { call: self, results: [like(&self.x)?, numbers()?, numbers()?] })
+    }
+
+    fn results<'a>(ready: ForwardReady<'a>) -> [Tensor<'a>; 3]
+    where
+        Self: 'a,
+    {
+        ready.results
+    }
+
+    fn by_pytorch(&self) -> [Tensor<'_>; 3] {
+        let [weight, bias, mean, variance] = [&self.weight, &self.bias, &self.running_mean, &self.running_variance]
+            .map(|it| Tensor::optional(it.as_ref()));
+        let Self { torch, is_training, momentum, epsilon, .. } = *self;
+        // SAFETY: the function is that of the operator, and borrows its arguments.
+        let three = unsafe {
+            (torch.batch_norm)(self.x.raw(), &weight, &bias, &mean, &variance, is_training, momentum, epsilon)
+        };
+        Tensor::three(three, torch)
+    }
+}
+
+impl Call for ForwardReady<'_> {
+    const PASS: Pass = Pass::Forward;
+
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let (call, [y, mean, inverse]) = (self.call, &self.results);
+        let parameters = calls::Forward {
+            shape: ours.clusters(),
+            x: data(Some(&call.x)),
+            y: data(Some(y)),
+            scale: data(call.weight.as_ref()),
+            bias: data(call.bias.as_ref()),
+            running_mean: data(call.running_mean.as_ref()),
+            running_variance: data(call.running_variance.as_ref()),
+            saved_mean: data(Some(mean)).cast(),
+            saved_inverse: data(Some(inverse)).cast(),
+            epsilon: call.epsilon,
+            factor: call.momentum,
+        };
+        // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+    }
+}
+
+/// A call of `native_batch_norm_backward(dy, x, weight?, running mean?, running variance?, saved mean?, saved inverse?, is
+/// training, epsilon, which results)`. Its results are dx, dweight and dbias.
+struct Backward<'a> {
+    torch: &'a Libtorch,
+    dy: Tensor<'a>,
+    x: Tensor<'a>,
+    weight: Option<Tensor<'a>>,
+    running_mean: Option<Tensor<'a>>,
+    running_variance: Option<Tensor<'a>>,
+    saved_mean: Option<Tensor<'a>>,
+    saved_inverse: Option<Tensor<'a>>,
+    is_training: bool,
+    epsilon: f64,
+    wanted: [bool; 3],
+}
+
+impl<'a> Backward<'a> {
+    /// # Safety
+    /// As for [`Forward::taken`].
+    unsafe fn taken(stack: *const Value, torch: &'a Libtorch) -> Self {
+        // SAFETY: the caller promises the arguments.
+        unsafe {
+            let optional = |place| Tensor::taken_if_any(*stack.add(place), torch);
+            Self {
+                torch,
+                dy: Tensor::taken(*stack, torch),
+                x: Tensor::taken(*stack.add(1), torch),
+                weight: optional(2),
+                running_mean: optional(3),
+                running_variance: optional(4),
+                saved_mean: optional(5),
+                saved_inverse: optional(6),
+                is_training: as_bool(*stack.add(7)),
+                epsilon: f64::from_bits(*stack.add(8)),
+                // The operator's schema has three.
+                wanted: torch.three_bools(*stack.add(9)).unwrap_or([true; 3]),
+            }
+        }
+    }
+}
+
+/// A backward call with room for its results.
+struct BackwardReady<'a> {
+    call: &'a Backward<'a>,
+    results: [Tensor<'a>; 3],
+}
+
+impl Operator for Backward<'_> {
+    type WithResults<'a>
+        = BackwardReady<'a>
+    where
+        Self: 'a;
+
+    fn torch(&self) -> &Libtorch {
+        self.torch
+    }
+
+    fn x(&self) -> &Tensor<'_> {
+        &self.x
+    }
+
+    fn subject(&self) -> Result<Normalization, &'static str> {
+        if !self.is_training {
+            return Err("it is no training");
+        }
+        if !self.wanted[0] {
+            return Err("only the parameters' gradients are asked for");
+        }
+        let planes = planes_of(&self.x)?;
+        if self.dy.element() != Some(planes.element)
+            || self.dy.layout().map(|its| its.sizes) != self.x.layout().map(|its| its.sizes)
+        {
+            return Err("its tensors differ");
+        }
+        if !self.dy.layout().is_some_and(|layout| layout.is_packed()) {
+            return Err("its gradient is not packed with the channels first");
+        }
+        is_aligned(&self.dy)?;
+        if self.weight.is_none() && self.wanted != [true, false, false] {
+            return Err("gradients are asked for that it does not have");
+        }
+        let is_there = |numbers: &Option<Tensor>| {
+            numbers.as_ref().is_some_and(|numbers| is_per_channel(numbers, Element::Float, &planes))
+        };
+        if !is_there(&self.saved_mean) || !is_there(&self.saved_inverse) {
+            return Err("its saved statistics are not floats for each channel");
+        }
+        let has_parameters_as_elements = has_parameters_as_elements(&planes, &[&self.weight])?;
+        Ok(Normalization { pass: Pass::Backward, plain: Plain::Native, planes, has_parameters_as_elements })
+    }
+
+    fn with_results(&self, subject: &Normalization) -> Option<BackwardReady<'_>> {
+        let types = subject.types();
+        let element = if types.has_parameters_as_elements { types.element } else { Element::Float };
+        let gradient = |is_wanted: bool| match is_wanted {
+            true => per_channel(&self.x, &subject.planes, element),
+            false => Tensor::undefined(self.torch),
+        };
+        Some(BackwardReady {
+            call: self,
+            results: [like(&self.x)?, gradient(self.wanted[1])?, gradient(self.wanted[2])?],
+        })
+    }
+
+    fn results<'a>(ready: BackwardReady<'a>) -> [Tensor<'a>; 3]
+    where
+        Self: 'a,
+    {
+        ready.results
+    }
+
+    fn by_pytorch(&self) -> [Tensor<'_>; 3] {
+        let [weight, running_mean, running_variance, saved_mean, saved_inverse] =
+            [&self.weight, &self.running_mean, &self.running_variance, &self.saved_mean, &self.saved_inverse]
+                .map(|it| Tensor::optional(it.as_ref()));
+        // SAFETY: the function is that of the operator, and borrows its arguments.
+        let three = unsafe {
+            (self.torch.batch_norm_backward)(
+                self.dy.raw(),
+                self.x.raw(),
+                &weight,
+                &running_mean,
+                &running_variance,
+                &saved_mean,
+                &saved_inverse,
+                self.is_training,
+                self.epsilon,
+                self.wanted,
+            )
+        };
+        Tensor::three(three, self.torch)
+    }
+}
+
+impl Call for BackwardReady<'_> {
+    const PASS: Pass = Pass::Backward;
+
+    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
+        let (call, [dx, dweight, dbias]) = (self.call, &self.results);
+        let wanted = |tensor, place: usize| data(call.wanted[place].then_some(tensor));
+        let parameters = calls::Backward {
+            shape: ours.clusters(),
+            x: data(Some(&call.x)),
+            dy: data(Some(&call.dy)),
+            dx: data(Some(dx)),
+            scale: data(call.weight.as_ref()),
+            saved_mean: data(call.saved_mean.as_ref()).cast(),
+            saved_inverse: data(call.saved_inverse.as_ref()).cast(),
+            dscale: wanted(dweight, 1),
+            dbias: wanted(dbias, 2),
+        };
+        // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+    }
+}
+
+fn is_epsilon(epsilon: f64) -> bool {
+    (0.0..=f64::from(f32::MAX)).contains(&epsilon)
+}

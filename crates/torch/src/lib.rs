@@ -1,0 +1,21 @@
+//! PyTorch's operators that call no cuDNN, on kernels of ours: batch normalization in training, which in bfloat16 is
+//! PyTorch's own.
+//!
+//! libtorch is not linked. Where the process has loaded it, its C functions put our kernels in the operators' places. What
+//! our kernels do not take goes to PyTorch's own kernels, by the functions that the dispatcher would have called.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | [`registration`] | putting our kernels in PyTorch's place, once |
+//! | `libtorch` | the functions of libtorch |
+//! | `values` | the values on an operator's stack: tensors, optional ones, lists |
+//! | `operator` | a call of an operator: who runs it, and what becomes of a panic |
+//! | `batch_norm` | `native_batch_norm` and `native_batch_norm_backward` |
+//! | `warnings` | keeping libtorch's warnings off the terminal |
+
+mod batch_norm;
+mod libtorch;
+mod operator;
+pub mod registration;
+mod values;
+mod warnings;

@@ -1,0 +1,203 @@
+//! The functions of libtorch: its stable C ABI, and the kernels that ours replace.
+
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
+use gpu::Device;
+
+/// A value on an operator's stack.
+pub type Value = u64;
+
+/// A pointer to an `at::Tensor`, which is itself a pointer that counts.
+pub type RawTensor = *mut *mut c_void;
+
+/// libstdc++'s `std::optional<at::Tensor>`.
+#[repr(C)]
+pub struct OptionalTensor {
+    pub tensor: *mut c_void,
+    pub is_there: bool,
+}
+
+/// libstdc++'s `std::tuple` of three `at::Tensor`s. The last one comes first.
+#[repr(C)]
+pub struct Three(pub [*mut c_void; 3]);
+
+/// 0 if the function succeeded.
+pub type Status = i32;
+/// A kernel as the dispatcher calls it: its arguments lie on the stack, and its results replace them.
+pub type Boxed = unsafe extern "C-unwind" fn(*mut Value, u64, u64);
+
+/// `at::…::native_batch_norm(x, weight, bias, running mean, running variance, is training, momentum, epsilon)`. It may
+/// throw.
+pub type BatchNorm = unsafe extern "C-unwind" fn(
+    RawTensor,
+    &OptionalTensor,
+    &OptionalTensor,
+    &OptionalTensor,
+    &OptionalTensor,
+    bool,
+    f64,
+    f64,
+) -> Three;
+
+/// `at::…::native_batch_norm_backward(dy, x, weight, running mean, running variance, saved mean, saved inverse, is
+/// training, epsilon, which results)`. It may throw.
+pub type BatchNormBackward = unsafe extern "C-unwind" fn(
+    RawTensor,
+    RawTensor,
+    &OptionalTensor,
+    &OptionalTensor,
+    &OptionalTensor,
+    &OptionalTensor,
+    &OptionalTensor,
+    bool,
+    f64,
+    [bool; 3],
+) -> Three;
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident: $symbol:literal as fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// libtorch's functions, and the operators of C++. They stay: the libraries are never closed.
+        pub struct Libtorch {
+            $($(#[$doc])* pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            pub batch_norm: BatchNorm,
+            pub batch_norm_backward: BatchNormBackward,
+            /// `aoti_torch_get_current_cuda_stream(device, &stream)`. None on the host.
+            pub stream: Option<unsafe extern "C" fn(i32, &mut *mut c_void) -> Status>,
+            /// `c10::WarningUtils`: the thread's handler of warnings, and a function that sets it.
+            pub warning_handler: Option<unsafe extern "C" fn() -> *mut c_void>,
+            pub set_warning_handler: Option<unsafe extern "C" fn(*mut c_void)>,
+        }
+
+        impl Libtorch {
+            /// `Err` names a function that this version of libtorch lacks.
+            fn of(files: &Files) -> Result<Self, &'static str> {
+                let of_kernels = if files.cuda.is_some() { KERNELS_FOR_CUDA } else { KERNELS_FOR_CPU };
+                // SAFETY: the names are of functions of these types. C++'s names tell their arguments' types.
+                unsafe {
+                    let kernels = files.cuda.as_ref().unwrap_or(&files.cpu);
+                    let stream = files.cuda.as_ref().map(|cuda| symbol(cuda, c"aoti_torch_get_current_cuda_stream"));
+                    Ok(Self {
+                        $($name: symbol(&files.cpu, $symbol)?,)*
+                        batch_norm: symbol(kernels, of_kernels[0])?,
+                        batch_norm_backward: symbol(kernels, of_kernels[1])?,
+                        stream: stream.transpose()?,
+                        warning_handler: symbol(&files.cpu, c"_ZN3c1012WarningUtils19get_warning_handlerEv").ok(),
+                        set_warning_handler: symbol(
+                            &files.cpu,
+                            c"_ZN3c1012WarningUtils19set_warning_handlerEPNS_14WarningHandlerE",
+                        ).ok(),
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    /// Begins a set of kernels: namespace, dispatch key, file, line.
+    begin_library: c"aoti_torch_library_init_impl"
+        as fn(*const c_char, *const c_char, *const c_char, u32, &mut *mut c_void) -> Status;
+    /// Puts a kernel in an operator's place.
+    implement: c"aoti_torch_library_impl" as fn(*mut c_void, *const c_char, Boxed) -> Status;
+    is_defined: c"aoti_torch_is_defined" as fn(RawTensor, &mut bool) -> Status;
+    data: c"aoti_torch_get_data_ptr" as fn(RawTensor, &mut *mut c_void) -> Status;
+    data_type: c"aoti_torch_get_dtype" as fn(RawTensor, &mut i32) -> Status;
+    rank: c"aoti_torch_get_dim" as fn(RawTensor, &mut i64) -> Status;
+    sizes: c"aoti_torch_get_sizes" as fn(RawTensor, &mut *const i64) -> Status;
+    strides: c"aoti_torch_get_strides" as fn(RawTensor, &mut *const i64) -> Status;
+    device_type: c"aoti_torch_get_device_type" as fn(RawTensor, &mut i32) -> Status;
+    device_index: c"aoti_torch_get_device_index" as fn(RawTensor, &mut i32) -> Status;
+    /// A new tensor: rank, sizes, strides, data type, kind and number of the device.
+    empty: c"aoti_torch_empty_strided" as fn(i64, *const i64, *const i64, i32, i32, i32, &mut RawTensor) -> Status;
+    /// A tensor that is none.
+    undefined: c"aoti_torch_new_uninitialized_tensor" as fn(&mut RawTensor) -> Status;
+    delete_tensor: c"aoti_torch_delete_tensor_object" as fn(RawTensor) -> Status;
+    list_size: c"torch_list_size" as fn(*mut c_void, &mut usize) -> Status;
+    list_item: c"torch_list_get_item" as fn(*mut c_void, usize, &mut Value) -> Status;
+    delete_list: c"torch_delete_list" as fn(*mut c_void) -> Status;
+    float: c"aoti_torch_dtype_float32" as fn() -> c_int;
+    half: c"aoti_torch_dtype_float16" as fn() -> c_int;
+    bfloat16: c"aoti_torch_dtype_bfloat16" as fn() -> c_int;
+    /// C++'s `operator new` and `operator delete`.
+    new: c"_Znwm" as fn(usize) -> *mut c_void;
+    delete: c"_ZdlPv" as fn(*mut c_void);
+}
+
+/// The C++ names of the kernels that ours replace.
+const KERNELS_FOR_CUDA: [&CStr; 2] = [
+    c"_ZN2at4cuda17native_batch_normERKNS_6TensorERKSt8optionalIS1_ES7_S7_S7_bdd",
+    c"_ZN2at4cuda26native_batch_norm_backwardERKNS_6TensorES3_RKSt8optionalIS1_ES7_S7_S7_S7_bdSt5arrayIbLm3EE",
+];
+/// Likewise on the host, where tests run.
+const KERNELS_FOR_CPU: [&CStr; 2] = [
+    c"_ZN2at3cpu17native_batch_normERKNS_6TensorERKSt8optionalIS1_ES7_S7_S7_bdd",
+    c"_ZN2at3cpu26native_batch_norm_backwardERKNS_6TensorES3_RKSt8optionalIS1_ES7_S7_S7_S7_bdSt5arrayIbLm3EE",
+];
+
+/// libtorch's functions, once libtorch was found; `None` if this version lacks some.
+static LIBTORCH: OnceLock<Option<Libtorch>> = OnceLock::new();
+
+/// libtorch's libraries in the process.
+struct Files {
+    cpu: Library,
+    /// None if the device is the host.
+    cuda: Option<Library>,
+}
+
+/// # Safety
+/// The name is of a function of the type.
+unsafe fn symbol<F: Copy>(library: &Library, name: &'static CStr) -> Result<F, &'static str> {
+    // SAFETY: the caller promises the type.
+    let found = unsafe { library.get::<F>(name.to_bytes_with_nul()) };
+    found.map(|function| *function).map_err(|_| name.to_str().unwrap_or_default())
+}
+
+impl Libtorch {
+    /// libtorch's functions, for kernels: these run only once they are registered.
+    ///
+    /// # Panics
+    /// Before that.
+    pub fn of_kernels() -> &'static Self {
+        LIBTORCH.get().and_then(Option::as_ref).expect("kernels are registered with libtorch's functions")
+    }
+
+    /// Whether [`Self::found`] has found libtorch.
+    pub fn is_found() -> bool {
+        LIBTORCH.get().is_some()
+    }
+
+    /// The functions of the libtorch among the process's files. `None` if it has none, or one that was found before, or
+    /// that lacks a function, which the log names.
+    pub fn found(files: &[OsString], device: Device) -> Option<&'static Self> {
+        let open = |name: &str| {
+            let is_it =
+                |file: &&OsString| Path::new(file).file_name().is_some_and(|its| its.as_bytes() == name.as_bytes());
+            files.iter().find(is_it).and_then(|file| opened(file))
+        };
+        let cpu = open("libtorch_cpu.so")?;
+        let cuda = if device == Device::Cuda { Some(open("libtorch_cuda.so")?) } else { None };
+        let mut is_new = false;
+        let found = LIBTORCH.get_or_init(|| {
+            is_new = true;
+            let files = Files { cpu, cuda };
+            let missing = |name: &&str| log::info!("PyTorch's operators stay as they are: its libtorch has no {name}");
+            let functions = Self::of(&files).inspect_err(missing).ok();
+            // The functions must stay.
+            std::mem::forget(files);
+            functions
+        });
+        found.as_ref().filter(|_| is_new)
+    }
+}
+
+/// A library that the process has loaded.
+fn opened(file: &OsStr) -> Option<Library> {
+    let flags = RTLD_LAZY | RTLD_LOCAL | libc::RTLD_NOLOAD;
+    // SAFETY: with this flag nothing is loaded, so no constructor runs.
+    unsafe { Library::open(Some(file), flags) }.ok()
+}

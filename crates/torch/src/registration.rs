@@ -1,0 +1,49 @@
+//! Puts our kernels in the place of PyTorch's, once, where the process has libtorch.
+
+use std::ffi::{CStr, OsString};
+use std::ptr::null_mut;
+
+use super::batch_norm;
+use super::libtorch::{Boxed, Libtorch};
+use super::operator::guarded;
+use super::warnings::silenced;
+use gpu::Device;
+use guest::loaded::Looks;
+use guest::settings::{self, Policy, Torch};
+
+/// The operators that our kernels take over.
+const OPERATORS: [(&CStr, Boxed); 2] =
+    [(c"native_batch_norm", batch_norm::forward), (c"native_batch_norm_backward", batch_norm::backward)];
+
+static LOOKS: Looks = Looks::new();
+
+/// Puts our kernels in PyTorch's place, if the process has loaded libtorch by now, and the settings allow it. The host runs
+/// our kernels by emulation, so only a forced choice has them there.
+pub fn register() {
+    let settings = settings::get();
+    let device = cudnn::device();
+    let is_off = settings.torch == Torch::Off || settings.policy == Policy::Off;
+    if !Libtorch::is_found() && !is_off && (device == Device::Cuda || settings.torch == Torch::Force) {
+        guarded(|| LOOKS.look(|files: Vec<OsString>| look(&files, device)));
+    }
+}
+
+fn look(files: &[OsString], device: Device) {
+    let Some(libtorch) = Libtorch::found(files, device) else { return };
+    let key = if device == Device::Cuda { c"CUDA" } else { c"CPU" };
+    match silenced(libtorch, || implement(libtorch, key)) {
+        Ok(()) => log::info!("PyTorch's own batch normalization may run on our kernels"),
+        Err(status) => log::warn!("PyTorch's operators stay as they are: libtorch refuses kernels ({status})"),
+    }
+}
+
+/// Puts all kernels in their operators' places, for a dispatch key.
+fn implement(libtorch: &Libtorch, key: &CStr) -> Result<(), i32> {
+    let mut library = null_mut();
+    let checked = |status: i32| if status == 0 { Ok(()) } else { Err(status) };
+    // SAFETY: the texts live as long as the process. The library is never deleted, so its kernels stay.
+    unsafe {
+        checked((libtorch.begin_library)(c"aten".as_ptr(), key.as_ptr(), c"ucudnn".as_ptr(), 0, &mut library))?;
+        OPERATORS.iter().try_for_each(|(name, kernel)| checked((libtorch.implement)(library, name.as_ptr(), *kernel)))
+    }
+}
