@@ -20,9 +20,10 @@ for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete 
 done
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --methods "ucudnn step,ucudnn,E" \
     --hidden 64 --words 100 --batches 1,3 --rounds 3
-# make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, and sizes of RNNs on hostdnn.
+# make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, sizes of RNNs
+# and batch normalization on hostdnn.
 (cd scripts/gpu/programs && PYTHONPATH=../../../examples "$python" -B -W ignore -m unittest)
-for cases in "vertex 0-120" "vertex 1-121" "products 0-30" "sizes 0-60"; do
+for cases in "vertex 0-120" "vertex 1-121" "products 0-30" "sizes 0-60" "norm 0-30"; do
     "$python" -B -W ignore scripts/gpu.py truth --host --family "${cases% *}" --case "${cases#* }" --seed 1 \
         --python "$python" --out build/gpu-truth-host
 done

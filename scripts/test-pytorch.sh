@@ -59,7 +59,7 @@ if [[ $(grep -c '^ok .*: our kernels: .* of .* passes' "$out/norm/checks.txt") -
 fi
 grep 'our kernels' "$out/norm/checks.txt"
 # On a CPU nothing changes unless that is forced, and nothing is said.
-said=$(UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so LD_PRELOAD=$shim "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
+said=$(UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so LD_PRELOAD=$shim PYTHONPATH=examples "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
 [[ -z $said ]] || { echo "test-pytorch: expected no words, found: $said" >&2; exit 1; }
 
 # The table of training steps: its unit tests, and one cell on the CPU, interrupted and continued.
