@@ -4,6 +4,7 @@
 // Compiled as `forward.cu`; AHEAD is the vectors of a thread, which it reads at once. Grid: a block for each
 // THREADS * AHEAD vectors of the tensor, and at least one. No dynamic shared memory.
 #include "common/pause.cuh"
+#include "norm/parameters.cuh"
 #include "norm/planes.cuh"
 
 // Twin of `Flat` in `crates/norm/src/shape.rs`: a tensor without gaps.
@@ -16,8 +17,10 @@ struct Inference {
     Flat flat;
     const uint4 *x;
     uint4 *y;
-    // A number for each channel.
-    const float *scale, *bias, *mean, *variance;
+    // A number for each channel. No scale is 1, and no bias is 0.
+    const Parameter *scale, *bias, *mean, *variance;
+    // Null, or where the mean and 1 / sqrt(variance + epsilon) go, as from a pass of training.
+    float *saved_mean, *saved_inverse;
     float epsilon;
 };
 
@@ -26,8 +29,9 @@ struct Channel {
     float mean, scale, bias;
 
     __device__ __forceinline__ static Channel of(const Inference &parameters, int channel) {
-        const float deviation = sqrtf(parameters.variance[channel] + parameters.epsilon);
-        return {parameters.mean[channel], parameters.scale[channel] / deviation, parameters.bias[channel]};
+        const float deviation = sqrtf(as_float(parameters.variance[channel]) + parameters.epsilon);
+        return {as_float(parameters.mean[channel]), number(parameters.scale, channel, 1) / deviation,
+                number(parameters.bias, channel, 0)};
     }
     __device__ __forceinline__ Element y(Element x) const { return to_element(fmaf(to_float(x) - mean, scale, bias)); }
 };
@@ -54,6 +58,16 @@ struct Piece {
     __device__ __forceinline__ int element(int vector) const { return begin + vector * VECTOR; }
 };
 
+// Keeps what a pass of training would keep. The threads of all blocks share out the channels.
+__device__ __forceinline__ void save(const Inference &parameters) {
+    if (!parameters.saved_mean) return;
+    const int threads = int(gridDim.x) * THREADS;
+    for (int channel = int(blockIdx.x) * THREADS + int(threadIdx.x); channel < parameters.flat.channels.value; channel += threads) {
+        parameters.saved_mean[channel] = as_float(parameters.mean[channel]);
+        parameters.saved_inverse[channel] = 1 / sqrtf(as_float(parameters.variance[channel]) + parameters.epsilon);
+    }
+}
+
 // IS_WHOLE: each vector is of one plane.
 template <bool IS_WHOLE> __device__ __forceinline__ void infer(const Inference &parameters) {
     STATIC_SHARED(Channel, channels, [THREADS]); // of the piece's planes
@@ -63,6 +77,7 @@ template <bool IS_WHOLE> __device__ __forceinline__ void infer(const Inference &
     const uint4 *const x = parameters.x + piece.begin / VECTOR;
     uint4 *const y = parameters.y + piece.begin / VECTOR;
     Vector its_x[AHEAD], its_y;
+    save(parameters);
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
         if (piece.has(piece.vector(i))) its_x[i].all = x[piece.vector(i)];

@@ -125,8 +125,7 @@ class Checks(Session):
         for (kind, of), its in sums.items():
             lines.append(f"all layers in {of} in {kind}: plain NCHW {its['first']:.2f}, NHWC {its['last']:.2f}, ours "
                          f"{its['ours']:.2f}, limit {its['limit']:.2f} ms")  # fmt: skip
-            if (kind, of) != ("bfloat16", "inference"):  # which stays PyTorch's
-                self.judge(its["ours"] < min(its["first"], its["last"]), f"times, {of} in {kind}", lines[-1])
+            self.judge(its["ours"] < min(its["first"], its["last"]), f"times, {of} in {kind}", lines[-1])
         (self.out / "times.txt").write_text("\n".join(lines) + "\n")
 
     def random(self):

@@ -1,5 +1,5 @@
-//! Batch normalization in training: PyTorch's operators `native_batch_norm` and `native_batch_norm_backward`. PyTorch
-//! takes them where it does not ask cuDNN, which for bfloat16 is always.
+//! Batch normalization: PyTorch's operators `native_batch_norm` and `native_batch_norm_backward`. PyTorch takes them where
+//! it does not ask cuDNN, which for bfloat16 is always.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use gpu::{Element, Stream, jit};
 use norm::calls::{self, Call};
 use norm::fitted::Fitted;
 use norm::pass::Pass;
-use norm::shape::{Planes, VECTOR_BYTES};
+use norm::shape::{Flat, Planes, VECTOR_BYTES};
 use norm::subject::{Normalization, Plain};
 
 /// The kernel of `native_batch_norm`.
@@ -59,12 +59,14 @@ fn planes_of(x: &Tensor) -> Result<Planes, &'static str> {
     let plane = plane.iter().try_fold(1_usize, |plane, &axis| plane.checked_mul(size(axis).ok()?));
     let planes =
         Planes { element, images: size(images)?, channels: size(channels)?, plane: plane.ok_or("it is too large")? };
-    planes.vectors().ok_or("an image is not whole vectors of 16 bytes, or a channel has too many")?;
-    if planes.images * planes.plane == 1 {
-        return Err("a channel has one element");
-    }
     is_aligned(x)?;
     Ok(planes)
+}
+
+/// Checks that our kernels can reduce the channels.
+fn are_reduced(planes: &Planes) -> Result<(), &'static str> {
+    planes.vectors().ok_or("an image is not whole vectors of 16 bytes, or a channel has too many")?;
+    if planes.images * planes.plane == 1 { Err("a channel has one element") } else { Ok(()) }
 }
 
 fn is_aligned(tensor: &Tensor) -> Result<(), &'static str> {
@@ -166,16 +168,19 @@ impl Operator for Forward<'_> {
     }
 
     fn subject(&self) -> Result<Normalization, &'static str> {
-        if !self.is_training {
-            return Err("it is no training");
-        }
         if !is_epsilon(self.epsilon) {
             return Err("its epsilon is not a positive number that a float holds");
         }
         let planes = planes_of(&self.x)?;
+        let pass = if self.is_training { Pass::Forward } else { Pass::Inference };
+        match pass {
+            Pass::Forward => are_reduced(&planes)?,
+            _ if self.running_mean.is_none() || self.running_variance.is_none() => return Err("it has no statistics"),
+            _ => Flat::new(&planes).map(drop).ok_or("it has no elements, or too many")?,
+        }
         let parameters = [&self.weight, &self.bias, &self.running_mean, &self.running_variance];
         let has_parameters_as_elements = has_parameters_as_elements(&planes, &parameters)?;
-        Ok(Normalization { pass: Pass::Forward, plain: Plain::Native, planes, has_parameters_as_elements })
+        Ok(Normalization { pass, plain: Plain::Native, planes, has_parameters_as_elements })
     }
 
     fn with_results(&self, subject: &Normalization) -> Option<ForwardReady<'_>> {
@@ -203,10 +208,24 @@ impl Operator for Forward<'_> {
 }
 
 impl Call for ForwardReady<'_> {
-    const PASS: Pass = Pass::Forward;
-
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
         let (call, [y, mean, inverse]) = (self.call, &self.results);
+        if !call.is_training {
+            let parameters = calls::Inference {
+                flat: ours.flat(),
+                x: data(Some(&call.x)),
+                y: data(Some(y)),
+                scale: data(call.weight.as_ref()),
+                bias: data(call.bias.as_ref()),
+                mean: data(call.running_mean.as_ref()),
+                variance: data(call.running_variance.as_ref()),
+                saved_mean: data(Some(mean)).cast(),
+                saved_inverse: data(Some(inverse)).cast(),
+                epsilon: call.epsilon as f32,
+            };
+            // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
+            return unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) };
+        }
         let parameters = calls::Forward {
             shape: ours.clusters(),
             x: data(Some(&call.x)),
@@ -294,6 +313,7 @@ impl Operator for Backward<'_> {
             return Err("only the parameters' gradients are asked for");
         }
         let planes = planes_of(&self.x)?;
+        are_reduced(&planes)?;
         if self.dy.element() != Some(planes.element)
             || self.dy.layout().map(|its| its.sizes) != self.x.layout().map(|its| its.sizes)
         {
@@ -360,8 +380,6 @@ impl Operator for Backward<'_> {
 }
 
 impl Call for BackwardReady<'_> {
-    const PASS: Pass = Pass::Backward;
-
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
         let (call, [dx, dweight, dbias]) = (self.call, &self.results);
         let wanted = |tensor, place: usize| data(call.wanted[place].then_some(tensor));

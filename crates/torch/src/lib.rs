@@ -1,5 +1,5 @@
-//! PyTorch's operators that call no cuDNN, on kernels of ours: batch normalization in training, which in bfloat16 is
-//! PyTorch's own.
+//! PyTorch's operators that call no cuDNN, on kernels of ours: batch normalization, which in bfloat16 is PyTorch's
+//! own.
 //!
 //! libtorch is not linked. Where the process has loaded it, its C functions put our kernels in the operators' places. What
 //! our kernels do not take goes to PyTorch's own kernels, by the functions that the dispatcher would have called.

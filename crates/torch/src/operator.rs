@@ -127,8 +127,6 @@ struct Launched<'a, C> {
 }
 
 impl<C: Call> Call for Launched<'_, C> {
-    const PASS: norm::pass::Pass = C::PASS;
-
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), gpu::jit::Error> {
         // SAFETY: the same call, kernels and stream (see `# Safety`).
         unsafe { self.call.launch(ours, stream) }?;

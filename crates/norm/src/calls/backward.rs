@@ -74,8 +74,6 @@ impl From<Promised<BatchNormBackwardEx>> for BackwardCall {
 }
 
 impl Call for BackwardCall {
-    const PASS: Pass = Pass::Backward;
-
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
         let (call, shape) = (&self.common, ours.clusters());
         let parameters = Backward {
@@ -95,6 +93,8 @@ impl Call for BackwardCall {
 }
 
 impl CudnnCall for BackwardCall {
+    const PASS: Pass = Pass::Backward;
+
     fn handle(&self) -> cudnnHandle_t {
         self.common.handle
     }

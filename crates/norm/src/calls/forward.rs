@@ -77,8 +77,6 @@ impl From<Promised<BatchNormForwardEx>> for ForwardCall {
 }
 
 impl Call for ForwardCall {
-    const PASS: Pass = Pass::Forward;
-
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
         let (call, shape) = (&self.common, ours.clusters());
         let parameters = Forward {
@@ -100,6 +98,8 @@ impl Call for ForwardCall {
 }
 
 impl CudnnCall for ForwardCall {
+    const PASS: Pass = Pass::Forward;
+
     fn handle(&self) -> cudnnHandle_t {
         self.common.handle
     }

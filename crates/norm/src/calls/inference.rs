@@ -1,6 +1,7 @@
 //! Inference: `cudnnBatchNormalizationForwardInference`.
 
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
 use cudnn_abi::*;
 
@@ -16,7 +17,8 @@ use gpu::{Stream, jit};
 #[derive(Clone, Copy)]
 pub struct InferenceCall(Promised<BatchNormInference>);
 
-/// Twin of `Inference` in `kernels/norm/inference.cu`. Arrays of parameters have a number for each channel.
+/// Twin of `Inference` in `kernels/norm/inference.cu`. Arrays of parameters have a number for each channel, of the type that
+/// the kernels are compiled for.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Inference {
@@ -24,10 +26,15 @@ pub struct Inference {
     /// Aligned to 16 bytes, as y, which may be x.
     pub x: *const c_void,
     pub y: *mut c_void,
-    pub scale: *const f32,
-    pub bias: *const f32,
-    pub mean: *const f32,
-    pub variance: *const f32,
+    /// Null for 1.
+    pub scale: *const c_void,
+    /// Null for 0.
+    pub bias: *const c_void,
+    pub mean: *const c_void,
+    pub variance: *const c_void,
+    /// Null, or where the mean and 1 / √(variance + epsilon) go.
+    pub saved_mean: *mut f32,
+    pub saved_inverse: *mut f32,
     pub epsilon: f32,
 }
 
@@ -38,18 +45,18 @@ impl From<Promised<BatchNormInference>> for InferenceCall {
 }
 
 impl Call for InferenceCall {
-    const PASS: Pass = Pass::Inference;
-
     unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
         let (call, flat) = (&self.0, ours.flat());
         let parameters = Inference {
             flat,
             x: call.x,
             y: call.y,
-            scale: call.scale.cast(),
-            bias: call.bias.cast(),
-            mean: call.estimated_mean.cast(),
-            variance: call.estimated_variance.cast(),
+            scale: call.scale,
+            bias: call.bias,
+            mean: call.estimated_mean,
+            variance: call.estimated_variance,
+            saved_mean: null_mut(),
+            saved_inverse: null_mut(),
             epsilon: call.epsilon as f32,
         };
         // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
@@ -58,6 +65,8 @@ impl Call for InferenceCall {
 }
 
 impl CudnnCall for InferenceCall {
+    const PASS: Pass = Pass::Inference;
+
     fn handle(&self) -> cudnnHandle_t {
         self.0.handle
     }

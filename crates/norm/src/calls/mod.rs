@@ -23,8 +23,6 @@ pub use inference::{Inference, InferenceCall};
 
 /// A pass that a program calls.
 pub trait Call {
-    const PASS: Pass;
-
     /// Launches our kernels. After a failure the call's inputs are as they were, so that others can answer it.
     ///
     /// # Safety
@@ -34,6 +32,8 @@ pub trait Call {
 
 /// A call of one of cuDNN's functions, whose arguments keep its rules.
 pub trait CudnnCall: Call {
+    const PASS: Pass;
+
     fn handle(&self) -> cudnnHandle_t;
 
     fn mode(&self) -> cudnnBatchNormMode_t;

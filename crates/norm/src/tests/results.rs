@@ -294,24 +294,29 @@ fn check_backward(
 }
 
 /// Normalizes by given statistics and checks y, which goes to x itself if `in_place`.
-fn check_inference(memory: &Memory, engine: &Engine, x: &Tensor, in_place: bool, what: &str) {
+fn check_inference(memory: &Memory, engine: &Engine, x: &Tensor, their: Parameters, in_place: bool, what: &str) {
     let planes = x.planes;
     let mut random = StdRng::seed_from_u64(planes.channels as u64);
     let mut parameters = |from| (0..planes.channels).map(|_| random.random_range(from..2.0)).collect::<Vec<f32>>();
     let [scale, bias, mean, variance] = [-2.0, -2.0, -2.0, 1e-3].map(&mut parameters);
     let input = memory.of(&x.bytes());
     let output = memory.of(&vec![0xff; x.bytes().len()]);
-    let [scales, biases, means, variances] = [&scale, &bias, &mean, &variance].map(|values| memory.floats(values));
+    let [scales, biases, means, variances] = [&scale, &bias, &mean, &variance].map(|values| their.on(memory, values));
+    let [scale, bias, mean, variance] = [scale, bias, mean, variance].map(|values| their.rounded(&values));
+    let nans = vec![f32::NAN; planes.channels];
+    let (saved_mean, saved_inverse) = (memory.floats(&nans), memory.floats(&nans));
     let y = if in_place { &input } else { &output };
     let flat = Flat::new(&planes).unwrap();
     let inference = Inference {
         flat,
         x: start(&input).cast(),
         y: start(y).cast(),
-        scale: start(&scales),
-        bias: start(&biases),
-        mean: start(&means),
-        variance: start(&variances),
+        scale: their.place(&scales),
+        bias: their.place(&biases),
+        mean: start(&means).cast(),
+        variance: start(&variances).cast(),
+        saved_mean: start(&saved_mean),
+        saved_inverse: start(&saved_inverse),
         epsilon: EPSILON as f32,
     };
     // SAFETY: the buffers have the sizes of the tensor and of its channels.
@@ -322,22 +327,31 @@ fn check_inference(memory: &Memory, engine: &Engine, x: &Tensor, in_place: bool,
         .enumerate()
         .map(|(place, value)| {
             let its = x.channel_of(place);
-            let deviation = (f64::from(variance[its]) + EPSILON).sqrt();
-            (value - f64::from(mean[its])) / deviation * f64::from(scale[its]) + f64::from(bias[its])
+            let (scale, bias) = if their.is_affine { (scale[its], bias[its]) } else { (1.0, 0.0) };
+            (value - mean[its]) / (variance[its] + EPSILON).sqrt() * scale + bias
         })
         .collect();
     assert_near(&format!("{what}: y"), &memory.read_tensor(y, &planes), &expected, rounding(planes.element));
+    let channels = |buffer| memory.read_floats(buffer, planes.channels);
+    assert_near(&format!("{what}: saved mean"), &channels(&saved_mean), &mean, 1e-7);
+    let inverse: Vec<_> = variance.iter().map(|variance| 1.0 / (variance + EPSILON).sqrt()).collect();
+    assert_near(&format!("{what}: saved inverse deviation"), &channels(&saved_inverse), &inverse, 2e-7);
 }
 
 /// Checks inference of some planes, which need not be of whole vectors.
 fn check_inferences(device: Device, stream: Stream, element: Element, sizes: &[[usize; 3]]) {
     let memory = Memory { device, stream };
-    let Some(engine) = emulated::compiled(Engine::load(device, Pass::Inference, Types::of(element))) else { return };
-    for &[images, channels, plane] in sizes {
-        let mut random = StdRng::seed_from_u64(plane as u64);
-        let x = Tensor::random(Planes { element, images, channels, plane }, 3.0, &mut random);
-        for in_place in [false, true] {
-            check_inference(&memory, &engine, &x, in_place, &format!("{element:?} {images} × {channels} × {plane}"));
+    let others = [Parameters { is_affine: false, ..Parameters::FLOATS }, Parameters { element, is_affine: true }];
+    for (their, sizes) in [(Parameters::FLOATS, sizes), (others[0], &sizes[..3]), (others[1], &sizes[1..3])] {
+        let types = Types { element, has_parameters_as_elements: their.element != Element::Float };
+        let Some(engine) = emulated::compiled(Engine::load(device, Pass::Inference, types)) else { return };
+        for &[images, channels, plane] in sizes {
+            let mut random = StdRng::seed_from_u64(plane as u64);
+            let x = Tensor::random(Planes { element, images, channels, plane }, 3.0, &mut random);
+            for in_place in [false, true] {
+                let what = format!("{element:?} {images} × {channels} × {plane}, {their:?}");
+                check_inference(&memory, &engine, &x, their, in_place, &what);
+            }
         }
     }
 }
