@@ -1,8 +1,8 @@
 // A convolution in which each channel has filters of its own, and the gradient of its input, of tensors as NCHW stores
 // them, in float arithmetic, with no workspace:
 //
-//   out[n][c][p][q] = alpha * sum over r, s of w[c][r][s] * in[n][c / each][p * stride + r * dilation - padding][…] +
-//   beta * out[n][c][p][q]
+//   out[n][c][p][q] = alpha * (bias[c] +
+//   sum over r, s of w[c][r][s] * in[n][c / each][p * stride + r * dilation - padding][…]) + beta * out[n][c][p][q]
 //
 // where `in` is zero outside of the image, and has `each` filters for each channel; with GRADIENT, for which that is
 // one, `in` is the gradient of the convolution's result, and `out` the gradient of its input. Likewise over slices.
@@ -23,6 +23,8 @@ constexpr bool IS_SMALL = FILTER_ROWS * FILTER_COLUMNS <= 64;
 
 struct Depthwise {
     const Element *in, *w;
+    // Null for none.
+    const Element *bias;
     Element *out;
     // The channels of `out`, and the filters of each channel of `in`.
     int channels, each;
@@ -119,7 +121,12 @@ KERNEL(depthwise, Depthwise) {
     const int plane = first + tile.plane;
     const bool is_there = tile.plane < block.planes && plane < of.count;
     const float *const lines = tile.lines(shared, block);
-    Sums sums = {};
+    Sums sums;
+    const float bias = is_there && of.bias ? to_float(of.bias[plane / of.to.slices % of.channels]) : 0;
+#pragma unroll
+    for (int i = 0; i < TILE_ROWS; i++)
+#pragma unroll
+        for (int k = 0; k < TILE_COLUMNS; k++) sums[i][k] = bias;
     for (int tap = 0; tap < of.slices.filter; tap++) {
         const auto plane_of = [&](int which) -> const Element * {
             const int out = first + which;

@@ -47,31 +47,48 @@ pub struct Convolution {
 }
 
 /// result = `alpha` · sums + `beta` · result, where a `beta` of 0 leaves the result unread. The tensors are x, the filter
-/// and y, or their gradients.
+/// and y, or their gradients. If the result is y, a bias that is not null is a number for each channel, which is added to
+/// the sums.
 ///
 /// # Safety
-/// All three are memory of the host as large as the tensors, with elements of this type. The result overlaps no other.
-pub unsafe fn convolve(element: Element, of: &Convolution, tensors: [*mut c_void; 3], alpha: f32, beta: f32) {
+/// All are memory of the host as large as the tensors, with elements of this type. The result overlaps no other.
+pub unsafe fn convolve(
+    element: Element,
+    of: &Convolution,
+    tensors: [*mut c_void; 3],
+    bias: *const c_void,
+    alpha: f32,
+    beta: f32,
+) {
     // SAFETY: the caller promises memory as large as the tensors, with elements of this type.
     unsafe {
         match element {
-            Element::Float => convolve_in::<f32>(of, tensors, alpha, beta),
-            Element::Half => convolve_in::<f16>(of, tensors, alpha, beta),
-            Element::Bfloat16 => convolve_in::<bf16>(of, tensors, alpha, beta),
+            Element::Float => convolve_in::<f32>(of, tensors, bias, alpha, beta),
+            Element::Half => convolve_in::<f16>(of, tensors, bias, alpha, beta),
+            Element::Bfloat16 => convolve_in::<bf16>(of, tensors, bias, alpha, beta),
         }
     }
 }
 
 /// # Safety
 /// As for [`convolve`], with elements of type `T`.
-unsafe fn convolve_in<T: Number>(of: &Convolution, [x, w, y]: [*mut c_void; 3], alpha: f32, beta: f32) {
+unsafe fn convolve_in<T: Number>(
+    of: &Convolution,
+    [x, w, y]: [*mut c_void; 3],
+    bias: *const c_void,
+    alpha: f32,
+    beta: f32,
+) {
     let [x_count, w_count, y_count] = of.counts();
     // SAFETY: the caller promises three tensors of these sizes, and that the result overlaps no other.
     unsafe {
         let read = |data: *mut c_void, count| doubles(std::slice::from_raw_parts(data.cast_const().cast::<T>(), count));
         let write = |data: *mut c_void, count| std::slice::from_raw_parts_mut(data.cast::<T>(), count);
         match of.result {
-            Tensor::Y => of.compute_outputs(&read(x, x_count), &read(w, w_count), write(y, y_count), alpha, beta),
+            Tensor::Y => {
+                let bias = if bias.is_null() { vec![0.0; of.outputs] } else { read(bias.cast_mut(), of.outputs) };
+                of.compute_outputs([&read(x, x_count), &read(w, w_count), &bias], write(y, y_count), alpha, beta);
+            }
             Tensor::X => of.compute_inputs(write(x, x_count), &read(w, w_count), &read(y, y_count), alpha, beta),
             Tensor::Filter => of.compute_filters(&read(x, x_count), write(w, w_count), &read(y, y_count), alpha, beta),
         }
@@ -128,14 +145,14 @@ impl Convolution {
         })
     }
 
-    fn compute_outputs<T: Number>(&self, x: &[f64], w: &[f64], y: &mut [T], alpha: f32, beta: f32) {
+    fn compute_outputs<T: Number>(&self, [x, w, bias]: [&[f64]; 3], y: &mut [T], alpha: f32, beta: f32) {
         let Self { inputs, outputs, groups, .. } = *self;
         let [of_inputs, of_outputs] = [inputs / groups, outputs / groups];
         let meetings = self.meetings(|[x, w, y]| (y, [x, w]), self.y);
         for (index, y) in y.iter_mut().enumerate() {
             let (place, k) = (index % places(self.y), index / places(self.y) % outputs);
             let (n, at) = (index / places(self.y) / outputs, indices(place, self.y));
-            let mut sum = 0.0;
+            let mut sum = bias[k];
             for c in 0..of_inputs {
                 let x = plane(x, n * inputs + k / of_outputs * of_inputs + c, self.x);
                 let w = plane(w, k * of_inputs + c, self.filter);

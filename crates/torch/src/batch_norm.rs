@@ -3,16 +3,22 @@
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Arc;
 
-use super::libtorch::{Libtorch, Value};
+use super::libtorch::{Libtorch, Value, Wanted};
 use super::operator::{self, Operator};
-use super::values::{Tensor, as_bool};
-use gpu::{Element, Stream, jit};
-use norm::calls::{self, Call};
+use super::values::{Tensor, as_bool, is_aligned};
+use gpu::{Element, Stream};
+use guest::summary::{self, Counted};
+use norm::calls;
+use norm::contestant::{NormContestant, contest};
 use norm::fitted::Fitted;
 use norm::pass::Pass;
-use norm::shape::{Flat, Planes, VECTOR_BYTES};
+use norm::shape::{Flat, Planes};
 use norm::subject::{Normalization, Plain};
+use tuning::contest::Contest;
+
+const WHAT: &str = "a batch normalization";
 
 /// The kernel of `native_batch_norm`.
 ///
@@ -67,11 +73,6 @@ fn planes_of(x: &Tensor) -> Result<Planes, &'static str> {
 fn are_reduced(planes: &Planes) -> Result<(), &'static str> {
     planes.vectors().ok_or("an image is not whole vectors of 16 bytes, or a channel has too many")?;
     if planes.images * planes.plane == 1 { Err("a channel has one element") } else { Ok(()) }
-}
-
-fn is_aligned(tensor: &Tensor) -> Result<(), &'static str> {
-    let data = tensor.data().ok_or("its tensor has no memory")?;
-    if data.addr().is_multiple_of(VECTOR_BYTES) { Ok(()) } else { Err("its memory is not aligned") }
 }
 
 /// Returns whether parameters, as far as there are some, have the tensor's type. Otherwise they are floats: one for each
@@ -145,28 +146,8 @@ impl<'a> Forward<'a> {
             }
         }
     }
-}
 
-/// A forward call with room for its results.
-struct ForwardReady<'a> {
-    call: &'a Forward<'a>,
-    results: [Tensor<'a>; 3],
-}
-
-impl Operator for Forward<'_> {
-    type WithResults<'a>
-        = ForwardReady<'a>
-    where
-        Self: 'a;
-
-    fn torch(&self) -> &Libtorch {
-        self.torch
-    }
-
-    fn x(&self) -> &Tensor<'_> {
-        &self.x
-    }
-
+    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
     fn subject(&self) -> Result<Normalization, &'static str> {
         if !is_epsilon(self.epsilon) {
             return Err("its epsilon is not a positive number that a float holds");
@@ -182,17 +163,85 @@ impl Operator for Forward<'_> {
         let has_parameters_as_elements = has_parameters_as_elements(&planes, &parameters)?;
         Ok(Normalization { pass, plain: Plain::Native, planes, has_parameters_as_elements })
     }
+}
 
-    fn with_results(&self, subject: &Normalization) -> Option<ForwardReady<'_>> {
-        let numbers = || per_channel(&self.x, &subject.planes, Element::Float);
-        Some(ForwardReady { call: self, results: [like(&self.x)?, numbers()?, numbers()?] })
+impl Operator for Forward<'_> {
+    type Contestant = NormContestant;
+    type Room<'a>
+        = [Tensor<'a>; 3]
+    where
+        Self: 'a;
+    type Results<'a>
+        = [Tensor<'a>; 3]
+    where
+        Self: 'a;
+    const WHAT: &'static str = WHAT;
+
+    fn torch(&self) -> &Libtorch {
+        self.torch
     }
 
-    fn results<'a>(ready: ForwardReady<'a>) -> [Tensor<'a>; 3]
-    where
-        Self: 'a,
-    {
-        ready.results
+    fn x(&self) -> &Tensor<'_> {
+        &self.x
+    }
+
+    fn count(&self) {
+        summary::count(Counted::Normalization);
+    }
+
+    fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
+        self.subject().map(|subject| contest(&subject))
+    }
+
+    fn count_ours(&self, ours: &Arc<Fitted>) {
+        summary::count(Counted::NormalizedByUs);
+        log::debug!("{}: on our kernels", ours.subject);
+    }
+
+    fn results<'a>(&'a self, room: [Tensor<'a>; 3]) -> [Tensor<'a>; 3] {
+        room
+    }
+
+    fn room(&self, ours: &Arc<Fitted>) -> Option<[Tensor<'_>; 3]> {
+        let numbers = || per_channel(&self.x, &ours.subject.planes, Element::Float);
+        Some([like(&self.x)?, numbers()?, numbers()?])
+    }
+
+    unsafe fn launch<'a>(&'a self, ours: &Arc<Fitted>, room: &[Tensor<'a>; 3], stream: Stream) -> Result<(), String> {
+        let [y, mean, inverse] = room;
+        if !self.is_training {
+            let parameters = calls::Inference {
+                flat: ours.flat(),
+                x: data(Some(&self.x)),
+                y: data(Some(y)),
+                scale: data(self.weight.as_ref()),
+                bias: data(self.bias.as_ref()),
+                mean: data(self.running_mean.as_ref()),
+                variance: data(self.running_variance.as_ref()),
+                saved_mean: data(Some(mean)).cast(),
+                saved_inverse: data(Some(inverse)).cast(),
+                epsilon: self.epsilon as f32,
+            };
+            // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
+            return unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+                .map_err(|error| error.to_string());
+        }
+        let parameters = calls::Forward {
+            shape: ours.clusters(),
+            x: data(Some(&self.x)),
+            y: data(Some(y)),
+            scale: data(self.weight.as_ref()),
+            bias: data(self.bias.as_ref()),
+            running_mean: data(self.running_mean.as_ref()),
+            running_variance: data(self.running_variance.as_ref()),
+            saved_mean: data(Some(mean)).cast(),
+            saved_inverse: data(Some(inverse)).cast(),
+            epsilon: self.epsilon,
+            factor: self.momentum,
+        };
+        // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+            .map_err(|error| error.to_string())
     }
 
     fn by_pytorch(&self) -> [Tensor<'_>; 3] {
@@ -204,43 +253,6 @@ impl Operator for Forward<'_> {
             (torch.batch_norm)(self.x.raw(), &weight, &bias, &mean, &variance, is_training, momentum, epsilon)
         };
         Tensor::three(three, torch)
-    }
-}
-
-impl Call for ForwardReady<'_> {
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let (call, [y, mean, inverse]) = (self.call, &self.results);
-        if !call.is_training {
-            let parameters = calls::Inference {
-                flat: ours.flat(),
-                x: data(Some(&call.x)),
-                y: data(Some(y)),
-                scale: data(call.weight.as_ref()),
-                bias: data(call.bias.as_ref()),
-                mean: data(call.running_mean.as_ref()),
-                variance: data(call.running_variance.as_ref()),
-                saved_mean: data(Some(mean)).cast(),
-                saved_inverse: data(Some(inverse)).cast(),
-                epsilon: call.epsilon as f32,
-            };
-            // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
-            return unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) };
-        }
-        let parameters = calls::Forward {
-            shape: ours.clusters(),
-            x: data(Some(&call.x)),
-            y: data(Some(y)),
-            scale: data(call.weight.as_ref()),
-            bias: data(call.bias.as_ref()),
-            running_mean: data(call.running_mean.as_ref()),
-            running_variance: data(call.running_variance.as_ref()),
-            saved_mean: data(Some(mean)).cast(),
-            saved_inverse: data(Some(inverse)).cast(),
-            epsilon: call.epsilon,
-            factor: call.momentum,
-        };
-        // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
     }
 }
 
@@ -283,28 +295,8 @@ impl<'a> Backward<'a> {
             }
         }
     }
-}
 
-/// A backward call with room for its results.
-struct BackwardReady<'a> {
-    call: &'a Backward<'a>,
-    results: [Tensor<'a>; 3],
-}
-
-impl Operator for Backward<'_> {
-    type WithResults<'a>
-        = BackwardReady<'a>
-    where
-        Self: 'a;
-
-    fn torch(&self) -> &Libtorch {
-        self.torch
-    }
-
-    fn x(&self) -> &Tensor<'_> {
-        &self.x
-    }
-
+    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
     fn subject(&self) -> Result<Normalization, &'static str> {
         if !self.is_training {
             return Err("it is no training");
@@ -335,25 +327,72 @@ impl Operator for Backward<'_> {
         let has_parameters_as_elements = has_parameters_as_elements(&planes, &[&self.weight])?;
         Ok(Normalization { pass: Pass::Backward, plain: Plain::Native, planes, has_parameters_as_elements })
     }
+}
 
-    fn with_results(&self, subject: &Normalization) -> Option<BackwardReady<'_>> {
-        let types = subject.types();
-        let element = if types.has_parameters_as_elements { types.element } else { Element::Float };
-        let gradient = |is_wanted: bool| match is_wanted {
-            true => per_channel(&self.x, &subject.planes, element),
-            false => Tensor::undefined(self.torch),
-        };
-        Some(BackwardReady {
-            call: self,
-            results: [like(&self.x)?, gradient(self.wanted[1])?, gradient(self.wanted[2])?],
-        })
+impl Operator for Backward<'_> {
+    type Contestant = NormContestant;
+    type Room<'a>
+        = [Tensor<'a>; 3]
+    where
+        Self: 'a;
+    type Results<'a>
+        = [Tensor<'a>; 3]
+    where
+        Self: 'a;
+    const WHAT: &'static str = WHAT;
+
+    fn torch(&self) -> &Libtorch {
+        self.torch
     }
 
-    fn results<'a>(ready: BackwardReady<'a>) -> [Tensor<'a>; 3]
-    where
-        Self: 'a,
-    {
-        ready.results
+    fn x(&self) -> &Tensor<'_> {
+        &self.x
+    }
+
+    fn count(&self) {
+        summary::count(Counted::Normalization);
+    }
+
+    fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
+        self.subject().map(|subject| contest(&subject))
+    }
+
+    fn count_ours(&self, ours: &Arc<Fitted>) {
+        summary::count(Counted::NormalizedByUs);
+        log::debug!("{}: on our kernels", ours.subject);
+    }
+
+    fn results<'a>(&'a self, room: [Tensor<'a>; 3]) -> [Tensor<'a>; 3] {
+        room
+    }
+
+    fn room(&self, ours: &Arc<Fitted>) -> Option<[Tensor<'_>; 3]> {
+        let types = ours.subject.types();
+        let element = if types.has_parameters_as_elements { types.element } else { Element::Float };
+        let gradient = |is_wanted: bool| match is_wanted {
+            true => per_channel(&self.x, &ours.subject.planes, element),
+            false => Tensor::undefined(self.torch),
+        };
+        Some([like(&self.x)?, gradient(self.wanted[1])?, gradient(self.wanted[2])?])
+    }
+
+    unsafe fn launch<'a>(&'a self, ours: &Arc<Fitted>, room: &[Tensor<'a>; 3], stream: Stream) -> Result<(), String> {
+        let [dx, dweight, dbias] = room;
+        let wanted = |tensor, place: usize| data(self.wanted[place].then_some(tensor));
+        let parameters = calls::Backward {
+            shape: ours.clusters(),
+            x: data(Some(&self.x)),
+            dy: data(Some(&self.dy)),
+            dx: data(Some(dx)),
+            scale: data(self.weight.as_ref()),
+            saved_mean: data(self.saved_mean.as_ref()).cast(),
+            saved_inverse: data(self.saved_inverse.as_ref()).cast(),
+            dscale: wanted(dweight, 1),
+            dbias: wanted(dbias, 2),
+        };
+        // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
+        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+            .map_err(|error| error.to_string())
     }
 
     fn by_pytorch(&self) -> [Tensor<'_>; 3] {
@@ -372,30 +411,10 @@ impl Operator for Backward<'_> {
                 &saved_inverse,
                 self.is_training,
                 self.epsilon,
-                self.wanted,
+                Wanted(self.wanted),
             )
         };
         Tensor::three(three, self.torch)
-    }
-}
-
-impl Call for BackwardReady<'_> {
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), jit::Error> {
-        let (call, [dx, dweight, dbias]) = (self.call, &self.results);
-        let wanted = |tensor, place: usize| data(call.wanted[place].then_some(tensor));
-        let parameters = calls::Backward {
-            shape: ours.clusters(),
-            x: data(Some(&call.x)),
-            dy: data(Some(&call.dy)),
-            dx: data(Some(dx)),
-            scale: data(call.weight.as_ref()),
-            saved_mean: data(call.saved_mean.as_ref()).cast(),
-            saved_inverse: data(call.saved_inverse.as_ref()).cast(),
-            dscale: wanted(dweight, 1),
-            dbias: wanted(dbias, 2),
-        };
-        // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
     }
 }
 

@@ -1,5 +1,5 @@
 //! PyTorch's operators that call no cuDNN, on kernels of ours: batch normalization, which in bfloat16 is PyTorch's
-//! own.
+//! own, and convolutions by channel.
 //!
 //! libtorch is not linked. Where the process has loaded it, its C functions put our kernels in the operators' places. What
 //! our kernels do not take goes to PyTorch's own kernels, by the functions that the dispatcher would have called.
@@ -11,9 +11,11 @@
 //! | `values` | the values on an operator's stack: tensors, optional ones, lists |
 //! | `operator` | a call of an operator: who runs it, and what becomes of a panic |
 //! | `batch_norm` | `native_batch_norm` and `native_batch_norm_backward` |
+//! | `depthwise` | `_conv_depthwise2d` and its gradients |
 //! | `warnings` | keeping libtorch's warnings off the terminal |
 
 mod batch_norm;
+mod depthwise;
 mod libtorch;
 mod operator;
 pub mod registration;

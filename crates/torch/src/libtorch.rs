@@ -4,6 +4,7 @@ use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
@@ -25,6 +26,35 @@ pub struct OptionalTensor {
 /// libstdc++'s `std::tuple` of three `at::Tensor`s. The last one comes first.
 #[repr(C)]
 pub struct Three(pub [*mut c_void; 3]);
+
+/// `c10::ArrayRef<int64_t>`: sizes that somebody else owns.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Sizes {
+    first: *const i64,
+    count: usize,
+}
+
+impl Sizes {
+    /// They are valid as long as `of` is.
+    pub fn of(of: &[i64]) -> Self {
+        Self { first: of.as_ptr(), count: of.len() }
+    }
+
+    /// Two sizes. `None` if there are not two.
+    ///
+    /// # Safety
+    /// The sizes live.
+    pub unsafe fn two(self) -> Option<[i64; 2]> {
+        // SAFETY: as many numbers as `count` says are there.
+        (self.count == 2).then(|| unsafe { [*self.first, *self.first.add(1)] })
+    }
+}
+
+/// `std::array<bool, N>`: which results are wanted.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Wanted<const N: usize>(pub [bool; N]);
 
 /// 0 if the function succeeded.
 pub type Status = i32;
@@ -56,8 +86,74 @@ pub type BatchNormBackward = unsafe extern "C-unwind" fn(
     &OptionalTensor,
     bool,
     f64,
-    [bool; 3],
+    Wanted<3>,
 ) -> Three;
+
+/// `at::cuda::_conv_depthwise2d(x, weight, kernel size, bias, stride, padding, dilation)`, with the place of its result. It
+/// may throw.
+pub type ConvDepthwise = unsafe extern "C-unwind" fn(
+    &mut *mut c_void,
+    RawTensor,
+    RawTensor,
+    Sizes,
+    &OptionalTensor,
+    Sizes,
+    Sizes,
+    Sizes,
+) -> *mut c_void;
+
+/// `at::native::conv_depthwise2d_backward_cuda(dy, x, weight, kernel size, stride, padding, dilation, which results)`, with
+/// the place of its results. It may throw.
+pub type ConvDepthwiseBackward = unsafe extern "C-unwind" fn(
+    &mut [*mut c_void; 2],
+    RawTensor,
+    RawTensor,
+    RawTensor,
+    Sizes,
+    Sizes,
+    Sizes,
+    Sizes,
+    Wanted<2>,
+) -> *mut [*mut c_void; 2];
+
+/// PyTorch's own kernels of convolutions by channel.
+pub struct Depthwise {
+    pub forward: ConvDepthwise,
+    pub backward: ConvDepthwiseBackward,
+    /// Where libtorch keeps the address of `backward`, by which it calls it.
+    pub place: &'static AtomicPtr<c_void>,
+}
+
+impl Depthwise {
+    /// `None` if this libtorch keeps them in another way, or on a processor where a result's place is passed otherwise.
+    fn of(files: &Files) -> Option<Self> {
+        let cuda = files.cuda.as_ref().filter(|_| cfg!(target_arch = "x86_64"))?;
+        // SAFETY: C++'s names tell the arguments' types.
+        unsafe {
+            let backward: ConvDepthwiseBackward = symbol(
+                cuda,
+                c"_ZN2at6native30conv_depthwise2d_backward_cudaERKNS_6TensorES3_S3_N3c108ArrayRefIlEES6_S6_S6_St5arrayIbLm2EE",
+            )
+            .ok()?;
+            let stub: *mut AtomicPtr<c_void> =
+                symbol(&files.cpu, c"_ZN2at6native30conv_depthwise2d_backward_stubE").ok()?;
+            // The stub begins with a pointer for each kind of device.
+            let mut places = (0..KINDS_OF_DEVICES).map(|kind| &*stub.add(kind));
+            Some(Self {
+                forward: symbol(
+                    cuda,
+                    c"_ZN2at4cuda17_conv_depthwise2dERKNS_6TensorES3_N3c108ArrayRefIlEERKSt8optionalIS1_ES6_S6_S6_",
+                )
+                .ok()?,
+                backward,
+                place: places.find(|place| place.load(Ordering::Acquire).addr() == backward as usize)?,
+            })
+        }
+    }
+}
+
+/// The fewest kinds of devices that a stub has pointers for.
+const KINDS_OF_DEVICES: usize = 4;
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident: $symbol:literal as fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
@@ -66,6 +162,8 @@ macro_rules! functions {
             $($(#[$doc])* pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
             pub batch_norm: BatchNorm,
             pub batch_norm_backward: BatchNormBackward,
+            /// None on the host, and where they cannot be taken over.
+            pub depthwise: Option<Depthwise>,
             /// `aoti_torch_get_current_cuda_stream(device, &stream)`. None on the host.
             pub stream: Option<unsafe extern "C" fn(i32, &mut *mut c_void) -> Status>,
             /// `c10::WarningUtils`: the thread's handler of warnings, and a function that sets it.
@@ -85,6 +183,7 @@ macro_rules! functions {
                         $($name: symbol(&files.cpu, $symbol)?,)*
                         batch_norm: symbol(kernels, of_kernels[0])?,
                         batch_norm_backward: symbol(kernels, of_kernels[1])?,
+                        depthwise: Depthwise::of(files),
                         stream: stream.transpose()?,
                         warning_handler: symbol(&files.cpu, c"_ZN3c1012WarningUtils19get_warning_handlerEv").ok(),
                         set_warning_handler: symbol(
@@ -120,6 +219,7 @@ functions! {
     list_size: c"torch_list_size" as fn(*mut c_void, &mut usize) -> Status;
     list_item: c"torch_list_get_item" as fn(*mut c_void, usize, &mut Value) -> Status;
     delete_list: c"torch_delete_list" as fn(*mut c_void) -> Status;
+    byte: c"aoti_torch_dtype_uint8" as fn() -> c_int;
     float: c"aoti_torch_dtype_float32" as fn() -> c_int;
     half: c"aoti_torch_dtype_float16" as fn() -> c_int;
     bfloat16: c"aoti_torch_dtype_bfloat16" as fn() -> c_int;

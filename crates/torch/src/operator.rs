@@ -9,44 +9,62 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::libtorch::Libtorch;
 use super::values::Tensor;
 use gpu::{Device, Entered, Stream};
-use guest::summary::{self, Counted};
-use norm::calls::{self, Call};
-use norm::contestant::{NormContestant, contest};
-use norm::fitted::Fitted;
-use norm::subject::Normalization;
-use tuning::contest::{Contest, Outcome, Turn};
+use tuning::contest::{Contest, Contestant, Outcome, Timing, Turn};
 
 /// A call of an operator, with its arguments. They live as long as the call.
 pub trait Operator: Sized {
-    /// The call with room for its results, for our kernels.
-    type WithResults<'a>: Call
+    /// The contest between our kernels and PyTorch's.
+    type Contestant: Contestant;
+    /// Room for the results of our kernels.
+    type Room<'a>
     where
         Self: 'a;
+    type Results<'a>
+    where
+        Self: 'a;
+
+    /// What it is, for people.
+    const WHAT: &'static str;
 
     fn torch(&self) -> &Libtorch;
 
+    /// A tensor on the call's device.
     fn x(&self) -> &Tensor<'_>;
 
-    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
-    fn subject(&self) -> Result<Normalization, &'static str>;
+    /// Counts the call for the summary.
+    fn count(&self);
 
-    /// Allocates the results. `None` if there is no memory for them.
-    fn with_results(&self, subject: &Normalization) -> Option<Self::WithResults<'_>>;
+    /// Reads the call, and finds its contest on the calling thread's device. `Err` gives the reason why PyTorch has to run
+    /// it.
+    fn contest(&self) -> Result<Arc<Contest<Self::Contestant>>, &'static str>;
 
-    fn results<'a>(ready: Self::WithResults<'a>) -> [Tensor<'a>; 3]
-    where
-        Self: 'a;
+    /// Allocates what our kernels write. `None` if there is no memory for it.
+    fn room(&self, ours: &KernelOf<Self>) -> Option<Self::Room<'_>>;
+
+    /// Launches our kernels. After a failure the call's arguments are as they were.
+    ///
+    /// # Safety
+    /// The kernels are of the call's contest, the room is for them, and the stream is on the call's device.
+    unsafe fn launch<'a>(&'a self, ours: &KernelOf<Self>, room: &Self::Room<'a>, stream: Stream) -> Result<(), String>;
+
+    /// Counts a call that our kernels ran, for the summary and the log.
+    fn count_ours(&self, ours: &KernelOf<Self>);
+
+    fn results<'a>(&'a self, room: Self::Room<'a>) -> Self::Results<'a>;
 
     /// Lets PyTorch's own kernels run the call. They may throw: the exception goes on to the caller.
-    fn by_pytorch(&self) -> [Tensor<'_>; 3];
+    fn by_pytorch(&self) -> Self::Results<'_>;
 }
+
+/// Our kernels for an operator's calls.
+pub type KernelOf<O> = <<O as Operator>::Contestant as Contestant>::Kernel;
 
 /// Runs a call by our kernels or by PyTorch's, as their contest decides. No panic gets out. An exception of PyTorch's
 /// does: Rust cannot catch it, so PyTorch's kernels run outside of what catches panics.
-pub fn run<O: Operator>(call: &O) -> [Tensor<'_>; 3] {
+pub fn run<O: Operator>(call: &O) -> O::Results<'_> {
     let Some(contested) = guarded(|| Contested::new(call)).flatten() else { return call.by_pytorch() };
-    let timing = guarded(|| contested.begin()).flatten();
-    let (results, outcome) = match guarded(|| contested.by_us(call)).flatten() {
+    let timing = guarded(|| contested.time()).flatten();
+    let (results, outcome) = match guarded(|| contested.by_us()).flatten() {
         Some(results) => (results, Outcome::Ran),
         None => (call.by_pytorch(), contested.outcome_by_pytorch()),
     };
@@ -55,56 +73,50 @@ pub fn run<O: Operator>(call: &O) -> [Tensor<'_>; 3] {
 }
 
 /// A call that our kernels could run.
-struct Contested {
+struct Contested<'a, O: Operator> {
+    call: &'a O,
     _entered: Option<Entered>,
-    contest: Arc<Contest<NormContestant>>,
-    turn: Turn<Arc<Fitted>>,
-    subject: Normalization,
+    contest: Arc<Contest<O::Contestant>>,
+    turn: Turn<KernelOf<O>>,
     stream: Stream,
 }
 
-impl Contested {
+impl<'a, O: Operator> Contested<'a, O> {
     /// `None` if our kernels could not run the call.
-    fn new<O: Operator>(call: &O) -> Option<Self> {
-        summary::count(Counted::Normalization);
-        let subject = call.subject();
-        let subject = subject.inspect_err(|why| log::trace!("a batch normalization is PyTorch's: {why}")).ok()?;
+    fn new(call: &'a O) -> Option<Self> {
+        call.count();
         let (device, number) = (cudnn::device(), call.x().device_index()?);
         let entered = match device {
             Device::Cuda if device.ordinal() != number => Some(device.enter(number)?),
             _ => None,
         };
-        let stream = match call.torch().stream {
-            Some(current) => {
-                let mut stream = null_mut();
-                // SAFETY: writes one pointer.
-                (unsafe { current(number, &mut stream) } == 0).then_some(stream)?
-            }
-            None => null_mut(),
-        };
-        let contest = contest(&subject);
-        let turn = contest.decide(stream.cast());
-        Some(Self { _entered: entered, contest, turn, subject, stream: stream.cast() })
+        let contest = call.contest().inspect_err(|why| log::trace!("{} is PyTorch's: {why}", O::WHAT)).ok()?;
+        let stream = current_stream(call.torch(), number)?;
+        let turn = contest.decide(stream);
+        Some(Self { call, _entered: entered, contest, turn, stream })
     }
 
-    fn begin(&self) -> Option<tuning::contest::Timing<'_, NormContestant>> {
+    fn time(&self) -> Option<Timing<'_, O::Contestant>> {
         self.contest.time((0, &self.turn), self.stream)
     }
 
     /// Runs the call by our kernels, if it is their turn. `None` if they did not run, and changed nothing.
-    fn by_us<'a, O: Operator>(&self, call: &'a O) -> Option<[Tensor<'a>; 3]> {
+    fn by_us(&self) -> Option<O::Results<'a>> {
         let ours = self.turn.kernel.as_ref()?;
-        let ready = call.with_results(&self.subject)?;
+        let room = self.call.room(ours)?;
+        // After a panic from the launch on, the call must not run again: it may have changed what its arguments hold.
         let has_run = Cell::new(false);
-        let launched = guarded(|| {
-            let counted = Launched { call: &ready, has_run: &has_run };
-            // SAFETY: a contest's kernels are for its calls. The arguments and results live, and are as `subject` says.
-            unsafe { calls::launch(&counted, ours, self.stream) }
+        guarded(|| {
+            // SAFETY: a contest's kernels are for its calls, and the stream is the call's.
+            match unsafe { self.call.launch(ours, &room, self.stream) } {
+                Ok(()) => {
+                    has_run.set(true);
+                    self.call.count_ours(ours);
+                }
+                Err(why) => log::info!("{} on our kernels failed: {why}", O::WHAT),
+            }
         });
-        if let Some(Err(why)) = launched {
-            log::info!("a batch normalization on our kernels failed: {why}");
-        }
-        has_run.get().then(|| O::results(ready))
+        has_run.get().then(|| self.call.results(room))
     }
 
     /// The outcome of a turn that PyTorch's kernels had in the end.
@@ -119,20 +131,12 @@ impl Contested {
     }
 }
 
-/// A call that notes its launch: after a panic from then on, it must not run again, as it has changed the running
-/// statistics.
-struct Launched<'a, C> {
-    call: &'a C,
-    has_run: &'a Cell<bool>,
-}
-
-impl<C: Call> Call for Launched<'_, C> {
-    unsafe fn launch(&self, ours: &Fitted, stream: Stream) -> Result<(), gpu::jit::Error> {
-        // SAFETY: the same call, kernels and stream (see `# Safety`).
-        unsafe { self.call.launch(ours, stream) }?;
-        self.has_run.set(true);
-        Ok(())
-    }
+/// PyTorch's current stream on a device.
+fn current_stream(torch: &Libtorch, device: i32) -> Option<Stream> {
+    let Some(current) = torch.stream else { return Some(null_mut()) };
+    let mut stream = null_mut();
+    // SAFETY: writes one pointer.
+    (unsafe { current(device, &mut stream) } == 0).then_some(stream.cast())
 }
 
 /// Runs a body. `None` if it panics, which is logged once.

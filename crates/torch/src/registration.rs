@@ -4,6 +4,7 @@ use std::ffi::{CStr, OsString};
 use std::ptr::null_mut;
 
 use super::batch_norm;
+use super::depthwise;
 use super::libtorch::{Boxed, Libtorch};
 use super::operator::guarded;
 use super::warnings::silenced;
@@ -14,6 +15,8 @@ use guest::settings::{self, Policy, Torch};
 /// The operators that our kernels take over.
 const OPERATORS: [(&CStr, Boxed); 2] =
     [(c"native_batch_norm", batch_norm::forward), (c"native_batch_norm_backward", batch_norm::backward)];
+/// Likewise, if what they need is there. The host has no kernel of PyTorch's to replace.
+const DEPTHWISE: (&CStr, Boxed) = (c"_conv_depthwise2d", depthwise::forward);
 
 static LOOKS: Looks = Looks::new();
 
@@ -32,7 +35,7 @@ fn look(files: &[OsString], device: Device) {
     let Some(libtorch) = Libtorch::found(files, device) else { return };
     let key = if device == Device::Cuda { c"CUDA" } else { c"CPU" };
     match silenced(libtorch, || implement(libtorch, key)) {
-        Ok(()) => log::info!("PyTorch's own batch normalization may run on our kernels"),
+        Ok(()) => log::info!("PyTorch's own operators may run on our kernels"),
         Err(status) => log::warn!("PyTorch's operators stay as they are: libtorch refuses kernels ({status})"),
     }
 }
@@ -44,6 +47,10 @@ fn implement(libtorch: &Libtorch, key: &CStr) -> Result<(), i32> {
     // SAFETY: the texts live as long as the process. The library is never deleted, so its kernels stay.
     unsafe {
         checked((libtorch.begin_library)(c"aten".as_ptr(), key.as_ptr(), c"ucudnn".as_ptr(), 0, &mut library))?;
-        OPERATORS.iter().try_for_each(|(name, kernel)| checked((libtorch.implement)(library, name.as_ptr(), *kernel)))
+        let depthwise = (libtorch.depthwise.is_some() || cudnn::device() == Device::Host).then_some(DEPTHWISE);
+        let mut all = OPERATORS.into_iter().chain(depthwise);
+        all.try_for_each(|(name, kernel)| checked((libtorch.implement)(library, name.as_ptr(), kernel)))?;
     }
+    depthwise::register_gradient(libtorch);
+    Ok(())
 }

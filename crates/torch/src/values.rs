@@ -7,6 +7,7 @@ use std::ffi::c_void;
 
 use super::libtorch::{Libtorch, OptionalTensor, RawTensor, Three, Value};
 use gpu::Element;
+use norm::shape::VECTOR_BYTES;
 
 /// A tensor that we own.
 pub struct Tensor<'a> {
@@ -81,16 +82,34 @@ impl<'a> Tensor<'a> {
         (status == 0 && !raw.is_null()).then_some(Self { raw, torch })
     }
 
+    /// An `at::Tensor` that a C++ function returned.
+    ///
+    /// # Safety
+    /// The caller owns it.
+    pub unsafe fn of_cpp(tensor: *mut c_void, torch: &'a Libtorch) -> Self {
+        // SAFETY: `at::Tensor` is one pointer. It moves to where libtorch will delete it.
+        unsafe {
+            let raw: RawTensor = (torch.new)(size_of::<*mut c_void>()).cast();
+            raw.write(tensor);
+            Self { raw, torch }
+        }
+    }
+
+    /// The tensor as an `at::Tensor`, whose owner is the caller.
+    pub fn into_cpp(self) -> *mut c_void {
+        // SAFETY: as in `of_cpp`, the other way.
+        unsafe {
+            let tensor = *self.raw;
+            (self.torch.delete)(self.raw.cast());
+            std::mem::forget(self);
+            tensor
+        }
+    }
+
     /// The tensors of a C++ function's result.
     pub fn three(three: Three, torch: &'a Libtorch) -> [Self; 3] {
-        [2, 1, 0].map(|place| {
-            // SAFETY: `at::Tensor` is one pointer. It moves to where libtorch will delete it.
-            unsafe {
-                let raw: RawTensor = (torch.new)(size_of::<*mut c_void>()).cast();
-                raw.write(three.0[place]);
-                Self { raw, torch }
-            }
-        })
+        // SAFETY: the tuple is ours.
+        [2, 1, 0].map(|place| unsafe { Self::of_cpp(three.0[place], torch) })
     }
 
     /// Hands the tensor over to the stack.
@@ -177,25 +196,53 @@ impl Libtorch {
         }
     }
 
+    /// The number of bytes.
+    pub fn byte(&self) -> i32 {
+        // SAFETY: the function takes nothing.
+        unsafe { (self.byte)() }
+    }
+
+    /// The values of a list of `N`. `None` if it has another number.
+    ///
+    /// # Safety
+    /// The value is a list, whose owner is the caller.
+    unsafe fn list<const N: usize>(&self, value: Value) -> Option<[Value; N]> {
+        let list = value as *mut c_void;
+        let (mut size, mut items) = (0, [0; N]);
+        // SAFETY: the list lives until it is deleted here.
+        unsafe {
+            let mut is_read = (self.list_size)(list, &mut size) == 0 && size == N;
+            for (place, item) in items.iter_mut().enumerate() {
+                is_read = is_read && (self.list_item)(list, place, item) == 0;
+            }
+            (self.delete_list)(list);
+            is_read.then_some(items)
+        }
+    }
+
+    /// Two sizes of a list, of rows and columns; zeros if it has another number of them.
+    ///
+    /// # Safety
+    /// The value is a list of sizes, whose owner is the caller.
+    pub unsafe fn two_sizes(&self, value: Value) -> [i64; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { self.list(value) }.map_or([0; 2], |items| items.map(|item| item as i64))
+    }
+
     /// Three bools of a list. `None` if they are not three.
     ///
     /// # Safety
     /// The value is a list of bools, whose owner is the caller.
     pub unsafe fn three_bools(&self, value: Value) -> Option<[bool; 3]> {
-        let list = value as *mut c_void;
-        let (mut size, mut bools) = (0, [false; 3]);
-        // SAFETY: the list lives until it is deleted here.
-        unsafe {
-            let mut is_read = (self.list_size)(list, &mut size) == 0 && size == bools.len();
-            for (place, bool) in bools.iter_mut().enumerate() {
-                let mut item = 0;
-                is_read = is_read && (self.list_item)(list, place, &mut item) == 0;
-                *bool = as_bool(item);
-            }
-            (self.delete_list)(list);
-            is_read.then_some(bools)
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.list(value) }.map(|items| items.map(as_bool))
     }
+}
+
+/// Checks that our kernels can read a tensor in vectors.
+pub fn is_aligned(tensor: &Tensor) -> Result<(), &'static str> {
+    let data = tensor.data().ok_or("its tensor has no memory")?;
+    if data.addr().is_multiple_of(VECTOR_BYTES) { Ok(()) } else { Err("its memory is not aligned") }
 }
 
 /// A bool lies in the value's lowest byte.

@@ -25,6 +25,8 @@ const TILE: usize = 4;
 pub struct ByChannel(pub Convolution);
 
 impl Computed for ByChannel {
+    const TAKES_BIAS: bool = true;
+
     fn of(of: &Convolution) -> Result<Self, Refusal> {
         let Convolution { direction, inputs, outputs, groups, filter, stride, padding, dilation, .. } = *of;
         let within = |values: [usize; 3], most: usize| values.iter().all(|value| (1..=most).contains(value));

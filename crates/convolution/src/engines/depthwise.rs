@@ -33,6 +33,7 @@ pub struct Depthwise {
 struct Parameters {
     from: *const c_void,
     w: *const c_void,
+    bias: *const c_void,
     to: *mut c_void,
     channels: i32,
     each: i32,
@@ -107,12 +108,13 @@ impl Engine for Depthwise {
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, block, .. } = self;
-        let Memory { x, w, y, .. } = memory;
+        let Memory { x, w, y, bias, .. } = memory;
         let (from, to) = if self.is_gradient() { (y, x) } else { (x, y) };
         let [from_planes, to_planes] = of.read_and_written().map(Planes::of);
         let mut parameters = Parameters {
             from,
             w,
+            bias,
             to,
             channels: of.0.outputs as i32,
             each: of.each() as i32,

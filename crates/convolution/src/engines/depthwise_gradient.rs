@@ -146,7 +146,7 @@ impl Engine for DepthwiseGradient {
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, block, parts, .. } = self;
-        let Memory { x, w: dw, y: dy, workspace: sums } = memory;
+        let Memory { x, w: dw, y: dy, workspace: sums, .. } = memory;
         let [from, to] = of.read_and_written().map(Planes::of);
         let mut parameters = Parameters {
             x,

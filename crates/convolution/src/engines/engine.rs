@@ -154,6 +154,7 @@ impl<E: Engine> Plan for Compiled<E> {
     }
 
     unsafe fn run(&self, stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        debug_assert!(memory.bias.is_null() || E::Problem::TAKES_BIAS, "the engine takes no bias");
         // SAFETY: the caller promises memory as large as the tensors, which is the host's where there are no kernels.
         unsafe {
             match &*self.kernels {
@@ -197,6 +198,7 @@ pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<Vec<Function>, S
 /// [`Engine::choices`] for a problem on a device within a limit, if the engine has this priority for it.
 type Choices = fn(Device, &Convolution, Priority, usize) -> Vec<Vec<Knob>>;
 type MakePlan = fn(Device, &Convolution, &[Knob]) -> Ready;
+type MakeSource = fn(Device, &Convolution, &[Knob]) -> Option<Source>;
 
 /// A row of [`ENGINES`](super::ENGINES).
 pub struct Row {
@@ -210,6 +212,8 @@ pub struct Row {
     choices: Choices,
     /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
     pub plan: MakePlan,
+    /// What is compiled for that. `None` if the engine does not compute it, or if its kernels are another library's.
+    pub compiled: MakeSource,
 }
 
 impl Row {
@@ -218,12 +222,20 @@ impl Row {
             Numerics::ShortSums => short_choices::<E>,
             Numerics::OnTensorCores | Numerics::ExactFloats => choices::<E>,
         };
-        Self { number, numerics, source: Some(E::SOURCE), is_product: E::IS_PRODUCT, choices, plan: plan::<E> }
+        Self {
+            number,
+            numerics,
+            source: Some(E::SOURCE),
+            is_product: E::IS_PRODUCT,
+            choices,
+            plan: plan::<E>,
+            compiled: compiled::<E>,
+        }
     }
 
     /// An engine that is cublasLt alone.
     pub(super) const fn of_library(number: i64, numerics: Numerics, choices: Choices, plan: MakePlan) -> Self {
-        Self { number, numerics, source: None, is_product: true, choices, plan }
+        Self { number, numerics, source: None, is_product: true, choices, plan, compiled: |_, _, _| None }
     }
 
     /// Returns whether floats are multiplied exactly, not in TF32.
@@ -245,6 +257,11 @@ fn choices<E: Engine>(device: Device, of: &Convolution, priority: Priority, limi
 fn short_choices<E: Engine>(device: Device, of: &Convolution, priority: Priority, limit: usize) -> Vec<Vec<Knob>> {
     let is_short = E::Problem::of(of).is_ok_and(|of| E::has_short_sums(&of));
     if is_short { choices::<E>(device, of, priority, limit) } else { vec![] }
+}
+
+fn compiled<E: Engine>(device: Device, of: &Convolution, knobs: &[Knob]) -> Option<Source> {
+    let of = E::Problem::of(of).ok()?;
+    E::new(device, &of, knobs).map(|engine| source(&engine))
 }
 
 fn plan<E: Engine>(device: Device, of: &Convolution, knobs: &[Knob]) -> Ready {

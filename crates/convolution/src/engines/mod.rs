@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
+//! | `alone` | one engine for a convolution, outside of plans |
 //! | `engine`, `problem` | the trait of engines, and the problems that they compute |
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
 //! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels` | engines on warpgroups |
@@ -11,6 +12,7 @@
 //! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
+mod alone;
 mod backward_filter;
 mod by_channel;
 mod depthwise;
@@ -34,6 +36,7 @@ mod tiles;
 mod transposes;
 mod warpgroups;
 
+pub use alone::Alone;
 pub use engine::{Numerics, Plan, Priority, Row};
 pub use problem::{Convolution, Memory, Refusal};
 pub use samples::{Move, Samples};

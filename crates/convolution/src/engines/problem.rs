@@ -11,7 +11,7 @@ const LEAST_CHANNELS: usize = 8;
 
 /// A convolution or one of its gradients. Tensors are packed, channels first. Each array has the values of slices, rows
 /// and columns; images without slices, or without rows, have one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution {
     /// The type of all three tensors.
     pub element: Element,
@@ -113,11 +113,11 @@ impl Convolution {
         Ok(Planes { slices, x: [height, width], y: [p, q], filter: axis(filter), stride, padding })
     }
 
-    /// Computes result = `alpha` · convolution or gradient + `beta` · result in loops on the host.
+    /// Computes result = `alpha` · (convolution + bias, or gradient) + `beta` · result in loops on the host.
     ///
     /// # Safety
     /// The caller promises host memory as large as the tensors, with elements of their type.
-    pub unsafe fn compute(&self, Memory { x, w, y, .. }: Memory, alpha: f32, beta: f32) {
+    pub unsafe fn compute(&self, Memory { x, w, y, bias, .. }: Memory, alpha: f32, beta: f32) {
         let Self { element, direction, images, inputs, outputs, groups, filter, stride, padding, dilation, .. } = *self;
         let result = match direction {
             Direction::Forward => loops::Tensor::Y,
@@ -139,7 +139,7 @@ impl Convolution {
             dilation,
         };
         // SAFETY: the caller promises memory as large as the tensors, with elements of this type.
-        unsafe { loops::convolve(element, &shape, [x, w, y], alpha, beta) }
+        unsafe { loops::convolve(element, &shape, [x, w, y], bias, alpha, beta) }
     }
 }
 
@@ -178,6 +178,9 @@ pub struct Memory {
     pub y: *mut c_void,
     /// The engine's workspace.
     pub workspace: *mut c_void,
+    /// Null, or a number for each channel of y, which is added to the convolution. Only the engine of convolutions by
+    /// channel takes one.
+    pub bias: *const c_void,
 }
 
 // SAFETY: the addresses are only passed on to the device, so any thread may hold them.
@@ -185,6 +188,9 @@ unsafe impl Send for Memory {}
 
 /// Convolutions of one kind, for engines of this kind.
 pub trait Computed: Copy + Debug + Send + Sync + 'static {
+    /// Whether its engines take a bias with a convolution.
+    const TAKES_BIAS: bool = false;
+
     /// The convolution, if it is of this kind.
     fn of(convolution: &Convolution) -> Result<Self, Refusal>;
 

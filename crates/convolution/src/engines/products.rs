@@ -66,7 +66,7 @@ impl Matrices {
         }
     }
 
-    fn product(&self, Memory { x, w, y, workspace }: Memory, bytes: usize, beta: f32) -> Product {
+    fn product(&self, Memory { x, w, y, workspace, .. }: Memory, bytes: usize, beta: f32) -> Product {
         let Self { element, images, inputs, outputs, .. } = *self;
         let factor =
             |data: *mut c_void, stride, is_transposed| Factor { data: data.cast_const(), stride, is_transposed };

@@ -177,7 +177,7 @@ impl Engine for ShiftedGradient {
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, parts } = self;
-        let Memory { x, w: dw, y: dy, workspace: sums } = memory;
+        let Memory { x, w: dw, y: dy, workspace: sums, .. } = memory;
         let [rows, channels, parts] = [of.k, of.c, *parts].map(|count| count as i32);
         let images = Images::of_volumes(of.images, of.slices, self.result_slices(), of.dy);
         let mut parameters = Parameters { x, dy, dw, sums, images, rows, channels, parts, alpha, beta };

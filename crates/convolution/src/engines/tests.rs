@@ -82,13 +82,13 @@ pub trait Tensors: Computed {
         }
     }
 
-    fn memory(&self, [one, other, to]: [*mut c_void; 3], workspace: *mut c_void) -> Memory {
+    fn memory(&self, [one, other, to]: [*mut c_void; 3], workspace: *mut c_void, bias: *const c_void) -> Memory {
         let (x, w, y) = match self.convolution().direction {
             Direction::Forward => (other, one, to),
             Direction::BackwardData => (to, one, other),
             Direction::BackwardFilter => (one, to, other),
         };
-        Memory { x, w, y, workspace }
+        Memory { x, w, y, workspace, bias }
     }
 }
 
@@ -98,6 +98,8 @@ impl<P: Computed> Tensors for P {}
 pub struct Case<P> {
     of: P,
     inputs: [Buffer; 2],
+    /// Where its engines take one.
+    bias: Option<Buffer>,
     to: Buffer,
     results: Results,
 }
@@ -106,13 +108,19 @@ impl<P: Tensors> Case<P> {
     pub fn new(of: P, device: Device, stream: Stream, random: &mut SmallRng) -> Self {
         let [mut one, mut other, held] = Self::numbers(&of, random);
         let to = device.allocate(held.len() + 2 * GUARD).unwrap();
+        let Convolution { direction, outputs, .. } = of.convolution();
+        // Numbers of its own, so that the others are those of cases without one.
+        let bias = (P::TAKES_BIAS && direction == Direction::Forward)
+            .then(|| small_whole_numbers(of.element(), outputs, &mut SmallRng::seed_from_u64(outputs as u64)));
         let results = Results::new(held, |to, beta| {
             let tensors = [&mut one[..], &mut other, to].map(|tensor| tensor.as_mut_ptr().cast());
+            let bias = bias.as_ref().map_or(std::ptr::null(), |bias| bias.as_ptr().cast());
             // SAFETY: the vectors are as large as the tensors, and the allocator aligns them for elements.
-            unsafe { of.convolution().compute(of.memory(tensors, std::ptr::null_mut()), ALPHA, beta) }
+            unsafe { of.convolution().compute(of.memory(tensors, std::ptr::null_mut(), bias), ALPHA, beta) }
         });
         let inputs = [one, other].map(|bytes| between_nans(device, &bytes, stream));
-        Self { of, inputs, to, results }
+        let bias = bias.map(|bytes| between_nans(device, &bytes, stream));
+        Self { of, inputs, bias, to, results }
     }
 
     /// Random numbers for the tensors, the last of which is the result before the run. A test draws the numbers of
@@ -132,7 +140,8 @@ impl<P: Tensors> Case<P> {
         let [one, other] = self.inputs.each_ref().map(|tensor| tensor.data().wrapping_byte_add(GUARD));
         self.results.check(&self.to, self.of.element(), device, stream, what, |to, beta| {
             workspace.poison(device, stream);
-            let memory = self.of.memory([one, other, to.cast()], workspace.memory.data());
+            let bias = self.bias.as_ref().map_or(std::ptr::null_mut(), |bias| bias.data().wrapping_byte_add(GUARD));
+            let memory = self.of.memory([one, other, to.cast()], workspace.memory.data(), bias);
             // SAFETY: the buffers are as large as the tensors and the workspace, with guards around them.
             assert!(unsafe { kernel.run(stream, memory, ALPHA, beta) });
             workspace.check(device, stream, what);
@@ -244,13 +253,19 @@ pub fn errors_of<E: Engine<Problem: Tensors>>(
     let [one, other] = inputs.each_mut().map(|values| values.as_mut_ptr().cast());
     // SAFETY: the vectors are as large as the tensors, and loops need no workspace.
     unsafe {
-        of.convolution().compute(of.memory([one, other, exact.as_mut_ptr().cast()], std::ptr::null_mut()), 1.0, 0.0)
+        of.convolution().compute(
+            of.memory([one, other, exact.as_mut_ptr().cast()], std::ptr::null_mut(), std::ptr::null()),
+            1.0,
+            0.0,
+        )
     };
     let inputs = inputs.map(|values| between_nans(device, &bytes_of(&values), stream));
     let [one, other] = inputs.each_ref().map(|tensor| tensor.data().wrapping_byte_add(GUARD));
     let [to, workspace] = [4 * to, kernel.workspace().max(1)].map(|bytes| device.allocate(bytes).unwrap());
     // SAFETY: the buffers are as large as the tensors and the workspace, with guards around the inputs.
-    assert!(unsafe { kernel.run(stream, of.memory([one, other, to.data()], workspace.data()), 1.0, 0.0) });
+    assert!(unsafe {
+        kernel.run(stream, of.memory([one, other, to.data()], workspace.data(), std::ptr::null()), 1.0, 0.0)
+    });
     let exact: Vec<f64> = exact.into_iter().map(f64::from).collect();
     errors(&read(device, &to, 4 * exact.len(), stream), &exact)
 }
@@ -262,7 +277,7 @@ pub fn print_time<E: Engine<Problem: Tensors>>(kernel: &Compiled<E>, products: u
     let elements = of.elements();
     let tensors = elements.map(|count| filled(device, of.element(), count, &mut random, stream.raw()));
     let workspace = device.allocate(kernel.workspace().max(1)).unwrap();
-    let memory = of.memory(tensors.each_ref().map(Buffer::data), workspace.data());
+    let memory = of.memory(tensors.each_ref().map(Buffer::data), workspace.data(), std::ptr::null());
     // SAFETY: the buffers are as large as the tensors and the workspace.
     let time = on_gpu::median(stream, || assert!(unsafe { kernel.run(stream.raw(), memory, 1.0, 0.0) }));
     let bytes = elements.into_iter().sum::<usize>() * of.element().bytes();

@@ -166,7 +166,7 @@ impl Engine for BackwardFilterGemm {
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, parts, tiling } = self;
-        let Memory { x, w: dw, y: dy, workspace } = memory;
+        let Memory { x, w: dw, y: dy, workspace, .. } = memory;
         let is_whole = self.workspace() == 0;
         let [images, groups, k, c, splits] =
             [of.images, of.groups, of.k, of.c, parts.count()].map(|count| count as i32);

@@ -355,7 +355,7 @@ impl Plan {
                 MicroPlan::Ours(_) => {
                     let [x, w, y] = [convolution.x, filter, convolution.y].map(|place| at(place, here));
                     let [alpha, beta] = [convolution.alpha, convolution.beta].map(|factor| factor.value() as f32);
-                    Arguments::Ours(Memory { x, w, y, workspace }, alpha, beta)
+                    Arguments::Ours(Memory { x, w, y, workspace, bias: std::ptr::null() }, alpha, beta)
                 }
             };
             Ok(Pack { operands, before, behind })

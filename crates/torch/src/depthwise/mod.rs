@@ -1,0 +1,221 @@
+//! Convolutions in which each channel has filters of its own: PyTorch's operator `_conv_depthwise2d`, and the function by
+//! which its gradients are computed. PyTorch takes them for most depthwise convolutions with the channels first; those of
+//! sequences have one row.
+
+mod contestant;
+mod functions;
+
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use super::libtorch::{Libtorch, Sizes, Value};
+use super::operator::{self, Operator};
+use super::values::{Tensor, is_aligned};
+use contestant::{DepthwiseContestant, Ready, contest};
+use convolution::engines::{Convolution, Memory};
+use cudnn::Direction;
+use gpu::{Element, Stream};
+use guest::summary::{self, Counted};
+use tuning::contest::Contest;
+
+pub use functions::register as register_gradient;
+
+/// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`.
+///
+/// # Safety
+/// libtorch calls it, with the operator's arguments on the stack.
+pub unsafe extern "C-unwind" fn forward(stack: *mut Value, _: u64, _: u64) {
+    let torch = Libtorch::of_kernels();
+    // SAFETY: libtorch puts the arguments there in the order of the operator's schema; the kernel owns them.
+    unsafe {
+        let list = |place| torch.two_sizes(*stack.add(place));
+        let [x, weight] = [0, 1].map(|place| Tensor::taken(*stack.add(place), torch));
+        let (kernel, bias) = (list(2), Tensor::taken_if_any(*stack.add(3), torch));
+        let [stride, padding, dilation] = [4, 5, 6].map(list);
+        let sizes = Window { kernel, stride, padding, dilation };
+        let call =
+            Call { torch, direction: Direction::Forward, x: &x, weight: &weight, bias: bias.as_ref(), dy: None, sizes };
+        let y = operator::run(&call);
+        stack.write(y.into_value());
+    }
+}
+
+/// The sizes of a filter, and how it moves: rows and columns.
+#[derive(Clone, Copy)]
+struct Window {
+    kernel: [i64; 2],
+    stride: [i64; 2],
+    padding: [i64; 2],
+    dilation: [i64; 2],
+}
+
+impl Window {
+    /// The sizes as C++ functions take them.
+    fn sizes(&self) -> [Sizes; 4] {
+        [&self.kernel, &self.stride, &self.padding, &self.dilation].map(|of| Sizes::of(of))
+    }
+}
+
+/// A convolution, or the gradient of x or of the weight.
+struct Call<'a> {
+    torch: &'a Libtorch,
+    direction: Direction,
+    x: &'a Tensor<'a>,
+    weight: &'a Tensor<'a>,
+    /// Of a convolution alone.
+    bias: Option<&'a Tensor<'a>>,
+    /// Of gradients.
+    dy: Option<&'a Tensor<'a>>,
+    sizes: Window,
+}
+
+/// The sizes of a packed tensor of images, as numbers that count.
+fn sizes_of(tensor: &Tensor, element: Element) -> Result<[usize; 4], &'static str> {
+    if tensor.element() != Some(element) {
+        return Err("its tensors have different types");
+    }
+    let layout = tensor.layout().ok_or("a tensor is none")?;
+    if !layout.is_packed() {
+        return Err("a tensor is not packed with the channels first");
+    }
+    is_aligned(tensor)?;
+    let &[a, b, c, d] = layout.sizes else { return Err("its tensors have no two axes") };
+    let all = [a, b, c, d].map(|size| usize::try_from(size).unwrap_or(0));
+    if all.contains(&0) { Err("a tensor has no elements") } else { Ok(all) }
+}
+
+impl Call<'_> {
+    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
+    fn convolution(&self) -> Result<Convolution, &'static str> {
+        let element = self.x.element().ok_or("its type is not half, bfloat16 or float")?;
+        let [images, inputs, height, width] = sizes_of(self.x, element)?;
+        let [outputs, one, rows, columns] = sizes_of(self.weight, element)?;
+        let number = |of: [i64; 2]| of.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        let [kernel, stride, padding, dilation] =
+            [self.sizes.kernel, self.sizes.stride, self.sizes.padding, self.sizes.dilation].map(number);
+        if one != 1 || kernel != [rows, columns] || !outputs.is_multiple_of(inputs) {
+            return Err("its weight does not go with it");
+        }
+        let x = [height, width];
+        let places = |axis: usize| {
+            let reach = (kernel[axis] - 1).checked_mul(dilation[axis])?.checked_add(1)?;
+            let padded = padding[axis].checked_mul(2)?.checked_add(x[axis])?;
+            Some(padded.checked_sub(reach)?.checked_div(stride[axis])? + 1)
+        };
+        let (Some(p), Some(q)) = (places(0), places(1)) else { return Err("its filter does not fit") };
+        if let Some(dy) = self.dy
+            && sizes_of(dy, element)? != [images, outputs, p, q]
+        {
+            return Err("its gradient has other sizes");
+        }
+        if let Some(bias) = self.bias {
+            let is_right = bias.element() == Some(element)
+                && bias.layout().is_some_and(|layout| layout.sizes == [outputs as i64] && layout.is_packed());
+            if !is_right {
+                return Err("its bias is not a number for each channel");
+            }
+        }
+        let with = |first: usize, of: [usize; 2]| [first, of[0], of[1]];
+        Ok(Convolution {
+            element,
+            is_exact: element == Element::Float,
+            direction: self.direction,
+            images,
+            inputs,
+            outputs,
+            groups: inputs,
+            x: with(1, x),
+            y: with(1, [p, q]),
+            filter: with(1, kernel),
+            stride: with(1, stride),
+            padding: with(0, padding),
+            dilation: with(1, dilation),
+        })
+    }
+}
+
+impl Operator for Call<'_> {
+    type Contestant = DepthwiseContestant;
+    /// The result, and the workspace.
+    type Room<'a>
+        = (Tensor<'a>, Option<Tensor<'a>>)
+    where
+        Self: 'a;
+    type Results<'a>
+        = Tensor<'a>
+    where
+        Self: 'a;
+    const WHAT: &'static str = "a convolution by channel";
+
+    fn torch(&self) -> &Libtorch {
+        self.torch
+    }
+
+    fn x(&self) -> &Tensor<'_> {
+        self.x
+    }
+
+    fn count(&self) {
+        summary::count(Counted::Convolution);
+    }
+
+    fn contest(&self) -> Result<Arc<Contest<DepthwiseContestant>>, &'static str> {
+        self.convolution().map(|of| contest(&of))
+    }
+
+    fn room(&self, ours: &Ready) -> Option<(Tensor<'_>, Option<Tensor<'_>>)> {
+        let of = self.convolution().ok()?;
+        let sizes = match self.direction {
+            Direction::Forward => [of.images, of.outputs, of.y[1], of.y[2]],
+            Direction::BackwardData => [of.images, of.inputs, of.x[1], of.x[2]],
+            Direction::BackwardFilter => [of.outputs, 1, of.filter[1], of.filter[2]],
+        };
+        let result = self.x.another(&sizes.map(|size| size as i64), self.x.data_type()?)?;
+        is_aligned(&result).ok()?;
+        let workspace = match ours.0.workspace() {
+            0 => None,
+            bytes => Some(self.x.another(&[bytes as i64], self.torch.byte())?),
+        };
+        Some((result, workspace))
+    }
+
+    unsafe fn launch<'a>(
+        &'a self,
+        ours: &Ready,
+        (result, workspace): &(Tensor<'a>, Option<Tensor<'a>>),
+        stream: Stream,
+    ) -> Result<(), String> {
+        let data = |tensor: &Tensor| tensor.data().ok_or("a tensor has no memory");
+        let [x, w] = [data(self.x)?, data(self.weight)?];
+        let y = self.dy.map_or(Ok(null_mut()), data)?;
+        let (bias, workspace) =
+            (self.bias.map_or(Ok(null_mut()), data)?, workspace.as_ref().map_or(Ok(null_mut()), data)?);
+        let memory = Memory { x, w, y, workspace, bias };
+        let memory = match self.direction {
+            Direction::Forward => Memory { y: data(result)?, ..memory },
+            Direction::BackwardData => Memory { x: data(result)?, ..memory },
+            Direction::BackwardFilter => Memory { w: data(result)?, ..memory },
+        };
+        // SAFETY: `convolution` has checked the tensors. The result and the workspace are new, and as large as asked for.
+        if unsafe { ours.0.run(stream, memory, 1.0, 0.0) } { Ok(()) } else { Err("the launch failed".into()) }
+    }
+
+    fn count_ours(&self, _: &Ready) {
+        summary::count(Counted::Replaced);
+    }
+
+    fn results<'a>(&'a self, (result, _): (Tensor<'a>, Option<Tensor<'a>>)) -> Tensor<'a> {
+        result
+    }
+
+    fn by_pytorch(&self) -> Tensor<'_> {
+        // SAFETY: the functions are those of the operator, and borrow their arguments.
+        unsafe {
+            match self.direction {
+                Direction::Forward => functions::convolve(self),
+                Direction::BackwardData => functions::differentiate(self, [true, false]).0,
+                Direction::BackwardFilter => functions::differentiate(self, [false, true]).1,
+            }
+        }
+    }
+}
