@@ -58,6 +58,10 @@ if [[ $(grep -c '^ok .*: our kernels: .* of .* passes' "$out/norm/checks.txt") -
     exit 1
 fi
 grep 'our kernels' "$out/norm/checks.txt"
+# Its depthwise convolutions likewise; a CPU has none of PyTorch's own.
+"$python" -B scripts/gpu.py depthwise --host --library "$shim" --out "$out/depthwise" >"$out/depthwise.log" 2>&1 ||
+    { cat "$out/depthwise.log" >&2; exit 1; }
+grep 'our engine' "$out/depthwise/checks.txt"
 # On a CPU nothing changes unless that is forced, and nothing is said.
 said=$(UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so LD_PRELOAD=$shim PYTHONPATH=examples "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
 [[ -z $said ]] || { echo "test-pytorch: expected no words, found: $said" >&2; exit 1; }

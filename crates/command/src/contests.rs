@@ -20,10 +20,12 @@ pub enum Contested {
     Inference,
     Training,
     Norm,
+    /// Depthwise convolutions of PyTorch's own.
+    Depthwise,
 }
 
 impl Contested {
-    pub const ALL: [Self; 3] = [Self::Inference, Self::Training, Self::Norm];
+    pub const ALL: [Self; 4] = [Self::Inference, Self::Training, Self::Norm, Self::Depthwise];
 
     /// The kind that a report's event tells of.
     pub fn of_event(event: &str) -> Option<Self> {
@@ -31,31 +33,41 @@ impl Contested {
             "rnn" => Some(Self::Inference),
             "rnn-training" => Some(Self::Training),
             "norm" => Some(Self::Norm),
+            "depthwise" => Some(Self::Depthwise),
             _ => None,
         }
     }
 
     /// The field with the subject, for people.
     fn subject(self) -> &'static str {
-        if self == Self::Norm { "norm" } else { "rnn" }
+        match self {
+            Self::Inference | Self::Training => "rnn",
+            Self::Norm => "norm",
+            Self::Depthwise => "depthwise",
+        }
     }
 
     /// The field with milliseconds: of a time step, or of a pass.
     fn unit(self) -> &'static str {
-        if self == Self::Norm { "time_ms" } else { "step_ms" }
+        if self.is_whole() { "time_ms" } else { "step_ms" }
+    }
+
+    /// Whether its times are of whole calls, not of time steps.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Norm | Self::Depthwise)
     }
 
     /// The fields that name what runs, and the headings of their columns.
     fn runs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Training => &[("forward", "forward by"), ("backward", "backward by")],
-            Self::Inference | Self::Norm => &[("chosen", "runs by")],
+            Self::Inference | Self::Norm | Self::Depthwise => &[("chosen", "runs by")],
         }
     }
 
     /// A time in the kind's table.
     fn time(self, time: Option<f64>) -> String {
-        let shown = |time| quantity::digits(if self == Self::Norm { time } else { 1e3 * time });
+        let shown = |time| quantity::digits(if self.is_whole() { time } else { 1e3 * time });
         time.map_or_else(String::new, shown)
     }
 }
@@ -104,7 +116,7 @@ impl Contest {
         let mut fields = json!({ self.kind.subject(): self.name, "spec": self.spec, "why": self.why });
         let runs = self.kind.runs().iter().zip(&self.chosen).map(|((field, _), chosen)| (*field, json!(chosen)));
         let more = match self.kind {
-            Contested::Norm => vec![("times", times(&self.times[0]))],
+            Contested::Norm | Contested::Depthwise => vec![("times", times(&self.times[0]))],
             Contested::Inference => vec![
                 ("times", times(&self.times[0])),
                 ("first", json!(self.first)),
@@ -131,7 +143,7 @@ impl Contest {
     fn time(&self) -> Option<f64> {
         match self.kind {
             Contested::Training => self.fastest(self.is_ours()),
-            Contested::Inference | Contested::Norm => self.time_of(&self.chosen[0]),
+            Contested::Inference | Contested::Norm | Contested::Depthwise => self.time_of(&self.chosen[0]),
         }
     }
 
@@ -172,11 +184,14 @@ pub fn parts_of(contests: &[Contest]) -> Vec<Part> {
 
 /// A heading, a table, and a summary.
 fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
-    let is_norm = kind == Contested::Norm;
-    let (subject, time) = if is_norm { ("batch normalization", "ms") } else { ("network", "step µs") };
+    let (subject, time) = match kind {
+        Contested::Norm => ("batch normalization", "ms"),
+        Contested::Depthwise => ("depthwise convolution", "ms"),
+        Contested::Inference | Contested::Training => ("network", "step µs"),
+    };
     let mut columns = vec![(subject, Side::Left)];
     columns.extend(kind.runs().iter().map(|(_, heading)| (*heading, Side::Left)));
-    let plain = if is_norm { "plain" } else { "cuDNN" };
+    let plain = if kind.is_whole() { "plain" } else { "cuDNN" };
     columns.extend([(time, Side::Right), (plain, Side::Right), ("ratio", Side::Right)]);
     let optional = columns.len();
     columns.extend((kind == Contested::Inference).then_some(("first choice", Side::Right)));
@@ -184,7 +199,7 @@ fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
     let mut table = Table::new(&columns).optional(optional..columns.len());
     for contest in contests {
         let (time, plain) = (contest.time(), contest.plain_time());
-        let mut row = vec![if is_norm { contest.spec.clone() } else { contest.name.clone() }];
+        let mut row = vec![if kind.is_whole() { contest.spec.clone() } else { contest.name.clone() }];
         row.extend(contest.chosen.iter().cloned());
         row.extend([kind.time(time), kind.time(plain)]);
         row.push(plain.zip(time).map_or_else(String::new, |(plain, time)| ratio(plain, time)));
@@ -200,6 +215,7 @@ fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
         Contested::Inference => (networks, run + &first_choices(contests)),
         Contested::Training => (format!("{networks} in training, {ours} on kernels of ours"), String::new()),
         Contested::Norm => ("Batch normalization".into(), run),
+        Contested::Depthwise => ("Depthwise convolutions of PyTorch's own".into(), run),
     };
     Part { heading, table, notes }
 }

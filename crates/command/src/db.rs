@@ -23,6 +23,7 @@ use trust::Shown as _;
 /// The names of families of subjects.
 const RECURRENT: &str = recurrent::FAMILY.name;
 const NORM: &str = norm::record::FAMILY.name;
+const DEPTHWISE: &str = torch::depthwise::FAMILY.name;
 
 /// The problems and networks whose results an import takes.
 const TEXTS: Texts = Texts {
@@ -30,6 +31,7 @@ const TEXTS: Texts = Texts {
     subject: |family, text| match family {
         RECURRENT => Subject::from_spec(text).map(drop),
         NORM => Normalization::from_spec(text).map(drop),
+        DEPTHWISE => torch::depthwise::subject::from_spec(text).map(drop),
         other => Err(format!("this ucudnn knows no family {other:?}")),
     },
 };
@@ -184,10 +186,16 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
             text += &format!("\nRecurrent networks of {}\n", entry.environment);
             text += &timed_table(("network", "step µs"), 1e3, &networks).lines(width);
         }
-        let norms: Vec<_> = timed.iter().filter(|timed| timed.family == NORM).collect();
-        if !norms.is_empty() {
-            text += &format!("\nBatch normalizations of {}\n", entry.environment);
-            text += &timed_table(("batch normalization", "ms"), 1.0, &norms).lines(width);
+        let of_calls = [
+            (NORM, "Batch normalizations", "batch normalization"),
+            (DEPTHWISE, "Depthwise convolutions of PyTorch's own", "depthwise convolution"),
+        ];
+        for (family, heading, subject) in of_calls {
+            let calls: Vec<_> = timed.iter().filter(|timed| timed.family == family).collect();
+            if !calls.is_empty() {
+                text += &format!("\n{heading} of {}\n", entry.environment);
+                text += &timed_table((subject, "ms"), 1.0, &calls).lines(width);
+            }
         }
     }
     output::print(&text)
@@ -260,8 +268,8 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Timed
             "last": seconds(*measured),
         })
     };
-    let norm = |norm: &TimedContents| {
-        let TimedContents { subject, version, timings, measured, .. } = norm;
+    let call = |call: &TimedContents| {
+        let TimedContents { subject, version, timings, measured, .. } = call;
         let times = timings.iter().map(|known| json!({ "what": known.what, "time_ms": known.time }));
         json!({
             "spec": subject, "kernels": version, "times": times.collect::<Vec<_>>(), "last": seconds(*measured),
@@ -276,7 +284,8 @@ fn entry_json(entry: &Contents, listed: Option<&(Vec<ProblemContents>, Vec<Timed
         "first": entry.measured.map(|(first, _)| seconds(first)), "last": entry.measured.map(|(_, last)| seconds(last)),
         "contents": listed.map(|(problems, _)| problems.iter().map(problem).collect::<Vec<_>>()),
         "timed": entry.subjects, "times": entry.timings,
-        "networks": of_family(RECURRENT, &network), "norms": of_family(NORM, &norm),
+        "networks": of_family(RECURRENT, &network), "norms": of_family(NORM, &call),
+        "depthwise": of_family(DEPTHWISE, &call),
     })
 }
 

@@ -55,8 +55,8 @@ fn help(variable: &str) -> Option<&'static str> {
              never, or wherever they can [default: auto]"
         }
         "UCUDNN_TORCH" => {
-            "Run PyTorch's own batch normalization, which bfloat16 takes in place of cuDNN's, on our kernels where they \
-             are faster (auto), never, or wherever they can [default: auto]"
+            "Run PyTorch's own batch normalization and depthwise convolutions, which call no cuDNN, on our kernels where \
+             they are faster (auto), never, or wherever they can [default: auto]"
         }
         "UCUDNN_DYNAMIC" => {
             "What runs nets of vertex functions on a GPU: level by level (batched), in one launch each way with a number \

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use once_cell::sync::OnceCell;
 use serde_json::json;
 
+use super::subject::spec;
 use convolution::engines::{Alone, Convolution, Plan};
 use gpu::Device;
 use guest::settings::{self, Torch};
@@ -19,6 +20,9 @@ const MOST_WORKSPACE: usize = 16 << 20;
 /// Our engine's name in the database and in reports.
 const OURS: &str = "by channel";
 
+/// Depthwise convolutions of PyTorch's own among the database's families. The unit of work is a call.
+pub const FAMILY: Family = Family { name: "depthwise", version: kernels::convolution::VERSION };
+
 /// A convolution on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -30,10 +34,11 @@ struct Key {
 /// Whatever is forgotten is asked of the database again.
 static CONTESTS: Registry<Key, Contest<DepthwiseContestant>> = Registry::new(1 << 12, |_| false);
 
-/// The contest of a convolution on the calling thread's device.
-pub fn contest(of: &Convolution) -> Arc<Contest<DepthwiseContestant>> {
+/// The contest of a convolution on the calling thread's device. `Err` if we have no engine for it.
+pub fn contest(of: &Convolution) -> Result<Arc<Contest<DepthwiseContestant>>, &'static str> {
     let key = Key { device: cudnn::device().ordinal(), of: *of };
-    CONTESTS.state(&key, || Contest::new(DepthwiseContestant { key, engine: OnceCell::new() }))
+    let contest = CONTESTS.state(&key, || Contest::new(DepthwiseContestant { key, engine: OnceCell::new() }));
+    contest.contestant.engine().map(|_| contest.clone())
 }
 
 pub struct DepthwiseContestant {
@@ -50,9 +55,9 @@ pub struct OurEngine;
 pub struct Ready(pub Arc<dyn Plan>);
 
 impl DepthwiseContestant {
-    fn engine(&self) -> Result<&Alone, String> {
+    fn engine(&self) -> Result<&Alone, &'static str> {
         let make = || Alone::by_channel(cudnn::device(), &self.key.of, MOST_WORKSPACE);
-        self.engine.get_or_init(make).as_ref().ok_or_else(|| "no kernel of ours computes it".to_owned())
+        self.engine.get_or_init(make).as_ref().ok_or("no engine of ours computes it")
     }
 }
 
@@ -74,7 +79,7 @@ impl Contestant for DepthwiseContestant {
     type Kernel = Ready;
     type Choice = OurEngine;
 
-    const FAMILY: Family = Family { name: "depthwise", version: kernels::convolution::VERSION };
+    const FAMILY: Family = FAMILY;
     const CALLS: usize = 1;
     const RUNS_WITHOUT: bool = false;
     const TIMES_AGAIN: bool = false;
@@ -103,14 +108,7 @@ impl Contestant for DepthwiseContestant {
     }
 
     fn spec(&self, _call: usize) -> String {
-        let Convolution {
-            element, direction, images, inputs, outputs, x, y, filter, stride, padding, dilation, ..
-        } = self.key.of;
-        let sizes = |of: [usize; 3]| of.map(|size| size.to_string()).join("x");
-        let named =
-            [("x", x), ("y", y), ("filter", filter), ("stride", stride), ("padding", padding), ("dilation", dilation)];
-        let axes: Vec<_> = named.map(|(name, of)| format!("{name}={}", sizes(of))).into();
-        format!("{direction} {} images={images} channels={inputs} filters={outputs} {}", element.name(), axes.join(" "))
+        spec(&self.key.of)
     }
 
     fn choices(&self, _call: usize) -> &[OurEngine] {

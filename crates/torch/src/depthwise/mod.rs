@@ -4,6 +4,7 @@
 
 mod contestant;
 mod functions;
+pub mod subject;
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use gpu::{Element, Stream};
 use guest::summary::{self, Counted};
 use tuning::contest::Contest;
 
+pub use contestant::FAMILY;
 pub use functions::register as register_gradient;
 
 /// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`.
@@ -160,7 +162,7 @@ impl Operator for Call<'_> {
     }
 
     fn contest(&self) -> Result<Arc<Contest<DepthwiseContestant>>, &'static str> {
-        self.convolution().map(|of| contest(&of))
+        contest(&self.convolution()?)
     }
 
     fn room(&self, ours: &Ready) -> Option<(Tensor<'_>, Option<Tensor<'_>>)> {

@@ -98,7 +98,7 @@ impl<C: Contestant> Compiling<C> {
                 true
             }
             Some(Err(why)) => {
-                log::info!("{contestant}: cuDNN runs it: {why}");
+                log::info!("{contestant}: {} runs it: {why}", contestant.plain());
                 self.lose(&why);
                 false
             }

@@ -228,7 +228,7 @@ impl<C: Contestant> Contest<C> {
             Ok(kernels) if C::RUNS_WITHOUT || kernels[0].is_some() => kernels,
             loaded => {
                 let why = loaded.err().unwrap_or(why);
-                log::warn!("{}: cuDNN runs it: {why}", self.contestant);
+                log::warn!("{}: {} runs it: {why}", self.contestant, self.contestant.plain());
                 self.settle_untimed(Verdict::default(), &why);
                 return false;
             }

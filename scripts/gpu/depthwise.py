@@ -1,0 +1,86 @@
+"""Depthwise convolutions of PyTorch's own: errors, and times beside PyTorch's kernels.
+
+PyTorch runs the same cases plain and with us. The command ends with 1 if anything is wrong. OUT then holds
+  checks.txt   a line for each check: ok, WRONG, or skipped, and why
+  times.txt    layers of networks: the time of each pass, plain, forced and chosen, beside the bytes' limit
+  *.jsonl      what each process has found; *.report.jsonl, what was decided there
+"""
+
+from gpu import machine
+from gpu.norm import BANDWIDTHS
+from gpu.session import Session
+from harness.results import whole_lines
+
+# The most that an error may be: of rounding the result once, and of adding floats up.
+MOST_ERROR = {"half": 8e-4, "bfloat16": 6e-3, "float": 3e-6}
+# The most that the chosen pass may take over plain's.
+MOST_TIME = 1.05
+SETTINGS = {"plain": None, "forced": {"UCUDNN_TORCH": "force"}, "chosen": {"UCUDNN_EXPLORE": "unbounded"}}
+PARTS = ("errors", "times")
+
+
+def add_arguments(parser):
+    machine.add_arguments(parser, "library", out="build/gpu-depthwise", seconds=300)
+    machine.add_arguments(parser, "python", "host")
+    machine.add_parts(parser, PARTS)
+
+
+def main(options):
+    checks = Checks(options)
+    for part in options.parts:
+        if part == "times" and options.host:
+            checks.verdict("skipped", part, "there is no GPU")
+        else:
+            getattr(checks, part)()
+    return checks.end("times.txt")
+
+
+class Checks(Session):
+    def __init__(self, options):
+        super().__init__(options, reserve=1)
+        self.python = machine.required_torch(options)
+        self.say(options.gpu)
+
+    def lines(self, part, setting, most, *words):
+        """Runs the program in a setting. Returns its lines by case; {} if it failed, which is noted."""
+        name = f"{part}-{setting}"
+        out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
+        if not self.begins(name):
+            return {}
+        variables = SETTINGS[setting] or {}
+        if SETTINGS[setting] is not None:
+            host = {"UCUDNN_CUDNN_LIBRARY": self.options.library.with_name("libhostdnn.so")} if self.options.host else {}
+            variables = machine.ours(self.options, report, UCUDNN_DATABASE="off", **variables, **host)
+        command = [*machine.setting(variables), *machine.program("depthwise", part, "--device", self.options.device, *words,
+                                                                 python=self.python)]  # fmt: skip
+        if not self.succeeds(name, log, command, most, machine.torch_environment(), out, log):
+            return {}
+        return {line["case"]: line for line in whole_lines(out)}
+
+    def errors(self):
+        few = ["--cases", 40] if self.options.host else []
+        found = self.lines("errors", "forced", 200, *few)
+        worst = {}
+        for case, line in found.items():
+            for what, error in line["errors"].items():
+                worst[line["kind"], what] = max(worst.get((line["kind"], what), (0.0, "")), (error, case))
+        for (kind, what), (error, case) in sorted(worst.items()):
+            self.judge(error <= MOST_ERROR[kind], f"error of {what} in {kind}", f"{error:.1e}; {case}")
+        chosen = {line["chosen"] for line in whole_lines(self.out / "errors-forced.report.jsonl") if line["event"] == "depthwise"}
+        self.judge(bool(found) and "PyTorch" not in chosen and bool(chosen), "our engine", f"{len(found)} cases, by {', '.join(chosen)}")
+
+    def times(self):
+        plain, forced, chosen = (self.lines("times", setting, 120) for setting in SETTINGS)
+        bandwidth = next((bytes_ for name, bytes_ in BANDWIDTHS.items() if name in self.options.gpu), None)
+        lines = [f"{self.options.gpu}; milliseconds by CUDA graphs; images, channels, rows, columns, filter, stride",
+                 f"{'type and layer':40} {'pass':>15}   plain  forced  chosen   limit"]  # fmt: skip
+        slower = []
+        for case in [case for case in plain if case in forced and case in chosen]:
+            limit = 1e3 * plain[case]["bytes"] / bandwidth if bandwidth else 0.0
+            for name, time in plain[case]["times"].items():
+                ours, its = forced[case]["times"][name], chosen[case]["times"][name]
+                lines.append(f"{case:40} {name:>15} {time:7.3f} {ours:7.3f} {its:7.3f} {limit:7.3f}")
+                if its > MOST_TIME * time:
+                    slower.append(f"{case}, {name} {its / time:.2f}")
+        (self.out / "times.txt").write_text("\n".join(lines) + "\n")
+        self.judge(bool(chosen) and not slower, "chosen passes", "; ".join(slower) or f"none above {MOST_TIME} of plain's")
