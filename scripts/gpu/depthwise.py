@@ -67,12 +67,12 @@ class Checks(Session):
         for (kind, what), (error, case) in sorted(worst.items()):
             self.judge(error <= MOST_ERROR[kind], f"error of {what} in {kind}", f"{error:.1e}; {case}")
         chosen = {line["chosen"] for line in whole_lines(self.out / "errors-forced.report.jsonl") if line["event"] == "depthwise"}
-        self.judge(bool(found) and "PyTorch" not in chosen and bool(chosen), "our engine", f"{len(found)} cases, by {', '.join(chosen)}")
+        self.judge(bool(found) and "PyTorch" not in chosen and bool(chosen), "our engine", f"{len(found)} cases, {', '.join(chosen) or 'nothing was decided'}")
 
     def times(self):
         plain, forced, chosen = (self.lines("times", setting, 120) for setting in SETTINGS)
         bandwidth = next((bytes_ for name, bytes_ in BANDWIDTHS.items() if name in self.options.gpu), None)
-        lines = [f"{self.options.gpu}; milliseconds by CUDA graphs; images, channels, rows, columns, filter, stride",
+        lines = [f"{self.options.gpu}; milliseconds of the device; images, channels, rows, columns, filter, stride",
                  f"{'type and layer':40} {'pass':>15}   plain  forced  chosen   limit"]  # fmt: skip
         slower = []
         for case in [case for case in plain if case in forced and case in chosen]:

@@ -99,7 +99,7 @@ def times(options):
                     run()
                     torch.cuda.synchronize()
             yield {"case": f"{kind} {'x'.join(map(str, layer))}", "kind": kind, "bytes": (x.numel() + y.numel()) * type_.itemsize,
-                   "times": {name: batch_norm.timed([run] * 4, options.device, 11) for name, run in passes.items()}}  # fmt: skip
+                   "times": {name: calls.on_device(run, options.device, 11) for name, run in passes.items()}}  # fmt: skip
 
 
 PARTS = {"errors": errors, "times": times}
