@@ -1042,6 +1042,16 @@ cudnnStatus_t ucudnnRunRnn(ucudnnRnn_t rnn,
 void ucudnnGetRnnErrorString(char *text, size_t textSizeInBytes);
 
 /*
+ Puts the library's kernels in the place of PyTorch's own, as the first cudnnCreate does, if the process has loaded
+ libtorch and UCUDNN_TORCH is not off. For programs that do not preload the library: they load it, and call this once
+ libtorch is there. A second call changes nothing.
+
+ Returns CUDNN_STATUS_SUCCESS if the kernels are in place, and CUDNN_STATUS_NOT_SUPPORTED if not; the log says why
+ (UCUDNN_LOG=info).
+ */
+cudnnStatus_t ucudnnReplaceTorchOperators(void);
+
+/*
  Makes a net. With isOnHost 0 it is made for the calling thread's current device, where compiling its kernels takes a
  second or two for the first time; needs CUDA's driver and NVRTC, but not cuDNN, and uses cublasLt if it finds it. The
  calling thread must not be capturing a stream.

@@ -31,5 +31,19 @@ if [[ $# -gt 0 ]]; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     python3 -m zipfile -e "$1" "$folder"
+    # The entry point of torch.backends: it loads nothing unless that is asked for.
+    program='
+import torch
+x, ones = torch.randn(4, 8, 7, 8).bfloat16(), torch.ones(8)
+y = torch.nn.functional.batch_norm(x, torch.zeros(8), torch.ones(8), ones, 0 * ones, True)
+print("libucudnn.so" in open("/proc/self/maps").read(), abs(y.float().mean().item()) < 1e-2)
+'
+    [[ $(PYTHONPATH=$folder "$python" -B -W ignore -c "$program" 2>&1) == "False True" ]]
+    said=$(PYTHONPATH=$folder UCUDNN_TORCH=force UCUDNN_LOG=info,ucudnn_torch=debug UCUDNN_DATABASE=off \
+        UCUDNN_CUDNN_LIBRARY=$PWD/build/hostdnn/libcudnn.so.9 "$python" -B -W ignore -c "$program" 2>&1)
+    if [[ $said != *"batch normalization of 4 images"*"on our kernels"*"True True"* ]]; then
+        echo "test-python: expected batch normalization on our kernels, found: $said" >&2
+        exit 1
+    fi
     PATH=$folder PYTHONPATH=$folder "$python" -B -W ignore examples/pytorch/tree_lstm.py --train --steps 60
 fi

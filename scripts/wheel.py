@@ -106,6 +106,16 @@ def tag(files, glibc):
     return f"py3-none-manylinux_{major}_{minor}_{names[machines.pop()]}"
 
 
+# `import torch` calls the entry points of torch.backends.
+ENTRY_POINTS = """\
+[console_scripts]
+ucudnn = ucudnn.__main__:main
+
+[torch.backends]
+ucudnn = ucudnn._torch:replace_operators
+"""
+
+
 def put_glpk(folder):
     """Puts in place the GLPK that glpk.py built."""
 
@@ -136,7 +146,7 @@ def describe(information, wheel_tag):
     readme = (dist.ROOT / "README.md").read_text()
     layout.write(METADATA.format(version=dist.version(), readme=readme), "METADATA")
     layout.write(WHEEL.format(tag=wheel_tag), "WHEEL")
-    layout.write("[console_scripts]\nucudnn = ucudnn.__main__:main\n", "entry_points.txt")
+    layout.write(ENTRY_POINTS, "entry_points.txt")
     for source in ("LICENSE-MIT", "LICENSE-APACHE", "solver/LICENSE-GPL"):
         layout.put(dist.ROOT / source, f"licenses/{source}")
 

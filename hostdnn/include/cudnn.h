@@ -1290,6 +1290,8 @@ typedef int cudnnBackendTensorReordering_t;
 extern "C" {
 #endif // __cplusplus
 
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
+
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle,
@@ -1782,8 +1784,6 @@ cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
  `property` is a `libraryPropertyType`: 0 major, 1 minor, 2 patch level.
  */
 cudnnStatus_t cudnnGetProperty(libraryPropertyType property, int *value);
-
-cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
 

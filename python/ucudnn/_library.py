@@ -117,6 +117,11 @@ def _loaded():
     return loaded
 
 
+def replace_torch_operators():
+    """Puts the library's kernels in the place of PyTorch's own. Where that is not supported, the log says why."""
+    _loaded().ucudnnReplaceTorchOperators()
+
+
 @functools.cache
 def _function(name):
     return getattr(_loaded(), f"ucudnn{name}")

@@ -6,6 +6,7 @@
 //! | [`division`] | control Workspace Division |
 //! | [`descriptions`] | describe plans as text |
 //! | [`rnn`] | run recurrent networks without cuDNN |
+//! | [`torch_operators`] | replace PyTorch's own operators |
 //! | [`vertex_net`] | run dynamic nets: vertex functions over batches of graphs |
 //! | [`pre_v8`] | restore the queries that cuDNN 8 removed |
 //!
@@ -22,6 +23,7 @@ pub mod policies;
 pub mod pre_v8;
 mod refusals;
 pub mod rnn;
+pub mod torch_operators;
 pub mod vertex_net;
 
 /// The version of this library: major * 10000 + minor * 100 + patch.

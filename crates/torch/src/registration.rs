@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, OsString};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::batch_norm;
 use super::depthwise;
@@ -19,6 +20,7 @@ const OPERATORS: [(&CStr, Boxed); 2] =
 const DEPTHWISE: (&CStr, Boxed) = (c"_conv_depthwise2d", depthwise::forward);
 
 static LOOKS: Looks = Looks::new();
+static IS_DONE: AtomicBool = AtomicBool::new(false);
 
 /// Puts our kernels in PyTorch's place, if the process has loaded libtorch by now, and the settings allow it. The host runs
 /// our kernels by emulation, so only a forced choice has them there.
@@ -31,11 +33,19 @@ pub fn register() {
     }
 }
 
+/// Whether our kernels are in PyTorch's place.
+pub fn is_done() -> bool {
+    IS_DONE.load(Ordering::Acquire)
+}
+
 fn look(files: &[OsString], device: Device) {
     let Some(libtorch) = Libtorch::found(files, device) else { return };
     let key = if device == Device::Cuda { c"CUDA" } else { c"CPU" };
     match silenced(libtorch, || implement(libtorch, key)) {
-        Ok(()) => log::info!("PyTorch's own operators may run on our kernels"),
+        Ok(()) => {
+            IS_DONE.store(true, Ordering::Release);
+            log::info!("PyTorch's own operators may run on our kernels");
+        }
         Err(status) => log::warn!("PyTorch's operators stay as they are: libtorch refuses kernels ({status})"),
     }
 }
