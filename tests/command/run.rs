@@ -51,7 +51,7 @@ fn example(name: &str) -> &'static str {
         "UCUDNN_RNN" => "force",
         "UCUDNN_RNN_TRAINING" => "force",
         "UCUDNN_RNN_TOP_K" => "3",
-        "UCUDNN_NORM" => "force",
+        "UCUDNN_NORM" | "UCUDNN_TORCH" => "force",
         "UCUDNN_DYNAMIC" => "batched",
         "UCUDNN_LOG" => "info",
         _ => panic!("{name} is new: give a value that it takes"),

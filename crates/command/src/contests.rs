@@ -9,8 +9,10 @@ use crate::part::Part;
 use crate::quantity::{self, ratio};
 use crate::table::{Side, Table};
 
-/// The names, in the database and in reports, of what runs without us.
-const PLAIN: [&str; 2] = [tuning::contest::CUDNN, norm::subject::PYTORCH];
+/// Returns whether a name in a report is of what runs without us: cuDNN, or a version of PyTorch.
+fn is_plain(name: &str) -> bool {
+    name == tuning::contest::CUDNN || name.starts_with(norm::subject::PYTORCH)
+}
 /// The calls of a pass in training, as a report names them.
 const CALLS: [&str; 3] = ["forward", "data", "weights"];
 
@@ -136,7 +138,7 @@ impl Contest {
     }
 
     pub fn is_ours(&self) -> bool {
-        !PLAIN.contains(&&*self.chosen[0])
+        !is_plain(&self.chosen[0])
     }
 
     /// Milliseconds by what runs: in training, by the fastest that was timed on that side.
@@ -159,8 +161,7 @@ impl Contest {
     /// The time of all calls that were timed: of each, the fastest time by kernels of ours, or without us.
     fn fastest(&self, is_ours: bool) -> Option<f64> {
         let fastest = |times: &Vec<Time>| {
-            let timed =
-                times.iter().filter(|known| PLAIN.contains(&&*known.what) != is_ours).filter_map(|known| known.time);
+            let timed = times.iter().filter(|known| is_plain(&known.what) != is_ours).filter_map(|known| known.time);
             timed.min_by(f64::total_cmp)
         };
         let made = self.times.iter().filter(|times| !times.is_empty());
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn inference_says_how_good_the_first_choice_was() {
         let times = json!([
-            { "what": PLAIN[0], "step_ms": 0.01 }, { "what": "block u64", "step_ms": 0.005 },
+            { "what": tuning::contest::CUDNN, "step_ms": 0.01 }, { "what": "block u64", "step_ms": 0.005 },
             { "what": "grid u8", "step_ms": 0.004 }, { "what": "grid u4", "step_ms": null },
         ]);
         let fields = json!({
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(timed.to_json(), fields);
         let refused = read(
             Contested::Inference,
-            &json!({ "rnn": "GRU 5→64", "chosen": PLAIN[0], "why": "no compiler", "first": null, "times": [] }),
+            &json!({ "rnn": "GRU 5→64", "chosen": tuning::contest::CUDNN, "why": "no compiler", "first": null, "times": [] }),
         );
         assert_eq!((refused.spec.as_str(), refused.first_over_best()), ("GRU 5→64", None));
         let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
@@ -271,8 +272,8 @@ mod tests {
     #[test]
     fn training_adds_the_calls_up() {
         let times = json!({
-            "forward": [{ "what": PLAIN[0], "step_ms": 0.01 }, { "what": "grid u8", "step_ms": 0.004 }],
-            "data": [{ "what": PLAIN[0], "step_ms": 0.02 }, { "what": "step", "step_ms": 0.006 }],
+            "forward": [{ "what": tuning::contest::CUDNN, "step_ms": 0.01 }, { "what": "grid u8", "step_ms": 0.004 }],
+            "data": [{ "what": tuning::contest::CUDNN, "step_ms": 0.02 }, { "what": "step", "step_ms": 0.006 }],
             "weights": [],
         });
         let fields = json!({
@@ -292,12 +293,16 @@ mod tests {
     fn a_norm_says_what_was_chosen() {
         let fields = json!({
             "norm": "batch normalization", "spec": "forward half", "chosen": "clusters of 2", "why": "timed in place",
-            "times": [{ "what": PLAIN[0], "time_ms": 0.5 }, { "what": "clusters of 2", "time_ms": 0.2 }],
+            "times": [{ "what": tuning::contest::CUDNN, "time_ms": 0.5 }, { "what": "clusters of 2", "time_ms": 0.2 }],
         });
         let timed = read(Contested::Norm, &fields);
         assert_eq!(timed.to_json(), fields);
-        let refused =
-            Contest { chosen: vec![PLAIN[0].into()], why: "no compiler".into(), times: vec![vec![]], ..timed.clone() };
+        let refused = Contest {
+            chosen: vec![tuning::contest::CUDNN.into()],
+            why: "no compiler".into(),
+            times: vec![vec![]],
+            ..timed.clone()
+        };
         let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
         let text = &part.text(usize::MAX);
         let row = ["forward", "half", "clusters", "of", "2", "0.200", "0.500", "2.50×", "timed", "in", "place"];

@@ -70,8 +70,10 @@ impl Contestant for NormContestant {
     const FORCED: &'static str = "it is forced";
 
     fn is_forced(&self) -> bool {
-        let settings = settings::get();
-        settings.norm == Norm::Force || (self.subject.plain == Plain::Native && settings.torch == Torch::Force)
+        match self.subject.plain {
+            Plain::Spatial | Plain::Persistent => settings::get().norm == Norm::Force,
+            Plain::Native => settings::get().torch == Torch::Force,
+        }
     }
 
     fn plain(&self) -> &'static str {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use once_cell::sync::OnceCell;
+
 use super::kernels::Types;
 use super::pass::Pass;
 use super::shape::Planes;
@@ -35,7 +37,7 @@ impl Plain {
     pub fn name(self) -> &'static str {
         match self {
             Self::Spatial | Self::Persistent => CUDNN,
-            Self::Native => PYTORCH,
+            Self::Native => pytorch(),
         }
     }
 }
@@ -52,8 +54,19 @@ pub struct Normalization {
 
 /// The end of the text of a subject whose numbers for each channel have the tensor's type.
 const PARAMETERS: &str = " parameters=short";
-/// The name of PyTorch's own kernels.
+/// The name of PyTorch's own kernels. Its version follows, once that is known: times of one version say nothing of another.
 pub const PYTORCH: &str = "PyTorch";
+static PYTORCH_WITH_VERSION: OnceCell<String> = OnceCell::new();
+
+/// Notes the version of the process's PyTorch, once.
+pub fn note_pytorch(version: &str) {
+    PYTORCH_WITH_VERSION.get_or_init(|| format!("{PYTORCH} {version}"));
+}
+
+/// The name of the process's PyTorch in the database and in reports.
+pub fn pytorch() -> &'static str {
+    PYTORCH_WITH_VERSION.get().map_or(PYTORCH, |name| name)
+}
 
 impl fmt::Display for Normalization {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {

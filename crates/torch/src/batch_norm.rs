@@ -2,13 +2,14 @@
 //! it does not ask cuDNN, which for bfloat16 is always.
 
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use super::libtorch::{Libtorch, Value, Wanted};
 use super::operator::{self, Operator};
 use super::values::{Tensor, as_bool, is_aligned};
 use gpu::{Element, Stream};
+use guest::settings::{self, Norm};
 use guest::summary::{self, Counted};
 use norm::calls;
 use norm::contestant::{NormContestant, contest};
@@ -77,12 +78,16 @@ fn are_reduced(planes: &Planes) -> Result<(), &'static str> {
 
 /// Returns whether parameters, as far as there are some, have the tensor's type. Otherwise they are floats: one for each
 /// channel, as the statistics.
-fn has_parameters_as_elements(planes: &Planes, parameters: &[&Option<Tensor>]) -> Result<bool, &'static str> {
+fn has_parameters_as_elements(
+    x: &Tensor,
+    planes: &Planes,
+    parameters: &[&Option<Tensor>],
+) -> Result<bool, &'static str> {
     let mut all = parameters.iter().copied().flatten();
     let element = all.clone().next().map_or(Some(Element::Float), Tensor::element);
     let element = element.filter(|element| [Element::Float, planes.element].contains(element));
     let element = element.ok_or("its parameters have another type")?;
-    let are_right = all.all(|numbers| is_per_channel(numbers, element, planes));
+    let are_right = all.all(|numbers| is_per_channel(numbers, element, planes, x));
     if are_right {
         Ok(element != Element::Float)
     } else {
@@ -90,15 +95,16 @@ fn has_parameters_as_elements(planes: &Planes, parameters: &[&Option<Tensor>]) -
     }
 }
 
-fn is_per_channel(numbers: &Tensor, element: Element, planes: &Planes) -> bool {
-    numbers.element() == Some(element)
+fn is_per_channel(numbers: &Tensor, element: Element, planes: &Planes, x: &Tensor) -> bool {
+    numbers.is_beside(x)
+        && numbers.element() == Some(element)
         && numbers.layout().is_some_and(|layout| layout.sizes == [planes.channels as i64] && layout.is_packed())
-        && numbers.data().is_some_and(|data| !data.is_null())
+        && numbers.read_only().is_some_and(|data| !data.is_null())
 }
 
 /// A new tensor like another one, aligned for our kernels.
 fn like<'a>(x: &Tensor<'a>) -> Option<Tensor<'a>> {
-    let new = x.another(x.layout()?.sizes, x.data_type()?)?;
+    let new = x.like()?;
     is_aligned(&new).is_ok().then_some(new)
 }
 
@@ -107,9 +113,14 @@ fn per_channel<'a>(x: &Tensor<'a>, planes: &Planes, element: Element) -> Option<
     x.another(&[planes.channels as i64], x.torch().type_of(element))
 }
 
-/// The memory of a tensor; null if there is none.
+/// The memory of a tensor that is written; null if there is none.
 fn data(tensor: Option<&Tensor>) -> *mut c_void {
     tensor.and_then(Tensor::data).unwrap_or(null_mut())
+}
+
+/// The memory of a tensor that is read; null if there is none.
+fn read(tensor: Option<&Tensor>) -> *const c_void {
+    tensor.and_then(Tensor::read_only).unwrap_or(null())
 }
 
 /// A call of `native_batch_norm(x, weight?, bias?, running mean?, running variance?, is training, momentum, epsilon)`. Its
@@ -159,8 +170,11 @@ impl<'a> Forward<'a> {
             _ if self.running_mean.is_none() || self.running_variance.is_none() => return Err("it has no statistics"),
             _ => Flat::new(&planes).map(drop).ok_or("it has no elements, or too many")?,
         }
+        if self.running_mean.is_some() != self.running_variance.is_some() {
+            return Err("it has one running statistic");
+        }
         let parameters = [&self.weight, &self.bias, &self.running_mean, &self.running_variance];
-        let has_parameters_as_elements = has_parameters_as_elements(&planes, &parameters)?;
+        let has_parameters_as_elements = has_parameters_as_elements(&self.x, &planes, &parameters)?;
         Ok(Normalization { pass, plain: Plain::Native, planes, has_parameters_as_elements })
     }
 }
@@ -190,6 +204,9 @@ impl Operator for Forward<'_> {
     }
 
     fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
+        if settings::get().norm == Norm::Off {
+            return Err("UCUDNN_NORM is off");
+        }
         self.subject().map(|subject| contest(&subject))
     }
 
@@ -212,12 +229,12 @@ impl Operator for Forward<'_> {
         if !self.is_training {
             let parameters = calls::Inference {
                 flat: ours.flat(),
-                x: data(Some(&self.x)),
+                x: read(Some(&self.x)),
                 y: data(Some(y)),
-                scale: data(self.weight.as_ref()),
-                bias: data(self.bias.as_ref()),
-                mean: data(self.running_mean.as_ref()),
-                variance: data(self.running_variance.as_ref()),
+                scale: read(self.weight.as_ref()),
+                bias: read(self.bias.as_ref()),
+                mean: read(self.running_mean.as_ref()),
+                variance: read(self.running_variance.as_ref()),
                 saved_mean: data(Some(mean)).cast(),
                 saved_inverse: data(Some(inverse)).cast(),
                 epsilon: self.epsilon as f32,
@@ -228,10 +245,10 @@ impl Operator for Forward<'_> {
         }
         let parameters = calls::Forward {
             shape: ours.clusters(),
-            x: data(Some(&self.x)),
+            x: read(Some(&self.x)),
             y: data(Some(y)),
-            scale: data(self.weight.as_ref()),
-            bias: data(self.bias.as_ref()),
+            scale: read(self.weight.as_ref()),
+            bias: read(self.bias.as_ref()),
             running_mean: data(self.running_mean.as_ref()),
             running_variance: data(self.running_variance.as_ref()),
             saved_mean: data(Some(mean)).cast(),
@@ -306,7 +323,8 @@ impl<'a> Backward<'a> {
         }
         let planes = planes_of(&self.x)?;
         are_reduced(&planes)?;
-        if self.dy.element() != Some(planes.element)
+        if !self.dy.is_beside(&self.x)
+            || self.dy.element() != Some(planes.element)
             || self.dy.layout().map(|its| its.sizes) != self.x.layout().map(|its| its.sizes)
         {
             return Err("its tensors differ");
@@ -319,12 +337,12 @@ impl<'a> Backward<'a> {
             return Err("gradients are asked for that it does not have");
         }
         let is_there = |numbers: &Option<Tensor>| {
-            numbers.as_ref().is_some_and(|numbers| is_per_channel(numbers, Element::Float, &planes))
+            numbers.as_ref().is_some_and(|numbers| is_per_channel(numbers, Element::Float, &planes, &self.x))
         };
         if !is_there(&self.saved_mean) || !is_there(&self.saved_inverse) {
             return Err("its saved statistics are not floats for each channel");
         }
-        let has_parameters_as_elements = has_parameters_as_elements(&planes, &[&self.weight])?;
+        let has_parameters_as_elements = has_parameters_as_elements(&self.x, &planes, &[&self.weight])?;
         Ok(Normalization { pass: Pass::Backward, plain: Plain::Native, planes, has_parameters_as_elements })
     }
 }
@@ -354,6 +372,9 @@ impl Operator for Backward<'_> {
     }
 
     fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
+        if settings::get().norm == Norm::Off {
+            return Err("UCUDNN_NORM is off");
+        }
         self.subject().map(|subject| contest(&subject))
     }
 
@@ -381,12 +402,12 @@ impl Operator for Backward<'_> {
         let wanted = |tensor, place: usize| data(self.wanted[place].then_some(tensor));
         let parameters = calls::Backward {
             shape: ours.clusters(),
-            x: data(Some(&self.x)),
-            dy: data(Some(&self.dy)),
+            x: read(Some(&self.x)),
+            dy: read(Some(&self.dy)),
             dx: data(Some(dx)),
-            scale: data(self.weight.as_ref()),
-            saved_mean: data(self.saved_mean.as_ref()).cast(),
-            saved_inverse: data(self.saved_inverse.as_ref()).cast(),
+            scale: read(self.weight.as_ref()),
+            saved_mean: read(self.saved_mean.as_ref()).cast(),
+            saved_inverse: read(self.saved_inverse.as_ref()).cast(),
             dscale: wanted(dweight, 1),
             dbias: wanted(dbias, 2),
         };

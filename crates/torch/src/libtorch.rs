@@ -160,6 +160,9 @@ macro_rules! functions {
         /// libtorch's functions, and the operators of C++. They stay: the libraries are never closed.
         pub struct Libtorch {
             $($(#[$doc])* pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// C++'s `operator new` and `operator delete`.
+            pub new: unsafe extern "C" fn(usize) -> *mut c_void,
+            pub delete: unsafe extern "C" fn(*mut c_void),
             pub batch_norm: BatchNorm,
             pub batch_norm_backward: BatchNormBackward,
             /// None on the host, and where they cannot be taken over.
@@ -169,22 +172,31 @@ macro_rules! functions {
             /// `c10::WarningUtils`: the thread's handler of warnings, and a function that sets it.
             pub warning_handler: Option<unsafe extern "C" fn() -> *mut c_void>,
             pub set_warning_handler: Option<unsafe extern "C" fn(*mut c_void)>,
+            /// Likewise: whether what is said once is said each time.
+            pub warns_always: Option<unsafe extern "C" fn() -> bool>,
+            pub set_warns_always: Option<unsafe extern "C" fn(bool)>,
         }
 
         impl Libtorch {
             /// `Err` names a function that this version of libtorch lacks.
             fn of(files: &Files) -> Result<Self, &'static str> {
                 let of_kernels = if files.cuda.is_some() { KERNELS_FOR_CUDA } else { KERNELS_FOR_CPU };
+                // C++'s operators are the process's, where a program has its own; else those that libtorch depends on.
+                let process = Library::this();
                 // SAFETY: the names are of functions of these types. C++'s names tell their arguments' types.
                 unsafe {
                     let kernels = files.cuda.as_ref().unwrap_or(&files.cpu);
                     let stream = files.cuda.as_ref().map(|cuda| symbol(cuda, c"aoti_torch_get_current_cuda_stream"));
                     Ok(Self {
                         $($name: symbol(&files.cpu, $symbol)?,)*
+                        new: symbol(&process, NEW).or_else(|_| symbol(&files.cpu, NEW))?,
+                        delete: symbol(&process, DELETE).or_else(|_| symbol(&files.cpu, DELETE))?,
                         batch_norm: symbol(kernels, of_kernels[0])?,
                         batch_norm_backward: symbol(kernels, of_kernels[1])?,
                         depthwise: Depthwise::of(files),
                         stream: stream.transpose()?,
+                        warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14get_warnAlwaysEv").ok(),
+                        set_warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14set_warnAlwaysEb").ok(),
                         warning_handler: symbol(&files.cpu, c"_ZN3c1012WarningUtils19get_warning_handlerEv").ok(),
                         set_warning_handler: symbol(
                             &files.cpu,
@@ -205,6 +217,9 @@ functions! {
     implement: c"aoti_torch_library_impl" as fn(*mut c_void, *const c_char, Boxed) -> Status;
     is_defined: c"aoti_torch_is_defined" as fn(RawTensor, &mut bool) -> Status;
     data: c"aoti_torch_get_data_ptr" as fn(RawTensor, &mut *mut c_void) -> Status;
+    const_data: c"torch_get_const_data_ptr" as fn(RawTensor, &mut *const c_void) -> Status;
+    /// The version: 2^56 · major + 2^48 · minor + 2^40 · patch.
+    version: c"aoti_torch_abi_version" as fn() -> u64;
     data_type: c"aoti_torch_get_dtype" as fn(RawTensor, &mut i32) -> Status;
     rank: c"aoti_torch_get_dim" as fn(RawTensor, &mut i64) -> Status;
     sizes: c"aoti_torch_get_sizes" as fn(RawTensor, &mut *const i64) -> Status;
@@ -223,10 +238,11 @@ functions! {
     float: c"aoti_torch_dtype_float32" as fn() -> c_int;
     half: c"aoti_torch_dtype_float16" as fn() -> c_int;
     bfloat16: c"aoti_torch_dtype_bfloat16" as fn() -> c_int;
-    /// C++'s `operator new` and `operator delete`.
-    new: c"_Znwm" as fn(usize) -> *mut c_void;
-    delete: c"_ZdlPv" as fn(*mut c_void);
 }
+
+/// C++'s `operator new` and `operator delete`.
+const NEW: &CStr = c"_Znwm";
+const DELETE: &CStr = c"_ZdlPv";
 
 /// The C++ names of the kernels that ours replace.
 const KERNELS_FOR_CUDA: [&CStr; 2] = [
@@ -287,6 +303,13 @@ impl Libtorch {
             let files = Files { cpu, cuda };
             let missing = |name: &&str| log::info!("PyTorch's operators stay as they are: its libtorch has no {name}");
             let functions = Self::of(&files).inspect_err(missing).ok();
+            if let Some(Self { depthwise: None, .. }) = functions
+                && device == Device::Cuda
+            {
+                log::info!(
+                    "PyTorch's depthwise convolutions stay as they are: this libtorch keeps them in another way"
+                );
+            }
             // The functions must stay.
             std::mem::forget(files);
             functions

@@ -63,13 +63,28 @@ pub type KernelOf<O> = <<O as Operator>::Contestant as Contestant>::Kernel;
 /// does: Rust cannot catch it, so PyTorch's kernels run outside of what catches panics.
 pub fn run<O: Operator>(call: &O) -> O::Results<'_> {
     let Some(contested) = guarded(|| Contested::new(call)).flatten() else { return call.by_pytorch() };
-    let timing = guarded(|| contested.time()).flatten();
-    let (results, outcome) = match guarded(|| contested.by_us()).flatten() {
-        Some(results) => (results, Outcome::Ran),
-        None => (call.by_pytorch(), contested.outcome_by_pytorch()),
+    let mut timing = Timed(guarded(|| contested.time()).flatten());
+    let (results, outcome) = match guarded(|| contested.by_us()).unwrap_or(Err(Outcome::Failed)) {
+        Ok(results) => (results, Outcome::Ran),
+        Err(outcome) => (call.by_pytorch(), outcome),
     };
-    guarded(|| timing.map(|timing| timing.end(1, outcome)));
+    timing.end(outcome);
     results
+}
+
+/// The timing of a call, if there is one. If PyTorch throws, the call does not count.
+struct Timed<'a, C: Contestant>(Option<Timing<'a, C>>);
+
+impl<C: Contestant> Timed<'_, C> {
+    fn end(&mut self, outcome: Outcome) {
+        guarded(|| self.0.take().map(|timing| timing.end(1, outcome)));
+    }
+}
+
+impl<C: Contestant> Drop for Timed<'_, C> {
+    fn drop(&mut self) {
+        self.end(Outcome::Nothing);
+    }
 }
 
 /// A call that our kernels could run.
@@ -86,10 +101,8 @@ impl<'a, O: Operator> Contested<'a, O> {
     fn new(call: &'a O) -> Option<Self> {
         call.count();
         let (device, number) = (cudnn::device(), call.x().device_index()?);
-        let entered = match device {
-            Device::Cuda if device.ordinal() != number => Some(device.enter(number)?),
-            _ => None,
-        };
+        // Also where the thread has no context yet, such as one of autograd's: then no device is current, not device 0.
+        let entered = if device == Device::Cuda { Some(device.enter(number)?) } else { None };
         let contest = call.contest().inspect_err(|why| log::trace!("{} is PyTorch's: {why}", O::WHAT)).ok()?;
         let stream = current_stream(call.torch(), number)?;
         let turn = contest.decide(stream);
@@ -100,11 +113,13 @@ impl<'a, O: Operator> Contested<'a, O> {
         self.contest.time((0, &self.turn), self.stream)
     }
 
-    /// Runs the call by our kernels, if it is their turn. `None` if they did not run, and changed nothing.
-    fn by_us(&self) -> Option<O::Results<'a>> {
-        let ours = self.turn.kernel.as_ref()?;
-        let room = self.call.room(ours)?;
-        // After a panic from the launch on, the call must not run again: it may have changed what its arguments hold.
+    /// Runs the call by our kernels, if it is their turn. If they did not run, they changed nothing: `Err` is the outcome
+    /// of the turn, once PyTorch has run the call.
+    fn by_us(&self) -> Result<O::Results<'a>, Outcome> {
+        let Some(ours) = &self.turn.kernel else { return Err(Outcome::Ran) };
+        // Memory may be there again for the next call.
+        let room = self.call.room(ours).ok_or(Outcome::NoRoom)?;
+        // After a panic behind the launch, the call must not run again: it may have changed what its arguments hold.
         let has_run = Cell::new(false);
         guarded(|| {
             // SAFETY: a contest's kernels are for its calls, and the stream is the call's.
@@ -116,18 +131,13 @@ impl<'a, O: Operator> Contested<'a, O> {
                 Err(why) => log::info!("{} on our kernels failed: {why}", O::WHAT),
             }
         });
-        has_run.get().then(|| self.call.results(room))
-    }
-
-    /// The outcome of a turn that PyTorch's kernels had in the end.
-    fn outcome_by_pytorch(&self) -> Outcome {
-        if self.turn.kernel.is_none() {
-            return Outcome::Ran;
+        if has_run.get() {
+            return Ok(self.call.results(room));
         }
         if !self.turn.is_timed() {
-            guarded(|| self.contest.give_up("our kernels did not run, or there was no memory for their results"));
+            self.contest.give_up("our kernels failed; the log says why");
         }
-        Outcome::Failed
+        Err(Outcome::Failed)
     }
 }
 

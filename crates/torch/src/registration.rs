@@ -12,6 +12,7 @@ use super::warnings::silenced;
 use gpu::Device;
 use guest::loaded::Looks;
 use guest::settings::{self, Policy, Torch};
+use norm::subject::note_pytorch;
 
 /// The operators that our kernels take over.
 const OPERATORS: [(&CStr, Boxed); 2] =
@@ -28,7 +29,9 @@ pub fn register() {
     let settings = settings::get();
     let device = cudnn::device();
     let is_off = settings.torch == Torch::Off || settings.policy == Policy::Off;
-    if !Libtorch::is_found() && !is_off && (device == Device::Cuda || settings.torch == Torch::Force) {
+    if is_off || (device == Device::Host && settings.torch != Torch::Force) {
+        log::debug!("PyTorch's operators stay as they are: UCUDNN_TORCH or UCUDNN_POLICY is off, or there is no GPU");
+    } else if !Libtorch::is_found() {
         guarded(|| LOOKS.look(|files: Vec<OsString>| look(&files, device)));
     }
 }
@@ -40,13 +43,18 @@ pub fn is_done() -> bool {
 
 fn look(files: &[OsString], device: Device) {
     let Some(libtorch) = Libtorch::found(files, device) else { return };
+    // SAFETY: the function takes nothing.
+    let version = unsafe { (libtorch.version)() }.to_be_bytes();
+    note_pytorch(&format!("{}.{}.{}", version[0], version[1], version[2]));
     let key = if device == Device::Cuda { c"CUDA" } else { c"CPU" };
     match silenced(libtorch, || implement(libtorch, key)) {
         Ok(()) => {
             IS_DONE.store(true, Ordering::Release);
             log::info!("PyTorch's own operators may run on our kernels");
         }
-        Err(status) => log::warn!("PyTorch's operators stay as they are: libtorch refuses kernels ({status})"),
+        Err(status) => {
+            log::warn!("not all of PyTorch's operators run on our kernels: libtorch refuses some ({status})")
+        }
     }
 }
 

@@ -65,6 +65,16 @@ impl<'a> Tensor<'a> {
         for axis in (1..sizes.len()).rev() {
             strides[axis - 1] = strides[axis].saturating_mul(sizes[axis].max(1));
         }
+        self.with(sizes, &strides, data_type)
+    }
+
+    /// A new tensor with the sizes and strides of this one: strides of axes with one element tell PyTorch the layout.
+    pub fn like(&self) -> Option<Self> {
+        let Layout { sizes, strides } = self.layout()?;
+        self.with(sizes, strides, self.data_type()?)
+    }
+
+    fn with(&self, sizes: &[i64], strides: &[i64], data_type: i32) -> Option<Self> {
         let torch = self.torch;
         let [kind, number] = [self.read(torch.device_type)?, self.read(torch.device_index)?];
         let mut raw = std::ptr::null_mut();
@@ -155,10 +165,24 @@ impl<'a> Tensor<'a> {
         Some(Layout { sizes: of(self.torch.sizes)?, strides: of(self.torch.strides)? })
     }
 
+    /// The memory of a tensor that is written.
     pub fn data(&self) -> Option<*mut c_void> {
         let mut data = std::ptr::null_mut();
         // SAFETY: the tensor lives.
         (unsafe { (self.torch.data)(self.raw, &mut data) } == 0).then_some(data)
+    }
+
+    /// The memory of a tensor that is only read. A lazy copy stays one.
+    pub fn read_only(&self) -> Option<*const c_void> {
+        let mut data = std::ptr::null();
+        // SAFETY: the tensor lives.
+        (unsafe { (self.torch.const_data)(self.raw, &mut data) } == 0).then_some(data)
+    }
+
+    /// Whether another tensor is on the same device.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        let device = |tensor: &Self| Some((tensor.read(self.torch.device_type)?, tensor.device_index()?));
+        device(self).is_some_and(|its| device(other) == Some(its))
     }
 
     pub fn device_index(&self) -> Option<i32> {
@@ -241,7 +265,7 @@ impl Libtorch {
 
 /// Checks that our kernels can read a tensor in vectors.
 pub fn is_aligned(tensor: &Tensor) -> Result<(), &'static str> {
-    let data = tensor.data().ok_or("its tensor has no memory")?;
+    let data = tensor.read_only().ok_or("its tensor has no memory")?;
     if data.addr().is_multiple_of(VECTOR_BYTES) { Ok(()) } else { Err("its memory is not aligned") }
 }
 

@@ -17,15 +17,19 @@ static SILENT: Silent = Silent(&raw const NOTHING);
 
 unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_void) {}
 
-/// Runs a body whose warnings, in this thread, are not shown.
+/// Runs a body whose warnings, in this thread, are not shown. What libtorch says once in a process may be said later.
 pub fn silenced<T>(torch: &Libtorch, body: impl FnOnce() -> T) -> T {
     let (Some(current), Some(set)) = (torch.warning_handler, torch.set_warning_handler) else { return body() };
-    // SAFETY: the handler is a thread's pointer, which is put back. Ours lives as long as the process.
+    let (Some(always), Some(set_always)) = (torch.warns_always, torch.set_warns_always) else { return body() };
+    // SAFETY: the handler is a thread's pointer, and the other a flag. Both are put back. Our handler lives as long as the
+    // process.
     unsafe {
-        let before = current();
+        let before = (current(), always());
         set((&raw const SILENT).cast_mut().cast());
+        set_always(true);
         let result = body();
-        set(before);
+        set_always(before.1);
+        set(before.0);
         result
     }
 }

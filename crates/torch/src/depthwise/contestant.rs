@@ -10,7 +10,7 @@ use super::subject::spec;
 use convolution::engines::{Alone, Convolution, Plan};
 use gpu::Device;
 use guest::settings::{self, Torch};
-use norm::subject::PYTORCH;
+use norm::subject::pytorch;
 use tuning::contest::{Contest, Contestant, Times};
 use tuning::family::{Family, times_json};
 use tuning::registry::Registry;
@@ -92,7 +92,7 @@ impl Contestant for DepthwiseContestant {
     }
 
     fn plain(&self) -> &'static str {
-        PYTORCH
+        pytorch()
     }
 
     fn device(&self) -> i32 {

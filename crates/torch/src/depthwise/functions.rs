@@ -91,8 +91,10 @@ unsafe extern "C-unwind" fn backward(
     // SAFETY: the caller keeps the tensors.
     let [dy, x, weight] = [dy, x, weight].map(|raw| ManuallyDrop::new(unsafe { Tensor::taken(raw as u64, torch) }));
     let call = |direction| Call { torch, direction, x: &x, weight: &weight, bias: None, dy: Some(&dy), sizes };
-    let dx = if wanted.0[0] { operator::run(&call(Direction::BackwardData)).into_cpp() } else { no_dx.into_cpp() };
-    let dw = if wanted.0[1] { operator::run(&call(Direction::BackwardFilter)).into_cpp() } else { no_dw.into_cpp() };
-    *both = [dw, dx];
+    let (of_x, of_weight) = (call(Direction::BackwardData), call(Direction::BackwardFilter));
+    // PyTorch may throw in the second one: the first result is a tensor of ours until then.
+    let dx = if wanted.0[0] { operator::run(&of_x) } else { no_dx };
+    let dw = if wanted.0[1] { operator::run(&of_weight) } else { no_dw };
+    *both = [dw.into_cpp(), dx.into_cpp()];
     both
 }

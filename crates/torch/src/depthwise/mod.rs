@@ -6,6 +6,7 @@ mod contestant;
 mod functions;
 pub mod subject;
 
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -72,7 +73,10 @@ struct Call<'a> {
 }
 
 /// The sizes of a packed tensor of images, as numbers that count.
-fn sizes_of(tensor: &Tensor, element: Element) -> Result<[usize; 4], &'static str> {
+fn sizes_of(tensor: &Tensor, element: Element, x: &Tensor) -> Result<[usize; 4], &'static str> {
+    if !tensor.is_beside(x) {
+        return Err("its tensors are on different devices");
+    }
     if tensor.element() != Some(element) {
         return Err("its tensors have different types");
     }
@@ -90,8 +94,8 @@ impl Call<'_> {
     /// Reads the call. `Err` gives the reason why PyTorch has to run it.
     fn convolution(&self) -> Result<Convolution, &'static str> {
         let element = self.x.element().ok_or("its type is not half, bfloat16 or float")?;
-        let [images, inputs, height, width] = sizes_of(self.x, element)?;
-        let [outputs, one, rows, columns] = sizes_of(self.weight, element)?;
+        let [images, inputs, height, width] = sizes_of(self.x, element, self.x)?;
+        let [outputs, one, rows, columns] = sizes_of(self.weight, element, self.x)?;
         let number = |of: [i64; 2]| of.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         let [kernel, stride, padding, dilation] =
             [self.sizes.kernel, self.sizes.stride, self.sizes.padding, self.sizes.dilation].map(number);
@@ -106,12 +110,13 @@ impl Call<'_> {
         };
         let (Some(p), Some(q)) = (places(0), places(1)) else { return Err("its filter does not fit") };
         if let Some(dy) = self.dy
-            && sizes_of(dy, element)? != [images, outputs, p, q]
+            && sizes_of(dy, element, self.x)? != [images, outputs, p, q]
         {
             return Err("its gradient has other sizes");
         }
         if let Some(bias) = self.bias {
-            let is_right = bias.element() == Some(element)
+            let is_right = bias.is_beside(self.x)
+                && bias.element() == Some(element)
                 && bias.layout().is_some_and(|layout| layout.sizes == [outputs as i64] && layout.is_packed());
             if !is_right {
                 return Err("its bias is not a number for each channel");
@@ -188,10 +193,11 @@ impl Operator for Call<'_> {
         stream: Stream,
     ) -> Result<(), String> {
         let data = |tensor: &Tensor| tensor.data().ok_or("a tensor has no memory");
-        let [x, w] = [data(self.x)?, data(self.weight)?];
-        let y = self.dy.map_or(Ok(null_mut()), data)?;
+        let read = |tensor: &Tensor| tensor.read_only().map(<*const c_void>::cast_mut).ok_or("a tensor has no memory");
+        let [x, w] = [read(self.x)?, read(self.weight)?];
+        let y = self.dy.map_or(Ok(null_mut()), read)?;
         let (bias, workspace) =
-            (self.bias.map_or(Ok(null_mut()), data)?, workspace.as_ref().map_or(Ok(null_mut()), data)?);
+            (self.bias.map_or(Ok(null_mut()), read)?, workspace.as_ref().map_or(Ok(null_mut()), data)?);
         let memory = Memory { x, w, y, workspace, bias };
         let memory = match self.direction {
             Direction::Forward => Memory { y: data(result)?, ..memory },
