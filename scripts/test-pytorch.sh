@@ -62,6 +62,12 @@ grep 'our kernels' "$out/norm/checks.txt"
 "$python" -B scripts/gpu.py depthwise --host --library "$shim" --out "$out/depthwise" >"$out/depthwise.log" 2>&1 ||
     { cat "$out/depthwise.log" >&2; exit 1; }
 grep 'our engine' "$out/depthwise/checks.txt"
+# What PyTorch refuses reaches the program through our frames.
+for torch in off force; do
+    UCUDNN_TORCH=$torch UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \
+        "$python" -B -W ignore scripts/gpu/programs/refused.py --device cpu >"$out/refused-$torch.txt"
+done
+diff "$out"/refused-{off,force}.txt
 # On a CPU nothing changes unless that is forced, and nothing is said.
 said=$(UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so LD_PRELOAD=$shim PYTHONPATH=examples "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
 [[ -z $said ]] || { echo "test-pytorch: expected no words, found: $said" >&2; exit 1; }
