@@ -23,11 +23,11 @@ pub enum Contested {
     Training,
     Norm,
     /// Depthwise convolutions of PyTorch's own.
-    Depthwise,
+    DepthwiseConvolution,
 }
 
 impl Contested {
-    pub const ALL: [Self; 4] = [Self::Inference, Self::Training, Self::Norm, Self::Depthwise];
+    pub const ALL: [Self; 4] = [Self::Inference, Self::Training, Self::Norm, Self::DepthwiseConvolution];
 
     /// The kind that a report's event tells of.
     pub fn of_event(event: &str) -> Option<Self> {
@@ -35,7 +35,7 @@ impl Contested {
             "rnn" => Some(Self::Inference),
             "rnn-training" => Some(Self::Training),
             "norm" => Some(Self::Norm),
-            "depthwise" => Some(Self::Depthwise),
+            "depthwise" => Some(Self::DepthwiseConvolution),
             _ => None,
         }
     }
@@ -45,7 +45,7 @@ impl Contested {
         match self {
             Self::Inference | Self::Training => "rnn",
             Self::Norm => "norm",
-            Self::Depthwise => "depthwise",
+            Self::DepthwiseConvolution => "depthwise",
         }
     }
 
@@ -56,14 +56,14 @@ impl Contested {
 
     /// Whether its times are of whole calls, not of time steps.
     fn is_whole(self) -> bool {
-        matches!(self, Self::Norm | Self::Depthwise)
+        matches!(self, Self::Norm | Self::DepthwiseConvolution)
     }
 
     /// The fields that name what runs, and the headings of their columns.
     fn runs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Training => &[("forward", "forward by"), ("backward", "backward by")],
-            Self::Inference | Self::Norm | Self::Depthwise => &[("chosen", "runs by")],
+            Self::Inference | Self::Norm | Self::DepthwiseConvolution => &[("chosen", "runs by")],
         }
     }
 
@@ -118,7 +118,7 @@ impl Contest {
         let mut fields = json!({ self.kind.subject(): self.name, "spec": self.spec, "why": self.why });
         let runs = self.kind.runs().iter().zip(&self.chosen).map(|((field, _), chosen)| (*field, json!(chosen)));
         let more = match self.kind {
-            Contested::Norm | Contested::Depthwise => vec![("times", times(&self.times[0]))],
+            Contested::Norm | Contested::DepthwiseConvolution => vec![("times", times(&self.times[0]))],
             Contested::Inference => vec![
                 ("times", times(&self.times[0])),
                 ("first", json!(self.first)),
@@ -145,7 +145,7 @@ impl Contest {
     fn time(&self) -> Option<f64> {
         match self.kind {
             Contested::Training => self.fastest(self.is_ours()),
-            Contested::Inference | Contested::Norm | Contested::Depthwise => self.time_of(&self.chosen[0]),
+            Contested::Inference | Contested::Norm | Contested::DepthwiseConvolution => self.time_of(&self.chosen[0]),
         }
     }
 
@@ -187,7 +187,7 @@ pub fn parts_of(contests: &[Contest]) -> Vec<Part> {
 fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
     let (subject, time) = match kind {
         Contested::Norm => ("batch normalization", "ms"),
-        Contested::Depthwise => ("depthwise convolution", "ms"),
+        Contested::DepthwiseConvolution => ("depthwise convolution", "ms"),
         Contested::Inference | Contested::Training => ("network", "step µs"),
     };
     let mut columns = vec![(subject, Side::Left)];
@@ -216,7 +216,7 @@ fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
         Contested::Inference => (networks, run + &first_choices(contests)),
         Contested::Training => (format!("{networks} in training, {ours} on kernels of ours"), String::new()),
         Contested::Norm => ("Batch normalization".into(), run),
-        Contested::Depthwise => ("Depthwise convolutions of PyTorch's own".into(), run),
+        Contested::DepthwiseConvolution => ("Depthwise convolutions of PyTorch's own".into(), run),
     };
     Part { heading, table, notes }
 }

@@ -94,7 +94,7 @@ fn json_of(report: &lines::Report, decisions: &[Decisions]) -> Value {
         "plans": plans, "arena": report.divided.as_ref().map(|divided| divided.arena),
         "divisions": report.divisions, "timed": report.timed.len(), "checked": checked, "off": off,
         "rnns": of_kind(Contested::Inference), "trained": of_kind(Contested::Training), "norms": of_kind(Contested::Norm),
-        "depthwise": of_kind(Contested::Depthwise),
+        "depthwise": of_kind(Contested::DepthwiseConvolution),
         "graphs": report.graphs.iter().map(|(graph, why)| json!({ "graph": graph, "why": why })).collect::<Vec<_>>(),
         "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
         "exploring": report.exploring.len(), "unknown": report.unknown,

@@ -265,7 +265,7 @@ impl Operator for Forward<'_> {
         let [weight, bias, mean, variance] = [&self.weight, &self.bias, &self.running_mean, &self.running_variance]
             .map(|it| Tensor::optional(it.as_ref()));
         let Self { torch, is_training, momentum, epsilon, .. } = *self;
-        // SAFETY: the function is that of the operator, and borrows its arguments.
+        // SAFETY: the function takes the operator's arguments, and borrows them.
         let three = unsafe {
             (torch.batch_norm)(self.x.raw(), &weight, &bias, &mean, &variance, is_training, momentum, epsilon)
         };
@@ -420,7 +420,7 @@ impl Operator for Backward<'_> {
         let [weight, running_mean, running_variance, saved_mean, saved_inverse] =
             [&self.weight, &self.running_mean, &self.running_variance, &self.saved_mean, &self.saved_inverse]
                 .map(|it| Tensor::optional(it.as_ref()));
-        // SAFETY: the function is that of the operator, and borrows its arguments.
+        // SAFETY: the function takes the operator's arguments, and borrows them.
         let three = unsafe {
             (self.torch.batch_norm_backward)(
                 self.dy.raw(),

@@ -1,5 +1,4 @@
-//! PyTorch's operators that call no cuDNN, on kernels of ours: batch normalization, which in bfloat16 is PyTorch's
-//! own, and convolutions by channel.
+//! PyTorch's operators that call no cuDNN, on our kernels: batch normalization in bfloat16, and convolutions by channel.
 //!
 //! libtorch is not linked. Where the process has loaded it, its C functions put our kernels in the operators' places. What
 //! our kernels do not take goes to PyTorch's own kernels, by the functions that the dispatcher would have called.

@@ -1,4 +1,4 @@
-//! The functions of libtorch: its stable C ABI, and the kernels that ours replace.
+//! The functions of libtorch: its stable C ABI, and the kernels that we replace.
 
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -117,14 +117,14 @@ pub type ConvDepthwiseBackward = unsafe extern "C-unwind" fn(
 ) -> *mut [*mut c_void; 2];
 
 /// PyTorch's own kernels of convolutions by channel.
-pub struct Depthwise {
+pub struct DepthwiseFunctions {
     pub forward: ConvDepthwise,
     pub backward: ConvDepthwiseBackward,
     /// Where libtorch keeps the address of `backward`, by which it calls it.
     pub place: &'static AtomicPtr<c_void>,
 }
 
-impl Depthwise {
+impl DepthwiseFunctions {
     /// `None` if this libtorch keeps them in another way, or on a processor where a result's place is passed otherwise.
     fn of(files: &Files) -> Option<Self> {
         let cuda = files.cuda.as_ref().filter(|_| cfg!(target_arch = "x86_64"))?;
@@ -166,13 +166,13 @@ macro_rules! functions {
             pub batch_norm: BatchNorm,
             pub batch_norm_backward: BatchNormBackward,
             /// None on the host, and where they cannot be taken over.
-            pub depthwise: Option<Depthwise>,
+            pub depthwise: Option<DepthwiseFunctions>,
             /// `aoti_torch_get_current_cuda_stream(device, &stream)`. None on the host.
             pub stream: Option<unsafe extern "C" fn(i32, &mut *mut c_void) -> Status>,
             /// `c10::WarningUtils`: the thread's handler of warnings, and a function that sets it.
             pub warning_handler: Option<unsafe extern "C" fn() -> *mut c_void>,
             pub set_warning_handler: Option<unsafe extern "C" fn(*mut c_void)>,
-            /// Likewise: whether what is said once is said each time.
+            /// Likewise: a flag. If it is set, a warning of once a process comes each time.
             pub warns_always: Option<unsafe extern "C" fn() -> bool>,
             pub set_warns_always: Option<unsafe extern "C" fn(bool)>,
         }
@@ -193,7 +193,7 @@ macro_rules! functions {
                         delete: symbol(&process, DELETE).or_else(|_| symbol(&files.cpu, DELETE))?,
                         batch_norm: symbol(kernels, of_kernels[0])?,
                         batch_norm_backward: symbol(kernels, of_kernels[1])?,
-                        depthwise: Depthwise::of(files),
+                        depthwise: DepthwiseFunctions::of(files),
                         stream: stream.transpose()?,
                         warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14get_warnAlwaysEv").ok(),
                         set_warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14set_warnAlwaysEb").ok(),
@@ -244,7 +244,7 @@ functions! {
 const NEW: &CStr = c"_Znwm";
 const DELETE: &CStr = c"_ZdlPv";
 
-/// The C++ names of the kernels that ours replace.
+/// The C++ names of the kernels that we replace.
 const KERNELS_FOR_CUDA: [&CStr; 2] = [
     c"_ZN2at4cuda17native_batch_normERKNS_6TensorERKSt8optionalIS1_ES7_S7_S7_bdd",
     c"_ZN2at4cuda26native_batch_norm_backwardERKNS_6TensorES3_RKSt8optionalIS1_ES7_S7_S7_S7_bdSt5arrayIbLm3EE",
@@ -282,7 +282,7 @@ impl Libtorch {
         LIBTORCH.get().and_then(Option::as_ref).expect("kernels are registered with libtorch's functions")
     }
 
-    /// Whether [`Self::found`] has found libtorch.
+    /// Returns whether [`Self::found`] has found libtorch.
     pub fn is_found() -> bool {
         LIBTORCH.get().is_some()
     }

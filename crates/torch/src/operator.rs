@@ -23,7 +23,7 @@ pub trait Operator: Sized {
     where
         Self: 'a;
 
-    /// What it is, for people.
+    /// The name of such a call, for people.
     const WHAT: &'static str;
 
     fn torch(&self) -> &Libtorch;

@@ -17,7 +17,7 @@ use norm::subject::note_pytorch;
 /// The operators that our kernels take over.
 const OPERATORS: [(&CStr, Boxed); 2] =
     [(c"native_batch_norm", batch_norm::forward), (c"native_batch_norm_backward", batch_norm::backward)];
-/// Likewise, if what they need is there. The host has no kernel of PyTorch's to replace.
+/// Likewise, if libtorch has the functions for it. On the host PyTorch has no kernel for it.
 const DEPTHWISE: (&CStr, Boxed) = (c"_conv_depthwise2d", depthwise::forward);
 
 static LOOKS: Looks = Looks::new();
@@ -36,7 +36,7 @@ pub fn register() {
     }
 }
 
-/// Whether our kernels are in PyTorch's place.
+/// Returns whether our kernels are in PyTorch's place.
 pub fn is_done() -> bool {
     IS_DONE.load(Ordering::Acquire)
 }

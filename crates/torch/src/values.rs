@@ -118,7 +118,7 @@ impl<'a> Tensor<'a> {
 
     /// The tensors of a C++ function's result.
     pub fn three(three: Three, torch: &'a Libtorch) -> [Self; 3] {
-        // SAFETY: the tuple is ours.
+        // SAFETY: the caller owns the tuple.
         [2, 1, 0].map(|place| unsafe { Self::of_cpp(three.0[place], torch) })
     }
 
@@ -179,7 +179,7 @@ impl<'a> Tensor<'a> {
         (unsafe { (self.torch.const_data)(self.raw, &mut data) } == 0).then_some(data)
     }
 
-    /// Whether another tensor is on the same device.
+    /// Returns whether another tensor is on the same device.
     pub fn is_beside(&self, other: &Self) -> bool {
         let device = |tensor: &Self| Some((tensor.read(self.torch.device_type)?, tensor.device_index()?));
         device(self).is_some_and(|its| device(other) == Some(its))
@@ -202,7 +202,7 @@ impl<'a> Tensor<'a> {
 
 impl Drop for Tensor<'_> {
     fn drop(&mut self) {
-        // SAFETY: the tensor is ours.
+        // SAFETY: `self` owns the tensor.
         unsafe { (self.torch.delete_tensor)(self.raw) };
     }
 }

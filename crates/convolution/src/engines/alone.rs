@@ -2,9 +2,7 @@
 
 use super::ENGINES;
 use super::by_channel::ByChannel;
-use super::depthwise::Depthwise;
-use super::depthwise_gradient::DepthwiseGradient;
-use super::engine::{Engine, Plan, Priority, Row};
+use super::engine::{Plan, Priority, Row};
 use super::problem::{Computed, Convolution};
 use crate::problem::graph::Knob;
 use gpu::Device;
@@ -21,9 +19,7 @@ impl Alone {
     /// most `limit` bytes of workspace. `None` if we have none.
     pub fn by_channel(device: Device, of: &Convolution, limit: usize) -> Option<Self> {
         ByChannel::of(of).ok()?;
-        let sources = [Depthwise::SOURCE.name, DepthwiseGradient::SOURCE.name];
-        let is_by_channel = |row: &&Row| row.source.is_some_and(|source| sources.contains(&source.name));
-        ENGINES.iter().filter(is_by_channel).find_map(|row| {
+        ENGINES.iter().filter(|row| row.takes_bias).find_map(|row| {
             let knobs = row.choices(device, of, Priority::Fast, limit).into_iter().next()?;
             Some(Self { row, of: *of, knobs })
         })

@@ -209,6 +209,8 @@ pub struct Row {
     pub source: Option<&'static KernelSource>,
     /// Set if cublasLt multiplies for it, and its own kernels only copy.
     pub is_product: bool,
+    /// Set if it takes a bias with a convolution.
+    pub takes_bias: bool,
     choices: Choices,
     /// Makes the engine ready with these knobs, as [`Compiled::new`] does.
     pub plan: MakePlan,
@@ -227,6 +229,7 @@ impl Row {
             numerics,
             source: Some(E::SOURCE),
             is_product: E::IS_PRODUCT,
+            takes_bias: <E::Problem as Computed>::TAKES_BIAS,
             choices,
             plan: plan::<E>,
             compiled: compiled::<E>,
@@ -235,7 +238,16 @@ impl Row {
 
     /// An engine that is cublasLt alone.
     pub(super) const fn of_library(number: i64, numerics: Numerics, choices: Choices, plan: MakePlan) -> Self {
-        Self { number, numerics, source: None, is_product: true, choices, plan, compiled: |_, _, _| None }
+        Self {
+            number,
+            numerics,
+            source: None,
+            is_product: true,
+            takes_bias: false,
+            choices,
+            plan,
+            compiled: |_, _, _| None,
+        }
     }
 
     /// Returns whether floats are multiplied exactly, not in TF32.

@@ -1,5 +1,5 @@
-//! PyTorch's own kernels, and the function of gradients: it is no operator, but a pointer in `conv_depthwise2d_backward_stub`,
-//! which libtorch_cuda sets when it is loaded, and which we set to a function of ours.
+//! PyTorch's own kernels, and the function that computes gradients. No operator leads to this function. Its address is in
+//! `conv_depthwise2d_backward_stub`: libtorch_cuda writes it there when it is loaded, and we write another one.
 //!
 //! Such a function returns an `at::Tensor` or a tuple of them where its hidden first argument points. That is so on x86-64;
 //! elsewhere nothing of this is taken over.
@@ -29,7 +29,7 @@ pub unsafe fn convolve<'a>(call: &Call<'a>) -> Tensor<'a> {
     };
     let (bias, [kernel, stride, padding, dilation]) = (Tensor::optional(call.bias), call.sizes.sizes());
     let mut y = null_mut();
-    // SAFETY: the function is that of the operator, and borrows its arguments.
+    // SAFETY: the function takes the operator's arguments, and borrows them.
     unsafe {
         (functions.forward)(&mut y, call.x.raw(), call.weight.raw(), kernel, &bias, stride, padding, dilation);
         Tensor::of_cpp(y, torch)
@@ -92,7 +92,7 @@ unsafe extern "C-unwind" fn backward(
     let [dy, x, weight] = [dy, x, weight].map(|raw| ManuallyDrop::new(unsafe { Tensor::taken(raw as u64, torch) }));
     let call = |direction| Call { torch, direction, x: &x, weight: &weight, bias: None, dy: Some(&dy), sizes };
     let (of_x, of_weight) = (call(Direction::BackwardData), call(Direction::BackwardFilter));
-    // PyTorch may throw in the second one: the first result is a tensor of ours until then.
+    // PyTorch may throw in the second one. Until then we own the first result, so that it is freed.
     let dx = if wanted.0[0] { operator::run(&of_x) } else { no_dx };
     let dw = if wanted.0[1] { operator::run(&of_weight) } else { no_dw };
     *both = [dw.into_cpp(), dx.into_cpp()];

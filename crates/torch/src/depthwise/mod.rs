@@ -65,9 +65,9 @@ struct Call<'a> {
     direction: Direction,
     x: &'a Tensor<'a>,
     weight: &'a Tensor<'a>,
-    /// Of a convolution alone.
+    /// A convolution may have one, gradients have none.
     bias: Option<&'a Tensor<'a>>,
-    /// Of gradients.
+    /// Gradients have it.
     dy: Option<&'a Tensor<'a>>,
     sizes: Window,
 }
