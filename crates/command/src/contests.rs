@@ -22,7 +22,7 @@ pub enum Contested {
     Inference,
     Training,
     Norm,
-    /// Depthwise convolutions of PyTorch's own.
+    /// PyTorch's own depthwise convolutions.
     DepthwiseConvolution,
 }
 
@@ -216,7 +216,7 @@ fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
         Contested::Inference => (networks, run + &first_choices(contests)),
         Contested::Training => (format!("{networks} in training, {ours} on kernels of ours"), String::new()),
         Contested::Norm => ("Batch normalization".into(), run),
-        Contested::DepthwiseConvolution => ("Depthwise convolutions of PyTorch's own".into(), run),
+        Contested::DepthwiseConvolution => ("PyTorch's own depthwise convolutions".into(), run),
     };
     Part { heading, table, notes }
 }

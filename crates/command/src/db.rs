@@ -188,7 +188,7 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
         }
         let of_calls = [
             (NORM, "Batch normalizations", "batch normalization"),
-            (DEPTHWISE, "Depthwise convolutions of PyTorch's own", "depthwise convolution"),
+            (DEPTHWISE, "PyTorch's own depthwise convolutions", "depthwise convolution"),
         ];
         for (family, heading, subject) in of_calls {
             let calls: Vec<_> = timed.iter().filter(|timed| timed.family == family).collect();

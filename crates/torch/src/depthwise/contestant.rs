@@ -20,7 +20,7 @@ const MOST_WORKSPACE: usize = 16 << 20;
 /// Our engine's name in the database and in reports.
 const OURS: &str = "by channel";
 
-/// Depthwise convolutions of PyTorch's own among the database's families. The unit of work is a call.
+/// PyTorch's own depthwise convolutions among the database's families. The unit of work is a call.
 pub const FAMILY: Family = Family { name: "depthwise", version: kernels::convolution::VERSION };
 
 /// A convolution on a device.
