@@ -40,8 +40,14 @@ UCUDNN_TEST_PYTORCH=$PWD/build/pytorch/bin/python "${PYTHON:-python3}" -B script
 python=$(realpath build/pytorch)/bin/python
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-"$python" -B scripts/gpu.py rnn --host --library "$shim" --out "$out/rnn" --seconds 240 >"$out/rnn.log" 2>&1 ||
-    { cat "$out/rnn.log" >&2; exit 1; }
+# on_host SUBCOMMAND [OPTION...]: a subcommand of gpu.py on hostdnn.
+on_host() {
+    local name=$1
+    shift
+    "$python" -B scripts/gpu.py "$name" --host --library "$shim" --out "$out/$name" "$@" >"$out/$name.log" 2>&1 ||
+        { cat "$out/$name.log" >&2; exit 1; }
+}
+on_host rnn --seconds 240
 if [[ $(grep -c '^ok ' "$out/rnn/checks.txt") -ne 4 ]]; then
     cat "$out/rnn.log" >&2
     echo "test-pytorch: expected repeated runs, rnn_bench and PyTorch to be checked" >&2
@@ -50,8 +56,7 @@ fi
 grep '^ok ' "$out/rnn/checks.txt"
 
 # PyTorch's own batch normalization on our kernels, which are emulated here.
-"$python" -B scripts/gpu.py norm --host --library "$shim" --out "$out/norm" --parts errors,repeat --runs 3 >"$out/norm.log" 2>&1 ||
-    { cat "$out/norm.log" >&2; exit 1; }
+on_host norm --parts errors,repeat --runs 3
 if [[ $(grep -c '^ok .*: our kernels: .* of .* passes' "$out/norm/checks.txt") -ne 2 ]]; then
     cat "$out/norm.log" >&2
     echo "test-pytorch: expected PyTorch's own batch normalization to run on our kernels" >&2
@@ -59,8 +64,7 @@ if [[ $(grep -c '^ok .*: our kernels: .* of .* passes' "$out/norm/checks.txt") -
 fi
 grep 'our kernels' "$out/norm/checks.txt"
 # Its depthwise convolutions likewise; a CPU has none of PyTorch's own.
-"$python" -B scripts/gpu.py depthwise --host --library "$shim" --out "$out/depthwise" >"$out/depthwise.log" 2>&1 ||
-    { cat "$out/depthwise.log" >&2; exit 1; }
+on_host depthwise
 grep 'our engine' "$out/depthwise/checks.txt"
 # What PyTorch refuses reaches the program through our frames.
 for torch in off force; do

@@ -9,14 +9,14 @@ PyTorch runs the same cases plain and with us. The command ends with 1 if anythi
 from gpu import machine
 from gpu.norm import BANDWIDTHS
 from gpu.sampler.families import is_ours
-from gpu.session import Session
+from gpu.session import TorchSession
 from harness.results import whole_lines
 
 # The most that an error may be: of rounding the result once, and of adding floats up.
 MOST_ERROR = {"half": 8e-4, "bfloat16": 6e-3, "float": 3e-6}
 # The most that the chosen pass may take over plain's.
 MOST_TIME = 1.05
-SETTINGS = {"plain": None, "forced": {"UCUDNN_TORCH": "force"}, "chosen": {"UCUDNN_EXPLORE": "unbounded"}}
+SETTINGS = {"plain": {}, "forced": {"UCUDNN_TORCH": "force"}, "chosen": {"UCUDNN_EXPLORE": "unbounded"}}
 PARTS = ("errors", "times")
 
 
@@ -36,27 +36,11 @@ def main(options):
     return checks.end("times.txt")
 
 
-class Checks(Session):
-    def __init__(self, options):
-        super().__init__(options, reserve=1)
-        self.python = machine.required_torch(options)
-        self.say(options.gpu)
-
+class Checks(TorchSession):
     def lines(self, part, setting, most, *words):
-        """Runs the program in a setting. Returns its lines by case; {} if it failed, which is noted."""
-        name = f"{part}-{setting}"
-        out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
-        if not self.begins(name):
-            return {}
-        variables = SETTINGS[setting] or {}
-        if SETTINGS[setting] is not None:
-            host = {"UCUDNN_CUDNN_LIBRARY": self.options.library.with_name("libhostdnn.so")} if self.options.host else {}
-            variables = machine.ours(self.options, report, UCUDNN_DATABASE="off", **variables, **host)
-        command = [*machine.setting(variables), *machine.program("depthwise", part, "--device", self.options.device, *words,
-                                                                 python=self.python)]  # fmt: skip
-        if not self.succeeds(name, log, command, most, machine.torch_environment(), out, log):
-            return {}
-        return {line["case"]: line for line in whole_lines(out)}
+        """As `program_lines`, by case."""
+        lines = self.program_lines("depthwise", part, setting, most, *words, **SETTINGS[setting])
+        return {line["case"]: line for line in lines}
 
     def errors(self):
         few = ["--cases", 40] if self.options.host else []

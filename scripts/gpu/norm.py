@@ -11,10 +11,10 @@ import math
 import statistics
 
 from gpu import machine
-from gpu.session import Session, sanitizing
+from gpu.session import TorchSession, sanitizing
 from gpu.sampler.families import is_ours
 from harness.children import last_line
-from harness.results import events, whole_lines
+from harness.results import events
 
 # Bytes a second of an H100's and an H200's memory, by the name; the limit is not shown for other devices.
 BANDWIDTHS = {"H200": 4.8e12, "H100": 3.35e12}
@@ -42,28 +42,11 @@ def main(options):
     return checks.end("times.txt")
 
 
-class Checks(Session):
-    def __init__(self, options):
-        super().__init__(options, reserve=1)
-        self.python = machine.required_torch(options)
-        self.device = ["--device", "cpu"] if options.host else []
-        self.say(options.gpu)
-
-    def case_lines(self, kind, part, most, *words, command=(), **variables):
-        """Runs the program plain or with us. Returns its lines by case; {} if it failed, which is noted."""
-        name = f"{part}-{kind}"
-        out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
-        if not self.begins(name):
-            return {}
-        if kind != "plain":
-            if self.options.host:
-                variables["UCUDNN_CUDNN_LIBRARY"] = self.options.library.with_name("libhostdnn.so")
-            variables |= machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG="info")
-        command = [*command, *machine.setting(variables),
-                   *machine.program("batch_norm", part, *self.device, *words, python=self.python)]  # fmt: skip
-        if not self.succeeds(name, log, command, most, machine.torch_environment(), out, log):
-            return {}
-        return {(line["case"], line.get("layout")): line for line in whole_lines(out)}
+class Checks(TorchSession):
+    def case_lines(self, kind, part, most, *words, **more):
+        """As `program_lines`, by case."""
+        lines = self.program_lines("batch_norm", part, kind, most, *words, **more)
+        return {(line["case"], line.get("layout")): line for line in lines}
 
     def both(self, part, most, *words, **variables):
         """The lines of cases that ran plain and with us, plain's first."""

@@ -6,6 +6,7 @@ from gpu import machine
 from harness import children
 from harness.budget import Budget
 from harness.children import failure
+from harness.results import whole_lines
 
 # compute-sanitizer's, of memory, of barriers and of shared memory.
 TOOLS = ("memcheck", "synccheck", "racecheck")
@@ -74,6 +75,30 @@ class Session(Budget):
         if not found:
             self.verdict("skipped", "compute-sanitizer", "there is no GPU" if self.options.host else "there is none")
         return found
+
+
+class TorchSession(Session):
+    """Checks by programs of PyTorch's."""
+
+    def __init__(self, options):
+        super().__init__(options, reserve=1)
+        self.python = machine.required_torch(options)
+        self.say(options.gpu)
+
+    def program_lines(self, program, part, kind, most, *words, command=(), **variables):
+        """Runs a part of a program, plain or with us. Returns its lines; [] if it failed, which is noted."""
+        name = f"{part}-{kind}"
+        out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
+        if not self.begins(name):
+            return []
+        if kind != "plain":
+            if self.options.host:
+                variables["UCUDNN_CUDNN_LIBRARY"] = self.options.library.with_name("libhostdnn.so")
+            variables |= machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG="info")
+        command = [*command, *machine.setting(variables),
+                   *machine.program(program, part, "--device", self.options.device, *words, python=self.python)]  # fmt: skip
+        is_right = self.succeeds(name, log, command, most, machine.torch_environment(), out, log)
+        return whole_lines(out) if is_right else []
 
 
 def sanitizing(sanitizer, tool, log, *more):

@@ -9,7 +9,7 @@ use crate::part::Part;
 use crate::quantity::{self, ratio};
 use crate::table::{Side, Table};
 
-/// Returns whether a name in a report is of what runs without us: cuDNN, or a version of PyTorch.
+/// Returns whether a report names cuDNN or a version of PyTorch, and not one of our kernels.
 fn is_plain(name: &str) -> bool {
     name == tuning::contest::CUDNN || name.starts_with(norm::subject::PYTORCH)
 }
@@ -158,7 +158,7 @@ impl Contest {
         self.times.iter().flatten().find(|known| known.what == what)?.time
     }
 
-    /// The time of all calls that were timed: of each, the fastest time by kernels of ours, or without us.
+    /// The sum over all timed calls. Each counts with its fastest time, by our kernels or without them.
     fn fastest(&self, is_ours: bool) -> Option<f64> {
         let fastest = |times: &Vec<Time>| {
             let timed = times.iter().filter(|known| is_plain(&known.what) != is_ours).filter_map(|known| known.time);

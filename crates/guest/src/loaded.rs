@@ -1,7 +1,11 @@
 //! Looks at the libraries that the process has loaded.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 /// The looks of one caller. A library may come at any time, but not without a new number of loaded ones.
 pub struct Looks {
@@ -25,4 +29,12 @@ impl Looks {
             self.loaded.store(loaded, Ordering::Relaxed);
         }
     }
+}
+
+/// Opens the library with this file name among loaded files. `None` if there is none. Nothing is loaded anew.
+pub fn opened(files: &[OsString], name: &str) -> Option<Library> {
+    let is_it = |file: &&OsString| Path::new(file).file_name().is_some_and(|its| its.as_bytes() == name.as_bytes());
+    let file = files.iter().find(is_it)?;
+    // SAFETY: with the last flag nothing is loaded, so no constructor runs.
+    unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()
 }

@@ -10,7 +10,7 @@ use super::shape::Planes;
 use gpu::Element;
 use tuning::contest::CUDNN;
 
-/// What runs without us. Our kernels are the same for all.
+/// The implementation that a program has without us. Our kernels are the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Plain {
     /// cuDNN, in its mode `CUDNN_BATCHNORM_SPATIAL`.

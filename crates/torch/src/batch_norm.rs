@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::libtorch::{Libtorch, Value, Wanted};
 use super::operator::{self, Operator};
 use super::values::{Tensor, as_bool, is_aligned};
-use gpu::{Element, Stream};
+use gpu::{Element, Stream, jit};
 use guest::settings::{self, Norm};
 use guest::summary::{self, Counted};
 use norm::calls;
@@ -18,8 +18,6 @@ use norm::pass::Pass;
 use norm::shape::{Flat, Planes};
 use norm::subject::{Normalization, Plain};
 use tuning::contest::Contest;
-
-const WHAT: &str = "a batch normalization";
 
 /// The kernel of `native_batch_norm`.
 ///
@@ -123,6 +121,82 @@ fn read(tensor: Option<&Tensor>) -> *const c_void {
     tensor.and_then(Tensor::read_only).unwrap_or(null())
 }
 
+/// A call of one of the two operators. Each has three results.
+trait Passing {
+    fn torch(&self) -> &Libtorch;
+
+    fn x(&self) -> &Tensor<'_>;
+
+    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
+    fn subject(&self) -> Result<Normalization, &'static str>;
+
+    /// As [`Operator::room`]: the results.
+    fn room(&self, ours: &Fitted) -> Option<[Tensor<'_>; 3]>;
+
+    /// As [`Operator::launch`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn launch(&self, ours: &Fitted, room: &[Tensor<'_>; 3], stream: Stream) -> Result<(), jit::Error>;
+
+    /// As [`Operator::by_pytorch`].
+    fn by_pytorch(&self) -> [Tensor<'_>; 3];
+}
+
+impl<P: Passing> Operator for P {
+    type Contestant = NormContestant;
+    type Room<'a>
+        = [Tensor<'a>; 3]
+    where
+        Self: 'a;
+    type Results<'a>
+        = [Tensor<'a>; 3]
+    where
+        Self: 'a;
+    const WHAT: &'static str = "a batch normalization";
+
+    fn torch(&self) -> &Libtorch {
+        Passing::torch(self)
+    }
+
+    fn x(&self) -> &Tensor<'_> {
+        Passing::x(self)
+    }
+
+    fn count(&self) {
+        summary::count(Counted::Normalization);
+    }
+
+    fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
+        if settings::get().norm == Norm::Off {
+            return Err("UCUDNN_NORM is off");
+        }
+        self.subject().map(|subject| contest(&subject))
+    }
+
+    fn room(&self, ours: &Arc<Fitted>) -> Option<[Tensor<'_>; 3]> {
+        Passing::room(self, ours)
+    }
+
+    unsafe fn launch<'a>(&'a self, ours: &Arc<Fitted>, room: &[Tensor<'a>; 3], stream: Stream) -> Result<(), String> {
+        // SAFETY: the same kernels, room and stream (see `# Safety`).
+        unsafe { Passing::launch(self, ours, room, stream) }.map_err(|error| error.to_string())
+    }
+
+    fn count_ours(&self, ours: &Arc<Fitted>) {
+        summary::count(Counted::NormalizedByUs);
+        log::debug!("{}: on our kernels", ours.subject);
+    }
+
+    fn results<'a>(&'a self, room: [Tensor<'a>; 3]) -> [Tensor<'a>; 3] {
+        room
+    }
+
+    fn by_pytorch(&self) -> [Tensor<'_>; 3] {
+        Passing::by_pytorch(self)
+    }
+}
+
 /// A call of `native_batch_norm(x, weight?, bias?, running mean?, running variance?, is training, momentum, epsilon)`. Its
 /// results are y, the mean, and 1 / √(variance + epsilon).
 struct Forward<'a> {
@@ -157,8 +231,17 @@ impl<'a> Forward<'a> {
             }
         }
     }
+}
 
-    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
+impl Passing for Forward<'_> {
+    fn torch(&self) -> &Libtorch {
+        self.torch
+    }
+
+    fn x(&self) -> &Tensor<'_> {
+        &self.x
+    }
+
     fn subject(&self) -> Result<Normalization, &'static str> {
         if !is_epsilon(self.epsilon) {
             return Err("its epsilon is not a positive number that a float holds");
@@ -177,54 +260,13 @@ impl<'a> Forward<'a> {
         let has_parameters_as_elements = has_parameters_as_elements(&self.x, &planes, &parameters)?;
         Ok(Normalization { pass, plain: Plain::Native, planes, has_parameters_as_elements })
     }
-}
 
-impl Operator for Forward<'_> {
-    type Contestant = NormContestant;
-    type Room<'a>
-        = [Tensor<'a>; 3]
-    where
-        Self: 'a;
-    type Results<'a>
-        = [Tensor<'a>; 3]
-    where
-        Self: 'a;
-    const WHAT: &'static str = WHAT;
-
-    fn torch(&self) -> &Libtorch {
-        self.torch
-    }
-
-    fn x(&self) -> &Tensor<'_> {
-        &self.x
-    }
-
-    fn count(&self) {
-        summary::count(Counted::Normalization);
-    }
-
-    fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
-        if settings::get().norm == Norm::Off {
-            return Err("UCUDNN_NORM is off");
-        }
-        self.subject().map(|subject| contest(&subject))
-    }
-
-    fn count_ours(&self, ours: &Arc<Fitted>) {
-        summary::count(Counted::NormalizedByUs);
-        log::debug!("{}: on our kernels", ours.subject);
-    }
-
-    fn results<'a>(&'a self, room: [Tensor<'a>; 3]) -> [Tensor<'a>; 3] {
-        room
-    }
-
-    fn room(&self, ours: &Arc<Fitted>) -> Option<[Tensor<'_>; 3]> {
+    fn room(&self, ours: &Fitted) -> Option<[Tensor<'_>; 3]> {
         let numbers = || per_channel(&self.x, &ours.subject.planes, Element::Float);
         Some([like(&self.x)?, numbers()?, numbers()?])
     }
 
-    unsafe fn launch<'a>(&'a self, ours: &Arc<Fitted>, room: &[Tensor<'a>; 3], stream: Stream) -> Result<(), String> {
+    unsafe fn launch(&self, ours: &Fitted, room: &[Tensor<'_>; 3], stream: Stream) -> Result<(), jit::Error> {
         let [y, mean, inverse] = room;
         if !self.is_training {
             let parameters = calls::Inference {
@@ -240,8 +282,7 @@ impl Operator for Forward<'_> {
                 epsilon: self.epsilon as f32,
             };
             // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
-            return unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
-                .map_err(|error| error.to_string());
+            return unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) };
         }
         let parameters = calls::Forward {
             shape: ours.clusters(),
@@ -258,7 +299,6 @@ impl Operator for Forward<'_> {
         };
         // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
         unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
-            .map_err(|error| error.to_string())
     }
 
     fn by_pytorch(&self) -> [Tensor<'_>; 3] {
@@ -312,8 +352,17 @@ impl<'a> Backward<'a> {
             }
         }
     }
+}
 
-    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
+impl Passing for Backward<'_> {
+    fn torch(&self) -> &Libtorch {
+        self.torch
+    }
+
+    fn x(&self) -> &Tensor<'_> {
+        &self.x
+    }
+
     fn subject(&self) -> Result<Normalization, &'static str> {
         if !self.is_training {
             return Err("it is no training");
@@ -345,49 +394,8 @@ impl<'a> Backward<'a> {
         let has_parameters_as_elements = has_parameters_as_elements(&self.x, &planes, &[&self.weight])?;
         Ok(Normalization { pass: Pass::Backward, plain: Plain::Native, planes, has_parameters_as_elements })
     }
-}
 
-impl Operator for Backward<'_> {
-    type Contestant = NormContestant;
-    type Room<'a>
-        = [Tensor<'a>; 3]
-    where
-        Self: 'a;
-    type Results<'a>
-        = [Tensor<'a>; 3]
-    where
-        Self: 'a;
-    const WHAT: &'static str = WHAT;
-
-    fn torch(&self) -> &Libtorch {
-        self.torch
-    }
-
-    fn x(&self) -> &Tensor<'_> {
-        &self.x
-    }
-
-    fn count(&self) {
-        summary::count(Counted::Normalization);
-    }
-
-    fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
-        if settings::get().norm == Norm::Off {
-            return Err("UCUDNN_NORM is off");
-        }
-        self.subject().map(|subject| contest(&subject))
-    }
-
-    fn count_ours(&self, ours: &Arc<Fitted>) {
-        summary::count(Counted::NormalizedByUs);
-        log::debug!("{}: on our kernels", ours.subject);
-    }
-
-    fn results<'a>(&'a self, room: [Tensor<'a>; 3]) -> [Tensor<'a>; 3] {
-        room
-    }
-
-    fn room(&self, ours: &Arc<Fitted>) -> Option<[Tensor<'_>; 3]> {
+    fn room(&self, ours: &Fitted) -> Option<[Tensor<'_>; 3]> {
         let types = ours.subject.types();
         let element = if types.has_parameters_as_elements { types.element } else { Element::Float };
         let gradient = |is_wanted: bool| match is_wanted {
@@ -397,7 +405,7 @@ impl Operator for Backward<'_> {
         Some([like(&self.x)?, gradient(self.wanted[1])?, gradient(self.wanted[2])?])
     }
 
-    unsafe fn launch<'a>(&'a self, ours: &Arc<Fitted>, room: &[Tensor<'a>; 3], stream: Stream) -> Result<(), String> {
+    unsafe fn launch(&self, ours: &Fitted, room: &[Tensor<'_>; 3], stream: Stream) -> Result<(), jit::Error> {
         let [dx, dweight, dbias] = room;
         let wanted = |tensor, place: usize| data(self.wanted[place].then_some(tensor));
         let parameters = calls::Backward {
@@ -413,7 +421,6 @@ impl Operator for Backward<'_> {
         };
         // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
         unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
-            .map_err(|error| error.to_string())
     }
 
     fn by_pytorch(&self) -> [Tensor<'_>; 3] {

@@ -1,14 +1,13 @@
 //! The functions of libtorch: its stable C ABI, and the kernels that we replace.
 
-use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use libloading::os::unix::Library;
 
 use gpu::Device;
+use guest::loaded::opened;
 
 /// A value on an operator's stack.
 pub type Value = u64;
@@ -290,13 +289,8 @@ impl Libtorch {
     /// The functions of the libtorch among the process's files. `None` if it has none, or one that was found before, or
     /// that lacks a function, which the log names.
     pub fn found(files: &[OsString], device: Device) -> Option<&'static Self> {
-        let open = |name: &str| {
-            let is_it =
-                |file: &&OsString| Path::new(file).file_name().is_some_and(|its| its.as_bytes() == name.as_bytes());
-            files.iter().find(is_it).and_then(|file| opened(file))
-        };
-        let cpu = open("libtorch_cpu.so")?;
-        let cuda = if device == Device::Cuda { Some(open("libtorch_cuda.so")?) } else { None };
+        let cpu = opened(files, "libtorch_cpu.so")?;
+        let cuda = if device == Device::Cuda { Some(opened(files, "libtorch_cuda.so")?) } else { None };
         let mut is_new = false;
         let found = LIBTORCH.get_or_init(|| {
             is_new = true;
@@ -316,11 +310,4 @@ impl Libtorch {
         });
         found.as_ref().filter(|_| is_new)
     }
-}
-
-/// A library that the process has loaded.
-fn opened(file: &OsStr) -> Option<Library> {
-    let flags = RTLD_LAZY | RTLD_LOCAL | libc::RTLD_NOLOAD;
-    // SAFETY: with this flag nothing is loaded, so no constructor runs.
-    unsafe { Library::open(Some(file), flags) }.ok()
 }

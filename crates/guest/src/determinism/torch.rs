@@ -1,16 +1,14 @@
 //! PyTorch's request for determinism, read from libtorch where the process has loaded it.
 
-use std::ffi::{CStr, OsStr, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use libloading::os::unix::Library;
 
-use crate::loaded::Looks;
+use crate::loaded::{Looks, opened};
 
 /// The file that holds libtorch's global context.
-const FILE: &[u8] = b"libtorch_cpu.so";
+const FILE: &str = "libtorch_cpu.so";
 /// `at::Context& at::globalContext()`.
 const CONTEXT: &CStr = c"_ZN2at13globalContextEv";
 /// `bool at::Context::deterministicAlgorithms() const` and `bool at::Context::deterministicCuDNN() const`.
@@ -35,23 +33,16 @@ static LOOKS: Looks = Looks::new();
 pub fn asks() -> bool {
     if TORCH.get().is_none() {
         LOOKS.look(|files| {
-            if let Some(file) = files.into_iter().find(|file| is_libtorch(file)) {
-                TORCH.get_or_init(|| Torch::of(&file));
+            if let Some(library) = opened(&files, FILE) {
+                TORCH.get_or_init(|| Torch::of(library));
             }
         });
     }
     TORCH.get().and_then(Option::as_ref).is_some_and(Torch::asks)
 }
 
-fn is_libtorch(file: &OsStr) -> bool {
-    Path::new(file).file_name().is_some_and(|name| name.as_bytes() == FILE)
-}
-
 impl Torch {
-    fn of(file: &OsStr) -> Option<Self> {
-        let flags = RTLD_LAZY | RTLD_LOCAL | libc::RTLD_NOLOAD;
-        // SAFETY: with this flag nothing is loaded, so no constructor runs.
-        let library = unsafe { Library::open(Some(file), flags) }.ok()?;
+    fn of(library: Library) -> Option<Self> {
         // SAFETY: the mangled name is of a function that takes nothing and returns a reference.
         let context = unsafe { library.get::<Context>(CONTEXT.to_bytes_with_nul()) }.map(|found| *found);
         // SAFETY: the mangled names are of member functions that take `this` alone; in all of PyTorch's versions they

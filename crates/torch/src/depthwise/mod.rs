@@ -171,7 +171,7 @@ impl Operator for Call<'_> {
     }
 
     fn room(&self, ours: &Ready) -> Option<(Tensor<'_>, Option<Tensor<'_>>)> {
-        let of = self.convolution().ok()?;
+        let of = &ours.of;
         let sizes = match self.direction {
             Direction::Forward => [of.images, of.outputs, of.y[1], of.y[2]],
             Direction::BackwardData => [of.images, of.inputs, of.x[1], of.x[2]],
@@ -179,7 +179,7 @@ impl Operator for Call<'_> {
         };
         let result = self.x.another(&sizes.map(|size| size as i64), self.x.data_type()?)?;
         is_aligned(&result).ok()?;
-        let workspace = match ours.0.workspace() {
+        let workspace = match ours.plan.workspace() {
             0 => None,
             bytes => Some(self.x.another(&[bytes as i64], self.torch.byte())?),
         };
@@ -205,7 +205,7 @@ impl Operator for Call<'_> {
             Direction::BackwardFilter => Memory { w: data(result)?, ..memory },
         };
         // SAFETY: `convolution` has checked the tensors. The result and the workspace are new, and as large as asked for.
-        if unsafe { ours.0.run(stream, memory, 1.0, 0.0) } { Ok(()) } else { Err("the launch failed".into()) }
+        if unsafe { ours.plan.run(stream, memory, 1.0, 0.0) } { Ok(()) } else { Err("the launch failed".into()) }
     }
 
     fn count_ours(&self, _: &Ready) {

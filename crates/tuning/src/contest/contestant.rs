@@ -36,7 +36,7 @@ pub trait Contestant: fmt::Display + Send + Sync + Sized + 'static {
     /// Returns whether our kernels run wherever they can.
     fn is_forced(&self) -> bool;
 
-    /// The name, in the database and in reports, of what runs without us.
+    /// The name of the program's own implementation, in the database and in reports.
     fn plain(&self) -> &'static str {
         CUDNN
     }
