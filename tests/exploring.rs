@@ -188,7 +188,7 @@ fn tuning_takes_little_memory_unless_it_has_no_bound() {
             .with("UCUDNN_DATABASE", "off")
             // Otherwise one more thread finds out how algorithms round.
             .with("UCUDNN_NUMERICS", "allowed")
-            .and(&["--batch", batch, "--limit", limit, "--query", "get", "--iterations", "4"])
+            .and(&["--batch", batch, "--limit", limit, "--query", "get", "--iterations", "1"])
             .and(&["--json", figures.to_str().unwrap()]);
         // The variables are set for other tests.
         let without = |names: &[&str]| {

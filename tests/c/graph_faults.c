@@ -11,7 +11,7 @@
 enum { KERNELS = 16 };
 
 static Shape shape_of(int index) {
-    Shape shape = shape_square((Operation)(index % 4), 12, 6, 8, 8, 3, 1);
+    Shape shape = shape_square((Operation)(index % 4), 12, 4, 6, 5, 3, 1);
     shape.beta = index / 4 % 2;
     shape.type = index / 8 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
     shape.z_apart = index / 8;

@@ -1,13 +1,13 @@
 /* Random convolutions through the graph API, alone or followed by a sum, a bias and ReLU: some plans of each, executed
  * up to 60 times, while workspaces and variant packs change. Every result is compared with double precision.
  *
- * graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise|grouped]
+ * graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise|grouped [ROUNDS]]
  *
  * With `packed`, all convolutions can run on copies with channels last; with `ours`, ucudnn's engines can compute all; with
  * `covered`, filters cover images, and every other case is large, and executed a few times only; with `volumes`, all
  * convolutions keep the size of volumes; with `patches`, all strides are the filter's sizes; with `embeddings`, they are
  * so in large convolutions of volumes of few channels, each executed once; with `depthwise`, each channel has filters of
- * its own; with `grouped`, there are several groups, or many channels, and dilation.
+ * its own; with `grouped`, there are several groups, or many channels, and dilation. After ROUNDS, no plan is executed.
  *
  * Prints a line for each plan: the case, its shape, whether its mini-batch can be cut, the workspace that the plan
  * reported, the executions and the largest error. */
@@ -263,8 +263,10 @@ static void report(FILE *file, const Case *c, int number, int plan) {
 }
 
 int main(int count, char **arguments) {
-    for (kind = count == 4 ? KINDS - 1 : ANY; kind > ANY && strcmp(arguments[3], kinds[kind]); kind--) {}
-    REQUIRE(count == 3 + (kind != ANY), "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise|grouped]");
+    for (kind = count > 3 ? KINDS - 1 : ANY; kind > ANY && strcmp(arguments[3], kinds[kind]); kind--) {}
+    REQUIRE(count == 3 || (kind != ANY && (count == 4 || count == 5)),
+            "graph_random SEED CASES [packed|ours|covered|volumes|patches|embeddings|depthwise|grouped [ROUNDS]]");
+    int rounds = count == 5 ? atoi(arguments[4]) : ROUNDS;
     Random random = {strtoull(arguments[1], NULL, 10)};
     int cases = atoi(arguments[2]), wrong = 0;
     CALL(cudnnCreate(&handle));
@@ -274,7 +276,7 @@ int main(int count, char **arguments) {
         Random own = {random_bits(&random)};
         case_open(&all[i], &own);
     }
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < cases; i++) {
             for (int plan = 0; plan < all[i].plans; plan++) {
                 if (round >= all[i].executions[plan] || execute(&all[i], plan)) continue;

@@ -148,7 +148,8 @@ fn our_engines_stand_in_until_the_choice() {
         ("UCUDNN_EXPLORE", "0"),
         ("UCUDNN_LOG", "warn,ucudnn_convolution::plans::graph::state=debug"),
     ];
-    let outcome = program.preloaded(&[&seed().to_string(), "60", "ours"], &variables);
+    // Nothing is tried, so each execution is as the first.
+    let outcome = program.preloaded(&[&seed().to_string(), "60", "ours", "4"], &variables);
     let lines = report(&decisions);
     assert!(!events(&lines, "checked").is_empty());
     are_right(&lines);
@@ -157,8 +158,9 @@ fn our_engines_stand_in_until_the_choice() {
     assert!(said >= 2, "{}", outcome.stderr);
 }
 
-/// The names of our engines that a program tried, each with the problem. All results are right.
-fn tried(numerics: &str, limit: &str) -> Vec<(String, String)> {
+/// The names of our engines that a program tried, each with the problem. All results are right. Of 32 cases, each kind
+/// occurs.
+fn tried(numerics: &str, limit: &str, cases: &str) -> Vec<(String, String)> {
     let program = program("graph_random");
     let decisions = program.file("report");
     let variables = [
@@ -167,7 +169,7 @@ fn tried(numerics: &str, limit: &str) -> Vec<(String, String)> {
         ("UCUDNN_NUMERICS", numerics),
         ("UCUDNN_WORKSPACE_LIMIT", limit),
     ];
-    program.preloaded(&[&seed().to_string(), "60", "ours"], &variables);
+    program.preloaded(&[&seed().to_string(), cases, "ours"], &variables);
     let lines = report(&decisions);
     are_right(&lines);
     let timed = events(&lines, "timed").into_iter();
@@ -193,7 +195,7 @@ fn are_of(tried: &[(String, String)], engines: [&[usize]; 2]) {
 #[test]
 fn our_engines_are_tried() {
     let on_tensor_cores: [&[usize]; 2] = [&[0, 5, 8, 9, 11, 12, 13, 17], &[2, 4, 6, 7, 8, 9, 15, 19]];
-    let ours = tried("any", "1GiB");
+    let ours = tried("any", "1GiB", "32");
     are_of(&ours, on_tensor_cores);
     let gradients: Vec<_> =
         ours.iter().filter(|(engine, kernel)| kernel.starts_with("BF ") && number(engine) == 0).collect();
@@ -204,7 +206,7 @@ fn our_engines_are_tried() {
         assert!(gradients.iter().any(|(_, kernel)| kernel.contains(kind)), "{kind}: {gradients:?}");
     }
     // Engines that are slower than cuDNN's on tensor cores are tried where none of these fits the limit.
-    let without_room = tried("any", "0");
+    let without_room = tried("any", "0", "32");
     are_of(&without_room, on_tensor_cores);
     // On warpgroups, for convolutions that keep an image's size, for those with larger filters, and for few channels.
     let both = ours.iter().chain(&without_room);
@@ -220,7 +222,7 @@ fn our_engines_are_tried() {
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn our_exact_engines_are_tried() {
-    let exact = tried("match", "1GiB");
+    let exact = tried("match", "1GiB", "60");
     are_of(&exact, [&[1, 8, 10, 12, 14, 17, 18, 20], &[3, 7, 8, 10, 15, 16, 19]]);
     let numerics = |engine: &str| ENGINES.iter().find(|row| row.number as usize == number(engine)).unwrap().numerics;
     let is_exact = |(engine, kernel): &(String, String)| match numerics(engine) {

@@ -21,4 +21,4 @@ mod version;
 pub use batched::{DeviceBatch, Gradients, Inputs, Net, Step, Unsupported, sources};
 pub use memory::Bytes;
 pub use options::{Executor, Options, Without};
-pub use version::version;
+pub use version::{version, version_of};

@@ -10,6 +10,7 @@ mod compiled;
 mod element;
 #[path = "../../../vertex/tests/vertex/functions.rs"]
 mod functions;
+mod header;
 mod mutations;
 mod nets;
 #[path = "../../../vertex/nets/ready.rs"]
@@ -17,3 +18,4 @@ mod ready;
 mod steps;
 #[path = "../../../vertex/nets/tree_lstm.rs"]
 mod tree_lstm;
+mod version;

@@ -1,8 +1,6 @@
 //! Vertex functions: their operations, their checks and their canonical text.
 
 mod check;
-#[cfg(test)]
-mod contributing;
 mod declaration;
 mod operation;
 mod table;

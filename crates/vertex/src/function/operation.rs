@@ -90,6 +90,25 @@ macro_rules! rows {
 
 operations!(rows);
 
+// An [`Operation`] has room for what each takes.
+const _: () = {
+    let mut number = 0;
+    while number < OPERATIONS.len() {
+        let operands = OPERATIONS[number].operands;
+        let [mut values, mut constants, mut at] = [0; 3];
+        while at < operands.len() {
+            match operands[at] {
+                Operand::Value(_) => values += 1,
+                Constant => constants += 1,
+                _ => {}
+            }
+            at += 1;
+        }
+        assert!(values <= 3 && constants <= 1 && operands.len() - values - constants <= 2);
+        number += 1;
+    }
+};
+
 /// The number of operations that a user writes; those behind them are in derivatives alone.
 pub const USER_OPERATIONS: usize = Op::Take as usize;
 
@@ -123,7 +142,7 @@ impl Op {
     }
 
     /// Of a function of x, element by element: the operation that makes dx of the result and dy.
-    pub(crate) fn dx(self) -> Option<Self> {
+    pub fn dx(self) -> Option<Self> {
         OPERATIONS[self as usize].dx
     }
 
@@ -187,21 +206,5 @@ impl Operation {
             self.inputs[place] = number(self.inputs[place]);
         }
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_has_each_operation_at_its_number() {
-        for (number, Row { op, name, operands, .. }) in OPERATIONS.iter().enumerate() {
-            assert_eq!((*op as usize, Op::named(name)), (number, Some(*op)));
-            assert_eq!(Op::of_user(number).is_some(), !op.is_of_derivatives());
-            let values = operands.iter().filter(|operand| matches!(operand, Operand::Value(_))).count();
-            let constants = operands.iter().filter(|operand| matches!(operand, Constant)).count();
-            assert!(values <= 3 && constants <= 1 && operands.len() - values - constants <= 2);
-        }
     }
 }

@@ -9,8 +9,6 @@ mod real;
 mod rows;
 mod run;
 mod step;
-#[cfg(test)]
-pub(crate) mod tests;
 mod threads;
 
 pub use elements::Element;

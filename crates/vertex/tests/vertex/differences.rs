@@ -1,11 +1,11 @@
 //! Nets that people use, run on the host and held against central differences.
 
-use super::*;
-use crate::batch::{Maxima, Policy};
-use crate::function::Declaration;
-use crate::graphs::{Description, Graphs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use ucudnn_vertex::batch::{Batch, Maxima, Policy};
+use ucudnn_vertex::function::{Declaration, Net};
+use ucudnn_vertex::graphs::{Description, Graphs};
+use ucudnn_vertex::host::{Element, Executor, Gradients, Inputs, Pull, Real, Threads};
 
 #[path = "../../nets/tree_lstm.rs"]
 mod nets;

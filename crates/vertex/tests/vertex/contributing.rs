@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::operation::{Op, USER_OPERATIONS};
+use ucudnn_vertex::function::{Op, USER_OPERATIONS};
 
 /// The files that a new operation changes, at most.
 const MOST_FILES: usize = 6;
@@ -80,5 +80,13 @@ fn a_function_is_named_only_in_the_listed_files() {
         assert_eq!(naming.len(), listed.len() - 1, "{naming:?} name {}; a page is listed too", function.1);
         let other = naming.iter().find(|file| !listed.contains(file));
         assert_eq!(other, None, "names {}", function.1);
+    }
+}
+
+#[test]
+fn each_name_is_one_operation() {
+    let of_users = (0..USER_OPERATIONS).filter_map(Op::of_user);
+    for op in of_users.flat_map(|op| [Some(op), op.dx()]).flatten() {
+        assert_eq!(Op::named(op.name()), Some(op));
     }
 }
