@@ -97,19 +97,33 @@ struct TileOfThread {
 };
 
 // Reads a block's part of the planes into shared memory, from a row and a column on; zeros beside a plane. `plane_of`
-// returns the plane's first number in the tensor, or null where there is none.
+// returns the plane's first number in the tensor, or null where there is none. A warp reads some lines at once: each
+// read waits for memory.
 template <typename PlaneOf>
 __device__ __forceinline__ void read_planes(const Block &block, const Planes &planes, int row, int column,
                                             const PlaneOf &plane_of, float *shared) {
-    for (int line = WARP; line < block.planes * block.rows; line += WARPS) {
-        const Element *const plane = plane_of(line / block.rows);
-        const int its = row + line % block.rows;
-        const bool is_there = plane && its >= 0 && its < planes.height;
-        const Element *const from = is_there ? plane + (long long)its * planes.width : nullptr;
-#pragma unroll 4
+    constexpr int AT_ONCE = 8;
+    const int lines = block.planes * block.rows;
+    for (int first = WARP; first < lines; first += AT_ONCE * WARPS) {
+        const Element *from[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const int line = first + k * WARPS, its = row + line % block.rows;
+            const Element *const plane = line < lines ? plane_of(line / block.rows) : nullptr;
+            const bool is_there = plane && its >= 0 && its < planes.height;
+            from[k] = is_there ? plane + (long long)its * planes.width : nullptr;
+        }
         for (int i = LANE; i < block.pitch; i += 32) {
             const int at = column + i;
-            shared[line * block.pitch + i] = is_there && at >= 0 && at < planes.width ? to_float(from[at]) : 0.0f;
+            const bool is_there = at >= 0 && at < planes.width;
+            Element some[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) some[k] = is_there && from[k] ? from[k][at] : Element{};
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const int line = first + k * WARPS;
+                if (line < lines) shared[line * block.pitch + i] = to_float(some[k]);
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ def add_arguments(parser):
     machine.add_arguments(parser, "python")
     parser.add_argument("--processes", type=count, default=3, help="of each program and setting [3]")
     parser.add_argument("--seeds", type=count, default=20, help="of nets over trees [20]")
-    parser.add_argument("--only", default="", help="the programs whose name has this in it [all]")
+    parser.add_argument("--only", default="", help="the programs whose name, with its words, has this in it [all]")
 
 
 def main(options):
@@ -36,7 +36,7 @@ def main(options):
     checks = Session(options, reserve=10)
     options.command = options.command or options.library.parent / "ucudnn"
     for name, words, runs in programs(options):
-        if options.only not in name:
+        if options.only not in named(name, words):
             continue
         if name == "jax_lstm" and (why := without_jax(python)):
             checks.verdict("skipped", name, why)
@@ -57,6 +57,10 @@ def programs(options):
     yield "tree_gradients", ["SEED"], options.seeds
 
 
+def named(name, words):
+    return " ".join([name, *(word for word in words if word != "SEED")])
+
+
 def without_jax(python):
     """Why JAX cannot run; None if it can."""
     look = subprocess.run([python, "-c", "import jax; jax.devices('gpu')"], capture_output=True, text=True)
@@ -65,7 +69,7 @@ def without_jax(python):
 
 def check(options, checks, python, program, setting):
     name, words, runs = program
-    what = " ".join([name, *(word for word in words if word != "SEED"), setting])
+    what = f"{named(name, words)} {setting}"
     if not checks.begins(what):
         return None
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

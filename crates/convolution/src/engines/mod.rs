@@ -8,7 +8,8 @@
 //! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels` | engines on warpgroups |
 //! | `products` | an engine that is cublasLt: images of one place |
 //! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
-//! | `depthwise`, `depthwise_gradient`, `by_channel` | engines for filters of each channel; both engines' planes and blocks |
+//! | `toeplitz`, `toeplitz_gradient`, `depthwise`, `depthwise_gradient` | engines for filters of each channel |
+//! | `by_channel` | such convolutions, and the blocks of two of these engines |
 //! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
@@ -33,6 +34,8 @@ mod sum_up;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod toeplitz;
+mod toeplitz_gradient;
 mod transposes;
 mod warpgroups;
 
@@ -54,6 +57,8 @@ use same::SameConvolution;
 use same_gradient::SameGradient;
 use shifted::ShiftedConvolution;
 use shifted_gradient::ShiftedGradient;
+use toeplitz::Toeplitz;
+use toeplitz_gradient::ToeplitzGradient;
 
 /// Our engines. Of those with the same priority, the first that computes a problem is the fastest: with filters of
 /// several places, `ShiftedConvolution` took 0.4 to 0.6 times as long as `SameConvolution` in all layers of ResNet-50.
@@ -67,8 +72,10 @@ pub const ENGINES: &[Row] = &[
     Row::of::<PatchProducts>(12, Numerics::ShortSums),
     Row::of::<PatchProducts>(13, Numerics::OnTensorCores),
     Row::of::<PatchProducts>(14, Numerics::ExactFloats),
+    Row::of::<Toeplitz>(21, Numerics::ShortSums),
     Row::of::<Depthwise>(15, Numerics::ShortSums),
     Row::of::<Depthwise>(16, Numerics::ExactFloats),
+    Row::of::<ToeplitzGradient>(22, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(17, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(18, Numerics::ExactFloats),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),

@@ -1,0 +1,264 @@
+//! Convolutions in which each channel has filters of its own, and the gradients of their inputs, on tensor cores, which
+//! multiply by the filters' rows as Toeplitz matrices. They need no workspace.
+
+#[cfg(test)]
+pub mod tests;
+
+use std::error::Error;
+use std::ffi::{CStr, c_void};
+
+use crate::engines::by_channel::ByChannel;
+use crate::engines::engine::{Engine, Priority};
+use crate::engines::problem::{Convolution, Memory};
+use crate::engines::warpgroups::{MOST_COUNTED, launch_of};
+use crate::problem::graph::Knob;
+use cudnn::convolution::Direction;
+use gpu::jit::Function;
+use gpu::{Device, Element, Stream};
+use kernels::KernelSource;
+
+/// The rows and the columns of a tile of results, and the depth of a product.
+const TILE_ROWS: usize = 16;
+const TILE_COLUMNS: usize = 8;
+const DEPTH: usize = 16;
+/// The most tiles along a row of a warp: each has sums in registers.
+const MOST_COLUMN_TILES: usize = 8;
+/// The shared memory of a block, in bytes: several blocks are to share a multiprocessor.
+const SHARED: usize = 40 << 10;
+/// The tiles of a block, at best: its warps take two each, so that making the matrices is a small part of its work.
+const TASKS: usize = 16;
+/// As many blocks share a multiprocessor, about.
+const BLOCKS: usize = 4;
+
+/// A convolution by channel, or the gradient of its input.
+#[derive(Clone, Copy, Debug)]
+pub struct Toeplitz {
+    of: ByChannel,
+    cut: Cut,
+}
+
+/// How blocks and warps share out the planes.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// The numbers that are copied at once.
+    piece: usize,
+    /// The columns that are read before the first that a product needs, so that pieces are aligned.
+    shift: usize,
+    /// The products along the depth.
+    steps: usize,
+    /// Planes of one row are rows of [`TILE_COLUMNS`] numbers.
+    is_along: bool,
+    /// The tiles along a row of a warp.
+    column_tiles: usize,
+    /// How many times as many a block has, and its tiles along a column.
+    right: usize,
+    down: usize,
+    /// The planes of a block.
+    planes: usize,
+}
+
+/// The parameters of `kernels/convolution/toeplitz.cu`.
+#[repr(C)]
+struct Parameters {
+    from: *const c_void,
+    w: *const c_void,
+    bias: *const c_void,
+    to: *mut c_void,
+    channels: i32,
+    each: i32,
+    count: i32,
+    slices: i32,
+    planes: i32,
+    height: i32,
+    width: i32,
+    out_height: i32,
+    out_width: i32,
+    padding_rows: i32,
+    padding_columns: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+/// Returns whether the kernels multiply by the filters' rows in a convolution, on the device.
+pub fn is_for_matrices(device: Device, of: &ByChannel) -> bool {
+    let Convolution { element, filter, stride, padding, dilation, .. } = of.0;
+    element != Element::Float
+        && stride == [1; 3]
+        && (filter[0], padding[0]) == (1, 0)
+        && filter.iter().zip(dilation).all(|(places, dilation)| *places == 1 || dilation == 1)
+        && of.is_counted()
+        && device.copies_asynchronously(device.ordinal())
+}
+
+/// The size of the least parts of equal size, at most `most` each, that share out a count.
+pub fn evenly(count: usize, most: usize) -> usize {
+    count.div_ceil(count.div_ceil(most.clamp(1, count)))
+}
+
+/// The zeros before the first number of each axis of the tensor that is read, which may be negative.
+fn padding(of: &ByChannel) -> [i32; 3] {
+    let Convolution { direction, filter, padding, .. } = of.0;
+    [0, 1, 2].map(|axis| {
+        let padding = padding[axis] as i32;
+        if direction == Direction::BackwardData { filter[axis] as i32 - 1 - padding } else { padding }
+    })
+}
+
+impl Cut {
+    /// `None` if a tile does not fit into shared memory.
+    fn of(of: &ByChannel, multiprocessors: usize) -> Option<Self> {
+        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
+        let filter_columns = of.0.filter[2];
+        let padded = padding(of)[2];
+        let aligned = [4, 2, 1].into_iter().filter(|piece| width.is_multiple_of(*piece)).map(|piece| {
+            let shift = (-padded).rem_euclid(piece as i32) as usize;
+            (piece, shift, (TILE_COLUMNS - 1 + filter_columns + shift).div_ceil(DEPTH))
+        });
+        // Of those with equally many products, the first copies most at once.
+        let (piece, shift, steps) = aligned.min_by_key(|(_, _, steps)| *steps)?;
+        let is_along = height == 1 && out_height == 1 && of.0.filter[1] == 1;
+        let columns = if is_along { 1 } else { out_width.div_ceil(TILE_COLUMNS) };
+        let rows = if is_along { out_width.div_ceil(TILE_COLUMNS) } else { out_height };
+        let all_down = rows.div_ceil(TILE_ROWS);
+        let column_tiles = evenly(columns, MOST_COLUMN_TILES);
+        let all_right = columns.div_ceil(column_tiles);
+        let right = evenly(all_right, TASKS);
+        let down = evenly(all_down, TASKS.div_ceil(right));
+        let mut cut = Self { piece, shift, steps, is_along, column_tiles, right, down, planes: 1 };
+        while cut.shared_bytes(of) > SHARED {
+            match (cut.down, cut.right) {
+                (2.., _) => cut.down = evenly(all_down, cut.down - 1),
+                (_, 2..) => cut.right = evenly(all_right, cut.right - 1),
+                _ => return None,
+            }
+        }
+        let blocks = cut.blocks(of);
+        let enough = (blocks / (BLOCKS * multiprocessors)).max(1);
+        let most = TASKS.div_ceil(cut.right * cut.down).min(enough).min(Self::count(of));
+        while cut.planes < most && (Self { planes: cut.planes + 1, ..cut }).shared_bytes(of) <= SHARED {
+            cut.planes += 1;
+        }
+        Some(cut)
+    }
+
+    /// The planes of a channel in all images.
+    fn count(of: &ByChannel) -> usize {
+        of.0.images * of.0.y[0]
+    }
+
+    /// The lines that a block reads of each plane, and those that its tiles read.
+    fn lines(&self, of: &ByChannel) -> [usize; 2] {
+        let [_, [_, out_height, _]] = of.read_and_written();
+        let rows = if self.is_along { 1 } else { self.down * TILE_ROWS };
+        [rows.min(out_height), rows].map(|rows| rows + of.0.filter[1] - 1)
+    }
+
+    /// The columns that a block reads, and from a line to the next in shared memory: the rows of a tile begin in
+    /// different banks.
+    fn columns(&self) -> [usize; 2] {
+        let rows = if self.is_along { (self.down * TILE_ROWS - 1) * TILE_COLUMNS } else { 0 };
+        let tiles = self.right * self.column_tiles + 2 * self.steps - 1;
+        let columns = rows + tiles * TILE_COLUMNS;
+        [columns, if columns % 16 == 8 { columns } else { columns + 8 }]
+    }
+
+    fn shared_bytes(&self, of: &ByChannel) -> usize {
+        let [read, used] = self.lines(of);
+        let [_, pitch] = self.columns();
+        let matrices = of.0.filter[1] * self.steps * 2 * 32 * size_of::<u32>();
+        matrices + (self.planes * read + used - read) * pitch * of.0.element.bytes()
+    }
+
+    fn blocks(&self, of: &ByChannel) -> usize {
+        let [_, [_, height, width]] = of.read_and_written();
+        let tiles = if self.is_along {
+            width.div_ceil(TILE_COLUMNS).div_ceil(TILE_ROWS * self.down)
+        } else {
+            height.div_ceil(TILE_ROWS * self.down) * width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right)
+        };
+        of.0.outputs.saturating_mul(tiles).saturating_mul(Self::count(of).div_ceil(self.planes))
+    }
+}
+
+impl Engine for Toeplitz {
+    type Problem = ByChannel;
+    const SOURCE: &'static KernelSource = &kernels::convolution::TOEPLITZ;
+    const KERNELS: &'static [&'static CStr] = &[c"toeplitz"];
+    const IS_KEPT: bool = false;
+
+    fn priority(_: &ByChannel) -> Priority {
+        Priority::Fast
+    }
+
+    fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {
+        let is_ours =
+            knobs.is_empty() && of.0.direction != Direction::BackwardFilter && is_for_matrices(device, of);
+        let multiprocessors = device.multiprocessors(device.ordinal()).filter(|_| is_ours)?;
+        let cut = Cut::of(of, multiprocessors)?;
+        (cut.blocks(of) <= MOST_COUNTED).then_some(Self { of: *of, cut })
+    }
+
+    fn problem(&self) -> &ByChannel {
+        &self.of
+    }
+
+    fn options(&self) -> Vec<String> {
+        let Self { of, cut } = self;
+        let Cut { piece, shift, steps, column_tiles, right, down, .. } = *cut;
+        let [_, [_, _, out_width]] = of.read_and_written();
+        let ([lines, _], [columns, pitch]) = (cut.lines(of), cut.columns());
+        let values = [
+            ("FILTER_ROWS", of.0.filter[1]),
+            ("FILTER_COLUMNS", of.0.filter[2]),
+            ("SHIFT", shift),
+            ("STEPS", steps),
+            ("COLUMN_TILES", column_tiles),
+            ("RIGHT", right),
+            ("DOWN", down),
+            ("LINES", lines),
+            ("COLUMNS", columns),
+            ("PITCH", pitch),
+            ("PIECE", piece),
+            ("ACCESS", if out_width.is_multiple_of(2) { 2 } else { 1 }),
+        ];
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        let is_gradient = of.0.direction == Direction::BackwardData;
+        let flags = [("-DGRADIENT", is_gradient), ("-DALONG", cut.is_along)];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());
+        [of.0.element.option().to_owned()].into_iter().chain(values).chain(flags).collect()
+    }
+
+    fn allow(&self, _: Device, _: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, cut } = self;
+        let Memory { x, w, y, bias, .. } = memory;
+        let (from, to) = if of.0.direction == Direction::BackwardData { (y, x) } else { (x, y) };
+        let [[_, height, width], [slices, out_height, out_width]] = of.read_and_written();
+        let [_, padding_rows, padding_columns] = padding(of);
+        let mut parameters = Parameters {
+            from,
+            w,
+            bias,
+            to,
+            channels: of.0.outputs as i32,
+            each: of.each() as i32,
+            count: Cut::count(of) as i32,
+            slices: slices as i32,
+            planes: cut.planes as i32,
+            height: height as i32,
+            width: width as i32,
+            out_height: out_height as i32,
+            out_width: out_width as i32,
+            padding_rows,
+            padding_columns,
+            alpha,
+            beta,
+        };
+        let launch = launch_of(cut.blocks(of), cut.shared_bytes(of));
+        // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
+    }
+}

@@ -1,0 +1,271 @@
+//! Gradients of the filters of convolutions in which each channel has filters of its own, on tensor cores.
+
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+use std::ffi::{CStr, c_void};
+
+use crate::engines::by_channel::ByChannel;
+use crate::engines::engine::{Engine, Priority};
+use crate::engines::problem::Memory;
+use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
+use crate::engines::toeplitz::{evenly, is_for_matrices};
+use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
+use crate::problem::graph::Knob;
+use cudnn::convolution::Direction;
+use gpu::jit::Function;
+use gpu::{Device, Stream};
+use kernels::KernelSource;
+
+/// The rows and the columns of a tile of dy, and the columns of x of one product.
+const TILE: usize = 16;
+const TILE_COLUMNS: usize = 8;
+/// The most products of a tile with all of a block's rows of the filter: each has sums in registers.
+const MOST_PRODUCTS: usize = 24;
+/// The shared memory of a block that every device has, in bytes.
+const SHARED: usize = 48 << 10;
+/// The tiles of a block at once, at best: its warps take two each.
+const TASKS: usize = 16;
+/// As many blocks share a multiprocessor, about.
+const BLOCKS: usize = 3;
+/// What a part goes through at once: at least so often that the end of a block is a small share; and at most so often
+/// that a sum on tensor cores stays short.
+const LEAST_TURNS: usize = 4;
+const MOST_TURNS: usize = 512;
+
+/// The gradient of a filter.
+#[derive(Clone, Copy, Debug)]
+pub struct ToeplitzGradient {
+    of: ByChannel,
+    cut: Cut,
+    parts: usize,
+}
+
+/// How blocks and warps share out the planes.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// The numbers of x, and of dy, that are copied at once.
+    piece_x: usize,
+    piece_dy: usize,
+    /// The columns of x that are read before the first that a product needs, so that pieces are aligned.
+    shift: usize,
+    /// The products of a tile with a row of x.
+    tiles: usize,
+    /// The filter's rows of a block.
+    rows: usize,
+    /// Planes of one row are the rows of one plane.
+    is_along: bool,
+    /// The tiles of a plane along a column and along a row.
+    down: usize,
+    across: usize,
+    /// The planes that a block has at once.
+    planes: usize,
+}
+
+/// The parameters of `kernels/convolution/toeplitz_gradient.cu`.
+#[repr(C)]
+struct Parameters {
+    x: *const c_void,
+    dy: *const c_void,
+    dw: *mut c_void,
+    sums: *mut c_void,
+    channels: i32,
+    each: i32,
+    count: i32,
+    slices: i32,
+    planes: i32,
+    height: i32,
+    width: i32,
+    out_height: i32,
+    out_width: i32,
+    filter_rows: i32,
+    padding_rows: i32,
+    padding_columns: i32,
+    parts: i32,
+    alpha: f32,
+    beta: f32,
+}
+
+/// From a line to the next in shared memory. Twin of `pitch_of_columns` in the kernel.
+fn pitch(columns: usize) -> usize {
+    if columns % 16 == 8 { columns } else { columns + 8 }
+}
+
+impl Cut {
+    /// `None` if one tile does not fit into shared memory.
+    fn of(of: &ByChannel) -> Option<Self> {
+        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
+        let [_, filter_rows, filter_columns] = of.0.filter;
+        let pieces = |width: usize| [8, 4, 2, 1].into_iter().filter(move |piece| width.is_multiple_of(*piece));
+        let padding = of.0.padding[2] as i32;
+        let aligned = pieces(width).map(|piece| {
+            let shift = (-padding).rem_euclid(piece as i32) as usize;
+            (piece, shift, (TILE + filter_columns - 1 + shift).div_ceil(TILE_COLUMNS))
+        });
+        // Of those with equally many products, the first copies most at once.
+        let (piece_x, shift, tiles) = aligned.min_by_key(|(_, _, tiles)| *tiles)?;
+        let piece_dy = pieces(out_width).next()?;
+        let rows = (MOST_PRODUCTS / tiles).clamp(1, filter_rows);
+        let is_along = height == 1 && out_height == 1 && filter_rows == 1;
+        let count = Self::count(of);
+        let all_down = if is_along { count } else { out_height }.div_ceil(TILE);
+        let all_across = out_width.div_ceil(TILE);
+        let across = evenly(all_across, TASKS);
+        let down = evenly(all_down, TASKS.div_ceil(across));
+        let planes = if is_along { 1 } else { TASKS.div_ceil(across * down).min(count) };
+        let mut cut = Self { piece_x, piece_dy, shift, tiles, rows, is_along, down, across, planes };
+        while cut.shared_bytes(of) > SHARED {
+            match (cut.planes, cut.down, cut.across) {
+                (2.., _, _) => cut.planes -= 1,
+                (_, 2.., _) => cut.down = evenly(all_down, cut.down - 1),
+                (_, _, 2..) => cut.across = evenly(all_across, cut.across - 1),
+                _ => return None,
+            }
+        }
+        if is_along {
+            cut.planes = cut.down * TILE;
+        }
+        Some(cut)
+    }
+
+    /// The planes of a channel in all images.
+    fn count(of: &ByChannel) -> usize {
+        of.0.images * of.0.y[0]
+    }
+
+    /// Those of a block's lines, of dy and of x, at once and next; or of its sums at the end.
+    fn shared_bytes(&self, of: &ByChannel) -> usize {
+        let Self { tiles, rows, is_along, down, across, planes, .. } = *self;
+        let lines = if is_along { down * TILE } else { planes * down * TILE };
+        let lines_x = if is_along { lines } else { lines + planes * (rows - 1) };
+        let columns = across * TILE;
+        let columns_x = columns - TILE + tiles * TILE_COLUMNS;
+        let buffers = 2 * (lines * pitch(columns) + lines_x * pitch(columns_x)) * of.0.element.bytes();
+        let places = rows * of.0.filter[2];
+        let sums = THREADS / 32 * (TILE * (tiles * TILE_COLUMNS + 1) + places) * size_of::<f32>();
+        buffers.max(sums)
+    }
+
+    /// What a channel's blocks go through, at once each.
+    fn turns(&self, of: &ByChannel) -> usize {
+        let [_, [_, out_height, out_width]] = of.read_and_written();
+        let along = if self.is_along { 1 } else { out_height.div_ceil(self.down * TILE) };
+        along * out_width.div_ceil(self.across * TILE) * Self::count(of).div_ceil(self.planes)
+    }
+
+    /// The blocks that share out the channels' filters.
+    fn filters(&self, of: &ByChannel) -> usize {
+        of.0.outputs.saturating_mul(of.0.filter[1].div_ceil(self.rows))
+    }
+}
+
+impl ToeplitzGradient {
+    /// Returns whether the kernel computes it in this number of parts.
+    fn is_possible(&self) -> bool {
+        let counts = [self.cut.filters(&self.of), self.of.filter_elements()];
+        counts.iter().all(|count| count.saturating_mul(self.parts) < MOST_COUNTED)
+            && self.cut.turns(&self.of).div_ceil(self.parts) <= MOST_TURNS
+    }
+}
+
+/// Returns whether the kernel computes gradients like this one on the device.
+fn is_ours(device: Device, of: &ByChannel) -> bool {
+    of.0.direction == Direction::BackwardFilter && is_for_matrices(device, of)
+}
+
+impl Engine for ToeplitzGradient {
+    type Problem = ByChannel;
+    const SOURCE: &'static KernelSource = &kernels::convolution::TOEPLITZ_GRADIENT;
+    const KERNELS: &'static [&'static CStr] = &[c"toeplitz_gradient", c"sum_up"];
+    const IS_KEPT: bool = false;
+
+    fn priority(_: &ByChannel) -> Priority {
+        Priority::Fast
+    }
+
+    /// As many parts as fill the device, within the limit.
+    fn choices(device: Device, of: &ByChannel, limit: usize) -> Vec<Vec<Knob>> {
+        let multiprocessors = device.multiprocessors(device.ordinal()).filter(|_| is_ours(device, of));
+        let whole = multiprocessors.and_then(|count| Some((count, Cut::of(of)?)));
+        let Some((multiprocessors, cut)) = whole else { return vec![] };
+        let turns = cut.turns(of);
+        let wanted = (BLOCKS * multiprocessors).div_ceil(cut.filters(of)).min(turns / LEAST_TURNS);
+        let most = (limit / (of.filter_elements() * size_of::<f32>())).min(MOST_PARTS);
+        let parts = wanted.max(turns.div_ceil(MOST_TURNS)).min(most).max(1);
+        let is_possible = Self { of: *of, cut, parts }.is_possible();
+        is_possible.then(|| knobs_of(parts)).into_iter().collect()
+    }
+
+    fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {
+        let parts = parts_of(knobs).filter(|_| is_ours(device, of))?;
+        Some(Self { of: *of, cut: Cut::of(of)?, parts }).filter(Self::is_possible)
+    }
+
+    fn problem(&self) -> &ByChannel {
+        &self.of
+    }
+
+    fn options(&self) -> Vec<String> {
+        let Cut { piece_x, piece_dy, shift, rows, is_along, down, across, .. } = self.cut;
+        let values = [
+            ("FILTER_ROWS", rows),
+            ("FILTER_COLUMNS", self.of.0.filter[2]),
+            ("SHIFT", shift),
+            ("DOWN", down),
+            ("ACROSS", across),
+            ("PIECE_X", piece_x),
+            ("PIECE_DY", piece_dy),
+        ];
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        let along = is_along.then(|| "-DALONG".to_owned());
+        [self.of.0.element.option().to_owned()].into_iter().chain(values).chain(along).collect()
+    }
+
+    fn allow(&self, _: Device, _: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+
+    /// The parts' sums.
+    fn workspace(&self) -> usize {
+        if self.parts > 1 { self.parts * self.of.filter_elements() * size_of::<f32>() } else { 0 }
+    }
+
+    unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
+        let Self { of, cut, parts } = self;
+        let Memory { x, w: dw, y: dy, workspace: sums, .. } = memory;
+        let [[slices, height, width], [_, out_height, out_width]] = of.read_and_written().map(|sizes| sizes.map(|size| size as i32));
+        let [_, padding_rows, padding_columns] = of.0.padding.map(|padding| padding as i32);
+        let mut parameters = Parameters {
+            x,
+            dy,
+            dw,
+            sums,
+            channels: of.0.outputs as i32,
+            each: of.each() as i32,
+            count: Cut::count(of) as i32,
+            slices,
+            planes: cut.planes as i32,
+            height,
+            width,
+            out_height,
+            out_width,
+            filter_rows: of.0.filter[1] as i32,
+            padding_rows,
+            padding_columns,
+            parts: *parts as i32,
+            alpha,
+            beta,
+        };
+        let launch = launch_of(cut.filters(of) * parts, cut.shared_bytes(of));
+        // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
+        let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) };
+        if *parts == 1 || launched.is_err() {
+            return launched.is_ok();
+        }
+        let (elements, count) = (of.filter_elements() as i32, *parts as i32);
+        let summed = Sum { sums: sums.cast_const(), dw, elements, count, alpha, beta };
+        // SAFETY: the caller promises dw and the workspace.
+        unsafe { summed.launch(&kernels[1], THREADS, stream) }
+    }
+}

@@ -1,0 +1,184 @@
+// A convolution in which each channel has filters of its own, and the gradient of its input, on tensor cores, of tensors
+// as NCHW stores them, with strides and dilation of 1 and filters of one slice, with no workspace. What it computes is
+// at the head of `depthwise.cu`.
+//
+// A row of a filter, as a Toeplitz matrix, turns 16 · STEPS neighbouring numbers of a row into 8 neighbouring results.
+// So a warp multiplies a tile of 16 rows by the matrix of each row of the filter, and adds up the products. The gradient
+// of the input is the same with the filter turned round. Zeros of the matrix meet numbers beside a result's own: one
+// that is infinite, or no number, makes all 8 results of its row NaN, as other fast algorithms do.
+//
+// A block has some images' planes of one channel, or a tile of each, and shares the channel's matrices. Planes of one
+// row, with ALONG, are rows of 8 numbers each to the warps; the numbers that a row's products read go on in the next
+// rows.
+//
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS and FILTER_COLUMNS; GRADIENT for the input's gradient;
+// SHIFT, the columns before the first that a product needs; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp, RIGHT,
+// how many times as many a block has, and DOWN, its tiles of 16 rows; LINES and COLUMNS, what a block reads of each
+// plane, and PITCH, from a line to the next in shared memory; PIECE, the numbers that are copied at once, and ACCESS,
+// those that are written at once. Grid: a block for each channel, tile and some images, the channel counting fastest.
+// Dynamic shared memory: the matrices, by words of their lanes; then the lines, and room for those that tiles of 16 rows
+// read beyond.
+
+#define THREADS 256
+#define WARPS (THREADS / 32)
+#define MULTIPROCESSOR_BLOCKS 3
+#include "common/tiles.cuh"
+#include "convolution/planes.cuh"
+#include "convolution/scale.cuh"
+
+#ifdef GRADIENT
+constexpr bool IS_GRADIENT = true;
+#else
+constexpr bool IS_GRADIENT = false;
+#endif
+#ifdef ALONG
+constexpr int ROW_STEP = 8;
+#else
+constexpr int ROW_STEP = PITCH;
+#endif
+
+// The numbers along a tile's rows, in halves of a product's depth, that a warp reads.
+constexpr int HALVES = COLUMN_TILES + 2 * STEPS - 1;
+// The words of the matrices: for each row of the filter, step and word of a lane, one a lane.
+constexpr int MATRIX_WORDS = FILTER_ROWS * STEPS * 2 * 32;
+
+struct Toeplitz {
+    const Element *in, *w;
+    // Null for none.
+    const Element *bias;
+    Element *out;
+    // The channels of `out`, and the filters of each channel of `in`.
+    int channels, each;
+    // The planes of a channel in all images, the slices among them, and how many a block has.
+    int count, slices, planes;
+    // The sizes of the planes of `in` and of `out`, and the zeros before the first number of a plane of `in`, which may
+    // be negative.
+    int height, width, out_height, out_width, padding_rows, padding_columns;
+    float alpha, beta;
+};
+
+struct alignas(ACCESS * sizeof(Element)) Run {
+    Element of[ACCESS];
+};
+
+// The bits of the filter's number in a row that a matrix has in a row and a column.
+__device__ __forceinline__ unsigned matrix_bits(const Element *row, int depth, int column) {
+    const int tap = depth - column - SHIFT;
+    if (tap < 0 || tap >= FILTER_COLUMNS) return 0;
+    return bits_of(row[IS_GRADIENT ? FILTER_COLUMNS - 1 - tap : tap]);
+}
+
+// Makes the matrices of a channel, in warp_mma()'s layout.
+__device__ __forceinline__ void make_matrices(const Element *filter, unsigned *matrices) {
+    for (int i = threadIdx.x; i < MATRIX_WORDS; i += THREADS) {
+        const int lane = i % 32, word = i / 32 % 2, step = i / 64 % STEPS, row = i / 64 / STEPS;
+        const Element *const from = filter + (IS_GRADIENT ? FILTER_ROWS - 1 - row : row) * FILTER_COLUMNS;
+        const int depth = step * 16 + word * 8 + lane % 4 * 2;
+        matrices[i] = matrix_bits(from, depth, lane / 4) | matrix_bits(from, depth + 1, lane / 4) << 16;
+    }
+}
+
+// Two neighbouring elements in shared memory.
+__device__ __forceinline__ unsigned word_at(const Element *place) { return *reinterpret_cast<const unsigned *>(place); }
+
+typedef float Sums[COLUMN_TILES][4];
+
+// Adds the products of a tile with all matrices.
+__device__ __forceinline__ void add(const Element *lines, const unsigned *matrices, Sums &sums) {
+    lines += LANE / 4 * ROW_STEP + LANE % 4 * 2;
+    matrices += LANE;
+#pragma unroll(FILTER_ROWS <= 8 ? FILTER_ROWS : 1)
+    for (int r = 0; r < FILTER_ROWS; r++) {
+        unsigned halves[HALVES][2];
+#pragma unroll
+        for (int half = 0; half < HALVES; half++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) halves[half][i] = word_at(lines + r * PITCH + i * 8 * ROW_STEP + half * 8);
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            const unsigned *const words = matrices + (r * STEPS + step) * 64;
+            const unsigned b[2] = {words[0], words[32]};
+#pragma unroll
+            for (int tile = 0; tile < COLUMN_TILES; tile++) {
+                const unsigned(&low)[2] = halves[tile + 2 * step], (&high)[2] = halves[tile + 2 * step + 1];
+                const unsigned a[4] = {low[0], low[1], high[0], high[1]};
+                warp_mma(sums[tile], a, b);
+            }
+        }
+    }
+}
+
+// Writes two neighbouring results, of which `count` are in the plane.
+__device__ __forceinline__ void write(const Toeplitz &of, Element *to, const float *sums, int count) {
+#pragma unroll
+    for (int i = 0; i < 2; i += ACCESS) {
+        if (i >= count) break;
+        Run *const place = reinterpret_cast<Run *>(to + i);
+        Run run;
+        if (of.beta != 0) run = *place;
+#pragma unroll
+        for (int j = 0; j < ACCESS; j++) scale_into(run.of[j], sums[i + j], of.alpha, of.beta);
+        *place = run;
+    }
+}
+
+// Writes a tile of a plane from a row and a column on.
+__device__ __forceinline__ void write(const Toeplitz &of, Element *plane, int row, int column, const Sums &sums) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int its_row = row + LANE / 4 + i * 8;
+#pragma unroll
+        for (int tile = 0; tile < COLUMN_TILES; tile++) {
+            const int its_column = column + tile * 8 + LANE % 4 * 2;
+#ifdef ALONG
+            const int at = its_row * 8 + its_column;
+            write(of, plane + at, sums[tile] + 2 * i, of.out_width - at);
+#else
+            if (its_row < of.out_height)
+                write(of, plane + (long long)its_row * of.out_width + its_column, sums[tile] + 2 * i,
+                      of.out_width - its_column);
+#endif
+        }
+    }
+}
+
+KERNEL(toeplitz, Toeplitz) {
+    SHARED(unsigned, shared);
+    const Toeplitz &of = parameters;
+    Element *const lines = reinterpret_cast<Element *>(shared + MATRIX_WORDS);
+    int index = blockIdx.x;
+    const int channel = index % of.channels;
+    index /= of.channels;
+#ifdef ALONG
+    const int across = 1, along = tiles_of(tiles_of(of.out_width, 8), DOWN * 16);
+#else
+    const int across = tiles_of(of.out_width, RIGHT * COLUMN_TILES * 8), along = tiles_of(of.out_height, DOWN * 16);
+#endif
+    const int column = index % across * RIGHT * COLUMN_TILES * 8;
+    index /= across;
+    const int row = index % along * DOWN * 16, first = index / along * of.planes;
+    const int planes = of.count - first < of.planes ? of.count - first : of.planes;
+#ifdef ALONG
+    const int first_row = 0, first_column = row * 8 - of.padding_columns - SHIFT;
+#else
+    const int first_row = row - of.padding_rows, first_column = column - of.padding_columns - SHIFT;
+#endif
+    make_matrices(of.w + (long long)channel * FILTER_ROWS * FILTER_COLUMNS, shared);
+    const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
+    const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
+    copy_lines<LINES, COLUMNS, PITCH, PIECE>(from, {first, planes, first_row, first_column}, planes, lines);
+    end_group();
+    wait_for_groups<0>();
+    barrier();
+    const float bias = of.bias ? to_float(of.bias[channel]) : 0;
+    for (int task = WARP; task < planes * DOWN * RIGHT; task += WARPS) {
+        const int right = task % RIGHT * COLUMN_TILES * 8, down = task / RIGHT % DOWN * 16, plane = task / RIGHT / DOWN;
+        Sums sums;
+#pragma unroll
+        for (int tile = 0; tile < COLUMN_TILES; tile++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) sums[tile][i] = bias;
+        add(lines + plane * LINES * PITCH + down * ROW_STEP + right, shared, sums);
+        write(of, of.out + to.place(first + plane) * of.out_height * of.out_width, row + down, column + right, sums);
+    }
+}

@@ -1,0 +1,42 @@
+// Reading operands of warp_mma() whose depth runs down the rows in shared memory.
+#pragma once
+
+#include "common/ops.cuh"
+
+#ifndef EMULATED
+__device__ __forceinline__ unsigned address_of(const Element *place) { return __cvta_generic_to_shared(place); }
+#endif
+
+// Two neighbouring matrices of 8 columns, for the depth of 16 rows, which begin at multiples of 16 bytes: word i of
+// matrix m as words[m][i]. For the whole warp.
+__device__ __forceinline__ void read_transposed(const Element *from, int pitch, unsigned (&words)[2][2]) {
+#ifndef EMULATED
+    const unsigned place = address_of(from + LANE % 16 * pitch + LANE / 16 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0][0]), "=r"(words[0][1]), "=r"(words[1][0]), "=r"(words[1][1])
+                 : "r"(place)
+                 : "memory");
+#else
+    for (int m = 0; m < 2; m++)
+        for (int i = 0; i < 2; i++) {
+            const Element *const place = from + (LANE % 4 * 2 + i * 8) * pitch + m * 8 + LANE / 4;
+            words[m][i] = bits_of(place[0]) | bits_of(place[pitch]) << 16;
+        }
+#endif
+}
+
+// Likewise, one matrix.
+__device__ __forceinline__ void read_transposed(const Element *from, int pitch, unsigned (&words)[2]) {
+#ifndef EMULATED
+    const unsigned place = address_of(from + LANE % 16 * pitch);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(place)
+                 : "memory");
+#else
+    for (int i = 0; i < 2; i++) {
+        const Element *const place = from + (LANE % 4 * 2 + i * 8) * pitch + LANE / 4;
+        words[i] = bits_of(place[0]) | bits_of(place[pitch]) << 16;
+    }
+#endif
+}
