@@ -43,14 +43,14 @@ __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Wind
         return from.at(window.first + plane, window.row + line % lines, window.column + i % PIECES * piece);
     };
     if constexpr (piece > 1) {
-#pragma unroll 4
+#pragma unroll 1
         for (int i = threadIdx.x; i < pieces; i += THREADS) {
             const Element *const its = source(i);
             copy_async<piece * sizeof(Element)>(place(i), its ? its : from.data, its);
         }
     } else {
         // No copy of 2 bytes is asynchronous: reads go out together.
-        constexpr int AT_ONCE = 8;
+        constexpr int AT_ONCE = 4;
         for (int begin = threadIdx.x; begin < pieces; begin += AT_ONCE * THREADS) {
             Element some[AT_ONCE];
 #pragma unroll

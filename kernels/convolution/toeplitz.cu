@@ -87,7 +87,7 @@ typedef float Sums[COLUMN_TILES][4];
 __device__ __forceinline__ void add(const Element *lines, const unsigned *matrices, Sums &sums) {
     lines += LANE / 4 * ROW_STEP + LANE % 4 * 2;
     matrices += LANE;
-#pragma unroll(FILTER_ROWS <= 8 ? FILTER_ROWS : 1)
+#pragma unroll 1
     for (int r = 0; r < FILTER_ROWS; r++) {
         unsigned halves[HALVES][2];
 #pragma unroll

@@ -22,7 +22,7 @@ use kernels::KernelSource;
 const TILE: usize = 16;
 const TILE_COLUMNS: usize = 8;
 /// The most products of a tile with all of a block's rows of the filter: each has sums in registers.
-const MOST_PRODUCTS: usize = 24;
+const MOST_PRODUCTS: usize = 21;
 /// The shared memory of a block that every device has, in bytes.
 const SHARED: usize = 48 << 10;
 /// The tiles of a block at once, at best: its warps take two each.

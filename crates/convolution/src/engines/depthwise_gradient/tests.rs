@@ -8,6 +8,8 @@ use crate::engines::engine::Compiled;
 use crate::engines::problem::Computed;
 use crate::engines::sum_up::PARTS;
 use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, print_time};
+use crate::engines::toeplitz::Toeplitz;
+use crate::engines::toeplitz_gradient::ToeplitzGradient;
 use gpu::Element;
 use gpu::testing::on_gpu;
 
@@ -80,7 +82,7 @@ fn parts_share_out_the_images() {
     assert!(DepthwiseGradient::choices(Device::Host, &forward, usize::MAX).is_empty());
 }
 
-/// Prints the times of both engines of this kind at layers of networks, in all directions.
+/// Prints the times of all engines of this kind at layers of networks, in all directions.
 #[test]
 fn layers_on_a_gpu_are_timed() {
     let device = Device::Cuda;
@@ -91,6 +93,12 @@ fn layers_on_a_gpu_are_timed() {
             let products = of.0.images * of.0.y.iter().product::<usize>() * of.filter_elements();
             if direction != Direction::BackwardFilter {
                 print_time(&Compiled::<Depthwise>::new(device, &of, &[]).unwrap(), products, stream);
+            }
+            if let Ok(kernel) = Compiled::<Toeplitz>::new(device, &of, &[]) {
+                print_time(&kernel, products, stream);
+            }
+            for knobs in ToeplitzGradient::choices(device, &of, usize::MAX) {
+                print_time(&Compiled::<ToeplitzGradient>::new(device, &of, &knobs).unwrap(), products, stream);
             }
             for knobs in DepthwiseGradient::choices(device, &of, usize::MAX) {
                 print_time(&Compiled::<DepthwiseGradient>::new(device, &of, &knobs).unwrap(), products, stream);
