@@ -4,6 +4,7 @@
 #include "common/async_copy.cuh"
 #include "common/ops.cuh"
 
+// A tensor has fewer elements than an int counts.
 struct ChannelPlanes {
     const Element *data;
     // The channels of the tensor, and this one; the slices of each channel of an image.
@@ -11,14 +12,9 @@ struct ChannelPlanes {
     int height, width;
 
     // The place of a plane, of this channel's in all images, among the tensor's.
-    __device__ __forceinline__ long long place(int plane) const {
+    __device__ __forceinline__ int place(int plane) const {
         const int image = slices == 1 ? plane : plane / slices;
-        return ((long long)image * channels + channel) * slices + (plane - image * slices);
-    }
-    // Null beside a plane.
-    __device__ __forceinline__ const Element *at(int plane, int row, int column) const {
-        if (row < 0 || row >= height || column < 0 || column >= width) return nullptr;
-        return data + (place(plane) * height + row) * width + column;
+        return (image * channels + channel) * slices + (plane - image * slices);
     }
 };
 
@@ -32,36 +28,45 @@ struct Window {
 
 // Begins to copy lines of `planes` planes into shared memory, `lines` of `columns` numbers of each, with zeros beside
 // a plane; `pitch` from a line to the next. Copies `piece` numbers at once: these are all in a plane, or all beside it.
+// A thread's pieces are in the same columns.
 template <int lines, int columns, int pitch, int piece>
 __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Window &window, int planes, Element *to) {
-    constexpr int PIECES = columns / piece;
-    const int pieces = planes * lines * PIECES;
-    const auto place = [&](int i) { return to + i / PIECES * pitch + i % PIECES * piece; };
-    const auto source = [&](int i) -> const Element * {
-        const int line = i / PIECES, plane = line / lines;
-        if (plane >= window.count) return nullptr;
-        return from.at(window.first + plane, window.row + line % lines, window.column + i % PIECES * piece);
-    };
-    if constexpr (piece > 1) {
+    constexpr int PIECES = columns / piece, LINE_THREADS = PIECES < THREADS ? PIECES : THREADS;
+    constexpr int AT_ONCE = THREADS / LINE_THREADS;
+    const int first = int(threadIdx.x) / LINE_THREADS, number = int(threadIdx.x) % LINE_THREADS;
+    if (first >= AT_ONCE) return;
 #pragma unroll 1
-        for (int i = threadIdx.x; i < pieces; i += THREADS) {
-            const Element *const its = source(i);
-            copy_async<piece * sizeof(Element)>(place(i), its ? its : from.data, its);
-        }
-    } else {
-        // No copy of 2 bytes is asynchronous: reads go out together.
-        constexpr int AT_ONCE = 4;
-        for (int begin = threadIdx.x; begin < pieces; begin += AT_ONCE * THREADS) {
-            Element some[AT_ONCE];
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const int i = begin + k * THREADS;
-                const Element *const its = i < pieces ? source(i) : nullptr;
-                some[k] = its ? *its : Element{};
+    for (int column = number * piece; column < columns; column += LINE_THREADS * piece) {
+        const int its_column = window.column + column;
+        const bool has_column = its_column >= 0 && its_column < from.width;
+        // The number in a line, or null beside its plane.
+        const auto source = [&](int line) -> const Element * {
+            const int plane = line / lines, row = window.row + line % lines;
+            if (!has_column || plane >= window.count || row < 0 || row >= from.height) return nullptr;
+            return from.data + ((from.place(window.first + plane) * from.height + row) * from.width + its_column);
+        };
+        if constexpr (piece > 1) {
+#pragma unroll 1
+            for (int line = first; line < planes * lines; line += AT_ONCE) {
+                const Element *const place = source(line);
+                copy_async<piece * sizeof(Element)>(to + line * pitch + column, place ? place : from.data, place);
             }
+        } else {
+            // No copy of 2 bytes is asynchronous: reads go out together.
+            constexpr int READS = 4;
+#pragma unroll 1
+            for (int line = first; line < planes * lines; line += READS * AT_ONCE) {
+                Element some[READS];
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; k++)
-                if (begin + k * THREADS < pieces) *place(begin + k * THREADS) = some[k];
+                for (int k = 0; k < READS; k++) {
+                    const int at = line + k * AT_ONCE;
+                    const Element *const place = at < planes * lines ? source(at) : nullptr;
+                    some[k] = place ? *place : Element{};
+                }
+#pragma unroll
+                for (int k = 0; k < READS; k++)
+                    if (line + k * AT_ONCE < planes * lines) to[(line + k * AT_ONCE) * pitch + column] = some[k];
+            }
         }
     }
 }

@@ -15,7 +15,7 @@
 // SHIFT, the columns before the first that a product needs; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp, RIGHT,
 // how many times as many a block has, and DOWN, its tiles of 16 rows; LINES and COLUMNS, what a block reads of each
 // plane, and PITCH, from a line to the next in shared memory; PIECE, the numbers that are copied at once, and ACCESS,
-// those that are written at once. Grid: a block for each channel, tile and some images, the channel counting fastest.
+// the most of 8 that can be written at once. Grid: a block for each channel, tile and some images, the channel counting fastest.
 // Dynamic shared memory: the matrices, by words of their lanes; then the lines, and room for those that tiles of 16 rows
 // read beyond.
 
@@ -57,8 +57,8 @@ struct Toeplitz {
     float alpha, beta;
 };
 
-struct alignas(ACCESS * sizeof(Element)) Run {
-    Element of[ACCESS];
+template <int COUNT> struct alignas(COUNT * sizeof(Element)) Elements {
+    Element of[COUNT];
 };
 
 // The bits of the filter's number in a row that a matrix has in a row and a column.
@@ -110,15 +110,16 @@ __device__ __forceinline__ void add(const Element *lines, const unsigned *matric
 
 // Writes two neighbouring results, of which `count` are in the plane.
 __device__ __forceinline__ void write(const Toeplitz &of, Element *to, const float *sums, int count) {
+    constexpr int AT_ONCE = ACCESS < 2 ? ACCESS : 2;
 #pragma unroll
-    for (int i = 0; i < 2; i += ACCESS) {
+    for (int i = 0; i < 2; i += AT_ONCE) {
         if (i >= count) break;
-        Run *const place = reinterpret_cast<Run *>(to + i);
-        Run run;
-        if (of.beta != 0) run = *place;
+        Elements<AT_ONCE> *const place = reinterpret_cast<Elements<AT_ONCE> *>(to + i);
+        Elements<AT_ONCE> some;
+        if (of.beta != 0) some = *place;
 #pragma unroll
-        for (int j = 0; j < ACCESS; j++) scale_into(run.of[j], sums[i + j], of.alpha, of.beta);
-        *place = run;
+        for (int j = 0; j < AT_ONCE; j++) scale_into(some.of[j], sums[i + j], of.alpha, of.beta);
+        *place = some;
     }
 }
 
@@ -135,9 +136,55 @@ __device__ __forceinline__ void write(const Toeplitz &of, Element *plane, int ro
             write(of, plane + at, sums[tile] + 2 * i, of.out_width - at);
 #else
             if (its_row < of.out_height)
-                write(of, plane + (long long)its_row * of.out_width + its_column, sums[tile] + 2 * i,
+                write(of, plane + its_row * of.out_width + its_column, sums[tile] + 2 * i,
                       of.out_width - its_column);
 #endif
+        }
+    }
+}
+
+// Of four lanes with four words each: word i of all four goes to lane i.
+__device__ __forceinline__ void turn_round(unsigned (&words)[4]) {
+#pragma unroll
+    for (int apart = 1; apart <= 2; apart *= 2) {
+        const bool is_high = LANE & apart;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            // Those whose numbers differ from the lane's in this bit change places.
+            unsigned &low = words[apart == 1 ? 2 * i : i], &high = words[apart == 1 ? 2 * i + 1 : i + 2];
+            const unsigned other = warp_shuffle(is_high ? low : high, LANE ^ apart);
+            if (is_high) low = other;
+            else high = other;
+        }
+    }
+}
+
+// Likewise, with a beta of 0: a lane writes 8 neighbouring numbers of four tiles.
+__device__ __forceinline__ void write_together(const Toeplitz &of, Element *plane, int row, int column,
+                                               const Sums &sums) {
+    column += LANE % 4 * 8;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int its_row = row + LANE / 4 + i * 8;
+        Element *const to = plane + its_row * of.out_width + column;
+#pragma unroll
+        for (int first = 0; first < COLUMN_TILES; first += 4) {
+            union {
+                unsigned words[4];
+                Elements<ACCESS> runs[8 / ACCESS];
+            };
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const int tile = first + k < COLUMN_TILES ? first + k : COLUMN_TILES - 1;
+                const float low = sums[tile][2 * i] * of.alpha, high = sums[tile][2 * i + 1] * of.alpha;
+                words[k] = bits_of(to_element(low)) | bits_of(to_element(high)) << 16;
+            }
+            turn_round(words);
+            const bool is_there = its_row < of.out_height && first + LANE % 4 < COLUMN_TILES;
+#pragma unroll
+            for (int k = 0; k < 8 / ACCESS; k++)
+                if (is_there && column + first * 8 + k * ACCESS < of.out_width)
+                    *reinterpret_cast<Elements<ACCESS> *>(to + first * 8 + k * ACCESS) = runs[k];
         }
     }
 }
@@ -163,7 +210,7 @@ KERNEL(toeplitz, Toeplitz) {
 #else
     const int first_row = row - of.padding_rows, first_column = column - of.padding_columns - SHIFT;
 #endif
-    make_matrices(of.w + (long long)channel * FILTER_ROWS * FILTER_COLUMNS, shared);
+    make_matrices(of.w + channel * FILTER_ROWS * FILTER_COLUMNS, shared);
     const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
     const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
     copy_lines<LINES, COLUMNS, PITCH, PIECE>(from, {first, planes, first_row, first_column}, planes, lines);
@@ -179,6 +226,8 @@ KERNEL(toeplitz, Toeplitz) {
 #pragma unroll
             for (int i = 0; i < 4; i++) sums[tile][i] = bias;
         add(lines + plane * LINES * PITCH + down * ROW_STEP + right, shared, sums);
-        write(of, of.out + to.place(first + plane) * of.out_height * of.out_width, row + down, column + right, sums);
+        Element *const result = of.out + to.place(first + plane) * of.out_height * of.out_width;
+        if (COLUMN_TILES >= 3 && of.beta == 0) write_together(of, result, row + down, column + right, sums);
+        else write(of, result, row + down, column + right, sums);
     }
 }

@@ -114,11 +114,11 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
     const int part = index / windows;
     const int across = tiles_of(of.out_width, COLUMNS), along = IS_ALONG ? 1 : tiles_of(of.out_height, LINES);
     const int all = across * along * tiles_of(of.count, of.planes);
-    const ChannelPlanes x = {of.x, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
-    const ChannelPlanes dy = {of.dy, of.channels, channel, of.slices, of.out_height, of.out_width};
     const int lines = of.planes * OF_PLANE * PITCH, both = lines + of.planes * OF_PLANE_X * PITCH_X;
     const auto buffer = [&](int which) { return reinterpret_cast<Element *>(shared) + which * both; };
     const auto copy = [&](int which, Element *to) {
+        const ChannelPlanes x = {of.x, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
+        const ChannelPlanes dy = {of.dy, of.channels, channel, of.slices, of.out_height, of.out_width};
         const int column = which % across * COLUMNS, row = which / across % along * LINES;
         const int first = which / across / along * of.planes, planes = of.count - first;
         copy_lines<OF_PLANE, COLUMNS, PITCH, PIECE_DY>(dy, {first, planes, row, column}, of.planes, to);
@@ -150,6 +150,6 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         for (int warp = 0; warp < WARPS; warp++) sum += places[warp * PLACES + i];
         const int elements = of.filter_rows * FILTER_COLUMNS, at = channel * elements + first_tap * FILTER_COLUMNS + i;
         if (of.parts == 1) scale_into(of.dw[at], sum, of.alpha, of.beta);
-        else of.sums[(long long)part * of.channels * elements + at] = sum;
+        else of.sums[part * of.channels * elements + at] = sum;
     }
 }

@@ -219,7 +219,7 @@ impl Engine for Toeplitz {
             ("COLUMNS", columns),
             ("PITCH", pitch),
             ("PIECE", piece),
-            ("ACCESS", if out_width.is_multiple_of(2) { 2 } else { 1 }),
+            ("ACCESS", [8, 4, 2].into_iter().find(|&count| out_width.is_multiple_of(count)).unwrap_or(1)),
         ];
         let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
         let is_gradient = of.0.direction == Direction::BackwardData;

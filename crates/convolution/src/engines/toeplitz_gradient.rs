@@ -23,10 +23,12 @@ const TILE: usize = 16;
 const TILE_COLUMNS: usize = 8;
 /// The most products of a tile with all of a block's rows of the filter: each has sums in registers.
 const MOST_PRODUCTS: usize = 21;
-/// The shared memory of a block that every device has, in bytes.
-const SHARED: usize = 48 << 10;
-/// The tiles of a block at once, at best: its warps take two each.
-const TASKS: usize = 16;
+/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that two blocks
+/// share it.
+const LEAST_SHARED: usize = 48 << 10;
+const MOST_SHARED: usize = 96 << 10;
+/// The tiles of a block at once, at best: its warps take four each, because they wait for one another after these.
+const TASKS: usize = 32;
 /// As many blocks share a multiprocessor, about.
 const BLOCKS: usize = 3;
 /// What a part goes through at once: at least so often that the end of a block is a small share; and at most so often
@@ -94,7 +96,9 @@ fn pitch(columns: usize) -> usize {
 
 impl Cut {
     /// `None` if one tile does not fit into shared memory.
-    fn of(of: &ByChannel) -> Option<Self> {
+    fn of(device: Device, of: &ByChannel) -> Option<Self> {
+        let most = device.shared_bytes(device.ordinal())?;
+        let shared = if most >= 3 * MOST_SHARED / 2 { MOST_SHARED } else { LEAST_SHARED };
         let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
         let [_, filter_rows, filter_columns] = of.0.filter;
         let pieces = |width: usize| [8, 4, 2, 1].into_iter().filter(move |piece| width.is_multiple_of(*piece));
@@ -115,7 +119,7 @@ impl Cut {
         let down = evenly(all_down, TASKS.div_ceil(across));
         let planes = if is_along { 1 } else { TASKS.div_ceil(across * down).min(count) };
         let mut cut = Self { piece_x, piece_dy, shift, tiles, rows, is_along, down, across, planes };
-        while cut.shared_bytes(of) > SHARED {
+        while cut.shared_bytes(of) > shared {
             match (cut.planes, cut.down, cut.across) {
                 (2.., _, _) => cut.planes -= 1,
                 (_, 2.., _) => cut.down = evenly(all_down, cut.down - 1),
@@ -187,7 +191,7 @@ impl Engine for ToeplitzGradient {
     /// As many parts as fill the device, within the limit.
     fn choices(device: Device, of: &ByChannel, limit: usize) -> Vec<Vec<Knob>> {
         let multiprocessors = device.multiprocessors(device.ordinal()).filter(|_| is_ours(device, of));
-        let whole = multiprocessors.and_then(|count| Some((count, Cut::of(of)?)));
+        let whole = multiprocessors.and_then(|count| Some((count, Cut::of(device, of)?)));
         let Some((multiprocessors, cut)) = whole else { return vec![] };
         let turns = cut.turns(of);
         let wanted = (BLOCKS * multiprocessors).div_ceil(cut.filters(of)).min(turns / LEAST_TURNS);
@@ -199,7 +203,7 @@ impl Engine for ToeplitzGradient {
 
     fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {
         let parts = parts_of(knobs).filter(|_| is_ours(device, of))?;
-        Some(Self { of: *of, cut: Cut::of(of)?, parts }).filter(Self::is_possible)
+        Some(Self { of: *of, cut: Cut::of(device, of)?, parts }).filter(Self::is_possible)
     }
 
     fn problem(&self) -> &ByChannel {
@@ -222,8 +226,8 @@ impl Engine for ToeplitzGradient {
         [self.of.0.element.option().to_owned()].into_iter().chain(values).chain(along).collect()
     }
 
-    fn allow(&self, _: Device, _: &[Function]) -> Result<(), Box<dyn Error>> {
-        Ok(())
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(kernels[0].allow_shared(self.cut.shared_bytes(&self.of) as u32)?)
     }
 
     /// The parts' sums.
