@@ -7,17 +7,16 @@
 // of the input is the same with the filter turned round. Zeros of the matrix meet numbers beside a result's own: one
 // that is infinite, or no number, makes all 8 results of its row NaN, as other fast algorithms do.
 //
-// A block has some images' planes of one channel, or a tile of each, and shares the channel's matrices. Planes of one
-// row, with ALONG, are rows of 8 numbers each to the warps; the numbers that a row's products read go on in the next
-// rows.
+// A block goes through a part of the tiles of one channel's planes: it copies the next ones while it multiplies. Planes
+// of one row, with ALONG, are rows of 8 numbers each to the warps; the numbers that a row's products read go on in the
+// next rows.
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS and FILTER_COLUMNS; GRADIENT for the input's gradient;
 // SHIFT, the columns before the first that a product needs; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp, RIGHT,
 // how many times as many a block has, and DOWN, its tiles of 16 rows; LINES and COLUMNS, what a block reads of each
 // plane, and PITCH, from a line to the next in shared memory; PIECE, the numbers that are copied at once, and ACCESS,
-// the most of 8 that can be written at once. Grid: a block for each channel, tile and some images, the channel counting fastest.
-// Dynamic shared memory: the matrices, by words of their lanes; then the lines, and room for those that tiles of 16 rows
-// read beyond.
+// the most of 8 that can be written at once. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the lines of `planes` planes, and room for those that
+// tiles of 16 rows read beyond.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -32,10 +31,12 @@ constexpr bool IS_GRADIENT = true;
 constexpr bool IS_GRADIENT = false;
 #endif
 #ifdef ALONG
-constexpr int ROW_STEP = 8;
+constexpr bool IS_ALONG = true;
 #else
-constexpr int ROW_STEP = PITCH;
+constexpr bool IS_ALONG = false;
 #endif
+// From a tile's row to the next.
+constexpr int ROW_STEP = IS_ALONG ? 8 : PITCH;
 
 // The numbers along a tile's rows, in halves of a product's depth, that a warp reads.
 constexpr int HALVES = COLUMN_TILES + 2 * STEPS - 1;
@@ -49,8 +50,11 @@ struct Toeplitz {
     Element *out;
     // The channels of `out`, and the filters of each channel of `in`.
     int channels, each;
-    // The planes of a channel in all images, the slices among them, and how many a block has.
+    // The planes of a channel in all images, the slices among them, and how many a block has at once.
     int count, slices, planes;
+    // A block's tiles along a row and along a column of a plane; what the blocks of a channel copy at once, in all; and
+    // those blocks.
+    int across, along, turns, parts;
     // The sizes of the planes of `in` and of `out`, and the zeros before the first number of a plane of `in`, which may
     // be negative.
     int height, width, out_height, out_width, padding_rows, padding_columns;
@@ -96,13 +100,16 @@ __device__ __forceinline__ void add(const Element *lines, const unsigned *matric
             for (int i = 0; i < 2; i++) halves[half][i] = word_at(lines + r * PITCH + i * 8 * ROW_STEP + half * 8);
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
+            // The halves of a product's depth may change places. So each half is in one place for both tiles that it is
+            // of, and its registers are not copied.
             const unsigned *const words = matrices + (r * STEPS + step) * 64;
-            const unsigned b[2] = {words[0], words[32]};
+            const unsigned b[2][2] = {{words[0], words[32]}, {words[32], words[0]}};
 #pragma unroll
             for (int tile = 0; tile < COLUMN_TILES; tile++) {
-                const unsigned(&low)[2] = halves[tile + 2 * step], (&high)[2] = halves[tile + 2 * step + 1];
+                const int odd = tile % 2, at = tile + 2 * step;
+                const unsigned(&low)[2] = halves[at + odd], (&high)[2] = halves[at + 1 - odd];
                 const unsigned a[4] = {low[0], low[1], high[0], high[1]};
-                warp_mma(sums[tile], a, b);
+                warp_mma(sums[tile], a, b[odd]);
             }
         }
     }
@@ -131,14 +138,10 @@ __device__ __forceinline__ void write(const Toeplitz &of, Element *plane, int ro
 #pragma unroll
         for (int tile = 0; tile < COLUMN_TILES; tile++) {
             const int its_column = column + tile * 8 + LANE % 4 * 2;
-#ifdef ALONG
-            const int at = its_row * 8 + its_column;
-            write(of, plane + at, sums[tile] + 2 * i, of.out_width - at);
-#else
-            if (its_row < of.out_height)
-                write(of, plane + its_row * of.out_width + its_column, sums[tile] + 2 * i,
-                      of.out_width - its_column);
-#endif
+            // A row of 8 numbers along a plane of one row, or a plane's row.
+            const int count = IS_ALONG ? of.out_width - its_row * 8 : its_row < of.out_height ? of.out_width : 0;
+            Element *const to = plane + its_row * (IS_ALONG ? 8 : of.out_width) + its_column;
+            write(of, to, sums[tile] + 2 * i, count - its_column);
         }
     }
 }
@@ -192,42 +195,46 @@ __device__ __forceinline__ void write_together(const Toeplitz &of, Element *plan
 KERNEL(toeplitz, Toeplitz) {
     SHARED(unsigned, shared);
     const Toeplitz &of = parameters;
-    Element *const lines = reinterpret_cast<Element *>(shared + MATRIX_WORDS);
-    int index = blockIdx.x;
-    const int channel = index % of.channels;
-    index /= of.channels;
-#ifdef ALONG
-    const int across = 1, along = tiles_of(tiles_of(of.out_width, 8), DOWN * 16);
-#else
-    const int across = tiles_of(of.out_width, RIGHT * COLUMN_TILES * 8), along = tiles_of(of.out_height, DOWN * 16);
-#endif
-    const int column = index % across * RIGHT * COLUMN_TILES * 8;
-    index /= across;
-    const int row = index % along * DOWN * 16, first = index / along * of.planes;
-    const int planes = of.count - first < of.planes ? of.count - first : of.planes;
-#ifdef ALONG
-    const int first_row = 0, first_column = row * 8 - of.padding_columns - SHIFT;
-#else
-    const int first_row = row - of.padding_rows, first_column = column - of.padding_columns - SHIFT;
-#endif
-    make_matrices(of.w + channel * FILTER_ROWS * FILTER_COLUMNS, shared);
-    const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
-    const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
-    copy_lines<LINES, COLUMNS, PITCH, PIECE>(from, {first, planes, first_row, first_column}, planes, lines);
+    const int channel = blockIdx.x, part = blockIdx.y;
+    const auto buffer = [&](int which) {
+        return reinterpret_cast<Element *>(shared + MATRIX_WORDS) + which * of.planes * LINES * PITCH;
+    };
+    // The first row and column of results, and the first plane.
+    const auto row_of = [&](int which) { return which / of.across % of.along * DOWN * 16; };
+    const auto column_of = [&](int which) { return which % of.across * RIGHT * COLUMN_TILES * 8; };
+    const auto first_of = [&](int which) { return which / of.across / of.along * of.planes; };
+    const auto copy = [&](int which, Element *lines) {
+        const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
+        const int first = first_of(which), row = row_of(which), column = IS_ALONG ? row * 8 : column_of(which);
+        const Window window = {first, of.count - first, (IS_ALONG ? 0 : row) - of.padding_rows,
+                               column - of.padding_columns - SHIFT};
+        copy_lines<LINES, COLUMNS, PITCH, PIECE>(from, window, of.planes, lines);
+    };
+    if (part < of.turns) copy(part, buffer(0));
     end_group();
-    wait_for_groups<0>();
-    barrier();
-    const float bias = of.bias ? to_float(of.bias[channel]) : 0;
-    for (int task = WARP; task < planes * DOWN * RIGHT; task += WARPS) {
-        const int right = task % RIGHT * COLUMN_TILES * 8, down = task / RIGHT % DOWN * 16, plane = task / RIGHT / DOWN;
-        Sums sums;
+    make_matrices(of.w + channel * FILTER_ROWS * FILTER_COLUMNS, shared);
+    for (int which = part, turn = 0; which < of.turns; which += of.parts, turn ^= 1) {
+        if (which + of.parts < of.turns) copy(which + of.parts, buffer(turn ^ 1));
+        end_group();
+        wait_for_groups<1>();
+        barrier();
+        const int rest = of.count - first_of(which), planes = rest < of.planes ? rest : of.planes;
+        for (int task = WARP; task < planes * DOWN * RIGHT; task += WARPS) {
+            const int right = task % RIGHT * COLUMN_TILES * 8, down = task / RIGHT % DOWN * 16;
+            const int plane = task / RIGHT / DOWN;
+            const float bias = of.bias ? to_float(of.bias[channel]) : 0;
+            Sums sums;
 #pragma unroll
-        for (int tile = 0; tile < COLUMN_TILES; tile++)
+            for (int tile = 0; tile < COLUMN_TILES; tile++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) sums[tile][i] = bias;
-        add(lines + plane * LINES * PITCH + down * ROW_STEP + right, shared, sums);
-        Element *const result = of.out + to.place(first + plane) * of.out_height * of.out_width;
-        if (COLUMN_TILES >= 3 && of.beta == 0) write_together(of, result, row + down, column + right, sums);
-        else write(of, result, row + down, column + right, sums);
+                for (int i = 0; i < 4; i++) sums[tile][i] = bias;
+            add(buffer(turn) + plane * LINES * PITCH + down * ROW_STEP + right, shared, sums);
+            const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
+            const int row = row_of(which) + down, column = column_of(which) + right;
+            Element *const result = of.out + to.place(first_of(which) + plane) * of.out_height * of.out_width;
+            if (COLUMN_TILES >= 3 && of.beta == 0) write_together(of, result, row, column, sums);
+            else write(of, result, row, column, sums);
+        }
+        barrier();
     }
 }

@@ -10,10 +10,11 @@ use std::ffi::{CStr, c_void};
 use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Convolution, Memory};
+use crate::engines::sum_up::MOST_PARTS;
 use crate::engines::warpgroups::{MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
-use gpu::jit::Function;
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Element, Stream};
 use kernels::KernelSource;
 
@@ -23,18 +24,22 @@ const TILE_COLUMNS: usize = 8;
 const DEPTH: usize = 16;
 /// The most tiles along a row of a warp: each has sums in registers.
 const MOST_COLUMN_TILES: usize = 8;
-/// The shared memory of a block, in bytes: several blocks are to share a multiprocessor.
-const SHARED: usize = 40 << 10;
-/// The tiles of a block, at best: its warps take two each, so that making the matrices is a small part of its work.
+/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that three blocks
+/// share it.
+const LEAST_SHARED: usize = 48 << 10;
+const MOST_SHARED: usize = 64 << 10;
+/// The tiles of a block at once, at best: its warps take two each.
 const TASKS: usize = 16;
-/// As many blocks share a multiprocessor, about.
-const BLOCKS: usize = 4;
+/// The blocks that share a multiprocessor.
+const BLOCKS: usize = 3;
 
 /// A convolution by channel, or the gradient of its input.
 #[derive(Clone, Copy, Debug)]
 pub struct Toeplitz {
     of: ByChannel,
     cut: Cut,
+    /// The blocks that share out a channel's planes.
+    parts: usize,
 }
 
 /// How blocks and warps share out the planes.
@@ -53,7 +58,7 @@ struct Cut {
     /// How many times as many a block has, and its tiles along a column.
     right: usize,
     down: usize,
-    /// The planes of a block.
+    /// The planes that a block has at once.
     planes: usize,
 }
 
@@ -69,6 +74,10 @@ struct Parameters {
     count: i32,
     slices: i32,
     planes: i32,
+    across: i32,
+    along: i32,
+    turns: i32,
+    parts: i32,
     height: i32,
     width: i32,
     out_height: i32,
@@ -90,6 +99,13 @@ pub fn is_for_matrices(device: Device, of: &ByChannel) -> bool {
         && device.copies_asynchronously(device.ordinal())
 }
 
+/// The shared memory of a block: the most, where a multiprocessor of the device has it for so many blocks, or the least.
+pub fn shared_of(device: Device, least: usize, most: usize, blocks: usize) -> Option<usize> {
+    // A block may have all of a multiprocessor's, but for some KiB.
+    let its = device.shared_bytes(device.ordinal())?;
+    Some(if its >= blocks * most { most } else { least })
+}
+
 /// The size of the least parts of equal size, at most `most` each, that share out a count.
 pub fn evenly(count: usize, most: usize) -> usize {
     count.div_ceil(count.div_ceil(most.clamp(1, count)))
@@ -106,7 +122,7 @@ fn padding(of: &ByChannel) -> [i32; 3] {
 
 impl Cut {
     /// `None` if a tile does not fit into shared memory.
-    fn of(of: &ByChannel, multiprocessors: usize) -> Option<Self> {
+    fn of(of: &ByChannel, shared: usize) -> Option<Self> {
         let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
         let filter_columns = of.0.filter[2];
         let padded = padding(of)[2];
@@ -125,17 +141,15 @@ impl Cut {
         let right = evenly(all_right, TASKS);
         let down = evenly(all_down, TASKS.div_ceil(right));
         let mut cut = Self { piece, shift, steps, is_along, column_tiles, right, down, planes: 1 };
-        while cut.shared_bytes(of) > SHARED {
+        while cut.shared_bytes(of) > shared {
             match (cut.down, cut.right) {
                 (2.., _) => cut.down = evenly(all_down, cut.down - 1),
                 (_, 2..) => cut.right = evenly(all_right, cut.right - 1),
                 _ => return None,
             }
         }
-        let blocks = cut.blocks(of);
-        let enough = (blocks / (BLOCKS * multiprocessors)).max(1);
-        let most = TASKS.div_ceil(cut.right * cut.down).min(enough).min(Self::count(of));
-        while cut.planes < most && (Self { planes: cut.planes + 1, ..cut }).shared_bytes(of) <= SHARED {
+        let most = TASKS.div_ceil(cut.right * cut.down).min(Self::count(of));
+        while cut.planes < most && (Self { planes: cut.planes + 1, ..cut }).shared_bytes(of) <= shared {
             cut.planes += 1;
         }
         Some(cut)
@@ -166,18 +180,30 @@ impl Cut {
         let [read, used] = self.lines(of);
         let [_, pitch] = self.columns();
         let matrices = of.0.filter[1] * self.steps * 2 * 32 * size_of::<u32>();
-        matrices + (self.planes * read + used - read) * pitch * of.0.element.bytes()
+        matrices + (2 * self.planes * read + used - read) * pitch * of.0.element.bytes()
     }
 
-    fn blocks(&self, of: &ByChannel) -> usize {
+    /// A block's tiles along a row and along a column of a plane.
+    fn tiles(&self, of: &ByChannel) -> [usize; 2] {
         let [_, [_, height, width]] = of.read_and_written();
-        let tiles = if self.is_along {
-            width.div_ceil(TILE_COLUMNS).div_ceil(TILE_ROWS * self.down)
-        } else {
-            height.div_ceil(TILE_ROWS * self.down) * width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right)
-        };
-        of.0.outputs.saturating_mul(tiles).saturating_mul(Self::count(of).div_ceil(self.planes))
+        if self.is_along {
+            return [1, width.div_ceil(TILE_COLUMNS).div_ceil(TILE_ROWS * self.down)];
+        }
+        [width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right), height.div_ceil(TILE_ROWS * self.down)]
     }
+
+    /// What a channel's blocks go through, at once each.
+    fn turns(&self, of: &ByChannel) -> usize {
+        let [across, along] = self.tiles(of);
+        (across * along).saturating_mul(Self::count(of).div_ceil(self.planes))
+    }
+}
+
+/// The parts of so many turns each that `blocks` times as many blocks, of which a device runs `at_once`, end soonest. A
+/// block's begin and end take about as long as a turn.
+pub fn parts_of_turns(turns: usize, blocks: usize, at_once: usize, most: usize) -> usize {
+    let time = |parts: &usize| (blocks.saturating_mul(*parts)).div_ceil(at_once) * (turns.div_ceil(*parts) + 1);
+    (1..=turns.min(most)).min_by_key(time).unwrap_or(1)
 }
 
 impl Engine for Toeplitz {
@@ -194,8 +220,9 @@ impl Engine for Toeplitz {
         let is_ours =
             knobs.is_empty() && of.0.direction != Direction::BackwardFilter && is_for_matrices(device, of);
         let multiprocessors = device.multiprocessors(device.ordinal()).filter(|_| is_ours)?;
-        let cut = Cut::of(of, multiprocessors)?;
-        (cut.blocks(of) <= MOST_COUNTED).then_some(Self { of: *of, cut })
+        let cut = Cut::of(of, shared_of(device, LEAST_SHARED, MOST_SHARED, BLOCKS)?)?;
+        let parts = parts_of_turns(cut.turns(of), of.0.outputs, BLOCKS * multiprocessors, MOST_PARTS);
+        (of.0.outputs * parts <= MOST_COUNTED).then_some(Self { of: *of, cut, parts })
     }
 
     fn problem(&self) -> &ByChannel {
@@ -203,7 +230,7 @@ impl Engine for Toeplitz {
     }
 
     fn options(&self) -> Vec<String> {
-        let Self { of, cut } = self;
+        let Self { of, cut, .. } = self;
         let Cut { piece, shift, steps, column_tiles, right, down, .. } = *cut;
         let [_, [_, _, out_width]] = of.read_and_written();
         let ([lines, _], [columns, pitch]) = (cut.lines(of), cut.columns());
@@ -228,16 +255,17 @@ impl Engine for Toeplitz {
         [of.0.element.option().to_owned()].into_iter().chain(values).chain(flags).collect()
     }
 
-    fn allow(&self, _: Device, _: &[Function]) -> Result<(), Box<dyn Error>> {
-        Ok(())
+    fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
+        Ok(kernels[0].allow_shared(self.cut.shared_bytes(&self.of) as u32)?)
     }
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
-        let Self { of, cut } = self;
+        let Self { of, cut, .. } = self;
         let Memory { x, w, y, bias, .. } = memory;
         let (from, to) = if of.0.direction == Direction::BackwardData { (y, x) } else { (x, y) };
         let [[_, height, width], [slices, out_height, out_width]] = of.read_and_written();
         let [_, padding_rows, padding_columns] = padding(of);
+        let [across, along] = cut.tiles(of);
         let mut parameters = Parameters {
             from,
             w,
@@ -248,6 +276,10 @@ impl Engine for Toeplitz {
             count: Cut::count(of) as i32,
             slices: slices as i32,
             planes: cut.planes as i32,
+            across: across as i32,
+            along: along as i32,
+            turns: cut.turns(of) as i32,
+            parts: self.parts as i32,
             height: height as i32,
             width: width as i32,
             out_height: out_height as i32,
@@ -257,7 +289,8 @@ impl Engine for Toeplitz {
             alpha,
             beta,
         };
-        let launch = launch_of(cut.blocks(of), cut.shared_bytes(of));
+        let grid = [of.0.outputs as u32, self.parts as u32, 1];
+        let launch = Launch { grid, ..launch_of(1, cut.shared_bytes(of)) };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }

@@ -10,7 +10,7 @@ use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::Memory;
 use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
-use crate::engines::toeplitz::{evenly, is_for_matrices};
+use crate::engines::toeplitz::{evenly, is_for_matrices, parts_of_turns, shared_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
@@ -29,12 +29,10 @@ const LEAST_SHARED: usize = 48 << 10;
 const MOST_SHARED: usize = 96 << 10;
 /// The tiles of a block at once, at best: its warps take four each, because they wait for one another after these.
 const TASKS: usize = 32;
-/// As many blocks share a multiprocessor, about.
-const BLOCKS: usize = 3;
-/// What a part goes through at once: at least so often that the end of a block is a small share; and at most so often
-/// that a sum on tensor cores stays short.
-const LEAST_TURNS: usize = 4;
-const MOST_TURNS: usize = 512;
+/// The blocks that share a multiprocessor.
+const BLOCKS: usize = 2;
+/// The most turns of a part: a sum on tensor cores stays short.
+const MOST_TURNS: usize = 256;
 
 /// The gradient of a filter.
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +95,7 @@ fn pitch(columns: usize) -> usize {
 impl Cut {
     /// `None` if one tile does not fit into shared memory.
     fn of(device: Device, of: &ByChannel) -> Option<Self> {
-        let most = device.shared_bytes(device.ordinal())?;
-        let shared = if most >= 3 * MOST_SHARED / 2 { MOST_SHARED } else { LEAST_SHARED };
+        let shared = shared_of(device, LEAST_SHARED, MOST_SHARED, BLOCKS)?;
         let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
         let [_, filter_rows, filter_columns] = of.0.filter;
         let pieces = |width: usize| [8, 4, 2, 1].into_iter().filter(move |piece| width.is_multiple_of(*piece));
@@ -194,8 +191,8 @@ impl Engine for ToeplitzGradient {
         let whole = multiprocessors.and_then(|count| Some((count, Cut::of(device, of)?)));
         let Some((multiprocessors, cut)) = whole else { return vec![] };
         let turns = cut.turns(of);
-        let wanted = (BLOCKS * multiprocessors).div_ceil(cut.filters(of)).min(turns / LEAST_TURNS);
         let most = (limit / (of.filter_elements() * size_of::<f32>())).min(MOST_PARTS);
+        let wanted = parts_of_turns(turns, cut.filters(of), BLOCKS * multiprocessors, most.max(1));
         let parts = wanted.max(turns.div_ceil(MOST_TURNS)).min(most).max(1);
         let is_possible = Self { of: *of, cut, parts }.is_possible();
         is_possible.then(|| knobs_of(parts)).into_iter().collect()

@@ -83,8 +83,9 @@ fn tiles_fit() {
             continue;
         };
         let Cut { piece, shift, steps, column_tiles, planes, .. } = engine.cut;
-        assert!(engine.cut.shared_bytes(&engine.of) <= SHARED && column_tiles <= MOST_COLUMN_TILES, "{engine:?}");
+        assert!(engine.cut.shared_bytes(&engine.of) <= MOST_SHARED && column_tiles <= MOST_COLUMN_TILES, "{engine:?}");
         assert!(TILE_COLUMNS - 1 + of.filter[2] + shift <= steps * DEPTH && shift < piece, "{engine:?}");
+        assert!((1..=engine.cut.turns(&engine.of)).contains(&engine.parts), "{engine:?}");
         assert!(of.x[2].is_multiple_of(piece) && planes <= Cut::count(&engine.of), "{engine:?}");
     }
 }
