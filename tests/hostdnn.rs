@@ -131,27 +131,36 @@ pub fn has_emulator() -> bool {
     found
 }
 
-/// The file of a program. It is compiled unless an earlier test, perhaps of another process, has compiled the same
-/// sources and headers with the same options.
+/// The file of a program. Neither it nor an object of one of its sources is compiled if an earlier test, perhaps of
+/// another process, has compiled the same sources and headers with the same options.
 fn compiled(compiler: &OsStr, strict: &[&str], name: &str, build: Build) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut options: Vec<OsString> = strict.iter().chain(build.options).map(OsString::from).collect();
+    for folder in ["hostdnn/include", "include"] {
+        options.extend(["-I".into(), root.join(folder).into()]);
+    }
+    let object = |name: &&str| {
+        let source = source(name);
+        let of_source = [&options[..], &["-c".into(), source.clone().into()]].concat();
+        let stem = source.file_stem().unwrap().to_str().unwrap();
+        made(compiler, stem, of_source, &(std::fs::read(&source).unwrap(), headers(root)))
+    };
+    let objects: Vec<_> = build.sources.iter().map(object).collect();
+    // Objects are no sources, whatever language the options name.
+    let mut linking = [options.clone(), vec!["-x".into(), "none".into()]].concat();
+    linking.extend(objects.into_iter().map(OsString::from));
+    linking.extend(build.with_ucudnn.then(|| library().into()));
+    // By its soname, `libcudnn.so.9`, the program looks for cuDNN when it starts.
+    linking.extend([hostdnn().into(), "-ldl".into(), "-lm".into()]);
+    made(compiler, name, linking, &())
+}
+
+/// What a compiler makes with these arguments from contents that have this hash.
+fn made(compiler: &OsStr, name: &str, arguments: Vec<OsString>, contents: &impl Hash) -> PathBuf {
     static FOLDER: LazyLock<Folder> = LazyLock::new(|| Folder::lasting("compiled"));
     static FILES: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut arguments: Vec<OsString> = Vec::new();
-    let mut add = |parts: &[&OsStr]| arguments.extend(parts.iter().map(OsString::from));
-    strict.iter().chain(build.options).for_each(|option| add(&[option.as_ref()]));
-    add(&["-I".as_ref(), root.join("hostdnn/include").as_ref(), "-I".as_ref(), root.join("include").as_ref()]);
-    let sources: Vec<_> = build.sources.iter().map(|name| source(name)).collect();
-    sources.iter().for_each(|source| add(&[source.as_ref()]));
-    add(&["-x".as_ref(), "none".as_ref()]); // the libraries are no sources, whatever language the options name
-    if build.with_ucudnn {
-        add(&[library().as_ref()]);
-    }
-    // By its soname, `libcudnn.so.9`, the program looks for cuDNN when it starts.
-    add(&[hostdnn().as_ref(), "-ldl".as_ref(), "-lm".as_ref()]);
     let mut hash = DefaultHasher::new();
-    (compiler, &arguments, sources.iter().map(|file| std::fs::read(file).unwrap()).collect::<Vec<_>>()).hash(&mut hash);
-    headers(root).hash(&mut hash);
+    (compiler, &arguments, contents).hash(&mut hash);
     let whole = FOLDER.join(&format!("{name}-{:016x}", hash.finish()));
     let file = FILES.lock().unwrap_or_else(PoisonError::into_inner).entry(whole.clone()).or_default().clone();
     file.get_or_init(|| {

@@ -12,8 +12,8 @@ fn the_example_runs() {
     let folder = Folder::new("example");
     let source = folder.join("example.c");
     std::fs::write(&source, example).unwrap();
-    let sources = ["direct_example.c", "rnn.c", "kernel.c"];
-    let build = Build { sources: &sources, options: &[source.to_str().unwrap()], with_ucudnn: true };
+    let sources = ["direct_example.c", "rnn.c", "kernel.c", source.to_str().unwrap()];
+    let build = Build { sources: &sources, with_ucudnn: true, ..Build::default() };
     let program = Program::build("direct_example", build);
     if has_emulator() {
         assert!(program.plain(&[], &[("UCUDNN_RNN_TOP_K", "1")]).stdout.contains("ended"));

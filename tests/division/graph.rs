@@ -121,12 +121,13 @@ fn any_network_keeps_to_any_total() {
         let total = (random(1 << 21) >> random(12)).to_string();
         let variables =
             [(TOTAL.0, total.as_str()), CHECKED, ("UCUDNN_TUNE_SECONDS", "0.05"), ("UCUDNN_DATABASE", "off")];
-        let run = stage.run(&format!("graph {network} ask=get train=200"), &variables);
+        let run = stage.run(&format!("graph {network} ask=get train=100"), &variables);
         // Problems of one image are left to cuDNN, and their reported workspace is cuDNN's.
         assert_eq!(run.outcome.stderr, "", "{}", run.steps);
         kept(&run);
         segments += run.divisions().iter().flat_map(|division| division.segments()).filter(|(_, b)| *b > 0).count();
     }
+    println!("{segments} segments");
     assert!(segments > 0, "no total was of any use");
 }
 

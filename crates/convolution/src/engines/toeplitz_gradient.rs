@@ -235,7 +235,8 @@ impl Engine for ToeplitzGradient {
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, cut, parts } = self;
         let Memory { x, w: dw, y: dy, workspace: sums, .. } = memory;
-        let [[slices, height, width], [_, out_height, out_width]] = of.read_and_written().map(|sizes| sizes.map(|size| size as i32));
+        let [[slices, height, width], [_, out_height, out_width]] =
+            of.read_and_written().map(|sizes| sizes.map(|size| size as i32));
         let [_, padding_rows, padding_columns] = of.0.padding.map(|padding| padding as i32);
         let mut parameters = Parameters {
             x,

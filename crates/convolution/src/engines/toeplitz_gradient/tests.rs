@@ -14,9 +14,8 @@ use gpu::testing::on_gpu;
 fn gradients() -> impl Iterator<Item = ByChannel> {
     let elements = [Element::Half, Element::Bfloat16].into_iter().cycle();
     let cases = OWN.into_iter().chain(SIZES).zip(elements);
-    let problems = cases.filter_map(|(sizes, element)| {
-        ByChannel::of(&convolution(element, Direction::BackwardFilter, sizes)).ok()
-    });
+    let problems = cases
+        .filter_map(|(sizes, element)| ByChannel::of(&convolution(element, Direction::BackwardFilter, sizes)).ok());
     problems.filter(|of| is_ours(Device::Host, of))
 }
 
