@@ -26,47 +26,74 @@ struct Window {
     int row, column;
 };
 
+// One of `lines` lines of each plane.
+template <int lines> struct Line {
+    int plane, row;
+
+    // To the line so many further on.
+    template <int count> __device__ __forceinline__ void advance() {
+        plane += count / lines, row += count % lines;
+        if (row >= lines) plane++, row -= lines;
+    }
+};
+
 // Begins to copy lines of `planes` planes into shared memory, `lines` of `columns` numbers of each, with zeros beside
-// a plane; `pitch` from a line to the next. Copies `piece` numbers at once: these are all in a plane, or all beside it.
-// A thread's pieces are in the same columns.
-template <int lines, int columns, int pitch, int piece>
+// a plane. There are `pitch` numbers from a line to the next, and `apart` lines from a plane to the next. Copies `piece`
+// numbers at once: these are all in a plane, or all beside it. With `is_whole` no line has anything beside a plane, and
+// planes that are not there are left out. A thread's pieces are in the same columns.
+template <int lines, int columns, int pitch, int piece, int apart = lines, bool is_whole = false>
 __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Window &window, int planes, Element *to) {
     constexpr int PIECES = columns / piece, LINE_THREADS = PIECES < THREADS ? PIECES : THREADS;
     constexpr int AT_ONCE = THREADS / LINE_THREADS;
-    const int first = int(threadIdx.x) / LINE_THREADS, number = int(threadIdx.x) % LINE_THREADS;
-    if (first >= AT_ONCE) return;
+    const int number = int(threadIdx.x) % LINE_THREADS;
+    Line<lines> first = {int(threadIdx.x) / LINE_THREADS / lines, int(threadIdx.x) / LINE_THREADS % lines};
+    if (int(threadIdx.x) / LINE_THREADS >= AT_ONCE) return;
+    if (is_whole && window.count < planes) planes = window.count;
 #pragma unroll 1
     for (int column = number * piece; column < columns; column += LINE_THREADS * piece) {
         const int its_column = window.column + column;
-        const bool has_column = its_column >= 0 && its_column < from.width;
-        // The number in a line, or null beside its plane.
-        const auto source = [&](int line) -> const Element * {
-            const int plane = line / lines, row = window.row + line % lines;
-            if (!has_column || plane >= window.count || row < 0 || row >= from.height) return nullptr;
-            return from.data + ((from.place(window.first + plane) * from.height + row) * from.width + its_column);
+        const bool has_column = unsigned(its_column) < unsigned(from.width);
+        const auto is_there = [&](const Line<lines> &line) {
+            if (is_whole) return true;
+            return has_column && line.plane < window.count && unsigned(window.row + line.row) < unsigned(from.height);
         };
+        // Nobody reads it if it is not there.
+        const auto source = [&](const Line<lines> &line) {
+            const int place = from.place(window.first + line.plane) * from.height + window.row + line.row;
+            return from.data + (place * from.width + its_column);
+        };
+        Line<lines> line = first;
+        const auto place = [&](const Line<lines> &line) { return to + (line.plane * apart + line.row) * pitch + column; };
         if constexpr (piece > 1) {
 #pragma unroll 1
-            for (int line = first; line < planes * lines; line += AT_ONCE) {
-                const Element *const place = source(line);
-                copy_async<piece * sizeof(Element)>(to + line * pitch + column, place ? place : from.data, place);
+            while (line.plane < planes) {
+                copy_async<piece * sizeof(Element)>(place(line), source(line), is_there(line));
+                line.template advance<AT_ONCE>();
             }
         } else {
             // No copy of 2 bytes is asynchronous: reads go out together.
             constexpr int READS = 4;
 #pragma unroll 1
-            for (int line = first; line < planes * lines; line += READS * AT_ONCE) {
+            while (line.plane < planes) {
                 Element some[READS];
+                Line<lines> its = line;
 #pragma unroll
                 for (int k = 0; k < READS; k++) {
-                    const int at = line + k * AT_ONCE;
-                    const Element *const place = at < planes * lines ? source(at) : nullptr;
-                    some[k] = place ? *place : Element{};
+                    some[k] = its.plane < planes && is_there(its) ? *source(its) : Element{};
+                    its.template advance<AT_ONCE>();
                 }
 #pragma unroll
-                for (int k = 0; k < READS; k++)
-                    if (line + k * AT_ONCE < planes * lines) to[(line + k * AT_ONCE) * pitch + column] = some[k];
+                for (int k = 0; k < READS; k++) {
+                    if (line.plane < planes) *place(line) = some[k];
+                    line.template advance<AT_ONCE>();
+                }
             }
         }
     }
+}
+
+// Writes zeros into shared memory, in words.
+__device__ __forceinline__ void clear(Element *from, int elements) {
+    unsigned *const words = reinterpret_cast<unsigned *>(from);
+    for (int i = threadIdx.x; i < elements / 2; i += THREADS) words[i] = 0;
 }

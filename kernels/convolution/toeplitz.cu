@@ -14,14 +14,15 @@
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS and FILTER_COLUMNS; GRADIENT for the input's gradient;
 // SHIFT, the columns before the first that a product needs; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp, RIGHT,
 // how many times as many a block has, and DOWN, its tiles of 16 rows; LINES and COLUMNS, what a block reads of each
-// plane, and PITCH, from a line to the next in shared memory; PIECE, the numbers that are copied at once, and ACCESS,
+// plane, and PITCH, from a line to the next in shared memory; WHOLE, HEIGHT and WIDTH, if a tile is as large as a plane; PIECE, the numbers that are copied at once, and ACCESS,
 // the most of 8 that can be written at once. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the lines of `planes` planes, and room for those that
 // tiles of 16 rows read beyond.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
-#define MULTIPROCESSOR_BLOCKS 3
+#define MULTIPROCESSOR_BLOCKS 4
 #include "common/tiles.cuh"
+#include "convolution/operands.cuh"
 #include "convolution/planes.cuh"
 #include "convolution/scale.cuh"
 
@@ -82,34 +83,27 @@ __device__ __forceinline__ void make_matrices(const Element *filter, unsigned *m
     }
 }
 
-// Two neighbouring elements in shared memory.
-__device__ __forceinline__ unsigned word_at(const Element *place) { return *reinterpret_cast<const unsigned *>(place); }
-
 typedef float Sums[COLUMN_TILES][4];
 
 // Adds the products of a tile with all matrices.
 __device__ __forceinline__ void add(const Element *lines, const unsigned *matrices, Sums &sums) {
-    lines += LANE / 4 * ROW_STEP + LANE % 4 * 2;
     matrices += LANE;
 #pragma unroll 1
     for (int r = 0; r < FILTER_ROWS; r++) {
         unsigned halves[HALVES][2];
 #pragma unroll
-        for (int half = 0; half < HALVES; half++)
-#pragma unroll
-            for (int i = 0; i < 2; i++) halves[half][i] = word_at(lines + r * PITCH + i * 8 * ROW_STEP + half * 8);
+        for (int half = 0; half + 1 < HALVES; half += 2)
+            read_halves(lines + r * PITCH + half * 8, ROW_STEP, halves[half], halves[half + 1]);
+        if constexpr (HALVES % 2) read_half(lines + r * PITCH + (HALVES - 1) * 8, ROW_STEP, halves[HALVES - 1]);
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
-            // The halves of a product's depth may change places. So each half is in one place for both tiles that it is
-            // of, and its registers are not copied.
             const unsigned *const words = matrices + (r * STEPS + step) * 64;
-            const unsigned b[2][2] = {{words[0], words[32]}, {words[32], words[0]}};
+            const unsigned b[2] = {words[0], words[32]};
 #pragma unroll
             for (int tile = 0; tile < COLUMN_TILES; tile++) {
-                const int odd = tile % 2, at = tile + 2 * step;
-                const unsigned(&low)[2] = halves[at + odd], (&high)[2] = halves[at + 1 - odd];
+                const unsigned(&low)[2] = halves[tile + 2 * step], (&high)[2] = halves[tile + 2 * step + 1];
                 const unsigned a[4] = {low[0], low[1], high[0], high[1]};
-                warp_mma(sums[tile], a, b[odd]);
+                warp_mma(sums[tile], a, b);
             }
         }
     }
@@ -146,6 +140,21 @@ __device__ __forceinline__ void write(const Toeplitz &of, Element *plane, int ro
     }
 }
 
+// Two elements as a word.
+__device__ __forceinline__ unsigned word_of(float low, float high) {
+#ifdef EMULATED
+    return bits_of(to_element(low)) | bits_of(to_element(high)) << 16;
+#else
+    unsigned word;
+#ifdef ELEMENT_HALF
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#endif
+    return word;
+#endif
+}
+
 // Of four lanes with four words each: word i of all four goes to lane i.
 __device__ __forceinline__ void turn_round(unsigned (&words)[4]) {
 #pragma unroll
@@ -179,8 +188,7 @@ __device__ __forceinline__ void write_together(const Toeplitz &of, Element *plan
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 const int tile = first + k < COLUMN_TILES ? first + k : COLUMN_TILES - 1;
-                const float low = sums[tile][2 * i] * of.alpha, high = sums[tile][2 * i + 1] * of.alpha;
-                words[k] = bits_of(to_element(low)) | bits_of(to_element(high)) << 16;
+                words[k] = word_of(sums[tile][2 * i] * of.alpha, sums[tile][2 * i + 1] * of.alpha);
             }
             turn_round(words);
             const bool is_there = its_row < of.out_height && first + LANE % 4 < COLUMN_TILES;
@@ -206,10 +214,20 @@ KERNEL(toeplitz, Toeplitz) {
     const auto copy = [&](int which, Element *lines) {
         const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
         const int first = first_of(which), row = row_of(which), column = IS_ALONG ? row * 8 : column_of(which);
+#ifdef WHOLE
+        copy_lines<HEIGHT, WIDTH, PITCH, PIECE, LINES, true>(
+            from, {first, of.count - first, 0, 0}, of.planes,
+            lines + of.padding_rows * PITCH + of.padding_columns + SHIFT);
+#else
         const Window window = {first, of.count - first, (IS_ALONG ? 0 : row) - of.padding_rows,
                                column - of.padding_columns - SHIFT};
         copy_lines<LINES, COLUMNS, PITCH, PIECE>(from, window, of.planes, lines);
+#endif
     };
+#ifdef WHOLE
+    clear(buffer(0), 2 * of.planes * LINES * PITCH);
+    barrier();
+#endif
     if (part < of.turns) copy(part, buffer(0));
     end_group();
     make_matrices(of.w + channel * FILTER_ROWS * FILTER_COLUMNS, shared);

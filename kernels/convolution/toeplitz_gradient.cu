@@ -12,7 +12,8 @@
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS, the rows of a block, and FILTER_COLUMNS; SHIFT, the columns
 // of x before the first that a product needs; DOWN and ACROSS, the tiles of 16 rows and of 16 columns that a block has of
-// each plane at once; PIECE_X and PIECE_DY, the numbers that are copied at once. Grid: a block for each channel, some
+// each plane at once; PIECE_X and PIECE_DY, the numbers that are copied at once; WHOLE, HEIGHT, WIDTH, OUT_HEIGHT and
+// OUT_WIDTH, if a block has all rows of the filter, and its tiles are as large as a plane. Grid: a block for each channel, some
 // rows of the filter and a part, the channel counting fastest; of `sum_up`, a thread for each element of dw. Dynamic
 // shared memory: twice the lines of dy and of x of `planes` planes; or the sums of each warp's products with a row, and
 // those of each warp's places, if that is more.
@@ -22,9 +23,9 @@
 #define MULTIPROCESSOR_BLOCKS 2
 #include "common/sizes.cuh"
 #include "common/tiles.cuh"
+#include "convolution/operands.cuh"
 #include "convolution/planes.cuh"
 #include "convolution/sum_up.cuh"
-#include "convolution/transposed.cuh"
 
 // The tiles of 8 columns of x that 16 columns of dy meet.
 constexpr int TILES = divided_up(16 + FILTER_COLUMNS - 1 + SHIFT, 8);
@@ -121,10 +122,21 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         const ChannelPlanes dy = {of.dy, of.channels, channel, of.slices, of.out_height, of.out_width};
         const int column = which % across * COLUMNS, row = which / across % along * LINES;
         const int first = which / across / along * of.planes, planes = of.count - first;
+#ifdef WHOLE
+        const Window window = {first, planes, 0, 0};
+        copy_lines<OUT_HEIGHT, OUT_WIDTH, PITCH, PIECE_DY, LINES, true>(dy, window, of.planes, to);
+        copy_lines<HEIGHT, WIDTH, PITCH_X, PIECE_X, LINES_X, true>(
+            x, window, of.planes, to + lines + of.padding_rows * PITCH_X + of.padding_columns + SHIFT);
+#else
         copy_lines<OF_PLANE, COLUMNS, PITCH, PIECE_DY>(dy, {first, planes, row, column}, of.planes, to);
         const Window window = {first, planes, row + first_tap - of.padding_rows, column - of.padding_columns - SHIFT};
         copy_lines<OF_PLANE_X, COLUMNS_X, PITCH_X, PIECE_X>(x, window, of.planes, to + lines);
+#endif
     };
+#ifdef WHOLE
+    clear(buffer(0), 2 * both);
+    barrier();
+#endif
     Sums sums = {};
     if (part < all) copy(part, buffer(0));
     end_group();
@@ -134,7 +146,9 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         wait_for_groups<1>();
         barrier();
         const Element *const of_dy = buffer(turn), *const of_x = of_dy + lines;
-        for (int task = WARP; task < (IS_ALONG ? 1 : of.planes) * DOWN * ACROSS; task += WARPS) {
+        // Planes that are not there were left out, or are zeros.
+        const int rest = of.count - which / across / along * of.planes, planes = rest < of.planes ? rest : of.planes;
+        for (int task = WARP; task < (IS_ALONG ? 1 : planes) * DOWN * ACROSS; task += WARPS) {
             const int right = task % ACROSS * 16, down = task / ACROSS % DOWN * 16, plane = task / ACROSS / DOWN;
             add(of_dy + (plane * LINES + down) * PITCH + right, of_x + (plane * LINES_X + down) * PITCH_X + right, sums);
         }

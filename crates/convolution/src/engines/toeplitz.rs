@@ -24,14 +24,14 @@ const TILE_COLUMNS: usize = 8;
 const DEPTH: usize = 16;
 /// The most tiles along a row of a warp: each has sums in registers.
 const MOST_COLUMN_TILES: usize = 8;
-/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that three blocks
+/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that four blocks
 /// share it.
 const LEAST_SHARED: usize = 48 << 10;
-const MOST_SHARED: usize = 64 << 10;
+const MOST_SHARED: usize = 56 << 10;
 /// The tiles of a block at once, at best: its warps take two each.
 const TASKS: usize = 16;
 /// The blocks that share a multiprocessor.
-const BLOCKS: usize = 3;
+const BLOCKS: usize = 4;
 
 /// A convolution by channel, or the gradient of its input.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +192,14 @@ impl Cut {
         [width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right), height.div_ceil(TILE_ROWS * self.down)]
     }
 
+    /// The sizes of a plane that is read, if a tile of a block is as large as one. The rest of its lines is zeros.
+    fn whole(&self, of: &ByChannel) -> Option<[(&'static str, usize); 3]> {
+        let [[_, height, width], _] = of.read_and_written();
+        let is_whole =
+            !self.is_along && self.tiles(of) == [1, 1] && padding(of)[1..].iter().all(|padding| *padding >= 0);
+        is_whole.then_some([("WHOLE", 1), ("HEIGHT", height), ("WIDTH", width)])
+    }
+
     /// What a channel's blocks go through, at once each.
     fn turns(&self, of: &ByChannel) -> usize {
         let [across, along] = self.tiles(of);
@@ -247,7 +255,8 @@ impl Engine for Toeplitz {
             ("PIECE", piece),
             ("ACCESS", [8, 4, 2].into_iter().find(|&count| out_width.is_multiple_of(count)).unwrap_or(1)),
         ];
-        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        let values = values.into_iter().chain(cut.whole(of).into_iter().flatten());
+        let values = values.map(|(name, value)| format!("-D{name}={value}"));
         let is_gradient = of.0.direction == Direction::BackwardData;
         let flags = [("-DGRADIENT", is_gradient), ("-DALONG", cut.is_along)];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());

@@ -148,6 +148,16 @@ impl Cut {
         buffers.max(sums)
     }
 
+    /// The sizes of planes, if a block has all rows of the filter, and its tiles are as large as a plane. The rest of its
+    /// lines is zeros.
+    fn whole(&self, of: &ByChannel) -> Option<[(&'static str, usize); 5]> {
+        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
+        let fits = self.down * TILE >= out_height && self.across * TILE >= out_width;
+        let is_whole = !self.is_along && self.rows == of.0.filter[1] && fits;
+        let sizes = [("HEIGHT", height), ("WIDTH", width), ("OUT_HEIGHT", out_height), ("OUT_WIDTH", out_width)];
+        is_whole.then_some([("WHOLE", 1), sizes[0], sizes[1], sizes[2], sizes[3]])
+    }
+
     /// What a channel's blocks go through, at once each.
     fn turns(&self, of: &ByChannel) -> usize {
         let [_, [_, out_height, out_width]] = of.read_and_written();
@@ -218,7 +228,8 @@ impl Engine for ToeplitzGradient {
             ("PIECE_X", piece_x),
             ("PIECE_DY", piece_dy),
         ];
-        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        let values = values.into_iter().chain(self.cut.whole(&self.of).into_iter().flatten());
+        let values = values.map(|(name, value)| format!("-D{name}={value}"));
         let along = is_along.then(|| "-DALONG".to_owned());
         [self.of.0.element.option().to_owned()].into_iter().chain(values).chain(along).collect()
     }

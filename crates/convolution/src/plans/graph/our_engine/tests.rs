@@ -105,11 +105,14 @@ fn patches_are_offered_to_products() {
 #[test]
 fn filters_of_each_channel_have_engines() {
     let images: [&[usize]; 3] = [&[2, 24, 20, 20], &[24, 1, 7, 7], &[2, 24, 20, 20]];
+    let strided: [&[usize]; 3] = [&[2, 24, 20, 20], &[24, 1, 7, 7], &[2, 24, 10, 10]];
     let volumes: [&[usize]; 3] = [&[2, 24, 9, 8, 8], &[24, 1, 7, 7, 7], &[2, 24, 9, 8, 8]];
-    for (sizes, (direction, engine)) in
-        [images, volumes].into_iter().flat_map(|sizes| [("F", 15), ("BD", 15), ("BF", 17)].map(|its| (sizes, its)))
-    {
-        assert_eq!(offered(&problem(direction, sizes, [3, 1, 1], 24)), [engine], "{direction} {sizes:?}");
+    let of_images = [("F", [21, 15]), ("BD", [21, 15]), ("BF", [22, 17])];
+    for (direction, engines) in of_images {
+        assert_eq!(offered(&problem(direction, images, [3, 1, 1], 24)), engines, "{direction}");
+        assert_eq!(offered(&problem(direction, volumes, [3, 1, 1], 24)), engines[1..], "{direction} of volumes");
+        // Strides are for one of them.
+        assert_eq!(offered(&problem(direction, strided, [3, 2, 1], 24)), engines[1..], "{direction} with strides");
     }
     // A channel with several filters.
     let gray: [&[usize]; 3] = [&[2, 1, 9, 8, 8], &[32, 1, 3, 3, 3], &[2, 32, 9, 8, 8]];

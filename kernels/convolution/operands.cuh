@@ -1,4 +1,5 @@
-// Reading operands of warp_mma() whose depth runs down the rows in shared memory.
+// Operands of warp_mma() from shared memory, for the whole warp: their rows there are 16 numbers of the depth; or their
+// depth runs down 16 rows. Lines begin at multiples of 16 bytes.
 #pragma once
 
 #include "common/ops.cuh"
@@ -7,8 +8,37 @@
 __device__ __forceinline__ unsigned address_of(const Element *place) { return __cvta_generic_to_shared(place); }
 #endif
 
-// Two neighbouring matrices of 8 columns, for the depth of 16 rows, which begin at multiples of 16 bytes: word i of
-// matrix m as words[m][i]. For the whole warp.
+// 16 rows of 8 neighbouring columns, half of a depth.
+__device__ __forceinline__ void read_half(const Element *from, int pitch, unsigned (&words)[2]) {
+#ifndef EMULATED
+    const unsigned place = address_of(from + LANE % 16 * pitch);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(place)
+                 : "memory");
+#else
+    for (int i = 0; i < 2; i++) {
+        const Element *const place = from + (LANE / 4 + i * 8) * pitch + LANE % 4 * 2;
+        words[i] = bits_of(place[0]) | bits_of(place[1]) << 16;
+    }
+#endif
+}
+
+// Likewise, two halves.
+__device__ __forceinline__ void read_halves(const Element *from, int pitch, unsigned (&first)[2], unsigned (&second)[2]) {
+#ifndef EMULATED
+    const unsigned place = address_of(from + LANE % 16 * pitch + LANE / 16 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(first[0]), "=r"(first[1]), "=r"(second[0]), "=r"(second[1])
+                 : "r"(place)
+                 : "memory");
+#else
+    read_half(from, pitch, first);
+    read_half(from + 8, pitch, second);
+#endif
+}
+
+// Two neighbouring matrices of 8 columns, for the depth of 16 rows: word i of matrix m as words[m][i].
 __device__ __forceinline__ void read_transposed(const Element *from, int pitch, unsigned (&words)[2][2]) {
 #ifndef EMULATED
     const unsigned place = address_of(from + LANE % 16 * pitch + LANE / 16 * 8);
