@@ -1,4 +1,6 @@
 // The planes of a channel in a tensor as NCHW stores it, and lines of them in shared memory.
+//
+// Compiled with SLICES, those of each channel of an image.
 #pragma once
 
 #include "common/async_copy.cuh"
@@ -7,14 +9,13 @@
 // A tensor has fewer elements than an int counts.
 struct ChannelPlanes {
     const Element *data;
-    // The channels of the tensor, and this one; the slices of each channel of an image.
-    int channels, channel, slices;
+    // The channels of the tensor, and this one.
+    int channels, channel;
     int height, width;
 
     // The place of a plane, of this channel's in all images, among the tensor's.
     __device__ __forceinline__ int place(int plane) const {
-        const int image = slices == 1 ? plane : plane / slices;
-        return (image * channels + channel) * slices + (plane - image * slices);
+        return (plane / SLICES * channels + channel) * SLICES + plane % SLICES;
     }
 };
 

@@ -14,7 +14,9 @@
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS and FILTER_COLUMNS; GRADIENT for the input's gradient;
 // SHIFT, the columns before the first that a product needs; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp, RIGHT,
 // how many times as many a block has, and DOWN, its tiles of 16 rows; LINES and COLUMNS, what a block reads of each
-// plane, and PITCH, from a line to the next in shared memory; WHOLE, HEIGHT and WIDTH, if a tile is as large as a plane; PIECE, the numbers that are copied at once, and ACCESS,
+// plane, and PITCH, from a line to the next in shared memory; TILES_ACROSS and TILES_ALONG, a
+// block's tiles along a row and along a column of a plane; WHOLE, HEIGHT and WIDTH, if a tile is as large as a plane;
+// SLICES, those of each channel of an image; PIECE, the numbers that are copied at once, and ACCESS,
 // the most of 8 that can be written at once. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the lines of `planes` planes, and room for those that
 // tiles of 16 rows read beyond.
 
@@ -51,11 +53,10 @@ struct Toeplitz {
     Element *out;
     // The channels of `out`, and the filters of each channel of `in`.
     int channels, each;
-    // The planes of a channel in all images, the slices among them, and how many a block has at once.
-    int count, slices, planes;
-    // A block's tiles along a row and along a column of a plane; what the blocks of a channel copy at once, in all; and
-    // those blocks.
-    int across, along, turns, parts;
+    // The planes of a channel in all images, and how many a block has at once.
+    int count, planes;
+    // How often the blocks of a channel copy, in all; and those blocks.
+    int turns, parts;
     // The sizes of the planes of `in` and of `out`, and the zeros before the first number of a plane of `in`, which may
     // be negative.
     int height, width, out_height, out_width, padding_rows, padding_columns;
@@ -208,11 +209,11 @@ KERNEL(toeplitz, Toeplitz) {
         return reinterpret_cast<Element *>(shared + MATRIX_WORDS) + which * of.planes * LINES * PITCH;
     };
     // The first row and column of results, and the first plane.
-    const auto row_of = [&](int which) { return which / of.across % of.along * DOWN * 16; };
-    const auto column_of = [&](int which) { return which % of.across * RIGHT * COLUMN_TILES * 8; };
-    const auto first_of = [&](int which) { return which / of.across / of.along * of.planes; };
+    const auto row_of = [&](int which) { return which / TILES_ACROSS % TILES_ALONG * DOWN * 16; };
+    const auto column_of = [&](int which) { return which % TILES_ACROSS * RIGHT * COLUMN_TILES * 8; };
+    const auto first_of = [&](int which) { return which / (TILES_ACROSS * TILES_ALONG) * of.planes; };
     const auto copy = [&](int which, Element *lines) {
-        const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
+        const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.height, of.width};
         const int first = first_of(which), row = row_of(which), column = IS_ALONG ? row * 8 : column_of(which);
 #ifdef WHOLE
         copy_lines<HEIGHT, WIDTH, PITCH, PIECE, LINES, true>(
@@ -247,7 +248,7 @@ KERNEL(toeplitz, Toeplitz) {
 #pragma unroll
                 for (int i = 0; i < 4; i++) sums[tile][i] = bias;
             add(buffer(turn) + plane * LINES * PITCH + down * ROW_STEP + right, shared, sums);
-            const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
+            const ChannelPlanes to = {of.out, of.channels, channel, of.out_height, of.out_width};
             const int row = row_of(which) + down, column = column_of(which) + right;
             Element *const result = of.out + to.place(first_of(which) + plane) * of.out_height * of.out_width;
             if (COLUMN_TILES >= 3 && of.beta == 0) write_together(of, result, row, column, sums);

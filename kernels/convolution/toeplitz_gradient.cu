@@ -12,9 +12,10 @@
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS, the rows of a block, and FILTER_COLUMNS; SHIFT, the columns
 // of x before the first that a product needs; DOWN and ACROSS, the tiles of 16 rows and of 16 columns that a block has of
-// each plane at once; PIECE_X and PIECE_DY, the numbers that are copied at once; WHOLE, HEIGHT, WIDTH, OUT_HEIGHT and
-// OUT_WIDTH, if a block has all rows of the filter, and its tiles are as large as a plane. Grid: a block for each channel, some
-// rows of the filter and a part, the channel counting fastest; of `sum_up`, a thread for each element of dw. Dynamic
+// each plane at once; PIECE_X and PIECE_DY, the numbers that are copied at once; TILES_ACROSS and
+// TILES_ALONG, a block's part of a plane along a row and along a column; SLICES, those of each channel of an image; WHOLE, HEIGHT, WIDTH, OUT_HEIGHT and
+// OUT_WIDTH, if a block has all rows of the filter, and its tiles are as large as a plane. Grid: a block for each channel,
+// each part and some rows of the filter; of `sum_up`, a thread for each element of dw. Dynamic
 // shared memory: twice the lines of dy and of x of `planes` planes; or the sums of each warp's products with a row, and
 // those of each warp's places, if that is more.
 
@@ -52,8 +53,8 @@ struct ToeplitzGradient {
     float *sums;
     // The channels of dy, and the filters of each channel of x.
     int channels, each;
-    // The planes of a channel in all images, the slices among them, and those that a block has at once.
-    int count, slices, planes;
+    // The planes of a channel in all images, and those that a block has at once.
+    int count, planes;
     int height, width, out_height, out_width;
     // All rows of the filter, and the zeros before the first row and column of x.
     int filter_rows, padding_rows, padding_columns;
@@ -108,20 +109,15 @@ __device__ __forceinline__ void sum_places(const Sums &sums, float *products, fl
 KERNEL(toeplitz_gradient, ToeplitzGradient) {
     SHARED(float, shared);
     const ToeplitzGradient &of = parameters;
-    int index = blockIdx.x;
-    const int channel = index % of.channels;
-    index /= of.channels;
-    const int windows = tiles_of(of.filter_rows, FILTER_ROWS), first_tap = index % windows * FILTER_ROWS;
-    const int part = index / windows;
-    const int across = tiles_of(of.out_width, COLUMNS), along = IS_ALONG ? 1 : tiles_of(of.out_height, LINES);
-    const int all = across * along * tiles_of(of.count, of.planes);
+    const int channel = blockIdx.x, part = blockIdx.y, first_tap = int(blockIdx.z) * FILTER_ROWS;
+    const int all = TILES_ACROSS * TILES_ALONG * tiles_of(of.count, of.planes);
     const int lines = of.planes * OF_PLANE * PITCH, both = lines + of.planes * OF_PLANE_X * PITCH_X;
     const auto buffer = [&](int which) { return reinterpret_cast<Element *>(shared) + which * both; };
     const auto copy = [&](int which, Element *to) {
-        const ChannelPlanes x = {of.x, of.channels / of.each, channel / of.each, of.slices, of.height, of.width};
-        const ChannelPlanes dy = {of.dy, of.channels, channel, of.slices, of.out_height, of.out_width};
-        const int column = which % across * COLUMNS, row = which / across % along * LINES;
-        const int first = which / across / along * of.planes, planes = of.count - first;
+        const ChannelPlanes x = {of.x, of.channels / of.each, channel / of.each, of.height, of.width};
+        const ChannelPlanes dy = {of.dy, of.channels, channel, of.out_height, of.out_width};
+        const int column = which % TILES_ACROSS * COLUMNS, row = which / TILES_ACROSS % TILES_ALONG * LINES;
+        const int first = which / (TILES_ACROSS * TILES_ALONG) * of.planes, planes = of.count - first;
 #ifdef WHOLE
         const Window window = {first, planes, 0, 0};
         copy_lines<OUT_HEIGHT, OUT_WIDTH, PITCH, PIECE_DY, LINES, true>(dy, window, of.planes, to);
@@ -147,7 +143,7 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         barrier();
         const Element *const of_dy = buffer(turn), *const of_x = of_dy + lines;
         // Planes that are not there were left out, or are zeros.
-        const int rest = of.count - which / across / along * of.planes, planes = rest < of.planes ? rest : of.planes;
+        const int rest = of.count - which / (TILES_ACROSS * TILES_ALONG) * of.planes, planes = rest < of.planes ? rest : of.planes;
         for (int task = WARP; task < (IS_ALONG ? 1 : planes) * DOWN * ACROSS; task += WARPS) {
             const int right = task % ACROSS * 16, down = task / ACROSS % DOWN * 16, plane = task / ACROSS / DOWN;
             add(of_dy + (plane * LINES + down) * PITCH + right, of_x + (plane * LINES_X + down) * PITCH_X + right, sums);

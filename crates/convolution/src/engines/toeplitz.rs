@@ -72,10 +72,7 @@ struct Parameters {
     channels: i32,
     each: i32,
     count: i32,
-    slices: i32,
     planes: i32,
-    across: i32,
-    along: i32,
     turns: i32,
     parts: i32,
     height: i32,
@@ -239,8 +236,9 @@ impl Engine for Toeplitz {
     fn options(&self) -> Vec<String> {
         let Self { of, cut, .. } = self;
         let Cut { piece, shift, steps, column_tiles, right, down, .. } = *cut;
-        let [_, [_, _, out_width]] = of.read_and_written();
+        let [_, [slices, _, out_width]] = of.read_and_written();
         let ([lines, _], [columns, pitch]) = (cut.lines(of), cut.columns());
+        let [across, along] = cut.tiles(of);
         let values = [
             ("FILTER_ROWS", of.0.filter[1]),
             ("FILTER_COLUMNS", of.0.filter[2]),
@@ -253,6 +251,9 @@ impl Engine for Toeplitz {
             ("COLUMNS", columns),
             ("PITCH", pitch),
             ("PIECE", piece),
+            ("TILES_ACROSS", across),
+            ("TILES_ALONG", along),
+            ("SLICES", slices),
             ("ACCESS", [8, 4, 2].into_iter().find(|&count| out_width.is_multiple_of(count)).unwrap_or(1)),
         ];
         let values = values.into_iter().chain(cut.whole(of).into_iter().flatten());
@@ -271,9 +272,8 @@ impl Engine for Toeplitz {
         let Self { of, cut, .. } = self;
         let Memory { x, w, y, bias, .. } = memory;
         let (from, to) = if of.0.direction == Direction::BackwardData { (y, x) } else { (x, y) };
-        let [[_, height, width], [slices, out_height, out_width]] = of.read_and_written();
+        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
         let [_, padding_rows, padding_columns] = padding(of);
-        let [across, along] = cut.tiles(of);
         let mut parameters = Parameters {
             from,
             w,
@@ -282,10 +282,7 @@ impl Engine for Toeplitz {
             channels: of.0.outputs as i32,
             each: of.each() as i32,
             count: Cut::count(of) as i32,
-            slices: slices as i32,
             planes: cut.planes as i32,
-            across: across as i32,
-            along: along as i32,
             turns: cut.turns(of) as i32,
             parts: self.parts as i32,
             height: height as i32,

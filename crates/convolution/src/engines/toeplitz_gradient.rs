@@ -14,7 +14,7 @@ use crate::engines::toeplitz::{evenly, is_for_matrices, parts_of_turns, shared_o
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
-use gpu::jit::Function;
+use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
@@ -73,7 +73,6 @@ struct Parameters {
     channels: i32,
     each: i32,
     count: i32,
-    slices: i32,
     planes: i32,
     height: i32,
     width: i32,
@@ -158,16 +157,27 @@ impl Cut {
         is_whole.then_some([("WHOLE", 1), sizes[0], sizes[1], sizes[2], sizes[3]])
     }
 
-    /// What a channel's blocks go through, at once each.
-    fn turns(&self, of: &ByChannel) -> usize {
+    /// A block's parts of a plane along a row and along a column.
+    fn tiles(&self, of: &ByChannel) -> [usize; 2] {
         let [_, [_, out_height, out_width]] = of.read_and_written();
         let along = if self.is_along { 1 } else { out_height.div_ceil(self.down * TILE) };
-        along * out_width.div_ceil(self.across * TILE) * Self::count(of).div_ceil(self.planes)
+        [out_width.div_ceil(self.across * TILE), along]
+    }
+
+    /// What a channel's blocks go through, at once each.
+    fn turns(&self, of: &ByChannel) -> usize {
+        let [across, along] = self.tiles(of);
+        across * along * Self::count(of).div_ceil(self.planes)
+    }
+
+    /// The blocks that share out a filter's rows.
+    fn windows(&self, of: &ByChannel) -> usize {
+        of.0.filter[1].div_ceil(self.rows)
     }
 
     /// The blocks that share out the channels' filters.
     fn filters(&self, of: &ByChannel) -> usize {
-        of.0.outputs.saturating_mul(of.0.filter[1].div_ceil(self.rows))
+        of.0.outputs.saturating_mul(self.windows(of))
     }
 }
 
@@ -219,6 +229,7 @@ impl Engine for ToeplitzGradient {
 
     fn options(&self) -> Vec<String> {
         let Cut { piece_x, piece_dy, shift, rows, is_along, down, across, .. } = self.cut;
+        let [tiles_across, tiles_along] = self.cut.tiles(&self.of);
         let values = [
             ("FILTER_ROWS", rows),
             ("FILTER_COLUMNS", self.of.0.filter[2]),
@@ -227,6 +238,9 @@ impl Engine for ToeplitzGradient {
             ("ACROSS", across),
             ("PIECE_X", piece_x),
             ("PIECE_DY", piece_dy),
+            ("TILES_ACROSS", tiles_across),
+            ("TILES_ALONG", tiles_along),
+            ("SLICES", self.of.0.x[0]),
         ];
         let values = values.into_iter().chain(self.cut.whole(&self.of).into_iter().flatten());
         let values = values.map(|(name, value)| format!("-D{name}={value}"));
@@ -246,7 +260,7 @@ impl Engine for ToeplitzGradient {
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, cut, parts } = self;
         let Memory { x, w: dw, y: dy, workspace: sums, .. } = memory;
-        let [[slices, height, width], [_, out_height, out_width]] =
+        let [[_, height, width], [_, out_height, out_width]] =
             of.read_and_written().map(|sizes| sizes.map(|size| size as i32));
         let [_, padding_rows, padding_columns] = of.0.padding.map(|padding| padding as i32);
         let mut parameters = Parameters {
@@ -257,7 +271,6 @@ impl Engine for ToeplitzGradient {
             channels: of.0.outputs as i32,
             each: of.each() as i32,
             count: Cut::count(of) as i32,
-            slices,
             planes: cut.planes as i32,
             height,
             width,
@@ -270,7 +283,8 @@ impl Engine for ToeplitzGradient {
             alpha,
             beta,
         };
-        let launch = launch_of(cut.filters(of) * parts, cut.shared_bytes(of));
+        let grid = [of.0.outputs as u32, *parts as u32, cut.windows(of) as u32];
+        let launch = Launch { grid, ..launch_of(1, cut.shared_bytes(of)) };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) };
         if *parts == 1 || launched.is_err() {
