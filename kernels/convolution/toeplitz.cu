@@ -172,7 +172,20 @@ __device__ __forceinline__ void turn_round(unsigned (&words)[4]) {
     }
 }
 
-// Likewise, with a beta of 0: a lane writes 8 neighbouring numbers of four tiles.
+// Writes ACCESS elements of words, from one on.
+__device__ __forceinline__ void write_from(const unsigned (&words)[4], int first, Element *to) {
+#if ACCESS == 8
+    *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+#elif ACCESS == 4
+    *reinterpret_cast<uint2 *>(to) = make_uint2(words[first / 2], words[first / 2 + 1]);
+#elif ACCESS == 2
+    *reinterpret_cast<unsigned *>(to) = words[first / 2];
+#else
+    *to = element_of(words[first / 2] >> first % 2 * 16);
+#endif
+}
+
+// Writes a tile of a plane with a beta of 0: a lane writes 8 neighbouring numbers of four tiles.
 __device__ __forceinline__ void write_together(const Toeplitz &of, Element *plane, int row, int column,
                                                const Sums &sums) {
     column += LANE % 4 * 8;
@@ -182,10 +195,7 @@ __device__ __forceinline__ void write_together(const Toeplitz &of, Element *plan
         Element *const to = plane + its_row * of.out_width + column;
 #pragma unroll
         for (int first = 0; first < COLUMN_TILES; first += 4) {
-            union {
-                unsigned words[4];
-                Elements<ACCESS> runs[8 / ACCESS];
-            };
+            unsigned words[4];
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 const int tile = first + k < COLUMN_TILES ? first + k : COLUMN_TILES - 1;
@@ -194,9 +204,8 @@ __device__ __forceinline__ void write_together(const Toeplitz &of, Element *plan
             turn_round(words);
             const bool is_there = its_row < of.out_height && first + LANE % 4 < COLUMN_TILES;
 #pragma unroll
-            for (int k = 0; k < 8 / ACCESS; k++)
-                if (is_there && column + first * 8 + k * ACCESS < of.out_width)
-                    *reinterpret_cast<Elements<ACCESS> *>(to + first * 8 + k * ACCESS) = runs[k];
+            for (int k = 0; k < 8; k += ACCESS)
+                if (is_there && column + first * 8 + k < of.out_width) write_from(words, k, to + first * 8 + k);
         }
     }
 }

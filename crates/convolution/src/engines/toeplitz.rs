@@ -11,7 +11,7 @@ use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Convolution, Memory};
 use crate::engines::sum_up::MOST_PARTS;
-use crate::engines::warpgroups::{MOST_COUNTED, launch_of};
+use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
 use gpu::jit::{Function, Launch};
@@ -103,6 +103,19 @@ pub fn shared_of(device: Device, least: usize, most: usize, blocks: usize) -> Op
     Some(if its >= blocks * most { most } else { least })
 }
 
+/// The planes of so many tiles each that a block has at once: of those that fit, at most `tasks` tiles in all, as many as
+/// leave the fewest warps idle.
+pub fn planes_of(tiles: usize, tasks: usize, count: usize, fits: impl Fn(usize) -> bool) -> usize {
+    const WARPS: usize = THREADS / 32;
+    let most = tasks.div_ceil(tiles).min(count);
+    let idle = |planes: &usize| {
+        let all = planes * tiles;
+        // In thousandths of their time.
+        1000 - 1000 * all / all.next_multiple_of(WARPS)
+    };
+    (1..=most).rev().filter(|planes| fits(*planes)).min_by_key(idle).unwrap_or(1)
+}
+
 /// The size of the least parts of equal size, at most `most` each, that share out a count.
 pub fn evenly(count: usize, most: usize) -> usize {
     count.div_ceil(count.div_ceil(most.clamp(1, count)))
@@ -145,10 +158,9 @@ impl Cut {
                 _ => return None,
             }
         }
-        let most = TASKS.div_ceil(cut.right * cut.down).min(Self::count(of));
-        while cut.planes < most && (Self { planes: cut.planes + 1, ..cut }).shared_bytes(of) <= shared {
-            cut.planes += 1;
-        }
+        cut.planes = planes_of(cut.right * cut.down, TASKS, Self::count(of), |planes| {
+            (Self { planes, ..cut }).shared_bytes(of) <= shared
+        });
         Some(cut)
     }
 
