@@ -227,6 +227,8 @@ functions! {
     device_index: c"aoti_torch_get_device_index" as fn(RawTensor, &mut i32) -> Status;
     /// A new tensor: rank, sizes, strides, data type, kind and number of the device.
     empty: c"aoti_torch_empty_strided" as fn(i64, *const i64, *const i64, i32, i32, i32, &mut RawTensor) -> Status;
+    /// Copies the elements of the second tensor into the first. Between a device and the host, 0 waits for them.
+    copy: c"aoti_torch_copy_" as fn(RawTensor, RawTensor, i32) -> Status;
     /// A tensor that is none.
     undefined: c"aoti_torch_new_uninitialized_tensor" as fn(&mut RawTensor) -> Status;
     delete_tensor: c"aoti_torch_delete_tensor_object" as fn(RawTensor) -> Status;

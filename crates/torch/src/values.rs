@@ -68,6 +68,15 @@ impl<'a> Tensor<'a> {
         self.with(sizes, &strides, data_type)
     }
 
+    /// A packed copy of a tensor that is not packed. `None` if it is packed or none, or if there is no memory for a copy.
+    pub fn repacked(&self) -> Option<Self> {
+        let layout = self.layout().filter(|layout| !layout.is_packed())?;
+        let copy = self.another(layout.sizes, self.data_type()?)?;
+        // SAFETY: both are tensors of these sizes.
+        let status = unsafe { (self.torch.copy)(copy.raw, self.raw, 1) };
+        (status == 0).then_some(copy)
+    }
+
     /// A new tensor with the sizes and strides of this one: strides of axes with one element tell PyTorch the layout.
     pub fn like(&self) -> Option<Self> {
         let Layout { sizes, strides } = self.layout()?;

@@ -59,10 +59,14 @@ def errors(options):
         x, weight = normal(*sizes), normal(channels * each, 1, *filter_)
         bias = normal(channels * each) if with_bias else None
         exact = results([x.double(), weight.double(), bias if bias is None else bias.double()], its, channels, generator, None)
+        # A network may permute its images: what comes to the operator then has the channels last.
+        layout = torch.channels_last if number % 2 else torch.contiguous_format
         if options.device == "cpu":
+            x = x.contiguous(memory_format=layout)
             found = {"y": torch.ops.aten._conv_depthwise2d(x, weight, filter_, bias, *its)}
         else:
-            found = results([x, weight, bias], its, channels, generator, exact.pop("dy"))
+            dy = exact.pop("dy").contiguous(memory_format=layout)
+            found = results([x, weight, bias], its, channels, generator, dy)
         name = (f"{kind} {'x'.join(map(str, sizes))}, filters of {'x'.join(map(str, filter_))}, stride {stride[0]}, padding "
                 f"{padding[0]}x{padding[1]}, dilation {dilation[0]}, {each} each{', bias' if with_bias else ''}")  # fmt: skip
         yield {"case": name, "kind": kind, "errors": {what: calls.error(found[what], exact[what]) for what in found}}

@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use super::libtorch::{Libtorch, Sizes, Value};
-use super::operator::{self, Operator};
+use super::operator::{self, Operator, guarded};
 use super::values::{Tensor, is_aligned};
 use contestant::{DepthwiseContestant, Ready, contest};
 use convolution::engines::{Convolution, Memory};
@@ -36,8 +36,11 @@ pub unsafe extern "C-unwind" fn forward(stack: *mut Value, _: u64, _: u64) {
         let (kernel, bias) = (list(2), Tensor::taken_if_any(*stack.add(3), torch));
         let [stride, padding, dilation] = [4, 5, 6].map(list);
         let sizes = Window { kernel, stride, padding, dilation };
+        // PyTorch would copy it, too.
+        let copy = guarded(|| x.repacked()).flatten();
+        let x = copy.as_ref().unwrap_or(&x);
         let call =
-            Call { torch, direction: Direction::Forward, x: &x, weight: &weight, bias: bias.as_ref(), dy: None, sizes };
+            Call { torch, direction: Direction::Forward, x, weight: &weight, bias: bias.as_ref(), dy: None, sizes };
         let y = operator::run(&call);
         stack.write(y.into_value());
     }
