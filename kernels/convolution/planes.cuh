@@ -58,8 +58,8 @@ __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Wind
             if (is_whole) return true;
             return has_column && line.plane < window.count && unsigned(window.row + line.row) < unsigned(from.height);
         };
-        // Nobody reads it if it is not there.
         const auto source = [&](const Line<lines> &line) {
+            if (!is_there(line)) return from.data;
             const int place = from.place(window.first + line.plane) * from.height + window.row + line.row;
             return from.data + (place * from.width + its_column);
         };

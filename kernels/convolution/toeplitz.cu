@@ -13,12 +13,12 @@
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS and FILTER_COLUMNS; GRADIENT for the input's gradient;
 // SHIFT, the columns before the first that a product needs; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp, RIGHT,
-// how many times as many a block has, and DOWN, its tiles of 16 rows; LINES and COLUMNS, what a block reads of each
-// plane, and PITCH, from a line to the next in shared memory; TILES_ACROSS and TILES_ALONG, a
-// block's tiles along a row and along a column of a plane; WHOLE, HEIGHT and WIDTH, if a tile is as large as a plane;
-// SLICES, those of each channel of an image; PIECE, the numbers that are copied at once, and ACCESS,
-// the most of 8 that can be written at once. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the lines of `planes` planes, and room for those that
-// tiles of 16 rows read beyond.
+// how many times as many a block has, and DOWN, its tiles of 16 rows; TILES_ACROSS and TILES_ALONG, a block's tiles along
+// a row and along a column of a plane; LINES and COLUMNS, what a block reads of each plane, and PITCH, from a line to the
+// next in shared memory; WHOLE, HEIGHT and WIDTH, if that is a plane with zeros on all sides; SLICES, those of each
+// channel of an image; PIECE, the numbers that are copied at once, and ACCESS, the most of 8 that can be written at once.
+// Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the
+// lines of `planes` planes, and room for those that tiles of 16 rows read beyond.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)

@@ -10,14 +10,14 @@
 // the next ones while it multiplies. The parts' sums meet in the workspace, and `sum_up` adds them up. Planes of one row,
 // with ALONG, are the rows of one plane.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS, the rows of a block, and FILTER_COLUMNS; SHIFT, the columns
-// of x before the first that a product needs; DOWN and ACROSS, the tiles of 16 rows and of 16 columns that a block has of
-// each plane at once; PIECE_X and PIECE_DY, the numbers that are copied at once; TILES_ACROSS and
-// TILES_ALONG, a block's part of a plane along a row and along a column; SLICES, those of each channel of an image; WHOLE, HEIGHT, WIDTH, OUT_HEIGHT and
-// OUT_WIDTH, if a block has all rows of the filter, and its tiles are as large as a plane. Grid: a block for each channel,
-// each part and some rows of the filter; of `sum_up`, a thread for each element of dw. Dynamic
-// shared memory: twice the lines of dy and of x of `planes` planes; or the sums of each warp's products with a row, and
-// those of each warp's places, if that is more.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS, the rows of a block, and FILTER_COLUMNS; SHIFT, the
+// columns of x before the first that a product needs; DOWN and ACROSS, the tiles of 16 rows and of 16 columns that a
+// block has of each plane at once; PIECE_X and PIECE_DY, the numbers that are copied at once; TILES_ACROSS and
+// TILES_ALONG, a block's part of a plane along a row and along a column; SLICES, those of each channel of an image;
+// WHOLE, HEIGHT, WIDTH, OUT_HEIGHT and OUT_WIDTH, if a block has all rows of the filter, and its tiles are as large as
+// a plane. Grid: a block for each channel, each part and some rows of the filter; of `sum_up`, a thread for each
+// element of dw. Dynamic shared memory: twice the lines of dy and of x of `planes` planes; or the sums of each warp's
+// products with a row, and those of each warp's places, if that is more.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -143,10 +143,12 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         barrier();
         const Element *const of_dy = buffer(turn), *const of_x = of_dy + lines;
         // Planes that are not there were left out, or are zeros.
-        const int rest = of.count - which / (TILES_ACROSS * TILES_ALONG) * of.planes, planes = rest < of.planes ? rest : of.planes;
+        const int rest = of.count - which / (TILES_ACROSS * TILES_ALONG) * of.planes;
+        const int planes = rest < of.planes ? rest : of.planes;
         for (int task = WARP; task < (IS_ALONG ? 1 : planes) * DOWN * ACROSS; task += WARPS) {
             const int right = task % ACROSS * 16, down = task / ACROSS % DOWN * 16, plane = task / ACROSS / DOWN;
-            add(of_dy + (plane * LINES + down) * PITCH + right, of_x + (plane * LINES_X + down) * PITCH_X + right, sums);
+            const Element *const its_x = of_x + (plane * LINES_X + down) * PITCH_X + right;
+            add(of_dy + (plane * LINES + down) * PITCH + right, its_x, sums);
         }
         barrier();
     }

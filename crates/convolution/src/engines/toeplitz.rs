@@ -87,10 +87,10 @@ struct Parameters {
 
 /// Returns whether the kernels multiply by the filters' rows in a convolution, on the device.
 pub fn is_for_matrices(device: Device, of: &ByChannel) -> bool {
-    let Convolution { element, filter, stride, padding, dilation, .. } = of.0;
+    let Convolution { element, filter, stride, padding, dilation, x, y, .. } = of.0;
     element != Element::Float
         && stride == [1; 3]
-        && (filter[0], padding[0]) == (1, 0)
+        && (filter[0], padding[0], x[0]) == (1, 0, y[0])
         && filter.iter().zip(dilation).all(|(places, dilation)| *places == 1 || dilation == 1)
         && of.is_counted()
         && device.copies_asynchronously(device.ordinal())
@@ -146,7 +146,8 @@ impl Cut {
         let columns = if is_along { 1 } else { out_width.div_ceil(TILE_COLUMNS) };
         let rows = if is_along { out_width.div_ceil(TILE_COLUMNS) } else { out_height };
         let all_down = rows.div_ceil(TILE_ROWS);
-        let column_tiles = evenly(columns, MOST_COLUMN_TILES);
+        // Numbers of a longer depth take registers, too.
+        let column_tiles = evenly(columns, if steps > 1 { MOST_COLUMN_TILES - 1 } else { MOST_COLUMN_TILES });
         let all_right = columns.div_ceil(column_tiles);
         let right = evenly(all_right, TASKS);
         let down = evenly(all_down, TASKS.div_ceil(right));
@@ -201,12 +202,16 @@ impl Cut {
         [width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right), height.div_ceil(TILE_ROWS * self.down)]
     }
 
-    /// The sizes of a plane that is read, if a tile of a block is as large as one. The rest of its lines is zeros.
+    /// The sizes of a plane that is read, if a tile of a block is as large as one, and what it reads has zeros on all sides.
     fn whole(&self, of: &ByChannel) -> Option<[(&'static str, usize); 3]> {
-        let [[_, height, width], _] = of.read_and_written();
-        let is_whole =
-            !self.is_along && self.tiles(of) == [1, 1] && padding(of)[1..].iter().all(|padding| *padding >= 0);
-        is_whole.then_some([("WHOLE", 1), ("HEIGHT", height), ("WIDTH", width)])
+        let [from, to] = of.read_and_written();
+        let before = padding(of);
+        let fits = |axis: usize| {
+            let read = to[axis] + of.0.filter[axis] - 1;
+            usize::try_from(before[axis]).is_ok_and(|before| before + from[axis] <= read)
+        };
+        let is_whole = !self.is_along && self.tiles(of) == [1, 1] && fits(1) && fits(2);
+        is_whole.then_some([("WHOLE", 1), ("HEIGHT", from[1]), ("WIDTH", from[2])])
     }
 
     /// What a channel's blocks go through, at once each.

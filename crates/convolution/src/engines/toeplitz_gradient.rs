@@ -31,8 +31,8 @@ const MOST_SHARED: usize = 96 << 10;
 const TASKS: usize = 32;
 /// The blocks that share a multiprocessor.
 const BLOCKS: usize = 2;
-/// The most turns of a part: a sum on tensor cores stays short.
-const MOST_TURNS: usize = 256;
+/// The most products of a sum on tensor cores, so that it is short in each type.
+const MOST_OF_SUM: usize = 1 << 14;
 
 /// The gradient of a filter.
 #[derive(Clone, Copy, Debug)]
@@ -170,6 +170,12 @@ impl Cut {
         across * along * Self::count(of).div_ceil(self.planes)
     }
 
+    /// The most turns of a part: in each, a warp's sums get the products of some tiles, of 16 rows each.
+    fn most_turns(&self) -> usize {
+        let tiles = if self.is_along { 1 } else { self.planes } * self.down * self.across;
+        (MOST_OF_SUM / (TILE * tiles.div_ceil(THREADS / 32))).max(1)
+    }
+
     /// The blocks that share out a filter's rows.
     fn windows(&self, of: &ByChannel) -> usize {
         of.0.filter[1].div_ceil(self.rows)
@@ -186,7 +192,7 @@ impl ToeplitzGradient {
     fn is_possible(&self) -> bool {
         let counts = [self.cut.filters(&self.of), self.of.filter_elements()];
         counts.iter().all(|count| count.saturating_mul(self.parts) < MOST_COUNTED)
-            && self.cut.turns(&self.of).div_ceil(self.parts) <= MOST_TURNS
+            && self.cut.turns(&self.of).div_ceil(self.parts) <= self.cut.most_turns()
     }
 }
 
@@ -213,7 +219,7 @@ impl Engine for ToeplitzGradient {
         let turns = cut.turns(of);
         let most = (limit / (of.filter_elements() * size_of::<f32>())).min(MOST_PARTS);
         let wanted = parts_of_turns(turns, cut.filters(of), BLOCKS * multiprocessors, most.max(1));
-        let parts = wanted.max(turns.div_ceil(MOST_TURNS)).min(most).max(1);
+        let parts = wanted.max(turns.div_ceil(cut.most_turns())).min(most).max(1);
         let is_possible = Self { of: *of, cut, parts }.is_possible();
         is_possible.then(|| knobs_of(parts)).into_iter().collect()
     }

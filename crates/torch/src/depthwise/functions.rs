@@ -90,10 +90,12 @@ unsafe extern "C-unwind" fn backward(
     };
     // SAFETY: the caller keeps the tensors.
     let [dy, x, weight] = [dy, x, weight].map(|raw| ManuallyDrop::new(unsafe { Tensor::taken(raw as u64, torch) }));
-    // A network that permutes its images hands in a gradient that is not packed. PyTorch would copy it for each result.
-    let copy = guarded(|| dy.repacked()).flatten();
-    let dy = copy.as_ref().unwrap_or(&dy);
-    let call = |direction| Call { torch, direction, x: &x, weight: &weight, bias: None, dy: Some(dy), sizes };
+    // A network that permutes its images hands in a gradient that is not packed. PyTorch would copy it for each result, and
+    // x for the weight's gradient.
+    let copy_of_dy = guarded(|| dy.repacked()).flatten();
+    let copy_of_x = if wanted.0[1] { guarded(|| x.repacked()).flatten() } else { None };
+    let (dy, x) = (copy_of_dy.as_ref().unwrap_or(&dy), copy_of_x.as_ref().unwrap_or(&x));
+    let call = |direction| Call { torch, direction, x, weight: &weight, bias: None, dy: Some(dy), sizes };
     let (of_x, of_weight) = (call(Direction::BackwardData), call(Direction::BackwardFilter));
     // PyTorch may throw in the second one. Until then we own the first result, so that it is freed.
     let dx = if wanted.0[0] { operator::run(&of_x) } else { no_dx };

@@ -12,9 +12,9 @@ use gpu::testing::on_gpu;
 const ONE: [usize; 5] = [1, 1, 1, 0, 1];
 
 /// Beside those of `Depthwise`: rows that are copied one, two and four numbers at a time; planes of several tiles along
-/// each axis, and of several warps' tiles along a row; more planes than a block has; paddings of none, and larger than
+/// each axis, and of several warps' tiles and blocks along a row; more planes than a block has; paddings of none, and larger than
 /// the filter; filters of each depth of products; slices; several filters of each channel; long rows, and short ones.
-pub const OWN: [Sizes; 16] = [
+pub const OWN: [Sizes; 19] = [
     ([2, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
     ([33, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
     ([19, 3, 1], [ONE, [14, 5, 1, 2, 1], [14, 5, 1, 2, 1]]),
@@ -31,16 +31,31 @@ pub const OWN: [Sizes; 16] = [
     ([2, 2, 1], [ONE, ONE, [7, 3, 1, 1, 1]]),
     ([2, 2, 1], [ONE, [1, 3, 1, 1, 1], [20, 3, 1, 1, 1]]),
     ([2, 2, 1], [ONE, [30, 3, 1, 1, 1], [1, 1, 1, 0, 1]]),
+    ([1, 1, 1], [ONE, [3, 3, 1, 1, 1], [1100, 3, 1, 1, 1]]),
+    ([3, 2, 1], [ONE, [5, 3, 1, 1, 1], [64, 11, 1, 5, 1]]),
+    ([2, 1, 1], [ONE, [4, 3, 1, 1, 1], [128, 32, 1, 16, 1]]),
 ];
 
+/// With more zeros behind the last slices, rows or columns.
+pub fn with_zeros_behind(of: Convolution, zeros: [usize; 3]) -> Convolution {
+    Convolution { y: [0, 1, 2].map(|axis| of.y[axis] + zeros[axis]), ..of }
+}
+
+/// In as many parts as for a GPU, in one, and in two: of few parts, a block takes several turns. Every fifth has more zeros
+/// behind the last row and column, of some more than its filter is wide.
 fn engines() -> impl Iterator<Item = Toeplitz> {
     let cases = OWN.into_iter().chain(SIZES);
     let cases = cases.flat_map(|sizes| [Direction::Forward, Direction::BackwardData].map(|way| (way, sizes)));
     let cases = cases.zip([Element::Half, Element::Bfloat16, Element::Bfloat16, Element::Half].into_iter().cycle());
-    cases.filter_map(|((direction, sizes), element)| {
-        let of = ByChannel::of(&convolution(element, direction, sizes)).ok()?;
+    let engines = cases.enumerate().filter_map(|(number, ((direction, sizes), element))| {
+        let of = convolution(element, direction, sizes);
+        let zeros = if number % 5 == 4 { [0, number % 7, number % 9] } else { [0; 3] };
+        let of = ByChannel::of(&with_zeros_behind(of, zeros)).ok()?;
         Toeplitz::new(Device::Host, &of, &[])
-    })
+    });
+    engines
+        .zip([usize::MAX, 1, 2].into_iter().cycle())
+        .map(|(engine, parts)| Toeplitz { parts: engine.parts.min(parts), ..engine })
 }
 
 #[test]
@@ -74,20 +89,32 @@ fn on_a_gpu_as_on_the_host() {
     }
 }
 
-/// Blocks and threads cover each result once, and blocks stay within what they may take.
+/// Blocks stay within what they may take, and planes that are copied whole within their lines.
 #[test]
 fn tiles_fit() {
-    for sizes in LAYERS.into_iter().chain(OWN).chain(SIZES) {
-        let of = convolution(Element::Half, Direction::Forward, sizes);
-        let Some(engine) = ByChannel::of(&of).ok().and_then(|of| Toeplitz::new(Device::Host, &of, &[])) else {
-            continue;
-        };
-        let Cut { piece, shift, steps, column_tiles, planes, .. } = engine.cut;
-        assert!(engine.cut.shared_bytes(&engine.of) <= MOST_SHARED && column_tiles <= MOST_COLUMN_TILES, "{engine:?}");
-        assert!(TILE_COLUMNS - 1 + of.filter[2] + shift <= steps * DEPTH && shift < piece, "{engine:?}");
-        assert!((1..=engine.cut.turns(&engine.of)).contains(&engine.parts), "{engine:?}");
-        assert!(of.x[2].is_multiple_of(piece) && planes <= Cut::count(&engine.of), "{engine:?}");
+    let layers = LAYERS.into_iter().flat_map(|sizes| {
+        [Direction::Forward, Direction::BackwardData].map(|way| convolution(Element::Half, way, sizes))
+    });
+    let layers = layers.filter_map(|of| Toeplitz::new(Device::Host, &ByChannel::of(&of).ok()?, &[]));
+    let mut wholes = 0;
+    for engine in layers.chain(engines()) {
+        let Toeplitz { of, cut, parts } = engine;
+        let ([_, [from_height, from_width]], [lines, _], [columns, pitch]) =
+            ([[0; 2], [of.read_and_written()[0][1], of.read_and_written()[0][2]]], cut.lines(&of), cut.columns());
+        assert!(cut.shared_bytes(&of) <= MOST_SHARED && cut.column_tiles <= MOST_COLUMN_TILES, "{engine:?}");
+        assert!(TILE_COLUMNS - 1 + of.0.filter[2] + cut.shift <= cut.steps * DEPTH, "{engine:?}");
+        assert!(cut.shift < cut.piece && from_width.is_multiple_of(cut.piece), "{engine:?}");
+        assert!(cut.planes <= Cut::count(&of) && (1..=cut.turns(&of)).contains(&parts), "{engine:?}");
+        if cut.whole(&of).is_some() {
+            let [_, above, before] = padding(&of).map(|zeros| usize::try_from(zeros).unwrap_or(usize::MAX));
+            assert!(
+                above + from_height <= lines && before + cut.shift + from_width <= columns.min(pitch),
+                "{engine:?}"
+            );
+            wholes += 1;
+        }
     }
+    assert!(wholes > 20, "{wholes}");
 }
 
 #[test]
@@ -101,6 +128,7 @@ fn other_convolutions_are_refused() {
         Convolution { stride: [1, 2, 1], ..of },
         Convolution { dilation: [1, 1, 2], ..of },
         Convolution { x: [3, 7, 7], y: [3, 7, 7], filter: [3, 7, 7], padding: [1, 3, 3], ..of },
+        with_zeros_behind(of, [1, 0, 0]),
     ] {
         assert!(!is_taken(other), "{other:?}");
     }
