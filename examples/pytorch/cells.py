@@ -13,7 +13,7 @@ from harness.rounds import in_turn
 
 MODES = ("eager", "graphs", "compile")
 NETWORKS = ("resnet50", "alexnet", "resnet18", "vgg16", "unet", "resnext50", "wide_resnet50", "inception_v3", "densenet121",
-            "convnext_t", "resnet18_3d", "nnunet_3d", "segresnet", "regnet_y", "vae_decoder", "latent_unet")  # fmt: skip
+            "convnext_t", "efficientnet_b0", "mobilenet_v3", "resnet18_3d", "nnunet_3d", "segresnet", "regnet_y", "vae_decoder", "latent_unet")  # fmt: skip
 LAYOUTS = ("nchw", "channels_last")
 PRECISIONS = ("half", "tf32", "bfloat16", "float")
 LIMITS = ("0", "8MiB", "64MiB", "512MiB")

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 import diffusion
+import mobile
 
 CLASSES = 1000
 
@@ -473,6 +474,8 @@ NETWORKS = {
     "inception_v3": Network(inception_v3, 128, 299, least=75),
     "densenet121": Network(densenet121, 128, 224),
     "convnext_t": Network(convnext_t, 128, 224),
+    "efficientnet_b0": Network(partial(mobile.efficientnet_b0, CLASSES), 128, 224),
+    "mobilenet_v3": Network(partial(mobile.mobilenet_v3, CLASSES), 128, 224),
     "resnet18_3d": Network(resnet18_3d, 64, 112, classes=400, frames=16),
     "nnunet_3d": Network(
         NnUNet, 2, 128, classes=3, per_pixel=True, compared=2, is_volume=True, channels=1, least=64, multiple=32
