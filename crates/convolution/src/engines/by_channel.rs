@@ -1,5 +1,5 @@
-//! Convolutions in which each channel has filters of its own, and how blocks share out their planes. Shared by the
-//! engines `depthwise` and `depthwise_gradient`. Twin of `kernels/convolution/by_channel.cuh`.
+//! Convolutions in which each channel has filters of its own, and how blocks of the engines `depthwise` and
+//! `depthwise_gradient` share out their planes. Twin of `kernels/convolution/by_channel.cuh`.
 
 use crate::engines::problem::{Computed, Convolution, Refusal};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS};

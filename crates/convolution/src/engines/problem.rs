@@ -178,8 +178,8 @@ pub struct Memory {
     pub y: *mut c_void,
     /// The engine's workspace.
     pub workspace: *mut c_void,
-    /// Null, or a number for each channel of y, which is added to the convolution. Only the engine of convolutions by
-    /// channel takes one.
+    /// Null, or a number for each channel of y, which is added to the convolution. Only engines of convolutions by
+    /// channel take one.
     pub bias: *const c_void,
 }
 
