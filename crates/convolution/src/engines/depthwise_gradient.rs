@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 use crate::engines::by_channel::{Axis, Block, ByChannel, Planes, SliceAxis};
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::Memory;
-use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
+use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
@@ -141,7 +141,7 @@ impl Engine for DepthwiseGradient {
 
     /// The parts' sums.
     fn workspace(&self) -> usize {
-        if self.parts > 1 { self.parts * self.of.filter_elements() * size_of::<f32>() } else { 0 }
+        workspace_of(self.parts, self.of.filter_elements())
     }
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
@@ -170,12 +170,9 @@ impl Engine for DepthwiseGradient {
         let launch = launch_of(self.filters() * parts, block.shared_bytes().max(for_sums));
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) };
-        if *parts == 1 || launched.is_err() {
-            return launched.is_ok();
-        }
         let (elements, count) = (of.filter_elements() as i32, *parts as i32);
         let summed = Sum { sums: sums.cast_const(), dw, elements, count, alpha, beta };
         // SAFETY: the caller promises dw and the workspace.
-        unsafe { summed.launch(&kernels[1], THREADS, stream) }
+        unsafe { summed.launch_after(launched.is_ok(), &kernels[1], THREADS, stream) }
     }
 }

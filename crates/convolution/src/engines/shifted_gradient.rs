@@ -11,7 +11,7 @@ use crate::engines::backward_filter::MOST_SUMMED;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{FilterGradient, Memory, Slices};
 use crate::engines::shifted::result_slices;
-use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
+use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
 use crate::engines::warpgroups::tile::{ROWS, access};
 use crate::engines::warpgroups::{
     GROUP, Images, MOST_COUNTED, THREADS, is_gradient_for_warpgroups, launch_of, options_of,
@@ -172,7 +172,7 @@ impl Engine for ShiftedGradient {
 
     /// The parts' sums.
     fn workspace(&self) -> usize {
-        if self.sums() > 1 { self.sums() * self.of.elements() * size_of::<f32>() } else { 0 }
+        workspace_of(self.sums(), self.of.elements())
     }
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
@@ -184,12 +184,9 @@ impl Engine for ShiftedGradient {
         let launch = launch_of(self.tiles() * self.parts, SHARED_BYTES);
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) };
-        if self.sums() == 1 || launched.is_err() {
-            return launched.is_ok();
-        }
         let (elements, count) = (of.elements() as i32, self.sums() as i32);
         let summed = Sum { sums: sums.cast_const(), dw, elements, count, alpha, beta };
         // SAFETY: the caller promises dw and the workspace. Both kernels have this number of threads.
-        unsafe { summed.launch(&kernels[1], THREADS, stream) }
+        unsafe { summed.launch_after(launched.is_ok(), &kernels[1], THREADS, stream) }
     }
 }

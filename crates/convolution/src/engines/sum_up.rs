@@ -40,7 +40,22 @@ pub struct Sum {
     pub beta: f32,
 }
 
+/// The bytes of so many sums of each element: those of one are written at once.
+pub fn workspace_of(sums: usize, elements: usize) -> usize {
+    if sums > 1 { sums * elements * size_of::<f32>() } else { 0 }
+}
+
 impl Sum {
+    /// Launches the kernel after the one that computes the sums, if that worked. A single sum of each element needs none:
+    /// it is in dw already. Returns whether all of it worked.
+    ///
+    /// # Safety
+    /// As for [`Self::launch`], where there are several.
+    pub unsafe fn launch_after(self, is_computed: bool, kernel: &Function, threads: usize, stream: Stream) -> bool {
+        // SAFETY: the caller's promise (see `# Safety`).
+        is_computed && (self.count == 1 || unsafe { self.launch(kernel, threads, stream) })
+    }
+
     /// Launches the kernel in blocks of `threads` threads. Returns whether that worked.
     ///
     /// # Safety

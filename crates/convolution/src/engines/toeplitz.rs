@@ -96,15 +96,15 @@ pub fn is_for_matrices(device: Device, of: &ByChannel) -> bool {
         && device.copies_asynchronously(device.ordinal())
 }
 
-/// The shared memory of a block: the most, where a multiprocessor of the device has it for so many blocks, or the least.
+/// The shared memory of a block. It is `most` where a multiprocessor has that for so many blocks, and else `least`.
 pub fn shared_of(device: Device, least: usize, most: usize, blocks: usize) -> Option<usize> {
     // A block may have all of a multiprocessor's, but for some KiB.
     let its = device.shared_bytes(device.ordinal())?;
     Some(if its >= blocks * most { most } else { least })
 }
 
-/// The planes of so many tiles each that a block has at once: of those that fit, at most `tasks` tiles in all, as many as
-/// leave the fewest warps idle.
+/// How many planes a block has at once. A plane has `tiles` tiles, and the block at most about `tasks`. Of the numbers
+/// that fit, the one that leaves the fewest warps idle is chosen, and the largest of several.
 pub fn planes_of(tiles: usize, tasks: usize, count: usize, fits: impl Fn(usize) -> bool) -> usize {
     const WARPS: usize = THREADS / 32;
     let most = tasks.div_ceil(tiles).min(count);
@@ -114,6 +114,12 @@ pub fn planes_of(tiles: usize, tasks: usize, count: usize, fits: impl Fn(usize) 
         1000 - 1000 * all / all.next_multiple_of(WARPS)
     };
     (1..=most).rev().filter(|planes| fits(*planes)).min_by_key(idle).unwrap_or(1)
+}
+
+/// From a line of so many columns, which 8 divides, to the next in shared memory. The rows of a tile then begin in
+/// different banks. Twin of `pitch_of_columns` in `kernels/convolution/toeplitz_gradient.cu`.
+pub fn pitch(columns: usize) -> usize {
+    if columns % 16 == 8 { columns } else { columns + 8 }
 }
 
 /// The size of the least parts of equal size, at most `most` each, that share out a count.
@@ -177,13 +183,12 @@ impl Cut {
         [rows.min(out_height), rows].map(|rows| rows + of.0.filter[1] - 1)
     }
 
-    /// The columns that a block reads, and from a line to the next in shared memory: the rows of a tile begin in
-    /// different banks.
+    /// The columns that a block reads, and their pitch.
     fn columns(&self) -> [usize; 2] {
         let rows = if self.is_along { (self.down * TILE_ROWS - 1) * TILE_COLUMNS } else { 0 };
         let tiles = self.right * self.column_tiles + 2 * self.steps - 1;
         let columns = rows + tiles * TILE_COLUMNS;
-        [columns, if columns % 16 == 8 { columns } else { columns + 8 }]
+        [columns, pitch(columns)]
     }
 
     fn shared_bytes(&self, of: &ByChannel) -> usize {
@@ -202,7 +207,8 @@ impl Cut {
         [width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right), height.div_ceil(TILE_ROWS * self.down)]
     }
 
-    /// The sizes of a plane that is read, if a tile of a block is as large as one, and what it reads has zeros on all sides.
+    /// The sizes of a plane that is read, if a block's tile is a whole plane, and its lines have room for all that is read.
+    /// The rest of the lines is zeros.
     fn whole(&self, of: &ByChannel) -> Option<[(&'static str, usize); 3]> {
         let [from, to] = of.read_and_written();
         let before = padding(of);
@@ -221,8 +227,8 @@ impl Cut {
     }
 }
 
-/// The parts of so many turns each that `blocks` times as many blocks, of which a device runs `at_once`, end soonest. A
-/// block's begin and end take about as long as a turn.
+/// The number of parts that share out `turns` soonest. Each part has `blocks` blocks, and a device runs `at_once` of all
+/// blocks at once. A block's begin and end take about as long as a turn.
 pub fn parts_of_turns(turns: usize, blocks: usize, at_once: usize, most: usize) -> usize {
     let time = |parts: &usize| (blocks.saturating_mul(*parts)).div_ceil(at_once) * (turns.div_ceil(*parts) + 1);
     (1..=turns.min(most)).min_by_key(time).unwrap_or(1)

@@ -9,8 +9,8 @@ use std::ffi::{CStr, c_void};
 use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::Memory;
-use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of};
-use crate::engines::toeplitz::{evenly, is_for_matrices, parts_of_turns, shared_of};
+use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
+use crate::engines::toeplitz::{evenly, is_for_matrices, parts_of_turns, pitch, shared_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
@@ -84,11 +84,6 @@ struct Parameters {
     parts: i32,
     alpha: f32,
     beta: f32,
-}
-
-/// From a line to the next in shared memory. Twin of `pitch_of_columns` in the kernel.
-fn pitch(columns: usize) -> usize {
-    if columns % 16 == 8 { columns } else { columns + 8 }
 }
 
 impl Cut {
@@ -260,7 +255,7 @@ impl Engine for ToeplitzGradient {
 
     /// The parts' sums.
     fn workspace(&self) -> usize {
-        if self.parts > 1 { self.parts * self.of.filter_elements() * size_of::<f32>() } else { 0 }
+        workspace_of(self.parts, self.of.filter_elements())
     }
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
@@ -293,12 +288,9 @@ impl Engine for ToeplitzGradient {
         let launch = Launch { grid, ..launch_of(1, cut.shared_bytes(of)) };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
         let launched = unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) };
-        if *parts == 1 || launched.is_err() {
-            return launched.is_ok();
-        }
         let (elements, count) = (of.filter_elements() as i32, *parts as i32);
         let summed = Sum { sums: sums.cast_const(), dw, elements, count, alpha, beta };
         // SAFETY: the caller promises dw and the workspace.
-        unsafe { summed.launch(&kernels[1], THREADS, stream) }
+        unsafe { summed.launch_after(launched.is_ok(), &kernels[1], THREADS, stream) }
     }
 }

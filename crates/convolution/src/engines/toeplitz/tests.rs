@@ -12,8 +12,9 @@ use gpu::testing::on_gpu;
 const ONE: [usize; 5] = [1, 1, 1, 0, 1];
 
 /// Beside those of `Depthwise`: rows that are copied one, two and four numbers at a time; planes of several tiles along
-/// each axis, and of several warps' tiles and blocks along a row; more planes than a block has; paddings of none, and larger than
-/// the filter; filters of each depth of products; slices; several filters of each channel; long rows, and short ones.
+/// each axis, and of several warps' tiles and blocks along a row; more planes than a block has; paddings of none, and
+/// larger than the filter; filters of each depth of products; slices; several filters of each channel; long rows, and
+/// short ones.
 pub const OWN: [Sizes; 19] = [
     ([2, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
     ([33, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
@@ -89,7 +90,7 @@ fn on_a_gpu_as_on_the_host() {
     }
 }
 
-/// Blocks stay within what they may take, and planes that are copied whole within their lines.
+/// Blocks stay within the memory that they may take. Planes that are copied whole stay within their lines.
 #[test]
 fn tiles_fit() {
     let layers = LAYERS.into_iter().flat_map(|sizes| {
