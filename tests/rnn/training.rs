@@ -151,7 +151,7 @@ fn no_wrong_gradient_is_silent() {
 #[test]
 fn failures_stay_inside() {
     let program = program_with("rnn_train_random", &["rnn_train.c"]);
-    let arguments = ["11", "4"];
+    let arguments = ["11", "2"];
     let plain = program.plain(&arguments, &[AS_CUDNN]).stdout;
     let functions = [
         "cudnnGetRNNDescriptor_v8",
@@ -168,6 +168,8 @@ fn failures_stay_inside() {
     for (variable, fault) in by_us.chain(by_cudnn) {
         let run = program.preloaded(&arguments, &[FORCE[0], FORCE[1], AS_CUDNN, (variable, &fault)]);
         assert_exact(&plain, &run.stdout);
+        let place = fault.strip_prefix("panic:").unwrap_or_default();
+        assert!(run.stderr.contains(place), "{fault} does not strike: {}", run.stderr);
     }
 }
 
