@@ -108,14 +108,16 @@ fn cudnn_trains_where_nothing_is_known() {
     assert_eq!(network.train(Some("40"), &[("UCUDNN_EXPLORE", "0")]).len(), 0);
 }
 
-/// Our kernels panic where they are timed: the trial ends all the same.
+/// Our kernels panic where they are timed, or before, where they are loaded: the trial ends all the same.
 #[test]
 fn what_panics_loses() {
     if !has_emulator() {
         return;
     }
-    let decision = Network::new().decide(None, &[("UCUDNN_FAULT", "panic:rnn-training-launch")]);
-    assert_eq!((&decision["forward"], &decision["why"]), (&"cuDNN".into(), &"timed in place".into()), "{decision}");
+    for (place, why) in [("launch", "timed in place"), ("load", "compiling was cut short")] {
+        let decision = Network::new().decide(None, &[("UCUDNN_FAULT", &format!("panic:rnn-training-{place}"))]);
+        assert_eq!((&decision["forward"], &decision["why"]), (&"cuDNN".into(), &why.into()), "{decision}");
+    }
 }
 
 /// With forced kernels the first ones run at once, and the fastest ones in the end.

@@ -162,7 +162,8 @@ fn failures_stay_inside() {
     ];
     let by_us = fault_points("crates/recurrent/src/training", &[]);
     assert!(by_us.len() >= 2, "{by_us:?}");
-    let by_us = by_us.into_iter().map(|place| format!("panic:{place}"));
+    // Forced kernels are not loaded ahead: `trained_choice` has this place.
+    let by_us = by_us.into_iter().filter(|place| place != "rnn-training-load").map(|place| format!("panic:{place}"));
     let by_us = by_us.chain(["compiler", "compilation"].map(ToOwned::to_owned)).map(|fault| ("UCUDNN_FAULT", fault));
     let by_cudnn = functions.iter().map(|name| ("HOSTDNN_FAIL", format!("{name}:1+")));
     for (variable, fault) in by_us.chain(by_cudnn) {
