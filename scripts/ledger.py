@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 FILE = pathlib.Path(__file__).resolve().parent.parent / "docs/verified.toml"
 HEAD = """\
-# What was seen right on a GPU: `make gpu-truth` writes it, and nobody else. A family's version is a hash of its kernels, of
+# The kernels whose results were right on a GPU. Only `make gpu-truth` writes this file. A family's version is a hash of its kernels, of
 # the code that launches them and, for vertex nets, of the kernels that are made for a fixed set of nets (`ucudnn kernels`).
 # `make check`, `make dist` and `make wheel` name each family whose version is another one now.
 """

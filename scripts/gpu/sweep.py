@@ -24,7 +24,7 @@ from harness.columns import aligned
 from harness.results import whole_lines
 from harness.variables import fresh
 
-# How far ours may be above plain, the rounds of both where it is further, and how many calls come before settling.
+# The ratio to plain that ours may have, the rounds of both where the ratio is larger, and the calls before settling.
 LEAST, AGAIN, FIRST_CALLS = 1.02, 2, 12
 # What a call may take more before the library has settled, beside plain's first or longest call: the promise of
 # exploring, in milliseconds.
@@ -33,7 +33,7 @@ PROMISE = 500.0
 BYTES, OPERATIONS = 4.8e12, {"half": 700e12, "bfloat16": 700e12, "tf32": 350e12, "float": 55e12}
 # The most multiply-adds of a call on hostdnn.
 HOST_WORK = 1 << 22
-# A call is far above its bound by so many times, if it takes this many milliseconds.
+# The ratio from which a call is far above its bound, if the call takes this number of milliseconds.
 FAR, FAR_MS = 8.0, 0.1
 
 

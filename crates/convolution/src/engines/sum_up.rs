@@ -40,7 +40,7 @@ pub struct Sum {
     pub beta: f32,
 }
 
-/// The bytes of so many sums of each element: those of one are written at once.
+/// The bytes of this number of sums for each element. A single sum is written to the result at once.
 pub fn workspace_of(sums: usize, elements: usize) -> usize {
     if sums > 1 { sums * elements * size_of::<f32>() } else { 0 }
 }

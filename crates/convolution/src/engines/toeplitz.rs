@@ -116,8 +116,8 @@ pub fn planes_of(tiles: usize, tasks: usize, count: usize, fits: impl Fn(usize) 
     (1..=most).rev().filter(|planes| fits(*planes)).min_by_key(idle).unwrap_or(1)
 }
 
-/// From a line of so many columns, which 8 divides, to the next in shared memory. The rows of a tile then begin in
-/// different banks. Twin of `pitch_of_columns` in `kernels/convolution/toeplitz_gradient.cu`.
+/// The distance of neighbouring lines in shared memory, for a number of columns that 8 divides. With it, the rows of a
+/// tile begin in different banks. Twin of `pitch_of_columns` in `kernels/convolution/toeplitz_gradient.cu`.
 pub fn pitch(columns: usize) -> usize {
     if columns % 16 == 8 { columns } else { columns + 8 }
 }
@@ -146,7 +146,7 @@ impl Cut {
             let shift = (-padded).rem_euclid(piece as i32) as usize;
             (piece, shift, (TILE_COLUMNS - 1 + filter_columns + shift).div_ceil(DEPTH))
         });
-        // Of those with equally many products, the first copies most at once.
+        // Several cuts have the same number of products: the first of them copies most at once.
         let (piece, shift, steps) = aligned.min_by_key(|(_, _, steps)| *steps)?;
         let is_along = height == 1 && out_height == 1 && of.0.filter[1] == 1;
         let columns = if is_along { 1 } else { out_width.div_ceil(TILE_COLUMNS) };

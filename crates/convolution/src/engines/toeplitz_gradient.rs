@@ -98,7 +98,7 @@ impl Cut {
             let shift = (-padding).rem_euclid(piece as i32) as usize;
             (piece, shift, (TILE + filter_columns - 1 + shift).div_ceil(TILE_COLUMNS))
         });
-        // Of those with equally many products, the first copies most at once.
+        // Several cuts have the same number of products: the first of them copies most at once.
         let (piece_x, shift, tiles) = aligned.min_by_key(|(_, _, tiles)| *tiles)?;
         let piece_dy = pieces(out_width).next()?;
         let rows = (MOST_PRODUCTS / tiles).clamp(1, filter_rows);

@@ -44,7 +44,7 @@ fn set<T>(
     element: cudnnBackendAttributeType_t,
     elements: &[T],
 ) {
-    // SAFETY: the slice has so many elements, of this type.
+    // SAFETY: the slice has this number of elements of this type.
     unsafe { shadow::was_set(descriptor, name, element, elements.len() as i64, elements.as_ptr().cast::<c_void>()) };
 }
 

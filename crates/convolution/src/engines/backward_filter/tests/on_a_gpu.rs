@@ -67,7 +67,7 @@ fn at_networks_layers() {
     let of_groups = GROUPS.map(|(groups, channels, side, stride)| {
         in_groups(groups, gradient([128, channels, channels], [side; 2], [3, 3], stride, 1))
     });
-    // Of nnU-Net.
+    // A layer of nnU-Net.
     let volume = |(k, c, side, stride)| of_axes([2, k, c], [side; 3], [[3; 3], [stride; 3], [1; 3], [1; 3]]);
     let volumes = [(32, 32, 128, 1), (64, 32, 128, 2), (256, 128, 32, 2), (320, 320, 8, 1)].map(volume);
     let layers = LAYERS.map(layer).into_iter().chain(of_groups).chain(volumes);

@@ -34,7 +34,7 @@ fn promise(needs: usize, limit: usize, math_type: cudnnMathType_t) -> Promise {
     }
 }
 
-/// Records a promise that needs so many bytes. Returns the reported ones.
+/// Records a promise that needs this number of bytes. Returns the reported number.
 fn reported(problem: &Problem, needs: usize, limit: usize, math_type: cudnnMathType_t) -> Result<usize, Refusal> {
     let own = |_| unreachable!("nothing was forgotten");
     record(DEVICE, problem, promise(needs, limit, math_type), limit, own).map(|promise| promise.entry.memory)
