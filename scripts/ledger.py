@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 FILE = pathlib.Path(__file__).resolve().parent.parent / "docs/verified.toml"
 HEAD = """\
-# The kernels whose results were right on a GPU. Only `make gpu-truth` writes this file. A family's version is a hash of its kernels, of
-# the code that launches them and, for vertex nets, of the kernels that are made for a fixed set of nets (`ucudnn kernels`).
-# `make check`, `make dist` and `make wheel` name each family whose version is another one now.
+# The kernels whose results were right on a GPU. Only `make gpu-truth` writes this file. A family's version is a hash of
+# its kernels, of the code that launches them and, for vertex nets, of the kernels that are made for a fixed set of nets
+# (`ucudnn kernels`). `make check`, `make dist` and `make wheel` name each family whose version is another one now.
 """
 
 
