@@ -263,7 +263,7 @@ typedef struct ucudnnVertexOperation_t {
    */
   long long arguments[2];
   /*
-   The constant of UCUDNN_VERTEX_SCALE and UCUDNN_VERTEX_SHIFT.
+   The constant of UCUDNN_VERTEX_SCALE, UCUDNN_VERTEX_SHIFT and UCUDNN_VERTEX_POWER.
    */
   double constant;
 } ucudnnVertexOperation_t;
@@ -761,6 +761,41 @@ typedef struct ucudnnVertexNetArguments_t {
  The vertex's row of output m is x. Makes no value.
  */
 #define UCUDNN_VERTEX_PUSH 25
+
+/*
+ x times parameter m, a vector, element by element.
+ */
+#define UCUDNN_VERTEX_GAIN 26
+
+/*
+ x / y.
+ */
+#define UCUDNN_VERTEX_DIV 27
+
+/*
+ The greater of x and y, element by element. Where they are equal, each gets half of the gradient.
+ */
+#define UCUDNN_VERTEX_MAXIMUM 28
+
+/*
+ The lesser of x and y, likewise.
+ */
+#define UCUDNN_VERTEX_MINIMUM 29
+
+/*
+ The logarithm of x to the base e.
+ */
+#define UCUDNN_VERTEX_LOG 30
+
+/*
+ The square root of x.
+ */
+#define UCUDNN_VERTEX_SQRT 31
+
+/*
+ x to the power of c.
+ */
+#define UCUDNN_VERTEX_POWER 32
 
 /*
  None: the net takes no steps.

@@ -14,6 +14,7 @@ UNARY(logf)
 UNARY(sqrtf)
 #undef UNARY
 inline float copysignf(float x, float y) { return __builtin_copysignf(x, y); }
+inline float powf(float x, float y) { return __builtin_powf(x, y); }
 inline float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
 inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 template <typename T> inline bool isnan(T x) { return __builtin_isnan(x); }

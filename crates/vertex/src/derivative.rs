@@ -186,6 +186,12 @@ impl Reverse<'_> {
                 self.add(Op::AccumulateBias, &[dy], &[first]);
                 self.contribute(x, dy);
             }
+            Op::Gain => {
+                let dp = self.add(Op::Mul, &[dy, x], &[]);
+                self.add(Op::AccumulateBias, &[dp], &[first]);
+                let dx = self.add(Op::Gain, &[dy], &[first]);
+                self.contribute(x, dx);
+            }
             Op::Add | Op::Sub => {
                 self.contribute(x, dy);
                 let of_y = if operation.op == Op::Sub { self.scaled(dy, -1.0) } else { dy };
@@ -195,6 +201,36 @@ impl Reverse<'_> {
                 for (of, other) in [(x, y), (y, x)] {
                     let part = self.add(Op::Mul, &[dy, other], &[]);
                     self.contribute(of, part);
+                }
+            }
+            Op::Div => {
+                // Of z = x / y: dx = dz / y, and dy = -dx z.
+                let dx = self.add(Op::Div, &[dy, y], &[]);
+                self.contribute(x, dx);
+                let product = self.add(Op::Mul, &[dx, place], &[]);
+                let of_y = self.scaled(product, -1.0);
+                self.contribute(y, of_y);
+            }
+            Op::Maximum | Op::Minimum => {
+                for (of, other) in [(x, y), (y, x)] {
+                    let both = if operation.op == Op::Maximum { [of, other] } else { [other, of] };
+                    let share = self.add(Op::MaximumShare, &both, &[]);
+                    let part = self.add(Op::Mul, &[dy, share], &[]);
+                    self.contribute(of, part);
+                }
+            }
+            Op::Log => {
+                let dx = self.add(Op::Div, &[dy, x], &[]);
+                self.contribute(x, dx);
+            }
+            Op::Power => {
+                // Of x^c: dx = c x^(c - 1) dy. x^0 has no gradient, not even at 0.
+                let constant = operation.constant;
+                if constant != 0.0 {
+                    let power = self.push(Operation::with_constant(Op::Power, x, constant - 1.0));
+                    let product = self.add(Op::Mul, &[dy, power], &[]);
+                    let dx = self.scaled(product, constant);
+                    self.contribute(x, dx);
                 }
             }
             Op::Scale => {

@@ -64,6 +64,20 @@ pub const UCUDNN_VERTEX_SLICE: ucudnnVertexOp_t = 23;
 pub const UCUDNN_VERTEX_SCATTER: ucudnnVertexOp_t = 24;
 /// The vertex's row of output m is x. Makes no value.
 pub const UCUDNN_VERTEX_PUSH: ucudnnVertexOp_t = 25;
+/// x times parameter m, a vector, element by element.
+pub const UCUDNN_VERTEX_GAIN: ucudnnVertexOp_t = 26;
+/// x / y.
+pub const UCUDNN_VERTEX_DIV: ucudnnVertexOp_t = 27;
+/// The greater of x and y, element by element. Where they are equal, each gets half of the gradient.
+pub const UCUDNN_VERTEX_MAXIMUM: ucudnnVertexOp_t = 28;
+/// The lesser of x and y, likewise.
+pub const UCUDNN_VERTEX_MINIMUM: ucudnnVertexOp_t = 29;
+/// The logarithm of x to the base e.
+pub const UCUDNN_VERTEX_LOG: ucudnnVertexOp_t = 30;
+/// The square root of x.
+pub const UCUDNN_VERTEX_SQRT: ucudnnVertexOp_t = 31;
+/// x to the power of c.
+pub const UCUDNN_VERTEX_POWER: ucudnnVertexOp_t = 32;
 
 /// The loss of ucudnnRunVertexNetStep.
 pub type ucudnnLoss_t = c_int;
@@ -82,7 +96,7 @@ pub struct ucudnnVertexOperation_t {
     pub inputs: [c_int; 3],
     /// Numbers of parameters, states, inputs, outputs, slots or elements.
     pub arguments: [c_longlong; 2],
-    /// The constant of UCUDNN_VERTEX_SCALE and UCUDNN_VERTEX_SHIFT.
+    /// The constant of UCUDNN_VERTEX_SCALE, UCUDNN_VERTEX_SHIFT and UCUDNN_VERTEX_POWER.
     pub constant: f64,
 }
 

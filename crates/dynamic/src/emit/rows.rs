@@ -94,7 +94,7 @@ impl<'a> Spans<'a> {
         let made = steps.iter().filter_map(|step| {
             let to = match step {
                 Step::Load { to, .. } | Step::Read { to, .. } | Step::Unary { to, .. } => to,
-                Step::Binary { to, .. } | Step::Bias { to, .. } | Step::Copy { to, .. } => to,
+                Step::Binary { to, .. } | Step::OfVector { to, .. } | Step::Copy { to, .. } => to,
                 Step::Store { .. } | Step::Hand { .. } => return None,
             };
             Some((to.first, (to.first + to.width, step)))
@@ -134,7 +134,7 @@ impl<'a> Spans<'a> {
 
 fn inputs(step: &Step) -> impl Iterator<Item = Span> {
     let inputs = match step {
-        Step::Unary { x, .. } | Step::Bias { x, .. } | Step::Copy { from: x, .. } => [Some(*x), None],
+        Step::Unary { x, .. } | Step::OfVector { x, .. } | Step::Copy { from: x, .. } => [Some(*x), None],
         Step::Binary { x, y, .. } => [Some(*x), Some(*y)],
         _ => [None, None],
     };
@@ -143,7 +143,7 @@ fn inputs(step: &Step) -> impl Iterator<Item = Span> {
 
 /// The part of an input that a part of the result takes; `None` if all of it takes the only element.
 fn part_of(input: Span, step: &Step, first: usize, width: usize) -> Option<Span> {
-    let (Step::Unary { to, .. } | Step::Bias { to, .. } | Step::Copy { to, .. } | Step::Binary { to, .. }) = step
+    let (Step::Unary { to, .. } | Step::OfVector { to, .. } | Step::Copy { to, .. } | Step::Binary { to, .. }) = step
     else {
         return None;
     };
@@ -296,15 +296,17 @@ impl<'a> Line<'a> {
             Step::Read { op, arguments, to } => self.read(text, op, arguments, to.width, &index),
             Step::Unary { op, x, constant, .. } => {
                 let x = input(self, text, x);
-                self.unary(text, op, &x, constant)
+                let code = self.unary(text, op, &x, constant);
+                self.or_zero_in_an_empty_slot(text, op, code)
             }
             Step::Binary { op, x, y, .. } => {
                 let (x, y) = (input(self, text, x), input(self, text, y));
-                binary(op, &x, &y)
+                self.or_zero_in_an_empty_slot(text, op, binary(op, &x, &y))
             }
-            Step::Bias { parameter, x, .. } => {
+            Step::OfVector { op, parameter, x, .. } => {
                 let (x, pointer) = (input(self, text, x), text.pointer(Pointer::Parameter(parameter)));
-                format!("{x} + to_float({pointer}[{index}])")
+                let sign = if op == Op::Gain { '*' } else { '+' };
+                format!("{x} {sign} to_float({pointer}[{index}])")
             }
             Step::Copy { from, .. } => {
                 let copied = input(self, text, from);
@@ -423,6 +425,15 @@ impl<'a> Line<'a> {
         name
     }
 
+    /// See [`Op::has_poles`].
+    fn or_zero_in_an_empty_slot(&mut self, text: &mut Text, op: Op, code: String) -> String {
+        if !self.is_of_children || !op.has_poles() {
+            return code;
+        }
+        self.child(text);
+        format!("child < 0 ? 0.0f : {code}")
+    }
+
     fn unary(&mut self, text: &mut Text, op: Op, x: &str, constant: f64) -> String {
         if matches!(op, Op::Spread | Op::MeanGradient) {
             self.child(text);
@@ -438,6 +449,10 @@ impl<'a> Line<'a> {
             Op::Tanh => format!("hyperbolic_tangent({x})"),
             Op::Relu => format!("{x} < 0 ? 0.0f : {x}"),
             Op::Exp => format!("expf({x})"),
+            Op::Log => format!("logf({x})"),
+            Op::Sqrt => format!("sqrtf({x})"),
+            Op::Power if constant == -1.0 => format!("1 / {x}"),
+            Op::Power => format!("powf({x}, {})", literal(constant)),
             Op::Spread => format!("share == 0 ? 0.0f : {x}"),
             Op::MeanGradient => format!("{x} * share"),
             Op::Widen => x.to_owned(),
@@ -451,9 +466,14 @@ fn binary(op: Op, x: &str, y: &str) -> String {
         Op::Add => format!("{x} + {y}"),
         Op::Sub => format!("{x} - {y}"),
         Op::Mul => format!("{x} * {y}"),
+        Op::Div => format!("{x} / {y}"),
+        Op::Maximum => format!("{x} > {y} || isnan({x}) ? {x} : {y}"),
+        Op::Minimum => format!("{x} < {y} || isnan({x}) ? {x} : {y}"),
         Op::SigmoidGradient => format!("{y} * {x} * (1 - {x})"),
         Op::TanhGradient => format!("{y} * (1 - {x} * {x})"),
         Op::ReluGradient => format!("{x} > 0 ? {y} : 0.0f"),
+        Op::SqrtGradient => format!("{y} / ({x} + {x})"),
+        Op::MaximumShare => format!("{x} == {y} ? 0.5f : {x} < {y} ? 0.0f : 1.0f"),
         _ => unreachable!("{} is not element-wise", op.name()),
     }
 }

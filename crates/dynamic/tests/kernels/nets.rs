@@ -17,7 +17,7 @@ use vertex::function::{self, Declaration, Op, USER_OPERATIONS};
 use vertex::graphs::Graphs;
 use vertex::oracle;
 
-use super::case::{Arrays, Case, Numbers, arrays, cases, graphs};
+use super::case::{Arrays, Case, Numbers, arrays, cases, graphs, poles_in_empty_slots};
 use super::element::{bytes, epsilon, numbers, rounded};
 use super::ready::ready;
 use super::tree_lstm;
@@ -71,13 +71,18 @@ fn random_nets_of_bfloat16_emulated_as_the_oracle() {
     random_nets("nets::random_nets_of_bfloat16_emulated_as_the_oracle", |_, element| element == Element::Bfloat16);
 }
 
-/// The net of functions of the input that `names` names, of which each is an output.
+/// Functions of positive numbers alone.
+const OF_POSITIVE: [&str; 2] = ["log", "sqrt"];
+
+/// The net of functions of the input that `names` names, of which each is an output; some are of the input's exponential.
 fn net_of(names: &[&str]) -> Result<Declaration, String> {
     let pushes = " 8".repeat(names.len());
-    let function = |(place, name): (usize, &&str)| format!("\n%{} = {name} %0", place + 1);
+    let function = |(place, name): (usize, &&str)| {
+        format!("\n%{} = {name} %{}", place + 2, usize::from(OF_POSITIVE.contains(name)))
+    };
     let functions: String = names.iter().enumerate().map(function).collect();
-    let outputs: String = (0..names.len()).map(|place| format!("\npush {place}, %{}", place + 1)).collect();
-    let text = format!("pulls 8\npushes{pushes}\nfunction 0:\n%0 = pull 0{functions}{outputs}");
+    let outputs: String = (0..names.len()).map(|place| format!("\npush {place}, %{}", place + 2)).collect();
+    let text = format!("pulls 8\npushes{pushes}\nfunction 0:\n%0 = pull 0\n%1 = exp %0{functions}{outputs}");
     let declaration: Declaration = text.parse().map_err(|why: String| why)?;
     function::Net::new(declaration.clone()).map(|_| declaration).map_err(|why| format!("{why}"))
 }
@@ -94,6 +99,17 @@ fn each_function_of_a_value_emulated_as_the_oracle() {
     let graphs = Arrays { first_vertex: (0..=40).collect(), first_child: vec![0; 41], ..Arrays::default() };
     let case = Case { declaration: net_of(&names).unwrap(), graphs, ids: (0..40).collect(), seed: 1 };
     check(&case, 0, options(Element::Float, false));
+}
+
+#[test]
+fn empty_slots_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::empty_slots_emulated_as_the_oracle") {
+        return;
+    }
+    let case = poles_in_empty_slots();
+    for (element, is_static) in [(Element::Float, false), (Element::Bfloat16, true)] {
+        check(&case, 0, options(element, is_static));
+    }
 }
 
 /// Tree-LSTMs with those numbers of [`TREES`] that `has` chooses; batched, or as paths in one launch.

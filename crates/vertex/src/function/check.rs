@@ -317,7 +317,7 @@ pub(crate) fn type_of(
             same_width(0, size.rows, &format!("parameter {first}, transposed, takes"))?;
             vector(of(0).0, size.columns)
         }
-        Op::Bias => {
+        Op::Bias | Op::Gain => {
             same_width(0, plain()?, &format!("parameter {first} has"))?;
             vector(of(0).0, of(0).1)
         }

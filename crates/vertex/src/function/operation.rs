@@ -66,7 +66,7 @@ macro_rules! rows {
     ($(
         $(#[$doc:meta])*
         $op:ident $name:literal [$($operand:expr),*] $sort:ident
-        $(, one: $one:expr, dx: $dx:ident)? $(, two: $two:expr)?;
+        $(, one: $one:expr)? $(, dx: $dx:ident)? $(, two: $two:expr)?;
     )*) => {
         /// What an operation does. P, Q: the parameters; x, y: earlier values; dx, dy: gradients of the loss by them.
         ///
@@ -151,6 +151,12 @@ impl Op {
         self.operands().contains(&Constant)
     }
 
+    /// Zeros may give it a result that is not finite. An empty slot, whose numbers are zeros, then has zeros as results:
+    /// else a product with a gradient of 0 would be no number.
+    pub fn has_poles(self) -> bool {
+        matches!(self, Self::Div | Self::Log | Self::Power | Self::SqrtGradient)
+    }
+
     /// It makes no value: it hands one out of the function.
     pub fn is_sink(self) -> bool {
         matches!(self.sort(), Sort::HandOn | Sort::Accumulate)
@@ -171,7 +177,7 @@ pub struct Operation {
     pub inputs: [Value; 3],
     /// Numbers of parameters, states, inputs, outputs, slots and widths, in the order of its text; the others are 0.
     pub arguments: [usize; 2],
-    /// The constant of `Scale` and `Shift`; else 0.
+    /// The constant of `Scale`, `Shift` and `Power`; else 0.
     pub constant: f64,
 }
 
@@ -184,7 +190,7 @@ impl Operation {
         made
     }
 
-    /// `Scale` or `Shift`.
+    /// `Scale`, `Shift` or `Power`.
     pub fn with_constant(op: Op, x: Value, constant: f64) -> Self {
         Self { constant, ..Self::new(op, &[x], &[]) }
     }

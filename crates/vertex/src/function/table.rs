@@ -5,8 +5,8 @@
 /// A row is the name, the name in texts, the operands in the texts' order, and the sort. P, Q: the parameters; x, y:
 /// earlier values; dx, dy: gradients of the loss by them. Behind the sort:
 ///
-/// - `one`: what the host computes of each element of x, as `C`, which is a `Real`; and `dx`, the operation that makes
-///   dx of the result and dy;
+/// - `one`: what the host computes of each element of x, as `C`, which is a `Real`;
+/// - `dx`: the operation that makes dx of the result and dy;
 /// - `two`: what it computes of an element of each input.
 macro_rules! operations {
     ($with:ident) => {
@@ -63,6 +63,20 @@ macro_rules! operations {
             Scatter "scatter" [State, X] HandOn;
             /// The vertex's row of output k is x.
             Push "push" [Output, X] HandOn;
+            /// x P, element by element.
+            Gain "gain" [Parameter, X] Element;
+            /// x / y.
+            Div "div" [X, Y] Element, two: |x, y| x / y;
+            /// The greater of x and y, element by element. Where they are equal, each gets half of the gradient.
+            Maximum "maximum" [X, Y] Element, two: |x, y| x.greater(y);
+            /// The lesser of x and y likewise.
+            Minimum "minimum" [X, Y] Element, two: |x, y| x.lesser(y);
+            /// ln(x).
+            Log "log" [X] Element, one: |x| x.ln();
+            /// sqrt(x).
+            Sqrt "sqrt" [X] Element, one: |x| x.sqrt(), dx: SqrtGradient;
+            /// x to the power of a constant.
+            Power "power" [X, Constant] Element;
 
             /// The gradient of state s: the sum of what the parents give.
             Take "take" [State] Load;
@@ -106,6 +120,10 @@ macro_rules! operations {
             AccumulateRow "accumulateRow" [Parameter, INDEX, DY] Accumulate;
             /// Keeps x, from this place on, for the run backward.
             Keep "keep" [Number("first"), X] HandOn;
+            /// dx of y = sqrt(x), from y and dy.
+            SqrtGradient "sqrtGradient" [Y, DY] Element, two: |y, dy| dy / (y + y);
+            /// What x gets of the gradient of the greater of x and y: all of it, half of it where they are equal, or nothing.
+            MaximumShare "maximumShare" [X, Y] Element, two: |x, y| if x == y { C::of(0.5) } else { C::of(f64::from(!(x < y))) };
         }
     };
 }

@@ -42,12 +42,23 @@ pub trait Real:
         let small = (if self < Self::ZERO { self } else { -self }).exp();
         (if self < Self::ZERO { small } else { Self::ONE }) / (Self::ONE + small)
     }
+    /// The logarithm to the base e.
+    fn ln(self) -> Self;
+    /// The square root.
+    fn sqrt(self) -> Self;
+    /// x to the power of another number.
+    fn power(self, exponent: Self) -> Self;
     /// It is no number.
     fn is_no_number(self) -> bool;
     /// The greater of two numbers; not a number if one is none.
     #[inline(always)]
     fn greater(self, other: Self) -> Self {
         if self > other || self.is_no_number() { self } else { other }
+    }
+    /// The lesser likewise.
+    #[inline(always)]
+    fn lesser(self, other: Self) -> Self {
+        if self < other || self.is_no_number() { self } else { other }
     }
 }
 
@@ -78,6 +89,19 @@ impl Real for f64 {
 
     fn tanh(self) -> Self {
         self.tanh()
+    }
+
+    fn ln(self) -> Self {
+        self.ln()
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        self.sqrt()
+    }
+
+    fn power(self, exponent: Self) -> Self {
+        self.powf(exponent)
     }
 }
 
@@ -139,6 +163,19 @@ impl Real for f32 {
         let near = (square * magnitude).mul_add(p, magnitude);
         let result = if magnitude < 0.3 { near } else { far };
         result.copysign(self)
+    }
+
+    fn ln(self) -> Self {
+        self.ln()
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        self.sqrt()
+    }
+
+    fn power(self, exponent: Self) -> Self {
+        self.powf(exponent)
     }
 }
 

@@ -188,10 +188,15 @@ impl<C: Real> RowPass<'_, '_, C> {
                     let (from, to) = behind(self.part.scratch, from, to);
                     to.copy_from_slice(from);
                 }
-                Step::Bias { parameter, x, to } => {
+                Step::OfVector { op, parameter, x, to } => {
                     let (x, to) = behind(self.part.scratch, x, to);
-                    let bias = &self.context.parameters[parameter][..to.len()];
-                    to.iter_mut().zip(x).zip(bias).for_each(|((to, x), bias)| *to = *x + *bias);
+                    let vector = &self.context.parameters[parameter][..to.len()];
+                    two(if op == Op::Gain { Op::Mul } else { Op::Add }, x, vector, to);
+                }
+                Step::Unary { op, to, .. } | Step::Binary { op, to, .. }
+                    if op.has_poles() && self.is_of_children && at.share == 0.0 =>
+                {
+                    of(self.part.scratch, to).fill(C::ZERO);
                 }
                 Step::Unary { op, x, to, constant } => {
                     let (x, to) = behind(self.part.scratch, x, to);
@@ -311,7 +316,7 @@ macro_rules! functions {
     ($(
         $(#[$doc:meta])*
         $op:ident $name:literal [$($operand:expr),*] $sort:ident
-        $(, one: $one:expr, dx: $dx:ident)? $(, two: $two:expr)?;
+        $(, one: $one:expr)? $(, dx: $dx:ident)? $(, two: $two:expr)?;
     )*) => {
         #[inline(always)]
         fn one<C: Real>(op: Op, x: &[C], to: &mut [C]) {
@@ -338,6 +343,7 @@ fn unary<C: Real>(op: Op, x: &[C], to: &mut [C], constant: C, share: f64) {
     match op {
         Op::Scale => map(x, to, |x| x * constant),
         Op::Shift => map(x, to, |x| x + constant),
+        Op::Power => map(x, to, |x| x.power(constant)),
         Op::Spread if share == 0.0 => to.fill(C::ZERO),
         Op::Spread => to.copy_from_slice(x),
         Op::MeanGradient => map(x, to, |x| x * C::of(share)),

@@ -17,6 +17,10 @@ pub fn function(op: Op, x: f64, constant: f64) -> (f64, f64) {
         Op::Relu if x > 0.0 => (x, 1.0),
         Op::Relu => (0.0, 0.0),
         Op::Exp => (x.exp(), x.exp()),
+        Op::Log => (x.ln(), 1.0 / x),
+        Op::Sqrt => (x.sqrt(), 0.5 / x.sqrt()),
+        Op::Power if constant == 0.0 => (1.0, 0.0),
+        Op::Power => (x.powf(constant), constant * x.powf(constant - 1.0)),
         op => panic!("{} is no function of one number", op.name()),
     }
 }
@@ -144,6 +148,7 @@ impl Run<'_> {
         match operation.op {
             Op::Matmul => parameter.chunks(x.len()).map(|row| tape.dot(row, x)).collect(),
             Op::Bias => x.iter().zip(parameter).map(|(x, bias)| tape.sum(&[*x, *bias])).collect(),
+            Op::Gain => x.iter().zip(parameter).map(|(x, gain)| tape.dot(&[*x], &[*gain])).collect(),
             Op::Softmax => tape.softmax(x),
             Op::Sum => vec![tape.sum(x)],
             Op::Slice => x[first..first + second].to_vec(),
@@ -260,6 +265,12 @@ impl Tape {
                 Op::Add => self.add(x_value + y_value, [(x, 1.0), (y, 1.0)]),
                 Op::Sub => self.add(x_value - y_value, [(x, 1.0), (y, -1.0)]),
                 Op::Mul => self.add(x_value * y_value, [(x, y_value), (y, x_value)]),
+                Op::Div => self.add(x_value / y_value, [(x, 1.0 / y_value), (y, -x_value / (y_value * y_value))]),
+                Op::Maximum | Op::Minimum => {
+                    let is_x = if op == Op::Maximum { x_value > y_value } else { x_value < y_value };
+                    let of_x = if x_value == y_value { 0.5 } else { f64::from(is_x) };
+                    self.add(if is_x { x_value } else { y_value }, [(x, of_x), (y, 1.0 - of_x)])
+                }
                 op => panic!("{} has not two inputs", op.name()),
             }
         };

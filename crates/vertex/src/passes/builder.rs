@@ -286,7 +286,7 @@ impl Row {
             return self.steps.push(Step::Copy { from: right, to: behind });
         }
         self.steps.push(match operation.op {
-            Op::Bias => Step::Bias { parameter: first, x, to },
+            op @ (Op::Bias | Op::Gain) => Step::OfVector { op, parameter: first, x, to },
             op if inputs.len() == 2 => Step::Binary { op, x, y: inputs[1], to },
             op => Step::Unary { op, x, to, constant: operation.constant },
         });

@@ -44,11 +44,13 @@ pub enum Step {
         /// The result.
         to: Span,
     },
-    /// Adds a vector.
-    Bias {
+    /// An operation with a vector, element by element.
+    OfVector {
+        /// `Bias` or `Gain`.
+        op: Op,
         /// The vector.
         parameter: usize,
-        /// What it is added to.
+        /// What meets it.
         x: Span,
         /// The result.
         to: Span,

@@ -140,6 +140,41 @@ pub fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
+/// A tree with empty slots, and a function whose operations have poles at 0, the number of an empty slot.
+pub fn poles_in_empty_slots() -> Case {
+    let declaration = "
+        states 3
+        parameters 3x3 3
+        pulls 3
+        pushes 3
+        function 2:
+        %0 = pull 0
+        %1 = children 0
+        %2 = log %1
+        %3 = matmul P0, %2
+        %4 = power %1, -1.5
+        %5 = div %3, %1
+        %6 = gain P1, %4
+        %7 = add %5, %6
+        %8 = sqrt %1
+        %9 = minimum %8, %0
+        %10 = maximum %9, %3
+        %11 = add %7, %10
+        %12 = sumChildren %11
+        %13 = sigmoid %12
+        %14 = shift %13, 0.5
+        scatter 0, %14
+        push 0, %12";
+    let children = vec![NONE, NONE, NONE, NONE, 0, NONE, 2, 1, NONE, 3];
+    let graphs = Arrays {
+        first_vertex: vec![0, 5],
+        first_child: (0..=5).map(|vertex| 2 * vertex).collect(),
+        children,
+        ..Arrays::default()
+    };
+    Case { declaration: declaration.parse().unwrap(), graphs, ids: vec![0, 0], seed: 1 }
+}
+
 /// The numbers of a case.
 pub struct Numbers {
     pub parameters: Vec<Vec<f64>>,

@@ -60,6 +60,15 @@ struct Known {
     width: usize,
     /// No number of it is larger.
     most: f64,
+    /// No number of it is less.
+    least: f64,
+}
+
+impl Known {
+    /// The same with numbers up to `most`, of either sign.
+    fn up_to(self, most: f64) -> Self {
+        Self { most, least: -most, ..self }
+    }
 }
 
 struct Builder<'a> {
@@ -86,39 +95,44 @@ impl Builder<'_> {
         let of = |number: usize| self.values[operation.inputs[number]];
         let declaration = &self.declaration;
         let (x, y) = (of_first(&self.values, operation), operation.inputs().get(1).and_then(|_| of(1)));
-        let of_vertex = |width, most| Some(Known { is_of_children: false, width, most });
+        let of_vertex = |width, most| Some(Known { is_of_children: false, width, most, least: -most });
         match operation.op {
             Op::Pull => of_vertex(declaration.pulls[first], 1.0),
             Op::PullIndex | Op::Scatter | Op::Push => None,
             Op::Lookup => of_vertex(declaration.parameters[first].columns, 1.0),
             Op::Gather => of_vertex(declaration.states[second], MOST_OF_STATES),
-            Op::Children => {
-                Some(Known { is_of_children: true, width: declaration.states[first], most: MOST_OF_STATES })
-            }
+            Op::Children => of_vertex(declaration.states[first], MOST_OF_STATES)
+                .map(|known| Known { is_of_children: true, ..known }),
             Op::Matmul => {
-                x.map(|x| Known { width: declaration.parameters[first].rows, most: x.most * x.width as f64, ..x })
+                x.map(|x| Known { width: declaration.parameters[first].rows, ..x }.up_to(x.most * x.width as f64))
             }
-            Op::Bias => x.map(|x| Known { most: x.most + 1.0, ..x }),
-            Op::Softmax | Op::SoftmaxChildren => x.map(|x| Known { most: 1.0, ..x }),
-            Op::SumChildren => x.map(|x| Known { is_of_children: false, most: x.most * MOST_CHILDREN as f64, ..x }),
-            Op::MeanChildren | Op::MaxChildren => x.map(|x| Known { is_of_children: false, ..x }),
-            Op::Sum => x.map(|x| Known { width: 1, most: x.most * x.width as f64, ..x }),
+            Op::Bias => x.map(|x| x.up_to(x.most + 1.0)),
+            Op::Gain => x.map(|x| x.up_to(x.most)),
+            Op::Softmax | Op::SoftmaxChildren => x.map(|x| x.up_to(1.0)),
+            Op::SumChildren => x.map(|x| Known { is_of_children: false, ..x }.up_to(x.most * MOST_CHILDREN as f64)),
+            // Of no children it is 0.
+            Op::MeanChildren | Op::MaxChildren => x.map(|x| Known { is_of_children: false, ..x }.up_to(x.most)),
+            Op::Sum => x.map(|x| Known { width: 1, ..x }.up_to(x.most * x.width as f64)),
             Op::Slice => x.map(|x| Known { width: second, ..x }),
-            Op::Add | Op::Sub | Op::Mul | Op::Concat => {
+            Op::Add | Op::Sub | Op::Mul | Op::Concat | Op::Div | Op::Maximum | Op::Minimum => {
                 let (x, y) = (x?, y?);
                 let is_of_children = x.is_of_children || y.is_of_children;
                 let width = if operation.op == Op::Concat { x.width + y.width } else { x.width.max(y.width) };
                 let most = match operation.op {
-                    Op::Concat => x.most.max(y.most),
+                    Op::Concat | Op::Maximum | Op::Minimum => x.most.max(y.most),
                     Op::Mul => x.most * y.most,
+                    Op::Div => x.most / y.least,
                     _ => x.most + y.most,
                 };
-                Some(Known { is_of_children, width, most })
+                let known = Known { is_of_children, width, ..x }.up_to(most);
+                let is_square = operation.op == Op::Mul && operation.inputs[0] == operation.inputs[1];
+                Some(if is_square { Known { least: 0.0, ..known } } else { known })
             }
             // Functions of one number are greatest at an end.
             op => x.map(|x| {
-                let [low, high] = [-x.most, x.most].map(|end| oracle::function(op, end, operation.constant).0.abs());
-                Known { most: low.max(high), ..x }
+                let [low, high] = [x.least, x.most].map(|end| oracle::function(op, end, operation.constant).0);
+                let known = x.up_to(low.abs().max(high.abs()));
+                if op == Op::Shift { Known { least: low, ..known } } else { known }
             }),
         }
     }
@@ -171,24 +185,27 @@ impl Builder<'_> {
                     self.add(Operation::new(op, &[], &[state]));
                 }
             }
-            Op::Matmul | Op::Bias if is_full => {}
+            Op::Matmul | Op::Bias | Op::Gain if is_full => {}
             Op::Matmul => {
                 let x = self.value(a, any).expect("the first value is there");
                 let width = self.values[x].expect("it has a width").width;
                 let matrix = self.parameter(b, 1 + usize::from(c) % 5, width, false);
                 self.add(Operation::new(op, &[x], &[matrix]));
             }
-            Op::Bias => {
+            Op::Bias | Op::Gain => {
                 let x = self.value(a, any).expect("the first value is there");
                 let vector = self.parameter(b, self.values[x].expect("it has a width").width, 0, true);
                 self.add(Operation::new(op, &[x], &[vector]));
             }
-            Op::Add | Op::Sub | Op::Mul => {
+            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Maximum | Op::Minimum => {
                 let x = self.value(a, any).expect("the first value is there");
                 let width = self.values[x].expect("it has a width").width;
                 let meets = |y: &Known| y.width == width || y.width == 1 || width == 1;
                 let y = self.value(b, meets).expect("x meets itself");
-                self.add(Operation::new(op, &[x, y], &[]));
+                let y = if op == Op::Div { self.positive(y) } else { Some(y) };
+                if let Some(y) = y {
+                    self.add(Operation::new(op, &[x, y], &[]));
+                }
             }
             Op::Concat => {
                 let values = [a, b].map(|choice| self.value(choice, any).expect("the first value is there"));
@@ -197,6 +214,13 @@ impl Builder<'_> {
             Op::Scale | Op::Shift => {
                 let x = self.value(a, any).expect("the first value is there");
                 self.add(Operation::with_constant(op, x, f64::from(b) / 16_384.0 - 2.0));
+            }
+            Op::Log | Op::Sqrt | Op::Power => {
+                let x = self.value(a, any).expect("the first value is there");
+                if let Some(x) = self.positive(x) {
+                    let constant = if op == Op::Power { f64::from(b) / 16_384.0 - 2.0 } else { 0.0 };
+                    self.add(Operation::with_constant(op, x, constant));
+                }
             }
             Op::Slice => {
                 let x = self.value(a, any).expect("the first value is there");
@@ -215,6 +239,12 @@ impl Builder<'_> {
                 self.add(Operation::new(op, &[x], &[]));
             }
         }
+    }
+
+    /// A value that has a logarithm: x² + 1/2.
+    fn positive(&mut self, x: Value) -> Option<Value> {
+        let square = self.add(Operation::new(Op::Mul, &[x, x], &[]))?;
+        self.add(Operation::with_constant(Op::Shift, square, 0.5))
     }
 
     /// Hands on each state and, at the last function, each output; other functions leave some outputs out.

@@ -8,7 +8,7 @@ use ucudnn_vertex::function::{Declaration, Net};
 use ucudnn_vertex::host::{Executor, Gradients, Inputs, Pull, Threads};
 use ucudnn_vertex::oracle;
 
-use super::case::{Case, Numbers, cases, random};
+use super::case::{Case, Numbers, cases, poles_in_empty_slots, random};
 
 /// The most that results differ from the oracle's, as a part of the largest number of the tensor, or of 1.
 const MOST_ERROR: f64 = 1e-12;
@@ -20,34 +20,44 @@ proptest! {
 
     #[test]
     fn the_host_computes_what_the_oracle_does(case in cases()) {
-        let net = Net::new(case.declaration.clone()).unwrap();
-        let batch = case.batch(&net, if case.seed % 2 == 0 { Policy::Height } else { Policy::Ratio });
-        let numbers = case.numbers(&batch);
-        let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
-        let inputs = oracle::Inputs {
-            parameters: &numbers.parameters,
-            pulls: &numbers.pulls,
-            push_gradients: &numbers.push_gradients,
-        };
-        let expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);
-        check("outputs", &forward(&net, &batch, &numbers, false).0, &expected.pushes, &vec![true; expected.pushes.len()])?;
-
-        let executor = Executor::new(&net, true, Threads::new(1));
-        let (pushes, reserve) = forward(&net, &batch, &numbers, true);
-        check("outputs in training", &pushes, &expected.pushes, &vec![true; expected.pushes.len()])?;
-        let mut rng = StdRng::seed_from_u64(case.seed ^ 1);
-        let wants = Wants::random(&case.declaration, &mut rng);
-        let found = backward(&executor, &batch, &numbers, reserve, &wants);
-        let before = if wants.accumulates { 1.0 } else { 0.0 };
-        let mut parameters = expected.parameter_gradients.clone();
-        parameters.iter_mut().flatten().for_each(|gradient| *gradient += before);
-        check("gradients of inputs", &found.pulls, &expected.pull_gradients, &wants.pulls)?;
-        check("gradients of parameters", &found.parameters, &parameters, &wants.parameters)?;
-        // Miri, hundreds of times as slow, watches the same runs once.
-        if !cfg!(miri) {
-            check_slopes(&case, &net, &batch, &expected)?;
-        }
+        check_case(&case)?;
     }
+}
+
+#[test]
+fn empty_slots_have_no_poles() {
+    check_case(&poles_in_empty_slots()).unwrap();
+}
+
+fn check_case(case: &Case) -> Result<(), TestCaseError> {
+    let net = Net::new(case.declaration.clone()).unwrap();
+    let batch = case.batch(&net, if case.seed % 2 == 0 { Policy::Height } else { Policy::Ratio });
+    let numbers = case.numbers(&batch);
+    let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
+    let inputs = oracle::Inputs {
+        parameters: &numbers.parameters,
+        pulls: &numbers.pulls,
+        push_gradients: &numbers.push_gradients,
+    };
+    let expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);
+    check("outputs", &forward(&net, &batch, &numbers, false).0, &expected.pushes, &vec![true; expected.pushes.len()])?;
+
+    let executor = Executor::new(&net, true, Threads::new(1));
+    let (pushes, reserve) = forward(&net, &batch, &numbers, true);
+    check("outputs in training", &pushes, &expected.pushes, &vec![true; expected.pushes.len()])?;
+    let mut rng = StdRng::seed_from_u64(case.seed ^ 1);
+    let wants = Wants::random(&case.declaration, &mut rng);
+    let found = backward(&executor, &batch, &numbers, reserve, &wants);
+    let before = if wants.accumulates { 1.0 } else { 0.0 };
+    let mut parameters = expected.parameter_gradients.clone();
+    parameters.iter_mut().flatten().for_each(|gradient| *gradient += before);
+    check("gradients of inputs", &found.pulls, &expected.pull_gradients, &wants.pulls)?;
+    check("gradients of parameters", &found.parameters, &parameters, &wants.parameters)?;
+    // Miri, hundreds of times as slow, watches the same runs once.
+    if !cfg!(miri) {
+        check_slopes(case, &net, &batch, &expected)?;
+    }
+    Ok(())
 }
 
 /// The gradients that a run is asked for.
