@@ -18,8 +18,11 @@ SEED = os.environ.get("UCUDNN_TEST_SEED", "1")
 TESTS = pathlib.Path(__file__).resolve().parent
 #: The folder of the package. What starts Python anew has it on the path.
 PACKAGE = pathlib.Path(ucudnn.__file__).resolve().parent.parent
-#: The operations that are functions of each element of one value. Their methods have their names.
-FUNCTIONS = [name for name in OPERATIONS if name in vars(ucudnn.Value) and name not in ("sum", "softmax")]
+#: The operations of two values' elements, and the functions of each element of one. Their methods have their names.
+EXTREMES = ("maximum", "minimum")
+FUNCTIONS = [name for name in OPERATIONS if name in vars(ucudnn.Value) and name not in ("sum", "softmax", *EXTREMES)]
+#: Those that take positive numbers alone.
+OF_POSITIVE = ("log", "sqrt")
 #: Seconds after which a process is taken to hang. Nothing takes a part of it.
 HANGS = 300
 
@@ -143,7 +146,7 @@ class Text:
                 values = [int(operand[1:]) for operand in operands if operand.startswith("%")]
                 parameters = [int(operand[1:]) for operand in operands if operand.startswith("P")]
                 numbers = [operand for operand in operands if operand[0] not in "%P"]
-                numbers = [float(number) if name in ("scale", "shift") else int(number) for number in numbers]
+                numbers = [float(number) if name in ("scale", "shift", "power") else int(number) for number in numbers]
                 operation = Operation(name, values, *(parameters or [None]), numbers)
                 self.functions[-1][1].append(operation)
 
@@ -235,6 +238,15 @@ class Interpreter:
                 return x * numbers[0]
             case "shift":
                 return x + numbers[0]
+            case "gain":
+                return x * parameter
+            case "div":
+                return x / y
+            case "power":
+                return x ** numbers[0]
+            case name if name in EXTREMES:
+                self._see((x - y).abs())
+                return function(name)(x, y)
             case name if name in FUNCTIONS:
                 if name == "relu":
                     self._see(x.abs())
@@ -386,7 +398,7 @@ class _Writer:
         (x, bound), (y, other) = self.some(), self.some()
         meets = self.some(lambda value: value.width in (x.width, 1) or x.width == 1)
         of_children = self.some(lambda value: value.is_of_children)
-        match random.randrange(18):
+        match random.randrange(21):
             case 0 | 1:
                 rows = random.choice([1, 2, 3, 5, 8])
                 self.keep(vertex.matmul(net.parameter(rows, x.width), x), bound * x.width**0.5)
@@ -406,14 +418,26 @@ class _Writer:
                 self.keep(x + constant, bound + abs(constant))
             case 9 | 10 | 11 | 12:
                 name = random.choice(FUNCTIONS)
+                ends = [-bound, bound]
+                if name in OF_POSITIVE:
+                    x, ends = x * x + 0.5, [0.5, bound * bound + 0.5]
                 # They are greatest at an end.
-                most = float(function(name)(torch.tensor([-bound, bound])).abs().max())
+                most = float(function(name)(torch.tensor(ends)).abs().max())
                 if most <= self.MOST:
                     self.keep(getattr(x, name)(), most)
             case 13:
                 self.keep(*random.choice([(x.softmax_elements(), 1.0), (x.sum_elements(), bound * x.width)]))
             case 14:
                 self.keep(vertex.concat([x, y]), max(bound, other))
+            case 18:
+                self.keep(vertex.gain(net.parameter(x.width), x), bound)
+            case 19:
+                z = meets[0]
+                divided = (x / (z * z + 0.5), 2 * bound)
+                self.keep(*random.choice([divided, (x.maximum(z), max(bound, meets[1])), (x.minimum(z), max(bound, meets[1]))]))
+            case 20:
+                exponent = random.choice([-1, -0.5, 3, random.uniform(-2, 2)])
+                self.keep((x * x + 0.5) ** exponent, max(0.5**exponent, (bound * bound + 0.5) ** exponent))
             case 15:
                 first = random.randrange(x.width)
                 self.keep(x[first : random.randint(first + 1, x.width)], bound)

@@ -4,9 +4,15 @@ import unittest
 
 import torch
 import ucudnn
+from torch.nn import functional
 from ucudnn import NotSupported, Refused
+from ucudnn._functions import _NAMED
 
 FLOATS = "float32, float64, float16, bfloat16"
+
+
+#: The last owner.
+OWNED = []
 
 
 class Owner(torch.nn.Module):
@@ -18,6 +24,7 @@ class Owner(torch.nn.Module):
         self.plain = torch.nn.Linear(4, 3, bias=False)
         self.cube = torch.nn.Parameter(torch.zeros(2, 2, 2))
         self.word = "not a tensor"
+        OWNED[:] = [self]
 
 
 def written(function, slots="any", states=None):
@@ -46,7 +53,44 @@ FUNCTIONS = {
     "add: widths 4 and 3; they are equal, or one is 1": lambda v: x(v) + v.pull("z", 3),
     "sub: widths 4 and 3; they are equal, or one is 1": lambda v: x(v) - v.pull("z", 3),
     "mul: widths 3 and 4; they are equal, or one is 1": lambda v: v.pull("z", 3) * v.children().h,
-    "/: no value divides another; multiply by a value, or divide by a number": lambda v: x(v) / x(v),
+    "div: widths 4 and 3; they are equal, or one is 1": lambda v: x(v) / v.pull("z", 3),
+    "maximum: takes a value of this vertex function, not 1.0": lambda v: x(v).maximum(1.0),
+    "minimum: takes a value of this vertex function, not <a vertex's 4 numbers>": lambda v: x(v).minimum(other_value()),
+    "**: a constant exponent is accepted; (y * x.log()).exp() is x to the power of a value": lambda v: x(v) ** x(v),
+    "**: a constant exponent is accepted; (x * log(number)).exp() is a number to the power of x": lambda v: 2 ** x(v),
+    "**: a constant is finite, not nan": lambda v: x(v) ** float("nan"),
+    "/: no parameter divides a value, and so not 'linear.bias'; keep its reciprocal, and multiply":
+        lambda v: x(v, 3) / OWNED[-1].linear.bias,
+    "+: takes a parameter of the module in the net's `parameters`, and no other tensor": lambda v: x(v) + torch.zeros(4),
+    "*: takes a parameter of the module in the net's `parameters`, and no other tensor":
+        lambda v: torch.ones(1, requires_grad=True) * x(v),
+    "linear: takes a parameter of the module in the net's `parameters`, and no other tensor":
+        lambda v: torch.nn.Linear(4, 2)(x(v)),
+    "matmul: takes a parameter of the module in the net's `parameters`, and no other tensor":
+        lambda v: torch.zeros(2, 4) @ x(v),
+    "gain: parameter 'linear.bias' is [3]; it is a vector of x's width, 4": lambda v: v.gain("linear.bias", x(v)),
+    "parameter 'plain.bias': the module does without it": lambda v: v.bias("plain.bias", x(v)),
+    "torch's relu of values: no inplace is accepted": lambda v: functional.relu(x(v), inplace=True),
+    "torch's sum of values: no dtype is accepted": lambda v: torch.sum(x(v), dtype=torch.float64),
+    "torch's div of values: no rounding_mode is accepted": lambda v: torch.div(x(v), x(v), rounding_mode="floor"),
+    "torch's sum of values: dim 1 of a value of [4]; -1 to 0 are accepted": lambda v: torch.sum(x(v), 1),
+    "torch's softmax of values: dim None of a value of [4]; -1 to 0 are accepted": lambda v: functional.softmax(x(v)),
+    "torch's softmax of values: dim -3 of a value of [children, 4]; -2 to 1 are accepted":
+        lambda v: torch.softmax(v.children().h, -3),
+    "torch's sum of values: keepdim=True is accepted: a value of each child keeps its elements' axis":
+        lambda v: torch.sum(v.children().h, -1),
+    "torch's chunk of values: over the elements alone is accepted, dim=-1": lambda v: torch.chunk(v.children().h, 2),
+    "torch's cat of values: over the elements alone is accepted, dim=-1": lambda v: torch.cat([x(v), v.children().h]),
+    "torch's split of values: parts that make up a width of 4 are accepted, not [1, 2]":
+        lambda v: torch.split(x(v), [1, 2]),
+    "torch's layer_norm of values: a shape of [4] is accepted, not [3]": lambda v: torch.nn.LayerNorm(3)(x(v)),
+    "torch's embedding of values: an index is accepted, as from pull_index": lambda v: torch.nn.Embedding(3, 4)(x(v)),
+    "torch's embedding of values: no padding_idx is accepted":
+        lambda v: torch.nn.Embedding(3, 4, padding_idx=0)(v.pull_index("i")),
+    "torch's dropout of values: a net draws no random numbers; apply it to what is pulled and pushed":
+        lambda v: torch.nn.Dropout()(x(v)),
+    "torch's matmul of values: a matrix among the parameters times a value is accepted": lambda v: torch.matmul(x(v), x(v)),
+    "torch's tanh of values: a value is accepted, not Index": lambda v: torch.tanh(v.pull_index("i")),
     "+: takes a value or a number, not 'one'": lambda v: x(v) + "one",
     "+: takes a value or a number, not '2'": lambda v: x(v) + "2",
     "-: takes a value or a number, not None": lambda v: x(v) - None,
@@ -102,6 +146,12 @@ FUNCTIONS = {
     "lookup 'plain.weight': takes an index, as from pull_index, not 2": lambda v: v.lookup("plain.weight", 2),
     "lookup: parameter 'linear.bias' is a vector; a matrix has rows to look up":
         lambda v: v.lookup("linear.bias", v.pull_index("i")),
+    f"torch's stack: no value of a vertex function is accepted there, but in {', '.join(_NAMED)}":
+        lambda v: torch.stack([x(v), x(v)]),
+    f"torch's relu_: no value of a vertex function is accepted there, but in {', '.join(_NAMED)}":
+        lambda v: torch.relu_(x(v)),
+    f"torch's __rmatmul__: no value of a vertex function is accepted there, but in {', '.join(_NAMED)}":
+        lambda v: x(v) @ torch.zeros(4, 2),
     "gather: this function is for any number of children; children() gives all of them": lambda v: v.gather(0),
     "matmul: parameter 'plain.weight' is [3, 4], and x has the width 3": lambda v: v.matmul("plain.weight", x(v, 3)),
     "matmul: parameter 'linear.bias' is [3, 0], and x has the width 4": lambda v: v.matmul("linear.bias", x(v)),

@@ -70,7 +70,8 @@ class VertexNet(torch.nn.Module):
             raise Refused(f"parameters: a module is accepted, not {type(parameters).__name__}")
         # In a tuple, so that the module that holds this one is not registered as its part.
         self._owner = (parameters,)
-        self._declaration = _Declaration(states, functions, functools.partial(_size_of, parameters), loss)
+        self._declaration = _Declaration(states, functions, functools.partial(_size_of, parameters),
+                                          functools.partial(_name_of, parameters), loss)  # fmt: skip
         self._begin()
 
     def _begin(self):
@@ -222,13 +223,13 @@ def _named(owner, name):
 
 
 def _size_of(owner, name):
-    """Rows and columns of a parameter, 0 columns for a vector; None for a bias that a Linear does not have."""
+    """Rows and columns of a parameter, 0 columns for a vector; None for one that a ready module does without."""
     try:
         tensor = _named(owner, name)
     except AttributeError:
         names = ", ".join(name for name, _ in owner.named_parameters()) if owner is not None else ""
         raise Refused(f"parameter {name!r}: the module has none; it has {names or 'none'}") from None
-    if tensor is None and name.endswith(".bias"):
+    if tensor is None and name.endswith((".weight", ".bias")):
         return None
     if not isinstance(tensor, torch.Tensor) or tensor.dim() not in (1, 2):
         raise Refused(f"parameter {name!r}: a tensor of 1 or 2 dimensions is accepted")
@@ -237,11 +238,19 @@ def _size_of(owner, name):
     return (tensor.shape[0], tensor.shape[1] if tensor.dim() == 2 else 0)
 
 
+def _name_of(owner, tensor):
+    """The name of a parameter or buffer of the module's, or None."""
+    if owner is None:
+        return None
+    both = itertools.chain(owner.named_parameters(remove_duplicate=False), owner.named_buffers(remove_duplicate=False))
+    return next((name for name, its in both if its is tensor), None)
+
+
 class _Declaration:
     """What a net is made of: plain data, which pickles."""
 
-    def __init__(self, states, functions, parameter_size, loss):
-        symbols = Symbols(states, parameter_size)
+    def __init__(self, states, functions, parameter_size, parameter_name, loss):
+        symbols = Symbols(states, parameter_size, parameter_name)
         try:
             pairs = list(functions.items() if isinstance(functions, Mapping) else functions)
         except TypeError:

@@ -17,7 +17,7 @@ from ._library import Refused
 OPERATIONS = (
     "pull", "pullIndex", "lookup", "gather", "children", "matmul", "bias", "add", "sub", "mul", "scale", "shift",
     "sigmoid", "tanh", "relu", "exp", "sumChildren", "meanChildren", "maxChildren", "softmaxChildren", "softmax",
-    "sum", "concat", "slice", "scatter", "push",
+    "sum", "concat", "slice", "scatter", "push", "gain", "div", "maximum", "minimum", "log", "sqrt", "power",
 )  # fmt: skip
 # The arguments of a net's call besides its inputs.
 _TAKEN = ("self", "batch", "labels", "lr", "weight_decay")
@@ -37,8 +37,12 @@ class Operation(NamedTuple):
 class Value:
     """A vector of the vertex, or one of each child.
 
-    `+`, `-` and `*` work element by element, with numbers too. A value of the vertex that meets a child's is used for
-    every child. Widths are equal where they meet, or one of them is 1 and is used for every element.
+    `+`, `-`, `*` and `/` work element by element, with numbers too, and with vectors among the parameters. A value of the
+    vertex that meets a child's is used for every child. Widths are equal where they meet, or one of them is 1 and is used
+    for every element.
+
+    PyTorch's functions take values: `torch.tanh(x)`, `torch.cat([x, y], -1)`, `self.W(x)` with an `nn.Linear`. To them, a
+    vertex's value is [width], and a child's [children, width]. What a net does not have is refused.
     """
 
     __slots__ = ("_function", "_place", "width", "is_of_children")
@@ -54,6 +58,10 @@ class Value:
     def __repr__(self):
         return f"<a {'child' if self.is_of_children else 'vertex'}'s {self.width} numbers>"
 
+    def __getattr__(self, name: str):
+        names = ", ".join(name for name in dir(type(self)) if not name.startswith("_"))
+        raise AttributeError(f"a value of a vertex function has no {name!r}; it has {names}")
+
     def __len__(self):
         return self.width
 
@@ -62,6 +70,12 @@ class Value:
 
     def __iter__(self):
         raise Refused("a value has no elements to go through: use chunk, or a slice")
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        from ._functions import call  # needs torch
+
+        return call(function, arguments, keywords or {})
 
     def _apply(self, name: str, width: int | None = None, is_of_children: bool | None = None, **more) -> Value:
         of_children = self.is_of_children if is_of_children is None else is_of_children
@@ -75,19 +89,27 @@ class Value:
         of_children = self.is_of_children or other.is_of_children
         return self._function._value(name, max(self.width, other.width), of_children, [self, other])
 
+    def _named(self, what: str, other) -> str | None:
+        """The name of a parameter; None for what is no tensor, and for a tensor that is a number."""
+        return self._function._named(what, other, may_be_number=True) if hasattr(other, "__torch_function__") else None
+
     def __add__(self, other: Value | float) -> Value:
         if isinstance(other, Value):
             return self._with("add", other)
+        if name := self._named("+", other):
+            return self._function.bias(name, self)
         number = _number("+", other)
         return self if number == 0 else self._apply("shift", constant=number)  # so sum() begins with a value
 
     __radd__ = __add__
 
     def __sub__(self, other: Value | float) -> Value:
-        return self._with("sub", other) if isinstance(other, Value) else self + -_number("-", other)
+        if isinstance(other, Value):
+            return self._with("sub", other)
+        return -(-self + other) if self._named("-", other) else self + -_number("-", other)
 
     def __rsub__(self, other: float) -> Value:
-        return -self + _number("-", other)
+        return -self + (other if self._named("-", other) else _number("-", other))
 
     def __neg__(self) -> Value:
         return self * -1.0
@@ -95,17 +117,43 @@ class Value:
     def __mul__(self, other: Value | float) -> Value:
         if isinstance(other, Value):
             return self._with("mul", other)
+        if name := self._named("*", other):
+            return self._function.gain(name, self)
         return self._apply("scale", constant=_number("*", other))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: float) -> Value:
+    def __truediv__(self, other: Value | float) -> Value:
         if isinstance(other, Value):
-            raise Refused("/: no value divides another; multiply by a value, or divide by a number")
+            return self._with("div", other)
+        if name := self._named("/", other):
+            raise Refused(f"/: no parameter divides a value, and so not {name!r}; keep its reciprocal, and multiply")
         number = _number("/", other)
         if number == 0 or math.isinf(1.0 / number):
             raise Refused(f"/: {number} has no reciprocal that is finite")
         return self * (1.0 / number)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self**-1 * (other if self._named("/", other) else _number("/", other))
+
+    def __pow__(self, exponent: float) -> Value:
+        if isinstance(exponent, Value):
+            raise Refused("**: a constant exponent is accepted; (y * x.log()).exp() is x to the power of a value")
+        number = _number("**", exponent)
+        if number in (1, 2):
+            return self if number == 1 else self * self
+        return self.sqrt() if number == 0.5 else self._apply("power", constant=number)
+
+    def __rpow__(self, other: float) -> Value:
+        raise Refused("**: a constant exponent is accepted; (x * log(number)).exp() is a number to the power of x")
+
+    def maximum(self, other: Value) -> Value:
+        """The greater of two values, element by element. Where they are equal, each gets half of the gradient."""
+        return self._with("maximum", self._function._taken("maximum", other))
+
+    def minimum(self, other: Value) -> Value:
+        """The lesser of two values, likewise."""
+        return self._with("minimum", self._function._taken("minimum", other))
 
     def __getitem__(self, key: slice) -> Value:
         if not isinstance(key, slice) or key.step not in (None, 1):
@@ -137,6 +185,14 @@ class Value:
     def exp(self) -> Value:
         """exp(x)"""
         return self._apply("exp")
+
+    def log(self) -> Value:
+        """The logarithm to the base e."""
+        return self._apply("log")
+
+    def sqrt(self) -> Value:
+        """The square root."""
+        return self._apply("sqrt")
 
     def sum(self) -> Value:
         """A child's value: the sum over the children. The vertex's: the sum of its elements, of width 1."""
@@ -172,10 +228,11 @@ class Value:
 class Index:
     """An index of the vertex, from :meth:`Vertex.pull_index`."""
 
-    __slots__ = ("_place",)
+    __slots__ = ("_function", "_place")
+    __torch_function__ = Value.__torch_function__
 
-    def __init__(self, place: int):
-        self._place = place
+    def __init__(self, function: Vertex, place: int):
+        self._function, self._place = function, place
 
 
 class States:
@@ -193,11 +250,19 @@ class States:
             self._values[name] = self._made(list(states).index(name), states[name])
         return self._values[name]
 
+    def __dir__(self) -> list[str]:
+        return list(self._vertex._net.states)
+
 
 class Symbols:
     """What the vertex functions of a net share: its states, and the inputs, outputs and parameters that they name."""
 
-    def __init__(self, states: Mapping[str, int], parameter_size: Callable[[str], tuple[int, int]]):
+    def __init__(
+        self,
+        states: Mapping[str, int],
+        parameter_size: Callable[[str], tuple[int, int]],
+        parameter_name: Callable[[object], str | None],
+    ):
         try:
             self.states = dict(states)
         except (TypeError, ValueError):
@@ -208,6 +273,8 @@ class Symbols:
                 raise Refused(f"state {name!r}: a width is a whole number, not {width!r}")
             check_held(f"state {name!r}: a width is 1 to 65536", width)
         self._parameter_size = parameter_size
+        #: The name of a tensor among the parameters, or None.
+        self.parameter_name = parameter_name
         self.pulls: dict[str, int] = {}  # widths; 0 for indices
         self.pushes: dict[str, int] = {}
         self.parameters: dict[str, tuple[int, int]] = {}  # rows, columns; 0 columns for a vector
@@ -215,7 +282,10 @@ class Symbols:
     def parameter(self, name: str) -> tuple[int, tuple[int, int]]:
         """The number and the size of a parameter."""
         if name not in self.parameters:
-            self.parameters[name] = self._parameter_size(name)
+            size = self._parameter_size(name)
+            if size is None:
+                raise Refused(f"parameter {name!r}: the module does without it")
+            self.parameters[name] = size
         return list(self.parameters).index(name), self.parameters[name]
 
     @staticmethod
@@ -254,6 +324,14 @@ class Vertex:
             raise Refused(f"{what}: takes a value of this vertex function, not {value!r}")
         return value
 
+    def _named(self, what: str, tensor, may_be_number: bool = False) -> str | None:
+        """The name of a parameter that PyTorch hands over as a tensor; None for a tensor that is a number."""
+        if name := self._net.parameter_name(tensor):
+            return name
+        if may_be_number and tensor.numel() == 1 and not tensor.requires_grad:
+            return None
+        raise Refused(f"{what}: takes a parameter of the module in the net's `parameters`, and no other tensor")
+
     def pull(self, name: str, width: int) -> Value:
         """The vertex's row of an input, [width]; zeros where it has none. The net is called with `name=tensor`, of shape
         [rows of the batch, width]."""
@@ -264,7 +342,7 @@ class Vertex:
 
     def pull_index(self, name: str) -> Index:
         """The vertex's index in an input of torch.int64, [rows of the batch]."""
-        return Index(self._add("pullIndex", arguments=[self._net.named("input", self._net.pulls, name, 0)]))
+        return Index(self, self._add("pullIndex", arguments=[self._net.named("input", self._net.pulls, name, 0)]))
 
     def lookup(self, parameter: str, index: Index) -> Value:
         """The row of a matrix that the index names; zeros where the vertex has no index."""
@@ -302,16 +380,37 @@ class Vertex:
 
     def bias(self, parameter: str, x: Value) -> Value:
         """x plus a vector."""
+        return self._with_vector("bias", parameter, x)
+
+    def gain(self, parameter: str, x: Value) -> Value:
+        """x times a vector, element by element."""
+        return self._with_vector("gain", parameter, x)
+
+    def _with_vector(self, name: str, parameter: str, x: Value) -> Value:
         number, (rows, columns) = self._net.parameter(parameter)
-        if columns != 0 or self._taken("bias", x).width != rows:
+        if columns != 0 or self._taken(name, x).width != rows:
             size = f"[{rows}]" if columns == 0 else f"[{rows}, {columns}]"
-            raise Refused(f"bias: parameter {parameter!r} is {size}; it is a vector of x's width, {x.width}")
-        return self._value("bias", rows, x.is_of_children, [x], [number])
+            raise Refused(f"{name}: parameter {parameter!r} is {size}; it is a vector of x's width, {x.width}")
+        return self._value(name, rows, x.is_of_children, [x], [number])
 
     def linear(self, module: str, x: Value) -> Value:
         """What a torch.nn.Linear of this name does: its weight times x, plus its bias if it has one."""
         y = self.matmul(f"{module}.weight", x)
         return self.bias(f"{module}.bias", y) if self._net._parameter_size(f"{module}.bias") else y
+
+    def layer_norm(self, module: str, x: Value, eps: float = 1e-5) -> Value:
+        """What a torch.nn.LayerNorm of this name does over the elements (Ba et al., 2016, equation 4): (x - mean) /
+        sqrt(variance + eps), times its weight, plus its bias, as far as it has them."""
+        self._taken("layer_norm", x)
+        names = [f"{module}.{name}" for name in ("weight", "bias")]
+        return self._normalized(x, *(name if self._net._parameter_size(name) else None for name in names), eps)
+
+    def _normalized(self, x: Value, gain: str | None, bias: str | None, eps: float) -> Value:
+        distance = x - x.sum_elements() / x.width
+        variance = (distance * distance).sum_elements() / x.width
+        y = distance / (variance + eps).sqrt()
+        y = self.gain(gain, y) if gain else y
+        return self.bias(bias, y) if bias else y
 
     def concat(self, values: Sequence[Value]) -> Value:
         """The values one behind the other."""
