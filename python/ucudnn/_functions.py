@@ -176,9 +176,6 @@ _AGAIN = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _of_one(name) for name in OPERATIONS if hasattr(Value, name) and name not in ("sum", "softmax", *_OPERATORS)},
     **{name: _of_two(name, *methods) for name, methods in _OPERATORS.items()},
-    # A tensor on the right: its operator is asked when the value's has not answered.
-    **{f"r{name}": functools.partial(lambda of_two, input, other: of_two(other, input), _of_two(name, *methods))
-       for name, methods in _OPERATORS.items()},
     "neg": lambda input: -input,
     "square": lambda input: input * input,
     "reciprocal": lambda input: 1.0 / input,
@@ -187,5 +184,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul": _matmul, "layer_norm": _layer_norm, "embedding": _embedding, "dropout": _dropout,
 }  # fmt: skip
 #: The names that a message gives.
-_NAMED = sorted(name for name in _FUNCTIONS if not name.startswith("r") or name in ("reciprocal", "relu", "rsqrt"))
+_NAMED = sorted(_FUNCTIONS)
 _FUNCTIONS |= {name: _FUNCTIONS[same] for name, same in _AGAIN.items()}
+# A tensor on the right: its operator is asked when the value's has not answered.
+_FUNCTIONS |= {f"r{name}": functools.partial(lambda of_two, input, other: of_two(other, input), _FUNCTIONS[name])
+               for name in _OPERATORS}  # fmt: skip
