@@ -147,9 +147,10 @@ fn several_devices_measure_each_micro_configuration_once() {
         each_once(&lines);
         assert_eq!(devices(&lines), [0, 1, 2].into(), "{how}");
         // FindEx's own fastest algorithm, which decides the candidates, varies from run to run.
-        let (_, again) = run.run("4", how, &variables);
-        assert!(how == "findex" || events(&again, "timed").is_empty(), "{again:?}");
-        each_once(&[lines, again].concat());
+        if how == "get" {
+            let (_, again) = run.run("4", how, &variables);
+            assert!(events(&again, "timed").is_empty(), "{again:?}");
+        }
     }
 }
 

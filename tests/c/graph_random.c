@@ -208,7 +208,7 @@ static void case_open(Case *c, Random *random) {
     for (int i = 0; i < wanted; i++) {
         /* The engines that need workspace come last. */
         int plan = c->plans, choice = kind == PATCHES ? count - 1 - i % count : random_below(random, count);
-        int executions = kind == EMBEDDINGS ? 1 : is_large ? 3 : kind == VOLUMES ? 16 : ROUNDS;
+        int executions = kind == EMBEDDINGS ? 1 : is_large ? 2 : kind == VOLUMES ? 16 : ROUNDS;
         if (!is_large && kind != VOLUMES && !chance(random, 60)) executions = 1 + random_below(random, ROUNDS);
         cudnnStatus_t status = plan_finalize(handle, offered[choice], &c->plan[plan]);
         if (status == CUDNN_STATUS_NOT_SUPPORTED) { /* heuristics may return candidates that do not run */
