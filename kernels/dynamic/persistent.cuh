@@ -3,11 +3,11 @@
 // Processor Specialization" (MICRO 2018).
 //
 // Values have whole multiples of UNITS elements, and element i belongs to unit i % UNITS. Block b owns the OWN units from
-// b * OWN on: it alone computes their elements, of all rows, so that what no product takes never leaves it. A product
-// needs all elements of its factor. Each block publishes its own in packets, with a place for each row of the batch: a
-// packet is written once in a launch and holds the launch's epoch, so there are no fences, no barriers over the grid, and
-// a block goes on as soon as the packets that it needs are there. The steps of a script are in an order in which rows
-// follow all that they depend on; all blocks take the same steps, so none waits for ever.
+// b * OWN on: it alone computes their elements, for all rows. A value that no product takes never leaves the block. A
+// product needs all elements of its factor. Each block publishes its own in packets, with a place for each row of the
+// batch: a packet is written once in a launch and holds the launch's epoch, so there are no fences, no barriers over the
+// grid, and a block goes on as soon as the packets that it needs are there. The steps of a script are in an order in
+// which rows follow all that they depend on; all blocks take the same steps, so none waits for ever.
 //
 // A group of blocks keeps all weights, and runs the steps of its own graphs: blockIdx.x is a block of a group, and
 // blockIdx.y the group.
@@ -68,7 +68,7 @@ constexpr int quotient_up(int number, int by) { return (number + by - 1) / by; }
 // The most warps among which the depth of a product is shared out: their sums take shared memory.
 #define MOST_PARTS 8
 
-// The warps that share out so many parts: a power of two.
+// The number of warps that share out the parts: a power of two.
 constexpr int warps_of(int parts) {
     int warps = 1;
     while (2 * warps <= WARPS && 2 * warps <= MOST_PARTS && 2 * warps <= parts) warps *= 2;
@@ -110,7 +110,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     static constexpr int FEW = TILE_ROWS, FEW_PARTS = warps_of(quotient_up(PADDED, 128)), COLUMN_WARPS = WARPS / FEW_PARTS;
     static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, COLUMN_WARPS);
     static constexpr int AT_A_TIME = WARP_COLUMNS <= 5 ? WARP_COLUMNS : 4;
-    // Of more rows: a thread has a square of 8 rows and 4 columns, and threads with the same one share out the depth.
+    // With more rows, a thread has a square of 8 rows and 4 columns, and the threads of one square share out the depth.
     static constexpr int SQUARE_ROWS = PATH_ROWS / 8, SQUARE_COLUMNS = quotient_up(COLUMNS, 4);
     static constexpr int SQUARES = SQUARE_ROWS * SQUARE_COLUMNS, SQUARE_THREADS = lesser(SQUARES, THREADS);
     static constexpr int SHARERS = lesser(THREADS / SQUARE_THREADS, 256 / PATH_ROWS);

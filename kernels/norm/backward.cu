@@ -20,7 +20,7 @@ struct Backward {
     Parameter *dscale, *dbias;
 };
 
-// Of dy, and of dy * (x - mean).
+// The sum of dy, and the sum of dy * (x - mean).
 struct alignas(16) Sums {
     double dy, product;
 

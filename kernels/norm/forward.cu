@@ -46,7 +46,7 @@ struct alignas(16) Sums {
             if (IS_FLOAT) lost += difference_error(element, origin, its[i]);
         }
         differences += sum_in_pairs(its);
-        // An infinite element makes NaN of what is lost, and its mean is infinite.
+        // The mean of an infinite element is infinite; the sum of the lost parts is NaN then.
         if (IS_FLOAT && !isnan(lost)) differences += lost;
         squares += its_squares[0] + its_squares[1];
     }

@@ -80,8 +80,8 @@ struct Shape {
     __device__ __forceinline__ int block() const { return int(blockIdx.x) % blocks; }
 };
 
-// The rows of a channel, and which of their vectors a block has: those from `begin` to `end`, of which those up to
-// `kept` stay in shared memory.
+// The rows of a channel. A block has their vectors from `begin` to `end`. The vectors before `kept` stay in shared
+// memory.
 struct Rows {
     long long first;
     Divisor length;
