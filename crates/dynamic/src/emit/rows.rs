@@ -473,7 +473,7 @@ fn binary(op: Op, x: &str, y: &str) -> String {
         Op::TanhGradient => format!("{y} * (1 - {x} * {x})"),
         Op::ReluGradient => format!("{x} > 0 ? {y} : 0.0f"),
         Op::SqrtGradient => format!("{y} / ({x} + {x})"),
-        Op::MaximumShare => format!("{x} == {y} ? 0.5f : {x} < {y} ? 0.0f : 1.0f"),
+        Op::MaximumShare => format!("{x} > {y} ? 1.0f : {x} == {y} ? 0.5f : 0.0f"),
         _ => unreachable!("{} is not element-wise", op.name()),
     }
 }

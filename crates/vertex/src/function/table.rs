@@ -122,8 +122,9 @@ macro_rules! operations {
             Keep "keep" [Number("first"), X] HandOn;
             /// dx of y = sqrt(x), from y and dy.
             SqrtGradient "sqrtGradient" [Y, DY] Element, two: |y, dy| dy / (y + y);
-            /// What x gets of the gradient of the greater of x and y: all of it, half of it where they are equal, or nothing.
-            MaximumShare "maximumShare" [X, Y] Element, two: |x, y| if x == y { C::of(0.5) } else { C::of(f64::from(!(x < y))) };
+            /// What x gets of the gradient of the greater of x and y: all of it, half where they are equal, or nothing.
+            MaximumShare "maximumShare" [X, Y] Element,
+                two: |x, y| C::of(if x > y { 1.0 } else if x == y { 0.5 } else { 0.0 });
         }
     };
 }

@@ -31,7 +31,7 @@ fn empty_slots_have_no_poles() {
 
 fn check_case(case: &Case) -> Result<(), TestCaseError> {
     let net = Net::new(case.declaration.clone()).unwrap();
-    let batch = case.batch(&net, if case.seed % 2 == 0 { Policy::Height } else { Policy::Ratio });
+    let batch = case.batch(&net, if case.seed.is_multiple_of(2) { Policy::Height } else { Policy::Ratio });
     let numbers = case.numbers(&batch);
     let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
     let inputs = oracle::Inputs {
