@@ -1,5 +1,5 @@
-/* A program that calls cuDNN in one of three ways: `linked`, by its own references; `dlopen`, through the name of the
- * library; `not`, not at all. */
+/* A program that calls cuDNN in one of these ways: `linked`, by its own references; `dlopen`, through the name of the
+ * library; `not`, not at all. `handle` makes a handle. */
 #include <cudnn.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -12,6 +12,11 @@ int main(int count, char **arguments) {
         cudnnTensorDescriptor_t tensor;
         if (cudnnCreateTensorDescriptor(&tensor) != CUDNN_STATUS_SUCCESS) return 1;
         if (cudnnDestroyTensorDescriptor(tensor) != CUDNN_STATUS_SUCCESS) return 1;
+    }
+    if (!strcmp(way, "handle")) {
+        cudnnHandle_t handle;
+        if (cudnnCreate(&handle) != CUDNN_STATUS_SUCCESS) return 1;
+        if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) return 1;
     }
     if (!strcmp(way, "dlopen")) {
         void *library = dlopen("libcudnn.so.9", RTLD_NOW);

@@ -15,6 +15,7 @@
 
 mod batch_norm;
 pub mod depthwise;
+pub use libtorch::NEEDED;
 mod libtorch;
 mod operator;
 pub mod registration;

@@ -156,6 +156,9 @@ const KINDS_OF_DEVICES: usize = 4;
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident: $symbol:literal as fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// The names of the functions that libtorch_cpu.so must have, in the order in which they are looked up.
+        pub const NEEDED: &[&CStr] = &[$($symbol),*];
+
         /// libtorch's functions, and the operators of C++. They stay: the libraries are never closed.
         pub struct Libtorch {
             $($(#[$doc])* pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*

@@ -11,6 +11,23 @@ const VERSION: &str = "cudnnGetVersion";
 /// The function by which libucudnn.so recognises itself. It looks it up in every library that may be cuDNN.
 const OWN_VERSION: &str = "ucudnnGetVersion";
 
+/// libtorch's library that has the functions of its stable C ABI.
+const LIBTORCH: &str = "libtorch_cpu.so";
+
+/// What became of PyTorch's own operators.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Libtorch {
+    /// The process has no libtorch.
+    #[default]
+    Absent,
+    /// libucudnn.so did not look up its functions.
+    Loaded,
+    /// It has those that the operators take.
+    Complete,
+    /// It lacks this one.
+    Lacks(String),
+}
+
 /// The cuDNN functions of a program, by the library that they were bound to.
 #[derive(Debug, Default)]
 pub struct Bindings {
@@ -20,6 +37,8 @@ pub struct Bindings {
     pub past: BTreeMap<PathBuf, BTreeSet<String>>,
     /// The cuDNN that libucudnn.so itself took functions from.
     pub real: Option<PathBuf>,
+    /// libtorch in the program.
+    pub libtorch: Libtorch,
 }
 
 /// The library's files.
@@ -40,10 +59,22 @@ impl Bindings {
         let mut looked_up: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         let mut searches: BTreeMap<&str, usize> = BTreeMap::new();
         for line in text.lines() {
-            if let Some(file) = missing(line, OWN_VERSION) {
-                *searches.entry(file).or_default() += 1;
+            if let Some((file, symbol)) = missing(line) {
+                if symbol == OWN_VERSION {
+                    *searches.entry(file).or_default() += 1;
+                } else if starts_with(file, LIBTORCH) && is_needed(symbol) {
+                    self.libtorch = Libtorch::Lacks(symbol.into());
+                }
             }
             let Some(Binding { from, to, symbol }) = Binding::read(line) else { continue };
+            if starts_with(to, LIBTORCH) && !matches!(self.libtorch, Libtorch::Lacks(_)) {
+                // The first function that is looked up. libtorch itself does not call it.
+                if from == to && symbol.as_bytes() == torch::NEEDED[0].to_bytes() {
+                    self.libtorch = Libtorch::Complete;
+                } else if self.libtorch == Libtorch::Absent {
+                    self.libtorch = Libtorch::Loaded;
+                }
+            }
             let is_ours = same(to, &files.library);
             if from == to && symbol == OWN_VERSION {
                 *searches.entry(to).or_default() += 1;
@@ -102,11 +133,16 @@ impl<'a> Binding<'a> {
     }
 }
 
-/// The file that lacks a symbol, in `12: FILE: error: symbol lookup error: undefined symbol: NAME (fatal)`.
-fn missing<'a>(line: &'a str, symbol: &str) -> Option<&'a str> {
+/// The file and the symbol that it lacks, in `12: FILE: error: symbol lookup error: undefined symbol: NAME (fatal)`.
+fn missing(line: &str) -> Option<(&str, &str)> {
     let (file, rest) = line.split_once(": error: symbol lookup error: undefined symbol: ")?;
     let (_, file) = file.split_once(":\t")?;
-    (rest.split(' ').next() == Some(symbol)).then_some(file)
+    Some((file, rest.split(' ').next()?))
+}
+
+/// libucudnn.so needs this function of libtorch's for PyTorch's own operators.
+fn is_needed(symbol: &str) -> bool {
+    torch::NEEDED.iter().any(|name| name.to_bytes() == symbol.as_bytes())
 }
 
 fn same(file: &str, other: &Path) -> bool {
@@ -177,6 +213,26 @@ mod tests {
         let file = || "/c/libcudnn.so.9".to_owned();
         assert_eq!(past(&read(&[&own[..], &[create]].concat(), None)), [(file(), vec!["cudnnCreate"])]);
         assert_eq!(past(&read(&[version], None)), [(file(), vec!["cudnnGetVersion"])]);
+    }
+
+    #[test]
+    fn libtorch_is_looked_into() {
+        let own = "binding file /t/libtorch_cpu.so [0] to /t/libtorch_cpu.so [0]: normal symbol";
+        let loaded = "binding file ./a [0] to /t/libtorch_cpu.so [0]: normal symbol `x'";
+        let taken = format!("{own} `aoti_torch_get_data_ptr'");
+        let looked = format!("{own} `aoti_torch_library_init_impl'");
+        let lacks =
+            |symbol| format!("/t/libtorch_cpu.so: error: symbol lookup error: undefined symbol: {symbol} (fatal)");
+        let (needed, optional) = (lacks("torch_list_size"), lacks("_ZN3c1012WarningUtils14get_warnAlwaysEv"));
+        let found = |lines: &[&str]| read(lines, None).libtorch;
+        assert_eq!(found(&[]), Libtorch::Absent);
+        assert_eq!(found(&[loaded, &taken]), Libtorch::Loaded);
+        assert_eq!(found(&[&taken, &looked, &optional, loaded]), Libtorch::Complete);
+        assert_eq!(found(&[&looked, &needed, &taken]), Libtorch::Lacks("torch_list_size".into()));
+        assert_eq!(
+            found(&["/t/libother.so: error: symbol lookup error: undefined symbol: torch_list_size (fatal)"]),
+            Libtorch::Absent
+        );
     }
 
     #[test]
