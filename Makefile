@@ -128,7 +128,7 @@ install: $(if $(shell command -v $(CARGO)),build) ## put the same into PREFIX=/u
 uninstall: ## remove what `make install` put there, and nothing else
 	$(PYTHON) -B scripts/uninstall.py "$(DESTDIR)$(PREFIX)"
 
-wheel: tools ## pack the same as a Python wheel in build/dist/, for older systems than this too
+wheel: tools ## pack the same as Python wheels in build/dist/, for older systems than this too
 	scripts/wheels.sh zig >/dev/null
 	build/zig/bin/python -B scripts/glpk.py --glibc $(GLIBC) --into build/wheel/glpk
 	@# In another folder than above zig's, because zig names its headers relative to a folder above them.
@@ -147,7 +147,7 @@ test-dist: dist build/convnet ## the packed library and command, elsewhere, with
 
 test-wheel: wheel build/convnet ## the wheel in each Python that is here, with the system's GLPK hidden
 	scripts/without-glpk.sh scripts/test-wheel.sh build/dist/ucudnn-$(VERSION)-py3-none-*_$(shell uname -m).whl \
-		build/convnet build/hostdnn
+		build/dist/ucudnn_glpk-$(VERSION)-py3-none-*_$(shell uname -m).whl build/convnet build/hostdnn
 
 test-readme: wheel build/convnet ## the shell blocks of README and docs/, from the wheel and from a clone, on hostdnn
 	$(PYTHON) -B scripts/test_readme.py --target $(TARGET) --convnet build/convnet

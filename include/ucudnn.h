@@ -878,8 +878,7 @@ cudnnStatus_t ucudnnGetConvolutionBackwardFilterPlanDescription(cudnnHandle_t ha
  Sets the total workspace, in bytes, of all convolutions on the calling thread's device, and sets the handle's policy
  to UCUDNN_POLICY_WD. If a total was already in force, the new total is divided once the next iteration has begun.
 
- CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is not a total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver
- cannot be loaded; the log gives the reason. An error changes nothing.
+ CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is not a total. An error changes nothing.
  */
 cudnnStatus_t ucudnnSetTotalWorkspace(cudnnHandle_t handle,
                                       size_t bytes);
@@ -920,8 +919,7 @@ cudnnStatus_t ucudnnSetOneStream(cudnnHandle_t handle,
  Sets how workspace limits apply to a handle's convolutions. Results reported to the program before remain valid.
 
  CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total is set, or the
- handle is null. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver cannot be loaded; the log gives the reason.
- An error changes nothing.
+ handle is null. An error changes nothing.
  */
 cudnnStatus_t ucudnnSetPolicy(cudnnHandle_t handle,
                               ucudnnPolicy_t policy);

@@ -1,4 +1,4 @@
-"""check_wheel.py WHEEL: reads the finished wheel: its tag against its ELF files, its list, its size."""
+"""check_wheel.py WHEEL GLPK: reads the finished wheels: their tags against their ELF files, their lists, their sizes."""
 
 import argparse
 import ast
@@ -33,10 +33,9 @@ def check_list(archive, findings):
     findings.expect(not wrong, f"its list names all {len(rows)} files, with hash and size", wrong)
 
 
-def check_tag(wheel, folder, findings):
+def check_tag(wheel, folder, shipped, findings):
     files = packing.elf_files(folder)
     names = {file.name for file in files}
-    shipped = {"ucudnn", "libucudnn.so", "libucudnn_solver.so", packing.glpk.SONAME}
     findings.expect(names == shipped, f"its programs and libraries are {' '.join(sorted(shipped))}", names ^ shipped)
     major, minor, machine = re.fullmatch(r".*-py3-none-manylinux_(\d+)_(\d+)_(\w+)\.whl", wheel.name).groups()
     late = {file.name for file in files if packing.needed_glibc(file) > (int(major), int(minor))}
@@ -62,23 +61,28 @@ def check_pip(wheel, findings):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=pathlib.Path)
-    wheel = parser.parse_args().wheel
+    parser.add_argument("glpk", type=pathlib.Path, help="the wheel of the extra")
+    options = parser.parse_args()
     findings = check_symbols.Findings()
-    print(wheel.name)
-    size = wheel.stat().st_size
-    findings.expect(size <= MOST_BYTES, f"it has at most {MOST_BYTES / 1e6:.0f} MB", [f"{size / 1e6:.1f}"])
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
-        check_list(archive, findings)
-        archive.extractall(folder)
-        folder = pathlib.Path(folder)
-        check_tag(wheel, folder, findings)
-        for source in (folder / "ucudnn").glob("*.py"):
-            oldest = tuple(map(int, PYTHONS[0].split(".")))
-            ast.parse(source.read_text(), feature_version=oldest)
-        lib = folder / "ucudnn/lib"
-        check_symbols.check_shim(lib / "libucudnn.so", None, findings, packing.MOVED)
-        check_symbols.check_solver(lib / "libucudnn_solver.so", findings)
-    check_pip(wheel, findings)
+    solver = {packing.dist.SOLVER, packing.glpk.SONAME}
+    for wheel, shipped in [(options.wheel, {"ucudnn", "libucudnn.so"}), (options.glpk, solver)]:
+        print(wheel.name)
+        size = wheel.stat().st_size
+        findings.expect(size <= MOST_BYTES, f"it has at most {MOST_BYTES / 1e6:.0f} MB", [f"{size / 1e6:.1f}"])
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+            check_list(archive, findings)
+            archive.extractall(folder)
+            folder = pathlib.Path(folder)
+            check_tag(wheel, folder, shipped, findings)
+            for source in (folder / "ucudnn").glob("*.py"):
+                oldest = tuple(map(int, PYTHONS[0].split(".")))
+                ast.parse(source.read_text(), feature_version=oldest)
+            lib = folder / "ucudnn/lib"
+            if shipped is solver:
+                check_symbols.check_solver(lib / packing.dist.SOLVER, findings)
+            else:
+                check_symbols.check_shim(lib / "libucudnn.so", None, findings, packing.MOVED)
+        check_pip(wheel, findings)
     if findings.count:
         sys.exit(f"check_wheel: {findings.count} wrong")
 

@@ -156,22 +156,34 @@ def put_shell(command, layout):
             layout.put(page, f"share/man/man1/{page.name}")
 
 
-BUILT = ("libucudnn.so", "libucudnn_solver.so", "ucudnn", "licences/README")
+STRIP_LIBRARY = ["strip", "--strip-unneeded"]
+SOLVER = "libucudnn_solver.so"
+BUILT = ("libucudnn.so", "ucudnn", "licences/README")
 
 
-def lay_out(layout, target, put_libraries):
-    """Puts everything in place; `put_libraries` does so with GLPK, for a solver and a layout."""
-    if missing := [name for name in BUILT if not (target / name).exists()]:
+def check_built(target, names):
+    if missing := [name for name in names if not (target / name).exists()]:
         sys.exit(f"dist: {target} has no {', no '.join(missing)}. `make build` makes it, with Rust's cargo on the PATH.")
     built = output(target / "ucudnn", "--version").split()[-1]
     if built != version():
         sys.exit(f"dist: {target} is of version {built}, and these files are of {version()}. `make build` makes it anew.")
-    for name in ("libucudnn.so", "libucudnn_solver.so"):
-        layout.put(target / name, f"lib/{name}", strip=["strip", "--strip-unneeded"])
+
+
+def put_solver(layout, target, put_libraries):
+    """Puts the solver in place; `put_libraries` does so with GLPK, for a solver and a layout."""
+    check_built(target, [SOLVER, "ucudnn"])
+    layout.put(target / SOLVER, f"lib/{SOLVER}", strip=STRIP_LIBRARY)
+    put_libraries(target / SOLVER, layout)
+    layout.put(ROOT / "solver/LICENSE-GPL", f"{DOC}/LICENSE-GPL.libucudnn_solver")
+
+
+def lay_out(layout, target):
+    """Puts everything but the solver in place."""
+    check_built(target, BUILT)
+    layout.put(target / "libucudnn.so", "lib/libucudnn.so", strip=STRIP_LIBRARY)
     layout.put(target / "ucudnn", "bin/ucudnn", 0o755, strip=["strip"])
     for name in ("libcudnn.so", "libcudnn.so.9"):
         layout.link("../libucudnn.so", f"lib/ucudnn/{name}")
-    put_libraries(target / "libucudnn_solver.so", layout)
     layout.put(ROOT / "include/ucudnn.h", "include/ucudnn.h")
     layout.write(PKG_CONFIG.format(version=version()), "lib/pkgconfig/ucudnn.pc")
     put_shell(target / "ucudnn", layout)
@@ -182,7 +194,6 @@ def lay_out(layout, target, put_libraries):
         layout.put(ROOT / name, f"{DOC}/{name}")
     for page in (ROOT / "docs").iterdir():
         layout.put(page, f"{DOC}/docs/{page.name}")
-    layout.put(ROOT / "solver/LICENSE-GPL", f"{DOC}/LICENSE-GPL.libucudnn_solver")
     put_crates(target, layout)
 
 
@@ -193,7 +204,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="leave the list by which uninstall.py removes the files")
     options = parser.parse_args()
     layout = Layout(options.into)
-    lay_out(layout, options.target, put_libraries)
+    lay_out(layout, options.target)
+    put_solver(layout, options.target, put_libraries)
     if options.list:
         uninstall.leave_list(layout)
 

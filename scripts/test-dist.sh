@@ -111,11 +111,9 @@ echo "  ok: preloaded from $top, it divides workspace"
 mkdir alone
 cp "$top/lib/libucudnn.so" alone
 run "$folder/alone/libucudnn.so"
-[[ $(grep -c '^\[' run.err) == 1 ]] || fail "libucudnn.so alone has not one message, but:"$'\n'"$(cat run.err)"
-grep -q 'libucudnn_solver.so' run.err || fail "that message does not name the solver:"$'\n'"$(cat run.err)"
-grep -q '"event":"divided"' run.jsonl && fail "libucudnn.so alone divided workspace"
-grep -q '"event":"asked"' run.jsonl || fail "libucudnn.so alone planned nothing"
-echo "  ok: libucudnn.so alone runs Workspace Reuse, with one message"
+[[ ! -s run.err ]] || fail "libucudnn.so alone says:"$'\n'"$(cat run.err)"
+grep -q '"event":"divided"' run.jsonl || fail "libucudnn.so alone divided no workspace"
+echo "  ok: libucudnn.so alone divides workspace, too"
 
 export UCUDNN_DATABASE=$folder/tuning.sqlite
 LD_LIBRARY_PATH=$hostdnn "$top/bin/ucudnn" tune --batch 4 --layers conv3 "$network" >tune.out 2>&1 ||

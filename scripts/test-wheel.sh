@@ -1,14 +1,15 @@
 #!/bin/bash
-# test-wheel.sh WHEEL CONVNET HOSTDNN: installs the wheel with pip and uses it there, as on a machine without GLPK if
+# test-wheel.sh WHEEL GLPK CONVNET HOSTDNN: installs the wheel with pip and uses it there, as on a machine without GLPK if
 # without-glpk.sh runs this: in an empty virtual environment of each Python that is found (PYTHONS names others), by
-# --target, and with a cuDNN where PyTorch's wheels have it. CONVNET is the program to run, and HOSTDNN the folder of the
-# cuDNN to run it on.
+# --target, and with a cuDNN where PyTorch's wheels have it; and with the extra, whose wheel is GLPK. CONVNET is the
+# program to run, and HOSTDNN the folder of the cuDNN to run it on.
 set -euo pipefail
 
 scripts=$(realpath "$(dirname "$0")")
 wheel=$(realpath "$1")
-convnet=$(realpath "$2")
-hostdnn=$(realpath "$3")
+glpk=$(realpath "$2")
+convnet=$(realpath "$3")
+hostdnn=$(realpath "$4")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -75,7 +76,10 @@ missing=$(for number in 3.{10,11,12,13,14}; do [[ " ${pythons[*]} " == *" $numbe
 
 # The rest is one Python's business.
 python=$venv/bin/python
-"$python" -B "$scripts/check_wheel.py" "$wheel"
+"$python" -B "$scripts/check_wheel.py" "$wheel" "$glpk"
+[[ ! -e $package/lib/libucudnn_solver.so ]] || fail "the wheel has the solver, which is the extra's"
+"$venv/bin/pip" install --quiet --no-index --find-links "$(dirname "$glpk")" "ucudnn[glpk]==$version"
+divides "$venv/bin/ucudnn"
 if [[ $hidden == 1 ]]; then
     cp "$package/lib/libucudnn_solver.so" alone.so
     "$python" -c 'import ctypes; ctypes.CDLL("./alone.so")' 2>/dev/null && fail "the system's GLPK is still to be had"
@@ -124,7 +128,7 @@ echo "  ok: ucudnn run python, and ucudnn tune, find the cuDNN of the environmen
 for entry in "${pythons[@]}"; do
     number=${entry%%=*}
     venv=$folder/venv-$number
-    "$venv/bin/pip" uninstall --quiet --yes ucudnn
+    "$venv/bin/pip" uninstall --quiet --yes ucudnn ucudnn-glpk 2>/dev/null
     (cd "$venv" && find . -type f -o -type l | grep -v __pycache__ | sort) | diff "before-$number" - ||
         fail "Python $number: pip uninstall leaves something"
     [[ ! -e $(echo "$venv"/lib/python*/site-packages)/ucudnn ]] || fail "Python $number: pip uninstall leaves folders"

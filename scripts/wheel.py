@@ -1,4 +1,5 @@
-"""Packs a Python wheel: the package `ucudnn` of python/, with dist.py's layout inside it.
+"""Packs two Python wheels: the package `ucudnn` of python/, with dist.py's layout inside it; and `ucudnn_glpk`, the solver
+with GLPK, which is the extra `ucudnn[glpk]` and has GLPK's licence. It puts its files into ucudnn's folder.
 
 All parts but the manual pages lie in the package's own folder, because pip puts that in place whole: in a virtual
 environment, for a user alone (--user), or in any folder (--target). pip makes the command `ucudnn` from the wheel's entry
@@ -32,8 +33,10 @@ Name: ucudnn
 Version: {version}
 Summary: Programs that use cuDNN, unchanged and faster: convolutions, recurrent networks, batch norm; and dynamic nets
 Author: The ucudnn authors
-License-Expression: (MIT OR Apache-2.0) AND GPL-3.0-or-later
+License-Expression: MIT OR Apache-2.0
 Requires-Python: >=3.10
+Provides-Extra: glpk
+Requires-Dist: ucudnn-glpk == {version}; extra == "glpk"
 Keywords: cuDNN,CUDA,convolution,LSTM,GRU,PyTorch,micro-batch,workspace
 Classifier: Development Status :: 4 - Beta
 Classifier: Environment :: GPU :: NVIDIA CUDA
@@ -46,7 +49,23 @@ Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
 Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
 
-{readme}"""
+"""
+
+GLPK_METADATA = """\
+Metadata-Version: 2.4
+Name: ucudnn-glpk
+Version: {version}
+Summary: GLPK for ucudnn: the best division of one workspace over a very large network
+Author: The ucudnn authors
+License-Expression: GPL-3.0-or-later
+Requires-Python: >=3.10
+Requires-Dist: ucudnn == {version}
+Classifier: Operating System :: POSIX :: Linux
+Description-Content-Type: text/markdown
+
+The extra `ucudnn[glpk]`. Without it, ucudnn divides a very large network's workspace to within a part of a percent of the
+best, and says within which.
+"""
 
 WHEEL = """\
 Wheel-Version: 1.0
@@ -61,8 +80,9 @@ LINKER_SCRIPT = "/* libucudnn.so under cuDNN's name, for linkers */\nINPUT(-lucu
 GLPK = """\
 {soname} is GLPK 5.0, unchanged, without GNU MP. It was built by scripts/glpk.py from the source distribution of PyPI's
 package {requirement}, which contains GLPK's source. Its licence: glpk/COPYING.
-
-libucudnn_solver.so and the command contain LLVM's unwinder, which zig links (Apache-2.0 with the LLVM exception).
+"""
+UNWINDER = """\
+The command contains LLVM's unwinder, which zig links (Apache-2.0 with the LLVM exception).
 """
 
 
@@ -120,10 +140,10 @@ def put_glpk(folder):
     """Puts in place the GLPK that glpk.py built."""
 
     def put(_solver, layout):
-        layout.put(folder / "lib" / glpk.SONAME, f"lib/ucudnn/{glpk.SONAME}", strip=["strip", "--strip-unneeded"])
+        layout.put(folder / "lib" / glpk.SONAME, f"lib/ucudnn/{glpk.SONAME}", strip=dist.STRIP_LIBRARY)
         layout.put(folder / "COPYING", f"{dist.DOC}/libraries/glpk/COPYING")
         text = GLPK.format(soname=glpk.SONAME, requirement=glpk.requirement())
-        layout.write(text, f"{dist.DOC}/libraries/README")
+        layout.write(text + UNWINDER.replace("The command", dist.SOLVER), f"{dist.DOC}/libraries/README.glpk")
 
     return put
 
@@ -131,23 +151,24 @@ def put_glpk(folder):
 def fill(package, options):
     """Lays out the package's folder."""
     layout = dist.Layout(package)
-    dist.lay_out(layout, options.target, put_glpk(options.glpk))
+    dist.lay_out(layout, options.target)
     for file in layout.files:
         if (package / file).is_symlink():
             layout.write(LINKER_SCRIPT, file)
     for file in [*PYTHON.glob("*.py"), PYTHON / "py.typed"]:
         layout.put(file, file.name)
     layout.write(f'__version__ = "{dist.version()}"\n', "version.py")
+    layout.write(UNWINDER, f"{dist.DOC}/libraries/README")
 
 
-def describe(information, wheel_tag):
+def describe(information, wheel_tag, metadata, licences, more):
     """Writes the folder that tells pip about the wheel, but not its list of files."""
     layout = dist.Layout(information)
-    readme = (dist.ROOT / "README.md").read_text()
-    layout.write(METADATA.format(version=dist.version(), readme=readme), "METADATA")
+    layout.write(metadata, "METADATA")
     layout.write(WHEEL.format(tag=wheel_tag), "WHEEL")
-    layout.write(ENTRY_POINTS, "entry_points.txt")
-    for source in ("LICENSE-MIT", "LICENSE-APACHE", "solver/LICENSE-GPL"):
+    for name, text in more.items():
+        layout.write(text, name)
+    for source in licences:
         layout.put(dist.ROOT / source, f"licenses/{source}")
 
 
@@ -171,22 +192,32 @@ def pack(folder, record, wheel):
         add(record, "".join([*lines, f"{record},,\n"]), 0o644)
 
 
-def make(content, options):
-    name = f"ucudnn-{dist.version()}"
+def make(content, name, options, metadata, licences, **more):
+    """Packs what the folder has as the wheel of this name."""
+    files = elf_files(content)
+    wheel_tag = tag(files, tuple(map(int, options.glibc.split("."))))
+    full = f"{name}-{dist.version()}"
+    describe(content / f"{full}.dist-info", wheel_tag, metadata, licences, more)
+    options.into.mkdir(parents=True, exist_ok=True)
+    for old in options.into.glob(f"{full}-*.whl"):
+        old.unlink()
+    wheel = options.into / f"{full}-{wheel_tag}.whl"
+    pack(content, f"{full}.dist-info/RECORD", wheel)
+    print(f"{wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
+
+
+def make_both(content, extra, options):
     fill(content / "ucudnn", options)
-    data = content / f"{name}.data/data/share"
+    data = content / f"ucudnn-{dist.version()}.data/data/share"
     data.mkdir(parents=True)
     (content / "ucudnn/share/man").rename(data / "man")
-    files = elf_files(content)
-    check_needs(files)
-    wheel_tag = tag(files, tuple(map(int, options.glibc.split("."))))
-    describe(content / f"{name}.dist-info", wheel_tag)
-    options.into.mkdir(parents=True, exist_ok=True)
-    for old in options.into.glob(f"{name}-*.whl"):
-        old.unlink()
-    wheel = options.into / f"{name}-{wheel_tag}.whl"
-    pack(content, f"{name}.dist-info/RECORD", wheel)
-    print(f"{wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
+    dist.put_solver(dist.Layout(extra / "ucudnn"), options.target, put_glpk(options.glpk))
+    for folder in (content, extra):
+        check_needs(elf_files(folder))
+    of_version = lambda metadata: metadata.format(version=dist.version())
+    make(content, "ucudnn", options, of_version(METADATA) + (dist.ROOT / "README.md").read_text(),
+         ["LICENSE-MIT", "LICENSE-APACHE"], **{"entry_points.txt": ENTRY_POINTS})  # fmt: skip
+    make(extra, "ucudnn_glpk", options, of_version(GLPK_METADATA), ["solver/LICENSE-GPL"])
 
 
 def main():
@@ -194,10 +225,10 @@ def main():
     parser.add_argument("--target", type=pathlib.Path, required=True, help="cargo's folder of what was built")
     parser.add_argument("--glpk", type=pathlib.Path, required=True, help="glpk.py's folder")
     parser.add_argument("--glibc", required=True, help="the glibc that both were built for, such as 2.28")
-    parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder for the wheel")
+    parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder for the wheels")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as content:
-        make(pathlib.Path(content), options)
+    with tempfile.TemporaryDirectory() as content, tempfile.TemporaryDirectory() as extra:
+        make_both(pathlib.Path(content), pathlib.Path(extra), options)
 
 
 if __name__ == "__main__":

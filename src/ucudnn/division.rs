@@ -24,16 +24,12 @@ fn steered(handle: cudnnHandle_t, body: impl FnOnce() -> cudnnStatus_t) -> cudnn
 /// Sets the total workspace, in bytes, of all convolutions on the calling thread's device, and sets the handle's policy
 /// to UCUDNN_POLICY_WD. If a total was already in force, the new total is divided once the next iteration has begun.
 ///
-/// CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is not a total. CUDNN_STATUS_NOT_SUPPORTED: Workspace Division's solver
-/// cannot be loaded; the log gives the reason. An error changes nothing.
+/// CUDNN_STATUS_BAD_PARAM: UCUDNN_NO_LIMIT is not a total. An error changes nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetTotalWorkspace(handle: cudnnHandle_t, bytes: usize) -> cudnnStatus_t {
     steered(handle, || {
         if bytes == UCUDNN_NO_LIMIT {
             return CUDNN_STATUS_BAD_PARAM;
-        }
-        if !policies::has_solver() {
-            return CUDNN_STATUS_NOT_SUPPORTED;
         }
         Network::of(cudnn::device()).set_total(bytes);
         policies::change(handle, |policies| policies.policy = Policy::Division);

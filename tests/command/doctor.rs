@@ -69,12 +69,10 @@ fn what_cannot_be_used_is_a_failure_with_its_reason() {
     assert_eq!((ended.code, &*ended.stderr), (Some(1), "ucudnn: not usable: database\n"), "{}", ended.stdout);
     assert!(part(&ended, "database").contains("none.sqlite"), "{}", ended.stdout);
 
-    // Without its solver, the library only divides no total.
-    std::fs::remove_file(ucudnn.path("lib/libucudnn_solver.so")).unwrap();
-    let ended = doctor(&ucudnn, &[], &[]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    // The library does without its solver.
     let ended = doctor(&ucudnn, &["--library", "lib/none.so"], &[("UCUDNN_TOTAL_WORKSPACE_SIZE", "1GiB")]);
-    assert_eq!(ended.stderr, "ucudnn: not usable: libucudnn.so, solver\n");
+    assert_eq!(ended.stderr, "ucudnn: not usable: libucudnn.so\n");
+    assert!(ended.stdout.contains("(Workspace Division then is within a part of a percent"), "{}", ended.stdout);
 
     let ended = ucudnn.end(&["doctor", "--library", "lib/libucudnn.so"], &[]);
     if ended.code == Some(0) {
@@ -147,6 +145,40 @@ fn a_program_without_cudnn_is_told() {
     let ended = doctor(&ucudnn, &["./none"], &[]);
     assert!(ended.code == Some(127) && ended.stderr.contains("./none"), "{}", ended.stderr);
     assert_eq!(doctor(&ucudnn, &["--dlopen"], &[]).code, Some(2));
+}
+
+/// A library with libtorch's name and functions that do nothing: all that the library needs, or all but one.
+#[test]
+fn pytorch_s_operators_are_in_the_verdict() {
+    let (ucudnn, program) = (Installed::new("doctor-torch"), program());
+    let kernels = [
+        "_ZN2at3cpu17native_batch_normERKNS_6TensorERKSt8optionalIS1_ES7_S7_S7_bdd",
+        "_ZN2at3cpu26native_batch_norm_backwardERKNS_6TensorES3_RKSt8optionalIS1_ES7_S7_S7_S7_bdSt5arrayIbLm3EE",
+        "_Znwm",
+        "_ZdlPv",
+    ];
+    let names: Vec<_> = torch::NEEDED.iter().map(|name| name.to_str().unwrap()).chain(kernels).collect();
+    let verdict = |names: &[&str], variables: &[(&str, &str)]| {
+        let functions: String = names.iter().map(|name| format!("long {name}(void) {{ return 0; }}\n")).collect();
+        // libtorch takes functions of its own, too.
+        let own = "long own(void) { return aoti_torch_abi_version(); }\n";
+        let source = ucudnn.file("torch.c", &(functions + own));
+        let libtorch = ucudnn.path("libtorch_cpu.so");
+        let options = ["-w", "-shared", "-fPIC", "-fno-builtin", "-Wl,-z,now", "-O0"];
+        compile(&libtorch, options.map(Into::into).into_iter().chain([source]));
+        // Loaded before the program begins, as a program that is linked with it has it.
+        let path = program.file("doctor");
+        let preload = format!("LD_PRELOAD={}:{}", ucudnn.path("lib/libucudnn.so").display(), libtorch.display());
+        let ended = doctor(&ucudnn, &["--", "env", &preload, path.to_str().unwrap(), "handle"], variables);
+        assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+        let line = ended.stdout.lines().find(|line| line.starts_with("PyTorch's own operators"));
+        line.unwrap_or_else(|| panic!("{}", ended.stdout)).to_owned()
+    };
+    let force = [("UCUDNN_TORCH", "force")];
+    assert!(verdict(&names, &force).contains("can run on our kernels: its libtorch has the functions"));
+    assert!(verdict(&names, &[]).contains("nobody looked for libtorch's functions"));
+    let without: Vec<_> = names.iter().copied().filter(|name| *name != "torch_list_size").collect();
+    assert!(verdict(&without, &force).contains("its libtorch has no torch_list_size."));
 }
 
 /// The doctor finds no cuDNN, but the program has its own beside it, as an interpreter of another environment may.

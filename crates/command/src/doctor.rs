@@ -16,7 +16,7 @@ use crate::Failure;
 use crate::output;
 use crate::python;
 use crate::run::prepare;
-use bindings::{Bindings, Files};
+use bindings::{Bindings, Files, Libtorch};
 use facts::Fact;
 use trust::Shown as _;
 
@@ -71,6 +71,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         let mut text = format!("\n{} {}.\n", options.command[0].shown(), run.end);
         if run.is_reported {
             text += &bound(&run.bindings, options.dlopen);
+            text += &operators(&run.bindings.libtorch);
         } else {
             text += "The loader reported nothing: the program is linked statically, and cannot be reached.\n";
         }
@@ -113,7 +114,6 @@ fn next(options: &Options, unusable: &[&str]) -> String {
         Some(&facts::DRIVER | &facts::GPU) => "see what nvidia-smi says; in a container, give it the GPU".into(),
         Some(&facts::NVRTC) => "install NVRTC, which comes with PyTorch and CUDA, or leave out UCUDNN_RNN=force".into(),
         Some(&facts::DATABASE) => "name another file in UCUDNN_DATABASE, or set it to off".into(),
-        Some(&facts::SOLVER) => "install libucudnn_solver.so beside the library, or leave the total out".into(),
         Some(_) if options.dlopen => "see docs/troubleshooting.md: a static cuDNN cannot be reached".into(),
         Some(_) => "ucudnn doctor --dlopen -- PROGRAM, if the program opens cuDNN by name".into(),
         None if options.command.is_empty() => {
@@ -152,6 +152,24 @@ fn bound(bindings: &Bindings, dlopen: bool) -> String {
         text += &format!("The cuDNN behind libucudnn.so was {}.\n", real.shown());
     }
     text
+}
+
+/// Says whether our kernels can take the place of PyTorch's own.
+fn operators(libtorch: &Libtorch) -> String {
+    match libtorch {
+        Libtorch::Absent => String::new(),
+        Libtorch::Complete => {
+            "PyTorch's own operators can run on our kernels: its libtorch has the functions that this takes.\n".into()
+        }
+        Libtorch::Lacks(name) => format!(
+            "PyTorch's own operators stay as they are: its libtorch has no {name}. PyTorch has all functions from 2.10 on.\n"
+        ),
+        Libtorch::Loaded => {
+            "PyTorch's own operators stay as they are: nobody looked for libtorch's functions. That takes \
+                             a GPU, a handle of cuDNN, and UCUDNN_TORCH other than off.\n"
+                .into()
+        }
+    }
 }
 
 fn functions(count: usize) -> String {

