@@ -166,6 +166,12 @@ class Functions(unittest.TestCase):
 
         self.of_vertex(model, function)
 
+    def test_inputs_come_by_name_or_in_order(self):
+        net = ucudnn.VertexNet({}, {0: lambda v: v.push(y=v.pull("x", WIDTH) - v.pull("z", 1))})
+        batch, x, z = ucudnn.Graphs([[[], []]]).batch([0]), torch.randn(2, WIDTH), torch.randn(2, 1)
+        for y in (net(batch, x, z).y, net(batch, x, z=z).y, net(batch, z=z, x=x).y):
+            self.assertTrue(y.equal(x - z))
+
     def test_attributes_are_named(self):
         seen = {}
 

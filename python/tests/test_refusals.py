@@ -419,11 +419,15 @@ CALLS = {
     "a net is called with a batch, from Graphs.batch, not with Graphs": lambda: Model().net(ucudnn.Graphs(ONE)),
     "a net is called with a batch, from Graphs.batch, not with list": lambda: Model().net([0]),
     "inputs none were given; the net's are x, i": Model().of(x=None, i=None),
-    "inputs x were given; the net's are x, i": Model().of(i=None),
     "inputs x, i, z were given; the net's are x, i": Model().of(z=torch.zeros(1)),
     "inputs z were given; the net's are none":
         lambda: written(lambda v: [v.push(y=v.children().h.sum()), v.scatter(h=v.children().h.sum())])()(
             ucudnn.Graphs(ONE).batch([0]), z=torch.zeros(1)),
+    "3 inputs in order and none by name were given; the net's are x, i":
+        lambda: Model().net(ucudnn.Graphs(ONE).batch([0]), *[torch.zeros(2, 4)] * 3),
+    "1 inputs in order and x by name were given; the net's are x, i":
+        lambda: Model().net(ucudnn.Graphs(ONE).batch([0]), torch.zeros(2, 4), x=torch.zeros(2, 4)),
+    "inputs x were given; the net's are x, i": lambda: Model().net(ucudnn.Graphs(ONE).batch([0]), torch.zeros(2, 4)),
     "x: a tensor is accepted, not list": Model().of(x=[[0.0] * 4] * 2),
     "x is [2, 5]; [2, 4] is accepted": Model().of(x=torch.zeros(2, 5)),
     "x is [3, 4]; [2, 4] is accepted": Model().of(x=torch.zeros(3, 4)),

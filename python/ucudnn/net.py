@@ -42,7 +42,8 @@ class VertexNet(torch.nn.Module):
 
     loss: the output with the scores of classes, for :meth:`step`.
 
-    A call takes a batch and its inputs by name, and returns a named tuple of the outputs::
+    A call takes a batch and its inputs, by name or in the order in which the functions pull them, and returns a named tuple
+    of the outputs::
 
         y = net(batch, x=x).h       # x [rows of the batch, width], y [vertices of the batch, width]
 
@@ -93,9 +94,9 @@ class VertexNet(torch.nn.Module):
         """The net's canonical text: its sizes and the operations of its functions."""
         return _library.text("GetVertexNetText", self._core.native(torch.float32, False, (1, 1, 0, 1)).handle)
 
-    def forward(self, batch: Batch, **inputs: torch.Tensor) -> Any:
+    def forward(self, batch: Batch, *in_order: torch.Tensor, **inputs: torch.Tensor) -> Any:
         """The outputs, a named tuple of tensors [vertices of the batch, width]; the text of the class says the rest."""
-        parameters, pulls, *_ = self._tensors(batch, inputs)
+        parameters, pulls, *_ = self._tensors(batch, self._by_name(in_order, inputs))
         tensors = (*parameters, *pulls)
         is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if not is_training:
@@ -156,6 +157,16 @@ class VertexNet(torch.nn.Module):
         wrong = torch.nonzero((labels < -1) | (labels > most))
         if len(wrong):
             raise Refused(f"vertex {int(wrong[0])} has the label {int(labels[wrong[0]])}; -1 to {most} are accepted")
+
+    def _by_name(self, in_order, inputs):
+        """All inputs by name, in the declaration's order."""
+        if not in_order:
+            return inputs
+        names = list(self._declaration.pulls)
+        if len(in_order) > len(names) or inputs.keys() & set(names[: len(in_order)]):
+            given = f"{len(in_order)} inputs in order and {', '.join(inputs) or 'none'} by name"
+            raise Refused(f"{given} were given; the net's are {', '.join(names) or 'none'}")
+        return dict(zip(names[: len(in_order)], in_order, strict=True)) | inputs
 
     def _tensors(self, batch, inputs, may_cast=True):
         """The parameters and inputs of a call, checked, and their type and device."""
