@@ -18,6 +18,8 @@ for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete 
     PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net "${net%%:*}" \
         --methods "${net#*:}" --hidden 64 --batches 1,3 --rounds 3
 done
+PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net lstm --words 9 --inference \
+    --methods "ucudnn,ucudnn captured,ucudnn one by one,E" --hidden 64 --batches 3 --rounds 3
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --methods "ucudnn step,ucudnn,E" \
     --hidden 64 --words 100 --batches 1,3 --rounds 3
 # make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, sizes of RNNs

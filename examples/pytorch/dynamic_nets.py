@@ -19,7 +19,8 @@ t + 1 of the one below, until one is left. All levels have the same weights. In 
 and a word's h is x. In td-lstm, both are the children of a Tree-LSTM's vertex, and words are its leaves.
 
 The methods are `ucudnn`, ours, also captured in CUDA graphs, and PyTorch's in METHODS, which tree_baselines.py and
-dynamic_rivals.py describe. Before anything is timed, each method's results are held against double precision.
+dynamic_rivals.py describe. `ucudnn one by one`, a call for each graph, shows what batching is worth; it runs if --methods
+names it. Before anything is timed, each method's results are held against double precision.
 """
 
 import argparse
@@ -38,7 +39,7 @@ import finds_harness  # noqa: F401
 import timing
 import tree_baselines
 from structures import (
-    SEED, Structures, both_ways, complete_trees, random_chains, random_circuits, random_pyramids, recursion,
+    LEAVES, SEED, Structures, both_ways, complete_trees, random_chains, random_circuits, random_pyramids, recursion,
 )  # fmt: skip
 from timing import OURS, Method
 from tree_lstm import TreeLSTM
@@ -50,6 +51,9 @@ METHODS = {
     "E": "eager, level by level", "C": "E by torch.compile", "B": "by hand, states in one tensor",
     "G": "CUDA graphs of padded batches", "GC": "G by torch.compile",
 }  # fmt: skip
+
+
+ONE_BY_ONE = f"{OURS} one by one"
 
 
 class LSTM(torch.nn.Module):
@@ -125,6 +129,20 @@ class Ours(Method):
         return id_lists
 
 
+class OneByOne(Ours):
+    """Our net, a call for each graph."""
+
+    def __init__(self, graphs, name=ONE_BY_ONE):
+        super().__init__(graphs, name)
+        self.graphs = graphs
+        self.forward = self.each
+
+    def each(self, model, ids, x):
+        batches = [self.graphs.batch([one]) for one in ids]
+        parts = x.split([len(batch.rows) for batch in batches])
+        return torch.cat([model(batch, part) for batch, part in zip(batches, parts, strict=True)])
+
+
 class Captured(Method):
     """Our net in one CUDA graph, which serves all batches: a run sets the batch, copies its inputs and replays. Without
     CUDA there is no graph, and the net runs as it is."""
@@ -161,8 +179,8 @@ class Captured(Method):
     def run(self, model, ids, x, dh):
         self.load(ids, x, dh)
         self.recorded.replay()
-        h, dx, *others = self.recorded.result
-        return [h[: len(dh)], dx[: len(x)], *others]
+        h, *others = self.recorded.result
+        return [h[: len(dh)], *(dx[: len(x)] for dx in others[:1]), *others[1:]]
 
 
 @dataclass
@@ -175,6 +193,7 @@ class Net:
     rivals: Callable
     counts: tuple  # of graphs in a batch
     timed: str = "forward and backward"
+    is_inference: bool = False
 
     def __post_init__(self):
         made = self.structures
@@ -189,11 +208,13 @@ class Net:
 
     def expected(self, model, ids, x, dh):
         plain = Method("exact", None, self.exact)
+        plain.is_inference = self.is_inference
         return plain.run(model, ids, x.detach().cpu().double().requires_grad_(), dh.cpu().double())
 
     def methods(self, device):
         """All that there are, ours first."""
-        return [Ours(self.graphs), Captured(self.graphs), *self.rivals(self.structures, device)]
+        ours = [Ours(self.graphs), Captured(self.graphs), OneByOne(self.graphs)]
+        return [*ours, *self.rivals(self.structures, device)]
 
 
 def square(model):
@@ -201,22 +222,22 @@ def square(model):
 
 
 NETS = {
-    "tree-lstm": lambda: Net(random_trees(), square(TreeLSTM), tree_baselines.vertex, tree_baselines.rivals,
-                             (1, 8, 32, 128, 256)),
-    "rvnn": lambda: Net(random_trees(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.rvnn_rivals, (1, 8, 32, 128)),
-    "tree-fc": lambda: Net(complete_trees(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.tree_fc_rivals,
-                           (1, 8, 32, 64)),
-    "lstm": lambda: Net(random_chains(), square(LSTM), dynamic_rivals.lstm_vertex, dynamic_rivals.lstm_rivals,
-                        (1, 8, 32, 128, 256)),
-    "bilstm": lambda: Net(both_ways(random_chains()), square(functools.partial(LSTM, bidirectional=True)),
-                          dynamic_rivals.lstm_vertex, functools.partial(dynamic_rivals.lstm_rivals, directions=2),
-                          (1, 8, 32, 128)),
-    "td-rnn": lambda: Net(random_pyramids(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.td_rnn_rivals,
-                          (1, 8, 32, 128)),
-    "td-lstm": lambda: Net(random_pyramids(), square(TreeLSTM), tree_baselines.vertex, dynamic_rivals.td_lstm_rivals,
-                           (1, 8, 32, 128)),
-    "dag-gru": lambda: Net(random_circuits(), square(ucudnn.nn.DagGRU), dynamic_rivals.dag_gru_vertex,
-                           dynamic_rivals.dag_gru_rivals, (1, 8, 32, 128)),
+    "tree-lstm": lambda _: Net(random_trees(), square(TreeLSTM), tree_baselines.vertex, tree_baselines.rivals,
+                               (1, 8, 32, 128, 256)),
+    "rvnn": lambda _: Net(random_trees(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.rvnn_rivals, (1, 8, 32, 128)),
+    "tree-fc": lambda options: Net(complete_trees(leaves=options.leaves), RvNN, dynamic_rivals.rvnn_vertex,
+                                   dynamic_rivals.tree_fc_rivals, (1, 8, 32, 64)),
+    "lstm": lambda options: Net(random_chains(words=options.words), square(LSTM), dynamic_rivals.lstm_vertex,
+                                dynamic_rivals.lstm_rivals, (1, 8, 32, 128, 256)),
+    "bilstm": lambda options: Net(both_ways(random_chains(words=options.words)),
+                                  square(functools.partial(LSTM, bidirectional=True)), dynamic_rivals.lstm_vertex,
+                                  functools.partial(dynamic_rivals.lstm_rivals, directions=2), (1, 8, 32, 128)),
+    "td-rnn": lambda _: Net(random_pyramids(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.td_rnn_rivals,
+                            (1, 8, 32, 128)),
+    "td-lstm": lambda _: Net(random_pyramids(), square(TreeLSTM), tree_baselines.vertex, dynamic_rivals.td_lstm_rivals,
+                             (1, 8, 32, 128)),
+    "dag-gru": lambda _: Net(random_circuits(), square(ucudnn.nn.DagGRU), dynamic_rivals.dag_gru_vertex,
+                             dynamic_rivals.dag_gru_rivals, (1, 8, 32, 128)),
 }  # fmt: skip
 
 
@@ -225,7 +246,7 @@ def chosen(methods, names, device):
     if names:
         return [method for method in methods if method.name in names]
     # E is the faster one of these two. Without CUDA there are no graphs, and there torch.compile needs a compiler.
-    left_out = {"chunked", "growing"}
+    left_out = {"chunked", "growing", ONE_BY_ONE}
     if device == "cpu":
         left_out |= {"G", "GC", *(method.name for method in methods if isinstance(method, Captured))}
     if device == "cpu" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
@@ -293,6 +314,13 @@ def at_least(least):
     return number
 
 
+def power_of_two(text):
+    number = at_least(2)(text)
+    if number & (number - 1):
+        raise argparse.ArgumentTypeError(f"a power of two is accepted, not {text!r}")
+    return number
+
+
 def several(one):
     return lambda text: [one(part) for part in text.split(",")]
 
@@ -318,6 +346,8 @@ def start(parser, options, made):
     net = made()
     methods = net.methods(options.device)
     names = [method.name for method in methods]
+    for method in methods:
+        method.is_inference = net.is_inference
     for name in options.methods or []:
         if name not in names:
             parser.error(f"--methods: {name} is none of {options.net}'s: {','.join(names)}")
@@ -332,8 +362,18 @@ def start(parser, options, made):
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--net", default="tree-lstm", choices=NETS, help="[tree-lstm]")
+    parser.add_argument("--leaves", type=power_of_two, default=LEAVES, help=f"of each tree of tree-fc [{LEAVES}]")
+    parser.add_argument("--words", type=at_least(1), help="of each sentence of lstm and bilstm [as a treebank's]")
+    parser.add_argument("--inference", action="store_true", help="forward alone, without gradients")
     options = parser.parse_args()
-    return start(parser, options, NETS[options.net])
+
+    def made():
+        net = NETS[options.net](options)
+        if options.inference:
+            net.is_inference, net.timed = True, "inference"
+        return net
+
+    return start(parser, options, made)
 
 
 if __name__ == "__main__":

@@ -69,10 +69,11 @@ def sentence_length(source):
     return min(max(length, LENGTH_LEAST), LENGTH_MOST)
 
 
-def random_chains(count=SENTENCES, seed=SEED):
-    """Sentences: each word's child is the word before it."""
+def random_chains(count=SENTENCES, seed=SEED, words=None):
+    """Sentences: each word's child is the word before it. All have the same number of words, if that is given."""
     source = random.Random(seed)
-    return structures([[[before] for before in range(-1, sentence_length(source) - 1)] for _ in range(count)])
+    lengths = [words or sentence_length(source) for _ in range(count)]
+    return structures([[[before] for before in range(-1, length - 1)] for length in lengths])
 
 
 def both_ways(chains):

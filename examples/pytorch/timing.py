@@ -23,6 +23,9 @@ class Method:
     forward(model, batch, x) returns h of all its vertices in the caller's order. Subclasses may do otherwise. No error
     may be more than `allowed` times eager PyTorch's."""
 
+    #: Whether runs are forward alone, without gradients.
+    is_inference = False
+
     def __init__(self, name, prepare, forward, allowed=2.0):
         self.name, self.prepare, self.forward, self.allowed = name, prepare, forward, allowed
         self.times, self.preparing = [], []
@@ -40,7 +43,10 @@ class Method:
         """Comes before each timed run, untimed: for what a training does once for many batches."""
 
     def run(self, model, batch, x, dh):
-        """Forward and backward: h, and the gradients of x and of all parameters."""
+        """Forward and backward: h, and the gradients of x and of all parameters. In inference, h alone."""
+        if self.is_inference:
+            with torch.inference_mode():
+                return [self.forward(model, batch, x)]
         model.zero_grad()
         x.grad = None
         h = self.forward(model, batch, x)

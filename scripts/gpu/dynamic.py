@@ -15,7 +15,24 @@ from harness import children
 TIMED = (("tree-lstm", "float"), ("tree-lstm", "bfloat16"), ("tree-lstm", "TF32"), ("lstm", "float"),
          ("tree-fc", "float"), ("dag-gru", "float"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
          ("td-lstm", "float"))  # fmt: skip
-PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times")
+PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times", "vpps", "cavs")
+
+# The experiments of VPPS (Khorasani et al., MICRO 2018, section IV) and of Cavs (Xu et al., USENIX ATC 2018, section 5): a
+# net, its width and more, its batches, and what runs beside ours.
+OURS = "ucudnn,ucudnn captured"
+VPPS = [(net, ["--hidden", width], "1,8,32,128", f"{OURS},{beside}")
+        for net, beside in (("tree-lstm", "E,GC"), ("bilstm", "E,nn.LSTM"), ("td-rnn", "E,padded"), ("td-lstm", "E,padded"),
+                            ("rvnn", "E"))
+        for width in (128, 256, 384, 512)]  # fmt: skip
+BATCHES = "1,16,64,256"
+CAVS = [
+    *(("lstm", ["--words", 64, "--hidden", width], BATCHES, f"{OURS},E,nn.LSTM") for width in (64, 256, 512, 1024, 2048)),
+    *(("lstm", ["--hidden", width], BATCHES, f"{OURS},E,nn.LSTM") for width in (64, 256, 512, 1024, 2048)),
+    *(("tree-fc", ["--leaves", leaves], "1,16,64", f"{OURS},E,complete") for leaves in (32, 64, 128, 256, 512, 1024)),
+    *(("tree-lstm", ["--hidden", width], BATCHES, f"{OURS},E,GC") for width in (64, 256, 512, 1024, 2048)),
+    *((net, ["--inference"], BATCHES, f"{OURS},E") for net in ("tree-lstm", "lstm")),
+    *((net, [], "64", "ucudnn,ucudnn one by one,E") for net in ("tree-lstm", "lstm", "tree-fc")),
+]
 
 
 def add_arguments(parser):
@@ -113,6 +130,32 @@ class Checks(Session):
             lines += ["", text]
             tables += [found] if found and of_type == "float" else []
         (self.out / "dynamic.svg").write_text(dynamic_picture.draw(tables, self.options.gpu))
+        return lines
+
+    def vpps(self):
+        return self.experiments("VPPS", VPPS)
+
+    def cavs(self):
+        return self.experiments("Cavs", CAVS)
+
+    def experiments(self, paper, all_of_them):
+        """A line for each batch of each experiment: ms, and how many times as fast as the others ours are."""
+        lines = ["", f"{paper}: forward and backward unless it says inference; median ms, in float"]
+        for number, (net, words, batches, methods) in enumerate(all_of_them):
+            what = " ".join([net, *(str(word).removeprefix("--") for word in words)])
+            if self.is_over:
+                return [*lines, f"{what} and {len(all_of_them) - number - 1} more: no time left"]
+            self.say(f"{paper}: {what}")
+            name = f"{paper}-{what}".lower().replace(" ", "-")
+            sizes = [] if self.options.host else ["--batches", batches]
+            found, _ = self.table(name, "--net", net, *words, *sizes, "--methods", methods)
+            if not found:
+                lines.append(f"{what}: failed")
+            for row in found["rows"] if found else []:
+                cells = [f"{method} {quartiles[1]:.3f}" for method, quartiles in row["ms"].items()]
+                ours = min((name for name in row["ratio"]), key=lambda name: row["ms"][name][1])
+                ratios = ", ".join(f"{other} {ratio:.2f}" for other, ratio in row["ratio"][ours].items())
+                lines.append(f"{what}, batch {row['batch']}: {', '.join(cells)}; {ours} over {ratios}")
         return lines
 
     def steps(self):
