@@ -101,6 +101,7 @@ class Functions(unittest.TestCase):
             lambda x: torch.cat(torch.chunk(x, 2)[::-1], dim=0), lambda x: torch.tensor(2.0) * x - torch.tensor([3.0]),
             lambda x: F.dropout(x, 0.5, training=False), lambda x: torch.tensor(2.0) - x, lambda x: 2 / (x * x + 1),
             lambda x: torch.tensor(2.0) / (x * x + 1), lambda x: torch.rsub(x, 1), lambda x: torch.add(x, 1),
+            lambda x: torch.pow(x, exponent=3), lambda x: torch.dropout(x, 0.5, train=False),
         ]  # fmt: skip
         width_of_1 = lambda y, x: y + 0 * x  # a sum is [] among tensors, and [1] among values
         self.of_vertex(nn.Module(), lambda v, x, h: [width_of_1(of(x), x) for of in functions])
@@ -111,6 +112,8 @@ class Functions(unittest.TestCase):
             lambda x, y: torch.div(x, y * y + 0.5), lambda x, y: torch.true_divide(x, y * y + 0.5),
             lambda x, y: x / (y * y + 0.5), lambda x, y: torch.cat([x, y], -1), lambda x, y: torch.concat((x, y), dim=-1),
             lambda x, y: torch.maximum(x, x) + torch.minimum(y, 1 * y),  # each gets half
+            # The greater's gradient is infinite.
+            lambda x, y: x + torch.sqrt(torch.maximum(F.relu(-torch.exp(x)), -torch.exp(y))),
         ]  # fmt: skip
         self.of_vertex(nn.Module(), lambda v, x, h: [of(x, torch.tanh(2 * x)) for of in functions])
 
@@ -157,12 +160,12 @@ class Functions(unittest.TestCase):
 
     def test_layer_norm_by_name(self):
         model = nn.Module()
-        model.norm, model.plain = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH, elementwise_affine=False)
+        model.norm, model.plain = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH, 0.5, elementwise_affine=False)
 
         def function(v, x, h):
             if isinstance(v, ucudnn.Vertex):
-                return v.layer_norm("norm", x), v.layer_norm("plain", x, eps=0.5)
-            return model.norm(x), F.layer_norm(x, [WIDTH], eps=0.5)
+                return v.layer_norm("norm", x), v.layer_norm("plain", x)
+            return model.norm(x), model.plain(x)
 
         self.of_vertex(model, function)
 
@@ -184,6 +187,36 @@ class Functions(unittest.TestCase):
 
         ucudnn.VertexNet({"h": WIDTH, "c": WIDTH}, {"any": function})
         self.assertEqual(seen["states"], ["c", "h"])
+
+    def test_empty_slots_leave_gradients_finite(self):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.W, self.g = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.randn(WIDTH))
+                self.net = ucudnn.VertexNet({"h": WIDTH}, {2: self.vertex, 0: self.vertex}, self)
+
+            def vertex(self, v):
+                h = v.children().h
+                y = torch.sum(self.W(torch.sqrt(h - 0.5)) + torch.sqrt(h - 0.5) * self.g, 0)
+                y = y + torch.sum(self.W(torch.exp(2000 - 2000 * h)) + self.W(torch.log(h)), 0)
+                v.push(y=y + torch.sum(self.W(1 / h) + self.W(h**-1.5), 0))
+                v.scatter(h=1 + torch.sigmoid(v.pull("x", WIDTH)))
+
+        graph = tree([], [-1, 0], [1, 0], [-1, 2])
+        x = torch.randn(4, WIDTH, dtype=torch.float64, requires_grad=True)
+        model = Model()
+        self.hold(model, model.vertex, graph, {"x": x}, {"h": WIDTH})
+
+    def test_a_step_refuses_what_requires_no_gradient(self):
+        model = nn.Module()
+        model.W = nn.Linear(WIDTH, 3)
+        model.register_buffer("fixed", torch.ones(3))
+        vertex = lambda v: v.push(y=model.W(v.pull("x", WIDTH)) * model.fixed)
+        net = ucudnn.VertexNet({}, {0: vertex}, model, loss="y")
+        batch, x = ucudnn.Graphs([[[]]]).batch([0]), torch.randn(1, WIDTH)
+        with self.assertRaisesRegex(ucudnn.Refused, "^step: 'fixed' requires no gradient, and a step writes all"):
+            net.step(batch, x=x, labels=torch.tensor([1]), lr=0.1)
+        self.assertTrue(model.fixed.equal(torch.ones(3)))
 
     def test_the_tutorials_nets(self):
         page = (ROOT / "docs/dynamic-nets.md").read_text()

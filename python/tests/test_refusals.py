@@ -23,6 +23,7 @@ class Owner(torch.nn.Module):
         self.linear = torch.nn.Linear(4, 3)
         self.plain = torch.nn.Linear(4, 3, bias=False)
         self.cube = torch.nn.Parameter(torch.zeros(2, 2, 2))
+        self.one, self.norm = torch.nn.Parameter(torch.ones(1)), torch.nn.LayerNorm(3)
         self.word = "not a tensor"
         OWNED[:] = [self]
 
@@ -46,6 +47,8 @@ def x(v, width=4):
 #: Refusals of functions of any number of children; the function's place stands before each text.
 FUNCTIONS = {
     "a value is known only when the net runs: a vertex function cannot depend on it": lambda v: bool(x(v)),
+    "a value is known only when the net runs: a vertex function cannot depend on it ": lambda v: x(v) == 0,
+    "a value is known only when the net runs: a vertex function cannot depend on it  ": lambda v: 1 > x(v),
     "a value has no elements to go through: use chunk, or a slice": lambda v: list(x(v)),
     "add: the two values belong to different vertex functions": lambda v: x(v) + other_value(),
     "sub: the two values belong to different vertex functions": lambda v: x(v) - other_value(),
@@ -59,6 +62,11 @@ FUNCTIONS = {
     "**: a constant exponent is accepted; (y * x.log()).exp() is x to the power of a value": lambda v: x(v) ** x(v),
     "**: a constant exponent is accepted; (x * log(number)).exp() is a number to the power of x": lambda v: 2 ** x(v),
     "**: a constant is finite, not nan": lambda v: x(v) ** float("nan"),
+    "**: a constant exponent is accepted; (y * x.log()).exp() is x to the power of a value ":
+        lambda v: x(v) ** OWNED[-1].one,
+    "+: takes a value or a number, not <an index>": lambda v: x(v) + v.pull_index("i"),
+    "layer_norm 'linear': a LayerNorm of [4] is accepted, not one of no shape": lambda v: v.layer_norm("linear", x(v)),
+    "layer_norm 'norm': a LayerNorm of [4] is accepted, not one of [3]": lambda v: v.layer_norm("norm", x(v)),
     "/: no parameter divides a value, and so not 'linear.bias'; keep its reciprocal, and multiply":
         lambda v: x(v, 3) / OWNED[-1].linear.bias,
     "+: takes a parameter of the module in the net's `parameters`, and no other tensor": lambda v: x(v) + torch.zeros(4),
@@ -74,6 +82,9 @@ FUNCTIONS = {
     "torch's sum of values: no dtype is accepted": lambda v: torch.sum(x(v), dtype=torch.float64),
     "torch's div of values: no rounding_mode is accepted": lambda v: torch.div(x(v), x(v), rounding_mode="floor"),
     "torch's sum of values: dim 1 of a value of [4]; -1 to 0 are accepted": lambda v: torch.sum(x(v), 1),
+    "torch's sum of values: keepdim=False is accepted over the children: a vertex's value is left":
+        lambda v: torch.sum(v.children().h, 0, keepdim=True),
+    "torch's softmax of values: no dtype is accepted": lambda v: torch.softmax(x(v), 0, torch.float16),
     "torch's softmax of values: dim None of a value of [4]; -1 to 0 are accepted": lambda v: functional.softmax(x(v)),
     "torch's softmax of values: dim -3 of a value of [children, 4]; -2 to 1 are accepted":
         lambda v: torch.softmax(v.children().h, -3),
@@ -83,6 +94,12 @@ FUNCTIONS = {
     "torch's cat of values: over the elements alone is accepted, dim=-1": lambda v: torch.cat([x(v), v.children().h]),
     "torch's split of values: parts that make up a width of 4 are accepted, not [1, 2]":
         lambda v: torch.split(x(v), [1, 2]),
+    "torch's split of values: parts that make up a width of 4 are accepted, not [-1, 5]":
+        lambda v: torch.split(x(v), [-1, 5]),
+    "torch's matmul of values: a value of the vertex is accepted; linear takes those of children":
+        lambda v: OWNED[-1].plain.weight @ v.children().h,
+    "torch's neg of values: a value is accepted, not Index": lambda v: torch.neg(v.pull_index("i")),
+    "torch's add of values: a value is accepted, not int": lambda v: torch.add(v.pull_index("i"), 1),
     "torch's layer_norm of values: a shape of [4] is accepted, not [3]": lambda v: torch.nn.LayerNorm(3)(x(v)),
     "torch's embedding of values: an index is accepted, as from pull_index": lambda v: torch.nn.Embedding(3, 4)(x(v)),
     "torch's embedding of values: no padding_idx is accepted":
@@ -157,7 +174,7 @@ FUNCTIONS = {
     "matmul: parameter 'linear.bias' is [3, 0], and x has the width 4": lambda v: v.matmul("linear.bias", x(v)),
     "bias: parameter 'linear.bias' is [3]; it is a vector of x's width, 4": lambda v: v.bias("linear.bias", x(v)),
     "bias: parameter 'plain.weight' is [3, 4]; it is a vector of x's width, 4": lambda v: v.bias("plain.weight", x(v)),
-    "parameter 'nothing.weight': the module has none; it has cube, linear.weight, linear.bias, plain.weight":
+    "parameter 'nothing.weight': the module has none; it has cube, one, linear.weight, linear.bias, plain.weight, norm.weight, norm.bias":
         lambda v: v.linear("nothing", x(v)),
     "parameter 'cube': a tensor of 1 or 2 dimensions is accepted": lambda v: v.matmul("cube", x(v)),
     "parameter 'word': a tensor of 1 or 2 dimensions is accepted": lambda v: v.matmul("word", x(v)),
@@ -478,7 +495,9 @@ class Refusals(unittest.TestCase):
     maxDiff = None
 
     def refuse(self, cases, kind=Refused):
+        """Cases with one text have other spaces at its end."""
         for text, case in cases.items():
+            text = text.rstrip()
             with self.subTest(text):
                 with self.assertRaises(ValueError) as error:
                     case()

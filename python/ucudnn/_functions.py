@@ -74,9 +74,17 @@ def _of_two(name, forward, reflected):
         _as_given(name, alpha=alpha != 1, rounding_mode=rounding_mode, out=out is not None)
         if isinstance(input, Value):
             return getattr(input, forward)(other)
-        return getattr(other, reflected)(input)
+        return getattr(_value(name, other), reflected)(input)
 
     return of_two
+
+
+def _pow(input, exponent, *, out=None):
+    return _POWER(input, exponent, out=out)
+
+
+def _square(input):
+    return _value("square", input) * input
 
 
 def _sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
@@ -91,6 +99,8 @@ def _reduced(name, x, dim, keepdim, dtype, out):
     """The sum or the mean, over all without `dim`."""
     _as_given(name, dtype=dtype, out=out is not None)
     if dim is not None and _is_over_children(name, x, dim):
+        if keepdim:
+            raise Refused(f"torch's {name} of values: keepdim=False is accepted over the children: a vertex's value is left")
         return getattr(x, name)()
     over_elements = _value(name, x).sum_elements() if name == "sum" else x.sum_elements() / x.width
     if not x.is_of_children:
@@ -103,7 +113,8 @@ def _reduced(name, x, dim, keepdim, dtype, out):
 
 
 def _softmax(input, dim=None, _stacklevel=3, dtype=None):
-    _as_given("softmax", dtype=dtype)
+    # torch.softmax has the type in the third place.
+    _as_given("softmax", dtype=dtype or isinstance(_stacklevel, torch.dtype))
     return input.softmax() if _is_over_children("softmax", input, dim) else input.softmax_elements()
 
 
@@ -122,7 +133,7 @@ def _split(tensor, split_size_or_sections, dim=0):
     x, sizes = _over_elements("split", tensor, dim), split_size_or_sections
     if isinstance(sizes, int) and sizes > 0:
         sizes = [min(sizes, x.width - first) for first in range(0, x.width, sizes)]
-    if not isinstance(sizes, Sequence) or not all(isinstance(size, int) for size in sizes) or sum(sizes) != x.width:
+    if not isinstance(sizes, Sequence) or not all(isinstance(size, int) and size > 0 for size in sizes) or sum(sizes) != x.width:
         raise Refused(f"torch's split of values: parts that make up a width of {x.width} are accepted, not {sizes!r}")
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
     return tuple(x[end - size : end] for end, size in zip(ends, sizes, strict=True))
@@ -138,6 +149,8 @@ def _matmul(input, other, *, out=None):
     _as_given("matmul", out=out is not None)
     if not isinstance(other, Value) or isinstance(input, Value):
         raise Refused("torch's matmul of values: a matrix among the parameters times a value is accepted")
+    if other.is_of_children:
+        raise Refused("torch's matmul of values: a value of the vertex is accepted; linear takes those of children")
     return other._function.matmul(other._function._named("matmul", input), other)
 
 
@@ -157,8 +170,9 @@ def _embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sc
     return input._function.lookup(input._function._named("embedding", weight), input)
 
 
-def _dropout(input, p=0.5, training=True, inplace=False):
-    if training and p:
+def _dropout(input, p=0.5, training=True, inplace=False, *, train=None):
+    # torch.dropout has another name for it.
+    if (training if train is None else train) and p:
         raise Refused("torch's dropout of values: a net draws no random numbers; apply it to what is pulled and pushed")
     return input
 
@@ -166,22 +180,22 @@ def _dropout(input, p=0.5, training=True, inplace=False):
 _OPERATORS = {
     "add": ("__add__", "__radd__"), "sub": ("__sub__", "__rsub__"), "mul": ("__mul__", "__rmul__"),
     "div": ("__truediv__", "__rtruediv__"), "maximum": ("maximum", "maximum"), "minimum": ("minimum", "minimum"),
-    "pow": ("__pow__", "__rpow__"),
 }  # fmt: skip
+_POWER = _of_two("pow", "__pow__", "__rpow__")
 #: Other names of the same functions.
 _AGAIN = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "truediv": "div", "concat": "cat",
-    "concatenate": "cat", "mv": "matmul", "negative": "neg",
+    "concatenate": "cat", "negative": "neg",
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _of_one(name) for name in OPERATIONS if hasattr(Value, name) and name not in ("sum", "softmax", *_OPERATORS)},
     **{name: _of_two(name, *methods) for name, methods in _OPERATORS.items()},
-    "neg": lambda input: -input,
-    "square": lambda input: input * input,
-    "reciprocal": lambda input: 1.0 / input,
-    "rsqrt": lambda input: input**-0.5,
+    "pow": _pow, "neg": lambda input: -_value("neg", input), "square": _square,
+    "reciprocal": lambda input: 1.0 / _value("reciprocal", input),
+    "rsqrt": lambda input: 1.0 / _value("rsqrt", input).sqrt(),
     "sum": _sum, "mean": _mean, "softmax": _softmax, "cat": _cat, "chunk": _chunk, "split": _split, "linear": _linear,
-    "matmul": _matmul, "layer_norm": _layer_norm, "embedding": _embedding, "dropout": _dropout,
+    "matmul": _matmul, "mv": lambda input, vec, *, out=None: _matmul(input, vec, out=out), "layer_norm": _layer_norm,
+    "embedding": _embedding, "dropout": _dropout,
 }  # fmt: skip
 #: The names that a message gives.
 _NAMED = sorted(_FUNCTIONS)

@@ -71,8 +71,7 @@ class VertexNet(torch.nn.Module):
             raise Refused(f"parameters: a module is accepted, not {type(parameters).__name__}")
         # In a tuple, so that the module that holds this one is not registered as its part.
         self._owner = (parameters,)
-        self._declaration = _Declaration(states, functions, functools.partial(_size_of, parameters),
-                                          functools.partial(_name_of, parameters), loss)  # fmt: skip
+        self._declaration = _Declaration(states, functions, _Owner(parameters), loss)
         self._begin()
 
     def _begin(self):
@@ -131,6 +130,8 @@ class VertexNet(torch.nn.Module):
         for name, parameter in zip(self._declaration.parameters, parameters, strict=True):
             if not parameter.is_contiguous():
                 raise Refused(f"step: parameter {name!r} is not contiguous")
+            if not parameter.requires_grad:
+                raise Refused(f"step: {name!r} requires no gradient, and a step writes all that the functions take")
         if not isinstance(labels, torch.Tensor):
             raise Refused(f"labels: a tensor is accepted, not {type(labels).__name__}")
         rows = batch._output_rows if device.type == "cuda" else batch.vertices
@@ -233,35 +234,45 @@ def _named(owner, name):
     return owner
 
 
-def _size_of(owner, name):
-    """Rows and columns of a parameter, 0 columns for a vector; None for one that a ready module does without."""
-    try:
-        tensor = _named(owner, name)
-    except AttributeError:
-        names = ", ".join(name for name, _ in owner.named_parameters()) if owner is not None else ""
-        raise Refused(f"parameter {name!r}: the module has none; it has {names or 'none'}") from None
-    if tensor is None and name.endswith((".weight", ".bias")):
-        return None
-    if not isinstance(tensor, torch.Tensor) or tensor.dim() not in (1, 2):
-        raise Refused(f"parameter {name!r}: a tensor of 1 or 2 dimensions is accepted")
-    for size in tensor.shape:
-        check_held(f"parameter {name!r}: a size is at most {2**31 - 1}", size)
-    return (tensor.shape[0], tensor.shape[1] if tensor.dim() == 2 else 0)
+class _Owner:
+    """The module whose parameters the functions name."""
 
+    def __init__(self, module):
+        self._module = module
 
-def _name_of(owner, tensor):
-    """The name of a parameter or buffer of the module's, or None."""
-    if owner is None:
-        return None
-    both = itertools.chain(owner.named_parameters(remove_duplicate=False), owner.named_buffers(remove_duplicate=False))
-    return next((name for name, its in both if its is tensor), None)
+    def named(self, name):
+        """The parameter or the part of this name."""
+        try:
+            return _named(self._module, name)
+        except AttributeError:
+            names = ", ".join(name for name, _ in self._module.named_parameters()) if self._module is not None else ""
+            raise Refused(f"parameter {name!r}: the module has none; it has {names or 'none'}") from None
+
+    def size(self, name):
+        """Rows and columns of a parameter, 0 columns for a vector; None for one that a ready module does without."""
+        tensor = self.named(name)
+        if tensor is None and name.endswith((".weight", ".bias")):
+            return None
+        if not isinstance(tensor, torch.Tensor) or tensor.dim() not in (1, 2):
+            raise Refused(f"parameter {name!r}: a tensor of 1 or 2 dimensions is accepted")
+        for size in tensor.shape:
+            check_held(f"parameter {name!r}: a size is at most {2**31 - 1}", size)
+        return (tensor.shape[0], tensor.shape[1] if tensor.dim() == 2 else 0)
+
+    def name_of(self, tensor):
+        """The name of a parameter or a buffer, or None."""
+        if self._module is None:
+            return None
+        kinds = (self._module.named_parameters, self._module.named_buffers)
+        both = itertools.chain.from_iterable(kind(remove_duplicate=False) for kind in kinds)
+        return next((name for name, its in both if its is tensor), None)
 
 
 class _Declaration:
     """What a net is made of: plain data, which pickles."""
 
-    def __init__(self, states, functions, parameter_size, parameter_name, loss):
-        symbols = Symbols(states, parameter_size, parameter_name)
+    def __init__(self, states, functions, owner, loss):
+        symbols = Symbols(states, owner)
         try:
             pairs = list(functions.items() if isinstance(functions, Mapping) else functions)
         except TypeError:

@@ -68,6 +68,12 @@ class Value:
     def __bool__(self):
         raise Refused("a value is known only when the net runs: a vertex function cannot depend on it")
 
+    def __eq__(self, other):
+        return bool(self)
+
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    __hash__ = object.__hash__
+
     def __iter__(self):
         raise Refused("a value has no elements to go through: use chunk, or a slice")
 
@@ -91,7 +97,7 @@ class Value:
 
     def _named(self, what: str, other) -> str | None:
         """The name of a parameter; None for what is no tensor, and for a tensor that is a number."""
-        return self._function._named(what, other, may_be_number=True) if hasattr(other, "__torch_function__") else None
+        return self._function._named(what, other, may_be_number=True) if hasattr(other, "numel") else None
 
     def __add__(self, other: Value | float) -> Value:
         if isinstance(other, Value):
@@ -137,7 +143,7 @@ class Value:
         return self**-1 * (other if self._named("/", other) else _number("/", other))
 
     def __pow__(self, exponent: float) -> Value:
-        if isinstance(exponent, Value):
+        if isinstance(exponent, Value) or self._named("**", exponent):
             raise Refused("**: a constant exponent is accepted; (y * x.log()).exp() is x to the power of a value")
         number = _number("**", exponent)
         if number in (1, 2):
@@ -234,6 +240,9 @@ class Index:
     def __init__(self, function: Vertex, place: int):
         self._function, self._place = function, place
 
+    def __repr__(self):
+        return "<an index>"
+
 
 class States:
     """States of a child, or of each child: an attribute for each state of the net."""
@@ -243,8 +252,10 @@ class States:
         self._values: dict[str, Value] = {}
 
     def __getattr__(self, name: str) -> Value:
+        if name.startswith("_"):  # a copy has none of its own yet
+            raise AttributeError(name)
         states = self._vertex._net.states
-        if name.startswith("_") or name not in states:
+        if name not in states:
             raise AttributeError(f"the net has no state {name!r}; its states: {', '.join(states) or 'none'}")
         if name not in self._values:
             self._values[name] = self._made(list(states).index(name), states[name])
@@ -257,12 +268,7 @@ class States:
 class Symbols:
     """What the vertex functions of a net share: its states, and the inputs, outputs and parameters that they name."""
 
-    def __init__(
-        self,
-        states: Mapping[str, int],
-        parameter_size: Callable[[str], tuple[int, int]],
-        parameter_name: Callable[[object], str | None],
-    ):
+    def __init__(self, states: Mapping[str, int], owner):
         try:
             self.states = dict(states)
         except (TypeError, ValueError):
@@ -272,9 +278,8 @@ class Symbols:
             if not isinstance(width, int):
                 raise Refused(f"state {name!r}: a width is a whole number, not {width!r}")
             check_held(f"state {name!r}: a width is 1 to 65536", width)
-        self._parameter_size = parameter_size
-        #: The name of a tensor among the parameters, or None.
-        self.parameter_name = parameter_name
+        #: The module of the parameters: `named(name)`, `size(name)` and `name_of(tensor)`.
+        self.owner = owner
         self.pulls: dict[str, int] = {}  # widths; 0 for indices
         self.pushes: dict[str, int] = {}
         self.parameters: dict[str, tuple[int, int]] = {}  # rows, columns; 0 columns for a vector
@@ -282,7 +287,7 @@ class Symbols:
     def parameter(self, name: str) -> tuple[int, tuple[int, int]]:
         """The number and the size of a parameter."""
         if name not in self.parameters:
-            size = self._parameter_size(name)
+            size = self.owner.size(name)
             if size is None:
                 raise Refused(f"parameter {name!r}: the module does without it")
             self.parameters[name] = size
@@ -326,7 +331,7 @@ class Vertex:
 
     def _named(self, what: str, tensor, may_be_number: bool = False) -> str | None:
         """The name of a parameter that PyTorch hands over as a tensor; None for a tensor that is a number."""
-        if name := self._net.parameter_name(tensor):
+        if name := self._net.owner.name_of(tensor):
             return name
         if may_be_number and tensor.numel() == 1 and not tensor.requires_grad:
             return None
@@ -396,14 +401,17 @@ class Vertex:
     def linear(self, module: str, x: Value) -> Value:
         """What a torch.nn.Linear of this name does: its weight times x, plus its bias if it has one."""
         y = self.matmul(f"{module}.weight", x)
-        return self.bias(f"{module}.bias", y) if self._net._parameter_size(f"{module}.bias") else y
+        return self.bias(f"{module}.bias", y) if self._net.owner.size(f"{module}.bias") else y
 
-    def layer_norm(self, module: str, x: Value, eps: float = 1e-5) -> Value:
+    def layer_norm(self, module: str, x: Value) -> Value:
         """What a torch.nn.LayerNorm of this name does over the elements (Ba et al., 2016, equation 4): (x - mean) /
         sqrt(variance + eps), times its weight, plus its bias, as far as it has them."""
-        self._taken("layer_norm", x)
+        its = self._net.owner.named(module)
+        shape, width = list(getattr(its, "normalized_shape", ())), self._taken("layer_norm", x).width
+        if shape != [width]:
+            raise Refused(f"layer_norm {module!r}: a LayerNorm of [{width}] is accepted, not one of {shape or 'no shape'}")
         names = [f"{module}.{name}" for name in ("weight", "bias")]
-        return self._normalized(x, *(name if self._net._parameter_size(name) else None for name in names), eps)
+        return self._normalized(x, *(name if self._net.owner.size(name) else None for name in names), its.eps)
 
     def _normalized(self, x: Value, gain: str | None, bias: str | None, eps: float) -> Value:
         distance = x - x.sum_elements() / x.width

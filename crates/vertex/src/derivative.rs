@@ -215,7 +215,9 @@ impl Reverse<'_> {
                 for (of, other) in [(x, y), (y, x)] {
                     let both = if operation.op == Op::Maximum { [of, other] } else { [other, of] };
                     let share = self.add(Op::MaximumShare, &both, &[]);
-                    let part = self.add(Op::Mul, &[dy, share], &[]);
+                    let product = self.add(Op::Mul, &[dy, share], &[]);
+                    // An infinite dy is none of the lesser number's.
+                    let part = self.add(Op::ReluGradient, &[share, product], &[]);
                     self.contribute(of, part);
                 }
             }

@@ -425,9 +425,9 @@ impl<'a> Line<'a> {
         name
     }
 
-    /// See [`Op::has_poles`].
+    /// See [`Op::may_not_be_finite`].
     fn or_zero_in_an_empty_slot(&mut self, text: &mut Text, op: Op, code: String) -> String {
-        if !self.is_of_children || !op.has_poles() {
+        if !self.is_of_children || !op.may_not_be_finite() {
             return code;
         }
         self.child(text);

@@ -11,7 +11,7 @@ use gpu::testing::resources::{LDL, STL, compile, nvrtc, share};
 use ucudnn_dynamic::{Executor, Options, sources};
 use vertex::function::Net;
 
-use super::case::poles_in_empty_slots;
+use super::case::not_finite_in_empty_slots;
 use super::nets::options;
 use super::ready::ready;
 use super::tree_lstm;
@@ -53,10 +53,10 @@ fn ready_nets_compile_for_all_gpus_without_spills() {
     }
     let mut all: Vec<_> = share(all, 5).collect();
     // A net of the operations that no ready net has.
-    let net = Net::new(poles_in_empty_slots().declaration).unwrap();
+    let net = Net::new(not_finite_in_empty_slots().declaration).unwrap();
     for element in Element::ALL {
         let its = sources(&net, options(element, false), [MULTIPROCESSORS, 227 << 10]);
-        all.extend(its.into_iter().map(|source| (format!("poles, {element:?}"), source, 90)));
+        all.extend(its.into_iter().map(|source| (format!("empty slots, {element:?}"), source, 90)));
     }
     let (next, faults) = (AtomicUsize::new(0), Mutex::new(vec![]));
     thread::scope(|scope| {

@@ -17,7 +17,7 @@ use vertex::function::{self, Declaration, Op, USER_OPERATIONS};
 use vertex::graphs::Graphs;
 use vertex::oracle;
 
-use super::case::{Arrays, Case, Numbers, arrays, cases, graphs, poles_in_empty_slots};
+use super::case::{Arrays, Case, Numbers, arrays, cases, graphs, not_finite_in_empty_slots};
 use super::element::{bytes, epsilon, numbers, rounded};
 use super::ready::ready;
 use super::tree_lstm;
@@ -106,7 +106,7 @@ fn empty_slots_emulated_as_the_oracle() {
     if !emulated::is_child("nets::empty_slots_emulated_as_the_oracle") {
         return;
     }
-    let case = poles_in_empty_slots();
+    let case = not_finite_in_empty_slots();
     for (element, is_static) in [(Element::Float, false), (Element::Bfloat16, true)] {
         check(&case, 0, options(element, is_static));
     }

@@ -151,10 +151,10 @@ impl Op {
         self.operands().contains(&Constant)
     }
 
-    /// Zeros may give it a result that is not finite. An empty slot, whose numbers are zeros, then has zeros as results:
-    /// else a product with a gradient of 0 would be no number.
-    pub fn has_poles(self) -> bool {
-        matches!(self, Self::Div | Self::Log | Self::Power | Self::SqrtGradient)
+    /// Numbers near those of the children may give it a result that is not finite. An empty slot then has zeros as
+    /// results: else a product with a gradient of 0 would be no number.
+    pub fn may_not_be_finite(self) -> bool {
+        matches!(self, Self::Div | Self::Exp | Self::Log | Self::Power | Self::Sqrt | Self::SqrtGradient)
     }
 
     /// It makes no value: it hands one out of the function.

@@ -194,7 +194,7 @@ impl<C: Real> RowPass<'_, '_, C> {
                     two(if op == Op::Gain { Op::Mul } else { Op::Add }, x, vector, to);
                 }
                 Step::Unary { op, to, .. } | Step::Binary { op, to, .. }
-                    if op.has_poles() && self.is_of_children && at.share == 0.0 =>
+                    if op.may_not_be_finite() && self.is_of_children && at.share == 0.0 =>
                 {
                     of(self.part.scratch, to).fill(C::ZERO);
                 }

@@ -140,8 +140,9 @@ pub fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-/// A tree with empty slots, and a function whose operations have poles at 0, the number of an empty slot.
-pub fn poles_in_empty_slots() -> Case {
+/// A tree with empty slots, and a function whose operations make no finite numbers of an empty slot's, which
+/// are zeros. Children's are at least 1/2.
+pub fn not_finite_in_empty_slots() -> Case {
     let declaration = "
         states 3
         parameters 3x3 3
@@ -156,15 +157,23 @@ pub fn poles_in_empty_slots() -> Case {
         %5 = div %3, %1
         %6 = gain P1, %4
         %7 = add %5, %6
-        %8 = sqrt %1
-        %9 = minimum %8, %0
-        %10 = maximum %9, %3
-        %11 = add %7, %10
-        %12 = sumChildren %11
-        %13 = sigmoid %12
-        %14 = shift %13, 0.5
-        scatter 0, %14
-        push 0, %12";
+        %8 = shift %1, -0.4
+        %9 = sqrt %8
+        %10 = minimum %9, %0
+        %11 = maximum %10, %3
+        %12 = scale %1, -2000.0
+        %13 = shift %12, 1000.0
+        %14 = exp %13
+        %15 = matmul P0, %14
+        %16 = matmul P0, %9
+        %17 = add %7, %11
+        %18 = add %17, %15
+        %19 = add %18, %16
+        %20 = sumChildren %19
+        %21 = sigmoid %20
+        %22 = shift %21, 0.5
+        scatter 0, %22
+        push 0, %20";
     let children = vec![NONE, NONE, NONE, NONE, 0, NONE, 2, 1, NONE, 3];
     let graphs = Arrays {
         first_vertex: vec![0, 5],
