@@ -128,7 +128,7 @@ echo "  ok: ucudnn run python, and ucudnn tune, find the cuDNN of the environmen
 for entry in "${pythons[@]}"; do
     number=${entry%%=*}
     venv=$folder/venv-$number
-    "$venv/bin/pip" uninstall --quiet --yes ucudnn ucudnn-glpk 2>/dev/null
+    "$venv/bin/pip" uninstall --quiet --yes ucudnn-glpk ucudnn 2>/dev/null
     (cd "$venv" && find . -type f -o -type l | grep -v __pycache__ | sort) | diff "before-$number" - ||
         fail "Python $number: pip uninstall leaves something"
     [[ ! -e $(echo "$venv"/lib/python*/site-packages)/ucudnn ]] || fail "Python $number: pip uninstall leaves folders"
