@@ -41,9 +41,10 @@ fn times(outcome: &Outcome) -> Vec<f64> {
     times.map(|time| time.parse().unwrap()).collect()
 }
 
-/// The most milliseconds by which a program is later with us than plain, beyond 5% of plain's time. hostdnn's clock
-/// counts work, `nanoseconds` for a multiply-add, so that it is the same on a busy machine. The program gets the path of
-/// the report, and ends when something has settled.
+/// The most milliseconds by which a program is later with us than plain, beyond the 5% of plain's time that a bound allows.
+/// Without a bound nothing is allowed: a busy machine compiles late, and the program then makes many calls before it
+/// explores. hostdnn's clock counts work, `nanoseconds` for a multiply-add, so that it is the same on a busy machine. The
+/// program gets the path of the report, and ends when something has settled.
 fn latest(program: &Program, arguments: &dyn Fn(&str) -> Vec<String>, nanoseconds: &str, explore: &str) -> f64 {
     latest_of(program, arguments, &[("HOSTDNN_CLOCK", nanoseconds), ("UCUDNN_WORKSPACE_LIMIT", "64KiB")], explore)
 }
@@ -68,7 +69,8 @@ fn latest_of(program: &Program, arguments: &dyn Fn(&str) -> Vec<String>, both: &
     ];
     let ours = times(&program.preloaded(&arguments, &[both, &ours].concat()));
     let plain = (0..).map(|steps| plain[0] + f64::from(steps) * step);
-    ours.iter().zip(plain).map(|(ours, plain)| ours - 1.05 * plain).fold(f64::NEG_INFINITY, f64::max)
+    let allowed = if explore == "unbounded" { 1.0 } else { 1.05 };
+    ours.iter().zip(plain).map(|(ours, plain)| ours - allowed * plain).fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// At any moment, exploring has cost at most 5% of the program's time in those calls and half a second.
@@ -85,7 +87,7 @@ fn exploring_costs_no_more_than_is_promised() {
         // Three layers in three directions: the first to settle may have cost nothing.
         let arguments = |_: &str| [api, "20", "9"].map(str::to_owned).to_vec();
         let unbounded = latest(&program, &arguments, "3000", "unbounded");
-        println!("{api}: {unbounded:.1} ms beyond 5% without a bound");
+        println!("{api}: {unbounded:.1} ms without a bound");
         assert!(unbounded > 500.0, "{api}: {unbounded} ms without a bound");
     }
 }
@@ -120,7 +122,7 @@ fn exploring_networks_costs_no_more_than_is_promised() {
         assert!(latest <= 500.0, "{nanoseconds} ns: {latest} ms beyond 5%");
     }
     let unbounded = latest(&program, &arguments, "1000", "unbounded");
-    println!("{unbounded:.1} ms beyond 5% without a bound");
+    println!("{unbounded:.1} ms without a bound");
     assert!(unbounded > 500.0, "{unbounded} ms without a bound");
 }
 
