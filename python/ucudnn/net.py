@@ -122,7 +122,7 @@ class VertexNet(torch.nn.Module):
         as its outputs have rows.
 
         Raises :class:`ucudnn.Refused`, and writes nothing, for a label that is no class, a number that float32 does not
-        hold, a parameter that is not contiguous, and what a call refuses.
+        hold, a parameter that is not contiguous or requires no gradient, and what a call refuses.
         """
         if self._declaration.loss is None:
             raise Refused("step: the net was made without loss=, the name of the output with the scores")
