@@ -81,6 +81,8 @@ def main():
             if shipped is solver:
                 check_symbols.check_solver(lib / packing.dist.SOLVER, findings)
             else:
+                gpl = {file.parent.name for file in folder.rglob("*") if file.is_file() and b"GNU GENERAL PUBLIC" in file.read_bytes()}
+                findings.expect(not gpl, "it has no licence of the GPL", gpl)
                 check_symbols.check_shim(lib / "libucudnn.so", None, findings, packing.MOVED)
         check_pip(wheel, findings)
     if findings.count:

@@ -1,4 +1,5 @@
-"""Writes the licences of the Rust crates that are linked into what we ship, in a folder of their own.
+"""Writes the licences of the Rust crates that are linked into what we ship: those of the library and the command in a
+folder of their own, and those of the solver, which has GLPK's bindings, in another one, INTO-solver.
 
 `make build` does so: what is built can be packed and installed where there is no cargo.
 """
@@ -14,20 +15,20 @@ from check_symbols import output
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LICENCE = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.I)
-SHIPPED = ("ucudnn", "ucudnn-solver", "ucudnn-command")
+SHIPPED = {"": ("ucudnn", "ucudnn-command"), "-solver": ("ucudnn-solver",)}
 
 
 def host():
     return re.search(r"^host: (.*)$", output("rustc", "-vV"), re.M)[1]
 
 
-def linked(cargo):
-    """The crates of others that are linked in, by name, as `cargo metadata` describes them."""
+def linked(cargo, shipped):
+    """The crates of others that are linked into ours, by name, as `cargo metadata` describes them."""
     command = [cargo, "metadata", "--locked", "--format-version=1", "--filter-platform", host()]
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    reached = [id for id, package in packages.items() if package["name"] in SHIPPED]
+    reached = [id for id, package in packages.items() if package["name"] in shipped]
     for id in reached:
         needed = [it["pkg"] for it in nodes[id]["deps"] if any(kind["kind"] is None for kind in it["dep_kinds"])]
         reached += [it for it in needed if it not in reached]
@@ -36,11 +37,11 @@ def linked(cargo):
     return sorted(found, key=lambda package: package["name"])
 
 
-def write(cargo, into):
+def write(cargo, shipped, into):
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     lines = []
-    for package in linked(cargo):
+    for package in linked(cargo, shipped):
         folder = pathlib.Path(package["manifest_path"]).parent
         crate = f"{package['name']}-{package['version']}"
         for file in sorted(folder.iterdir()):
@@ -48,7 +49,8 @@ def write(cargo, into):
                 (into / crate).mkdir(exist_ok=True)
                 shutil.copyfile(file, into / crate / file.name)
         lines.append(f"{crate}: {package['license'] or package['license_file']}; {package['repository']}")
-    (into / "README").write_text("The Rust crates that are linked in.\n\n" + "\n".join(lines) + "\n")
+    text = f"The Rust crates that are linked into {' and '.join(shipped)}.\n\n"
+    (into / "README").write_text(text + "\n".join(lines) + "\n")
 
 
 def main():
@@ -56,7 +58,8 @@ def main():
     parser.add_argument("--cargo", default="cargo")
     parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder, which is made anew")
     options = parser.parse_args()
-    write(options.cargo, options.into)
+    for ending, shipped in SHIPPED.items():
+        write(options.cargo, shipped, options.into.with_name(options.into.name + ending))
 
 
 if __name__ == "__main__":

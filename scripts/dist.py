@@ -128,11 +128,11 @@ def put_libraries(solver, layout):
     layout.write(text + "\n".join(lines) + "\n", f"{DOC}/libraries/README")
 
 
-def put_crates(target, layout):
+def put_crates(target, layout, ending=""):
     """Puts in place the licences of the Rust crates that are linked into the shipped files, as crates.py wrote them."""
-    folder = target / "licences"
+    folder = target / f"licences{ending}"
     for file in sorted(file for file in folder.rglob("*") if file.is_file()):
-        layout.put(file, f"{DOC}/crates/{file.relative_to(folder)}")
+        layout.put(file, f"{DOC}/crates{ending}/{file.relative_to(folder)}")
 
 
 def version():
@@ -171,10 +171,11 @@ def check_built(target, names):
 
 def put_solver(layout, target, put_libraries):
     """Puts the solver in place; `put_libraries` does so with GLPK, for a solver and a layout."""
-    check_built(target, [SOLVER, "ucudnn"])
+    check_built(target, [SOLVER, "ucudnn", "licences-solver/README"])
     layout.put(target / SOLVER, f"lib/{SOLVER}", strip=STRIP_LIBRARY)
     put_libraries(target / SOLVER, layout)
     layout.put(ROOT / "solver/LICENSE-GPL", f"{DOC}/LICENSE-GPL.libucudnn_solver")
+    put_crates(target, layout, "-solver")
 
 
 def lay_out(layout, target):

@@ -106,6 +106,8 @@ run() {
 run "$top/lib/libucudnn.so"
 [[ ! -s run.err ]] || fail "dividing workspace says:"$'\n'"$(cat run.err)"
 grep -q '"event":"divided"' run.jsonl || fail "the tarball's library divided no workspace"
+LD_LIBRARY_PATH=$hostdnn "$top/bin/ucudnn" doctor | grep -qE "^solver +$top/lib/libucudnn_solver\.so$" ||
+    fail "the tarball's library does not load its solver"
 echo "  ok: preloaded from $top, it divides workspace"
 
 mkdir alone

@@ -79,7 +79,8 @@ python=$venv/bin/python
 "$python" -B "$scripts/check_wheel.py" "$wheel" "$glpk"
 [[ ! -e $package/lib/libucudnn_solver.so ]] || fail "the wheel has the solver, which is the extra's"
 "$venv/bin/pip" install --quiet --no-index --find-links "$(dirname "$glpk")" "ucudnn[glpk]==$version"
-divides "$venv/bin/ucudnn"
+LD_LIBRARY_PATH=$hostdnn "$venv/bin/ucudnn" doctor | grep -qE '^solver +/.*/libucudnn_solver\.so$' ||
+    fail "the library does not load the extra's solver"
 if [[ $hidden == 1 ]]; then
     cp "$package/lib/libucudnn_solver.so" alone.so
     "$python" -c 'import ctypes; ctypes.CDLL("./alone.so")' 2>/dev/null && fail "the system's GLPK is still to be had"

@@ -33,7 +33,9 @@ Name: ucudnn
 Version: {version}
 Summary: Programs that use cuDNN, unchanged and faster: convolutions, recurrent networks, batch norm; and dynamic nets
 Author: The ucudnn authors
-License-Expression: MIT OR Apache-2.0
+License-Expression: (MIT OR Apache-2.0) AND ISC AND Zlib AND Apache-2.0 WITH LLVM-exception
+License-File: LICENSE-MIT
+License-File: LICENSE-APACHE
 Requires-Python: >=3.10
 Provides-Extra: glpk
 Requires-Dist: ucudnn-glpk == {version}; extra == "glpk"
@@ -58,13 +60,14 @@ Version: {version}
 Summary: GLPK for ucudnn: the best division of one workspace over a very large network
 Author: The ucudnn authors
 License-Expression: GPL-3.0-or-later
+License-File: solver/LICENSE-GPL
 Requires-Python: >=3.10
 Requires-Dist: ucudnn == {version}
 Classifier: Operating System :: POSIX :: Linux
 Description-Content-Type: text/markdown
 
-The extra `ucudnn[glpk]`. Without it, ucudnn divides a very large network's workspace to within a part of a percent of the
-best, and says within which.
+The extra `ucudnn[glpk]`: it finds the best division of one workspace for networks that are too large for the library's own
+exact method.
 """
 
 WHEEL = """\

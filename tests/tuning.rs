@@ -139,9 +139,9 @@ fn what_running_programs_explored_is_known_at_the_next_start() {
 
 #[test]
 fn several_devices_measure_each_micro_configuration_once() {
+    let variables = [("HOSTDNN_DEVICES", "3"), ("UCUDNN_BENCHMARK_DEVICES", "all")];
     for how in ["get", "findex"] {
         let run = Run::alexnet();
-        let variables = [("HOSTDNN_DEVICES", "3"), ("UCUDNN_BENCHMARK_DEVICES", "all")];
         let (outcome, lines) = run.run("4", how, &variables);
         assert_eq!(outcome.stderr, "");
         each_once(&lines);
@@ -152,6 +152,9 @@ fn several_devices_measure_each_micro_configuration_once() {
             assert!(events(&again, "timed").is_empty(), "{again:?}");
         }
     }
+    let run = Run::small();
+    let starts = [(); 2].map(|()| run.run("8", "findex", &variables).1);
+    each_once(&starts.concat());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""Nets over graphs, beside the same in plain PyTorch: forward and backward, in turns.
+"""Nets over graphs, beside the same in plain PyTorch, in turns: forward and backward, or inference.
 
     python dynamic_nets.py --net lstm --device cpu --threads 2
 
@@ -7,7 +7,7 @@ circuits:
 
     tree-lstm   the Tree-LSTM of tree_lstm.py, on random trees as large as the parses of a treebank
     rvnn        a recursive net, on the same trees
-    tree-fc     the same net, a fully connected layer at each inner vertex, on complete trees of 256 leaves
+    tree-fc     the same net, a fully connected layer at each inner vertex, on complete trees
     lstm        a variable-length LSTM, on chains as long as a treebank's sentences
     bilstm      an LSTM from the left and one from the right, as taggers have, on the same sentences
     td-rnn      the recursive net as a time-delay net, on sequences of 5 to 20 words
@@ -366,6 +366,10 @@ def main():
     parser.add_argument("--words", type=at_least(1), help="of each sentence of lstm and bilstm [as a treebank's]")
     parser.add_argument("--inference", action="store_true", help="forward alone, without gradients")
     options = parser.parse_args()
+    if options.leaves != LEAVES and options.net != "tree-fc":
+        parser.error("--leaves: tree-fc alone takes them")
+    if options.words and options.net not in ("lstm", "bilstm"):
+        parser.error("--words: lstm and bilstm alone take them")
 
     def made():
         net = NETS[options.net](options)

@@ -1,7 +1,6 @@
 """Workspace Division against Workspace Reuse, at equal peaks.
 
-Runs scripts/division.py on three networks. OUT then holds a table and a JSON file for each. The solver,
-libucudnn_solver.so, must lie beside the library.
+Runs scripts/division.py on three networks. OUT then holds a table and a JSON file for each.
 """
 
 import shutil

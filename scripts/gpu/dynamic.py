@@ -1,4 +1,5 @@
-"""Nets over graphs: exactness, bits, compute-sanitizer, times beside PyTorch's, and what parts of the executor are worth.
+"""Nets over graphs: exactness, bits, compute-sanitizer, times beside PyTorch's, and what parts of the executor are worth;
+if they are named, the experiments of VPPS and of Cavs.
 
 In OUT, checks.txt has the checks, table.txt the times and worths, dynamic.svg their picture.
 """
@@ -15,7 +16,9 @@ from harness import children
 TIMED = (("tree-lstm", "float"), ("tree-lstm", "bfloat16"), ("tree-lstm", "TF32"), ("lstm", "float"),
          ("tree-fc", "float"), ("dag-gru", "float"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
          ("td-lstm", "float"))  # fmt: skip
-PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times", "vpps", "cavs")
+PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times")
+# They take as long as all others.
+EXPERIMENTS = ("vpps", "cavs")
 
 # The experiments of VPPS (Khorasani et al., MICRO 2018, section IV) and of Cavs (Xu et al., USENIX ATC 2018, section 5): a
 # net, its width and more, its batches, and what runs beside ours.
@@ -39,7 +42,7 @@ def add_arguments(parser):
     machine.add_arguments(parser, "library", out="build/gpu-dynamic", seconds=1500)
     machine.add_arguments(parser, "runs", "python", "host")
     parser.add_argument("--rounds", type=int, help="batches that are timed of each size [20; with --host 3]")
-    machine.add_parts(parser, PARTS)
+    machine.add_parts(parser, PARTS, EXPERIMENTS)
 
 
 def main(options):
@@ -152,6 +155,9 @@ class Checks(Session):
             if not found:
                 lines.append(f"{what}: failed")
             for row in found["rows"] if found else []:
+                if not row["ratio"]:
+                    lines.append(f"{what}: ours does not run")
+                    break
                 cells = [f"{method} {quartiles[1]:.3f}" for method, quartiles in row["ms"].items()]
                 ours = min((name for name in row["ratio"]), key=lambda name: row["ms"][name][1])
                 ratios = ", ".join(f"{other} {ratio:.2f}" for other, ratio in row["ratio"][ours].items())

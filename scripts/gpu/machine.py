@@ -33,10 +33,11 @@ def add_arguments(parser, *names, **defaults):
     arguments.add(parser, *names, known=ARGUMENTS, **changes)
 
 
-def add_parts(parser, parts):
-    """What some parts of a subcommand can be chosen by."""
-    parser.add_argument("--parts", type=arguments.some_of(parts, "part"), default=list(parts),
-                        help=f"some of {','.join(parts)}, in this order [all]")  # fmt: skip
+def add_parts(parser, parts, more=()):
+    """What some parts of a subcommand can be chosen by. `more` has parts that run only if they are named."""
+    default = f"all but {' and '.join(more)}" if more else "all"
+    parser.add_argument("--parts", type=arguments.some_of((*parts, *more), "part"), default=list(parts),
+                        help=f"some of {','.join((*parts, *more))}, in this order [{default}]")  # fmt: skip
 
 
 def prepare(options):

@@ -156,19 +156,20 @@ fn bound(bindings: &Bindings, dlopen: bool) -> String {
 
 /// Says whether our kernels can take the place of PyTorch's own.
 fn operators(libtorch: &Libtorch) -> String {
+    let stay = "PyTorch's own operators stay as they are";
     match libtorch {
         Libtorch::Absent => String::new(),
         Libtorch::Complete => {
-            "PyTorch's own operators can run on our kernels: its libtorch has the functions that this takes.\n".into()
-        }
-        Libtorch::Lacks(name) => format!(
-            "PyTorch's own operators stay as they are: its libtorch has no {name}. PyTorch has all functions from 2.10 on.\n"
-        ),
-        Libtorch::Loaded => {
-            "PyTorch's own operators stay as they are: nobody looked for libtorch's functions. That takes \
-                             a GPU, a handle of cuDNN, and UCUDNN_TORCH other than off.\n"
+            "PyTorch's own operators can run on our kernels: its libtorch_cpu.so has all functions that they need.\n"
                 .into()
         }
+        Libtorch::Lacks(name) => {
+            format!("{stay}: its libtorch has no {name}. PyTorch has all functions from 2.10 on.\n")
+        }
+        Libtorch::Loaded => format!(
+            "{stay}: the library did not look for libtorch's functions. It looks at the first handle of cuDNN, on a GPU, \
+             unless UCUDNN, UCUDNN_POLICY or UCUDNN_TORCH is off.\n"
+        ),
     }
 }
 

@@ -2,8 +2,8 @@
 //! micro-configurations. `tuning` measures these costs, and `convolution` runs the
 //! configuration.
 //!
-//! Generic over the algorithm, and uses only std; dividing one workspace over a network also needs an integer
-//! programme, for which [`solver`] loads a library. The methods are Workspace Reuse, section III.A of Oyama et al.,
+//! Generic over the algorithm. Dividing one workspace over a very large network is an integer programme, for which
+//! [`solver`] loads a library if it is there. The methods are Workspace Reuse, section III.A of Oyama et al.,
 //! "μ-cuDNN: Accelerating Deep Learning Frameworks with Micro-Batching" (arXiv 1804.04806), computed on Pareto sets,
 //! and Workspace Division, section III.B.
 //!

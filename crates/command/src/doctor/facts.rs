@@ -82,8 +82,7 @@ pub fn all(library: Option<&Path>, cudnn: Option<&Path>) -> Vec<Fact> {
         Ok(own) => planner::solver_of(own).map(|path| path.shown().to_string()),
         Err(_) => Err("looked for beside libucudnn.so".to_owned()),
     };
-    let without =
-        "(Workspace Division then is within a part of a percent of the best for networks of very many kernels)";
+    let without = "(without it, Workspace Division of very large networks is good, but may not be the best)";
     let solver = Ok(solver.unwrap_or_else(|why| format!("{why}\n{without}")));
     let device = library::device();
     let mut facts = vec![Fact::of(LIBRARY, own.and_then(|own| loads(&own))), Fact::of(CUDNN, found_cudnn())];

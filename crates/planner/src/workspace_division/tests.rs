@@ -179,6 +179,41 @@ fn what_is_too_large_for_whole_numbers_the_solver_divides_best() {
     }
 }
 
+/// Different problems whose workspaces differ by orders of magnitude, and a total of which a few large ones fit.
+fn uneven_network(kernels: usize, seed: u64) -> (Vec<Group>, usize) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut normal = || (0..12).map(|_| random.random_range(-0.5..0.5)).sum::<f64>();
+    let mut kernel = || {
+        let scale = (2.0 * normal()).exp();
+        let mut alternatives: Vec<_> =
+            (0..20).map(|_| (10.0 * scale * normal().exp(), (1e6 * scale * (2.0 * normal()).exp()) as usize)).collect();
+        alternatives[0] = (100.0 * scale, 0);
+        group(1, &alternatives)
+    };
+    let groups: Vec<_> = (0..kernels).map(|_| kernel()).collect();
+    let most = groups.iter().map(|group| group.alternatives.iter().map(|it| it.workspace).max().unwrap());
+    let total = most.sum::<usize>() / [50, 20, 10, 4][seed as usize % 4];
+    (groups, total)
+}
+
+/// Nearly all are divided exactly, and the others lose next to nothing.
+#[test]
+fn uneven_networks_need_no_solver() {
+    let mut unproven = 0;
+    for seed in 0..60 {
+        let (groups, total) = uneven_network([20, 30, 60, 90][seed as usize / 4 % 4], seed);
+        let without = divide(&groups, total, MINUTE, |_, _| Err("there is none".into())).unwrap();
+        check(&groups, total, &without);
+        if !without.proven {
+            unproven += 1;
+            let best = workspace_division(&groups, total, MINUTE).unwrap();
+            println!("{} kernels: {} ms without the solver, {} with it", groups.len(), without.time, best.time);
+            assert!(best.proven && without.time <= best.time * 1.001, "{without:?}, {best:?}");
+        }
+    }
+    assert!(unproven <= 6, "{unproven} of 60 without a proof");
+}
+
 #[test]
 fn what_cannot_be_divided_is_said() {
     let two = group(2, &[(2.0, 10), (1.0, 20)]);
