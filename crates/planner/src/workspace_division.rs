@@ -133,15 +133,11 @@ fn divide(
     }
     let mut most = relaxation::most(&fronts, price, bound, &known.best);
     let mut proven = most.iter().all(|front| front.iter().filter(|&&most| most > 0).count() <= 1);
-    for attempt in 0..2 {
-        if !proven && attempt > 0 {
-            known.meet(&fronts, fronts.filled(rounded::fastest(&fronts)));
-            most = relaxation::most(&fronts, price, bound, &known.best);
-        }
-        if !proven && let Some(fastest) = exact::fastest(&fronts, price, &most, &known.best) {
-            known.best = fastest;
-            proven = true;
-        }
+    proven = proven || known.prove(&fronts, price, &most);
+    if !proven && let Some(rounded) = rounded::fastest(&fronts) {
+        known.meet(&fronts, fronts.filled(rounded));
+        most = relaxation::most(&fronts, price, bound, &known.best);
+        proven = known.prove(&fronts, price, &most);
     }
     if !proven {
         let scaled = Scaled::of(&fronts, &most, &known.best);
@@ -174,6 +170,13 @@ impl Known {
         if fronts.cost(&other) < fronts.cost(&self.best) {
             self.best = other;
         }
+    }
+
+    /// Finds the fastest division with at most `most` layers at each point. `false` if that would take too long.
+    fn prove(&mut self, fronts: &Fronts, price: f64, most: &Counts) -> bool {
+        let Some(fastest) = exact::fastest(fronts, price, most, &self.best) else { return false };
+        self.best = fastest;
+        true
     }
 
     fn division(&self, fronts: &Fronts, groups: &[Group], proven: bool) -> Division {

@@ -26,13 +26,11 @@ struct Partial {
 /// [`super::relaxation::most`] for `best` at this `price`. `None` if it would take too long.
 pub(super) fn fastest(fronts: &Fronts, price: f64, most: &Counts, best: &Counts) -> Option<Counts> {
     let limit = u64::try_from(fronts.time(best)).ok()?;
-    let layers =
-        || fronts.fronts.iter().enumerate().flat_map(|(at, front)| std::iter::repeat_n((at, front), front.layers));
     let mut rest_least = fronts.workspace(&fronts.least()) as usize;
-    let mut rest_priced: f64 = layers().map(|(_, front)| least_priced(front, price)).sum();
+    let mut rest_priced: f64 = fronts.layers().map(|(_, front)| least_priced(front, price)).sum();
     let mut kept: Vec<Vec<Partial>> = vec![vec![Partial { workspace: 0, time: 0, before: 0, point: 0 }]];
     let mut count = 1;
-    for (at, front) in layers() {
+    for (at, front) in fronts.layers() {
         rest_least -= front.points[0].workspace;
         rest_priced -= least_priced(front, price);
         let room = fronts.total - rest_least;
@@ -68,7 +66,7 @@ pub(super) fn fastest(fronts: &Fronts, price: f64, most: &Counts, best: &Counts)
     // time descends as workspace ascends, so the fastest is the last
     let Some(mut last) = kept.pop()?.pop() else { return Some(best.clone()) };
     let mut counts: Counts = most.iter().map(|front| vec![0; front.len()]).collect();
-    for (at, _) in layers().collect::<Vec<_>>().into_iter().rev() {
+    for (at, _) in fronts.layers().rev() {
         counts[at][last.point as usize] += 1;
         last = kept.pop()?[last.before as usize];
     }

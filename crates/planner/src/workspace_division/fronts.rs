@@ -55,6 +55,11 @@ impl Fronts {
         Ok(Self { fronts, total })
     }
 
+    /// The layers one by one: the index of each one's front, and the front.
+    pub fn layers(&self) -> impl DoubleEndedIterator<Item = (usize, &Front)> {
+        self.fronts.iter().enumerate().flat_map(|(at, front)| std::iter::repeat_n((at, front), front.layers))
+    }
+
     /// Every layer at its least workspace.
     pub fn least(&self) -> Counts {
         let at_first = |front: &Front| {

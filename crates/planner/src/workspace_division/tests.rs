@@ -215,6 +215,13 @@ fn uneven_networks_need_no_solver() {
 }
 
 #[test]
+fn what_is_too_large_for_rounded_numbers_is_left() {
+    let alternatives: Vec<_> = (0..1 << 14).map(|step| (f64::from((1 << 14) - step), step as usize)).collect();
+    let fronts = Fronts::of(&[group(1 << 14, &alternatives)], 1 << 27).unwrap();
+    assert_eq!(rounded::fastest(&fronts), None);
+}
+
+#[test]
 fn what_cannot_be_divided_is_said() {
     let two = group(2, &[(2.0, 10), (1.0, 20)]);
     let divide = |groups: &[Group], total| workspace_division(groups, total, MINUTE);
