@@ -22,10 +22,13 @@ def host():
     return re.search(r"^host: (.*)$", output("rustc", "-vV"), re.M)[1]
 
 
-def linked(cargo, shipped):
-    """The crates of others that are linked into ours, by name, as `cargo metadata` describes them."""
+def metadata_of(cargo):
     command = [cargo, "metadata", "--locked", "--format-version=1", "--filter-platform", host()]
-    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
+
+
+def linked(metadata, shipped):
+    """The crates of others that are linked into ours, by name, as `cargo metadata` describes them."""
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     reached = [id for id, package in packages.items() if package["name"] in shipped]
@@ -37,11 +40,11 @@ def linked(cargo, shipped):
     return sorted(found, key=lambda package: package["name"])
 
 
-def write(cargo, shipped, into):
+def write(metadata, shipped, into):
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     lines = []
-    for package in linked(cargo, shipped):
+    for package in linked(metadata, shipped):
         folder = pathlib.Path(package["manifest_path"]).parent
         crate = f"{package['name']}-{package['version']}"
         for file in sorted(folder.iterdir()):
@@ -58,8 +61,9 @@ def main():
     parser.add_argument("--cargo", default="cargo")
     parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder, which is made anew")
     options = parser.parse_args()
+    metadata = metadata_of(options.cargo)
     for ending, shipped in SHIPPED.items():
-        write(options.cargo, shipped, options.into.with_name(options.into.name + ending))
+        write(metadata, shipped, options.into.with_name(options.into.name + ending))
 
 
 if __name__ == "__main__":

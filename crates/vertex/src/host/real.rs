@@ -62,13 +62,38 @@ pub trait Real:
     }
 }
 
-impl Real for f64 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
+/// What the standard library has for both types.
+macro_rules! by_standard_library {
+    () => {
+        const ZERO: Self = 0.0;
+        const ONE: Self = 1.0;
 
-    fn is_no_number(self) -> bool {
-        self.is_nan()
-    }
+        fn is_no_number(self) -> bool {
+            self.is_nan()
+        }
+
+        #[inline(always)]
+        fn fused(self, b: Self, c: Self) -> Self {
+            self.mul_add(b, c)
+        }
+
+        fn ln(self) -> Self {
+            self.ln()
+        }
+
+        #[inline(always)]
+        fn sqrt(self) -> Self {
+            self.sqrt()
+        }
+
+        fn power(self, exponent: Self) -> Self {
+            self.powf(exponent)
+        }
+    };
+}
+
+impl Real for f64 {
+    by_standard_library!();
 
     fn of(number: f64) -> Self {
         number
@@ -78,11 +103,6 @@ impl Real for f64 {
         self
     }
 
-    #[inline(always)]
-    fn fused(self, b: Self, c: Self) -> Self {
-        self.mul_add(b, c)
-    }
-
     fn exp(self) -> Self {
         self.exp()
     }
@@ -90,28 +110,10 @@ impl Real for f64 {
     fn tanh(self) -> Self {
         self.tanh()
     }
-
-    fn ln(self) -> Self {
-        self.ln()
-    }
-
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        self.sqrt()
-    }
-
-    fn power(self, exponent: Self) -> Self {
-        self.powf(exponent)
-    }
 }
 
 impl Real for f32 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-
-    fn is_no_number(self) -> bool {
-        self.is_nan()
-    }
+    by_standard_library!();
 
     fn of(number: f64) -> Self {
         number as f32
@@ -119,11 +121,6 @@ impl Real for f32 {
 
     fn to_f64(self) -> f64 {
         self.into()
-    }
-
-    #[inline(always)]
-    fn fused(self, b: Self, c: Self) -> Self {
-        self.mul_add(b, c)
     }
 
     /// Without branches, so that the compiler makes vectors of it: exp(x) = 2^n exp(r), n the integer nearest to
@@ -163,19 +160,6 @@ impl Real for f32 {
         let near = (square * magnitude).mul_add(p, magnitude);
         let result = if magnitude < 0.3 { near } else { far };
         result.copysign(self)
-    }
-
-    fn ln(self) -> Self {
-        self.ln()
-    }
-
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        self.sqrt()
-    }
-
-    fn power(self, exponent: Self) -> Self {
-        self.powf(exponent)
     }
 }
 
