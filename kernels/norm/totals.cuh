@@ -12,7 +12,7 @@ __device__ __forceinline__ double reciprocal(double x) {
 }
 __device__ __forceinline__ double reciprocal_root(double x) {
     const float near = 1 / sqrtf(float(x));
-    // The reciprocal of 0 is infinite, and so is that of a double that is 0 in float.
+    // The reciprocal of 0 is infinite. A double that is 0 in float has the same.
     return isinf(near) ? near : near * (1.5 - 0.5 * x * near * near);
 }
 

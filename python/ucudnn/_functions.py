@@ -12,7 +12,7 @@ import torch
 from ._library import Refused
 from .vertex import OPERATIONS, Index, Value
 
-#: Where a function's name says what it computes.
+#: In these modules and classes, a function's name says what the function computes.
 _HOMES = (torch, torch.nn.functional, torch.Tensor, torch._C._nn)
 
 

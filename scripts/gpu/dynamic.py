@@ -20,8 +20,8 @@ PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times")
 # They take as long as all others.
 EXPERIMENTS = ("vpps", "cavs")
 
-# The experiments of VPPS (Khorasani et al., MICRO 2018, section IV) and of Cavs (Xu et al., USENIX ATC 2018, section 5): a
-# net, its width and more, its batches, and what runs beside ours.
+# The experiments of VPPS (Khorasani et al., MICRO 2018, section IV) and of Cavs (Xu et al., USENIX ATC 2018, section 5). Each
+# names a net, the options of dynamic_nets.py, the sizes of batches, and the methods.
 OURS = "ucudnn,ucudnn captured"
 VPPS = [(net, ["--hidden", width], "1,8,32,128", f"{OURS},{beside}")
         for net, beside in (("tree-lstm", "E,GC"), ("bilstm", "E,nn.LSTM"), ("td-rnn", "E,padded"), ("td-lstm", "E,padded"),

@@ -24,7 +24,7 @@ from harness.columns import aligned
 from harness.results import whole_lines
 from harness.variables import fresh
 
-# The ratio to plain that ours may have, the rounds of both where the ratio is larger, and the calls before settling.
+# LEAST is the ratio to plain that ours may have. Where it is larger, both run AGAIN rounds. FIRST_CALLS come before settling.
 LEAST, AGAIN, FIRST_CALLS = 1.02, 2, 12
 # What a call may take more before the library has settled, beside plain's first or longest call: the promise of
 # exploring, in milliseconds.

@@ -96,7 +96,7 @@ pub fn is_for_matrices(device: Device, of: &ByChannel) -> bool {
         && device.copies_asynchronously(device.ordinal())
 }
 
-/// The shared memory of a block. It is `most` where a multiprocessor has that for so many blocks, and else `least`.
+/// The shared memory of a block: `most` where a multiprocessor has it for this number of blocks, else `least`.
 pub fn shared_of(device: Device, least: usize, most: usize, blocks: usize) -> Option<usize> {
     // A block may have all of a multiprocessor's, but for some KiB.
     let its = device.shared_bytes(device.ordinal())?;

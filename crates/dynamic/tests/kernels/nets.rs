@@ -74,7 +74,7 @@ fn random_nets_of_bfloat16_emulated_as_the_oracle() {
 /// Functions of positive numbers alone.
 const OF_POSITIVE: [&str; 2] = ["log", "sqrt"];
 
-/// The net of functions of the input that `names` names, of which each is an output; some are of the input's exponential.
+/// The net of the functions that `names` names. Each takes the input, or its exponential, and is an output.
 fn net_of(names: &[&str]) -> Result<Declaration, String> {
     let pushes = " 8".repeat(names.len());
     let function = |(place, name): (usize, &&str)| {
