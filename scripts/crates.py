@@ -5,11 +5,14 @@ folder of their own, and those of the solver, which has GLPK's bindings, in anot
 """
 
 import argparse
+import fcntl
+import filecmp
 import json
 import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 from check_symbols import output
 
@@ -41,8 +44,7 @@ def linked(metadata, shipped):
 
 
 def write(metadata, shipped, into):
-    shutil.rmtree(into, ignore_errors=True)
-    into.mkdir(parents=True)
+    into.mkdir()
     lines = []
     for package in linked(metadata, shipped):
         folder = pathlib.Path(package["manifest_path"]).parent
@@ -56,14 +58,33 @@ def write(metadata, shipped, into):
     (into / "README").write_text(text + "\n".join(lines) + "\n")
 
 
+def files(folder):
+    return sorted(file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
+
+
+def put(made, into):
+    """Puts the folder in place. One that is right stays as it is: another build may be reading it, or doing the same."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with open(into.with_name(f".{into.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        names = files(made)
+        if files(into) == names and len(filecmp.cmpfiles(made, into, names, shallow=False)[0]) == len(names):
+            return
+        shutil.rmtree(into, ignore_errors=True)
+        shutil.copytree(made, into)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cargo", default="cargo")
-    parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder, which is made anew")
+    parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder")
     options = parser.parse_args()
     metadata = metadata_of(options.cargo)
     for ending, shipped in SHIPPED.items():
-        write(metadata, shipped, options.into.with_name(options.into.name + ending))
+        with tempfile.TemporaryDirectory() as folder:
+            made = pathlib.Path(folder) / "licences"
+            write(metadata, shipped, made)
+            put(made, options.into.with_name(options.into.name + ending))
 
 
 if __name__ == "__main__":

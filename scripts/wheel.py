@@ -11,6 +11,7 @@ The wheel's tag names a glibc. It is at least the one that zig builds for, and l
 import argparse
 import base64
 import hashlib
+import os
 import pathlib
 import re
 import sys
@@ -202,10 +203,14 @@ def make(content, name, options, metadata, licences, **more):
     full = f"{name}-{dist.version()}"
     describe(content / f"{full}.dist-info", wheel_tag, metadata, licences, more)
     options.into.mkdir(parents=True, exist_ok=True)
-    for old in options.into.glob(f"{full}-*.whl"):
-        old.unlink()
     wheel = options.into / f"{full}-{wheel_tag}.whl"
-    pack(content, f"{full}.dist-info/RECORD", wheel)
+    # Under another name at first: whoever reads the wheel meanwhile finds the old one or the new one.
+    packed = wheel.with_suffix(f".{os.getpid()}")
+    pack(content, f"{full}.dist-info/RECORD", packed)
+    packed.replace(wheel)
+    for old in options.into.glob(f"{full}-*.whl"):
+        if old != wheel:
+            old.unlink()
     print(f"{wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
 
 
