@@ -173,7 +173,7 @@ def wheel_room(folder, options):
 
 
 def clone_room(folder, options):
-    """A clone. It has the files' times and the folder of built things of this repository, so that little is built anew."""
+    """A clone. It has the files' times and the folder of built things of this repository, so that nothing is built anew."""
     cargo = pathlib.Path(shutil.which(options.cargo) or sys.exit(f"test_readme: no {options.cargo}")).parent
     room = Room(folder, f"{folder}/home/.local/bin:{folder}/bin:{cargo}")
     home = pathlib.Path.home()
@@ -182,10 +182,15 @@ def clone_room(folder, options):
     room.environment["CARGO_INCREMENTAL"] = "0"
     subprocess.run(["git", "clone", "--quiet", ROOT, room.work], check=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=room.work, check=True, stdout=subprocess.PIPE, text=True)
+    unchanged = []
     for name in filter(None, listed.stdout.split("\0")):
         here, there = ROOT / name, room.work / name
         if here.is_file() and not there.is_symlink() and here.read_bytes() == there.read_bytes():
-            shutil.copystat(here, there)
+            unchanged.append(name)
+    # Folders too: cargo looks at the times of those that a build script reads.
+    folders = {str(folder) for name in unchanged for folder in pathlib.PurePath(name).parents}
+    for name in [*unchanged, *folders]:
+        shutil.copystat(ROOT / name, room.work / name)
     (room.work / "target").symlink_to(options.target.resolve())
     room.program("program", f"#!{sys.executable}\n{train(options)}")
     room.environment["LD_LIBRARY_PATH"] = str(room.work / "build/hostdnn")
