@@ -62,14 +62,14 @@ class Checks(TorchSession):
     def times(self):
         plain, forced, chosen = (self.lines("times", setting, 120) for setting in SETTINGS)
         bandwidth = next((bytes_ for name, bytes_ in BANDWIDTHS.items() if name in self.options.gpu), None)
-        lines = [f"{self.options.gpu}; milliseconds of the device; images, channels, rows, columns, filter, stride",
-                 f"{'type and layer':40} {'pass':>15}   plain  forced  chosen   limit"]  # fmt: skip
+        lines = [f"{self.options.gpu}; milliseconds of the device; images, channels, slices of volumes, rows, columns; filter; stride",
+                 f"{'type and layer':42} {'pass':>15}   plain  forced  chosen   limit"]  # fmt: skip
         slower = []
         for case in [case for case in plain if case in forced and case in chosen]:
             limit = 1e3 * plain[case]["bytes"] / bandwidth if bandwidth else 0.0
             for name, time in plain[case]["times"].items():
                 ours, its = forced[case]["times"][name], chosen[case]["times"][name]
-                lines.append(f"{case:40} {name:>15} {time:7.3f} {ours:7.3f} {its:7.3f} {limit:7.3f}")
+                lines.append(f"{case:42} {name:>15} {time:7.3f} {ours:7.3f} {its:7.3f} {limit:7.3f}")
                 if its > MOST_TIME * time:
                     slower.append(f"{case}, {name} {its / time:.2f}")
         (self.out / "times.txt").write_text("\n".join(lines) + "\n")

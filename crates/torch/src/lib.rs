@@ -10,7 +10,7 @@
 //! | `values` | the values on an operator's stack: tensors, optional ones, lists |
 //! | `operator` | a call of an operator: who runs it, and what becomes of a panic |
 //! | `batch_norm` | `native_batch_norm` and `native_batch_norm_backward` |
-//! | [`depthwise`] | `_conv_depthwise2d` and its gradients |
+//! | [`depthwise`] | `_conv_depthwise2d` and `conv_depthwise3d`, and their gradients |
 //! | `warnings` | keeping libtorch's warnings off the terminal |
 
 mod batch_norm;

@@ -40,13 +40,13 @@ impl Sizes {
         Self { first: of.as_ptr(), count: of.len() }
     }
 
-    /// Two sizes. `None` if there are not two.
+    /// `AXES` sizes. `None` if there is another number of them.
     ///
     /// # Safety
     /// The sizes live.
-    pub unsafe fn two(self) -> Option<[i64; 2]> {
+    pub unsafe fn of_axes<const AXES: usize>(self) -> Option<[i64; AXES]> {
         // SAFETY: as many numbers as `count` says are there.
-        (self.count == 2).then(|| unsafe { [*self.first, *self.first.add(1)] })
+        (self.count == AXES).then(|| unsafe { std::array::from_fn(|axis| *self.first.add(axis)) })
     }
 }
 
@@ -88,8 +88,8 @@ pub type BatchNormBackward = unsafe extern "C-unwind" fn(
     Wanted<3>,
 ) -> Three;
 
-/// `at::cuda::_conv_depthwise2d(x, weight, kernel size, bias, stride, padding, dilation)`, with the place of its result. It
-/// may throw.
+/// `at::cuda::_conv_depthwise2d(x, weight, kernel size, bias, stride, padding, dilation)`, with the place of its result, or
+/// `conv_depthwise3d`. It may throw.
 pub type ConvDepthwise = unsafe extern "C-unwind" fn(
     &mut *mut c_void,
     RawTensor,
@@ -102,9 +102,9 @@ pub type ConvDepthwise = unsafe extern "C-unwind" fn(
 ) -> *mut c_void;
 
 /// `at::native::conv_depthwise2d_backward_cuda(dy, x, weight, kernel size, stride, padding, dilation, which results)`, with
-/// the place of its results. It may throw.
-pub type ConvDepthwiseBackward = unsafe extern "C-unwind" fn(
-    &mut [*mut c_void; 2],
+/// the place of its results, or `conv_depthwise3d_backward_cuda`. It may throw. The results are a tuple, the last one first.
+pub type ConvDepthwiseBackward<const RESULTS: usize> = unsafe extern "C-unwind" fn(
+    &mut [*mut c_void; RESULTS],
     RawTensor,
     RawTensor,
     RawTensor,
@@ -112,44 +112,49 @@ pub type ConvDepthwiseBackward = unsafe extern "C-unwind" fn(
     Sizes,
     Sizes,
     Sizes,
-    Wanted<2>,
-) -> *mut [*mut c_void; 2];
+    Wanted<RESULTS>,
+) -> *mut [*mut c_void; RESULTS];
 
-/// PyTorch's own kernels of convolutions by channel.
-pub struct DepthwiseFunctions {
+/// PyTorch's own kernels of convolutions by channel. Those of images make two gradients, of x and of the weight; those of
+/// volumes make the bias's too.
+pub struct DepthwiseFunctions<const RESULTS: usize> {
     pub forward: ConvDepthwise,
-    pub backward: ConvDepthwiseBackward,
+    pub backward: ConvDepthwiseBackward<RESULTS>,
     /// Where libtorch keeps the address of `backward`, by which it calls it.
     pub place: &'static AtomicPtr<c_void>,
 }
 
-impl DepthwiseFunctions {
-    /// `None` if this libtorch keeps them in another way, or on a processor where a result's place is passed otherwise.
-    fn of(files: &Files) -> Option<Self> {
+impl<const RESULTS: usize> DepthwiseFunctions<RESULTS> {
+    /// Looks up the functions by their C++ names: forward, backward, and the place of the latter. `None` if this libtorch
+    /// keeps them in another way, or on a processor where a result's place is passed otherwise.
+    ///
+    /// # Safety
+    /// The names are of such functions.
+    unsafe fn of(files: &Files, [forward, backward, stub]: [&'static CStr; 3]) -> Option<Self> {
         let cuda = files.cuda.as_ref().filter(|_| cfg!(target_arch = "x86_64"))?;
-        // SAFETY: C++'s names tell the arguments' types.
+        // SAFETY: the caller's promise; C++'s names tell the arguments' types. The stub begins with a pointer for each kind
+        // of device.
         unsafe {
-            let backward: ConvDepthwiseBackward = symbol(
-                cuda,
-                c"_ZN2at6native30conv_depthwise2d_backward_cudaERKNS_6TensorES3_S3_N3c108ArrayRefIlEES6_S6_S6_St5arrayIbLm2EE",
-            )
-            .ok()?;
-            let stub: *mut AtomicPtr<c_void> =
-                symbol(&files.cpu, c"_ZN2at6native30conv_depthwise2d_backward_stubE").ok()?;
-            // The stub begins with a pointer for each kind of device.
+            let backward: ConvDepthwiseBackward<RESULTS> = symbol(cuda, backward).ok()?;
+            let stub: *mut AtomicPtr<c_void> = symbol(&files.cpu, stub).ok()?;
             let mut places = (0..KINDS_OF_DEVICES).map(|kind| &*stub.add(kind));
-            Some(Self {
-                forward: symbol(
-                    cuda,
-                    c"_ZN2at4cuda17_conv_depthwise2dERKNS_6TensorES3_N3c108ArrayRefIlEERKSt8optionalIS1_ES6_S6_S6_",
-                )
-                .ok()?,
-                backward,
-                place: places.find(|place| place.load(Ordering::Acquire).addr() == backward as usize)?,
-            })
+            let place = places.find(|place| place.load(Ordering::Acquire).addr() == backward as usize)?;
+            Some(Self { forward: symbol(cuda, forward).ok()?, backward, place })
         }
     }
 }
+
+/// The C++ names of PyTorch's depthwise convolutions of images, and of volumes.
+const DEPTHWISE: [&CStr; 3] = [
+    c"_ZN2at4cuda17_conv_depthwise2dERKNS_6TensorES3_N3c108ArrayRefIlEERKSt8optionalIS1_ES6_S6_S6_",
+    c"_ZN2at6native30conv_depthwise2d_backward_cudaERKNS_6TensorES3_S3_N3c108ArrayRefIlEES6_S6_S6_St5arrayIbLm2EE",
+    c"_ZN2at6native30conv_depthwise2d_backward_stubE",
+];
+const DEPTHWISE_OF_VOLUMES: [&CStr; 3] = [
+    c"_ZN2at4cuda16conv_depthwise3dERKNS_6TensorES3_N3c108ArrayRefIlEERKSt8optionalIS1_ES6_S6_S6_",
+    c"_ZN2at6native30conv_depthwise3d_backward_cudaERKNS_6TensorES3_S3_N3c108ArrayRefIlEES6_S6_S6_St5arrayIbLm3EE",
+    c"_ZN2at6native30conv_depthwise3d_backward_stubE",
+];
 
 /// The fewest kinds of devices that a stub has pointers for.
 const KINDS_OF_DEVICES: usize = 4;
@@ -167,8 +172,9 @@ macro_rules! functions {
             pub delete: unsafe extern "C" fn(*mut c_void),
             pub batch_norm: BatchNorm,
             pub batch_norm_backward: BatchNormBackward,
-            /// None on the host, and where they cannot be taken over.
-            pub depthwise: Option<DepthwiseFunctions>,
+            /// Depthwise convolutions of images, and of volumes. None on the host, and where they cannot be taken over.
+            pub depthwise: Option<DepthwiseFunctions<2>>,
+            pub depthwise_of_volumes: Option<DepthwiseFunctions<3>>,
             /// `aoti_torch_get_current_cuda_stream(device, &stream)`. None on the host.
             pub stream: Option<unsafe extern "C" fn(i32, &mut *mut c_void) -> Status>,
             /// `c10::WarningUtils`: the thread's handler of warnings, and a function that sets it.
@@ -195,7 +201,8 @@ macro_rules! functions {
                         delete: symbol(&process, DELETE).or_else(|_| symbol(&files.cpu, DELETE))?,
                         batch_norm: symbol(kernels, of_kernels[0])?,
                         batch_norm_backward: symbol(kernels, of_kernels[1])?,
-                        depthwise: DepthwiseFunctions::of(files),
+                        depthwise: DepthwiseFunctions::of(files, DEPTHWISE),
+                        depthwise_of_volumes: DepthwiseFunctions::of(files, DEPTHWISE_OF_VOLUMES),
                         stream: stream.transpose()?,
                         warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14get_warnAlwaysEv").ok(),
                         set_warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14set_warnAlwaysEb").ok(),
@@ -302,11 +309,12 @@ impl Libtorch {
             let files = Files { cpu, cuda };
             let missing = |name: &&str| log::info!("PyTorch's operators stay as they are: its libtorch has no {name}");
             let functions = Self::of(&files).inspect_err(missing).ok();
-            if let Some(Self { depthwise: None, .. }) = functions
+            if let Some(Self { depthwise: None, .. } | Self { depthwise_of_volumes: None, .. }) = functions
                 && device == Device::Cuda
             {
                 log::info!(
-                    "PyTorch's depthwise convolutions stay as they are: this libtorch keeps them in another way"
+                    "PyTorch's depthwise convolutions, or some of them, stay as they are: this libtorch keeps them in \
+                     another way"
                 );
             }
             // The functions must stay.

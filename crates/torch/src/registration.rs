@@ -17,8 +17,9 @@ use norm::subject::note_pytorch;
 /// The operators that our kernels take over.
 const OPERATORS: [(&CStr, Boxed); 2] =
     [(c"native_batch_norm", batch_norm::forward), (c"native_batch_norm_backward", batch_norm::backward)];
-/// Likewise, if libtorch has the functions for it. On the host PyTorch has no kernel for it.
-const DEPTHWISE: (&CStr, Boxed) = (c"_conv_depthwise2d", depthwise::forward);
+/// Likewise, if libtorch has the functions for it. On the host PyTorch has no kernels for them.
+const DEPTHWISE: (&CStr, Boxed) = (c"_conv_depthwise2d", depthwise::forward::<2>);
+const DEPTHWISE_OF_VOLUMES: (&CStr, Boxed) = (c"conv_depthwise3d", depthwise::forward::<3>);
 
 static LOOKS: Looks = Looks::new();
 static IS_DONE: AtomicBool = AtomicBool::new(false);
@@ -65,10 +66,12 @@ fn implement(libtorch: &Libtorch, key: &CStr) -> Result<(), i32> {
     // SAFETY: the texts live as long as the process. The library is never deleted, so its kernels stay.
     unsafe {
         checked((libtorch.begin_library)(c"aten".as_ptr(), key.as_ptr(), c"ucudnn".as_ptr(), 0, &mut library))?;
-        let depthwise = (libtorch.depthwise.is_some() || cudnn::device() == Device::Host).then_some(DEPTHWISE);
-        let mut all = OPERATORS.into_iter().chain(depthwise);
+        let is_host = cudnn::device() == Device::Host;
+        let depthwise = (libtorch.depthwise.is_some() || is_host).then_some(DEPTHWISE);
+        let of_volumes = (libtorch.depthwise_of_volumes.is_some() || is_host).then_some(DEPTHWISE_OF_VOLUMES);
+        let mut all = OPERATORS.into_iter().chain(depthwise).chain(of_volumes);
         all.try_for_each(|(name, kernel)| checked((libtorch.implement)(library, name.as_ptr(), kernel)))?;
     }
-    depthwise::register_gradient(libtorch);
+    depthwise::register_gradients(libtorch);
     Ok(())
 }

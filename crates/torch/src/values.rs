@@ -253,13 +253,13 @@ impl Libtorch {
         }
     }
 
-    /// Two sizes of a list, of rows and columns; zeros if it has another number of them.
+    /// The sizes of a list, one for each axis; zeros if it has another number of them.
     ///
     /// # Safety
     /// The value is a list of sizes, whose owner is the caller.
-    pub unsafe fn two_sizes(&self, value: Value) -> [i64; 2] {
+    pub unsafe fn sizes_of_axes<const AXES: usize>(&self, value: Value) -> [i64; AXES] {
         // SAFETY: the caller's promise.
-        unsafe { self.list(value) }.map_or([0; 2], |items| items.map(|item| item as i64))
+        unsafe { self.list(value) }.map_or([0; AXES], |items| items.map(|item| item as i64))
     }
 
     /// Three bools of a list. `None` if they are not three.

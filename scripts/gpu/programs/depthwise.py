@@ -14,11 +14,13 @@ import batch_norm
 import torch
 from harness import calls
 
-# Images, channels, rows, columns, the filter's rows and columns, the stride: ConvNeXt-T's, MobileNet's, EfficientNet's, a
-# Conformer's sequences, and a large filter.
-LAYERS = [(128, 96, 56, 56, 7, 7, 1), (128, 192, 28, 28, 7, 7, 1), (128, 384, 14, 14, 7, 7, 1), (128, 768, 7, 7, 7, 7, 1),
-          (128, 64, 112, 112, 3, 3, 1), (128, 144, 56, 56, 3, 3, 2), (128, 240, 28, 28, 5, 5, 2), (128, 672, 14, 14, 5, 5, 1),
-          (32, 512, 1, 1000, 1, 31, 1), (32, 64, 56, 56, 31, 31, 1)]  # fmt: skip
+# Images, channels, rows and columns, and for volumes slices before them; the filter's sizes; the stride: ConvNeXt-T's,
+# MobileNet's, EfficientNet's, a Conformer's sequences, a large filter, and volumes of MedNeXt and of video networks.
+LAYERS = [((128, 96, 56, 56), (7, 7), 1), ((128, 192, 28, 28), (7, 7), 1), ((128, 384, 14, 14), (7, 7), 1),
+          ((128, 768, 7, 7), (7, 7), 1), ((128, 64, 112, 112), (3, 3), 1), ((128, 144, 56, 56), (3, 3), 2),
+          ((128, 240, 28, 28), (5, 5), 2), ((128, 672, 14, 14), (5, 5), 1), ((32, 512, 1, 1000), (1, 31), 1),
+          ((32, 64, 56, 56), (31, 31), 1), ((2, 32, 96, 96, 96), (3, 3, 3), 1), ((2, 64, 48, 48, 48), (5, 5, 5), 1),
+          ((8, 108, 16, 56, 56), (3, 3, 3), 1)]  # fmt: skip
 PASSES = ("forward", "input gradient", "filter gradient")
 
 
@@ -35,14 +37,18 @@ def main():
 
 
 def cases(options):
-    """Random convolutions, most of them small."""
+    """Random convolutions, most of them small, and one of four of volumes."""
     choose = random.Random(7)
     while options.cases:
+        axes = 3 if choose.random() < 0.25 else 2
         square = choose.random() < 0.7
-        filter_ = [choose.choice((3, 5, 7))] * 2 if square else [choose.choice((1, 3, 5, 7, 9, 31)) for _ in range(2)]
-        stride, dilation = ([choose.choice(of)] * 2 for of in ((1, 1, 1, 2, 3), (1, 1, 1, 2, 3)))
+        largest = (1, 3, 5) if axes == 3 else (1, 3, 5, 7, 9, 31)
+        filter_ = [choose.choice((3, 5, 7)[: 5 - axes])] * axes if square else [choose.choice(largest) for _ in range(axes)]
+        stride, dilation = ([choose.choice(of)] * axes for of in ((1, 1, 1, 2, 3), (1, 1, 1, 2, 3)))
         padding = [choose.choice((0, (size - 1) * apart // 2)) for size, apart in zip(filter_, dilation)]
-        sizes = [choose.choice(of) for of in ((1, 2, 5, 16), (1, 3, 8, 33, 96), (1, 7, 9, 14, 28, 33), (7, 9, 14, 28, 57, 100))]
+        slices = [choose.choice((1, 3, 8))] if axes == 3 else []
+        planes = [choose.choice(of) for of in ((1, 7, 9, 14, 28, 33), (7, 9, 14, 28, 57, 100))]
+        sizes = [choose.choice(of) for of in ((1, 2, 5, 16), (1, 3, 8, 33, 96))] + slices + planes
         each, with_bias, kind = choose.choice((1, 1, 1, 2)), choose.random() < 0.5, choose.choice(tuple(batch_norm.TYPES))
         reaches = [(size - 1) * apart + 1 for size, apart in zip(filter_, dilation)]
         if all(size + 2 * more >= reach for size, more, reach in zip(sizes[2:], padding, reaches)):
@@ -60,22 +66,32 @@ def errors(options):
         bias = normal(channels * each) if with_bias else None
         exact = results([x.double(), weight.double(), bias if bias is None else bias.double()], its, channels, generator, None)
         # A network may permute its images: what comes to the operator then has the channels last.
-        layout = torch.channels_last if number % 2 else torch.contiguous_format
+        last = torch.channels_last if len(filter_) == 2 else torch.channels_last_3d
+        layout = last if number % 2 else torch.contiguous_format
         if options.device == "cpu":
             x = x.contiguous(memory_format=layout)
-            found = {"y": torch.ops.aten._conv_depthwise2d(x, weight, filter_, bias, *its)}
+            operator = torch.ops.aten._conv_depthwise2d if len(filter_) == 2 else torch.ops.aten.conv_depthwise3d
+            found = {"y": operator(x, weight, filter_, bias, *its)}
         else:
             dy = exact.pop("dy").contiguous(memory_format=layout)
             found = results([x, weight, bias], its, channels, generator, dy)
-        name = (f"{kind} {'x'.join(map(str, sizes))}, filters of {'x'.join(map(str, filter_))}, stride {stride[0]}, padding "
-                f"{padding[0]}x{padding[1]}, dilation {dilation[0]}, {each} each{', bias' if with_bias else ''}")  # fmt: skip
+        name = (f"{kind} {times_sign(sizes)}, filters of {times_sign(filter_)}, stride {stride[0]}, padding "
+                f"{times_sign(padding)}, dilation {dilation[0]}, {each} each{', bias' if with_bias else ''}")  # fmt: skip
         yield {"case": name, "kind": kind, "errors": {what: calls.error(found[what], exact[what]) for what in found}}
+
+
+def times_sign(sizes):
+    return "x".join(map(str, sizes))
+
+
+def convolution(x):
+    return torch.nn.functional.conv2d if x.dim() == 4 else torch.nn.functional.conv3d
 
 
 def results(tensors, window, groups, generator, dy):
     """y and the gradients, by a gradient of y that is drawn unless it is given."""
     leaves = [tensor if tensor is None else tensor.detach().requires_grad_() for tensor in tensors]
-    y = torch.nn.functional.conv2d(*leaves, *window, groups)
+    y = convolution(leaves[0])(*leaves, *window, groups)
     drawn = dy is None
     if drawn:
         # As the shorter types hold it.
@@ -87,13 +103,13 @@ def results(tensors, window, groups, generator, dy):
 
 def times(options):
     """The device's milliseconds of each pass, after the library's choice."""
-    for layer in LAYERS:
-        images, channels, rows, columns, *filter_, stride = layer
+    for sizes, filter_, stride in LAYERS:
+        channels = sizes[1]
         for kind, type_ in batch_norm.TYPES.items():
-            x = torch.randn(images, channels, rows, columns, device=options.device).to(type_).requires_grad_()
+            x = torch.randn(*sizes, device=options.device).to(type_).requires_grad_()
             weight = torch.randn(channels, 1, *filter_, device=options.device).to(type_).requires_grad_()
             bias, padding = torch.zeros(channels, device=options.device, dtype=type_), [size // 2 for size in filter_]
-            forward = lambda: torch.nn.functional.conv2d(x, weight, bias, stride, padding, 1, channels)  # noqa: E731
+            forward = lambda: convolution(x)(x, weight, bias, stride, padding, 1, channels)  # noqa: E731
             y = forward()
             dy = torch.randn_like(y)
             backward = lambda of: lambda: torch.autograd.grad(y, of, dy, retain_graph=True)  # noqa: E731
@@ -102,7 +118,7 @@ def times(options):
                 for _ in range(60):
                     run()
                     torch.cuda.synchronize()
-            yield {"case": f"{kind} {'x'.join(map(str, layer))}", "kind": kind, "bytes": (x.numel() + y.numel()) * type_.itemsize,
+            yield {"case": f"{kind} {times_sign(sizes)} {times_sign(filter_)} {stride}", "kind": kind, "bytes": (x.numel() + y.numel()) * type_.itemsize,
                    "times": {name: calls.on_device(run, options.device, 11) for name, run in passes.items()}}  # fmt: skip
 
 

@@ -67,7 +67,11 @@ impl DepthwiseContestant {
 impl fmt::Display for DepthwiseContestant {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Convolution { direction, images, inputs, x, filter, element, .. } = self.key.of;
-        let sizes = |[_, rows, columns]: [usize; 3]| format!("{rows} × {columns}");
+        let is_volume = x[0] != 1 || filter[0] != 1;
+        let sizes = |[slices, rows, columns]: [usize; 3]| match is_volume {
+            true => format!("{slices} × {rows} × {columns}"),
+            false => format!("{rows} × {columns}"),
+        };
         write!(
             f,
             "{direction} of {images} images of {inputs} channels of {} in {}, each with filters of {}, of PyTorch's own",

@@ -1,6 +1,6 @@
-//! Convolutions in which each channel has filters of its own: PyTorch's operator `_conv_depthwise2d`, and the function by
-//! which its gradients are computed. PyTorch takes them for most depthwise convolutions with the channels first; those of
-//! sequences have one row.
+//! Convolutions in which each channel has filters of its own: PyTorch's operators `_conv_depthwise2d`, of images, and
+//! `conv_depthwise3d`, of volumes, and the functions by which their gradients are computed. PyTorch takes them for most
+//! depthwise convolutions with the channels first; sequences are images of one row.
 
 mod contestant;
 mod functions;
@@ -21,44 +21,63 @@ use guest::summary::{self, Counted};
 use tuning::contest::Contest;
 
 pub use contestant::FAMILY;
-pub use functions::register as register_gradient;
+use functions::Gradient;
+pub use functions::register as register_gradients;
 
-/// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`.
+/// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`, of 2 axes, and that of
+/// `conv_depthwise3d`, of 3.
 ///
 /// # Safety
 /// libtorch calls it, with the operator's arguments on the stack.
-pub unsafe extern "C-unwind" fn forward(stack: *mut Value, _: u64, _: u64) {
+pub unsafe extern "C-unwind" fn forward<const AXES: usize>(stack: *mut Value, _: u64, _: u64) {
     let torch = Libtorch::of_kernels();
     // SAFETY: libtorch puts the arguments there in the order of the operator's schema; the kernel owns them.
     unsafe {
-        let list = |place| torch.two_sizes(*stack.add(place));
+        let list = |place| torch.sizes_of_axes::<AXES>(*stack.add(place));
         let [x, weight] = [0, 1].map(|place| Tensor::taken(*stack.add(place), torch));
         let (kernel, bias) = (list(2), Tensor::taken_if_any(*stack.add(3), torch));
         let [stride, padding, dilation] = [4, 5, 6].map(list);
-        let sizes = Window { kernel, stride, padding, dilation };
+        let window = Window::of([kernel, stride, padding, dilation]);
         // PyTorch would copy it, too.
         let copy = guarded(|| x.repacked()).flatten();
         let x = copy.as_ref().unwrap_or(&x);
         let call =
-            Call { torch, direction: Direction::Forward, x, weight: &weight, bias: bias.as_ref(), dy: None, sizes };
+            Call { torch, direction: Direction::Forward, x, weight: &weight, bias: bias.as_ref(), dy: None, window };
         let y = operator::run(&call);
         stack.write(y.into_value());
     }
 }
 
-/// The sizes of a filter, and how it moves: rows and columns.
+/// The sizes of a filter, and how it moves: slices, rows and columns.
 #[derive(Clone, Copy)]
 struct Window {
-    kernel: [i64; 2],
-    stride: [i64; 2],
-    padding: [i64; 2],
-    dilation: [i64; 2],
+    /// 2 for images, whose filters have one slice, and 3 for volumes.
+    axes: usize,
+    kernel: [i64; 3],
+    stride: [i64; 3],
+    padding: [i64; 3],
+    dilation: [i64; 3],
 }
 
 impl Window {
+    fn of<const AXES: usize>([kernel, stride, padding, dilation]: [[i64; AXES]; 4]) -> Self {
+        let with = |first: i64, of: [i64; AXES]| {
+            let mut all = [first; 3];
+            all[3 - AXES..].copy_from_slice(&of);
+            all
+        };
+        Self {
+            axes: AXES,
+            kernel: with(1, kernel),
+            stride: with(1, stride),
+            padding: with(0, padding),
+            dilation: with(1, dilation),
+        }
+    }
+
     /// The sizes as C++ functions take them.
     fn sizes(&self) -> [Sizes; 4] {
-        [&self.kernel, &self.stride, &self.padding, &self.dilation].map(|of| Sizes::of(of))
+        [&self.kernel, &self.stride, &self.padding, &self.dilation].map(|of| Sizes::of(&of[3 - self.axes..]))
     }
 }
 
@@ -72,11 +91,17 @@ struct Call<'a> {
     bias: Option<&'a Tensor<'a>>,
     /// Gradients have it.
     dy: Option<&'a Tensor<'a>>,
-    sizes: Window,
+    window: Window,
 }
 
-/// The sizes of a packed tensor of images, as numbers that count.
-fn sizes_of(tensor: &Tensor, element: Element, x: &Tensor) -> Result<[usize; 4], &'static str> {
+/// The sizes of a packed tensor, as numbers that count: two, and those of its slices, rows and columns. Images have one
+/// slice.
+fn sizes_of(
+    tensor: &Tensor,
+    element: Element,
+    x: &Tensor,
+    axes: usize,
+) -> Result<([usize; 2], [usize; 3]), &'static str> {
     if !tensor.is_beside(x) {
         return Err("its tensors are on different devices");
     }
@@ -88,32 +113,40 @@ fn sizes_of(tensor: &Tensor, element: Element, x: &Tensor) -> Result<[usize; 4],
         return Err("a tensor is not packed with the channels first");
     }
     is_aligned(tensor)?;
-    let &[a, b, c, d] = layout.sizes else { return Err("its tensors have no two axes") };
-    let all = [a, b, c, d].map(|size| usize::try_from(size).unwrap_or(0));
-    if all.contains(&0) { Err("a tensor has no elements") } else { Ok(all) }
+    let mut all = [1; 5];
+    let (first, last) = all.split_at_mut(2);
+    let sizes = layout.sizes.iter().map(|size| usize::try_from(*size).unwrap_or(0));
+    if sizes.len() != 2 + axes {
+        return Err("its tensors have another number of axes than its filter");
+    }
+    first.iter_mut().chain(&mut last[3 - axes..]).zip(sizes).for_each(|(to, size)| *to = size);
+    let [a, b, slices, rows, columns] = all;
+    if all.contains(&0) { Err("a tensor has no elements") } else { Ok(([a, b], [slices, rows, columns])) }
 }
 
 impl Call<'_> {
     /// Reads the call. `Err` gives the reason why PyTorch has to run it.
     fn convolution(&self) -> Result<Convolution, &'static str> {
         let element = self.x.element().ok_or("its type is not half, bfloat16 or float")?;
-        let [images, inputs, height, width] = sizes_of(self.x, element, self.x)?;
-        let [outputs, one, rows, columns] = sizes_of(self.weight, element, self.x)?;
-        let number = |of: [i64; 2]| of.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        let [kernel, stride, padding, dilation] =
-            [self.sizes.kernel, self.sizes.stride, self.sizes.padding, self.sizes.dilation].map(number);
-        if one != 1 || kernel != [rows, columns] || !outputs.is_multiple_of(inputs) {
+        let Window { axes, kernel, stride, padding, dilation } = self.window;
+        let ([images, inputs], x) = sizes_of(self.x, element, self.x, axes)?;
+        let ([outputs, one], filter) = sizes_of(self.weight, element, self.x, axes)?;
+        let number = |of: [i64; 3]| of.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        let [kernel, stride, padding, dilation] = [kernel, stride, padding, dilation].map(number);
+        if one != 1 || kernel != filter || !outputs.is_multiple_of(inputs) {
             return Err("its weight does not go with it");
         }
-        let x = [height, width];
         let places = |axis: usize| {
-            let reach = (kernel[axis] - 1).checked_mul(dilation[axis])?.checked_add(1)?;
+            let reach = (filter[axis] - 1).checked_mul(dilation[axis])?.checked_add(1)?;
             let padded = padding[axis].checked_mul(2)?.checked_add(x[axis])?;
             Some(padded.checked_sub(reach)?.checked_div(stride[axis])? + 1)
         };
-        let (Some(p), Some(q)) = (places(0), places(1)) else { return Err("its filter does not fit") };
+        let [Some(slices), Some(rows), Some(columns)] = [0, 1, 2].map(places) else {
+            return Err("its filter does not fit");
+        };
+        let y = [slices, rows, columns];
         if let Some(dy) = self.dy
-            && sizes_of(dy, element, self.x)? != [images, outputs, p, q]
+            && sizes_of(dy, element, self.x, axes)? != ([images, outputs], y)
         {
             return Err("its gradient has other sizes");
         }
@@ -125,7 +158,6 @@ impl Call<'_> {
                 return Err("its bias is not a number for each channel");
             }
         }
-        let with = |first: usize, of: [usize; 2]| [first, of[0], of[1]];
         Ok(Convolution {
             element,
             is_exact: element == Element::Float,
@@ -134,12 +166,12 @@ impl Call<'_> {
             inputs,
             outputs,
             groups: inputs,
-            x: with(1, x),
-            y: with(1, [p, q]),
-            filter: with(1, kernel),
-            stride: with(1, stride),
-            padding: with(0, padding),
-            dilation: with(1, dilation),
+            x,
+            y,
+            filter,
+            stride,
+            padding,
+            dilation,
         })
     }
 }
@@ -175,12 +207,13 @@ impl Operator for Call<'_> {
 
     fn room(&self, ours: &Ready) -> Option<(Tensor<'_>, Option<Tensor<'_>>)> {
         let of = &ours.of;
-        let sizes = match self.direction {
-            Direction::Forward => [of.images, of.outputs, of.y[1], of.y[2]],
-            Direction::BackwardData => [of.images, of.inputs, of.x[1], of.x[2]],
-            Direction::BackwardFilter => [of.outputs, 1, of.filter[1], of.filter[2]],
+        let (first, last) = match self.direction {
+            Direction::Forward => ([of.images, of.outputs], of.y),
+            Direction::BackwardData => ([of.images, of.inputs], of.x),
+            Direction::BackwardFilter => ([of.outputs, 1], of.filter),
         };
-        let result = self.x.another(&sizes.map(|size| size as i64), self.x.data_type()?)?;
+        let sizes: Vec<_> = first.iter().chain(&last[3 - self.window.axes..]).map(|size| *size as i64).collect();
+        let result = self.x.another(&sizes, self.x.data_type()?)?;
         is_aligned(&result).ok()?;
         let workspace = match ours.plan.workspace() {
             0 => None,
@@ -224,8 +257,8 @@ impl Operator for Call<'_> {
         unsafe {
             match self.direction {
                 Direction::Forward => functions::convolve(self),
-                Direction::BackwardData => functions::differentiate(self, [true, false]).0,
-                Direction::BackwardFilter => functions::differentiate(self, [false, true]).1,
+                Direction::BackwardData => functions::differentiate(self, Gradient::OfX),
+                Direction::BackwardFilter => functions::differentiate(self, Gradient::OfWeight),
             }
         }
     }
