@@ -15,11 +15,11 @@ struct Transposed {
     int rows, columns;
 };
 
-// Transposes square number blockIdx.x, row by row of squares.
-__device__ __forceinline__ void transpose_square(const Transposed &p) {
+// Transposes a square; they are numbered row by row.
+__device__ __forceinline__ void transpose_square(const Transposed &p, int number) {
     STATIC_SHARED(Element, square, [SQUARE_SIDE][SQUARE_SIDE + 1]);
     const int across = (p.columns + SQUARE_SIDE - 1) / SQUARE_SIDE;
-    const int first_row = int(blockIdx.x) / across * SQUARE_SIDE, first_column = int(blockIdx.x) % across * SQUARE_SIDE;
+    const int first_row = number / across * SQUARE_SIDE, first_column = number % across * SQUARE_SIDE;
     for (int at = WARP; at < SQUARE_SIDE; at += THREADS / 32) {
         const int row = first_row + at, column = first_column + LANE;
         if (row < p.rows && column < p.columns) square[at][LANE] = p.from[size_t(row) * p.columns + column];

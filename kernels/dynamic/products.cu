@@ -6,6 +6,7 @@
 #include "common/tile_products.cuh"
 #include "common/transpose.cuh"
 #include "dynamic/level.cuh"
+#include "dynamic/together.cuh"
 
 #define WARPS (THREADS / 32)
 
@@ -155,7 +156,9 @@ KERNEL(any_form, AnyForm) {
     });
 }
 
-KERNEL(transpose, Transposed) { transpose_square(parameters); }
+KERNEL(transpose, Together<Transposed>) {
+    parameters.run([](const Transposed &it, unsigned block, unsigned) { transpose_square(it, block); });
+}
 
 // sums[column] = Σ rows[row][column], added to the old sum if `adds`.
 struct RowSums {
@@ -173,13 +176,12 @@ struct RowSums {
 
 // A block sums some columns: groups of lanes some rows each, then the first group the sums of all. The order is always the
 // same.
-KERNEL(sum_rows, RowSums) {
+__device__ __forceinline__ void sum_columns(const RowSums &it, int block) {
     const int groups = THREADS / SUM_COLUMNS;
     STATIC_SHARED(float, parts, [groups][SUM_COLUMNS]);
-    const RowSums &it = parameters;
     const int count = it.script ? count_of(it.script, it.is_of_children) : it.count;
     const int group = threadIdx.x / SUM_COLUMNS, in_block = threadIdx.x % SUM_COLUMNS;
-    const int column = int(blockIdx.x) * SUM_COLUMNS + in_block;
+    const int column = block * SUM_COLUMNS + in_block;
     float sum = 0;
     if (column < it.columns) {
         // Sums of sums: a long sum of single numbers would round each to the size of the whole.
@@ -201,25 +203,30 @@ KERNEL(sum_rows, RowSums) {
     }
 }
 
-// Adds rows[i] to sums[indices[pulled[row of i]]], for the rows of a kind that pull.
-struct AddedRows {
+KERNEL(sum_rows, Together<RowSums>) {
+    parameters.run([](const RowSums &it, unsigned block, unsigned) { sum_columns(it, block); });
+}
+
+// Rows of a kind, of which those that pull go to the rows of a table that their indices name: row i to row
+// indices[pulled[row of i]].
+struct RowsOfTable {
     const Element *rows;
     const int *rows_of_kind;
     const Range *script;
     const int *pulled;
     const long long *indices;
-    float *sums;
     int count, columns, table;
 };
 
-__device__ __forceinline__ int index_of(const AddedRows &it, const int *rows_of_kind, int row) {
+__device__ __forceinline__ int index_of(const RowsOfTable &it, const int *rows_of_kind, int row) {
     const int pulled = it.pulled[rows_of_kind[row]];
     return pulled < 0 ? -1 : index_in(it.table, it.indices[pulled]);
 }
 
-// The first row with an index adds all rows with it, in their order: no two warps write one row.
-KERNEL(add_rows, AddedRows) {
-    const AddedRows &it = parameters;
+// The first row with an index adds all rows with it, in their order: no two warps write one row. The sum for a place of the
+// table begins with `begin(place)`, and `end(place, sum)` takes it.
+template <typename Begin, typename End>
+__device__ __forceinline__ void for_rows_of_table(const RowsOfTable &it, Begin begin_with, End end) {
     const int count = it.script ? it.script->row_count : it.count;
     const int *const rows_of_kind = it.script ? it.script->rows : it.rows_of_kind;
     for_all_by_warps(count, [&](unsigned first) {
@@ -230,7 +237,8 @@ KERNEL(add_rows, AddedRows) {
             if (warp_any(other < int(first) && index_of(it, rows_of_kind, other) == index)) return;
         }
         for (int column = LANE; column < (it.columns + 31) / 32 * 32; column += 32) {
-            float sum = column < it.columns ? it.sums[size_t(index) * it.columns + column] : 0;
+            const size_t place = size_t(index) * it.columns + column;
+            float sum = column < it.columns ? begin_with(place) : 0;
             for (int begin = int(first) / 32 * 32; begin < count; begin += 32) {
                 const int other = begin + LANE;
                 const int is_same = other >= int(first) && other < count && index_of(it, rows_of_kind, other) == index;
@@ -241,9 +249,21 @@ KERNEL(add_rows, AddedRows) {
                     }
                 }
             }
-            if (column < it.columns) it.sums[size_t(index) * it.columns + column] = sum;
+            if (column < it.columns) end(place, sum);
         }
     });
+}
+
+// Adds the rows to sums.
+struct AddedRows {
+    RowsOfTable its;
+    float *sums;
+};
+
+KERNEL(add_rows, AddedRows) {
+    float *const sums = parameters.sums;
+    for_rows_of_table(parameters.its, [&](size_t place) { return sums[place]; },
+                      [&](size_t place, float sum) { sums[place] = sum; });
 }
 
 // to[row] = Σ from[reader], over the batch's rows that read a row of an input. Rows behind the script's are zeros.
@@ -289,11 +309,13 @@ struct Zeros {
     size_t bytes;
 };
 
-KERNEL(fill_zeros, Zeros) {
-    const size_t words = size_t(parameters.to) % 4 ? 0 : parameters.bytes / 4, step = size_t(gridDim.x) * THREADS;
-    const size_t first = size_t(blockIdx.x) * THREADS + threadIdx.x;
-    for (size_t word = first; word < words; word += step) reinterpret_cast<unsigned *>(parameters.to)[word] = 0;
-    for (size_t byte = words * 4 + first; byte < parameters.bytes; byte += step) parameters.to[byte] = 0;
+KERNEL(fill_zeros, Together<Zeros>) {
+    parameters.run([](const Zeros &it, unsigned block, unsigned blocks) {
+        const size_t words = size_t(it.to) % 4 ? 0 : it.bytes / 4, step = size_t(blocks) * THREADS;
+        const size_t first = size_t(block) * THREADS + threadIdx.x;
+        for (size_t word = first; word < words; word += step) reinterpret_cast<unsigned *>(it.to)[word] = 0;
+        for (size_t byte = words * 4 + first; byte < it.bytes; byte += step) it.to[byte] = 0;
+    });
 }
 
 // The vertices of a batch: of a static one, those of all kinds in its script.
@@ -376,7 +398,12 @@ KERNEL(sum_losses, Losses) {
     }
 }
 
-// to = to - rate (share gradient + decay to)
+// A number p becomes p - rate (share gradient + decay p).
+__device__ __forceinline__ void descend_by(Element &p, float gradient, float share, float rate, float decay) {
+    const float before = to_float(p);
+    p = to_element(before - rate * (share * gradient + decay * before));
+}
+
 struct Descent {
     Element *to;
     const float *gradient, *share;
@@ -384,11 +411,26 @@ struct Descent {
     unsigned count;
 };
 
-KERNEL(descend, Descent) {
-    const Descent &it = parameters;
-    const float share = *it.share;
-    for_all(it.count, [&](unsigned number) {
-        const float before = to_float(it.to[number]);
-        it.to[number] = to_element(before - it.rate * (share * it.gradient[number] + it.decay * before));
+KERNEL(descend, Together<Descent>) {
+    parameters.run([](const Descent &it, unsigned block, unsigned blocks) {
+        const float share = *it.share;
+        for (unsigned number = block * THREADS + threadIdx.x; number < it.count; number += blocks * THREADS) {
+            descend_by(it.to[number], it.gradient[number], share, it.rate, it.decay);
+        }
     });
+}
+
+// Likewise without decay, of a table whose gradient is the sum of rows: other rows of the table stay as they are.
+struct DescentOfRows {
+    RowsOfTable its;
+    Element *to;
+    const float *share;
+    float rate;
+};
+
+KERNEL(descend_rows, DescentOfRows) {
+    const DescentOfRows &it = parameters;
+    const float share = *it.share;
+    for_rows_of_table(it.its, [](size_t) { return 0.0f; },
+                      [&](size_t place, float sum) { descend_by(it.to[place], sum, share, it.rate, 0.0f); });
 }

@@ -6,6 +6,7 @@ use gpu::{Buffer, Device, Fence, Pinned, Stream};
 use vertex::batch::{Batch, Block, Maxima};
 use vertex::function::MOST_FUNCTIONS;
 
+use super::library::Zeros;
 use super::net::Net;
 use crate::emit::GraphArray;
 
@@ -283,7 +284,9 @@ impl DeviceBatch {
         let (Some(chosen), Some(exchange)) = (self.chosen, &self.exchange) else { return true };
         let before = self.exchanged.replace(chosen);
         // SAFETY: the memory is as long, and the stream has its users before this launch or behind it.
-        let clear = || unsafe { net.library.fill_zeros(stream, exchange.data(), net.exchange_bytes(maxima)) };
+        let clear = || unsafe {
+            net.library.fill_zeros(stream, &[Zeros { to: exchange.data(), bytes: net.exchange_bytes(maxima) }])
+        };
         before.is_none_or(|before| before == chosen || clear().is_ok())
     }
 

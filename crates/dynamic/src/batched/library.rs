@@ -10,6 +10,7 @@ use gpu::jit::{Error, Function, Launch, Source};
 use gpu::products::{self, Multiplier, Products, StridedProducts, TENSOR_COLUMNS, TILE, Transposed};
 use gpu::{Device, Element, Stream};
 
+use super::together;
 use crate::emit::THREADS;
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
@@ -50,6 +51,7 @@ pub struct Library {
     cross_entropy: Function,
     sum_losses: Function,
     descend: Function,
+    descend_rows: Function,
     multiplier: Multiplier,
     has_said: AtomicBool,
     /// The blocks that fill the device.
@@ -104,6 +106,7 @@ impl Library {
             cross_entropy: module.function(c"cross_entropy")?,
             sum_losses: module.function(c"sum_losses")?,
             descend: module.function(c"descend")?,
+            descend_rows: module.function(c"descend_rows")?,
             multiplier: Multiplier::new(&multiplying, element, cublaslt)?,
             has_said: AtomicBool::new(false),
             most_blocks: 8 * device.multiprocessors(device.ordinal()).unwrap_or(64),
@@ -112,7 +115,7 @@ impl Library {
 
     /// # Safety
     /// `parameters` is the kernel's struct, and its pointers fit it.
-    unsafe fn launch<P: Copy>(
+    pub(super) unsafe fn launch<P: Copy>(
         function: &Function,
         stream: Stream,
         grid: [usize; 2],
@@ -295,44 +298,23 @@ impl Library {
         unsafe { Self::launch(&self.any_form, stream, [tiles, 1], parameters) }
     }
 
-    /// Transposes a matrix.
+    /// Transposes matrices.
     ///
     /// # Safety
-    /// Both matrices are on the stream's device, and do not overlap.
-    pub unsafe fn transpose(
-        &self,
-        stream: Stream,
-        from: *const c_void,
-        to: *mut c_void,
-        [rows, columns]: [usize; 2],
-    ) -> Result<(), Error> {
-        let parameters = Transposed { from, to, rows: rows as i32, columns: columns as i32 };
+    /// All matrices are on the stream's device, and do not overlap.
+    pub unsafe fn transpose(&self, stream: Stream, matrices: &[Transposed]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.transpose, stream, [parameters.squares(), 1], parameters) }
+        unsafe { together::launch(&self.transpose, stream, matrices, Transposed::squares) }
     }
 
-    /// Adds up rows: `count`, or as many as a script says.
+    /// Adds up rows. No two of the sums are one.
     ///
     /// # Safety
-    /// They are on the stream's device, and a number of the sum for each column.
-    pub unsafe fn sum_rows(
-        &self,
-        stream: Stream,
-        (rows, count, columns): (*const c_void, usize, usize),
-        (script, is_of_children): (*const c_void, bool),
-        sum: Sum,
-    ) -> Result<(), Error> {
-        let parameters = RowSums {
-            rows,
-            sums: sum.to,
-            script,
-            count: count as i32,
-            columns: columns as i32,
-            adds: sum.adds.into(),
-            is_of_children: is_of_children.into(),
-        };
+    /// The structs' arrays are on the stream's device, as long as they say.
+    pub unsafe fn sum_rows(&self, stream: Stream, all: &[RowSums]) -> Result<(), Error> {
+        let blocks = |its: &RowSums| (its.columns as usize).div_ceil(SUM_COLUMNS);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.sum_rows, stream, [columns.div_ceil(SUM_COLUMNS), 1], parameters) }
+        unsafe { together::launch(&self.sum_rows, stream, all, blocks) }
     }
 
     /// Adds rows to those of a table that indices name.
@@ -340,7 +322,7 @@ impl Library {
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it says.
     pub unsafe fn add_rows(&self, stream: Stream, parameters: AddedRows) -> Result<(), Error> {
-        let blocks = self.blocks(32 * parameters.count as usize);
+        let blocks = self.blocks(32 * parameters.its.count as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { Self::launch(&self.add_rows, stream, [blocks, 1], parameters) }
     }
@@ -394,31 +376,29 @@ impl Library {
     /// Takes a step of gradient descent: each p becomes p - rate (share gradient + decay p).
     ///
     /// # Safety
-    /// Both arrays have `count` numbers on the stream's device, and the share is there.
-    pub unsafe fn descend(
-        &self,
-        stream: Stream,
-        to: *mut c_void,
-        gradient: *const f32,
-        share: *const f32,
-        [rate, decay]: [f32; 2],
-        count: usize,
-    ) -> Result<(), Error> {
-        let parameters = Descent { to, gradient, share, rate, decay, count: count as u32 };
+    /// The structs' arrays are on the stream's device, as long as they say.
+    pub unsafe fn descend(&self, stream: Stream, all: &[Descent]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.descend, stream, [self.blocks(count), 1], parameters) }
+        unsafe { together::launch(&self.descend, stream, all, |its| self.blocks(its.count as usize)) }
+    }
+
+    /// Likewise of a table, by rows that are added up for its gradient.
+    ///
+    /// # Safety
+    /// The struct's arrays are on the stream's device, as long as it says.
+    pub unsafe fn descend_rows(&self, stream: Stream, parameters: DescentOfRows) -> Result<(), Error> {
+        let blocks = self.blocks(32 * parameters.its.count as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { Self::launch(&self.descend_rows, stream, [blocks, 1], parameters) }
     }
 
     /// Writes zeros.
     ///
     /// # Safety
-    /// The memory is on the stream's device, `bytes` long.
-    pub unsafe fn fill_zeros(&self, stream: Stream, to: *mut c_void, bytes: usize) -> Result<(), Error> {
-        if bytes == 0 {
-            return Ok(());
-        }
+    /// The memory is on the stream's device, as long as the structs say.
+    pub unsafe fn fill_zeros(&self, stream: Stream, all: &[Zeros]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.fill_zeros, stream, [self.blocks(bytes / 4), 1], Zeros { to, bytes }) }
+        unsafe { together::launch(&self.fill_zeros, stream, all, |its| self.blocks(its.bytes / 4)) }
     }
 }
 
@@ -442,16 +422,19 @@ pub struct Rest {
     pub is_of_children: i32,
 }
 
+/// Rows to add up: `count`, or as many as a script says.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct RowSums {
-    rows: *const c_void,
-    sums: *mut f32,
-    script: *const c_void,
-    count: i32,
-    columns: i32,
-    adds: i32,
-    is_of_children: i32,
+pub struct RowSums {
+    pub rows: *const c_void,
+    pub sums: *mut f32,
+    pub script: *const c_void,
+    pub count: i32,
+    pub columns: i32,
+    /// The sums are added to the numbers that are there.
+    pub adds: i32,
+    /// Rows are edges.
+    pub is_of_children: i32,
 }
 
 /// A product of the rows that a script counts.
@@ -484,20 +467,27 @@ struct Tails {
     is_of_children: i32,
 }
 
-/// Rows to add to those of a table.
+/// Rows for those of a table.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct AddedRows {
+pub struct RowsOfTable {
     pub rows: *const c_void,
     pub rows_of_kind: *const c_void,
     /// Where the number of rows is; null for `count`.
     pub script: *const c_void,
     pub pulled: *const c_void,
     pub indices: *const c_void,
-    pub sums: *mut f32,
     pub count: i32,
     pub columns: i32,
     pub table: i32,
+}
+
+/// Rows to add to those of a table.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct AddedRows {
+    pub its: RowsOfTable,
+    pub sums: *mut f32,
 }
 
 /// The rows that read each row of an input.
@@ -523,11 +513,12 @@ struct Narrowed {
     adds: i32,
 }
 
+/// Memory for zeros.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Zeros {
-    to: *mut c_void,
-    bytes: usize,
+pub struct Zeros {
+    pub to: *mut c_void,
+    pub bytes: usize,
 }
 
 /// The scores of vertices, which become their gradients.
@@ -560,13 +551,24 @@ pub struct Losses {
     pub columns: i32,
 }
 
+/// A parameter's step of gradient descent.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Descent {
-    to: *mut c_void,
-    gradient: *const f32,
-    share: *const f32,
-    rate: f32,
-    decay: f32,
-    count: u32,
+pub struct Descent {
+    pub to: *mut c_void,
+    pub gradient: *const f32,
+    pub share: *const f32,
+    pub rate: f32,
+    pub decay: f32,
+    pub count: u32,
+}
+
+/// A table's.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DescentOfRows {
+    pub its: RowsOfTable,
+    pub to: *mut c_void,
+    pub share: *const f32,
+    pub rate: f32,
 }

@@ -7,6 +7,7 @@ mod net;
 mod path;
 mod run;
 mod step;
+mod together;
 
 pub use batch::DeviceBatch;
 pub use net::{Net, Unsupported, sources};

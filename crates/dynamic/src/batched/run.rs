@@ -1,5 +1,6 @@
 //! Runs forward and backward: launches on a stream.
 
+mod ends;
 mod products;
 
 use std::ffi::c_void;
@@ -12,9 +13,9 @@ use vertex::passes::{Extent, Frame, Pass, Place, Purpose};
 use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, InOneLaunch, Range};
-use super::library::ReadersSums;
-use super::net::{BatchSizes, Net, OneWay, transposed};
-use crate::emit::{GraphArray, Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
+use super::library::{RowSums, RowsOfTable};
+use super::net::{BatchSizes, Net, OneWay};
+use crate::emit::{Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::Layout;
 use crate::options::Without;
 
@@ -104,6 +105,11 @@ struct Run<'a> {
     stream: Stream,
     /// The gradients of parameters that were written already.
     is_there: [bool; MOST_PARAMETERS],
+    /// Rows that are added up at the end, all together.
+    pending: Vec<RowSums>,
+    /// A bit for each table whose gradient is wanted by rows, and the rows.
+    by_rows: u64,
+    rows_of_tables: Vec<(usize, RowsOfTable)>,
 }
 
 impl Net {
@@ -154,11 +160,17 @@ impl Net {
         gradients: Gradients,
         stream: Stream,
     ) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
-        self.launch(stream, |stream| unsafe { self.run_backward(batch, arrays, inputs, gradients, stream) })
+        self.launch(stream, |stream| {
+            // SAFETY: the caller's promise.
+            let rows = unsafe { self.run_backward(batch, arrays, inputs, (gradients, 0), stream) }?;
+            debug_assert!(rows.is_empty(), "no table is wanted by rows");
+            Ok(())
+        })
     }
 
-    /// The launches of a run backward.
+    /// The launches of a run backward. `by_rows` has a bit for each of [`Self::tables_of_rows`] whose gradient is not wanted,
+    /// but the rows of which it is the sum: these are returned, with the table's number. They stay in the workspace until the
+    /// next run.
     ///
     /// # Safety
     /// As for [`Self::backward`].
@@ -167,16 +179,17 @@ impl Net {
         batch: &Batch,
         arrays: &DeviceBatch,
         inputs: Inputs,
-        gradients: Gradients,
+        (gradients, by_rows): (Gradients, u64),
         stream: Stream,
-    ) -> Result<(), Error> {
-        let mut run = Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream);
+    ) -> Result<Vec<(usize, RowsOfTable)>, Error> {
+        let mut run = Run { by_rows, ..Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream) };
         // SAFETY: the caller's promise.
         unsafe {
             run.begin_backward()?;
             run.stages()?;
-            run.finish_backward()
+            run.finish_backward()?;
         }
+        Ok(run.rows_of_tables)
     }
 
     /// Launches all of a run, together where it can be recorded, else one by one.
@@ -211,7 +224,25 @@ impl<'a> Run<'a> {
         let layout = net.layout(&extents, sizes, way);
         let are_sums = gradients.are_in_float || net.element.bytes() == size_of::<f32>();
         let is_there = [gradients.accumulates && are_sums; MOST_PARAMETERS];
-        Self { net, way, its, batch, arrays, inputs, gradients, wanted, extents, sizes, layout, stream, is_there }
+        let (pending, by_rows, rows_of_tables) = (vec![], 0, vec![]);
+        Self {
+            net,
+            way,
+            its,
+            batch,
+            arrays,
+            inputs,
+            gradients,
+            wanted,
+            extents,
+            sizes,
+            layout,
+            stream,
+            is_there,
+            pending,
+            by_rows,
+            rows_of_tables,
+        }
     }
 
     fn workspace(&self, place: usize) -> *mut c_void {
@@ -225,96 +256,6 @@ impl<'a> Run<'a> {
     /// The bytes of a number of a parameter's gradient.
     fn gradient_bytes(&self) -> usize {
         if self.gradients.are_in_float { size_of::<f32>() } else { self.element() }
-    }
-
-    /// Outputs of vertices whose functions do not push them are zeros, and of a static batch those behind the last vertex.
-    ///
-    /// # Safety
-    /// As for [`Net::forward`].
-    unsafe fn clear_outputs(&self) -> Result<(), Error> {
-        let widths = &self.net.net.declaration().pushes;
-        for (output, (to, width)) in self.inputs.pushes.iter().zip(widths).enumerate() {
-            if !to.is_null() && (self.net.is_static || self.is_missing(output)) {
-                let bytes = self.sizes.vertices * width * self.element();
-                // SAFETY: the caller's promise.
-                unsafe { self.net.library.fill_zeros(self.stream, *to, bytes) }?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Some vertex of the batch does not make this result.
-    fn is_missing(&self, result: usize) -> bool {
-        let mut kinds = self.its.results.iter().zip(&self.extents);
-        kinds.any(|(bits, extent)| extent.rows > 0 && bits & 1 << result == 0)
-    }
-
-    /// # Safety
-    /// As for [`Net::backward`].
-    unsafe fn begin_backward(&self) -> Result<(), Error> {
-        let (library, stream) = (&self.net.library, self.stream);
-        let declaration = self.net.net.declaration();
-        let of_transposed = transposed(&self.its.passes);
-        // SAFETY: the caller's promise.
-        unsafe {
-            library.fill_zeros(stream, self.workspace(self.layout.given[0]), self.layout.given_bytes)?;
-            for (input, width) in declaration.pulls.iter().enumerate() {
-                if self.wanted.pulls & 1 << input != 0 && self.is_missing(input) {
-                    let bytes = self.sizes.vertices * width * size_of::<f32>();
-                    library.fill_zeros(stream, self.workspace(self.layout.pull_gradients[input]), bytes)?;
-                }
-            }
-            for (parameter, size) in declaration.parameters.iter().enumerate() {
-                if of_transposed & 1 << parameter != 0 {
-                    let to = self.workspace(self.layout.transposed[parameter]);
-                    library.transpose(stream, self.inputs.parameters[parameter], to, [size.rows, size.columns])?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// # Safety
-    /// As for [`Net::backward`].
-    unsafe fn finish_backward(&self) -> Result<(), Error> {
-        let (library, stream) = (&self.net.library, self.stream);
-        let declaration = self.net.net.declaration();
-        for (parameter, size) in declaration.parameters.iter().enumerate() {
-            let to = self.gradients.parameters.get(parameter).copied().unwrap_or_default();
-            if to.is_null() {
-                continue;
-            }
-            let is_there = self.is_there[parameter];
-            // SAFETY: the caller's promise.
-            unsafe {
-                if self.gradient_bytes() == size_of::<f32>() || !is_there {
-                    if !is_there && !self.gradients.accumulates {
-                        library.fill_zeros(stream, to, size.elements() * self.gradient_bytes())?;
-                    }
-                    continue;
-                }
-                let from = self.workspace(self.layout.sums[parameter]).cast_const().cast();
-                library.narrow(stream, from, to, size.elements(), self.gradients.accumulates)?;
-            }
-        }
-        for (input, width) in declaration.pulls.iter().enumerate() {
-            let to = self.gradients.pulls.get(input).copied().unwrap_or_default();
-            if to.is_null() || *width == 0 || self.sizes.pulled_rows == 0 {
-                continue;
-            }
-            let sums = ReadersSums {
-                from: self.workspace(self.layout.pull_gradients[input]).cast_const().cast(),
-                to,
-                readers: self.arrays.array(GraphArray::Readers),
-                readers_end: self.arrays.array(GraphArray::ReadersEnd),
-                script: self.arrays.inputs_in_script(),
-                count: self.sizes.pulled_rows as i32,
-                columns: *width as i32,
-            };
-            // SAFETY: the caller's promise.
-            unsafe { library.sum_readers(stream, sums) }?;
-        }
-        Ok(())
     }
 
     /// All stages, one behind the other. Only the path goes level by level: the others need nothing of other vertices, or

@@ -8,7 +8,7 @@ use vertex::batch::Batch;
 use vertex::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
 
 use super::batch::DeviceBatch;
-use super::library::{Losses, Scores};
+use super::library::{Descent, DescentOfRows, Losses, Scores};
 use super::net::Net;
 use super::run::{Gradients, Inputs};
 use crate::memory::{APART, Bytes};
@@ -93,6 +93,8 @@ impl Net {
             accumulates: false,
             are_in_float: true,
         };
+        // Without decay, only the rows of an embedding that the batch has change.
+        let by_rows = if step.weight_decay == 0.0 { self.tables_of_rows() } else { 0 };
         let inputs = Inputs { pushes: &pushes[..outputs], ..inputs };
         let losses: *mut f32 = at(parts.losses).cast();
         let share = losses.wrapping_add(vertices);
@@ -107,11 +109,24 @@ impl Net {
                 self.library.cross_entropy(stream, scores)?;
                 let of_mean = Losses { losses, labels, kinds, loss: step.loss, share, kind_count, rows, columns };
                 self.library.sum_losses(stream, of_mean)?;
-                self.run_backward(batch, arrays, inputs, gradients, stream)?;
-                for (number, size) in declaration.parameters.iter().enumerate() {
-                    let (to, from) = (inputs.parameters[number].cast_mut(), of_parameters[number].cast_const().cast());
-                    let rates = [step.learning_rate, step.weight_decay];
-                    self.library.descend(stream, to, from, share, rates, size.elements())?;
+                let rows_of_tables = self.run_backward(batch, arrays, inputs, (gradients, by_rows), stream)?;
+                let rate = step.learning_rate;
+                let parameters = declaration.parameters.iter().enumerate();
+                let descents: Vec<_> = parameters
+                    .filter(|(number, _)| by_rows & 1 << number == 0)
+                    .map(|(number, size)| Descent {
+                        to: inputs.parameters[number].cast_mut(),
+                        gradient: of_parameters[number].cast_const().cast(),
+                        share,
+                        rate,
+                        decay: step.weight_decay,
+                        count: size.elements() as u32,
+                    })
+                    .collect();
+                self.library.descend(stream, &descents)?;
+                for (table, its) in rows_of_tables {
+                    let to = inputs.parameters[table].cast_mut();
+                    self.library.descend_rows(stream, DescentOfRows { its, to, share, rate })?;
                 }
             }
             Ok(())

@@ -7,7 +7,7 @@ use gpu::products::Products;
 use vertex::passes::{Pass, Work};
 
 use super::{At, Run};
-use crate::batched::library::{AddedRows, LevelProduct, Rest, Sum, WIDE};
+use crate::batched::library::{AddedRows, LevelProduct, Rest, RowSums, RowsOfTable, Sum, WIDE};
 use crate::emit::GraphArray;
 use crate::memory::ROWS_OF_PRODUCTS;
 
@@ -25,7 +25,7 @@ impl Run<'_> {
     }
 
     /// The place for the gradient of a parameter, a sum over `count` rows. `None` if there is nothing to add.
-    fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
+    pub(super) fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
         let gradient = self.gradients.parameters[parameter];
         if gradient.is_null() || count == 0 {
             return None;
@@ -34,6 +34,16 @@ impl Run<'_> {
         let is_float = self.gradient_bytes() == size_of::<f32>();
         let to = if is_float { gradient } else { self.workspace(self.layout.sums[parameter]) };
         Some(Sum { to: to.cast(), adds })
+    }
+
+    /// Adds up the rows that wait for it.
+    ///
+    /// # Safety
+    /// As for [`Net::backward`](super::Net::backward).
+    pub(super) unsafe fn sum_pending(&mut self) -> Result<(), Error> {
+        let pending = std::mem::take(&mut self.pending);
+        // SAFETY: the caller's promise.
+        unsafe { self.net.library.sum_rows(self.stream, &pending) }
     }
 
     /// Launches the work of a pass that has no kernel of its own: a product, or a sum into a parameter's gradient.
@@ -115,32 +125,48 @@ impl Run<'_> {
             }
             Work::AccumulateBias { parameter, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
-                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                let Some(Sum { to, adds }) = self.sum(parameter, count) else { return Ok(()) };
+                let sums = RowSums {
+                    rows,
+                    sums: to,
+                    script,
+                    count: count as i32,
+                    columns: dy.width as i32,
+                    adds: adds.into(),
+                    is_of_children: dy.is_of_children.into(),
+                };
+                if adds {
+                    // An earlier sum may be its beginning.
+                    // SAFETY: the caller's promise.
+                    unsafe { self.sum_pending() }?;
+                }
+                self.pending.push(sums);
                 // SAFETY: the caller's promise.
-                unsafe { library.sum_rows(stream, (rows, count, dy.width), (script, dy.is_of_children), sum) }
+                if is_all { Ok(()) } else { unsafe { self.sum_pending() } }
             }
             Work::AccumulateRow { parameter, input, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
-                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                if count == 0 {
+                    return Ok(());
+                }
                 let rows_of_kind = self.arrays.all_of(self.batch, kind).rows.cast::<i32>();
-                let added = AddedRows {
+                let its = RowsOfTable {
                     rows,
                     rows_of_kind: rows_of_kind.wrapping_add(range.row_of_kind as usize).cast(),
                     script,
                     pulled: self.arrays.array(GraphArray::Pulled),
                     indices: self.inputs.pulls[input],
-                    sums: sum.to,
                     count: count as i32,
                     columns: dy.width as i32,
                     table: sizes[parameter].rows as i32,
                 };
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if !sum.adds {
-                        library.fill_zeros(stream, sum.to.cast(), sizes[parameter].elements() * size_of::<f32>())?;
-                    }
-                    library.add_rows(stream, added)
+                if self.by_rows & 1 << parameter != 0 {
+                    self.rows_of_tables.push((parameter, its));
+                    return Ok(());
                 }
+                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                // SAFETY: the caller's promise. The sum was cleared in the beginning.
+                unsafe { library.add_rows(stream, AddedRows { its, sums: sum.to }) }
             }
             Work::Rows { .. } | Work::Reduce { .. } | Work::MaxGradient { .. } => unreachable!("they have kernels"),
         }
