@@ -72,6 +72,12 @@ for torch in off force; do
         "$python" -B -W ignore scripts/gpu/programs/refused.py --device cpu >"$out/refused-$torch.txt"
 done
 diff "$out"/refused-{off,force}.txt
+# A kernel of a third library's stays.
+for python_of in "$python" scripts/newest-pytorch.sh; do
+    UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \
+        "$python_of" -B -W ignore scripts/gpu/programs/other_kernels.py --device cpu >"$out/other.txt" ||
+        { cat "$out/other.txt" >&2; exit 1; }
+done
 # On a CPU nothing changes unless that is forced, and nothing is said.
 said=$(UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so LD_PRELOAD=$shim PYTHONPATH=examples "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
 [[ -z $said ]] || { echo "test-pytorch: expected no words, found: $said" >&2; exit 1; }

@@ -31,7 +31,7 @@ from warming import warm_up
 # has its own operators.
 CONVOLUTIONS = {f"aten::{name}" for name in (
     "cudnn_convolution", "cudnn_convolution_transpose", "cudnn_convolution_relu", "cudnn_convolution_add_relu",
-    "convolution_backward", "_conv_depthwise2d", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
+    "convolution_backward", "_conv_depthwise2d", "conv_depthwise3d", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
 )}  # fmt: skip
 PROFILED = 3
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libloading::os::unix::Library;
 
+use super::dispatcher::Dispatcher;
 use gpu::Device;
 use guest::loaded::opened;
 
@@ -156,6 +157,20 @@ const DEPTHWISE_OF_VOLUMES: [&CStr; 3] = [
     c"_ZN2at6native30conv_depthwise3d_backward_stubE",
 ];
 
+impl Dispatcher {
+    /// `Err` names a function that libtorch lacks.
+    fn of(cpu: &Library) -> Result<Self, &'static str> {
+        // SAFETY: C++'s names tell the arguments' types.
+        unsafe {
+            Ok(Self {
+                singleton: symbol(cpu, c"_ZN3c1010Dispatcher13realSingletonEv")?,
+                find: symbol(cpu, c"_ZN3c1010Dispatcher10findSchemaERKNS_12OperatorNameE")?,
+                dump: symbol(cpu, c"_ZNK3c104impl13OperatorEntry9dumpStateB5cxx11Ev")?,
+            })
+        }
+    }
+}
+
 /// The fewest kinds of devices that a stub has pointers for.
 const KINDS_OF_DEVICES: usize = 4;
 
@@ -175,6 +190,8 @@ macro_rules! functions {
             /// Depthwise convolutions of images, and of volumes. None on the host, and where they cannot be taken over.
             pub depthwise: Option<DepthwiseFunctions<2>>,
             pub depthwise_of_volumes: Option<DepthwiseFunctions<3>>,
+            /// None if this libtorch's dispatcher has other functions.
+            pub dispatcher: Option<Dispatcher>,
             /// `aoti_torch_get_current_cuda_stream(device, &stream)`. None on the host.
             pub stream: Option<unsafe extern "C" fn(i32, &mut *mut c_void) -> Status>,
             /// `c10::WarningUtils`: the thread's handler of warnings, and a function that sets it.
@@ -203,6 +220,7 @@ macro_rules! functions {
                         batch_norm_backward: symbol(kernels, of_kernels[1])?,
                         depthwise: DepthwiseFunctions::of(files, DEPTHWISE),
                         depthwise_of_volumes: DepthwiseFunctions::of(files, DEPTHWISE_OF_VOLUMES),
+                        dispatcher: Dispatcher::of(&files.cpu).ok(),
                         stream: stream.transpose()?,
                         warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14get_warnAlwaysEv").ok(),
                         set_warns_always: symbol(&files.cpu, c"_ZN3c1012WarningUtils14set_warnAlwaysEb").ok(),

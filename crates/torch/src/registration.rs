@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::batch_norm;
 use super::depthwise;
+use super::dispatcher::other_owner;
 use super::libtorch::{Boxed, Libtorch};
 use super::operator::guarded;
 use super::warnings::silenced;
@@ -14,12 +15,36 @@ use guest::loaded::Looks;
 use guest::settings::{self, Policy, Torch};
 use norm::subject::note_pytorch;
 
-/// The operators that our kernels take over.
-const OPERATORS: [(&CStr, Boxed); 2] =
-    [(c"native_batch_norm", batch_norm::forward), (c"native_batch_norm_backward", batch_norm::backward)];
-/// Likewise, if libtorch has the functions for it. On the host PyTorch has no kernels for them.
-const DEPTHWISE: (&CStr, Boxed) = (c"_conv_depthwise2d", depthwise::forward::<2>);
-const DEPTHWISE_OF_VOLUMES: (&CStr, Boxed) = (c"conv_depthwise3d", depthwise::forward::<3>);
+/// Operators of PyTorch's that our kernels take over together, or not at all.
+struct Group {
+    /// The names, which are in the namespace aten, and our kernels.
+    operators: &'static [(&'static CStr, Boxed)],
+    /// libtorch has the functions for it. On the host PyTorch has no kernels for depthwise convolutions, and ours need none.
+    is_there: fn(&Libtorch) -> bool,
+    /// Takes over the function of gradients to which no operator leads.
+    take_gradient: fn(&Libtorch),
+}
+
+const GROUPS: [Group; 3] = [
+    Group {
+        operators: &[
+            (c"aten::native_batch_norm", batch_norm::forward),
+            (c"aten::native_batch_norm_backward", batch_norm::backward),
+        ],
+        is_there: |_| true,
+        take_gradient: |_| {},
+    },
+    Group {
+        operators: &[(c"aten::_conv_depthwise2d", depthwise::forward::<2>)],
+        is_there: |libtorch| libtorch.depthwise.is_some(),
+        take_gradient: depthwise::take_gradient::<2>,
+    },
+    Group {
+        operators: &[(c"aten::conv_depthwise3d", depthwise::forward::<3>)],
+        is_there: |libtorch| libtorch.depthwise_of_volumes.is_some(),
+        take_gradient: depthwise::take_gradient::<3>,
+    },
+];
 
 static LOOKS: Looks = Looks::new();
 static IS_DONE: AtomicBool = AtomicBool::new(false);
@@ -49,29 +74,46 @@ fn look(files: &[OsString], device: Device) {
     note_pytorch(&format!("{}.{}.{}", version[0], version[1], version[2]));
     let key = if device == Device::Cuda { c"CUDA" } else { c"CPU" };
     match silenced(libtorch, || implement(libtorch, key)) {
-        Ok(()) => {
+        Ok(true) => {
             IS_DONE.store(true, Ordering::Release);
             log::info!("PyTorch's own operators may run on our kernels");
         }
+        Ok(false) => {}
         Err(status) => {
             log::warn!("not all of PyTorch's operators run on our kernels: libtorch refuses some ({status})")
         }
     }
 }
 
-/// Puts all kernels in their operators' places, for a dispatch key.
-fn implement(libtorch: &Libtorch, key: &CStr) -> Result<(), i32> {
+/// Puts our kernels in their operators' places, for a dispatch key. Returns whether there is any.
+fn implement(libtorch: &Libtorch, key: &CStr) -> Result<bool, i32> {
     let mut library = null_mut();
     let checked = |status: i32| if status == 0 { Ok(()) } else { Err(status) };
     // SAFETY: the texts live as long as the process. The library is never deleted, so its kernels stay.
     unsafe {
         checked((libtorch.begin_library)(c"aten".as_ptr(), key.as_ptr(), c"ucudnn".as_ptr(), 0, &mut library))?;
-        let is_host = cudnn::device() == Device::Host;
-        let depthwise = (libtorch.depthwise.is_some() || is_host).then_some(DEPTHWISE);
-        let of_volumes = (libtorch.depthwise_of_volumes.is_some() || is_host).then_some(DEPTHWISE_OF_VOLUMES);
-        let mut all = OPERATORS.into_iter().chain(depthwise).chain(of_volumes);
-        all.try_for_each(|(name, kernel)| checked((libtorch.implement)(library, name.as_ptr(), kernel)))?;
     }
-    depthwise::register_gradients(libtorch);
-    Ok(())
+    let mut has_any = false;
+    let is_host = cudnn::device() == Device::Host;
+    for Group { operators, is_there, take_gradient } in &GROUPS {
+        if !is_host && !is_there(libtorch) || is_anothers(libtorch, operators, key) {
+            continue;
+        }
+        for (name, kernel) in *operators {
+            // SAFETY: as above.
+            checked(unsafe { (libtorch.implement)(library, name.as_ptr(), *kernel) })?;
+        }
+        take_gradient(libtorch);
+        has_any = true;
+    }
+    Ok(has_any)
+}
+
+/// A third library has put a kernel of its own in the place of one of the operators. That is said.
+fn is_anothers(libtorch: &Libtorch, operators: &[(&CStr, Boxed)], key: &CStr) -> bool {
+    let key = key.to_string_lossy();
+    let owner = |name: &CStr| Some((name.to_string_lossy().into_owned(), other_owner(libtorch, name, &key)?));
+    let Some((name, place)) = operators.iter().find_map(|(name, _)| owner(name)) else { return false };
+    log::info!("PyTorch's operator {name} stays as it is: {place} has put a kernel in its place");
+    true
 }

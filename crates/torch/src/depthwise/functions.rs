@@ -25,7 +25,7 @@ pub enum Gradient {
 }
 
 /// Images have one kind of functions, and volumes have another.
-trait OfLibtorch: Sized {
+pub trait OfLibtorch: Sized {
     /// The filter's axes.
     const AXES: usize;
 
@@ -113,16 +113,13 @@ where
     DepthwiseFunctions::of(torch).expect("the function was found before ours took its place")
 }
 
-/// Puts our functions in the places of PyTorch's.
-pub fn register(torch: &Libtorch) {
-    let write = |place: &std::sync::atomic::AtomicPtr<c_void>, ours: *const ()| {
-        place.store(ours.cast_mut().cast(), Ordering::Release)
-    };
-    if let Some(functions) = &torch.depthwise {
-        write(functions.place, backward::<2> as *const ());
-    }
-    if let Some(functions) = &torch.depthwise_of_volumes {
-        write(functions.place, backward::<3> as *const ());
+/// Puts our function in the place of PyTorch's, if libtorch has one.
+pub fn take_gradient<const RESULTS: usize>(torch: &Libtorch)
+where
+    DepthwiseFunctions<RESULTS>: OfLibtorch,
+{
+    if let Some(functions) = DepthwiseFunctions::<RESULTS>::of(torch) {
+        functions.place.store((backward::<RESULTS> as *const ()).cast_mut().cast(), Ordering::Release);
     }
 }
 

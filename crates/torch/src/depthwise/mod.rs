@@ -22,7 +22,7 @@ use tuning::contest::Contest;
 
 pub use contestant::FAMILY;
 use functions::Gradient;
-pub use functions::register as register_gradients;
+pub use functions::take_gradient;
 
 /// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`, of 2 axes, and that of
 /// `conv_depthwise3d`, of 3.
