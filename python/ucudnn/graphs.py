@@ -151,9 +151,15 @@ class Graphs:
 
     @classmethod
     def from_edges(cls, edge_index: Any, counts: Any, *, rows: Any = None, kinds: Any = None) -> Graphs:
-        """Graphs in PyTorch Geometric's form: edge_index [2, edges] leads from children, edge_index[0], to parents,
-        edge_index[1], numbered through all graphs; counts [graphs] are their vertices. A vertex's children are in the
-        order of its edges; it has no empty slots. Rows, kinds and errors are those of `Graphs`."""
+        """Graphs in PyTorch Geometric's form.
+
+        edge_index: [2, edges] leads from children, edge_index[0], to parents, edge_index[1], numbered through all graphs.
+        A vertex's children are in the order of its edges; it has no empty slots.
+
+        counts: the number of vertices of each graph, [graphs].
+
+        Rows, kinds and errors are those of `Graphs`. An edge between two graphs is refused too.
+        """
         counts, edges = _integers("counts", counts, 1), _integers("edge_index", edge_index, 2)
         _check_counts(counts)
         if len(edges) != 2:
@@ -336,6 +342,11 @@ class Batch:
     on the CPU.
     """
 
+    #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
+    vertices: torch.Tensor
+    #: [rows of the batch] The number of each input row among those of all graphs: `words[batch.rows]`.
+    rows: torch.Tensor
+
     def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor):
         self._choose(graphs, ids)
 
@@ -349,10 +360,8 @@ class Batch:
         prepared = Prepared(graphs, ids, _sizes(graphs, ids))
         self._number = BATCHES.keep(prepared, prepared.chosen)
         self._graphs, self._ids = graphs, ids
-        #: [vertices of the batch] The number of each vertex among those of all graphs: `labels[batch.vertices]`.
-        self.vertices: torch.Tensor = _of_graphs(graphs._first_vertex, ids)
-        #: [rows of the batch] The number of each input row among those of all graphs: `words[batch.rows]`.
-        self.rows: torch.Tensor = self.vertices if graphs._rows is None else _of_graphs(graphs._first_row, ids)
+        self.vertices = _of_graphs(graphs._first_vertex, ids)
+        self.rows = self.vertices if graphs._rows is None else _of_graphs(graphs._first_row, ids)
 
     @property
     def offsets(self) -> torch.Tensor:
@@ -377,7 +386,7 @@ class Batch:
 
     @property
     def roots(self) -> torch.Tensor:
-        """The vertices of the batch that are nobody's child: for trees one a graph, in the graphs' order."""
+        """[roots] The vertices of the batch that are nobody's child: for trees one a graph, in the graphs' order."""
         graphs = self._graphs
         local = torch.zeros(len(self.vertices), dtype=torch.bool)
         first, end = graphs._first_vertex[self._ids], graphs._first_vertex[self._ids + 1]
@@ -427,13 +436,15 @@ class StaticBatch(Batch):
     with all its graphs, which is set on its own from then on.
     """
 
+    #: The number of rows of inputs and outputs.
+    most_vertices: int
+
     def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor, vertices: int | None):
         self._begin(graphs, ids, graphs._most(len(torch.as_tensor(ids)), vertices))
 
     def _begin(self, graphs, ids, most):
         self._most = most
-        #: The number of rows of inputs and outputs.
-        self.most_vertices: int = most[1]
+        self.most_vertices = most[1]
         self._all_rows = torch.empty(self.most_vertices, dtype=torch.int64)
         self._prepared = None
         self._choose(graphs, ids)
@@ -474,10 +485,12 @@ class StaticBatch(Batch):
 
     @property
     def vertices(self) -> torch.Tensor:
+        """As a batch's, for the graphs that it has now."""
         return _of_graphs(self._graphs._first_vertex, self._ids)
 
     @property
     def rows(self) -> torch.Tensor:
+        """As a batch's, for the graphs that it has now."""
         return self.vertices if self._graphs._rows is None else _of_graphs(self._graphs._first_row, self._ids)
 
     def __copy__(self):

@@ -50,11 +50,13 @@ class VertexNet(torch.nn.Module):
     With a :class:`ucudnn.StaticBatch` both have as many rows as the largest batch has vertices.
 
     Tensors are of torch.float32, float64, float16 or bfloat16, one type in a call, and all on the CPU or on one CUDA
-    device, where they are not of float64. float16 and bfloat16 are summed in float. On a device a call launches on the
-    current stream and waits for nothing; torch.backends.cuda.matmul.allow_tf32 counts as elsewhere; and an index that is
-    out of range reads zeros. A stream that is being captured is refused but for static batches. A net without tensors is
-    of float32, on the CPU. Gradients flow to parameters and inputs; second derivatives are refused. Under autocast,
-    tensors of float32 are cast to its type.
+    device, where they are not of float64. float16 and bfloat16 are summed in float. A net without tensors is of float32, on
+    the CPU. Under autocast, tensors of float32 are cast to its type. Gradients flow to parameters and inputs; second
+    derivatives are refused.
+
+    On a device a call launches on the current stream and waits for nothing; torch.backends.cuda.matmul.allow_tf32 counts as
+    elsewhere; and an index that is out of range reads zeros. On the CPU it is refused. A stream that is being captured is
+    refused but for static batches.
 
     Raises :class:`ucudnn.Refused` for what is not accepted: the text names the function and what is.
     """
@@ -94,7 +96,17 @@ class VertexNet(torch.nn.Module):
         return _library.text("GetVertexNetText", self._core.native(torch.float32, False, (1, 1, 0, 1)).handle)
 
     def forward(self, batch: Batch, *in_order: torch.Tensor, **inputs: torch.Tensor) -> Any:
-        """The outputs, a named tuple of tensors [vertices of the batch, width]; the text of the class says the rest."""
+        """What a call of the net computes.
+
+        batch: the graphs.
+
+        in_order: inputs [rows of the batch, width], or [rows of the batch] of torch.int64 for indices, in the order in which
+        the functions pull them.
+
+        inputs: the other inputs, by name.
+
+        Returns a named tuple of the outputs, [vertices of the batch, width] each; the text of the class says the rest.
+        """
         parameters, pulls, *_ = self._tensors(batch, self._by_name(in_order, inputs))
         tensors = (*parameters, *pulls)
         is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
@@ -112,10 +124,17 @@ class VertexNet(torch.nn.Module):
     ) -> float | torch.Tensor:
         """A step of training in one call: forward, the loss, backward, and gradient descent, which writes the parameters.
 
-        The loss is the mean, over the vertices with a label, of the cross-entropy of softmax(scores) and label.
-        labels: [vertices of the batch] the class of each vertex, -1 for one that is not in the loss. Each parameter p
-        becomes p - lr (gradient + weight_decay p); both numbers are rounded to float32, in a net of doubles too.
-        labels are of a type of integers, int8 to int64 or uint8. Returns the loss.
+        The loss is the mean, over the vertices with a label, of the cross-entropy of softmax(scores) and label. It is
+        returned. Each parameter p becomes p - lr (gradient + weight_decay p).
+
+        labels: [vertices of the batch] the class of each vertex, -1 for one that is not in the loss; of a type of integers,
+        int8 to int64 or uint8.
+
+        lr: the learning rate. It is rounded to float32, in a net of doubles too.
+
+        weight_decay: the part of a parameter that is added to its gradient, rounded likewise.
+
+        inputs: those of a call, by name.
 
         On a GPU, the loss is a tensor [] of float32 there, since nothing waits for it. Labels may be there too: nobody
         looks whether each is a class, and those that are none are not in the loss. Those of a static batch are as many

@@ -16,6 +16,12 @@ class NaryTreeLSTM(torch.nn.Module):
     Parameters: leaves have W_iou, a Linear [3 out_features, in_features]; the others U_iou, a Linear [3 out_features,
     arity out_features], and U_f, a Linear [arity out_features, arity out_features]. The order of gates is i, o, u.
 
+    in_features: the width of x.
+
+    out_features: the width of h and c.
+
+    arity: the number of slots of a vertex that is no leaf.
+
     Called with `x` [rows of the batch, in_features], which Graphs(rows="leaves") numbers, it returns h and c, each
     [vertices of the batch, out_features].
     """
@@ -55,6 +61,10 @@ class ChildSumTreeLSTM(torch.nn.Module):
 
     Its parameters have the names and shapes of the package pytorch-tree-lstm, whose state dicts load. The order of gates
     is i, o, u.
+
+    in_features: the width of x.
+
+    out_features: the width of h and c.
 
     Called with `x` [rows of the batch, in_features], it returns h and c, each [vertices of the batch, out_features].
     """
@@ -99,6 +109,10 @@ class TreeGRU(torch.nn.Module):
     Parameters: W, a Linear [3 out_features, in_features] for z, r and n in this order; U_z, U_r and U_n, each a Linear
     [out_features, out_features] without bias.
 
+    in_features: the width of x.
+
+    out_features: the width of h.
+
     Called with `x` [rows of the batch, in_features], it returns h [vertices of the batch, out_features].
     """
 
@@ -134,6 +148,10 @@ class DagGRU(torch.nn.Module):
 
     Parameters: cell, a torch.nn.GRUCell(in_features, out_features); gate, a Linear [out_features, out_features]; mapper,
     one without bias.
+
+    in_features: the width of x.
+
+    out_features: the width of h.
 
     Called with `x` [rows of the batch, in_features], it returns h [vertices of the batch, out_features].
     """

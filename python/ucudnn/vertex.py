@@ -37,9 +37,10 @@ class Operation(NamedTuple):
 class Value:
     """A vector of the vertex, or one of each child.
 
-    `+`, `-`, `*` and `/` work element by element, with numbers too, and with vectors among the parameters. A value of the
-    vertex that meets a child's is used for every child. Widths are equal where they meet, or one of them is 1 and is used
-    for every element.
+    `+`, `-`, `*` and `/` work element by element, with numbers too, and with vectors among the parameters; but no vector
+    divides a value. `**` takes a number. `x[8:16]` is the value of these elements. A value of the vertex that meets a child's
+    is used for every child. Widths are equal where they meet, or one of them is 1 and is used for every element. What does
+    not fit raises :class:`ucudnn.Refused`.
 
     PyTorch's functions take values: `torch.tanh(x)`, `torch.cat([x, y], -1)`, `self.W(x)` with an `nn.Linear`. To them, a
     vertex's value is [width], and a child's [children, width]. What a net does not have is refused.
@@ -158,7 +159,7 @@ class Value:
         return self._with("maximum", self._function._taken("maximum", other))
 
     def minimum(self, other: Value) -> Value:
-        """The lesser of two values, likewise."""
+        """The lesser of two values, element by element. Where they are equal, each gets half of the gradient."""
         return self._with("minimum", self._function._taken("minimum", other))
 
     def __getitem__(self, key: slice) -> Value:
@@ -232,7 +233,7 @@ class Value:
 
 
 class Index:
-    """An index of the vertex, from :meth:`Vertex.pull_index`."""
+    """An index of the vertex, from :meth:`ucudnn.Vertex.pull_index`."""
 
     __slots__ = ("_function", "_place")
     __torch_function__ = Value.__torch_function__
@@ -245,7 +246,7 @@ class Index:
 
 
 class States:
-    """States of a child, or of each child: an attribute for each state of the net."""
+    """States of a child, or of each child: an attribute for each state of the net, a :class:`ucudnn.Value` of its width."""
 
     def __init__(self, vertex: Vertex, made: Callable[[int, int], Value]):
         self._vertex, self._made = vertex, made
@@ -305,7 +306,14 @@ class Symbols:
 
 
 class Vertex:
-    """The vertex whose function is written."""
+    """The vertex whose function is written: what the function is called with.
+
+    A parameter is named as the net's module names it: "W.weight", or "table" for one of its own. x is a value of the
+    vertex, or one of each child, and so is the result then. A width is a number of elements, 1 to 65,536.
+
+    Raises :class:`ucudnn.Refused` for a name that the module or the net does not have, a width that does not fit, and a value
+    of another function.
+    """
 
     def __init__(self, net: Symbols, children: int):
         self._net = net
@@ -313,7 +321,7 @@ class Vertex:
         self._children: States | None = None
         #: The number of slots for children; -1 for any number of children.
         self.children_count = children
-        #: The operations so far.
+        # The operations so far.
         self.operations: list[Operation] = []
 
     def _add(self, name: str, inputs: Sequence[int] = (), arguments: Sequence[int] = (), constant: float = 0.0) -> int:
@@ -350,7 +358,7 @@ class Vertex:
         return Index(self, self._add("pullIndex", arguments=[self._net.named("input", self._net.pulls, name, 0)]))
 
     def lookup(self, parameter: str, index: Index) -> Value:
-        """The row of a matrix that the index names; zeros where the vertex has no index."""
+        """The row of a matrix [rows, columns] that the index names, [columns]; zeros where the vertex has no index."""
         if not isinstance(index, Index):
             raise Refused(f"lookup {parameter!r}: takes an index, as from pull_index, not {index!r}")
         number, (_, columns) = self._net.parameter(parameter)
@@ -359,7 +367,8 @@ class Vertex:
         return Value(self, self._add("lookup", [index._place], [number]), columns, False)
 
     def gather(self, slot: int) -> States:
-        """The states of the child in a slot, as attributes; zeros where the slot is empty."""
+        """The states of the child in a slot, from 0 on, as attributes: `v.gather(0).h`. Zeros where the slot is empty. A
+        function for any number of children has no slots."""
         if self.children_count < 0:
             raise Refused("gather: this function is for any number of children; children() gives all of them")
         if not isinstance(slot, int) or not 0 <= slot < self.children_count:
@@ -377,18 +386,18 @@ class Vertex:
         return self._children
 
     def matmul(self, parameter: str, x: Value) -> Value:
-        """A matrix [rows, columns] times x [columns]."""
+        """A matrix [rows, columns] times x [columns]: a value [rows]."""
         number, (rows, columns) = self._net.parameter(parameter)
         if self._taken("matmul", x).width != columns:
             raise Refused(f"matmul: parameter {parameter!r} is [{rows}, {columns}], and x has the width {x.width}")
         return self._value("matmul", rows, x.is_of_children, [x], [number])
 
     def bias(self, parameter: str, x: Value) -> Value:
-        """x plus a vector."""
+        """x plus a vector of x's width."""
         return self._with_vector("bias", parameter, x)
 
     def gain(self, parameter: str, x: Value) -> Value:
-        """x times a vector, element by element."""
+        """x times a vector of x's width, element by element."""
         return self._with_vector("gain", parameter, x)
 
     def _with_vector(self, name: str, parameter: str, x: Value) -> Value:
@@ -421,7 +430,8 @@ class Vertex:
         return self.bias(bias, y) if bias else y
 
     def concat(self, values: Sequence[Value]) -> Value:
-        """The values one behind the other."""
+        """The values one behind the other, as wide as all together. With a child's value among them it is a value of each
+        child."""
         values = [self._taken("concat", value) for value in values]
         if not values:
             raise Refused("concat: takes at least one value")
@@ -433,7 +443,7 @@ class Vertex:
         return joined
 
     def scatter(self, **states: Value) -> None:
-        """Hands states on to the parents."""
+        """Hands states on to the parents, each a value of the state's width: `v.scatter(h=h, c=c)`."""
         for name, value in states.items():
             if name not in self._net.states:
                 raise Refused(f"scatter: no state {name!r}; the net's states: {', '.join(self._net.states) or 'none'}")
@@ -443,7 +453,8 @@ class Vertex:
             self._add("scatter", [value._place], [list(self._net.states).index(name)])
 
     def push(self, **outputs: Value) -> None:
-        """Gives outputs to the outside: each is an attribute of what the net returns, [vertices, width]."""
+        """Gives outputs to the outside: each is an attribute of what the net returns, [vertices of the batch, width]. A
+        vertex whose function does not push it has zeros there."""
         for name, value in outputs.items():
             number = self._net.named("output", self._net.pushes, name, self._taken("push", value).width)
             self._add("push", [value._place], [number])
