@@ -21,7 +21,7 @@ GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-e
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo demo-dynamic quick test test-kernels bench compare division rnn-bench gpu $(GPU) check header dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
+.PHONY: help tools build demo demo-dynamic quick test test-kernels bench compare division rnn-bench gpu $(GPU) check header docs dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
 
 help: ## say what there is to make
 	@echo "ucudnn: programs that use cuDNN, unchanged and faster"
@@ -113,6 +113,10 @@ check: build build/convnet ## formatting, lints, documentation, layers, dependen
 
 header: tools ## write include/ucudnn.h and hostdnn/include/cudnn.h anew
 	UCUDNN_UPDATE_HEADERS=1 $(CARGO) test --locked -p ucudnn-headers
+
+docs: ## build the documentation site in build/docs/, from the pages, docstrings, ucudnn.h and the built command's help
+	@scripts/wheels.sh sphinx >/dev/null
+	build/sphinx/bin/python -B scripts/docs.py --command $(TARGET)/release/ucudnn --into build/docs
 
 dist: build ## pack library, command, header and GLPK in build/dist/: unpacked anywhere, it runs
 	rm -rf $(DIST)
