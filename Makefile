@@ -21,7 +21,7 @@ GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-e
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo demo-dynamic quick test test-kernels bench compare division rnn-bench gpu $(GPU) check header docs dist install uninstall wheel test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
+.PHONY: help tools build demo demo-dynamic quick test test-kernels bench compare division rnn-bench gpu $(GPU) check header docs dist install uninstall wheel container test-dist test-wheel test-readme test-aarch64 test-miri test-real test-pytorch test-python clean
 
 help: ## say what there is to make
 	@echo "ucudnn: programs that use cuDNN, unchanged and faster"
@@ -152,6 +152,9 @@ test-dist: dist build/convnet ## the packed library and command, elsewhere, with
 test-wheel: wheel build/convnet ## the wheel in each Python that is here, with the system's GLPK hidden
 	scripts/without-glpk.sh scripts/test-wheel.sh build/dist/ucudnn-$(VERSION)-py3-none-*_$(shell uname -m).whl \
 		build/dist/ucudnn_glpk-$(VERSION)-py3-none-*_$(shell uname -m).whl build/convnet build/hostdnn
+
+container: ## build the image of the Dockerfile if docker runs here, else check the Dockerfile's steps (after make test-wheel)
+	$(PYTHON) -B scripts/container.py
 
 test-readme: wheel build/convnet ## the shell blocks of README and docs/, from the wheel and from a clone, on hostdnn
 	$(PYTHON) -B scripts/test_readme.py --target $(TARGET) --convnet build/convnet
