@@ -4,7 +4,7 @@
 
 #include "common/device.cuh"
 
-// Twin of the number in `crates/dynamic/src/batched/together.rs`.
+// Twin of the number in `crates/dynamic/src/batched/launches.rs`.
 #define MOST_TOGETHER 64
 
 template <typename Task> struct Together {

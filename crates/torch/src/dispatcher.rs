@@ -1,19 +1,17 @@
-//! Whose kernel runs an operator, as libtorch's dispatcher knows it: a kernel of a third library's stays.
+//! `c10::Dispatcher`, which knows the kernels of each operator, and the C++ types that its functions take and return.
 
 use std::ffi::{CStr, c_char, c_void};
-
-use super::libtorch::Libtorch;
 
 /// libstdc++'s `std::string`. A short one lies in the string itself.
 #[repr(C)]
 pub struct CppString {
-    data: *const c_char,
-    size: usize,
+    pub data: *const c_char,
+    pub size: usize,
     capacity: [usize; 2],
 }
 
 /// The longest text that lies in a string itself.
-const SHORT: usize = 15;
+pub const SHORT: usize = 15;
 
 /// `c10::OperatorName`.
 #[repr(C)]
@@ -25,9 +23,9 @@ pub struct OperatorName {
 /// libstdc++'s `std::optional<c10::OperatorHandle>`. A handle begins with a pointer to the operator's entry.
 #[repr(C)]
 pub struct OptionalHandle {
-    entry: *const c_void,
+    pub entry: *const c_void,
     in_list: *const c_void,
-    is_there: bool,
+    pub is_there: bool,
 }
 
 /// Functions of `c10::Dispatcher`. Each result is so large that both processors return it where the caller says.
@@ -41,65 +39,13 @@ pub struct Dispatcher {
     pub dump: unsafe extern "C" fn(*const c_void) -> CppString,
 }
 
-impl CppString {
-    /// A string that C++ only reads. It is valid as long as the text is.
-    fn borrowed(text: &CStr) -> Self {
-        let size = text.count_bytes();
-        Self { data: text.as_ptr(), size, capacity: [size, 0] }
-    }
-}
-
-/// The place in a source that has put a kernel for an operator and a key where PyTorch's own was. `None` if it is
-/// PyTorch's, if there is none, or if this libtorch does not tell. The operator's name has its namespace.
-pub fn other_owner(torch: &Libtorch, operator: &CStr, key: &str) -> Option<String> {
-    let Dispatcher { singleton, find, dump } = torch.dispatcher?;
-    let name = OperatorName { name: CppString::borrowed(operator), overload: CppString::borrowed(c"") };
-    // SAFETY: the functions are libtorch's. An operator's entry lives as long as the operator, which PyTorch never removes.
-    let state = unsafe {
-        let found = find(singleton(), &name);
-        if !found.is_there {
-            return None;
-        }
-        dump(found.entry)
-    };
-    // What the dispatcher tells takes several lines.
-    if state.size <= SHORT {
-        return None;
-    }
-    // SAFETY: C++'s operator new has made a long text, which is ours.
-    let text = unsafe {
-        let bytes = std::slice::from_raw_parts(state.data.cast::<u8>(), state.size);
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        (torch.delete)(state.data.cast_mut().cast());
-        text
-    };
-    other_place(&text, key).map(str::to_owned)
-}
-
-/// Reads what the dispatcher tells of an operator: a line for each key, `CUDA: registered at FILE:LINE :: …`. PyTorch's own
-/// kernels come from files that are named for their key.
-fn other_place<'a>(state: &'a str, key: &str) -> Option<&'a str> {
-    let of_key = |line: &'a str| line.strip_prefix(key)?.strip_prefix(": registered at ");
-    let place = state.lines().find_map(of_key)?.split(" :: ").next()?;
-    let file = place.rsplit('/').next().unwrap_or(place);
-    (!file.starts_with(&format!("Register{key}"))).then_some(place)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_of_others_are_told_from_pytorchs() {
-        let state = "name: aten::f\n\
-            CPU: registered at /home/me/mine.py:5 :: (none) [ boxed ]\n\
-            CPU (inactive): registered at /build/aten/src/ATen/RegisterCPU_1.cpp:3625 :: (Tensor _0) -> () [ boxed ]\n\
-            CUDA: registered at /build/aten/src/ATen/RegisterCUDA_0.cpp:16637 :: (Tensor _0) -> () [ boxed unboxed ]\n\
-            Meta: registered at RegisterMeta.cpp:1 :: (Tensor _0) -> () [ boxed unboxed ]\n";
-        assert_eq!(other_place(state, "CPU"), Some("/home/me/mine.py:5"));
-        assert_eq!(other_place(state, "CUDA"), None);
-        assert_eq!(other_place(state, "Meta"), None);
-        assert_eq!(other_place(state, "XPU"), None, "nobody has a kernel for it");
-        assert_eq!(other_place("CUDA: registered at\n", "CUDA"), None, "another version tells it in another way");
+impl OperatorName {
+    /// The name of an operator without overloads, with its namespace. It is valid as long as the text is.
+    pub fn borrowed(operator: &CStr) -> Self {
+        let string = |text: &CStr| {
+            let size = text.count_bytes();
+            CppString { data: text.as_ptr(), size, capacity: [size, 0] }
+        };
+        Self { name: string(operator), overload: string(c"") }
     }
 }

@@ -7,7 +7,8 @@
 //! | --- | --- |
 //! | [`registration`] | putting our kernels in PyTorch's place, once |
 //! | `libtorch` | the functions of libtorch |
-//! | `dispatcher` | whose kernel runs an operator: a third library's stays |
+//! | `dispatcher` | libtorch's dispatcher, and the C++ types of its functions |
+//! | `owner` | whose kernel runs an operator: a third library's stays |
 //! | `values` | the values on an operator's stack: tensors, optional ones, lists |
 //! | `operator` | a call of an operator: who runs it, and what becomes of a panic |
 //! | `batch_norm` | `native_batch_norm` and `native_batch_norm_backward` |
@@ -20,6 +21,7 @@ mod dispatcher;
 pub use libtorch::NEEDED;
 mod libtorch;
 mod operator;
+mod owner;
 pub mod registration;
 mod values;
 mod warnings;

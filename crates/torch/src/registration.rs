@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::batch_norm;
 use super::depthwise;
-use super::dispatcher::other_owner;
 use super::libtorch::{Boxed, Libtorch};
 use super::operator::guarded;
+use super::owner::other_owner;
 use super::warnings::silenced;
 use gpu::Device;
 use guest::loaded::Looks;

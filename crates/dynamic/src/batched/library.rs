@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu::cublaslt::{CublasLt, Factor, Product};
 use gpu::jit::loaded::Loaded;
-use gpu::jit::{Error, Function, Launch, Source};
+use gpu::jit::{Error, Function, Source};
 use gpu::products::{self, Multiplier, Products, StridedProducts, TENSOR_COLUMNS, TILE, Transposed};
 use gpu::{Device, Element, Stream};
 
-use super::together;
+use super::launches::{launch, launch_sharing, launch_together};
 use crate::emit::THREADS;
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
@@ -113,35 +113,6 @@ impl Library {
         })
     }
 
-    /// # Safety
-    /// `parameters` is the kernel's struct, and its pointers fit it.
-    pub(super) unsafe fn launch<P: Copy>(
-        function: &Function,
-        stream: Stream,
-        grid: [usize; 2],
-        parameters: P,
-    ) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
-        unsafe { Self::launch_sharing(function, stream, grid, 0, parameters) }
-    }
-
-    /// Likewise with so many bytes of dynamic shared memory.
-    ///
-    /// # Safety
-    /// As for [`Self::launch`].
-    unsafe fn launch_sharing<P: Copy>(
-        function: &Function,
-        stream: Stream,
-        grid: [usize; 2],
-        shared_bytes: u32,
-        mut parameters: P,
-    ) -> Result<(), Error> {
-        let grid = [grid[0] as u32, grid[1] as u32, 1];
-        let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
-        // SAFETY: the caller's promise.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
-    }
-
     /// Keeps the kernels loaded for good.
     pub fn keep_loaded(&self) {
         self.few_rows.keep_loaded();
@@ -161,7 +132,7 @@ impl Library {
         unsafe {
             if rows <= FEW {
                 let grid = [columns.div_ceil(WARPS * COLUMNS), rows.div_ceil(ROWS)];
-                return Self::launch(&self.few_rows, stream, grid, *products);
+                return launch(&self.few_rows, stream, grid, *products);
             }
             self.multiplier.multiply(stream, products, tf32).map(drop)
         }
@@ -189,7 +160,7 @@ impl Library {
         let across = (product.columns as usize).div_ceil(tile_columns);
         let down = rows.div_ceil(tile_rows).clamp(1, (self.most_blocks / across).max(1));
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch_sharing(function, stream, [across, down], shared_bytes, product) }
+        unsafe { launch_sharing(function, stream, [across, down], shared_bytes, product) }
     }
 
     /// Writes zeros behind the last row of two matrices, up to `rows`. A script counts their rows.
@@ -213,7 +184,7 @@ impl Library {
         };
         let blocks = self.blocks(rows * left_columns.max(right_columns));
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.clear_tails, stream, [blocks, 1], parameters) }
+        unsafe { launch(&self.clear_tails, stream, [blocks, 1], parameters) }
     }
 
     /// The sum over rows of the products of a column dy and a row x: `[columns of dy][columns of x]`.
@@ -295,7 +266,7 @@ impl Library {
         let (tiles, adds) = (factors.tiles(), i32::from(beta > 0.0));
         let parameters = AnyForm { factors, products: products.cast(), adds, rest };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.any_form, stream, [tiles, 1], parameters) }
+        unsafe { launch(&self.any_form, stream, [tiles, 1], parameters) }
     }
 
     /// Transposes matrices.
@@ -304,7 +275,7 @@ impl Library {
     /// All matrices are on the stream's device, and do not overlap.
     pub unsafe fn transpose(&self, stream: Stream, matrices: &[Transposed]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { together::launch(&self.transpose, stream, matrices, Transposed::squares) }
+        unsafe { launch_together(&self.transpose, stream, matrices, Transposed::squares) }
     }
 
     /// Adds up rows. No two of the sums are one.
@@ -314,7 +285,7 @@ impl Library {
     pub unsafe fn sum_rows(&self, stream: Stream, all: &[RowSums]) -> Result<(), Error> {
         let blocks = |its: &RowSums| (its.columns as usize).div_ceil(SUM_COLUMNS);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { together::launch(&self.sum_rows, stream, all, blocks) }
+        unsafe { launch_together(&self.sum_rows, stream, all, blocks) }
     }
 
     /// Adds rows to those of a table that indices name.
@@ -324,7 +295,7 @@ impl Library {
     pub unsafe fn add_rows(&self, stream: Stream, parameters: AddedRows) -> Result<(), Error> {
         let blocks = self.blocks(32 * parameters.its.count as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.add_rows, stream, [blocks, 1], parameters) }
+        unsafe { launch(&self.add_rows, stream, [blocks, 1], parameters) }
     }
 
     /// Adds up rows that read the same one.
@@ -334,7 +305,7 @@ impl Library {
     pub unsafe fn sum_readers(&self, stream: Stream, parameters: ReadersSums) -> Result<(), Error> {
         let blocks = self.blocks(parameters.count as usize * parameters.columns as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.sum_readers, stream, [blocks, 1], parameters) }
+        unsafe { launch(&self.sum_readers, stream, [blocks, 1], parameters) }
     }
 
     /// Rounds sums to elements.
@@ -351,7 +322,7 @@ impl Library {
     ) -> Result<(), Error> {
         let parameters = Narrowed { from, to, count: count as u32, adds: adds.into() };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.narrow, stream, [self.blocks(count), 1], parameters) }
+        unsafe { launch(&self.narrow, stream, [self.blocks(count), 1], parameters) }
     }
 
     /// Turns scores into the gradient of the sum of all vertices' cross-entropies, and computes these.
@@ -361,7 +332,7 @@ impl Library {
     pub unsafe fn cross_entropy(&self, stream: Stream, parameters: Scores) -> Result<(), Error> {
         let blocks = self.blocks(32 * parameters.rows as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.cross_entropy, stream, [blocks, 1], parameters) }
+        unsafe { launch(&self.cross_entropy, stream, [blocks, 1], parameters) }
     }
 
     /// Computes the mean of the labelled vertices' losses, and the share that each has in it.
@@ -370,7 +341,7 @@ impl Library {
     /// The struct's arrays are on the stream's device, as long as it says.
     pub unsafe fn sum_losses(&self, stream: Stream, parameters: Losses) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.sum_losses, stream, [1, 1], parameters) }
+        unsafe { launch(&self.sum_losses, stream, [1, 1], parameters) }
     }
 
     /// Takes a step of gradient descent: each p becomes p - rate (share gradient + decay p).
@@ -379,7 +350,7 @@ impl Library {
     /// The structs' arrays are on the stream's device, as long as they say.
     pub unsafe fn descend(&self, stream: Stream, all: &[Descent]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { together::launch(&self.descend, stream, all, |its| self.blocks(its.count as usize)) }
+        unsafe { launch_together(&self.descend, stream, all, |its| self.blocks(its.count as usize)) }
     }
 
     /// Likewise of a table, by rows that are added up for its gradient.
@@ -389,7 +360,7 @@ impl Library {
     pub unsafe fn descend_rows(&self, stream: Stream, parameters: DescentOfRows) -> Result<(), Error> {
         let blocks = self.blocks(32 * parameters.its.count as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { Self::launch(&self.descend_rows, stream, [blocks, 1], parameters) }
+        unsafe { launch(&self.descend_rows, stream, [blocks, 1], parameters) }
     }
 
     /// Writes zeros.
@@ -398,7 +369,7 @@ impl Library {
     /// The memory is on the stream's device, as long as the structs say.
     pub unsafe fn fill_zeros(&self, stream: Stream, all: &[Zeros]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { together::launch(&self.fill_zeros, stream, all, |its| self.blocks(its.bytes / 4)) }
+        unsafe { launch_together(&self.fill_zeros, stream, all, |its| self.blocks(its.bytes / 4)) }
     }
 }
 

@@ -2,12 +2,12 @@
 
 mod batch;
 mod choice;
+mod launches;
 mod library;
 mod net;
 mod path;
 mod run;
 mod step;
-mod together;
 
 pub use batch::DeviceBatch;
 pub use net::{Net, Unsupported, sources};
