@@ -6,6 +6,7 @@
 #include "common/tile_products.cuh"
 #include "common/transpose.cuh"
 #include "dynamic/level.cuh"
+#include "dynamic/outer_products.cuh"
 #include "dynamic/together.cuh"
 
 #define WARPS (THREADS / 32)
@@ -153,6 +154,12 @@ KERNEL(any_form, AnyForm) {
     multiply_strided_tile(it.factors, depth, [&](int row, int column, float sum) {
         float *const to = it.products + size_t(row) * it.factors.columns + column;
         *to = it.adds ? *to + sum : sum;
+    });
+}
+
+KERNEL(outer_products, Together<OuterProducts>) {
+    parameters.run([](const OuterProducts &it, unsigned block, unsigned) {
+        sum_outer_products(it, it.script ? count_of(it.script, it.is_of_children) : it.count, block);
     });
 }
 

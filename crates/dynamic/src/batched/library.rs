@@ -20,8 +20,11 @@ const COLUMNS: usize = 2;
 /// The columns that a block of `sum_rows` sums.
 const SUM_COLUMNS: usize = 8;
 
-/// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows.
-const FEW: usize = 64;
+/// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows. And for which gradients are sums
+/// of outer products, all in one launch: each launch of cublasLt takes longer than so few rows.
+pub const FEW: usize = 64;
+/// The side of a block's square of sums of outer products. Twin of the number in `kernels/dynamic/outer_products.cuh`.
+const OUTER_SIDE: usize = 64;
 
 /// The rows from which on a level of a static batch is wide, so that its product is computed by tiles.
 pub const WIDE: usize = 33;
@@ -42,6 +45,7 @@ pub struct Library {
     level_tensor_tiles: Function,
     clear_tails: Function,
     any_form: Function,
+    outer_products: Function,
     transpose: Function,
     sum_rows: Function,
     add_rows: Function,
@@ -97,6 +101,7 @@ impl Library {
             level_tensor_tiles: tensor_tiles,
             clear_tails: module.function(c"clear_tails")?,
             any_form: module.function(c"any_form")?,
+            outer_products: module.function(c"outer_products")?,
             transpose: module.function(c"transpose")?,
             sum_rows: module.function(c"sum_rows")?,
             add_rows: module.function(c"add_rows")?,
@@ -269,6 +274,17 @@ impl Library {
         unsafe { launch(&self.any_form, stream, [tiles, 1], parameters) }
     }
 
+    /// Adds up outer products of rows. No two of the sums are one.
+    ///
+    /// # Safety
+    /// The structs' arrays are on the stream's device, as long as they say.
+    pub unsafe fn sum_outer_products(&self, stream: Stream, all: &[OuterProducts]) -> Result<(), Error> {
+        let squares = |of: i32| (of as usize).div_ceil(OUTER_SIDE);
+        let blocks = |its: &OuterProducts| squares(its.rows) * squares(its.columns);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { launch_together(&self.outer_products, stream, all, blocks) }
+    }
+
     /// Transposes matrices.
     ///
     /// # Safety
@@ -389,6 +405,24 @@ pub struct Rest {
     /// Null for all.
     pub script: *const c_void,
     pub skipped: i32,
+    /// Rows are edges.
+    pub is_of_children: i32,
+}
+
+/// Rows dy and x whose outer products are added up: `count`, or as many as a script says.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct OuterProducts {
+    pub dy: *const c_void,
+    pub x: *const c_void,
+    pub sums: *mut f32,
+    pub script: *const c_void,
+    pub count: i32,
+    /// The numbers of a row of dy, and of x.
+    pub rows: i32,
+    pub columns: i32,
+    /// The sums are added to the numbers that are there.
+    pub adds: i32,
     /// Rows are edges.
     pub is_of_children: i32,
 }

@@ -13,11 +13,12 @@ use vertex::passes::{Extent, Frame, Pass, Place, Purpose};
 use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, InOneLaunch, Range};
-use super::library::{RowSums, RowsOfTable};
+use super::library::RowsOfTable;
 use super::net::{BatchSizes, Net, OneWay};
 use crate::emit::{Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::Layout;
 use crate::options::Without;
+use products::Pending;
 
 /// What a run reads and writes, all of it on the device, and its memory, aligned to 256 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -105,8 +106,8 @@ struct Run<'a> {
     stream: Stream,
     /// The gradients of parameters that were written already.
     is_there: [bool; MOST_PARAMETERS],
-    /// Rows that are added up at the end, all together.
-    pending: Vec<RowSums>,
+    /// What is added up at the end, all together.
+    pending: Pending,
     /// A bit for each table whose gradient is wanted by rows, and the rows.
     by_rows: u64,
     rows_of_tables: Vec<(usize, RowsOfTable)>,
@@ -224,7 +225,7 @@ impl<'a> Run<'a> {
         let layout = net.layout(&extents, sizes, way);
         let are_sums = gradients.are_in_float || net.element.bytes() == size_of::<f32>();
         let is_there = [gradients.accumulates && are_sums; MOST_PARAMETERS];
-        let (pending, by_rows, rows_of_tables) = (vec![], 0, vec![]);
+        let (pending, by_rows, rows_of_tables) = (Pending::default(), 0, vec![]);
         Self {
             net,
             way,

@@ -28,7 +28,7 @@ struct Mutation {
 /// The text of a net's own kernels.
 const NET: &str = "vertex_net.cu";
 
-const MUTATIONS: [Mutation; 12] = [
+const MUTATIONS: [Mutation; 15] = [
     // The product begins before the tile is there; the next tile is made while the last one is read.
     Mutation { file: NET, from: "barrier();", first: 0, each: 2, to: "" },
     Mutation { file: NET, from: "barrier();", first: 1, each: 2, to: "" },
@@ -71,6 +71,16 @@ const MUTATIONS: [Mutation; 12] = [
         each: 1,
         to: "//",
     },
+    Mutation {
+        file: "dynamic/outer_products.cuh",
+        from: "barrier(); // the rows are there",
+        first: 0,
+        each: 1,
+        to: "//",
+    },
+    Mutation { file: "dynamic/outer_products.cuh", from: "barrier(); // nobody reads", first: 0, each: 1, to: "//" },
+    // A task does the work of another part of it.
+    Mutation { file: "dynamic/together.cuh", from: "blockIdx.x - first", first: 0, each: 1, to: "blockIdx.x" },
     Mutation {
         file: "common/tile_products.cuh",
         from: "barrier(); // the strip is there",

@@ -70,8 +70,9 @@ impl Run<'_> {
             }
         }
         for parameter in self.tables_to_clear() {
-            // None of them is by rows, and all of them have rows.
-            if let Some(Sum { to, adds: false }) = self.sum(parameter, 1) {
+            // All of them have rows.
+            // SAFETY: the caller's promise.
+            if let Some(Sum { to, adds: false }) = unsafe { self.sum(parameter, 1) }? {
                 zeros.push(Zeros {
                     to: to.cast(),
                     bytes: declaration.parameters[parameter].elements() * size_of::<f32>(),
@@ -110,7 +111,7 @@ impl Run<'_> {
     /// As for [`Net::backward`].
     pub(super) unsafe fn finish_backward(&mut self) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        unsafe { self.sum_pending() }?;
+        unsafe { self.add_pending() }?;
         let (library, stream) = (&self.net.library, self.stream);
         let declaration = self.net.net.declaration();
         for (parameter, size) in declaration.parameters.iter().enumerate() {

@@ -7,12 +7,26 @@ use gpu::products::Products;
 use vertex::passes::{Pass, Work};
 
 use super::{At, Run};
-use crate::batched::library::{AddedRows, LevelProduct, Rest, RowSums, RowsOfTable, Sum, WIDE};
+use crate::batched::library::{AddedRows, FEW, LevelProduct, OuterProducts, Rest, RowSums, RowsOfTable, Sum, WIDE};
 use crate::emit::GraphArray;
 use crate::memory::ROWS_OF_PRODUCTS;
 
 /// The fewest rows of a static batch that are worth kernels of their own, which seldom find any: the others multiply zeros.
 const LEAST_REST: usize = 1024;
+
+/// Sums into parameters' gradients that are launched together. No two of them have one place.
+#[derive(Default)]
+pub(super) struct Pending {
+    outer_products: Vec<OuterProducts>,
+    rows: Vec<RowSums>,
+}
+
+impl Pending {
+    /// A sum waits for this place.
+    fn has(&self, place: *mut f32) -> bool {
+        self.outer_products.iter().any(|its| its.sums == place) || self.rows.iter().any(|its| its.sums == place)
+    }
+}
 
 impl Run<'_> {
     /// How many of all rows of a kind, or edges, one product computes. Of a static batch those are some more than the batch
@@ -24,26 +38,44 @@ impl Run<'_> {
         if self.net.is_static && whole + LEAST_REST <= most { whole } else { most }
     }
 
-    /// The place for the gradient of a parameter, a sum over `count` rows. `None` if there is nothing to add.
-    pub(super) fn sum(&mut self, parameter: usize, count: usize) -> Option<Sum> {
-        let gradient = self.gradients.parameters[parameter];
-        if gradient.is_null() || count == 0 {
-            return None;
-        }
-        let adds = std::mem::replace(&mut self.is_there[parameter], true);
-        let is_float = self.gradient_bytes() == size_of::<f32>();
-        let to = if is_float { gradient } else { self.workspace(self.layout.sums[parameter]) };
-        Some(Sum { to: to.cast(), adds })
-    }
-
-    /// Adds up the rows that wait for it.
+    /// The place for the gradient of a parameter, a sum over `count` rows. `None` if there is nothing to add. What waits to
+    /// be added there was added.
     ///
     /// # Safety
     /// As for [`Net::backward`](super::Net::backward).
-    pub(super) unsafe fn sum_pending(&mut self) -> Result<(), Error> {
-        let pending = std::mem::take(&mut self.pending);
+    pub(super) unsafe fn sum(&mut self, parameter: usize, count: usize) -> Result<Option<Sum>, Error> {
+        let gradient = self.gradients.parameters[parameter];
+        if gradient.is_null() || count == 0 {
+            return Ok(None);
+        }
+        let adds = std::mem::replace(&mut self.is_there[parameter], true);
+        let is_float = self.gradient_bytes() == size_of::<f32>();
+        let to: *mut f32 = if is_float { gradient } else { self.workspace(self.layout.sums[parameter]) }.cast();
+        if self.pending.has(to) {
+            // SAFETY: the caller's promise.
+            unsafe { self.add_pending() }?;
+        }
+        Ok(Some(Sum { to, adds }))
+    }
+
+    /// Launches the sums that wait for it.
+    ///
+    /// # Safety
+    /// As for [`Net::backward`](super::Net::backward).
+    pub(super) unsafe fn add_pending(&mut self) -> Result<(), Error> {
+        let Pending { outer_products, rows } = std::mem::take(&mut self.pending);
         // SAFETY: the caller's promise.
-        unsafe { self.net.library.sum_rows(self.stream, &pending) }
+        unsafe {
+            self.net.library.sum_outer_products(self.stream, &outer_products)?;
+            self.net.library.sum_rows(self.stream, &rows)
+        }
+    }
+
+    /// The rows of a sum are so few that its launch takes longer than its work. All of a static batch's runs are as one that
+    /// was set first.
+    fn are_few(&self, kind: usize, is_of_children: bool, count: usize) -> bool {
+        let expected = self.arrays.expected_of_kind(kind)[usize::from(is_of_children)];
+        (if self.net.is_static { expected } else { count }) <= FEW
     }
 
     /// Launches the work of a pass that has no kernel of its own: a product, or a sum into a parameter's gradient.
@@ -101,7 +133,22 @@ impl Run<'_> {
             }
             Work::Accumulate { parameter, dy, x } => {
                 let ((of_dy, count), (of_x, _)) = (self.rows(kind, dy, &range), self.rows(kind, x, &range));
-                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
+                // SAFETY: the caller's promise.
+                let Some(sum) = unsafe { self.sum(parameter, count) }? else { return Ok(()) };
+                if is_all && self.are_few(kind, dy.is_of_children, count) {
+                    self.pending.outer_products.push(OuterProducts {
+                        dy: of_dy,
+                        x: of_x,
+                        sums: sum.to,
+                        script,
+                        count: count as i32,
+                        rows: dy.width as i32,
+                        columns: x.width as i32,
+                        adds: sum.adds.into(),
+                        is_of_children: dy.is_of_children.into(),
+                    });
+                    return Ok(());
+                }
                 let whole = self.multiplied_whole(kind, dy.is_of_children, count);
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -125,8 +172,9 @@ impl Run<'_> {
             }
             Work::AccumulateBias { parameter, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
-                let Some(Sum { to, adds }) = self.sum(parameter, count) else { return Ok(()) };
-                let sums = RowSums {
+                // SAFETY: the caller's promise.
+                let Some(Sum { to, adds }) = unsafe { self.sum(parameter, count) }? else { return Ok(()) };
+                self.pending.rows.push(RowSums {
                     rows,
                     sums: to,
                     script,
@@ -134,15 +182,9 @@ impl Run<'_> {
                     columns: dy.width as i32,
                     adds: adds.into(),
                     is_of_children: dy.is_of_children.into(),
-                };
-                if adds {
-                    // An earlier sum may be its beginning.
-                    // SAFETY: the caller's promise.
-                    unsafe { self.sum_pending() }?;
-                }
-                self.pending.push(sums);
+                });
                 // SAFETY: the caller's promise.
-                if is_all { Ok(()) } else { unsafe { self.sum_pending() } }
+                if is_all { Ok(()) } else { unsafe { self.add_pending() } }
             }
             Work::AccumulateRow { parameter, input, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
@@ -164,9 +206,11 @@ impl Run<'_> {
                     self.rows_of_tables.push((parameter, its));
                     return Ok(());
                 }
-                let Some(sum) = self.sum(parameter, count) else { return Ok(()) };
                 // SAFETY: the caller's promise. The sum was cleared in the beginning.
-                unsafe { library.add_rows(stream, AddedRows { its, sums: sum.to }) }
+                unsafe {
+                    let Some(sum) = self.sum(parameter, count)? else { return Ok(()) };
+                    library.add_rows(stream, AddedRows { its, sums: sum.to })
+                }
             }
             Work::Rows { .. } | Work::Reduce { .. } | Work::MaxGradient { .. } => unreachable!("they have kernels"),
         }
