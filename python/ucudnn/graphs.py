@@ -39,8 +39,8 @@ def prepared_of(tensor):
     return prepared
 
 
-def _integers(what, numbers, dimensions=None):
-    """A tensor of torch.int64 on the CPU."""
+def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
+    """A tensor of torch.int64 on the CPU, whose numbers are in a range."""
     try:
         tensor = torch.as_tensor(numbers).detach().cpu()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -54,8 +54,8 @@ def _integers(what, numbers, dimensions=None):
     is_unsigned = tensor.dtype == torch.uint64
     tensor = tensor.to(torch.int64).contiguous()
     if is_unsigned and bool((tensor < 0).any()):  # 2**63 and more became negative
-        raise Refused(f"{what}: -1 to {_LARGEST} are accepted, not 2**63 and more")
-    _check_range(what, tensor, -1, _LARGEST)
+        raise Refused(f"{what}: {least} to {most} are accepted, not 2**63 and more")
+    _check_range(what, tensor, least, most)
     return tensor
 
 
@@ -77,15 +77,13 @@ def _ranges(starts, counts):
     if len(counts) <= _FEW:
         ranges = [torch.arange(start, start + count) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
         return torch.cat(ranges) if ranges else starts
-    some = counts > 0
-    starts, counts = starts[some], counts[some]
-    if len(counts) == 0:
-        return starts
+    # Each number is the one before it and 1 more; where a range begins, it jumps. Ranges of none begin where the next does.
     ends = counts.cumsum(0)
-    steps = torch.ones(int(ends[-1]), dtype=torch.int64)
-    steps[0] = starts[0]
-    steps[ends[:-1]] = starts[1:] - (starts[:-1] + counts[:-1] - 1)
-    return steps.cumsum(0)
+    begins = ends - counts
+    steps = torch.ones(int(ends[-1]) + 1, dtype=torch.int64)
+    steps[0] = 0
+    steps.index_add_(0, begins, (starts - begins).diff(prepend=torch.zeros(1, dtype=torch.int64)))
+    return steps.cumsum(0)[:-1]
 
 
 def _repeated(values, counts):
@@ -205,6 +203,11 @@ class Graphs:
             graph = _repeated(torch.arange(len(counts)), counts)
             rows_of_graph = torch.zeros(len(counts), dtype=torch.int64).scatter_reduce(0, graph, rows + 1, "amax")
         self._first_row = _starts(rows_of_graph)
+        slots_of_graph = self._first_child[self._first_vertex].diff()
+        #: [5, graphs] What `_Chosen` has of each.
+        self._of_each = torch.stack(
+            [self._first_vertex[:-1], self._first_row[:-1], counts, rows_of_graph, slots_of_graph]
+        )
         address = lambda tensor: None if tensor is None else tensor.data_ptr()
         description = _library.GraphsDescription(
             len(counts), *map(address, (self._first_vertex, self._first_child, self._children, self._kinds, self._rows))
@@ -244,8 +247,7 @@ class Graphs:
 
     def _most(self, count, vertices):
         """Graphs, vertices, slots and levels that `count` graphs have at most."""
-        slots = self._first_child[self._first_vertex[1:]] - self._first_child[self._first_vertex[:-1]]
-        counts = self._first_vertex.diff()
+        _, _, counts, _, slots = self._of_each
         most_of = lambda numbers: int(numbers.sort(descending=True).values[:count].sum()) * -(-count // len(numbers))
         most, children = most_of(counts), most_of(slots)
         if vertices is not None:
@@ -280,9 +282,7 @@ class Graphs:
             json.dump({"graphs": graphs}, file)
 
     def _checked(self, ids):
-        ids = _integers("ids", ids, 1)
-        _check_range("ids", ids, 0, len(self) - 1)
-        return ids
+        return _integers("ids", ids, 1, 0, len(self) - 1)
 
     def __reduce__(self):
         counts, slots = self._first_vertex.diff(), self._first_child.diff()
@@ -357,16 +357,18 @@ class Batch:
         self._set(graphs, chosen)
 
     def _set(self, graphs, ids):
-        prepared = Prepared(graphs, ids, _sizes(graphs, ids))
-        self._number = BATCHES.keep(prepared, prepared.chosen)
+        chosen = _Chosen(graphs, ids)
+        self._prepared = Prepared(graphs, ids, chosen.sizes())
+        self._number = BATCHES.keep(self._prepared, self._prepared.chosen)
         self._graphs, self._ids = graphs, ids
-        self.vertices = _of_graphs(graphs._first_vertex, ids)
-        self.rows = self.vertices if graphs._rows is None else _of_graphs(graphs._first_row, ids)
+        self.vertices = chosen.vertices()
+        rows = chosen.rows()
+        self.rows = self.vertices if rows is None else rows
 
     @property
     def offsets(self) -> torch.Tensor:
         """[graphs + 1] The first vertex of each graph in the batch, and the number of all."""
-        return _starts(self._graphs._first_vertex[self._ids + 1] - self._graphs._first_vertex[self._ids])
+        return _starts(_Chosen(self._graphs, self._ids).counts)
 
     # Tensors as long as inputs and outputs have rows.
 
@@ -411,18 +413,24 @@ def _batch_again(graphs, vertices, rows):
     return made
 
 
-def _of_graphs(starts, ids):
-    """The numbers of the vertices of graphs, or of their rows."""
-    first = starts[ids]
-    return _ranges(first, starts[ids + 1] - first)
+class _Chosen:
+    """What graphs have: [graphs] the first vertex and row among those of all graphs, and the numbers of both."""
 
+    def __init__(self, graphs, ids):
+        self._graphs = graphs
+        self.first_vertex, self.first_row, self.counts, self.row_counts, self._slots = graphs._of_each.index_select(1, ids)
 
-def _sizes(graphs, ids):
-    """Graphs, vertices, slots, and no fewer levels than there are."""
-    first, end = graphs._first_vertex[ids], graphs._first_vertex[ids + 1]
-    counts = end - first
-    children = int((graphs._first_child[end] - graphs._first_child[first]).sum())
-    return len(ids), int(counts.sum()), children, int(counts.max())
+    def sizes(self):
+        """Graphs, vertices, slots, and no fewer levels than there are."""
+        return len(self.counts), int(self.counts.sum()), int(self._slots.sum()), int(self.counts.max())
+
+    def vertices(self):
+        """The number of each vertex among those of all graphs."""
+        return _ranges(self.first_vertex, self.counts)
+
+    def rows(self):
+        """Likewise of each input row; None if each vertex has its own."""
+        return None if self._graphs._rows is None else _ranges(self.first_row, self.row_counts)
 
 
 class StaticBatch(Batch):
@@ -471,7 +479,8 @@ class StaticBatch(Batch):
 
     def _set(self, graphs, ids):
         if self._prepared is None or not self._prepared.is_checked():
-            for name, size, most in zip(("graphs", "vertices", "children"), _sizes(graphs, ids), self._most):
+            sizes = _Chosen(graphs, ids).sizes()
+            for name, size, most in zip(("graphs", "vertices", "children"), sizes, self._most):
                 if size > most:
                     raise Refused(f"the batch has {size} {name}; it was made for at most {most}")
         if self._prepared is None:
@@ -486,12 +495,13 @@ class StaticBatch(Batch):
     @property
     def vertices(self) -> torch.Tensor:
         """As a batch's, for the graphs that it has now."""
-        return _of_graphs(self._graphs._first_vertex, self._ids)
+        return _Chosen(self._graphs, self._ids).vertices()
 
     @property
     def rows(self) -> torch.Tensor:
         """As a batch's, for the graphs that it has now."""
-        return self.vertices if self._graphs._rows is None else _of_graphs(self._graphs._first_row, self._ids)
+        rows = _Chosen(self._graphs, self._ids).rows()
+        return self.vertices if rows is None else rows
 
     def __copy__(self):
         return self
