@@ -301,9 +301,13 @@ def from_edges(*arguments, **more):
     return lambda: ucudnn.Graphs.from_edges(*arguments, **more)
 
 
+def loader(**options):
+    return lambda: ucudnn.Graphs(ONE).loader(**options)
+
+
 ONE = [[[], [0]]]
 LARGEST = 2**31 - 1
-#: Refusals when graphs or batches are made.
+#: Refusals when graphs, batches or loaders are made.
 GRAPHS = {
     "children of graph 0: integers are accepted, not torch.float32": graphs([[[0.5], [0.0]]]),
     "children of graph 1: integers are accepted, not torch.bool": graphs([[[]], torch.tensor([[True]])]),
@@ -363,6 +367,21 @@ GRAPHS = {
         lambda: ucudnn.Graphs(ONE).batch(torch.tensor([2**64 - 1], dtype=torch.uint64)),
     "ids: a batch has at least one graph": lambda: ucudnn.Graphs(ONE).batch([]),
     "ids: 0 to 0 are accepted, not 3 to 3": lambda: ucudnn.Graphs(ONE).select([3]),
+    "batch_size: 1 or more is accepted, not 0": loader(batch_size=0),
+    "batch_size: 1 or more is accepted, not True": loader(batch_size=True),
+    "batch_size: 1 or more is accepted, not 1.5": loader(batch_size=1.5),
+    "prefetch_factor: 0 or more is accepted, not -1": loader(prefetch_factor=-1),
+    "batch_sampler makes all batches: batch_size, shuffle, sampler and drop_last are not accepted with it":
+        loader(batch_sampler=[[0]], drop_last=True),
+    "batch_sampler makes all batches: batch_size, shuffle, sampler and drop_last are not accepted with it ":
+        loader(batch_sampler=[[0]], batch_size=2),
+    "static: batch_size says how many graphs a batch has at most; batch_sampler is not accepted with it":
+        loader(batch_sampler=[[0]], static=True),
+    "static: True or a number of vertices, 1 to 16777216, is accepted, not 0": loader(static=0),
+    "sampler has an order: shuffle is not accepted with it": loader(sampler=[0], shuffle=True),
+    "generator: a torch.Generator is accepted, not int": loader(shuffle=True, generator=1),
+    "collate_fn: a function of a batch is accepted, not list": loader(collate_fn=[]),
+    "device: cpu and cuda are accepted, not meta": loader(device="meta"),
 }  # fmt: skip
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import json
 import math
 import os
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _library
 from ._kept import Kept
 from ._library import Refused
+
+if TYPE_CHECKING:
+    from .loader import Loader
 
 _LARGEST = 2**31 - 1
 #: The most vertices of a graph.
@@ -244,6 +248,57 @@ class Graphs:
         if static is False:
             return Batch(self, ids)
         return StaticBatch(self, ids, None if static is True else static)
+
+    def loader(
+        self,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Sequence[int] | torch.Tensor] | None = None,
+        drop_last: bool = False,
+        generator: torch.Generator | None = None,
+        collate_fn: Callable[[Batch], Any] | None = None,
+        device: str | torch.device | None = None,
+        static: bool | int = False,
+        prefetch_factor: int = 1,
+    ) -> Loader:
+        """Batches in turn, as torch.utils.data.DataLoader gives them: while the program works with one, a thread makes the
+        next::
+
+            samples = lambda batch: (batch, words[batch.rows], labels[batch.vertices])
+            for batch, x, y in graphs.loader(64, shuffle=True, collate_fn=samples):
+                ...
+
+        batch_size: the number of graphs of a batch. The last one of an epoch may have fewer, unless drop_last is set.
+
+        shuffle: each epoch has the order of torch.randperm(len(graphs), generator=generator), else that of the numbers.
+        sampler: the numbers of an epoch's graphs, in their order. batch_sampler: those of each batch.
+
+        collate_fn: takes a batch, and gives what the iterator gives; by default the batch itself. It runs on the thread,
+        so it takes random numbers from a generator of its own.
+
+        device: where the tensors that collate_fn gives are to be, as they are or in tuples, lists and dicts. On a CUDA
+        device they are copied while the program goes on, and the stream that is current at `next` may use them; for
+        another one, tell them by `record_stream`, as any tensor. collate_fn may launch there what reads tensors from
+        before the epoch. None: they stay where they are.
+
+        static: as for :meth:`batch`; a number is the most vertices. `prefetch_factor` + 1 static batches, the loader's
+        `batches`, take turns. One is set to other graphs at the `next` behind its own turn: its runs, replays too, are
+        launched by then, replays on the stream that is current there. Capture before the epoch begins, or with
+        capture_error_mode="thread_local".
+
+        prefetch_factor: how many batches are made ahead. 0: no thread, `next` makes its batch.
+
+        A batch is made for the nets that the last ones ran with, too: its first run finds it on their device. The order of
+        runs and copies holds whatever streams the runs are on.
+
+        Raises :class:`ucudnn.Refused` for what is not accepted; `next` does, too, for numbers that :meth:`batch` refuses.
+        """
+        from .loader import Loader  # which needs this module
+
+        return Loader(self, batch_size, shuffle, sampler, batch_sampler, drop_last, generator, collate_fn, device, static,
+                      prefetch_factor)  # fmt: skip
 
     def _most(self, count, vertices):
         """Graphs, vertices, slots and levels that `count` graphs have at most."""
@@ -524,7 +579,10 @@ class Prepared:
         self._choose(ids)
         #: Graphs, vertices, slots, and no fewer levels than there are. Of a static batch, the most.
         self.sizes = sizes
+        #: The library's batch of each net that has one.
         self.of = {}
+        #: The nets that asked for theirs.
+        self.asked = set()
 
     def _choose(self, ids):
         self.ids = ids
@@ -547,6 +605,19 @@ class Prepared:
                 native.set_batch(batch, self.graphs, self.ids)
             raise
         self._choose(ids)
+
+    def set_ahead(self, natives):
+        """Sets the batches of nets that will ask for theirs, on the current streams. Nobody else has this one yet."""
+        for native in natives:
+            if native.fits(self.sizes):
+                with contextlib.suppress(Refused):  # the run says it, if there is one
+                    self.of[native] = native.take_batch(self, is_ahead=True)
+
+    def end_runs(self):
+        """Says that all runs are launched: replays too, on the current streams. Whoever sets the batch on others may do so
+        behind these alone."""
+        for native, batch in self.of.items():
+            native.end_runs(batch)
 
     def __del__(self):
         for native, batch in self.of.items():

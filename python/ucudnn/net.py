@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -354,8 +355,8 @@ class _Place:
         return torch.cuda.device(self.device) if self.device else contextlib.nullcontext()
 
     def stream(self):
-        """The stream that a call launches on."""
-        return torch.cuda.current_stream(self.device).cuda_stream if self.device else None
+        """The stream that a call launches on; None on the CPU."""
+        return torch.cuda.current_stream(self.device) if self.device else None
 
 
 class _Native:
@@ -367,22 +368,29 @@ class _Native:
             self.handle = declaration.made(dtype, is_training, place, maxima)
         weakref.finalize(self, _library.call, "DestroyVertexNet", self.handle).atexit = False
         self.memory = DeviceMemory(place.device) if place.device else Memory()
-        self._batches = []
+        self._batches, self._is_set_ahead = [], False
 
     def fits(self, sizes):
         return all(size <= most for size, most in zip(sizes, self.maxima, strict=True))
 
-    def take_batch(self, prepared):
-        """A batch of the library's, for the graphs of a batch."""
-        batch = self._batches.pop() if self._batches else _NativeBatch(self)
+    def take_batch(self, prepared, is_ahead=False):
+        """A batch of the library's, for the graphs of a batch. It may be on another stream than the one of runs, ahead of
+        those."""
+        self._is_set_ahead |= is_ahead
+        try:
+            batch = self._batches.pop()
+        except IndexError:
+            batch = _NativeBatch(self)
         self.set_batch(batch, prepared.graphs, prepared.ids)
         return batch
 
     def set_batch(self, batch, graphs, ids):
         """Sets a batch of the library's to these graphs."""
         with self.place.entered():
-            _library.call("SetGraphBatch", batch.handle, graphs._handle, ids.data_ptr(), len(ids),
-                          self.place.stream())  # fmt: skip
+            stream = self.place.stream()
+            if stream:
+                batch.wait_for_runs(stream)
+            _library.call("SetGraphBatch", batch.handle, graphs._handle, ids.data_ptr(), len(ids), _number_of(stream))
         if self.is_static and batch.workspace:
             return  # always the same
         workspace, reserve = ctypes.c_size_t(), ctypes.c_size_t()
@@ -391,7 +399,16 @@ class _Native:
         batch.workspace, batch.reserve = workspace.value, reserve.value
 
     def give_batch(self, batch):
+        """Takes back a batch whose runs are launched."""
+        if self._is_set_ahead and not sys.is_finalizing():
+            batch.end_runs()
         self._batches.append(batch)
+
+    def end_runs(self, batch):
+        """All runs of a batch are launched: replays of captured ones too, on the current stream."""
+        if stream := self.place.stream():
+            batch.runs_on(stream)
+            batch.end_runs()
 
     def run(self, which, batch, reserve, **given):
         """Runs a batch. Lists of tensors become lists of pointers; the tensors are contiguous."""
@@ -410,19 +427,48 @@ class _Native:
         try:
             with self.place.entered():
                 stream = self.place.stream()
-                _library.call(f"RunVertexNet{which}", self.handle, batch.handle, ctypes.byref(arguments), stream)
+                if stream:
+                    batch.runs_on(stream)
+                _library.call(f"RunVertexNet{which}", self.handle, batch.handle, ctypes.byref(arguments), _number_of(stream))
         finally:
             self.memory.give(workspace)
 
 
+def _number_of(stream):
+    """A stream as the library takes it."""
+    return stream.cuda_stream if stream else None
+
+
 class _NativeBatch:
-    """A batch of the library's, and the memory that its runs take in bytes."""
+    """A batch of the library's, and the memory that its runs take in bytes. On a device, the streams of its runs too: it is
+    set to other graphs behind them, wherever it is set."""
 
     def __init__(self, native):
         with native.place.entered():
             self.handle = _library.made("CreateGraphBatch", native.handle)
         weakref.finalize(self, _library.call, "DestroyGraphBatch", self.handle).atexit = False
         self.workspace = self.reserve = 0
+        # Of each stream by its number: the stream, or the end of the runs on it.
+        self._runs = {}
+
+    def runs_on(self, stream):
+        """A run is launched on a stream."""
+        self._runs[stream.cuda_stream] = stream
+
+    def end_runs(self):
+        """All runs are launched. Notes where they end, before more is launched on their streams."""
+        if self._runs and not torch.cuda.is_current_stream_capturing():  # an event of a capture ends nothing
+            self._runs = {number: its.record_event() if isinstance(its, torch.cuda.Stream) else its
+                          for number, its in self._runs.items()}  # fmt: skip
+
+    def wait_for_runs(self, stream):
+        """Has the current stream wait for the runs on others."""
+        self._runs.pop(stream.cuda_stream, None)
+        if self._runs and not torch.cuda.is_current_stream_capturing():  # the library refuses to set the batch there
+            self.end_runs()
+            for end in self._runs.values():
+                stream.wait_event(end)
+            self._runs = {}
 
 
 class _Core:
@@ -467,6 +513,7 @@ class _Core:
         with self._lock:
             if native not in batch.of:
                 batch.of[native] = native.take_batch(batch)
+        batch.asked.add(native)
         return native, batch.of[native]
 
 
