@@ -48,7 +48,7 @@ def say(is_right, words):
 
 
 def errors(device):
-    net = NETS["tree-lstm"]()
+    net = NETS["tree-lstm"](None)
     eager = next(method for method in net.methods(device) if method.name == "E")
     for kind, model, dtype in models(net, device):
         exact, allowed = copy.deepcopy(model).cpu().double(), KINDS[kind]
@@ -63,7 +63,7 @@ def errors(device):
 
 
 def bits(device, runs):
-    net = NETS["tree-lstm"]()
+    net = NETS["tree-lstm"](None)
     for kind, model, dtype in models(net, device, ("float", "half")):
         batch, x, dh = tensors(net, list(range(40)), dtype, device)
         first = [tensor.detach().clone() for tensor in OURS.run(model, batch, x, dh)]
@@ -74,7 +74,7 @@ def bits(device, runs):
 
 
 def captured(device, batches):
-    net = NETS["tree-lstm"]()
+    net = NETS["tree-lstm"](None)
     for kind, model, dtype in models(net, device):
         source = random.Random(kind)
         id_lists = [source.sample(range(len(net.graphs)), source.randint(1, 16)) for _ in range(batches)]
@@ -95,7 +95,7 @@ def captured(device, batches):
 
 
 def small(device):
-    net = NETS["tree-lstm"]()
+    net = NETS["tree-lstm"](None)
     for _, model, dtype in models(net, device, ("float", "half"), 24):
         for ids in ([0], list(range(12))):
             batch, x, dh = tensors(net, ids, dtype, device, 24)
