@@ -260,6 +260,15 @@ class Ahead(unittest.TestCase):
         self.assertEqual(len({batch.most_vertices for batch in given}), 1)
         self.assertEqual(graphs.loader(2).batches, ())
 
+    def test_static_batches_are_as_small_as_they_are_told_to_be(self):
+        leaves = lambda counts: ucudnn.Graphs([[[]] * count for count in counts])
+        graphs = leaves([5, 5, 1, 5, 1, 5])
+        loader = graphs.loader(2, sampler=[2, 4, 4], static=3)
+        self.assertEqual([batch.most_vertices for batch in loader.batches], [3, 3])
+        self.assertEqual([told(batch) for batch in loader], [told(graphs.batch(ids)) for ids in ([2, 4], [4])])
+        with self.assertRaisesRegex(ucudnn.Refused, "has 10 vertices; it was made for at most 9"):
+            leaves([5, 5, 5]).loader(2, static=9)
+
     def test_a_run_backward_behind_the_turn_is_refused(self):
         graphs, words, _ = setting()
         model, waiting = Classifier(), []

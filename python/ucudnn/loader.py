@@ -72,8 +72,7 @@ class Loader:
         #: The static batches that take turns, `prefetch_factor` + 1; none if batches are not static.
         self.batches: tuple[StaticBatch, ...] = ()
         if static is not False and len(graphs):
-            # Graphs from all parts, since a static batch runs fastest with those that are like its first ones.
-            ids = torch.arange(batch_size) * len(graphs) // batch_size
+            ids = _typical(graphs, batch_size, static)
             self.batches = tuple(graphs.batch(ids, static=static) for _ in range(prefetch_factor + 1))
         # The nets that the last batches ran with: the next ones are set for them ahead.
         self._asked = collections.deque(maxlen=prefetch_factor + 2)
@@ -119,6 +118,19 @@ class Loader:
 def _check_count(name, count, least):
     if isinstance(count, bool) or not isinstance(count, int) or count < least:
         raise Refused(f"{name}: {least} or more is accepted, not {count!r}")
+
+
+def _typical(graphs, count, static):
+    """The numbers of graphs to make a static batch with: it runs fastest with others that are like them. They are from all
+    parts, or from all those that are small enough."""
+    every = torch.arange(len(graphs))
+    spread = lambda ids: ids[torch.arange(count) * len(ids) // count]
+    ids = spread(every)
+    sizes = graphs._first_vertex.diff()
+    if isinstance(static, int) and static is not True and int(sizes[ids].sum()) > static:
+        small = every[sizes * count <= static]
+        ids = spread(small) if len(small) else ids  # which is refused
+    return ids
 
 
 def _device_of(device):
