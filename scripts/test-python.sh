@@ -20,8 +20,8 @@ for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete 
 done
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net lstm --words 9 --inference \
     --methods "ucudnn,ucudnn captured,ucudnn one by one,E" --hidden 64 --batches 3 --rounds 3
-PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --methods "ucudnn step,ucudnn,E" \
-    --hidden 64 --words 100 --batches 1,3 --rounds 3
+PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --hidden 64 --words 100 --batches 1,3 \
+    --methods "ucudnn step,ucudnn step loader,ucudnn step captured loader,ucudnn,E" --rounds 3 --in-a-row 3
 # make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, sizes of RNNs
 # and batch normalization on hostdnn.
 (cd scripts/gpu/programs && PYTHONPATH=../../../examples "$python" -B -W ignore -m unittest)

@@ -3,10 +3,13 @@
     dynamic_checks.py errors DEVICE             errors against double precision, beside eager PyTorch's
     dynamic_checks.py bits DEVICE RUNS          the same batch again and again
     dynamic_checks.py captured DEVICE BATCHES   one CUDA graph for many batches, beside uncaptured runs
+    dynamic_checks.py loader DEVICE BATCHES     trainings with a loader, on several streams and captured, beside one without
     dynamic_checks.py small DEVICE              a few runs of small nets, for compute-sanitizer
 """
 
+import contextlib
 import copy
+import itertools
 import random
 import sys
 
@@ -15,6 +18,7 @@ import ucudnn
 
 import finds_harness  # noqa: F401
 from dynamic_nets import NETS, Captured
+from dynamic_steps import CLASSES, RATE, CapturedCall, CapturedFromLoader, Steps
 from harness.calls import TYPES, allow_tf32, worst
 from timing import Method
 
@@ -94,6 +98,65 @@ def captured(device, batches):
                                       "zeros behind the last row")  # fmt: skip
 
 
+WORDS, AT_ONCE = 100, 8
+
+
+def loader(device, batches):
+    """Parameters after steps with a loader's batches have the bits of those after steps whose batches are made then."""
+    net = Steps(WORDS, device)
+    for kind, model, _ in models(net, device, ("float", "bfloat16")):
+        source = random.Random(kind)
+        id_lists = [source.sample(range(len(net.graphs)), AT_ONCE) for _ in range(batches)]
+        words, labels = torch.randint(WORDS, (net.graphs.rows,)), torch.randint(CLASSES, (net.graphs.vertices,))
+        samples = lambda batch: (batch, words[batch.rows], labels[batch.vertices])
+        for name, steps in (("each on another stream", on_streams), ("captured", by_replays)):
+            before, expected = copy.deepcopy(model), copy.deepcopy(model)
+            found = copy.deepcopy(model)
+            steps(device, net.graphs, id_lists, samples, found, expected)
+            each = list(zip(*(its.parameters() for its in (found, expected, before)), strict=True))
+            moved = any(not torch.equal(one, old) for one, _, old in each)
+            say(moved and all(torch.equal(one, its) for one, its, _ in each),
+                f"{kind}, {name}: the parameters after {batches} steps with a loader and without")
+
+
+def on_streams(device, graphs, id_lists, samples, found, expected):
+    streams = itertools.cycle([torch.cuda.Stream() for _ in range(3)] if device == "cuda" else [None])
+    flat = list(itertools.chain.from_iterable(id_lists))
+    for batch, words, labels in graphs.loader(AT_ONCE, sampler=flat, collate_fn=samples, device=device):
+        with behind(next(streams)):
+            found.whole.step(batch, words=words, labels=labels, lr=RATE)
+    for ids in id_lists:
+        batch, *given = samples(graphs.batch(ids))
+        words, labels = (tensor.to(device) for tensor in given)
+        expected.whole.step(batch, words=words, labels=labels, lr=RATE)
+
+
+@contextlib.contextmanager
+def behind(stream):
+    """A stream behind the current one, which then goes on behind it. None is the current one itself."""
+    if stream is None:
+        yield
+        return
+    before = torch.cuda.current_stream()
+    stream.wait_stream(before)
+    with torch.cuda.stream(stream):
+        yield
+    before.wait_stream(stream)
+
+
+def by_replays(device, graphs, id_lists, samples, found, expected):
+    inputs = [[tensor.to(device) for tensor in samples(graphs.batch(ids))[1:]] for ids in id_lists]
+    method, plain = CapturedFromLoader(graphs), CapturedCall(graphs)
+    method.batches(id_lists)
+    plain.static = copy.deepcopy(method.loader.batches[0])  # which launches what those of the loader do
+    plain.inputs = [torch.zeros(plain.static.most_vertices, dtype=torch.int64, device=device) for _ in inputs[0]]
+    method.warm(found, id_lists[0], *inputs[0])
+    method.run_in_a_row(found, id_lists, inputs)
+    for ids, its in zip(id_lists, inputs, strict=True):
+        plain.load(ids, *its)
+        plain.compute(expected)
+
+
 def small(device):
     net = NETS["tree-lstm"](None)
     for _, model, dtype in models(net, device, ("float", "half"), 24):
@@ -119,7 +182,7 @@ def padded(tensor, rows):
 
 def main():
     what, device, *numbers = sys.argv[1:]
-    {"errors": errors, "bits": bits, "captured": captured, "small": small}[what](device, *map(int, numbers))
+    {"errors": errors, "bits": bits, "captured": captured, "loader": loader, "small": small}[what](device, *map(int, numbers))
 
 
 if __name__ == "__main__":

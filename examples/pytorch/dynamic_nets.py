@@ -123,6 +123,7 @@ class Ours(Method):
 
     def __init__(self, graphs, name=OURS):
         super().__init__(name, graphs.batch, lambda model, ids, x: model(graphs.batch(ids), x))
+        self.graphs = graphs
 
     def batches(self, id_lists):
         super().batches(id_lists)
@@ -134,7 +135,6 @@ class OneByOne(Ours):
 
     def __init__(self, graphs, name=ONE_BY_ONE):
         super().__init__(graphs, name)
-        self.graphs = graphs
         self.forward = self.each
 
     def each(self, model, ids, x):
@@ -152,9 +152,11 @@ class Captured(Method):
         self.graphs = graphs
 
     def batches(self, id_lists):
-        most = max(len(self.graphs.batch(ids).vertices) for ids in id_lists)
-        self.static, self.inputs = self.graphs.batch(id_lists[0], static=most), None
+        self.static, self.inputs = self.graphs.batch(id_lists[0], static=self.most_vertices(id_lists)), None
         return id_lists
+
+    def most_vertices(self, id_lists):
+        return max(len(self.graphs.batch(ids).vertices) for ids in id_lists)
 
     def warm(self, model, ids, *inputs):
         """The first run captures."""
@@ -172,6 +174,10 @@ class Captured(Method):
 
     def load(self, ids, *inputs):
         self.static.set(ids)
+        self.copy(*inputs)
+
+    def copy(self, *inputs):
+        """Copies the inputs of the batch to where the captured run has them."""
         with torch.no_grad():
             for to, tensor in zip(self.inputs, inputs, strict=True):
                 to[: len(tensor)] = tensor
@@ -241,12 +247,15 @@ NETS = {
 }  # fmt: skip
 
 
-def chosen(methods, names, device):
-    """The methods of these names, or those that are timed if none is named."""
-    if names:
-        return [method for method in methods if method.name in names]
+def chosen(methods, options):
+    """The methods that are named, or those that are timed if none is."""
+    if options.methods:
+        return [method for method in methods if method.name in options.methods]
+    device = options.device
     # E is the faster one of these two. Without CUDA there are no graphs, and there torch.compile needs a compiler.
     left_out = {"chunked", "growing", ONE_BY_ONE}
+    if options.in_a_row == 1:
+        left_out |= {method.name for method in methods if method.is_for_rows}
     if device == "cpu":
         left_out |= {"G", "GC", *(method.name for method in methods if isinstance(method, Captured))}
     if device == "cpu" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
@@ -271,14 +280,15 @@ def compare(net, methods, options):
     # cuDNN computes in TF32 by default, where products do not.
     calls.allow_tf32(allows_tf32)
     model = net.model(options.hidden).to(options.device, dtype)
-    everyone = chosen(methods, options.methods, options.device)
+    everyone = chosen(methods, options)
     ours = [method for method in everyone if timing.is_ours(method.name)]
     if ours and not is_supported(ours[0], net, model, options):
         everyone = [method for method in everyone if method not in ours]
     if not everyone:
         return 1
     print(f"{options.net}, PyTorch {torch.__version__} on {options.device}, {torch.get_num_threads()} threads; H = "
-          f"{options.hidden}, {options.type}; {net.timed}, median (quartiles) of {options.rounds} batches")  # fmt: skip
+          f"{options.hidden}, {options.type}; {net.timed}, median (quartiles) of {options.rounds} "
+          f"{'batches' if options.in_a_row == 1 else f'times {options.in_a_row} batches in a row'}")  # fmt: skip
     if letters := [f"{method.name}: {METHODS[method.name]}" for method in everyone if method.name in METHODS]:
         print("; ".join(letters))
     say("checking results")
@@ -334,6 +344,7 @@ def arguments(described):
     parser.add_argument("--hidden", type=at_least(1), default=256, help="the width of inputs and states [256]")
     parser.add_argument("--batches", type=several(at_least(1)), help="numbers of graphs, such as 1,8,32")
     parser.add_argument("--rounds", type=at_least(3), default=20, help="batches that are timed [20]")
+    parser.add_argument("--in-a-row", type=at_least(1), default=1, help="batches whose runs are timed as one, for each [1]")
     parser.add_argument("--methods", type=several(str), help=f"such as {OURS},E,C [all that run]")
     parser.add_argument("--json", help="a file for all figures")
     return parser

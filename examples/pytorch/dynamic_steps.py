@@ -8,6 +8,9 @@ tree_lstm.py, a linear head on h of all vertices, the mean cross-entropy, all gr
 
     ucudnn step            one call of net.step; the embedding and the head are in the net
     ucudnn step captured   the same in one CUDA graph, which serves all batches
+    ucudnn step loader, ucudnn step captured loader
+                           the same with batches from a loader, which makes the next one meanwhile. They are timed with
+                           --in-a-row: as many steps follow each other, and the device is waited for behind the last one
     ucudnn                 our net; the embedding, the head, the loss and the optimizer are PyTorch's
     E, C                   all PyTorch's, eager and compiled; tree_baselines.py describes them
 
@@ -20,6 +23,7 @@ difference that the step makes. There the rate is 2^14, so that differences are 
 
 import contextlib
 import functools
+import itertools
 import sys
 
 import torch
@@ -115,6 +119,60 @@ class CapturedCall(Captured, Step):
         return self.recorded.result
 
 
+class FromLoader(OneCall):
+    """The call, with batches from a loader, which begins with the row."""
+
+    is_for_rows = True
+
+    def batches(self, id_lists):
+        self.ids = []
+        self.loader = self.graphs.loader(len(id_lists[0]), sampler=self.ids)
+        return id_lists
+
+    def warm(self, model, ids, *inputs):
+        pass
+
+    def run(self, model, ids, *inputs):
+        return self.run_in_a_row(model, [ids], [inputs])
+
+    def run_in_a_row(self, model, id_lists, inputs):
+        self.ids[:] = itertools.chain.from_iterable(id_lists)
+        for batch, (words, labels) in zip(self.loader, inputs, strict=True):
+            loss = model.whole.step(batch, words=words, labels=labels, lr=self.rate)
+        return loss
+
+
+class CapturedFromLoader(CapturedCall):
+    """The call in a CUDA graph for each static batch of a loader."""
+
+    is_for_rows = True
+
+    def batches(self, id_lists):
+        self.ids = []
+        self.loader = self.graphs.loader(len(id_lists[0]), sampler=self.ids, static=self.most_vertices(id_lists))
+        self.calls = {}
+        for batch in self.loader.batches:
+            call = self.calls[batch] = CapturedCall(self.graphs)
+            call.static, call.inputs = batch, None
+        return id_lists
+
+    def warm(self, model, ids, *inputs):
+        for call in self.calls.values():
+            call.rate = self.rate
+            call.warm(model, ids, *inputs)
+
+    def run(self, model, ids, *inputs):
+        return self.run_in_a_row(model, [ids], [inputs])
+
+    def run_in_a_row(self, model, id_lists, inputs):
+        self.ids[:] = itertools.chain.from_iterable(id_lists)
+        for batch, its in zip(self.loader, inputs, strict=True):
+            call = self.calls[batch]
+            call.copy(*its)
+            call.recorded.replay()
+        return call.recorded.result
+
+
 class Steps(Net):
     """`words` is the number of different ones."""
 
@@ -125,7 +183,9 @@ class Steps(Net):
         self.words = words
 
     def methods(self, device):
-        ours = [OneCall(self.graphs, STEP), CapturedCall(self.graphs, f"{STEP} captured"), OursAndStep(self.graphs)]
+        ours = [OneCall(self.graphs, STEP), CapturedCall(self.graphs, f"{STEP} captured"),
+                FromLoader(self.graphs, f"{STEP} loader"), CapturedFromLoader(self.graphs, f"{STEP} captured loader"),
+                OursAndStep(self.graphs)]  # fmt: skip
         rivals = [Step(rival.name, rival.prepare, rival.forward)
                   for rival in self.rivals(self.structures, device) if rival.name in ("E", "C")]  # fmt: skip
         return ours + rivals

@@ -25,6 +25,8 @@ class Method:
 
     #: Whether runs are forward alone, without gradients.
     is_inference = False
+    #: Whether it prepares a run during the one before: then runs are timed in a row alone.
+    is_for_rows = False
 
     def __init__(self, name, prepare, forward, allowed=2.0):
         self.name, self.prepare, self.forward, self.allowed = name, prepare, forward, allowed
@@ -52,6 +54,11 @@ class Method:
         h = self.forward(model, batch, x)
         h.backward(dh)
         return [h, x.grad, *(parameter.grad for parameter in model.parameters())]
+
+    def run_in_a_row(self, model, batches, inputs):
+        """Runs of several batches, whose inputs are a list of each one's."""
+        for batch, its in zip(batches, inputs, strict=True):
+            self.run(model, batch, *its)
 
     def results(self, model, batch, *inputs):
         """What is held against double precision: a list of tensors."""
@@ -108,24 +115,26 @@ def check(everyone, eager, net, model, options):
 
 
 def measure(everyone, count, net, model, options):
-    """Times runs of all methods in turns: each takes the same batch, and another begins each round."""
-    wait, warm_ups = waiting(options.device), 2
-    id_lists = sampled(count, options.rounds + warm_ups, net.graphs)
+    """Times runs of all methods in turns: each takes the same batch, or the same ones in a row, and another begins each
+    round."""
+    wait, warm_ups, row = waiting(options.device), 2, options.in_a_row
+    id_lists = sampled(count, (options.rounds + warm_ups) * row, net.graphs)
     batches = {method: method.batches(id_lists) for method in everyone}
     for method in everyone:
         method.times = []
-    for number, ids in enumerate(id_lists):
-        inputs = net.inputs(ids, options)
+    for number in range(options.rounds + warm_ups):
+        of_round = slice(number * row, (number + 1) * row)
+        inputs = [net.inputs(ids, options) for ids in id_lists[of_round]]
         first = number % len(everyone)
         for method in everyone[first:] + everyone[:first]:
-            batch = batches[method][number]
-            method.warm(model, batch, *inputs)
+            its = batches[method][of_round]
+            method.warm(model, its[0], *inputs[0])
             wait()
             begin = time.perf_counter()
-            method.run(model, batch, *inputs)
+            method.run_in_a_row(model, its, inputs)
             wait()
             if number >= warm_ups:
-                method.times.append(time.perf_counter() - begin)
+                method.times.append((time.perf_counter() - begin) / row)
 
 
 def row(count, everyone):

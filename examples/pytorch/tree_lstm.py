@@ -68,16 +68,18 @@ def train(options):
     parameters = [parameter for module in (embedding, model, head) for parameter in module.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=0.01)
 
-    def run(ids):
-        batch = graphs.batch(ids)
-        return batch, head(model(batch, embedding(words[batch.rows])))
+    def run(batch, words_of_batch):
+        return head(model(batch, embedding(words_of_batch)))
 
     seen = len(graphs) * 4 // 5
-    samples = (ids for _ in itertools.count() for ids in torch.randperm(seen).split(TRAINED_AT_ONCE))
+    batches = graphs.loader(
+        TRAINED_AT_ONCE, sampler=torch.utils.data.SubsetRandomSampler(range(seen)),
+        collate_fn=lambda batch: (batch, words[batch.rows], labels[batch.vertices]),
+    )  # fmt: skip
+    samples = itertools.chain.from_iterable(itertools.repeat(batches))
     begin = time.perf_counter()
-    for number, ids in enumerate(itertools.islice(samples, options.steps), 1):
-        batch, scores = run(ids)
-        of_vertices = labels[batch.vertices]
+    for number, (batch, its_words, of_vertices) in enumerate(itertools.islice(samples, options.steps), 1):
+        scores = run(batch, its_words)
         loss = F.cross_entropy(scores, of_vertices)
         loss.backward()
         optimizer.step()
@@ -88,7 +90,8 @@ def train(options):
                   f"{time.perf_counter() - begin:.1f} s", flush=True)  # fmt: skip
     with torch.no_grad():
         unseen = torch.arange(seen, len(graphs))
-        batch, scores = run(unseen)
+        batch = graphs.batch(unseen)
+        scores = run(batch, words[batch.rows])
     accuracy = (scores[batch.roots].argmax(1) == labels[roots[unseen]]).float().mean().item()
     linear, common = linear_accuracy(trees, words, labels[roots])
     print(f"roots of unseen trees: {accuracy:.1%} right; a linear model of their words {linear:.1%}, the commoner bit "

@@ -17,6 +17,8 @@ TIMED = (("tree-lstm", "float"), ("tree-lstm", "bfloat16"), ("tree-lstm", "TF32"
          ("tree-fc", "float"), ("dag-gru", "float"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
          ("td-lstm", "float"))  # fmt: skip
 PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times")
+# What a loader is worth is seen in steps that follow each other.
+IN_A_ROW, FROM_LOADER = 20, "ucudnn step,ucudnn step loader,ucudnn step captured,ucudnn step captured loader"
 # They take as long as all others.
 EXPERIMENTS = ("vpps", "cavs")
 
@@ -76,6 +78,7 @@ class Checks(Session):
         few = max(runs // 100, 2)
         self.check("errors")
         self.check("captured", max(runs // 10, 2))
+        self.check("loader", max(runs // 10, 2))
         self.check("bits", runs)
         # Another process runs its own persistent paths on the device meanwhile.
         other = children.begin(self.checks_of("bits", runs), self.variables, stdout=subprocess.DEVNULL,
@@ -165,11 +168,14 @@ class Checks(Session):
         return lines
 
     def steps(self):
-        """Whole steps of training."""
-        if self.is_over:
-            return ["", "steps: no time left"]
-        self.say("times of steps")
-        return ["", self.table("steps", script="dynamic_steps")[1]]
+        """Whole steps of training; then several in a row, also with batches from a loader."""
+        lines = []
+        for name, words in (("steps", []), ("steps in a row", ["--in-a-row", IN_A_ROW, "--methods", FROM_LOADER])):
+            if self.is_over:
+                return [*lines, "", f"{name}: no time left"]
+            self.say(f"times of {name}")
+            lines += ["", self.table(name.replace(" ", "-"), *words, script="dynamic_steps")[1]]
+        return lines
 
     def worths(self):
         """What fusion, and products of whole batches, make faster: each is left out in a process of its own, and the
