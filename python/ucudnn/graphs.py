@@ -275,25 +275,25 @@ class Graphs:
         shuffle: each epoch has the order of torch.randperm(len(graphs), generator=generator), else that of the numbers.
         sampler: the numbers of an epoch's graphs, in their order. batch_sampler: those of each batch.
 
-        collate_fn: takes a batch, and gives what the iterator gives; by default the batch itself. It runs on the thread,
-        so it takes random numbers from a generator of its own.
+        collate_fn: takes a batch, and gives what the iterator gives; by default the batch itself. It runs on the thread:
+        random numbers there come from a generator of its own.
 
-        device: where the tensors that collate_fn gives are to be, as they are or in tuples, lists and dicts. On a CUDA
-        device they are copied while the program goes on, and the stream that is current at `next` may use them; for
-        another one, tell them by `record_stream`, as any tensor. collate_fn may launch there what reads tensors from
-        before the epoch. None: they stay where they are.
+        device: where the tensors go that collate_fn gives, alone or in tuples, lists and dicts; what else it gives stays as
+        it is. To a CUDA device they are copied meanwhile. They are for the stream that is current at `next`; another one
+        takes a `record_stream` of theirs, as for any tensor. What collate_fn itself launches there runs on the loader's
+        stream, behind what the current stream had when the epoch began. None: all stays where it is.
 
-        static: as for :meth:`batch`; a number is the most vertices. `prefetch_factor` + 1 static batches, the loader's
-        `batches`, take turns. One is set to other graphs at the `next` behind its own turn: its runs, replays too, are
-        launched by then, replays on the stream that is current there. Capture before the epoch begins, or with
-        capture_error_mode="thread_local".
+        static: as for :meth:`batch`; a number is the most vertices. The loader's `batches`, prefetch_factor + 1 static ones,
+        take turns. A turn ends at the following `next`: all runs of the batch were launched by then, its replays on the
+        stream that is current there, and the batch is set to other graphs behind them. Capture before the epoch begins, or
+        with capture_error_mode="thread_local".
 
-        prefetch_factor: how many batches are made ahead. 0: no thread, `next` makes its batch.
+        prefetch_factor: how many batches are made ahead. 0: no thread; `next` makes the batch.
 
-        A batch is made for the nets that the last ones ran with, too: its first run finds it on their device. The order of
-        runs and copies holds whatever streams the runs are on.
+        A batch is also made for the nets that ran with the last ones, so that its first run finds it on their device. Runs
+        may be on any streams: the memory of a batch is used again behind them.
 
-        Raises :class:`ucudnn.Refused` for what is not accepted; `next` does, too, for numbers that :meth:`batch` refuses.
+        Raises :class:`ucudnn.Refused` for what is not accepted; `next` does for numbers that :meth:`batch` refuses.
         """
         from .loader import Loader  # which needs this module
 
