@@ -20,8 +20,6 @@ from .graphs import Batch, Graphs, StaticBatch
 #: Seconds for which an iteration that is dropped, or the end of the program, waits for the batch that is being made.
 _PATIENCE = 2
 
-_Ids = Sequence[int] | torch.Tensor
-
 
 class Loader:
     """Batches in turn, from :meth:`Graphs.loader`, which says what it takes. Each `iter` begins an epoch; len is the number
@@ -43,7 +41,7 @@ class Loader:
         batch_size: int,
         shuffle: bool,
         sampler: Iterable[int] | None,
-        batch_sampler: Iterable[_Ids] | None,
+        batch_sampler: Iterable[Sequence[int] | torch.Tensor] | None,
         drop_last: bool,
         generator: torch.Generator | None,
         collate_fn: Callable[[Batch], Any] | None,

@@ -4,7 +4,7 @@ import ast
 
 # The sections of the page: a title and the names below `ucudnn`.
 SECTIONS = (
-    ("Graphs and batches", ("Graphs", "Batch", "StaticBatch")),
+    ("Graphs and batches", ("Graphs", "Batch", "StaticBatch", "Loader")),
     ("Nets", ("VertexNet",)),
     ("Vertex functions", ("Vertex", "Value", "vertex.States", "vertex.Index")),
     ("Ready nets", ("nn.NaryTreeLSTM", "nn.ChildSumTreeLSTM", "nn.TreeGRU", "nn.DagGRU")),
