@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use gpu::jit::Error;
 use gpu::products::Products;
-use vertex::passes::{Pass, Work};
+use vertex::passes::{Pass, Place, Work};
 
 use super::{At, Run};
 use crate::batched::library::{AddedRows, FEW, LevelProduct, OuterProducts, Rest, RowSums, RowsOfTable, Sum, WIDE};
@@ -13,6 +13,9 @@ use crate::memory::ROWS_OF_PRODUCTS;
 
 /// The fewest rows of a static batch that are worth kernels of their own, which seldom find any: the others multiply zeros.
 const LEAST_REST: usize = 1024;
+/// The most multiply-adds of a sum of outer products: at half of a large GPU's speed they take about as long as a launch of
+/// cublasLt and one that clears tails. An estimate, not measured.
+const MOST_OUTER: usize = 1 << 27;
 
 /// Sums into parameters' gradients that are launched together. No two of them have one place.
 #[derive(Default)]
@@ -71,11 +74,12 @@ impl Run<'_> {
         }
     }
 
-    /// The rows of a sum are so few that its launch takes longer than its work. All of a static batch's runs are as one that
-    /// was set first.
-    fn are_few(&self, kind: usize, is_of_children: bool, count: usize) -> bool {
-        let expected = self.arrays.expected_of_kind(kind)[usize::from(is_of_children)];
-        (if self.net.is_static { expected } else { count }) <= FEW
+    /// The outer products of `count` rows of dy and x are so few that their launch takes longer than their work. All runs of
+    /// a static batch are as those of the batch that was set first.
+    fn are_few(&self, kind: usize, [dy, x]: [Place; 2], count: usize) -> bool {
+        let expected = self.arrays.expected_of_kind(kind)[usize::from(dy.is_of_children)];
+        let rows = if self.net.is_static { expected } else { count };
+        rows <= FEW && rows * dy.width * x.width <= MOST_OUTER
     }
 
     /// Launches the work of a pass that has no kernel of its own: a product, or a sum into a parameter's gradient.
@@ -135,7 +139,7 @@ impl Run<'_> {
                 let ((of_dy, count), (of_x, _)) = (self.rows(kind, dy, &range), self.rows(kind, x, &range));
                 // SAFETY: the caller's promise.
                 let Some(sum) = unsafe { self.sum(parameter, count) }? else { return Ok(()) };
-                if is_all && self.are_few(kind, dy.is_of_children, count) {
+                if is_all && self.are_few(kind, [dy, x], count) {
                     self.pending.outer_products.push(OuterProducts {
                         dy: of_dy,
                         x: of_x,
