@@ -23,6 +23,7 @@ sys.path.append(str(ROOT / "examples"))
 import demo_picture  # noqa: E402
 from harness import cudnn, rounds, variables  # noqa: E402
 from harness.arguments import count  # noqa: E402
+from harness.children import Ended  # noqa: E402
 from harness.columns import MEBI, aligned  # noqa: E402
 from harness.results import whole_lines  # noqa: E402
 from progress import Progress  # noqa: E402
@@ -266,4 +267,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Ended as why:
+        sys.exit(f"demo: {why}")

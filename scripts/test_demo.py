@@ -14,6 +14,7 @@ import demo  # first: it puts harness on the path
 
 import demo_picture
 from harness import rounds
+from harness.children import Ended
 from harness.testing import InFolder, texts_apart
 from progress import Progress
 from turns import Runner
@@ -168,11 +169,11 @@ class Turns(InFolder):
         with self.runner("a", 1) as a:
             list(a.until("ready"))
             a.iterate()
-            with self.assertRaisesRegex(SystemExit, "program a .*\n.*ended with 0"):
+            with self.assertRaisesRegex(Ended, "program a .*\nended with 0"):
                 a.iterate()
         with self.runner("b", 2) as b:
             list(b.until("ready"))
-            with self.assertRaisesRegex(SystemExit, "ended with 9"):
+            with self.assertRaisesRegex(Ended, "ended with 9"):
                 b.finish()
 
 

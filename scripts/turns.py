@@ -4,9 +4,8 @@ import contextlib
 import json
 import pathlib
 import subprocess
-import sys
 
-from harness.children import begin
+from harness.children import Ended, begin
 
 MARK = "turn: "
 
@@ -58,7 +57,7 @@ class Runner:
         return json.loads(self.report.read_text())
 
     def fail(self):
-        sys.exit(f"demo: {' '.join(self.command)}\ndemo: ended with {self.process.wait()}")
+        raise Ended(f"{' '.join(self.command)}\nended with {self.process.wait()}")
 
     def __enter__(self):
         return self
