@@ -19,6 +19,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import finds_harness  # noqa: F401
+import branches
 from cells import MODES
 from device import Cpu, Cuda, Watch
 from harness import arguments, calls
@@ -42,6 +43,7 @@ def parse_arguments():
     add_arguments(parser, "float")
     parser.add_argument("--tiny", action="store_true", help="2 images as small as the network takes, for trying out")
     parser.add_argument("--inference", action="store_true", help="steps of inference, not of training")
+    parser.add_argument("--streams", action="store_true", help="branches of a network run on streams of their own")
     parser.add_argument("--benchmark", default="off", choices=["off", "on"], help="torch.backends.cudnn.benchmark")
     parser.add_argument("--modes", default=("eager",), type=some_of(MODES, "mode"),
                         help=f"some of {','.join(MODES)} [eager]")  # fmt: skip
@@ -169,6 +171,8 @@ def main():
     same |= device.facts() | {"torch": torch.__version__}
     kind = Inference if options.inference else Training
     training = kind(network, options.batch, options.size, options.layout, options.precision, options.device)
+    if options.streams and not branches.spread(training.model, branches.streams(options.device)):
+        sys.exit(f"step.py: --streams: {options.network} has no branches; inception_v3 has some")
     for mode in options.modes:
         print(json.dumps(same | measure(mode, training, device, options)), flush=True)
 
