@@ -1,0 +1,109 @@
+"""A session that makes figures: the tools, the environments, the time of each part, the tables."""
+
+import functools
+import json
+
+from gpu import machine
+from gpu.session import Session
+from harness import cudnn
+from harness.children import failure
+from harness.columns import aligned
+from harness.cudnn import ROOT
+
+NETWORKS = ROOT / "examples/networks"
+# Seconds at the end in which nothing new begins.
+RESERVE = 15
+
+
+class Papers(Session):
+    def __init__(self, options):
+        super().__init__(options, RESERVE)
+        self.host, self.library = options.host, options.library
+        self.ucudnn = options.command or options.library.with_name("ucudnn")
+        folder = machine.cudnn_folder(options)
+        self.folder = cudnn.HOSTDNN if folder is None else folder
+        self.libraries = cudnn.library_path(self.folder)
+        (self.out / "tables.txt").write_text(f"{options.gpu}\n")
+        self.say(f"{options.gpu}; libraries in {self.libraries or 'the folders of the loader'}")
+
+    @functools.cached_property
+    def python(self):
+        """A Python with PyTorch; None if there is none, which is noted."""
+        python, why = machine.python_with_torch(self.options)
+        if not python:
+            self.verdict("skipped", "what needs PyTorch", why)
+        return python
+
+    def sized(self, on_gpu, on_host):
+        """A size of the paper's, or one with which hostdnn ends soon."""
+        return on_host if self.host else on_gpu
+
+    def leave(self, share):
+        """Leaves this share of the time that is left to later parts."""
+        self.reserve = RESERVE + share * max(self.left - RESERVE, 0)
+
+    @property
+    def time(self):
+        """Seconds of the part that runs."""
+        return max(self.left - self.reserve, 1)
+
+    def environment(self, **variables):
+        """Of cuDNN's programs that are not PyTorch's."""
+        return machine.environment(LD_LIBRARY_PATH=self.libraries, **variables)
+
+    def succeeds(self, what, log, command, most, environment, out, errors=None):
+        """As a session's, but what time was up for is left out, and not wrong."""
+        status = self.run(command, most, environment, out, errors)
+        if status != 0:
+            self.verdict("skipped" if status is None else "WRONG", what, failure(status, log))
+        return status == 0
+
+    def command(self, name, *words, most=300, **variables):
+        """Runs a subcommand of `ucudnn`. Returns what it printed; None if it failed, which is noted."""
+        out, log = (self.out / f"{name}.{ending}" for ending in ("out", "log"))
+        command = [self.ucudnn, *words]
+        is_right = self.succeeds(name, log, command, most, self.environment(**variables), out, log)
+        return out.read_text() if is_right else None
+
+    def picture(self, name, what, *words):
+        """Draws OUT/NAME.svg by `ucudnn plot`."""
+        self.command(f"plot-{name}", "plot", what, *words, "-o", self.out / f"{name}.svg", most=60)
+
+    def plans(self, name, *words, may_fail=False):
+        """The plans of `ucudnn plan`; [] if it failed, as within a limit in which nothing runs. That is noted, unless it
+        may fail."""
+        out, log = (self.out / f"{name}.{ending}" for ending in ("json", "log"))
+        status = self.run([self.ucudnn, "plan", *words, "--json"], 60, self.environment(), out, log)
+        if status != 0 and not may_fail:
+            self.verdict("WRONG", name, failure(status, log))
+        return json.loads(out.read_text())["plans"] if status == 0 else []
+
+    def torch_line(self, name, script, *words, most=300, **variables):
+        """The last line of JSON that a script of examples/pytorch prints; None if it failed, which is noted."""
+        out, log = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log"))
+        command = machine.program(script, *words, "--device", self.options.device, python=self.python, folder=machine.PYTORCH)
+        if not self.succeeds(name, log, command, most, machine.torch_environment(**variables), out, log):
+            return None
+        lines = out.read_text().splitlines()
+        return json.loads(lines[-1]) if lines else {}
+
+    def wrote(self, file, what):
+        """Whether a program has left a file; if not, it is noted."""
+        if not file.exists():
+            self.verdict("WRONG", what, f"there is no {file.name}; {file.parent}.log says why")
+        return file.exists()
+
+    def table(self, title, legend, rows, left=(0,)):
+        """Prints a table and keeps it: the title, what it shows, and the rows, the head first."""
+        self.text(title, "\n".join([legend, *aligned(list(rows), left)]) + "\n")
+
+    def text(self, title, text):
+        text = f"\n{title}\n{text}"
+        print(text, end="", flush=True)
+        with open(self.out / "tables.txt", "a") as tables:
+            tables.write(text)
+
+    def hear(self, line):
+        """Notes what a program said."""
+        with open(self.out / "said.txt", "a") as said:
+            said.write(f"{line}\n")

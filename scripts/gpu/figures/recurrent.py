@@ -1,0 +1,149 @@
+"""GRNN's Table 1: networks by units and batch, beside cuDNN and the CPU; its performance model beside a search of all."""
+
+import csv
+import statistics
+import sys
+
+from gpu import machine
+from harness import children
+from harness.columns import number
+from harness.cudnn import ROOT
+from harness.results import events, whole_lines
+from harness.variables import fresh
+
+CELLS, SIZES, BATCHES, STEPS = ("lstm", "gru"), (256, 64, 1024, 128, 512), (5, 1, 10, 20), 100
+NETWORKS = [f"{cell}/float/{size}/{batch}" for batch in BATCHES for cell in CELLS for size in SIZES]
+ON_HOST = ["lstm/float/20/3"]
+# Shares of the part's time: of calls on the CPU, and of calls on the GPU. The search has the rest.
+PROCESSOR, BENCH = 0.15, 0.5
+# A search compiles and times this many at most: all there are.
+ALL, TOP = 100_000, 5
+# The networks that are searched, if there is time.
+SEARCHES = 6
+SECONDS = 1
+HEADER = ["network", "cuDNN ms", "ours", "times as fast", "PyTorch's CPU ms", "times as fast", "ours by"]
+LEGEND = """\
+Milliseconds of a call in inference, one layer, {} steps, inputs as wide as the hidden state, in float without TF32;
+cuDNN: the best of its algorithms, on a stream; CPU: torch.nn.LSTM on this machine's processor."""
+SEARCHED = ["network", "configurations", "best", "µs", "model's first", "µs", "longer by", f"best of {TOP}", "µs",
+            "longer by"]  # fmt: skip
+OF_SEARCH = f"""\
+Microseconds of a time step by the fastest of all configurations that fit the device, each compiled and timed; by the
+performance model's first choice; and by the best of the {TOP} that the library times by default."""
+
+
+def run(session):
+    networks, whole = session.sized(NETWORKS, ON_HOST), session.time
+    on_cpu = processor(session, networks, PROCESSOR * whole)
+    lines = bench(session, networks, BENCH * whole)
+    if lines:
+        legend = LEGEND.format(steps(session))
+        session.table("GRNN's Table 1: inference by units and batch", legend, rows(lines, on_cpu), (0, 6))
+    if missing := [name for name in networks if name not in lines]:
+        session.verdict("skipped", f"{len(missing)} networks for want of time", " ".join(missing))
+    search(session, networks)
+
+
+def steps(session):
+    return session.sized(STEPS, 4)
+
+
+def search(session, networks):
+    """Times all configurations of some networks, the most telling first."""
+    table = [SEARCHED]
+    for network in networks[:SEARCHES]:
+        if not session.begins(f"search, {network}", f"all configurations of {network}"):
+            continue
+        found = {}
+        # The library's own few come first. Compiled kernels are not compiled again.
+        for count in (TOP, session.sized(ALL, TOP + 1)):
+            name = f"search-{count}-{network.replace('/', '-')}"
+            report = session.out / f"{name}.report.jsonl"
+            report.unlink(missing_ok=True)
+            words = ["tune", "--rnn", in_words(network, steps(session)), "--top-k", count]
+            words += ["--database", fresh(session.out / f"search-{count}.sqlite")]
+            if session.command(name, *words, most=session.time, UCUDNN_REPORT=report) is None:
+                break
+            found[count] = events(report, "rnn")[-1]
+        if len(found) == 2:
+            table.append(searched(network, *found.values()))
+    if len(table) > 1:
+        title = "GRNN's performance model beside a search of all configurations"
+        session.table(title, OF_SEARCH, table, (0, 2, 4, 7))
+
+
+def in_words(network, count):
+    cell, kind, hidden, batch = network.split("/")
+    return f"{cell.upper()} hidden={hidden} batch={batch} steps={count} type={kind} math=fma"
+
+
+def times_of(event):
+    """Milliseconds of a step by configuration, of those of ours that ran."""
+    ours = (time for time in event["times"] if time["what"] != "cuDNN")
+    return {time["what"]: time["step_ms"] for time in ours if time["step_ms"] is not None}
+
+
+def searched(network, few, everything):
+    """A row of the search: `few` is the report's line of the library's own few configurations. All times are of the search."""
+    times = times_of(everything)
+    if not times:
+        return [network, "none ran", *["–"] * (len(SEARCHED) - 2)]
+    best, first = min(times, key=times.get), everything["first"]
+    of_few = min((what for what in times_of(few) if what in times), key=times.get, default=None)
+    cells = [network, str(len(times)), best, f"{1e3 * times[best]:.3f}"]
+    for what in (first, of_few):
+        known = what in times
+        cells += [what or "–", *([f"{1e3 * times[what]:.3f}", f"{times[what] / times[best] - 1:.1%}"] if known else ["–", "–"])]
+    return cells
+
+
+def processor(session, networks, most):
+    """The median milliseconds of a call of PyTorch's LSTM on the CPU, by network."""
+    if not session.python:
+        return {}
+    found, begin = {}, session.took
+    for network in (name for name in networks if name.startswith("lstm/")):
+        if session.took - begin >= most or session.is_over:
+            session.verdict("skipped", f"{network} on the CPU", "no time left")
+            continue
+        _, _, hidden, batch = network.split("/")
+        out = session.out / f"cpu-{hidden}-{batch}.csv"
+        words, log = [SECONDS, "cpu", hidden, batch, steps(session), "float"], out.with_suffix(".log")
+        command = machine.program("rnn_calls", *words, python=session.python)
+        if session.succeeds(f"{network} on the CPU", log, command, 60, machine.torch_environment(), out, log):
+            found[network] = statistics.median(float(took) for _, took in csv.reader(out.read_text().splitlines()))
+    return found
+
+
+def bench(session, networks, most):
+    """The lines of the CSV of examples/rnn_bench/table.py, by network. It goes on where it stopped."""
+    out = session.out / "rnn-bench"
+    if not session.begins("rnn_bench", f"cuDNN's algorithms and ours, {most:.0f} s"):
+        return {}
+    command = [sys.executable, "-B", ROOT / "examples/rnn_bench/table.py", "--bench", session.options.bench, "--shim",
+               session.library, "--out", out, "--seconds", most, "--steps", steps(session),
+               *(["--cudnn", session.folder] if session.folder else []),
+               *(word for name in networks for word in ("--network", name)),
+               *session.sized([], ["--rounds=2", "--samples=3", "--rnn=force"])]  # fmt: skip
+    # It keeps the time itself, and then writes its table and its picture.
+    children.run(command, session.limit(most + 10), None, session.out / "rnn-bench.log")
+    for line in whole_lines(out / "results.jsonl"):
+        if "failed" in line:
+            session.verdict("WRONG", line["network"], line["failed"])
+    # Without a table it has failed, as its log says.
+    lines = (out / "table.csv").read_text().splitlines() if session.wrote(out / "table.csv", "rnn_bench") else []
+    return {line["network"]: line for line in csv.DictReader(lines)}
+
+
+def rows(lines, on_cpu):
+    """The table. `lines` are those of rnn_bench's CSV, whose fields are empty where cuDNN refuses a network."""
+    yield HEADER
+    for name, line in lines.items():
+        best = read(line.get(f"{line['stream best']} stream ms"))
+        ours, faster, cpu = read(line["ours stream ms"]), read(line["stream faster"]), on_cpu.get(name)
+        yield [name, number(best, ".3f"), number(ours, ".3f"), number(faster, ".2f"), number(cpu, ".3f"),
+               number(cpu / ours if cpu and ours else None, ".2f"), line["chosen"]]  # fmt: skip
+
+
+def read(text):
+    return float(text) if text else None
