@@ -177,6 +177,13 @@ class Parts(InFolder):
         self.assertIn("skipped  slow: took too long", checks)
         self.assertIn("WRONG    broken: ended with 1", checks)
 
+    def test_runs_without_time_are_named_on_one_line(self):
+        session = self.session(1 + papers.RESERVE)
+        with contextlib.redirect_stderr(io.StringIO()):
+            session.leave_out("streams", [])
+            session.leave_out("streams", ["plain", "Division"])
+        self.assertEqual((self.path / "checks.txt").read_text(), "skipped  streams: no time left for 2 runs: plain; Division\n")
+
     def test_a_part_that_is_none_is_refused(self):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)

@@ -51,6 +51,11 @@ class Papers(Session):
         """Of cuDNN's programs that are not PyTorch's."""
         return machine.environment(LD_LIBRARY_PATH=self.libraries, **variables)
 
+    def leave_out(self, what, runs):
+        """Notes the runs of a part that there is no time for, if there are any."""
+        if runs:
+            self.verdict("skipped", what, f"no time left for {len(runs)} runs: {'; '.join(runs)}")
+
     def succeeds(self, what, log, command, most, environment, out, errors=None):
         """As a session's, but what time was up for is left out, and not wrong."""
         status = self.run(command, most, environment, out, errors)

@@ -82,18 +82,22 @@ def steps(session, figure, network, batch):
              *session.sized(["--batch", batch, "--warm-up-seconds", 8],
                             ["--tiny", "--least", 2, "--most", 4, "--warm-up-seconds", 2, "--seconds", 0.1])]  # fmt: skip
     databases = {policy: fresh(session.out / f"{name}-{policy}.sqlite") for policy in POLICIES}
+    left_out = []
     for limit in OF_STEPS:
         found = {}
         for policy in ("plain", *POLICIES):
             what = f"{name}-{policy}-{limit}"
-            if not session.begins(what, what):
+            if session.is_over:
+                left_out.append(f"{policy} {limit}")
                 continue
+            session.say(what)
             variables = {} if policy == "plain" else machine.ours(
                 session.options, session.out / f"{what}.report.jsonl", UCUDNN_EXPLORE="unbounded",
                 UCUDNN_DATABASE=databases[policy], UCUDNN_BATCH_SIZE_POLICY=policy, UCUDNN_WORKSPACE_LIMIT=limit)  # fmt: skip
             if line := session.torch_line(what, "step", *words, most=90, **variables):
                 found[policy] = line
         table += step_rows(limit, found)
+    session.leave_out(f"{figure}, whole iterations", left_out)
     if len(table) > 1:
         session.table(f"μ-cuDNN's {figure}: a whole iteration of {network}", OF_STEP, table, (0, 1, 6))
 
