@@ -63,6 +63,10 @@ def run(session):
         if variables and found[kind] and plain:
             worst, name = worst_of(found[kind][0], plain[0], precision)
             session.judge(worst <= FACTOR, f"gradients, {kind}", f"{worst:.2f} of plain's, {name}")
+        if variables is DIVISION and found[kind] and not session.host:
+            # Without a division the comparison says nothing of one.
+            arena = found[kind][-1]["arena"]
+            session.judge(arena, f"{kind}: divided", f"{number(arena, '.2f', MEBI)} MiB")
 
 
 def file_of(kind):
