@@ -24,7 +24,7 @@ LISTS = {
     "To begin": ["docs/install", "docs/pytorch", "docs/examples", "examples/pytorch/README", "docs/troubleshooting"],
     "To use": ["docs/tuning", "docs/settings", "docs/database", "docs/dynamic-nets", "docs/rnn", "docs/how-it-works"],
     "Reference": ["reference/python", "reference/c", "reference/command"],
-    "Figures": ["docs/results-gpu", "docs/results-cpu"],
+    "Figures": ["docs/results-gpu", "docs/results-cpu", "docs/papers"],
     "To develop": ["docs/CONTRIBUTING", "docs/architecture", "docs/glossary", "docs/kernels", "docs/testing"],
     "The project": ["CHANGELOG", "SECURITY"],
 }
