@@ -164,9 +164,10 @@ fn are_found(test: &str, mutations: &[Mutation]) {
         return;
     }
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[9; 32]));
-    // Narrow and wide levels, with the passes of each in kernels of their own and together.
-    let wide: Vec<Case> = [6, 500].map(|most| tree_lstm_case(&mut runner, 0, 12, most)).into();
-    let missed = missed(mutations, &wide, Executor::Batched);
+    // Narrow and wide levels, with the passes of each in kernels of their own and together. Of the wide ones, static
+    // batches are set to fewer trees at first, or to these; and of the others some have several parts of outer products.
+    let cases: Vec<Case> = [6, 500, 200, 20].map(|most| tree_lstm_case(&mut runner, 0, 12, most)).into();
+    let missed = missed(mutations, &cases, Executor::Batched);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
