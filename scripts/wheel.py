@@ -10,8 +10,8 @@ The wheel's tag names a glibc. It is at least the one that zig builds for, and l
 
 import argparse
 import base64
+import fcntl
 import hashlib
-import os
 import pathlib
 import re
 import sys
@@ -204,13 +204,16 @@ def make(content, name, options, metadata, licences, **more):
     describe(content / f"{full}.dist-info", wheel_tag, metadata, licences, more)
     options.into.mkdir(parents=True, exist_ok=True)
     wheel = options.into / f"{full}-{wheel_tag}.whl"
-    # Under another name at first: whoever reads the wheel meanwhile finds the old one or the new one.
-    packed = wheel.with_suffix(f".{os.getpid()}")
-    pack(content, f"{full}.dist-info/RECORD", packed)
-    packed.replace(wheel)
-    for old in options.into.glob(f"{full}-*.whl"):
-        if old != wheel:
-            old.unlink()
+    # Under another name at first: whoever reads the wheel meanwhile finds the old one or the new one. Two builds may do so
+    # at once.
+    with open(options.into / f".{full}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        packed = wheel.with_suffix(".packing")
+        pack(content, f"{full}.dist-info/RECORD", packed)
+        packed.replace(wheel)
+        for old in options.into.glob(f"{full}-*.whl"):
+            if old != wheel:
+                old.unlink()
     print(f"{wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
 
 

@@ -299,15 +299,16 @@ KERNEL(sum_readers, ReadersSums) {
 struct Narrowed {
     const float *from;
     Element *to;
-    unsigned count;
+    size_t count;
     int adds;
 };
 
 KERNEL(narrow, Narrowed) {
     const Narrowed &it = parameters;
-    for_all(it.count, [&](unsigned number) {
+    const size_t step = size_t(gridDim.x) * THREADS;
+    for (size_t number = size_t(blockIdx.x) * THREADS + threadIdx.x; number < it.count; number += step) {
         it.to[number] = to_element(it.adds ? to_float(it.to[number]) + it.from[number] : it.from[number]);
-    });
+    }
 }
 
 // Zeros, in words of 4 bytes where they are aligned.
@@ -415,13 +416,14 @@ struct Descent {
     Element *to;
     const float *gradient, *share;
     float rate, decay;
-    unsigned count;
+    size_t count;
 };
 
 KERNEL(descend, Together<Descent>) {
     parameters.run([](const Descent &it, unsigned block, unsigned blocks) {
         const float share = *it.share;
-        for (unsigned number = block * THREADS + threadIdx.x; number < it.count; number += blocks * THREADS) {
+        const size_t step = size_t(blocks) * THREADS;
+        for (size_t number = size_t(block) * THREADS + threadIdx.x; number < it.count; number += step) {
             descend_by(it.to[number], it.gradient[number], share, it.rate, it.decay);
         }
     });

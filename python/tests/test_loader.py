@@ -1,6 +1,7 @@
 """Loaders: the same batches and trainings as loops without one, made on a thread that ends and hands on what it raised."""
 
 import gc
+import itertools
 import os
 import threading
 import traceback
@@ -278,6 +279,24 @@ class Ahead(unittest.TestCase):
             waiting[0].sum().backward()
         waiting[-1].sum().backward()
 
+    def test_it_is_refused_before_the_thread_has_set_the_batch(self):
+        graphs, words, _ = setting()
+        model, may_go_on, count = Classifier(), threading.Event(), itertools.count()
+
+        def held(batch):
+            if next(count) == 2:
+                self.assertTrue(may_go_on.wait(HANGS))
+            return batch
+
+        epoch = iter(graphs.loader(2, static=True, prefetch_factor=2, collate_fn=held))
+        batch = next(epoch)
+        scores = model(batch, padded(words[batch.rows], batch.most_vertices))
+        next(epoch)
+        with self.assertRaisesRegex(ucudnn.Refused, "set to other graphs since this run forward"):
+            scores.sum().backward()
+        may_go_on.set()
+        epoch.close()
+
 
 class Strange(Exception):
     pass
@@ -345,17 +364,39 @@ class Failures(unittest.TestCase):
             next(epoch)
         epoch.close()
 
-    def test_what_a_sampler_raises_comes_from_next(self):
+    def test_what_a_sampler_raises_comes_from_next_in_its_turn(self):
         graphs, *_ = setting()
 
         def numbers():
             yield from range(3)
             raise Strange
 
-        epoch = iter(graphs.loader(sampler=numbers()))
-        next(epoch)
-        self.assertRaises(Strange, lambda: [next(epoch) for _ in range(4)])
-        del epoch
+        for ahead in range(6):
+            for static in (False, True):
+                epoch = iter(graphs.loader(sampler=numbers(), static=static, prefetch_factor=ahead))
+                self.assertEqual([told(next(epoch)) for _ in range(3)], [told(graphs.batch([number])) for number in range(3)])
+                self.assertRaises(Strange, next, epoch)
+                self.assertRaises(StopIteration, next, epoch)
+
+    def test_an_interrupted_next_leaves_no_batch_out(self):
+        graphs, *_ = setting()
+        for ahead in (1, 2):
+            epoch = iter(graphs.loader(3, static=True, prefetch_factor=ahead))
+            found = [told(next(epoch))]
+            results, epoch._results = epoch._results, Interrupted()
+            self.assertRaises(KeyboardInterrupt, next, epoch)
+            epoch._results = results
+            for batch in epoch:
+                self.assertIsInstance(batch, ucudnn.StaticBatch)
+                found.append(told(batch))
+            self.assertEqual(found, [told(graphs.batch(ids)) for ids in torch.arange(COUNT).split(3)])
+
+
+class Interrupted:
+    """Results for which one waits in vain."""
+
+    def get(self):
+        raise KeyboardInterrupt
 
 
 class Ends(unittest.TestCase):

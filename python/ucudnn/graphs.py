@@ -278,10 +278,11 @@ class Graphs:
         collate_fn: takes a batch, and gives what the iterator gives; by default the batch itself. It runs on the thread:
         random numbers there come from a generator of its own.
 
-        device: where the tensors go that collate_fn gives, alone or in tuples, lists and dicts; what else it gives stays as
-        it is. To a CUDA device they are copied meanwhile. They are for the stream that is current at `next`; another one
-        takes a `record_stream` of theirs, as for any tensor. What collate_fn itself launches there runs on the loader's
-        stream, behind what the current stream had when the epoch began. None: all stays where it is.
+        device: where the tensors go that collate_fn gives, alone or in tuples, lists and dicts. To a CUDA device they are
+        copied meanwhile. They are for the stream that is current at `next`; another one takes a `record_stream` of theirs,
+        as for any tensor. What else collate_fn gives stays as it is: tensors in it on a CUDA device take a `record_stream`
+        too. What collate_fn itself launches there runs on the loader's stream, behind what the current stream had when the
+        epoch began. None: all stays where it is.
 
         static: as for :meth:`batch`; a number is the most vertices. The loader's `batches`, prefetch_factor + 1 static ones,
         take turns. A turn ends at the following `next`: all runs of the batch were launched by then, its replays on the
@@ -605,6 +606,10 @@ class Prepared:
                 native.set_batch(batch, self.graphs, self.ids)
             raise
         self._choose(ids)
+
+    def expire(self):
+        """Other graphs will be set: runs backward of these are refused from now on, whoever sets them, and when."""
+        self.chosen = None
 
     def set_ahead(self, natives):
         """Sets the batches of nets that will ask for theirs, on the current streams. Nobody else has this one yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import itertools
 import os
 import queue
@@ -72,8 +73,10 @@ class Loader:
         if static is not False and len(graphs):
             ids = _typical(graphs, batch_size, static)
             self.batches = tuple(graphs.batch(ids, static=static) for _ in range(prefetch_factor + 1))
-        # The nets that the last batches ran with: the next ones are set for them ahead.
-        self._asked = collections.deque(maxlen=prefetch_factor + 2)
+        # The nets that the last batches of this process ran with: the next ones are set for them ahead.
+        self._asked, self._process = collections.deque(maxlen=prefetch_factor + 2), os.getpid()
+        # The threads of epochs, and the streams that each works on: those of one that has ended serve the next.
+        self._streams: list[tuple[threading.Thread | None, dict]] = []
         # The last epoch, and its thread.
         self._epoch: Callable[[], _Epoch | None] = lambda: None
         self._thread: threading.Thread | None = None
@@ -94,9 +97,21 @@ class Loader:
                 )
             if self._thread is not None:
                 self._thread.join()  # it may have a static batch in hand
+        if self._process != os.getpid():
+            self._asked.clear()
+            self._streams.clear()
+            self._process = os.getpid()
         epoch = _Epoch(self)
         self._epoch, self._thread = weakref.ref(epoch), epoch.thread
         return epoch
+
+    def _free_streams(self):
+        """By device: the streams of an epoch that has ended, or of none yet."""
+        for place, (thread, streams) in enumerate(self._streams):
+            if thread is None or not thread.is_alive():
+                del self._streams[place]
+                return streams
+        return {}
 
     def _order(self):
         """The numbers of the graphs of each batch."""
@@ -157,8 +172,8 @@ class _Maker:
     def __init__(self, loader):
         self._graphs, self._collate, self._device = loader._graphs, loader._collate, loader._device
         self._asked = loader._asked
-        # By device.
-        self._streams, self._begun = {}, None
+        # By device; and those of them that have waited for what was launched before the epoch began.
+        self.streams, self._waited, self._begun = loader._free_streams(), set(), None
         if self._device is not None and self._device.type == "cuda":
             # What collate_fn reads on the device was launched before the epoch began.
             self._begun = torch.cuda.current_stream(self._device).record_event()
@@ -167,6 +182,8 @@ class _Maker:
         """What the graphs of a batch become; `static` is the batch to set to them, if it is not a new one."""
         made = _Made(static)
         try:
+            if isinstance(ids, BaseException):  # the sampler raised it
+                raise ids
             self._make(made, ids)
         except BaseException as error:  # noqa: B036 - next() raises it
             made.error = error
@@ -200,11 +217,12 @@ class _Maker:
             yield
 
     def _stream(self, device):
-        stream = self._streams.get(device)
+        stream = self.streams.get(device)
         if stream is None:
-            stream = self._streams[device] = torch.cuda.Stream(device)
-            if self._begun and device == self._device:
-                stream.wait_event(self._begun)
+            stream = self.streams[device] = torch.cuda.Stream(device)
+        if self._begun and device == self._device and device not in self._waited:
+            self._waited.add(device)
+            stream.wait_event(self._begun)
         return stream
 
 
@@ -230,8 +248,10 @@ def _moved(item, device, tensors):
         return type(item)(*(_moved(each, device, tensors) for each in item))
     if type(item) in (list, tuple):
         return type(item)(_moved(each, device, tensors) for each in item)
-    if type(item) is dict:
-        return {name: _moved(each, device, tensors) for name, each in item.items()}
+    if isinstance(item, dict):
+        found = copy.copy(item)  # of its own type
+        found.update((name, _moved(each, device, tensors)) for name, each in item.items())
+        return found
     return item
 
 
@@ -239,6 +259,7 @@ def _work(make, requests, results, is_over):
     """The thread's."""
     while (request := requests.get()) is not None and not is_over.is_set():
         results.put(make(*request))
+    results.put(None)  # for whoever waits for a request that was dropped
 
 
 def _end(thread, requests, is_over):
@@ -265,6 +286,7 @@ class _Epoch:
             words = (self._make, self._requests, self._results, is_over)
             self.thread = threading.Thread(target=_work, args=words, name="ucudnn.Loader", daemon=True)
             self.thread.start()
+        loader._streams.append((self.thread, self._make.streams))
         self._end = weakref.finalize(self, _end, self.thread, self._requests, is_over)
         for _ in range(loader._ahead):
             self._ask()
@@ -283,7 +305,8 @@ class _Epoch:
         if self._process != os.getpid():
             raise Refused("the process was forked since this epoch began, and its thread is the parent's: begin another one")
         self._take_back()
-        if self._end.alive:
+        # An interrupted `next` has asked already.
+        if self._end.alive and self._asked_for <= self._loader._ahead:
             self._ask()
         if not self._asked_for or not self._end.alive:
             self.close()
@@ -291,15 +314,25 @@ class _Epoch:
         if self.thread is None:
             self._results.put(self._make(*self._requests.get()))
         made = self._results.get()
+        if made is None:  # closed meanwhile
+            self._results.put(None)
+            raise StopIteration
         self._asked_for -= 1
         return self._handed_over(made)
 
     def _ask(self):
         """Asks for a batch, if there is one more."""
-        ids = next(self._order, None)
-        if ids is not None:
-            self._requests.put((ids, self._waiting.popleft() if self._waiting else None))
-            self._asked_for += 1
+        try:
+            ids = next(self._order, None)
+        except Exception as error:  # noqa: BLE001 - it comes when it is the batch's turn
+            ids = error
+        if ids is None:
+            return
+        static = self._waiting.popleft() if self._waiting else None
+        if static is not None:
+            static._prepared.expire()
+        self._requests.put((ids, static))
+        self._asked_for += 1
 
     def _take_back(self):
         """The static batch that the program had is set to others next."""

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import os
 import sys
 import threading
 import weakref
@@ -368,7 +369,7 @@ class _Native:
             self.handle = declaration.made(dtype, is_training, place, maxima)
         weakref.finalize(self, _library.call, "DestroyVertexNet", self.handle).atexit = False
         self.memory = DeviceMemory(place.device) if place.device else Memory()
-        self._batches, self._is_set_ahead = [], False
+        self._batches, self._is_set_ahead, self._process = [], False, os.getpid()
 
     def fits(self, sizes):
         return all(size <= most for size, most in zip(sizes, self.maxima, strict=True))
@@ -400,7 +401,8 @@ class _Native:
 
     def give_batch(self, batch):
         """Takes back a batch whose runs are launched."""
-        if self._is_set_ahead and not sys.is_finalizing():
+        # A process that was forked has no such streams.
+        if self._is_set_ahead and not sys.is_finalizing() and os.getpid() == self._process:
             batch.end_runs()
         self._batches.append(batch)
 
@@ -457,9 +459,9 @@ class _NativeBatch:
 
     def end_runs(self):
         """All runs are launched. Notes where they end, before more is launched on their streams."""
-        if self._runs and not torch.cuda.is_current_stream_capturing():  # an event of a capture ends nothing
-            self._runs = {number: its.record_event() if isinstance(its, torch.cuda.Stream) else its
-                          for number, its in self._runs.items()}  # fmt: skip
+        for number, its in list(self._runs.items()):
+            if isinstance(its, torch.cuda.Stream) and not _is_capturing(its):  # an event of a capture ends nothing
+                self._runs[number] = its.record_event()
 
     def wait_for_runs(self, stream):
         """Has the current stream wait for the runs on others."""
@@ -467,8 +469,14 @@ class _NativeBatch:
         if self._runs and not torch.cuda.is_current_stream_capturing():  # the library refuses to set the batch there
             self.end_runs()
             for end in self._runs.values():
-                stream.wait_event(end)
+                if not isinstance(end, torch.cuda.Stream):
+                    stream.wait_event(end)
             self._runs = {}
+
+
+def _is_capturing(stream):
+    with torch.cuda.stream(stream):
+        return torch.cuda.is_current_stream_capturing()
 
 
 class _Core:

@@ -31,7 +31,7 @@ const TEXTS: Texts = Texts {
     subject: |family, text| match family {
         RECURRENT => Subject::from_spec(text).map(drop),
         NORM => Normalization::from_spec(text).map(drop),
-        DEPTHWISE => torch::depthwise::subject::from_spec(text).map(drop),
+        DEPTHWISE => text.parse::<torch::depthwise::subject::Subject>().map(drop),
         other => Err(format!("this ucudnn knows no family {other:?}")),
     },
 };

@@ -11,6 +11,7 @@ pub fn other_owner(torch: &Libtorch, operator: &CStr, key: &str) -> Option<Strin
     let Dispatcher { singleton, find, dump } = torch.dispatcher?;
     let name = OperatorName::borrowed(operator);
     // SAFETY: the functions are libtorch's. An operator's entry lives as long as the operator, which PyTorch never removes.
+    // Who registers a kernel of this operator at the same moment, in another thread, is not waited for.
     let state = unsafe {
         let found = find(singleton(), &name);
         if !found.is_there {
@@ -33,12 +34,15 @@ pub fn other_owner(torch: &Libtorch, operator: &CStr, key: &str) -> Option<Strin
 }
 
 /// Reads what the dispatcher tells of an operator: a line for each key, `CUDA: registered at FILE:LINE :: …`. PyTorch's own
-/// kernels come from files that are named for their key.
+/// kernels come from files that are made for their key. A line that reads otherwise counts as another's.
 fn other_place<'a>(state: &'a str, key: &str) -> Option<&'a str> {
-    let of_key = |line: &'a str| line.strip_prefix(key)?.strip_prefix(": registered at ");
+    let of_key = |line: &'a str| line.strip_prefix(key)?.strip_prefix(": ");
     let place = state.lines().find_map(of_key)?.split(" :: ").next()?;
-    let file = place.rsplit('/').next().unwrap_or(place);
-    (!file.starts_with(&format!("Register{key}"))).then_some(place)
+    let place = place.strip_prefix("registered at ").unwrap_or(place);
+    let (_, file) = place.rsplit_once(&format!("aten/src/ATen/Register{key}")).unwrap_or_default();
+    // `_0.cpp:16637`, or without a number of the file.
+    let is_pytorchs = file.trim_start_matches(|sign: char| sign == '_' || sign.is_ascii_digit()).starts_with(".cpp:");
+    (!is_pytorchs).then_some(place)
 }
 
 #[cfg(test)]
@@ -51,11 +55,15 @@ mod tests {
             CPU: registered at /home/me/mine.py:5 :: (none) [ boxed ]\n\
             CPU (inactive): registered at /build/aten/src/ATen/RegisterCPU_1.cpp:3625 :: (Tensor _0) -> () [ boxed ]\n\
             CUDA: registered at /build/aten/src/ATen/RegisterCUDA_0.cpp:16637 :: (Tensor _0) -> () [ boxed unboxed ]\n\
-            Meta: registered at RegisterMeta.cpp:1 :: (Tensor _0) -> () [ boxed unboxed ]\n";
-        assert_eq!(other_place(state, "CPU"), Some("/home/me/mine.py:5"));
-        assert_eq!(other_place(state, "CUDA"), None);
-        assert_eq!(other_place(state, "Meta"), None);
-        assert_eq!(other_place(state, "XPU"), None, "nobody has a kernel for it");
-        assert_eq!(other_place("CUDA: registered at\n", "CUDA"), None, "another version tells it in another way");
+            Meta: registered at aten/src/ATen/RegisterMeta.cpp:1 :: (Tensor _0) -> () [ boxed unboxed ]\n\
+            XPU: registered at /plugin/csrc/RegisterXPU_0.cpp:7 :: (Tensor _0) -> () [ boxed unboxed ]\n\
+            MPS: registered at /build/aten/src/ATen/RegisterMPS_mine.py:7 :: (none) [ boxed ]\n\
+            HPU: my kernels :: (none) [ boxed ]\n";
+        let of = |key| other_place(state, key);
+        assert_eq!([of("CUDA"), of("Meta"), of("VE")], [None; 3], "nobody has a kernel for the last one");
+        assert_eq!(of("CPU"), Some("/home/me/mine.py:5"));
+        assert_eq!(of("XPU"), Some("/plugin/csrc/RegisterXPU_0.cpp:7"), "a plugin's, which is made likewise");
+        assert_eq!(of("MPS"), Some("/build/aten/src/ATen/RegisterMPS_mine.py:7"));
+        assert_eq!(of("HPU"), Some("my kernels"));
     }
 }

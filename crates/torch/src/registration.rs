@@ -73,40 +73,43 @@ fn look(files: &[OsString], device: Device) {
     let version = unsafe { (libtorch.version)() }.to_be_bytes();
     note_pytorch(&format!("{}.{}.{}", version[0], version[1], version[2]));
     let key = if device == Device::Cuda { c"CUDA" } else { c"CPU" };
-    match silenced(libtorch, || implement(libtorch, key)) {
-        Ok(true) => {
-            IS_DONE.store(true, Ordering::Release);
-            log::info!("PyTorch's own operators may run on our kernels");
-        }
-        Ok(false) => {}
-        Err(status) => {
-            log::warn!("not all of PyTorch's operators run on our kernels: libtorch refuses some ({status})")
-        }
+    let (has_any, status) = silenced(libtorch, || implement(libtorch, key));
+    if has_any {
+        IS_DONE.store(true, Ordering::Release);
+        log::info!("PyTorch's own operators may run on our kernels");
+    }
+    if let Err(status) = status {
+        log::warn!("not all of PyTorch's operators run on our kernels: libtorch refuses some ({status})");
     }
 }
 
-/// Puts our kernels in their operators' places, for a dispatch key. Returns whether there is any.
-fn implement(libtorch: &Libtorch, key: &CStr) -> Result<bool, i32> {
+/// Puts our kernels in their operators' places, for a dispatch key. Returns whether there is any, and what libtorch says of
+/// those that it refuses.
+fn implement(libtorch: &Libtorch, key: &CStr) -> (bool, Result<(), i32>) {
     let mut library = null_mut();
     let checked = |status: i32| if status == 0 { Ok(()) } else { Err(status) };
     // SAFETY: the texts live as long as the process. The library is never deleted, so its kernels stay.
-    unsafe {
-        checked((libtorch.begin_library)(c"aten".as_ptr(), key.as_ptr(), c"ucudnn".as_ptr(), 0, &mut library))?;
-    }
-    let mut has_any = false;
+    let begun = checked(unsafe {
+        (libtorch.begin_library)(c"aten".as_ptr(), key.as_ptr(), c"ucudnn".as_ptr(), 0, &mut library)
+    });
+    let mut all = (false, begun);
     let is_host = cudnn::device() == Device::Host;
-    for Group { operators, is_there, take_gradient } in &GROUPS {
-        if !is_host && !is_there(libtorch) || is_anothers(libtorch, operators, key) {
+    let mut groups = GROUPS.iter().filter(|group| is_host || (group.is_there)(libtorch));
+    while let ((_, Ok(())), Some(Group { operators, take_gradient, .. })) = (all, groups.next()) {
+        if is_anothers(libtorch, operators, key) {
             continue;
         }
-        for (name, kernel) in *operators {
-            // SAFETY: as above.
-            checked(unsafe { (libtorch.implement)(library, name.as_ptr(), *kernel) })?;
+        let mut operators = operators.iter();
+        // SAFETY: as above.
+        let implement =
+            |(name, kernel): &(&CStr, Boxed)| unsafe { checked((libtorch.implement)(library, name.as_ptr(), *kernel)) };
+        all.1 = operators.try_for_each(implement);
+        if all.1.is_ok() {
+            take_gradient(libtorch);
+            all.0 = true;
         }
-        take_gradient(libtorch);
-        has_any = true;
     }
-    Ok(has_any)
+    all
 }
 
 /// A third library has put a kernel of its own in the place of one of the operators. That is said.

@@ -336,7 +336,7 @@ impl Library {
         count: usize,
         adds: bool,
     ) -> Result<(), Error> {
-        let parameters = Narrowed { from, to, count: count as u32, adds: adds.into() };
+        let parameters = Narrowed { from, to, count, adds: adds.into() };
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { launch(&self.narrow, stream, [self.blocks(count), 1], parameters) }
     }
@@ -366,7 +366,7 @@ impl Library {
     /// The structs' arrays are on the stream's device, as long as they say.
     pub unsafe fn descend(&self, stream: Stream, all: &[Descent]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.descend, stream, all, |its| self.blocks(its.count as usize)) }
+        unsafe { launch_together(&self.descend, stream, all, |its| self.blocks(its.count)) }
     }
 
     /// Likewise of a table, by rows that are added up for its gradient.
@@ -514,7 +514,7 @@ pub struct ReadersSums {
 struct Narrowed {
     from: *const f32,
     to: *mut c_void,
-    count: u32,
+    count: usize,
     adds: i32,
 }
 
@@ -565,7 +565,7 @@ pub struct Descent {
     pub share: *const f32,
     pub rate: f32,
     pub decay: f32,
-    pub count: u32,
+    pub count: usize,
 }
 
 /// A table's.

@@ -120,7 +120,7 @@ impl Net {
                         share,
                         rate,
                         decay: step.weight_decay,
-                        count: size.elements() as u32,
+                        count: size.elements(),
                     })
                     .collect();
                 self.library.descend(stream, &descents)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use once_cell::sync::OnceCell;
 use serde_json::json;
 
-use super::subject::spec;
+use super::subject::Subject;
 use convolution::engines::{Alone, Convolution, Plan};
 use gpu::Device;
 use guest::settings::{self, Torch};
@@ -28,15 +28,15 @@ pub const FAMILY: Family = Family { name: "depthwise", version: kernels::convolu
 struct Key {
     /// The device's number.
     device: i32,
-    of: Convolution,
+    subject: Subject,
 }
 
 /// Whatever is forgotten is asked of the database again.
 static CONTESTS: Registry<Key, Contest<DepthwiseContestant>> = Registry::new(1 << 12, |_| false);
 
 /// The contest of a convolution on the calling thread's device. `Err` if we have no engine for it.
-pub fn contest(of: &Convolution) -> Result<Arc<Contest<DepthwiseContestant>>, &'static str> {
-    let key = Key { device: cudnn::device().ordinal(), of: *of };
+pub fn contest(subject: Subject) -> Result<Arc<Contest<DepthwiseContestant>>, &'static str> {
+    let key = Key { device: cudnn::device().ordinal(), subject };
     let contest = CONTESTS.state(&key, || Contest::new(DepthwiseContestant { key, engine: OnceCell::new() }));
     contest.contestant.engine().map(|_| contest.clone())
 }
@@ -59,16 +59,16 @@ pub struct Ready {
 
 impl DepthwiseContestant {
     fn engine(&self) -> Result<&Alone, &'static str> {
-        let make = || Alone::by_channel(cudnn::device(), &self.key.of, MOST_WORKSPACE);
+        let make = || Alone::by_channel(cudnn::device(), &self.key.subject.of, MOST_WORKSPACE);
         self.engine.get_or_init(make).as_ref().ok_or("no engine of ours computes it")
     }
 }
 
 impl fmt::Display for DepthwiseContestant {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Convolution { direction, images, inputs, x, filter, element, .. } = self.key.of;
-        let is_volume = x[0] != 1 || filter[0] != 1;
-        let sizes = |[slices, rows, columns]: [usize; 3]| match is_volume {
+        let Subject { of, is_of_volumes } = self.key.subject;
+        let Convolution { direction, images, inputs, x, filter, element, .. } = of;
+        let sizes = |[slices, rows, columns]: [usize; 3]| match is_of_volumes {
             true => format!("{slices} × {rows} × {columns}"),
             false => format!("{rows} × {columns}"),
         };
@@ -115,7 +115,7 @@ impl Contestant for DepthwiseContestant {
     }
 
     fn spec(&self, _call: usize) -> String {
-        spec(&self.key.of)
+        self.key.subject.to_string()
     }
 
     fn choices(&self, _call: usize) -> &[OurEngine] {
@@ -143,7 +143,7 @@ impl Contestant for DepthwiseContestant {
     }
 
     fn load(&self, _call: usize, _choice: &OurEngine) -> Result<Ready, String> {
-        Ok(Ready { of: self.key.of, plan: self.engine()?.load(cudnn::device())?.into() })
+        Ok(Ready { of: self.key.subject.of, plan: self.engine()?.load(cudnn::device())?.into() })
     }
 
     fn decided(&self, names: &[String], why: &str, times: &Times) {

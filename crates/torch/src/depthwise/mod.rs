@@ -18,6 +18,7 @@ use convolution::engines::{Convolution, Memory};
 use cudnn::Direction;
 use gpu::{Element, Stream};
 use guest::summary::{self, Counted};
+use subject::Subject;
 use tuning::contest::Contest;
 
 pub use contestant::FAMILY;
@@ -202,7 +203,7 @@ impl Operator for Call<'_> {
     }
 
     fn contest(&self) -> Result<Arc<Contest<DepthwiseContestant>>, &'static str> {
-        contest(&self.convolution()?)
+        contest(Subject { of: self.convolution()?, is_of_volumes: self.window.axes == 3 })
     }
 
     fn room(&self, ours: &Ready) -> Option<(Tensor<'_>, Option<Tensor<'_>>)> {
