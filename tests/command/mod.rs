@@ -6,6 +6,7 @@ mod device;
 mod doctor;
 mod examples;
 mod kernel_versions;
+mod looks;
 mod norm;
 mod output;
 mod plot;

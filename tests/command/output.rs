@@ -8,7 +8,7 @@ use super::data::asked;
 use super::{Installed, NETWORK, csv, filled};
 
 /// Commands that print, each in its own way.
-const PRINTING: [&[&str]; 12] = [
+pub const PRINTING: [&[&str]; 12] = [
     &["--help"],
     &["--version"],
     &["plan", "--help"],
@@ -23,7 +23,7 @@ const PRINTING: [&[&str]; 12] = [
     &["db", "import", "/dev/null", "--database=t.sqlite"],
 ];
 
-fn prepared(name: &str) -> Installed {
+pub fn prepared(name: &str) -> Installed {
     let ucudnn = Installed::new(name);
     ucudnn.file("net.csv", &csv(&NETWORK));
     ucudnn.file("r.jsonl", &asked(&NETWORK[0], "F", 1.0));

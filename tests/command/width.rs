@@ -102,6 +102,19 @@ fn a_pipe_gets_everything() {
     }
 }
 
+/// Runs the command, which must succeed, on a terminal of this many columns, and returns what that got.
+pub fn on_terminal(ucudnn: &Installed, arguments: &[&str], variables: &[(&str, &str)], columns: u16) -> String {
+    let (mut ours, theirs) = terminal(columns);
+    let mut command = ucudnn.command(arguments, variables);
+    let mut child = command.stdout(theirs).spawn().unwrap();
+    drop(command);
+    let mut text = Vec::new();
+    // The terminal's end is an error to its reader.
+    let _ = ours.read_to_end(&mut text);
+    assert!(child.wait().unwrap().success(), "{arguments:?}");
+    String::from_utf8(text).unwrap().replace('\r', "")
+}
+
 /// A terminal of this many columns: its two ends.
 fn terminal(columns: u16) -> (File, OwnedFd) {
     let size = libc::winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -119,16 +132,8 @@ fn tables_fit_the_terminal() {
     let ucudnn = prepared("width-terminal");
     for columns in [80, 120] {
         for (arguments, whole) in WIDE_COMMANDS {
-            let (mut ours, theirs) = terminal(columns);
             // The terminal's own width comes before the variable.
-            let mut command = ucudnn.command(arguments, &[("COLUMNS", "500")]);
-            let mut child = command.stdout(theirs).spawn().unwrap();
-            drop(command);
-            let mut text = Vec::new();
-            // The terminal's end is an error to its reader.
-            let _ = ours.read_to_end(&mut text);
-            assert!(child.wait().unwrap().success());
-            let text = String::from_utf8(text).unwrap().replace('\r', "");
+            let text = on_terminal(&ucudnn, arguments, &[("COLUMNS", "500")], columns);
             assert!(widest(&text) <= columns.into() && !text.contains(whole), "{text}");
         }
     }

@@ -235,6 +235,7 @@ fn first_choices(contests: &[&Contest]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::style::plain;
 
     fn read(kind: Contested, fields: &Value) -> Contest {
         Contest::from_fields(kind, &Fields::of(fields).unwrap()).unwrap()
@@ -262,7 +263,7 @@ mod tests {
         );
         assert_eq!((refused.spec.as_str(), refused.first_over_best()), ("GRU 5→64", None));
         let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
-        let text = &part.text(usize::MAX);
+        let text = &plain(&part.text(usize::MAX));
         let row = ["LSTM", "5→64", "grid", "u8", "4.00", "10.0", "2.50×", "1.25×", "timed", "in", "place"];
         assert_eq!(words(text, "LSTM"), row);
         assert!(text.contains("no compiler") && text.contains("1 of 2 run on kernels of ours"), "{text}");
@@ -283,7 +284,7 @@ mod tests {
         let timed = read(Contested::Training, &fields);
         assert_eq!(timed.to_json(), fields);
         let [part] = &parts_of(&[timed])[..] else { panic!("one kind") };
-        let text = &part.text(usize::MAX);
+        let text = &plain(&part.text(usize::MAX));
         let row = ["LSTM", "5→64", "grid", "u8", "step", "10.0", "30.0", "3.00×", "timed", "in", "place"];
         assert_eq!(words(text, "LSTM"), row);
         assert!(text.starts_with("1 recurrent network in training, 1 on kernels of ours"), "{text}");
@@ -304,7 +305,7 @@ mod tests {
             ..timed.clone()
         };
         let [part] = &parts_of(&[timed, refused])[..] else { panic!("one kind") };
-        let text = &part.text(usize::MAX);
+        let text = &plain(&part.text(usize::MAX));
         let row = ["forward", "half", "clusters", "of", "2", "0.200", "0.500", "2.50×", "timed", "in", "place"];
         assert_eq!(words(text, "forward half"), row);
         assert!(text.contains("no compiler") && text.contains("1 of 2 run on kernels of ours"), "{text}");

@@ -16,6 +16,7 @@ use crate::Failure;
 use crate::output;
 use crate::python;
 use crate::run::prepare;
+use crate::style::{self, styled};
 use bindings::{Bindings, Files, Libtorch};
 use facts::Fact;
 use trust::Shown as _;
@@ -80,7 +81,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         facts.push(Fact { name: PROGRAM, text: String::new(), is_usable: is_reached });
     }
     let unusable: Vec<_> = facts.iter().filter(|fact| !fact.is_usable).map(|fact| fact.name).collect();
-    output::print(&format!("\nNext: {}.\n", next(options, &unusable)))?;
+    output::print(&format!("\n{} {}.\n", styled("Next:", style::HEADING), next(options, &unusable)))?;
     match unusable[..] {
         [] => Ok(()),
         _ => Err(Failure::Failed(format!("not usable: {}", unusable.join(", ")))),

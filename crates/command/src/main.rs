@@ -20,7 +20,7 @@
 //! | `shell` | completions and manual pages |
 //! | `table`, `width`, `quantity` | text for people |
 //! | `part`, `html` | a part of a report, for a terminal or for a page |
-//! | `text`, `output` | a file's text; the streams that the command writes to |
+//! | `text`, `output`, `style` | a file's text; the streams that the command writes to; the looks of what it writes |
 //! | `kernel_versions` | the versions of the GPU kernels, for `make gpu-truth` |
 //! | `failure`, `interrupt` | how a command fails, and how Ctrl-C ends it |
 //!
@@ -51,6 +51,7 @@ mod report;
 mod run;
 mod sets;
 mod shell;
+mod style;
 mod table;
 mod text;
 mod times;
@@ -110,14 +111,14 @@ fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
         Ok(cli) => run(cli.command),
         Err(error) if error.use_stderr() => {
-            let _ = error.print();
+            output::explain(&error.render().ansi().to_string());
             return ExitCode::from(2);
         }
-        Err(help) => output::print(&help.to_string()),
+        Err(help) => output::print(&help.render().ansi().to_string()),
     };
     let Err(failure) = ended else { return ExitCode::SUCCESS };
     let (why, status) = failure.told();
-    output::tell(&why);
+    output::tell_failure(&why);
     ExitCode::from(status)
 }
 

@@ -5,7 +5,11 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+
 use crate::Failure;
+use crate::style::{self, styled};
 
 /// True if the process began without a standard output.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -24,12 +28,14 @@ static LOOK: extern "C" fn() = {
 
 /// Writes a text for people to standard output. The command fails if that cannot take it.
 pub fn print(text: &str) -> Result<(), Failure> {
-    write(|output| output.write_all(readable(text).as_bytes()))
+    write(|output| output.write_all(readable(&looks(text, &io::stdout())).as_bytes()))
 }
 
 /// Writes JSON to standard output, and ends the line.
 pub fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
-    write(|output| writeln!(output, "{value:#}"))
+    let text = format!("{value:#}\n");
+    let text = if has_utf8() { text } else { escaped(&text) };
+    write(|output| output.write_all(text.as_bytes()))
 }
 
 /// Lets `act` write to standard output.
@@ -52,9 +58,19 @@ pub fn write(act: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), F
     written.map_err(|error| Failure::Failed(format!("standard output: {error}")))
 }
 
-/// Writes a message to standard error, if that takes it.
+/// Writes a message to standard error, if that takes it: something that the user should know.
 pub fn tell(message: &str) {
-    let _ = writeln!(io::stderr(), "ucudnn: {}", readable(message));
+    explain(&format!("{} {message}\n", styled("ucudnn:", style::WARNING)));
+}
+
+/// Writes why the command fails to standard error, if that takes it.
+pub fn tell_failure(why: &str) {
+    explain(&format!("{} {why}\n", styled("ucudnn:", style::BAD)));
+}
+
+/// Writes a text for people to standard error, if that takes it.
+pub fn explain(text: &str) {
+    let _ = io::stderr().write_all(readable(&looks(text, &io::stderr())).as_bytes());
 }
 
 /// Draws a line of progress over the one before, on standard error, which must be a terminal.
@@ -62,9 +78,35 @@ pub fn draw(line: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{}", readable(line));
 }
 
+/// The text, without its looks if the stream does not show them. By `anstream`'s rules, a terminal shows them, unless it is
+/// dumb or NO_COLOR is set; and every stream does if CLICOLOR_FORCE is set.
+fn looks<'text>(text: &'text str, stream: &impl RawStream) -> Cow<'text, str> {
+    match AutoStream::choice(stream) {
+        ColorChoice::Never => Cow::Owned(style::plain(text)),
+        _ => Cow::Borrowed(text),
+    }
+}
+
 /// The text as the user's locale can show it: without the command's own signs beyond ASCII if the locale has none.
 fn readable(text: &str) -> Cow<'_, str> {
-    if is_beyond_ascii(|name| std::env::var(name).ok()) { Cow::Borrowed(text) } else { Cow::Owned(ascii(text)) }
+    if has_utf8() { Cow::Borrowed(text) } else { Cow::Owned(ascii(text)) }
+}
+
+/// JSON with JSON's own escapes for what is beyond ASCII, which stands in its strings alone.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for sign in json.chars() {
+        match sign.is_ascii() {
+            true => escaped.push(sign),
+            false => escaped.extend(sign.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}"))),
+        }
+    }
+    escaped
+}
+
+/// True if the user's locale shows signs beyond ASCII.
+fn has_utf8() -> bool {
+    is_beyond_ascii(|name| std::env::var(name).ok())
 }
 
 /// True unless the variables of the locale name one without UTF-8. Where none is set, as in most containers, terminals
@@ -111,5 +153,33 @@ mod tests {
         }
         assert!(is(&[]) && is(&[("LC_ALL", "")]) && is(&[("LC_ALL", ""), ("LANG", "C.UTF-8")]));
         assert_eq!(ascii("2×64 takes 3 µs … 5→64 of é"), "2x64 takes 3 us ~ 5>64 of é");
+    }
+
+    #[test]
+    fn json_is_ascii_and_says_the_same() {
+        let value = serde_json::json!({ "2×64": ["é", "\u{1f600}", "a\"b"] });
+        let text = escaped(&value.to_string());
+        assert!(text.is_ascii() && text.contains("\\u00d7"), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn every_sign_of_the_sources_has_one_in_ascii() {
+        let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+        let mut signs = std::collections::BTreeSet::new();
+        while let Some(folder) = folders.pop() {
+            for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => {
+                        signs.extend(std::fs::read_to_string(path).unwrap().chars().filter(|sign| !sign.is_ascii()))
+                    }
+                }
+            }
+        }
+        let text: String = signs.iter().collect();
+        assert!(text.contains('×'), "{text}");
+        // A letter that stands for the user's own text.
+        assert_eq!(ascii(&text).replace('é', "").chars().find(|sign| !sign.is_ascii()), None, "{text}");
     }
 }

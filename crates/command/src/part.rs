@@ -1,6 +1,7 @@
 //! A part of a report: a heading, a table, and sentences about it. A terminal gets it as text, and a page as HTML.
 
 use crate::html::{escaped, paragraphs};
+use crate::style::{self, styled};
 use crate::table::Table;
 
 pub struct Part {
@@ -13,7 +14,7 @@ pub struct Part {
 impl Part {
     /// The part for a terminal of this width.
     pub fn text(&self, width: usize) -> String {
-        format!("{}\n\n{}{}", self.heading, self.table.lines(width), self.notes)
+        format!("{}\n\n{}{}", styled(&self.heading, style::HEADING), self.table.lines(width), self.notes)
     }
 
     /// The part for a page.

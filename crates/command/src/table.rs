@@ -1,6 +1,7 @@
 //! Aligned columns for a terminal, and for a page.
 
 use crate::html::escaped;
+use crate::style::{self, styled};
 
 /// The side to which a column's cells are aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -162,22 +163,24 @@ impl Table {
         let line = |cell: &dyn Fn(usize) -> String| {
             let padded = shown.iter().zip(widths).map(|(&column, &width)| {
                 let cell = cut(&cell(column), width);
+                let room = " ".repeat(width.saturating_sub(cell.chars().count()));
                 match self.columns[column].side {
-                    Side::Left => format!("{cell:<width$}"),
-                    Side::Right => format!("{cell:>width$}"),
+                    Side::Left => style::judged(&cell) + &room,
+                    Side::Right => room + &style::judged(&cell),
                 }
             });
             let line = padded.collect::<Vec<_>>().join(GAP);
-            format!("{}\n", line.trim_end())
+            line.trim_end().to_owned()
         };
-        let rule: String = widths.iter().map(|&width| "─".repeat(width)).collect::<Vec<_>>().join(GAP) + "\n";
-        let mut lines = line(&|column| self.name(column, shown).to_owned()) + &rule;
+        let rule = widths.iter().map(|&width| "─".repeat(width)).collect::<Vec<_>>().join(GAP);
+        let rule = styled(&rule, style::FAINT);
+        let header = line(&|column| self.name(column, shown).to_owned());
+        let mut lines = vec![styled(&header, style::HEADING), rule.clone()];
         lines.extend(self.rows.iter().map(|row| line(&|column| self.form(column, &row[column], is_short))));
         if let Some(total) = &self.total {
-            lines += &rule;
-            lines += &line(&|column| self.form(column, &total[column], is_short));
+            lines.extend([rule, line(&|column| self.form(column, &total[column], is_short))]);
         }
-        lines
+        lines.join("\n") + "\n"
     }
 }
 
@@ -197,6 +200,7 @@ fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::style::plain;
 
     #[test]
     fn columns_are_aligned_and_empty_ones_left_out() {
@@ -206,8 +210,8 @@ mod tests {
         table.total(vec!["all".into(), String::new(), "11.75".into()]);
         let expected =
             "kernel      ms\n───────  ─────\n2×64       1.5\nconv1 F  10.25\n───────  ─────\nall      11.75\n";
-        assert_eq!(table.lines(usize::MAX), expected);
-        assert_eq!(table.lines(14), expected);
+        assert_eq!(plain(&table.lines(usize::MAX)), expected);
+        assert_eq!(plain(&table.lines(14)), expected);
     }
 
     #[test]
@@ -229,7 +233,7 @@ mod tests {
         table.row(vec!["1x2x3 pad 0x0".into(), "an algorithm with a long name".into(), "8 MiB".into()]);
         let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
         for width in 20..70 {
-            let text = table.lines(width);
+            let text = plain(&table.lines(width));
             assert!(
                 widest(&text.lines().take(3).map(|line| format!("{line}\n")).collect::<String>()) <= width,
                 "{text}"

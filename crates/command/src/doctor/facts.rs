@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anstyle::Style;
 use cudnn::library;
 use gpu::Device;
 use gpu::jit::Nvrtc;
@@ -11,6 +12,7 @@ use tuning::database::{Database, Environment};
 
 use crate::quantity;
 use crate::run;
+use crate::style::{self, styled};
 use trust::Shown as _;
 
 /// The names of parts.
@@ -41,13 +43,14 @@ impl Fact {
 
 /// The facts as a list.
 pub fn text(facts: &[Fact]) -> String {
-    facts.iter().map(|fact| line(fact.name, &fact.text)).collect()
+    let looks = |fact: &Fact| if fact.is_usable { style::GOOD } else { style::BAD };
+    facts.iter().map(|fact| line(fact.name, &fact.text, looks(fact))).collect()
 }
 
-/// A name and its text, whose further lines stand below the first.
-fn line(name: &str, text: &str) -> String {
+/// A name with its looks, and its text, whose further lines stand below the first.
+fn line(name: &str, text: &str, looks: Style) -> String {
     let text = text.trim_end().replace('\n', &format!("\n{:14}", ""));
-    format!("{name:14}{text}\n")
+    format!("{}{text}\n", styled(&format!("{name:14}"), looks))
 }
 
 /// The settings in effect, and the warnings about them.
@@ -61,8 +64,9 @@ pub fn settings() -> String {
     if lines.is_empty() {
         lines.push("none: the defaults hold".to_owned());
     }
+    let looks = if wrong.is_empty() { style::GOOD } else { style::WARNING };
     lines.extend(wrong);
-    lines.iter().enumerate().map(|(index, text)| line(if index == 0 { "settings" } else { "" }, text)).collect()
+    lines.iter().enumerate().map(|(index, text)| line(if index == 0 { "settings" } else { "" }, text, looks)).collect()
 }
 
 /// All parts. `cudnn` is the one that a program found; without it, this process looks for one.

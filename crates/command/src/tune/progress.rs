@@ -1,6 +1,6 @@
 //! The progress of tuning: a bar on a terminal, otherwise a line for each convolution problem.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -92,7 +92,7 @@ impl Problem<'_> {
         if !self.bar.terminal {
             let took = self.begin.elapsed().as_secs_f64();
             let (problems, name) = (self.bar.problems, &self.name);
-            let _ = writeln!(stderr(), "{done}/{problems} {name}: {what} in {took:.1} s");
+            output::explain(&format!("{done}/{problems} {name}: {what} in {took:.1} s\n"));
         }
     }
 }
