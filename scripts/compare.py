@@ -12,7 +12,7 @@ import sys
 
 import demo  # first: it puts harness on the path
 
-from harness.columns import aligned, spread
+from harness.columns import MEBI, aligned, spread
 from harness.rounds import in_turns
 
 # The ratio of two medians below which the difference does not matter.
@@ -70,6 +70,22 @@ def rows_of(before, after, rows):
     return rows, total
 
 
+def print_table(rows):
+    header = ["kernel", "algorithm", "MiB", "ms", "division with us", "MiB", "ms", "speed-up", "difference"]
+    lines = [header]
+    for row in rows:
+        lines.append([
+            row["kernel"],
+            row["plain_algorithm"], f"{row['plain_workspace'] / MEBI:.2f}", f"{row['plain_ms']:.2f}",
+            row["division"], f"{row['workspace'] / MEBI:.2f}", f"{row['ms']:.2f}",
+            f"{row['plain_ms'] / row['ms']:.2f}×",
+            "equal" if row["difference"] == 0 else f"{row['difference']:.1e}",
+        ])  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["─" * width for width in widths]
+    print(*aligned([header, rule, *lines[1:-1], rule, lines[-1]], left=(0, 1, 4)), sep="\n")
+
+
 def print_spread(rows):
     lines = [["kernel", "plain ms (least to most)", "with us ms (least to most)", "noise ms", ""]]
     for row in rows:
@@ -87,14 +103,14 @@ def main():
     title = (f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}, limit "
              f"{options.limit}, {options.query}, {options.rounds} runs of {options.iterations}, in turns")  # fmt: skip
     print(f"\n{title}\n")
-    demo.print_table(rows + [total])
+    print_table(rows + [total])
     print_spread(rows + [total])
     slower = [row["kernel"] for row in rows if row["slower"]]
     print(f"\nKernels slower beyond noise: {', '.join(slower) or 'none'}")
     print(f"All kernels: {total['plain_ms'] / total['ms']:.2f} times as fast")
     workspaces = [runs[-1]["workspace_total"] for runs in (before, after)]
     verdict = "not larger" if workspaces[1] <= workspaces[0] else "LARGER"
-    plain, ours = (f"{workspace / demo.MEBI:.2f}" for workspace in workspaces)
+    plain, ours = (f"{workspace / MEBI:.2f}" for workspace in workspaces)
     print(f"Workspace in all: {plain} MiB plain, {ours} with us: {verdict}")
     result = {"title": title, "rows": rows, "total": total, "slower": slower, "workspace": workspaces}
     (options.output / "compare.json").write_text(json.dumps(result, indent=1))

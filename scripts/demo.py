@@ -1,8 +1,9 @@
-"""Trains a network's convolutions with and without libucudnn.so, and shows both in one table.
+"""Trains a network's convolutions with and without libucudnn.so, and shows both in a table and on a page.
 
 The same program runs twice, unchanged, at the same workspace limit: plain, and with the library preloaded. The two take
 turns, round by round, so that another program on the machine slows both. They run on the GPU if the machine has an
-NVIDIA GPU and cuDNN 9, else on hostdnn. The script needs Python's standard library only.
+NVIDIA GPU and cuDNN 9, else on hostdnn. `ucudnn demo --show` then makes the table and the page of what was measured. The
+script needs Python's standard library only.
 """
 
 import argparse
@@ -20,18 +21,18 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "examples"))
-import demo_picture  # noqa: E402
 from harness import cudnn, rounds, variables  # noqa: E402
-from harness.arguments import count  # noqa: E402
+from harness.arguments import above_zero, count  # noqa: E402
 from harness.children import Ended  # noqa: E402
-from harness.columns import MEBI, aligned  # noqa: E402
 from harness.results import whole_lines  # noqa: E402
 from progress import Progress  # noqa: E402
 from turns import Runner  # noqa: E402
 
 # UCUDNN_TUNE_SECONDS on a quiet machine, unless the caller sets it: AlexNet's 15 kernels are tuned within 45 s. A
 # search begins with the largest micro-batch of each algorithm, so that a third of its time finds nearly the best plan.
-TUNE_SECONDS = 3
+TUNE_SECONDS = 3.0
+# The defaults of --quick on hostdnn: done within 30 s on a laptop. conv2's FFT fits the limit with 32 images, not with 48.
+QUICK = {"batch": "48", "limit": "88MiB", "tune_seconds": 1.6, "iterations": 1}
 
 
 def say(text):
@@ -75,6 +76,10 @@ def preloaded_environment(options, plain, report, **more):
     return plain | ours | variables.preloaded(options.target / "libucudnn.so", report, **more)
 
 
+def network_of(options):
+    return ROOT / "examples" / "networks" / f"{options.network}.csv"
+
+
 def command_of(options, folder, iterations, dump=True):
     """The program's command line. Its report and its outputs, if wanted, go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +87,7 @@ def command_of(options, folder, iterations, dump=True):
         str(options.convnet), "--limit", options.limit, "--batch", options.batch, "--type", options.type,
         "--format", options.format, "--math", options.math, "--query", options.query, "--iterations", str(iterations),
         *(["--dump", str(folder)] if dump else []), "--json", str(folder / "convnet.json"),
-        str(ROOT / "examples" / "networks" / f"{options.network}.csv"),
+        str(network_of(options)),
     ]  # fmt: skip
 
 
@@ -93,7 +98,7 @@ def run(options, environment, folder, dump=True):
     result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
     if result.returncode:
         sys.exit(f"demo: {' '.join(command)}\ndemo: ended with {result.returncode}")
-    say(f"demo: … {time.monotonic() - start:.1f} s")
+    say(f"demo: {time.monotonic() - start:.1f} s")
     return json.loads((folder / "convnet.json").read_text())
 
 
@@ -117,7 +122,7 @@ def run_in_turns(options, environments):
             slower = 1.0  # GPUs compute while processors wait
         if slower > 1 + rounds.DISTURBED:
             progress.say(f"demo: another program uses this machine, so tuning may take {slower:.1f} times as long")
-        tune = {"UCUDNN_TUNE_SECONDS": f"{TUNE_SECONDS * slower:.1f}"}
+        tune = {"UCUDNN_TUNE_SECONDS": f"{options.tune_seconds * slower:.1f}"}
         environments["with"] = tune | environments["with"]
         preloaded = begin("with", progress.say)
         steps = preloaded.until("ready")
@@ -206,26 +211,43 @@ def total(rows):
             "difference": max(r["difference"] for r in rows)}  # fmt: skip
 
 
-def print_table(rows):
-    header = ["kernel", "algorithm", "MiB", "ms", "division with us", "MiB", "ms", "speed-up", "difference"]
-    lines = [header]
-    for row in rows:
-        lines.append([
-            row["kernel"],
-            row["plain_algorithm"], f"{row['plain_workspace'] / MEBI:.2f}", f"{row['plain_ms']:.2f}",
-            row["division"], f"{row['workspace'] / MEBI:.2f}", f"{row['ms']:.2f}",
-            f"{row['plain_ms'] / row['ms']:.2f}×",
-            "equal" if row["difference"] == 0 else f"{row['difference']:.1e}",
-        ])  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rule = ["─" * width for width in widths]
-    print(*aligned([header, rule, *lines[1:-1], rule, lines[-1]], left=(0, 1, 4)), sep="\n")
+def where(options):
+    """The cuDNN that both runs use, in words."""
+    if not on_host(options):
+        return "cuDNN, on the GPU"
+    return "hostdnn, on the CPU" + (" (for the GPU here, no cuDNN 9 was found)" if cudnn.has_gpu() else "")
+
+
+def sentences(options, preloaded, everything, of_rounds):
+    """What the table says, in words, and whether the outputs agree."""
+    speed_up = everything["plain_ms"] / everything["ms"]
+    accepted = {"float": 1e-5, "half": 2e-3, "double": 1e-5}[options.type]
+    agree = everything["difference"] <= accepted
+    return agree, [
+        f"An iteration takes {everything['plain_ms']:.0f} ms plain and {everything['ms']:.0f} ms with us: "
+        f"{speed_up:.2f} times as fast (medians). Planning took {preloaded['asking_ms'] / 1e3:.1f} s, once.",
+        *rounds.verdict(of_rounds["plain_ms"], of_rounds["ms"]).splitlines(),
+        f"Outputs {'agree' if agree else 'DO NOT AGREE'}: the largest |with - plain| / |plain| is "
+        f"{everything['difference']:.1e} (accepted: {accepted:.0e}).",
+    ]  # fmt: skip
+
+
+def parse_arguments():
+    parser = parser_of(__doc__, "demo", limit="128MiB", rounds=3, iterations=2, tune_seconds=TUNE_SECONDS)
+    parser.add_argument("--command", type=pathlib.Path, help="the command ucudnn, which shows the results [TARGET/ucudnn]")
+    parser.add_argument("--tune-seconds", type=above_zero, help="tuning of a kernel on a quiet machine [%(default)s]")
+    parser.add_argument("--quick", action="store_true", help="on hostdnn, other defaults: half a minute in all")
+    options = parser.parse_args()
+    if options.quick and on_host(options):
+        parser.set_defaults(**QUICK)
+        options = parser.parse_args()
+    options.command = options.command or options.target / "ucudnn"
+    return options
 
 
 def main():
-    options = parser_of(__doc__, "demo", limit="128MiB", rounds=3, iterations=2).parse_args()
+    options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
-    where = "hostdnn, on the CPU" if on_host(options) else "cuDNN, on the GPU"
     plain_variables = plain_environment(options)
     report = options.output / "report.jsonl"
     # Each demonstration tunes anew.
@@ -234,36 +256,22 @@ def main():
     report.unlink(missing_ok=True)
     if options.limit != "none":
         preloaded_variables["UCUDNN_WORKSPACE_LIMIT"] = options.limit
-    say(f"demo: {options.network}, batch {options.batch}, limit {options.limit} a kernel, on {where}: plain and under "
-        f"LD_PRELOAD=libucudnn.so, {options.rounds} rounds in turns; tuning comes first")  # fmt: skip
+    title = (f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}, "
+             f"workspace limit {options.limit} a kernel, {where(options)}")  # fmt: skip
+    say(f"demo: {title}: plain and under LD_PRELOAD=libucudnn.so, {options.rounds} rounds in turns; tuning comes first")
     plain, preloaded = run_in_turns(options, {"plain": plain_variables, "with": preloaded_variables})
     say("demo: comparing outputs")
     rows = compare(options, [plain], [preloaded], read_plans(report))
     everything = total(rows)
-
-    title = (f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}, "
-             f"workspace limit {options.limit} a kernel, {where}")  # fmt: skip
-    print(f"\n{title}\n")
-    print_table(rows + [everything])
-    asking = preloaded["asking_ms"] / 1e3
-    speed_up = everything["plain_ms"] / everything["ms"]
-    accepted = {"float": 1e-5, "half": 2e-3, "double": 1e-5}[options.type]
-    agree = everything["difference"] <= accepted
-    print(f"\nAn iteration takes {everything['plain_ms']:.0f} ms plain and {everything['ms']:.0f} ms with us: "
-          f"{speed_up:.2f} times as fast (medians). Planning took {asking:.1f} s, once.")  # fmt: skip
     of_rounds = {"plain_ms": rounds.totals(plain, options.rounds), "ms": rounds.totals(preloaded, options.rounds)}
-    print(rounds.verdict(of_rounds["plain_ms"], of_rounds["ms"]))
-    print(f"Outputs {'agree' if agree else 'DO NOT AGREE'}: the largest ‖with − plain‖ / ‖plain‖ is "
-          f"{everything['difference']:.1e} (accepted: {accepted:.0e}).")  # fmt: skip
-    result = {"title": title, "rows": rows, "total": everything, "rounds": of_rounds}
+    agree, said = sentences(options, preloaded, everything, of_rounds)
+    result = {"title": title, "network": str(network_of(options)), "rows": rows, "total": everything,
+              "rounds": of_rounds, "sentences": said}  # fmt: skip
     (options.output / "demo.json").write_text(json.dumps(result, indent=1))
-    picture = options.output.parent / "demo.svg"
-    picture.write_text(demo_picture.draw(title, rows, everything), encoding="utf-8")
-    print(f"Picture: {picture}")
     for dumped in options.output.glob("*/*.raw"):
         dumped.unlink()
-    if not agree:
-        sys.exit(1)
+    shown = subprocess.run([options.command, "demo", "--show", options.output])
+    sys.exit(shown.returncode or int(not agree))
 
 
 if __name__ == "__main__":
@@ -271,3 +279,5 @@ if __name__ == "__main__":
         main()
     except Ended as why:
         sys.exit(f"demo: {why}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -14,7 +14,7 @@ import sys
 import demo  # first: it puts harness on the path
 
 from harness import variables
-from harness.columns import aligned, spread
+from harness.columns import MEBI, aligned, spread
 from harness.results import events
 from harness.rounds import in_turns
 
@@ -57,18 +57,18 @@ class Runs:
         while high - low > RESOLUTION:
             middle = (low + high) // 2 // RESOLUTION * RESOLUTION or RESOLUTION
             found = self.run("reuse", {"UCUDNN_WORKSPACE_LIMIT": str(middle)}, 1)["peak"]
-            demo.say(f"division: Reuse within {middle / demo.MEBI:.2f} MiB a kernel takes {found / demo.MEBI:.2f} MiB")
+            demo.say(f"division: Reuse within {middle / MEBI:.2f} MiB a kernel takes {found / MEBI:.2f} MiB")
             low, high = (middle, high) if found <= peak else (low, middle)
         return low, high
 
 
 def print_division(division):
-    print(f"\n{division['arena'] / demo.MEBI:.2f} of {division['total'] / demo.MEBI:.2f} MiB, solved in "
+    print(f"\n{division['arena'] / MEBI:.2f} of {division['total'] / MEBI:.2f} MiB, solved in "
           f"{division['solve_ms']:.1f} ms, {'proven optimal' if division['proven'] else 'not proven optimal'}:")  # fmt: skip
     lines = [["MiB", "ms", "kernel and division"]]
     for layer in sorted(division["layers"], key=lambda layer: -layer["workspace"]):
         what = f"{layer['kernel']}: {layer['division']}"
-        lines.append([f"{layer['workspace'] / demo.MEBI:.2f}", f"{layer['time_ms']:.2f}", what])
+        lines.append([f"{layer['workspace'] / MEBI:.2f}", f"{layer['time_ms']:.2f}", what])
     print(*aligned(lines, left=(2,)), sep="\n")
 
 
@@ -111,7 +111,7 @@ def main():
     lines = [["", "limit or total", "peak MiB", "ms (least to most)", "Division"]]
     for row in rows:
         times = spread(row["ms"], row["least"], row["most"], ".1f")
-        peak, ratio = f"{row['peak'] / demo.MEBI:.2f}", f"{row['ms'] / ours['ms']:.2f}×"
+        peak, ratio = f"{row['peak'] / MEBI:.2f}", f"{row['ms'] / ours['ms']:.2f}×"
         lines.append([row["kind"], row["limit"], peak, times, ratio])
     print(*aligned(lines), sep="\n")
     last = found["Workspace Division"][-1]["division"]

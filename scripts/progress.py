@@ -20,7 +20,7 @@ class Progress:
             print(f"{self.name}: {share:4.0%} {text}", file=self.file, flush=True)
             return
         full = round(BAR * share)
-        line = f"{self.name}: {'█' * full}{'░' * (BAR - full)} {share:4.0%} {text}"
+        line = f"{self.name}: {'#' * full}{'.' * (BAR - full)} {share:4.0%} {text}"
         # A line that wraps could not be drawn over.
         self.draw(line[: shutil.get_terminal_size().columns - 1])
 

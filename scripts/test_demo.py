@@ -12,10 +12,10 @@ import unittest.mock
 
 import demo  # first: it puts harness on the path
 
-import demo_picture
+import compare
 from harness import rounds
 from harness.children import Ended
-from harness.testing import InFolder, texts_apart
+from harness.testing import InFolder
 from progress import Progress
 from turns import Runner
 
@@ -88,14 +88,20 @@ class Table(unittest.TestCase):
         total = demo.total(rows)
         self.assertEqual((total["plain_ms"], total["ms"], total["workspace"]), (41, 25.5, 2 << 20))
         with contextlib.redirect_stdout(io.StringIO()) as shown:
-            demo.print_table([*rows, total])
+            compare.print_table([*rows, total])
         lines = shown.getvalue().splitlines()
         self.assertEqual(len({len(line) for line in lines[1:2] + lines[-2:]}), 1, lines)
         self.assertIn("1.61×", lines[-1])
         self.assertIn("2.00×", lines[2])
-        drawn = demo_picture.draw("a title", rows, total)
-        self.assertIn("41 ms plain, 26 ms with ucudnn, 1.61× as fast", drawn)
-        texts_apart(self, drawn)
+        options = types.SimpleNamespace(type="float")
+        agree, said = demo.sentences(options, {"asking_ms": 3210}, total, {"plain_ms": [41, 41], "ms": [25, 26]})
+        self.assertTrue(agree)
+        self.assertEqual(said[0], "An iteration takes 41 ms plain and 26 ms with us: 1.61 times as fast (medians). "
+                                  "Planning took 3.2 s, once.")  # fmt: skip
+        agree, said = demo.sentences(options, {"asking_ms": 1}, total | {"difference": 2e-5}, {"plain_ms": [1], "ms": [1]})
+        self.assertFalse(agree)
+        self.assertIn("DO NOT AGREE", said[-1])
+        self.assertTrue(all(line.isascii() for line in said))
 
 
 class Shown(unittest.TestCase):
@@ -119,7 +125,7 @@ class Shown(unittest.TestCase):
         progress.say("a warning")
         progress.close()
         drawn = file.getvalue()
-        self.assertIn("█" * 12 + "░" * 12 + "  50% a long", drawn)
+        self.assertIn("#" * 12 + "." * 12 + "  50% a long", drawn)
         self.assertLess(max(len(line) for line in drawn.split("\r\x1b[K")), 60)
         # The bar goes on below a warning, and leaves no trace.
         self.assertIn("\r\x1b[Ka warning\n\r\x1b[Kdemo: ", drawn)

@@ -49,6 +49,8 @@ fn both_sides_take_turns_and_agree() {
     demo.arg("-B").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/demo.py"));
     demo.arg("--convnet").arg(program.file("convnet")).arg("--output").arg(out.parent().unwrap());
     demo.arg("--target").arg(folder).arg("--cudnn").arg(folder);
+    // `cargo build` puts the command a folder above the tests.
+    demo.arg("--command").arg(std::env::current_exe().unwrap().with_file_name("../ucudnn"));
     demo.args(["--batch", "2", "--limit", "1MiB", "--rounds", "2", "--iterations", "1"]);
     let output = demo.env_remove("LD_PRELOAD").output().unwrap();
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
@@ -65,6 +67,8 @@ fn both_sides_take_turns_and_agree() {
         let rounds = found["rounds"][side].as_array().unwrap();
         assert!(rounds.len() == 2 && rounds.iter().all(|time| time.as_f64().unwrap() > 0.0), "{found}");
     }
+    let page = std::fs::read_to_string(out.with_file_name("demo.html")).unwrap();
+    assert!(page.contains("<td>conv5 BF</td>") && page.contains("with us: "), "{page}");
     let divisions = found["rows"].as_array().unwrap().iter().map(|row| row["division"].as_str().unwrap());
     // The library's plans, and not plain's algorithms.
     assert!(divisions.filter(|division| division.contains('×')).count() == 15, "{found}");

@@ -11,9 +11,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTDNN = ROOT / "build/hostdnn"
 
 
+def has_gpu():
+    return os.path.exists("/dev/nvidia0")
+
+
 def find():
     """The folder of a cuDNN 9 for the GPU here, "" if the loader finds one itself, None without a GPU."""
-    if not os.path.exists("/dev/nvidia0"):
+    if not has_gpu():
         return None
     try:
         ctypes.CDLL("libcudnn.so.9")

@@ -71,7 +71,7 @@ fn a_pipe_shows_no_colours_unless_they_are_forced() {
 #[test]
 fn a_locale_without_other_signs_gets_ascii() {
     let ucudnn = prepared("looks-ascii");
-    let subcommands = ["run", "report", "tune", "plan", "plot", "db", "doctor", "completions", "man"];
+    let subcommands = ["run", "demo", "report", "tune", "plan", "plot", "db", "doctor", "completions", "man"];
     let helps = subcommands.map(|name| [name, "--help"]);
     let wrong: [&[&str]; 3] = [&["plan"], &["report", "none.jsonl"], &["plan", "net.csv", "--limit=×"]];
     let mut beyond = 0;

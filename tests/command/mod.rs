@@ -2,6 +2,7 @@
 //! started there by its name.
 
 mod data;
+mod demo;
 mod device;
 mod doctor;
 mod examples;

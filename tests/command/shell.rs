@@ -10,7 +10,7 @@ fn completions_name_every_subcommand() {
     let ucudnn = Installed::new("completions");
     for shell in ["bash", "zsh", "fish"] {
         let text = ucudnn.run(&["completions", shell]);
-        for word in ["run", "tune", "plan", "report", "plot", "db", "doctor", "workspace-limit", "wide"] {
+        for word in ["run", "demo", "tune", "plan", "report", "plot", "db", "doctor", "workspace-limit", "wide"] {
             assert!(text.contains(word), "{shell}: no {word}");
         }
     }
@@ -19,6 +19,7 @@ fn completions_name_every_subcommand() {
     let file = ucudnn.file("ucudnn.bash", &ucudnn.run(&["completions", "bash"]));
     for (words, offered) in [
         ("ucudnn do", "doctor\n"),
+        ("ucudnn de", "demo\n"),
         ("ucudnn run --numerics", "--numerics\n"),
         ("ucudnn run --numerics a", "allowed any\n"),
         ("ucudnn run --rnn ", "auto off force\n"),
@@ -40,7 +41,9 @@ fn manual_pages_are_of_all_subcommands() {
     assert!(page.contains(".TH ucudnn 1") && page.contains("ucudnn\\-doctor(1)"), "{page}");
     ucudnn.run(&["man", "share/man1"]);
     let pages: Vec<_> = std::fs::read_dir(ucudnn.path("share/man1/x").parent().unwrap()).unwrap().collect();
-    for name in ["ucudnn", "ucudnn-run", "ucudnn-doctor", "ucudnn-db", "ucudnn-db-list", "ucudnn-plot-totals"] {
+    for name in
+        ["ucudnn", "ucudnn-run", "ucudnn-demo", "ucudnn-doctor", "ucudnn-db", "ucudnn-db-list", "ucudnn-plot-totals"]
+    {
         let text = std::fs::read_to_string(ucudnn.path(&format!("share/man1/{name}.1"))).unwrap();
         assert!(text.contains(&format!(".TH {name} 1")), "{name}: {text}");
     }

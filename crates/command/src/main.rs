@@ -6,6 +6,7 @@
 //! | `tune`, `plan`, `db` | filling the tuning database, planning from it, maintaining it |
 //! | `doctor` | the parts that the library would use, and whether a program reaches it |
 //! | `python` | the Python of a program, or in PATH, whose packages may hold cuDNN |
+//! | `demo` | a network with and without the library, in a table and on a page |
 //! | `report` | a run's `UCUDNN_REPORT` as tables, or as a page |
 //! | `plot` | pictures of reports and plans |
 //! | `network` | the layers of a network, from a CSV file or a report |
@@ -31,6 +32,7 @@
 mod contests;
 mod db;
 mod decisions;
+mod demo;
 mod division_text;
 mod doctor;
 mod failure;
@@ -74,7 +76,9 @@ use failure::Failure;
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 110,
-    after_help = "A first session, for a program that is short of memory:\n\n  \
+    after_help = "What the library is good for, without a program of your own:\n\n  \
+        ucudnn demo\n\n\
+        A first session, for a program that is short of memory:\n\n  \
         ucudnn run --workspace-limit 64MiB --report run.jsonl ./program\n  \
         ucudnn report run.jsonl\n  \
         ucudnn run --total-workspace-size 512MiB --report wd.jsonl ./program\n  \
@@ -92,6 +96,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Options),
+    Demo(demo::Options),
     Report(report::Options),
     Tune(tune::Options),
     Plan(plan::Options),
@@ -125,6 +130,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(options) => run::run(options),
+        Command::Demo(options) => demo::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Tune(options) => tune::run(&options),
         Command::Plan(options) => plan::run(&options),

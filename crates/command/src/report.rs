@@ -1,7 +1,7 @@
 //! `ucudnn report`: the choices of a run, and the time that they save.
 
 pub mod lines;
-mod page;
+pub mod page;
 
 use std::path::PathBuf;
 
@@ -65,13 +65,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if options.json {
         return output::print_json(&json_of(&report, &decisions));
     }
-    let mut parts: Vec<Part> = decisions.iter().map(|decisions| part_of(decisions, report.divided.as_ref())).collect();
-    parts.extend(contests::parts_of(&report.contests));
-    let mut notes = also(&report);
-    if parts.is_empty() && report.nets.is_empty() && report.graphs.is_empty() {
-        let what = "no convolution that can be divided, and nothing else that ours can run";
-        notes.insert_str(0, &format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
-    }
+    let (parts, notes) = contents(&report, &decisions);
     if let Some(file) = &options.html {
         let page = page::of(&options.file, &parts, &decisions, &notes);
         std::fs::write(file, page).map_err(|error| format!("--html {}: {error}", file.shown()))?;
@@ -81,6 +75,18 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let mut texts: Vec<String> = parts.iter().map(|part| part.text(width)).collect();
     texts.extend(Some(notes).filter(|notes| !notes.is_empty()));
     output::print(&texts.join("\n"))
+}
+
+/// What a report shows: its parts, and sentences behind them.
+pub fn contents(report: &lines::Report, decisions: &[Decisions]) -> (Vec<Part>, String) {
+    let mut parts: Vec<Part> = decisions.iter().map(|decisions| part_of(decisions, report.divided.as_ref())).collect();
+    parts.extend(contests::parts_of(&report.contests));
+    let mut notes = also(report);
+    if parts.is_empty() && report.nets.is_empty() && report.graphs.is_empty() {
+        let what = "no convolution that can be divided, and nothing else that ours can run";
+        notes.insert_str(0, &format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
+    }
+    (parts, notes)
 }
 
 fn json_of(report: &lines::Report, decisions: &[Decisions]) -> Value {

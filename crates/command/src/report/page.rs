@@ -8,23 +8,28 @@ use crate::part::Part;
 use crate::plot::{division, layers};
 use trust::Shown as _;
 
-/// The whole report as a page: its tables, and for each network a picture of its layers' times, and of how a total is
-/// divided.
+/// The whole report as a page.
 pub fn of(file: &Path, parts: &[Part], decisions: &[Decisions], notes: &str) -> String {
-    let mut content: String = parts.iter().map(Part::html).collect();
-    for decisions in decisions {
-        // In the order of the bars. Times that are not known of every layer would make a sum of some layers.
-        let sources = [
-            source("plain", decisions, |row| row.plain),
-            source("undivided", decisions, |row| Some(row.undivided.as_ref()?.time)),
-            source("with us", decisions, |row| Some(row.time)),
-        ];
-        let sources: Vec<_> = sources.into_iter().flatten().collect();
-        content += &figure(&layers::draw("Time per layer", &sources));
-        content += &figure(&division::draw("Workspace Division", decisions));
-    }
-    content += &html::paragraphs(notes);
-    html::page(&format!("ucudnn report of {}", file.shown()), &content)
+    html::page(&format!("ucudnn report of {}", file.shown()), &content(parts, decisions, notes))
+}
+
+/// A page's content: the tables, and for each network its pictures.
+pub fn content(parts: &[Part], decisions: &[Decisions], notes: &str) -> String {
+    let tables: String = parts.iter().map(Part::html).collect();
+    let pictures: String = decisions.iter().map(pictures).collect();
+    tables + &pictures + &html::paragraphs(notes)
+}
+
+/// Pictures of a network: of its layers' times, and of how a total is divided.
+pub fn pictures(decisions: &Decisions) -> String {
+    // In the order of the bars. Times that are not known of every layer would make a sum of some layers.
+    let sources = [
+        source("plain", decisions, |row| row.plain),
+        source("undivided", decisions, |row| Some(row.undivided.as_ref()?.time)),
+        source("with us", decisions, |row| Some(row.time)),
+    ];
+    let sources: Vec<_> = sources.into_iter().flatten().collect();
+    figure(&layers::draw("Time per layer", &sources)) + &figure(&division::draw("Workspace Division", decisions))
 }
 
 /// A picture in a page; nothing for an empty one.
