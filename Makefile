@@ -34,7 +34,7 @@ build: tools ## build libucudnn.so, its solver, the command and hostdnn, optimis
 	$(CARGO) build --release $(LOCKED)
 	@$(PYTHON) -B scripts/crates.py --cargo $(CARGO) --into $(TARGET)/release/licences
 
-demo: build build/convnet ## train AlexNet's convolutions with and without us, in one table (ARGS="--help")
+demo: build build/convnet ## train AlexNet's convolutions with and without us, in a table and on a page (ARGS="--help")
 	$(PYTHON) -B scripts/demo.py --target $(TARGET)/release --convnet build/convnet $(ARGS)
 
 demo-dynamic: build ## train a Tree-LSTM on the CPU, beside PyTorch if it is there, else beside double precision
@@ -140,10 +140,14 @@ wheel: tools ## pack the same as Python wheels in build/dist/, for older systems
 	cd build/wheel && PATH="$(abspath build/zig/bin):$$PATH" GLPK_DIR=$(abspath build/wheel/glpk) \
 		LIBGCC_S=$$($(CC) -print-file-name=libgcc_s.so.1) CARGO_ZIGBUILD_CACHE_DIR=$(abspath build/wheel/cache) \
 		$(CARGO) zigbuild --manifest-path ../../Cargo.toml --release --locked --target $(ZIG_TARGET).$(GLIBC) \
-		--target-dir target -p ucudnn -p ucudnn-solver -p ucudnn-command
+		--target-dir target -p ucudnn -p ucudnn-solver -p ucudnn-command -p hostdnn
+	mkdir -p build/wheel/hostdnn
+	ln -sfn ../target/$(ZIG_TARGET)/release/libhostdnn.so build/wheel/hostdnn/libcudnn.so
+	build/zig/bin/python -m ziglang cc -target $(shell uname -m)-linux-gnu.$(GLIBC) -std=c99 $(CFLAGS) -fno-sanitize=undefined \
+		-Ihostdnn/include $(CONVNET) -Lbuild/wheel/hostdnn -lcudnn -ldl -lm -o build/wheel/convnet
 	$(PYTHON) -B scripts/crates.py --cargo $(CARGO) --into build/wheel/target/$(ZIG_TARGET)/release/licences
 	$(PYTHON) -B scripts/wheel.py --target build/wheel/target/$(ZIG_TARGET)/release --glpk build/wheel/glpk \
-		--glibc $(GLIBC) --into build/dist
+		--convnet build/wheel/convnet --glibc $(GLIBC) --into build/dist
 	@$(PYTHON) -B scripts/ledger.py build/wheel/target/$(ZIG_TARGET)/release/ucudnn
 
 test-dist: dist build/convnet ## the packed library and command, elsewhere, with the system's GLPK hidden; install, uninstall
@@ -152,7 +156,8 @@ test-dist: dist build/convnet ## the packed library and command, elsewhere, with
 
 test-wheel: wheel build/convnet ## the wheel in each Python that is here, with the system's GLPK hidden
 	scripts/without-glpk.sh scripts/test-wheel.sh build/dist/ucudnn-$(VERSION)-py3-none-*_$(shell uname -m).whl \
-		build/dist/ucudnn_glpk-$(VERSION)-py3-none-*_$(shell uname -m).whl build/convnet build/hostdnn
+		build/dist/ucudnn_glpk-$(VERSION)-py3-none-*_$(shell uname -m).whl \
+		build/dist/ucudnn_demo-$(VERSION)-py3-none-*_$(shell uname -m).whl build/convnet build/hostdnn
 
 container: ## build the image of the Dockerfile if docker runs here, else check the Dockerfile's steps (after make test-wheel)
 	$(PYTHON) -B scripts/container.py

@@ -1,4 +1,4 @@
-"""check_wheel.py WHEEL GLPK: reads the finished wheels: their tags against their ELF files, their lists, their sizes."""
+"""check_wheel.py WHEEL GLPK DEMO: reads the finished wheels: their tags against their ELF files, their lists, their sizes."""
 
 import argparse
 import ast
@@ -61,11 +61,12 @@ def check_pip(wheel, findings):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=pathlib.Path)
-    parser.add_argument("glpk", type=pathlib.Path, help="the wheel of the extra")
+    parser.add_argument("glpk", type=pathlib.Path, help="the wheel of the extra glpk")
+    parser.add_argument("demo", type=pathlib.Path, help="the wheel of the extra demo")
     options = parser.parse_args()
     findings = check_symbols.Findings()
-    solver = {packing.dist.SOLVER, packing.glpk.SONAME}
-    for wheel, shipped in [(options.wheel, {"ucudnn", "libucudnn.so"}), (options.glpk, solver)]:
+    library, solver, demo = {"ucudnn", "libucudnn.so"}, {packing.dist.SOLVER, packing.glpk.SONAME}, {"convnet", "libcudnn.so.9"}
+    for wheel, shipped in [(options.wheel, library), (options.glpk, solver), (options.demo, demo)]:
         print(wheel.name)
         size = wheel.stat().st_size
         findings.expect(size <= MOST_BYTES, f"it has at most {MOST_BYTES / 1e6:.0f} MB", [f"{size / 1e6:.1f}"])
@@ -74,16 +75,19 @@ def main():
             archive.extractall(folder)
             folder = pathlib.Path(folder)
             check_tag(wheel, folder, shipped, findings)
-            for source in (folder / "ucudnn").glob("*.py"):
+            for source in folder.rglob("*.py"):
                 oldest = tuple(map(int, PYTHONS[0].split(".")))
                 ast.parse(source.read_text(), feature_version=oldest)
             lib = folder / "ucudnn/lib"
-            if shipped is solver:
-                check_symbols.check_solver(lib / packing.dist.SOLVER, findings)
-            else:
+            if shipped is not solver:
                 gpl = {file.parent.name for file in folder.rglob("*") if file.is_file() and b"GNU GENERAL PUBLIC" in file.read_bytes()}
                 findings.expect(not gpl, "it has no licence of the GPL", gpl)
+            if shipped is library:
                 check_symbols.check_shim(lib / "libucudnn.so", None, findings, packing.MOVED)
+            elif shipped is solver:
+                check_symbols.check_solver(lib / packing.dist.SOLVER, findings)
+            else:
+                check_symbols.check_hostdnn(folder / "ucudnn" / packing.DEMO / "build/hostdnn/libcudnn.so.9", findings)
         check_pip(wheel, findings)
     if findings.count:
         sys.exit(f"check_wheel: {findings.count} wrong")

@@ -1,5 +1,6 @@
 """Writes the licences of the Rust crates that are linked into what we ship: those of the library and the command in a
-folder of their own, and those of the solver, which has GLPK's bindings, in another one, INTO-solver.
+folder of their own, those of the solver, which has GLPK's bindings, in another one, INTO-solver, and those of hostdnn, which
+is a part of the demo, in INTO-demo.
 
 `make build` does so: what is built can be packed and installed where there is no cargo.
 """
@@ -18,7 +19,7 @@ from check_symbols import output
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LICENCE = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.I)
-SHIPPED = {"": ("ucudnn", "ucudnn-command"), "-solver": ("ucudnn-solver",)}
+SHIPPED = {"": ("ucudnn", "ucudnn-command"), "-solver": ("ucudnn-solver",), "-demo": ("hostdnn",)}
 
 
 def host():

@@ -1,15 +1,16 @@
 #!/bin/bash
-# test-wheel.sh WHEEL GLPK CONVNET HOSTDNN: installs the wheel with pip and uses it there, as on a machine without GLPK if
-# without-glpk.sh runs this: in an empty virtual environment of each Python that is found (PYTHONS names others), by
-# --target, and with a cuDNN where PyTorch's wheels have it; and with the extra, whose wheel is GLPK. CONVNET is the
-# program to run, and HOSTDNN the folder of the cuDNN to run it on.
+# test-wheel.sh WHEEL GLPK DEMO CONVNET HOSTDNN: installs the wheel with pip and uses it there, as on a machine without GLPK
+# if without-glpk.sh runs this: in an empty virtual environment of each Python that is found (PYTHONS names others), by
+# --target, and with a cuDNN where PyTorch's wheels have it; and with the extras, whose wheels are GLPK and DEMO. CONVNET
+# is the program to run, and HOSTDNN the folder of the cuDNN to run it on.
 set -euo pipefail
 
 scripts=$(realpath "$(dirname "$0")")
 wheel=$(realpath "$1")
 glpk=$(realpath "$2")
-convnet=$(realpath "$3")
-hostdnn=$(realpath "$4")
+demo=$(realpath "$3")
+convnet=$(realpath "$4")
+hostdnn=$(realpath "$5")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -76,9 +77,11 @@ missing=$(for number in 3.{10,11,12,13,14}; do [[ " ${pythons[*]} " == *" $numbe
 
 # The rest is one Python's business.
 python=$venv/bin/python
-"$python" -B "$scripts/check_wheel.py" "$wheel" "$glpk"
+"$python" -B "$scripts/check_wheel.py" "$wheel" "$glpk" "$demo"
 [[ ! -e $package/lib/libucudnn_solver.so ]] || fail "the wheel has the solver, which is the extra's"
-"$venv/bin/pip" install --quiet --no-index --find-links "$(dirname "$glpk")" "ucudnn[glpk]==$version"
+"$venv/bin/ucudnn" demo 2>demo.err && fail "ucudnn demo runs without the extra"
+grep -q "pip install 'ucudnn\[demo\]'" demo.err || fail "ucudnn demo does not name the extra: $(cat demo.err)"
+"$venv/bin/pip" install --quiet --no-index --find-links "$(dirname "$glpk")" "ucudnn[glpk,demo]==$version"
 LD_LIBRARY_PATH=$hostdnn "$venv/bin/ucudnn" doctor | grep -qE '^solver +/.*/libucudnn_solver\.so$' ||
     fail "the library does not load the extra's solver"
 if [[ $hidden == 1 ]]; then
@@ -88,6 +91,13 @@ if [[ $hidden == 1 ]]; then
 fi
 "$python" "$scripts/solve.py" "$package/lib/libucudnn_solver.so" || fail "the solver does not solve"
 echo "  ok: the solver solves"
+
+# Without variables no cuDNN is named: hostdnn is a part of the extra.
+env -i HOME="$HOME" PATH=/usr/bin:/bin "$venv/bin/ucudnn" demo --batch 2 --output shown >demo.out 2>demo.err ||
+    fail "ucudnn demo failed:"$'\n'"$(cat demo.out demo.err)"
+grep -q 'Outputs agree' demo.out && grep -q "^Page: $folder/shown/demo.html" demo.out || fail "ucudnn demo says: $(cat demo.out)"
+grep -q '<td>conv5 BF</td>' shown/demo.html || fail "the demo's page has no table"
+echo "  ok: ucudnn demo runs from pip alone, and writes its page"
 
 # A program that names cuDNN itself has its functions from the library by the wheel's lib/ucudnn.
 lib=$package/lib
@@ -129,7 +139,7 @@ echo "  ok: ucudnn run python, and ucudnn tune, find the cuDNN of the environmen
 for entry in "${pythons[@]}"; do
     number=${entry%%=*}
     venv=$folder/venv-$number
-    "$venv/bin/pip" uninstall --quiet --yes ucudnn-glpk ucudnn 2>/dev/null
+    "$venv/bin/pip" uninstall --quiet --yes ucudnn-demo ucudnn-glpk ucudnn 2>/dev/null
     (cd "$venv" && find . -type f -o -type l | grep -v __pycache__ | sort) | diff "before-$number" - ||
         fail "Python $number: pip uninstall leaves something"
     [[ ! -e $(echo "$venv"/lib/python*/site-packages)/ucudnn ]] || fail "Python $number: pip uninstall leaves folders"

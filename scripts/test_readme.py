@@ -25,11 +25,12 @@ PART = "is a part of make test"
 LONG = "takes too long here; .ci/run has it as a step of its own"
 
 COMMANDS = {
+    "pip install build/dist/ucudnn-*.whl build/dist/ucudnn_demo-*.whl": WHEEL,
+    "ucudnn demo": WHEEL,
     "pip install build/dist/ucudnn-*.whl": WHEEL,
     "ucudnn run python train.py": WHEEL,
     "python -m ucudnn --version": WHEEL,
     "ucudnn run --report run.jsonl python train.py": WHEEL,
-    "ucudnn report run.jsonl": WHEEL,
     "ucudnn report run.jsonl --html run.html": WHEEL,
     "ucudnn doctor -- python train.py": WHEEL,
     "UCUDNN_LOG=info ucudnn run python train.py": WHEEL,
@@ -38,7 +39,7 @@ COMMANDS = {
     "ucudnn db import results.jsonl": WHEEL,
     "ucudnn db prune --help": WHEEL,
     "rm -rf ~/.cache/ucudnn": WHEEL,
-    "pip uninstall --yes ucudnn": WHEEL,
+    "pip uninstall --yes ucudnn-demo ucudnn-glpk ucudnn": WHEEL,
     "make": CLONE,
     "make build": CLONE,
     "make install": CLONE,
@@ -89,8 +90,8 @@ COMMANDS = {
     """CXXFLAGS='-include ucudnn.h' LDFLAGS="$(pkg-config --libs ucudnn)" make""": "needs Caffe's sources",
     "FUNCTION[@algo=ID][@batch=N][:COUNT[+]][=OUTCOME]": "is a grammar",
 }
-# Two images exercise a command as well as 128.
-SMALLER = {"--batch 128": "--batch 2"}
+# Two images exercise a command as well as 128. The demo's promise is its page.
+SMALLER = {"--batch 128": "--batch 2", "ucudnn demo": "ucudnn demo --batch 2 && test -s ucudnn-demo/demo.html"}
 # Variables of single commands: nothing is written outside the room, and the demo trains with 2 images too.
 VARIABLES = {
     "make install": {"DESTDIR": "$ROOM/packaged"},
@@ -174,14 +175,15 @@ def train(options):
 
 
 def wheel_room(folder, options):
-    """An empty virtual environment, beside the wheel and the user's program."""
+    """An empty virtual environment, beside the wheels and the user's program."""
     room = Room(folder, folder / "venv/bin")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-    wheels = list(options.wheels.glob("ucudnn-*.whl"))
-    if len(wheels) != 1:
-        sys.exit(f"test_readme: {len(wheels)} wheels in {options.wheels}, and not one: run make wheel")
     (room.work / "build/dist").mkdir(parents=True)
-    shutil.copy(wheels[0], room.work / "build/dist")
+    for name in ("ucudnn", "ucudnn_demo"):
+        wheels = list(options.wheels.glob(f"{name}-*.whl"))
+        if len(wheels) != 1:
+            sys.exit(f"test_readme: {len(wheels)} wheels of {name} in {options.wheels}, and not one: run make wheel")
+        shutil.copy(wheels[0], room.work / "build/dist")
     (room.work / "train.py").write_text(train(options))
     return room
 

@@ -1,5 +1,6 @@
-"""Packs two Python wheels: the package `ucudnn` of python/, with dist.py's layout inside it; and `ucudnn_glpk`, the solver
-with GLPK, which is the extra `ucudnn[glpk]` and has GLPK's licence. It puts its files into ucudnn's folder.
+"""Packs three Python wheels: the package `ucudnn` of python/, with dist.py's layout inside it; `ucudnn_glpk`, the solver
+with GLPK, which is the extra `ucudnn[glpk]` and has GLPK's licence; and `ucudnn_demo`, what `ucudnn demo` runs, which is the
+extra `ucudnn[demo]`. The extras put their files into ucudnn's folder.
 
 All parts but the manual pages lie in the package's own folder, because pip puts that in place whole: in a virtual
 environment, for a user alone (--user), or in any folder (--target). pip makes the command `ucudnn` from the wheel's entry
@@ -38,6 +39,8 @@ License-Expression: (MIT OR Apache-2.0) AND ISC AND Zlib AND Apache-2.0 WITH LLV
 License-File: LICENSE-MIT
 License-File: LICENSE-APACHE
 Requires-Python: >=3.10
+Provides-Extra: demo
+Requires-Dist: ucudnn-demo == {version}; extra == "demo"
 Provides-Extra: glpk
 Requires-Dist: ucudnn-glpk == {version}; extra == "glpk"
 Keywords: cuDNN,CUDA,convolution,LSTM,GRU,PyTorch,micro-batch,workspace
@@ -71,6 +74,24 @@ The extra `ucudnn[glpk]`: it finds the best division of one workspace for networ
 exact method.
 """
 
+DEMO_METADATA = """\
+Metadata-Version: 2.4
+Name: ucudnn-demo
+Version: {version}
+Summary: What ucudnn demo runs: a network's training, and a cuDNN that computes on the CPU
+Author: The ucudnn authors
+License-Expression: (MIT OR Apache-2.0) AND MIT AND ISC AND Apache-2.0 WITH LLVM-exception
+License-File: LICENSE-MIT
+License-File: LICENSE-APACHE
+Requires-Python: >=3.10
+Requires-Dist: ucudnn == {version}
+Classifier: Operating System :: POSIX :: Linux
+Description-Content-Type: text/markdown
+
+The extra `ucudnn[demo]`: `ucudnn demo` then trains AlexNet's convolutions with and without the library, on the GPU or, where
+there is none, on hostdnn, which computes on the CPU; and shows in a table and on a page what the library gains.
+"""
+
 WHEEL = """\
 Wheel-Version: 1.0
 Generator: ucudnn's scripts/wheel.py
@@ -88,6 +109,10 @@ package {requirement}, which contains GLPK's source. Its licence: glpk/COPYING.
 UNWINDER = """\
 The command contains LLVM's unwinder, which zig links (Apache-2.0 with the LLVM exception).
 """
+# What `ucudnn demo` runs lies below this folder as it does below the repository.
+DEMO = "lib/ucudnn/demo"
+DEMO_SCRIPTS = ("demo", "progress", "turns")
+DEMO_HARNESS = ("__init__", "arguments", "children", "columns", "cudnn", "results", "rounds", "variables")
 
 
 def elf_files(folder):
@@ -150,6 +175,18 @@ def put_glpk(folder):
         layout.write(text + UNWINDER.replace("The command", dist.SOLVER), f"{dist.DOC}/libraries/README.glpk")
 
     return put
+
+
+def put_demo(layout, options):
+    """Puts in place what `ucudnn demo` runs. hostdnn has cuDNN's name there, as in the loader's eyes."""
+    dist.check_built(options.target, ["libhostdnn.so", "ucudnn", "licences-demo/README"])
+    scripts = [f"scripts/{name}.py" for name in DEMO_SCRIPTS] + [f"examples/harness/{name}.py" for name in DEMO_HARNESS]
+    for file in [*scripts, "examples/networks/alexnet.csv"]:
+        layout.put(dist.ROOT / file, f"{DEMO}/{file}")
+    layout.put(options.convnet, f"{DEMO}/build/convnet", 0o755, strip=["strip"])
+    layout.put(options.target / "libhostdnn.so", f"{DEMO}/build/hostdnn/libcudnn.so.9", strip=dist.STRIP_LIBRARY)
+    dist.put_crates(options.target, layout, "-demo")
+    layout.write(UNWINDER.replace("The command", "hostdnn"), f"{dist.DOC}/libraries/README.demo")
 
 
 def fill(package, options):
@@ -217,29 +254,32 @@ def make(content, name, options, metadata, licences, **more):
     print(f"{wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
 
 
-def make_both(content, extra, options):
+def make_all(content, glpk, demo, options):
     fill(content / "ucudnn", options)
     data = content / f"ucudnn-{dist.version()}.data/data/share"
     data.mkdir(parents=True)
     (content / "ucudnn/share/man").rename(data / "man")
-    dist.put_solver(dist.Layout(extra / "ucudnn"), options.target, put_glpk(options.glpk))
-    for folder in (content, extra):
+    dist.put_solver(dist.Layout(glpk / "ucudnn"), options.target, put_glpk(options.glpk))
+    put_demo(dist.Layout(demo / "ucudnn"), options)
+    for folder in (content, glpk, demo):
         check_needs(elf_files(folder))
     of_version = lambda metadata: metadata.format(version=dist.version())
     make(content, "ucudnn", options, of_version(METADATA) + (dist.ROOT / "README.md").read_text(),
          ["LICENSE-MIT", "LICENSE-APACHE"], **{"entry_points.txt": ENTRY_POINTS})  # fmt: skip
-    make(extra, "ucudnn_glpk", options, of_version(GLPK_METADATA), ["solver/LICENSE-GPL"])
+    make(glpk, "ucudnn_glpk", options, of_version(GLPK_METADATA), ["solver/LICENSE-GPL"])
+    make(demo, "ucudnn_demo", options, of_version(DEMO_METADATA), ["LICENSE-MIT", "LICENSE-APACHE"])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", type=pathlib.Path, required=True, help="cargo's folder of what was built")
     parser.add_argument("--glpk", type=pathlib.Path, required=True, help="glpk.py's folder")
-    parser.add_argument("--glibc", required=True, help="the glibc that both were built for, such as 2.28")
+    parser.add_argument("--convnet", type=pathlib.Path, required=True, help="the program that the demo runs")
+    parser.add_argument("--glibc", required=True, help="the glibc that all were built for, such as 2.28")
     parser.add_argument("--into", type=pathlib.Path, required=True, help="the folder for the wheels")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as content, tempfile.TemporaryDirectory() as extra:
-        make_both(pathlib.Path(content), pathlib.Path(extra), options)
+    with tempfile.TemporaryDirectory() as folder:
+        make_all(*(pathlib.Path(folder) / name for name in ("ucudnn", "glpk", "demo")), options)
 
 
 if __name__ == "__main__":
