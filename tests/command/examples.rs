@@ -1,6 +1,7 @@
 //! Every example in a help text runs, on hostdnn and in a folder with small files and programs by the examples' names.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Command;
 
 use recurrent::network::inference::Inference;
@@ -9,6 +10,7 @@ use serde_json::json;
 use super::{Installed, Row, csv};
 use crate::database::convnet;
 use crate::hostdnn::{Program, has_emulator};
+use guest::testing::skip;
 
 /// A network in the place of the real ones.
 const SMALL: [Row; 2] = [Row("conv1", 1, [4, 3, 9, 9], 4, 3), Row("conv2", 1, [4, 4, 9, 9], 4, 3)];
@@ -68,7 +70,25 @@ fn scratch() -> Installed {
         stand_in(name, &convnet(), "convnet", "--limit 64MiB --iterations 2 net.csv");
     }
     stand_in("tools/python", &super::doctor::program(), "doctor", "linked");
+    install_demo(&ucudnn);
     ucudnn
+}
+
+/// Puts in place what `ucudnn demo` runs, as the wheel of the extra does, with the small network.
+fn install_demo(ucudnn: &Installed) {
+    let own = |file: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let place = |file: &str| ucudnn.path(&format!("lib/ucudnn/demo/{file}"));
+    let harness = std::fs::read_dir(own("examples/harness")).unwrap().map(|entry| entry.unwrap().file_name());
+    let harness =
+        harness.map(|name| format!("examples/harness/{}", name.display())).filter(|file| file.ends_with(".py"));
+    for file in ["demo", "progress", "turns"].map(|name| format!("scripts/{name}.py")).into_iter().chain(harness) {
+        std::fs::copy(own(&file), place(&file)).unwrap();
+    }
+    std::fs::write(place("examples/networks/alexnet.csv"), csv(&SMALL)).unwrap();
+    let _ = std::fs::remove_file(place("build/convnet"));
+    std::fs::hard_link(convnet().file("convnet"), place("build/convnet")).unwrap();
+    let _ = std::fs::remove_file(place("build/hostdnn/libcudnn.so.9"));
+    symlink(ucudnn.path("cudnn/libcudnn.so.9"), place("build/hostdnn/libcudnn.so.9")).unwrap();
 }
 
 /// Sizes that take minutes on a processor, and smaller ones.
@@ -82,6 +102,9 @@ const SMALLER: [(&str, &str); 4] = [
 fn run(ucudnn: &Installed, line: &str) {
     if ["--rnn", "--norm", "--dynamic"].iter().any(|option| line.contains(option)) && !has_emulator() {
         return;
+    }
+    if line.starts_with("ucudnn demo") && !Path::new("/usr/bin/python3").exists() {
+        return skip("there is no /usr/bin/python3");
     }
     let line = SMALLER.iter().fold(line.to_owned(), |line, (large, small)| line.replace(large, small));
     let at = |name: &str| ucudnn.path(name).parent().unwrap().display().to_string();
