@@ -6,7 +6,6 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /ucudnn
 COPY . .
-RUN make build build/convnet
 RUN make wheel
 
 FROM debian:12.11-slim
@@ -16,12 +15,6 @@ RUN apt-get update \
 WORKDIR /ucudnn
 COPY --from=build /ucudnn/build/dist/*.whl wheels/
 RUN python3 -m venv venv && venv/bin/pip install --no-cache-dir --no-index wheels/*.whl
-# The demo, with the files where a clone has them.
-COPY scripts scripts
-COPY examples examples
-COPY --from=build /ucudnn/target/release/libucudnn.so /ucudnn/target/release/libhostdnn.so target/release/
-COPY --from=build /ucudnn/build/hostdnn build/hostdnn
-COPY --from=build /ucudnn/build/convnet build/
 # NVIDIA's container runtime puts these parts of the driver in place.
 ENV PATH=/ucudnn/venv/bin:$PATH NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 CMD ["ucudnn", "doctor"]

@@ -28,7 +28,7 @@ FOR_TESTS = {"g++"}
 # What docs/install.md runs in the image: the command; what is added to it here; the statuses and the text that are right.
 RUNS = (
     ("ucudnn doctor", "", (0, 1), "site-packages/ucudnn/lib/libucudnn.so, version"),  # 1 without a GPU
-    ("python3 scripts/demo.py --target target/release --convnet build/convnet", " --batch 2", (0,), "Outputs agree"),
+    ("ucudnn demo", " --batch 2", (0,), "Outputs agree"),
 )
 
 
@@ -244,7 +244,7 @@ def try_without_docker(stages):
             for stage in stages:
                 trial.stage(stage, stage is stages[-1])
         except NotBuilt as why:
-            say(f"SKIPPED the rest: {why} (make wheel build/convnet)")
+            say(f"SKIPPED the rest: {why} (make wheel)")
             return
         here, _ = trial.folders[stages[-1].name]
         # A home of its own: the database of the user stays as it is.

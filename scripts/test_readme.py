@@ -67,7 +67,7 @@ COMMANDS = {
     "LD_LIBRARY_PATH=target/release ./gru": PART,
     "docker build --tag ucudnn .": "needs docker; make container checks the Dockerfile",
     "docker run --rm ucudnn ucudnn doctor": "make container runs it",
-    "docker run --rm ucudnn python3 scripts/demo.py --target target/release --convnet build/convnet": "the same",
+    "docker run --rm ucudnn ucudnn demo": "the same",
     "docker run --rm --gpus all ucudnn ucudnn doctor": "needs docker and a GPU",
     "make gpu-pytorch": "needs a GPU",
     "make rnn-bench": "needs a GPU",
