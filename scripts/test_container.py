@@ -25,9 +25,9 @@ class Checks(unittest.TestCase):
             ("rust:1.95.0", "rust:1.70.0", "FROM rust:1.70.0-slim-bookworm: Cargo.toml requires Rust"),
             ("libglpk-dev", "libglpk-devel", "apt-get install libglpk-devel: scripts/tools.sh names no such package"),
             (" libglpk-dev", "", "stage build: make needs libglpk-dev"),
-            ("COPY examples examples", "COPY example examples", "COPY example: no such file"),
-            ("COPY examples examples", "COPY target/release target", "COPY target/release: no such file"),
-            ("--from=build /ucudnn/build/convnet", "--from=built /ucudnn/build/convnet", "COPY --from=built: the stages before it"),
+            ("COPY . .", "COPY example .", "COPY example: no such file"),
+            ("COPY . .", "COPY target/release .", "COPY target/release: no such file"),
+            ("--from=build", "--from=built", "COPY --from=built: the stages before it"),
             ("RUN make wheel", "RUN make wheel && curl https://some.where", "https:: nothing but"),
         ):
             with self.subTest(new):
