@@ -187,7 +187,7 @@ macro_rules! functions {
             pub delete: unsafe extern "C" fn(*mut c_void),
             pub batch_norm: BatchNorm,
             pub batch_norm_backward: BatchNormBackward,
-            /// Depthwise convolutions of images, and of volumes. None on the host, and where they cannot be taken over.
+            /// For depthwise convolutions of images, and of volumes. None on the host, and where they cannot be taken over.
             pub depthwise: Option<DepthwiseFunctions<2>>,
             pub depthwise_of_volumes: Option<DepthwiseFunctions<3>>,
             /// None if this libtorch's dispatcher has other functions.
