@@ -106,6 +106,12 @@ static void wait_for_turn(const struct training *t) {
     exit(1);
 }
 
+/* With --turns: waits until the driver closes standard input. Reading and writing results would disturb another program's
+ * turn. */
+static void wait_for_end(const struct training *t) {
+    if (t->options.turns) while (getchar() != EOF) {}
+}
+
 /* Asks for all layers' algorithms, then for all sizes: a network's planner sees all layers before one runs. */
 static void choose_algorithms(struct training *t) {
     double start = now();
@@ -191,6 +197,7 @@ static void train(struct training *t) {
         }
         tell(t, "ran", NULL);
     }
+    wait_for_end(t);
     for (size_t i = 0; i < t->step_count; ++i) {
         t->steps[i].median = median(t->steps[i].milliseconds, t->options.iterations);
         t->total += t->steps[i].median;

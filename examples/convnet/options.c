@@ -29,8 +29,9 @@ static const char USAGE[] =
     "  --iterations N             timed; their median is reported        [3]\n"
     "  --warmup N                 iterations before those                [1]\n"
     "  --skip-first-bd            no backward-data for the first layer, whose input needs no gradient\n"
-    "  --turns                    wait for a line on standard input before each iteration, so that several\n"
-    "                             programs can run in turns; print lines that begin with 'turn:' meanwhile\n"
+    "  --turns                    wait for a line on standard input before each iteration, and for its end\n"
+    "                             after the last, so that several programs can run in turns; print lines\n"
+    "                             that begin with 'turn:' meanwhile\n"
     "  --seed N                   of the random data                     [1]\n"
     "  --dump DIR                 write every output to DIR/LAYER.DIRECTION.raw\n"
     "  --json FILE                write the report as JSON too\n";
