@@ -66,6 +66,20 @@ class Programs(unittest.TestCase):
         self.assertEqual((status, reached), (0, [f"{len(calls) - 1}"]), text)
 
 
+def in_child(body):
+    """Runs a function in a forked child, where it must not raise."""
+    child = os.fork()
+    if child == 0:
+        try:
+            body()
+        except BaseException as error:
+            print(repr(error), flush=True)
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
 def error(found, expected):
     """The norm of the difference over the norm of what is expected."""
     found, expected = found.detach().double(), expected.detach().double()

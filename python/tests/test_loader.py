@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import os
 import threading
 import traceback
 import typing
@@ -12,7 +11,7 @@ import weakref
 import torch
 import torch.nn.functional as F
 import ucudnn
-from common import HANGS, Programs, as_graphs, random_tree, run_python, seeded
+from common import HANGS, Programs, as_graphs, in_child, random_tree, run_python, seeded
 
 COUNT = 23
 
@@ -492,23 +491,19 @@ def forked():
         for _ in range(5):
             epoch = iter(loader)
             next(epoch)
-            child = os.fork()
-            if child == 0:
+
+            def begin_anew():
+                nonlocal epoch
                 try:
-                    try:
-                        next(epoch)
-                        raise AssertionError("was accepted")
-                    except ucudnn.Refused as refused:
-                        assert "forked since this epoch began" in str(refused), str(refused)
-                    for one, its in zip(run(), expected, strict=True):
-                        torch.testing.assert_close(one, its, rtol=1e-5, atol=1e-6)  # a child has one thread
-                    del epoch
-                except BaseException as error:
-                    print(repr(error), flush=True)
-                    os._exit(1)
-                os._exit(0)
-            _, status = os.waitpid(child, 0)
-            assert os.waitstatus_to_exitcode(status) == 0
+                    next(epoch)
+                    raise AssertionError("was accepted")
+                except ucudnn.Refused as refused:
+                    assert "forked since this epoch began" in str(refused), str(refused)
+                for one, its in zip(run(), expected, strict=True):  # noqa: B023
+                    torch.testing.assert_close(one, its, rtol=1e-5, atol=1e-6)  # a child has one thread
+                del epoch
+
+            in_child(begin_anew)
             assert len(list(epoch)) == len(loader) - 1
 
 

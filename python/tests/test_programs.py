@@ -11,7 +11,7 @@ import unittest
 
 import torch
 import ucudnn
-from common import HANGS, Programs, as_graphs, random_tree, seeded
+from common import HANGS, Programs, as_graphs, in_child, random_tree, seeded
 from torch.nn.utils import parametrizations
 from ucudnn import nn
 
@@ -199,30 +199,26 @@ def forked_child():
     batch = graphs.batch(range(COUNT))
     expected = results(model, batch, words[batch.rows])
     waiting, roots = model(batch, words[batch.rows])[0], batch.roots.tolist()
-    child = os.fork()
-    if child == 0:
-        try:
-            close = lambda found: [torch.testing.assert_close(one, its, rtol=1e-12, atol=1e-12)
-                                   for one, its in zip(found, expected, strict=True)]  # fmt: skip
-            close(results(model, batch, words[batch.rows]))
-            again = graphs.batch(range(COUNT))
-            assert_same(told(again), told(batch))
-            assert again.roots.tolist() == roots
-            close(results(model, again, words[again.rows]))
-            close(results(copy.deepcopy(model), copy.deepcopy(batch), words[batch.rows]))
-            close(results(model, pickle.loads(pickle.dumps(batch)), words[batch.rows]))
-            assert_same(told(ucudnn.Graphs.from_edges(edges, counts, rows="leaves").batch([1, 0])), of_edges)
-            selected = graphs.select(range(COUNT))
-            close(results(model, selected.batch(range(COUNT)), words[batch.rows]))
-            waiting.sum().backward()
-            del model, graphs, batch, again
-            gc.collect()
-        except BaseException as error:
-            print(repr(error), flush=True)
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+
+    def child():
+        nonlocal model, graphs, batch
+        close = lambda found: [torch.testing.assert_close(one, its, rtol=1e-12, atol=1e-12)
+                               for one, its in zip(found, expected, strict=True)]  # fmt: skip
+        close(results(model, batch, words[batch.rows]))
+        again = graphs.batch(range(COUNT))
+        assert_same(told(again), told(batch))
+        assert again.roots.tolist() == roots
+        close(results(model, again, words[again.rows]))
+        close(results(copy.deepcopy(model), copy.deepcopy(batch), words[batch.rows]))
+        close(results(model, pickle.loads(pickle.dumps(batch)), words[batch.rows]))
+        assert_same(told(ucudnn.Graphs.from_edges(edges, counts, rows="leaves").batch([1, 0])), of_edges)
+        selected = graphs.select(range(COUNT))
+        close(results(model, selected.batch(range(COUNT)), words[batch.rows]))
+        waiting.sum().backward()
+        del model, graphs, batch, again
+        gc.collect()
+
+    in_child(child)
     assert_same(results(model, batch, words[batch.rows]), expected)
 
 
