@@ -92,7 +92,7 @@ fn readable(text: &str) -> Cow<'_, str> {
     if has_utf8() { Cow::Borrowed(text) } else { Cow::Owned(ascii(text)) }
 }
 
-/// JSON with JSON's own escapes for what is beyond ASCII, which stands in its strings alone.
+/// JSON in ASCII. Signs beyond ASCII stand only in strings, where JSON has escapes for them.
 fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for sign in json.chars() {

@@ -19,7 +19,8 @@ use norm::subject::note_pytorch;
 struct Group {
     /// The names, which are in the namespace aten, and our kernels.
     operators: &'static [(&'static CStr, Boxed)],
-    /// libtorch has the functions for it. On the host PyTorch has no kernels for depthwise convolutions, and ours need none.
+    /// Returns whether libtorch has the functions that our kernels need. The host needs none: PyTorch has no depthwise
+    /// kernels there.
     is_there: fn(&Libtorch) -> bool,
     /// Takes over the function of gradients to which no operator leads.
     take_gradient: fn(&Libtorch),

@@ -16,6 +16,8 @@ struct Together<T> {
     tasks: [T; MOST_TOGETHER],
 }
 
+/// Launches a kernel.
+///
 /// # Safety
 /// `parameters` is the kernel's struct, and its pointers fit it.
 pub unsafe fn launch<P: Copy>(
@@ -28,7 +30,7 @@ pub unsafe fn launch<P: Copy>(
     unsafe { launch_sharing(function, stream, grid, 0, parameters) }
 }
 
-/// Likewise with so many bytes of dynamic shared memory.
+/// Launches a kernel with dynamic shared memory.
 ///
 /// # Safety
 /// As for [`launch`].

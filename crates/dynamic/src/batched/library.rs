@@ -20,8 +20,8 @@ const COLUMNS: usize = 2;
 /// The columns that a block of `sum_rows` sums.
 const SUM_COLUMNS: usize = 8;
 
-/// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows. And for which gradients are sums
-/// of outer products, all in one launch: each launch of cublasLt takes longer than so few rows.
+/// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows. Gradients of at most as many rows
+/// are sums of outer products, all in one launch: a launch of cublasLt takes longer than such a sum.
 pub const FEW: usize = 64;
 /// The side of a block's square of sums of outer products. Twin of the number in `kernels/dynamic/outer_products.cuh`.
 const OUTER_SIDE: usize = 64;
@@ -369,7 +369,7 @@ impl Library {
         unsafe { launch_together(&self.descend, stream, all, |its| self.blocks(its.count)) }
     }
 
-    /// Likewise of a table, by rows that are added up for its gradient.
+    /// Takes the step of a table. Its gradient is the sum of rows.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it says.
@@ -568,7 +568,7 @@ pub struct Descent {
     pub count: usize,
 }
 
-/// A table's.
+/// A table's step of gradient descent.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DescentOfRows {

@@ -25,8 +25,8 @@ pub use contestant::FAMILY;
 use functions::Gradient;
 pub use functions::take_gradient;
 
-/// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`, of 2 axes, and that of
-/// `conv_depthwise3d`, of 3.
+/// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`, where `AXES` is 2. With 3 axes
+/// it is that of `conv_depthwise3d`.
 ///
 /// # Safety
 /// libtorch calls it, with the operator's arguments on the stack.

@@ -116,10 +116,7 @@ impl Run<'_> {
         let declaration = self.net.net.declaration();
         for (parameter, size) in declaration.parameters.iter().enumerate() {
             let to = self.gradients.parameters.get(parameter).copied().unwrap_or_default();
-            if to.is_null() {
-                continue;
-            }
-            if self.by_rows & 1 << parameter != 0 {
+            if to.is_null() || self.by_rows & 1 << parameter != 0 {
                 continue;
             }
             let is_there = self.is_there[parameter];
