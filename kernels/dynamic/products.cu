@@ -2,12 +2,13 @@
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of tensors. Sums are float.
 #define THREADS 256
-#include "common/strided_products.cuh"
 #include "common/tile_products.cuh"
 #include "common/transpose.cuh"
 #include "dynamic/level.cuh"
 #include "dynamic/outer_products.cuh"
+#include "dynamic/slices.cuh"
 #include "dynamic/together.cuh"
+#include "dynamic/wide_products.cuh"
 
 #define WARPS (THREADS / 32)
 
@@ -100,113 +101,105 @@ KERNEL(level_few_rows, LevelProduct) {
 }
 
 // By tiles, for many rows.
-template <typename Multiply> __device__ __forceinline__ void for_tiles(const Products &all, Multiply multiply) {
-    for (int row = blockIdx.y * TILE; row < all.rows; row += gridDim.y * TILE) {
+template <int rows_of_tile, typename Multiply>
+__device__ __forceinline__ void for_tiles(const Products &all, Multiply multiply) {
+    for (int row = blockIdx.y * rows_of_tile; row < all.rows; row += gridDim.y * rows_of_tile) {
         multiply(row);
         barrier(); // nobody reads the shared memory of the last tile any more
     }
 }
 
+// Elements of 2 bytes have no need of these.
+#ifdef ELEMENT_FLOAT
 KERNEL(level_square_tiles, LevelProduct) {
     SHARED(Element, stages);
     const Products all = products_of(parameters);
-    for_tiles(all, [&](int row) { multiply_square_tile(all, row, blockIdx.x * TILE, stages); });
+    for_tiles<TILE>(all, [&](int row) { multiply_square_tile(all, row, blockIdx.x * TILE, stages); });
 }
+
+KERNEL(level_wide_tiles, LevelProduct) {
+    SHARED(Element, stages);
+    const Products all = products_of(parameters);
+    for_tiles<WIDE_TILE>(all, [&](int row) { multiply_wide_tile(all, row, blockIdx.x * WIDE_TILE, stages); });
+}
+#endif
 
 KERNEL(level_tensor_tiles, LevelProduct) {
     SHARED(Element, stages);
     const Products all = products_of(parameters);
-    for_tiles(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
+    for_tiles<TILE>(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
 }
 
-// Zeros behind the last row of two matrices, which a script counts, up to `rows`.
-struct Tails {
-    Element *matrices[2];
-    const Range *script;
-    int columns[2];
-    int rows, is_of_children;
-};
-
-KERNEL(clear_tails, Tails) {
-    const Tails &it = parameters;
-    const int count = min(count_of(it.script, it.is_of_children), it.rows);
-    for (int which = 0; which < 2; ++which) {
-        const int columns = it.columns[which];
-        Element *const tail = it.matrices[which] + size_t(count) * columns;
-        for_all(unsigned(it.rows - count) * columns, [&](unsigned number) { tail[number] = to_element(0.0f); });
-    }
-}
-
-// products[row][column] = Σ left(row, k) · right(k, column), added to the old product if `adds`.
-struct AnyForm {
-    StridedProducts factors;
-    float *products;
-    int adds;
-    // Has the number of rows that make the depth, with those that are skipped. Null: there are `depth` rows.
-    const Range *script;
-    int skipped, is_of_children;
-};
-
-KERNEL(any_form, AnyForm) {
-    const AnyForm &it = parameters;
-    const int depth = it.script ? count_of(it.script, it.is_of_children) - it.skipped : it.factors.depth;
-    if (it.script && depth <= 0) return;
-    multiply_strided_tile(it.factors, depth, [&](int row, int column, float sum) {
-        float *const to = it.products + size_t(row) * it.factors.columns + column;
-        *to = it.adds ? *to + sum : sum;
+template <typename Sums> __device__ __forceinline__ void sum_all(const Together<OuterProducts> &all, Element *stages) {
+    all.run([&](const OuterProducts &it, unsigned block, unsigned) {
+        const int depth = it.script ? count_of(it.script, it.is_of_children) : it.count;
+        sum_outer_products<Sums>(it, depth, block, stages);
     });
 }
 
-KERNEL(outer_products, Together<OuterProducts>) {
-    parameters.run([](const OuterProducts &it, unsigned block, unsigned) {
-        sum_outer_products(it, it.script ? count_of(it.script, it.is_of_children) : it.count, block);
-    });
+KERNEL(outer_products_by_tensor_cores, Together<OuterProducts>) {
+    SHARED(Element, stages);
+    sum_all<ByTensorCores>(parameters, stages);
+}
+
+// Elements of 2 bytes have no need of it.
+#ifdef ELEMENT_FLOAT
+KERNEL(outer_products_by_multiply_adds, Together<OuterProducts>) {
+    SHARED(Element, stages);
+    sum_all<ByMultiplyAdds>(parameters, stages);
+}
+#endif
+
+KERNEL(sum_parts, Together<PartsSum>) {
+    parameters.run([](const PartsSum &it, unsigned block, unsigned blocks) { add_up_parts(it, block, blocks); });
 }
 
 KERNEL(transpose, Together<Transposed>) {
     parameters.run([](const Transposed &it, unsigned block, unsigned) { transpose_square(it, block); });
 }
 
-// sums[column] = Σ rows[row][column], added to the old sum if `adds`.
+// sums[slice][column] = Σ rows[row][column], over the rows of the slice; added to the old sum if `adds`.
 struct RowSums {
     const Element *rows;
     float *sums;
     // Where the number of rows is; null for `count`.
     const Range *script;
-    int count, columns;
+    int count, columns, slices;
     int adds, is_of_children;
 };
 
-// The rows that a lane adds up before it adds their sum, and the columns of a block.
+// The rows that a thread adds up before it adds their sum, and the columns of a block.
 #define GROUP 16
-#define SUM_COLUMNS 8
+#define SUM_COLUMNS 32
 
-// A block sums some columns: groups of lanes some rows each, then the first group the sums of all. The order is always the
-// same.
+// A block sums some columns of a slice: warps sum some rows each, then the first warp the sums of all. The order is always
+// the same.
 __device__ __forceinline__ void sum_columns(const RowSums &it, int block) {
-    const int groups = THREADS / SUM_COLUMNS;
-    STATIC_SHARED(float, parts, [groups][SUM_COLUMNS]);
+    STATIC_SHARED(float, parts, [WARPS][SUM_COLUMNS]);
     const int count = it.script ? count_of(it.script, it.is_of_children) : it.count;
-    const int group = threadIdx.x / SUM_COLUMNS, in_block = threadIdx.x % SUM_COLUMNS;
-    const int column = block * SUM_COLUMNS + in_block;
+    const int across = (it.columns + SUM_COLUMNS - 1) / SUM_COLUMNS, slice = block / across;
+    const int column = block % across * SUM_COLUMNS + LANE;
+    const int of_slice = rows_of_slice(count, it.slices);
+    const int begin = slice * of_slice, end = min(count, begin + of_slice);
     float sum = 0;
     if (column < it.columns) {
         // Sums of sums: a long sum of single numbers would round each to the size of the whole.
-        for (int first = group; first < count; first += groups * GROUP) {
+        for (int first = begin + WARP; first < end; first += WARPS * GROUP) {
             float its = 0;
 #pragma unroll
             for (int i = 0; i < GROUP; ++i) {
-                const int row = first + i * groups;
-                if (row < count) its += to_float(it.rows[size_t(row) * it.columns + column]);
+                const int row = first + i * WARPS;
+                if (row < end) its += to_float(it.rows[size_t(row) * it.columns + column]);
             }
             sum += its;
         }
     }
-    parts[group][in_block] = sum;
+    parts[WARP][LANE] = sum;
     barrier();
-    if (group == 0 && column < it.columns) {
-        for (int other = 1; other < groups; ++other) sum += parts[other][in_block];
-        it.sums[column] = it.adds ? it.sums[column] + sum : sum;
+    if (WARP == 0 && column < it.columns) {
+        for (int other = 1; other < WARPS; ++other) sum += parts[other][LANE];
+        float *const to = it.sums + size_t(slice) * it.columns + column;
+        *to = it.adds ? *to + sum : sum;
     }
 }
 
@@ -214,51 +207,80 @@ KERNEL(sum_rows, Together<RowSums>) {
     parameters.run([](const RowSums &it, unsigned block, unsigned) { sum_columns(it, block); });
 }
 
-// Rows of a kind, of which those that pull go to the rows of a table that their indices name: row i to row
-// indices[pulled[row of i]].
-struct RowsOfTable {
-    const Element *rows;
+// indices[row] = the row of a table that a row of a kind names, indices_of_input[pulled[row]]; -1 if it names none.
+struct TableIndices {
+    int *indices;
     const int *rows_of_kind;
+    // Where the rows are; null for `count` rows of `rows_of_kind`.
     const Range *script;
     const int *pulled;
-    const long long *indices;
-    int count, columns, table;
+    const long long *indices_of_input;
+    int count, table;
 };
 
-__device__ __forceinline__ int index_of(const RowsOfTable &it, const int *rows_of_kind, int row) {
-    const int pulled = it.pulled[rows_of_kind[row]];
-    return pulled < 0 ? -1 : index_in(it.table, it.indices[pulled]);
+KERNEL(find_indices, TableIndices) {
+    const TableIndices &it = parameters;
+    const int *const rows_of_kind = it.script ? it.script->rows : it.rows_of_kind;
+    for_all(it.script ? it.script->row_count : it.count, [&](unsigned row) {
+        const int pulled = it.pulled[rows_of_kind[row]];
+        it.indices[row] = pulled < 0 ? -1 : index_in(it.table, it.indices_of_input[pulled]);
+    });
 }
 
-// The first row with an index adds all rows with it, in their order: no two warps write one row. The sum for a place of the
-// table begins with `begin(place)`, and `end(place, sum)` takes it.
+// Rows that go to those of a table which their indices name.
+struct RowsOfTable {
+    const Element *rows;
+    const int *indices;
+    const Range *script;
+    int count, columns;
+};
+
+// The rows whose indices a thread compares at once.
+#define COMPARED 4
+static_assert(COMPARED * WARPS == 32, "a lane has a word of bits");
+
+// The block of the first row with an index adds all rows with it, in their order: no two blocks write one number. A thread
+// has a column. The sum for a place of the table begins with `begin(place)`, and `end(place, sum)` takes it.
 template <typename Begin, typename End>
 __device__ __forceinline__ void for_rows_of_table(const RowsOfTable &it, Begin begin_with, End end) {
+    STATIC_SHARED(unsigned, words, [32]);
     const int count = it.script ? it.script->row_count : it.count;
-    const int *const rows_of_kind = it.script ? it.script->rows : it.rows_of_kind;
-    for_all_by_warps(count, [&](unsigned first) {
-        const int index = index_of(it, rows_of_kind, first);
-        if (index < 0) return;
-        for (int begin = 0; begin < int(first); begin += 32) {
-            const int other = begin + LANE;
-            if (warp_any(other < int(first) && index_of(it, rows_of_kind, other) == index)) return;
-        }
-        for (int column = LANE; column < (it.columns + 31) / 32 * 32; column += 32) {
-            const size_t place = size_t(index) * it.columns + column;
-            float sum = column < it.columns ? begin_with(place) : 0;
-            for (int begin = int(first) / 32 * 32; begin < count; begin += 32) {
-                const int other = begin + LANE;
-                const int is_same = other >= int(first) && other < count && index_of(it, rows_of_kind, other) == index;
-                if (!warp_any(is_same)) continue;
-                for (int lane = 0; lane < 32; ++lane) {
-                    if (warp_broadcast(is_same, lane) && column < it.columns) {
-                        sum += to_float(it.rows[size_t(begin + lane) * it.columns + column]);
-                    }
+    const int column = blockIdx.y * THREADS + threadIdx.x;
+    const bool has_column = column < it.columns;
+    for (int first = blockIdx.x; first < count; first += gridDim.x) {
+        const int index = it.indices[first];
+        if (index < 0) continue;
+        const size_t place = size_t(index) * it.columns + column;
+        bool is_first = true;
+        float sum = 0;
+        for (int from = 0; from < count && is_first; from += COMPARED * THREADS) {
+            bool is_same[COMPARED];
+#pragma unroll
+            for (int i = 0; i < COMPARED; ++i) {
+                const int row = from + i * THREADS + threadIdx.x;
+                is_same[i] = row < count && it.indices[row] == index;
+            }
+            barrier(); // nobody reads the last words any more
+#pragma unroll
+            for (int i = 0; i < COMPARED; ++i) {
+                const unsigned bits = warp_any(is_same[i]) ? warp_sum(unsigned(is_same[i]) << LANE) : 0;
+                if (LANE == 0) words[i * WARPS + WARP] = bits;
+            }
+            barrier(); // the words are there
+            const unsigned own = words[LANE];
+            if (!warp_any(own != 0)) continue;
+            for (int word = 0; word < 32 && is_first; ++word) {
+                for (unsigned bits = warp_broadcast(own, word); bits && is_first; bits &= bits - 1) {
+                    const int row = from + word * 32 + __popc((bits & -bits) - 1);
+                    is_first = row >= first;
+                    if (!is_first || !has_column) continue;
+                    if (row == first) sum = begin_with(place);
+                    sum += to_float(it.rows[size_t(row) * it.columns + column]);
                 }
             }
-            if (column < it.columns) end(place, sum);
         }
-    });
+        if (is_first && has_column) end(place, sum);
+    }
 }
 
 // Adds the rows to sums.

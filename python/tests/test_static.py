@@ -98,6 +98,15 @@ class Static(unittest.TestCase):
         with self.assertRaisesRegex(ucudnn.Refused, self.REPLACED):
             value.backward()
 
+    def test_takes_each_graph_that_it_has_vertices_for(self):
+        # Chains: one vertex more than slots, whose ratio no float has.
+        chain = lambda length: [[place - 1] if place else [] for place in range(length)]
+        graphs = ucudnn.Graphs([chain(length) for length in range(1, 300)])
+        for ids in range(len(graphs)):
+            static = graphs.batch([0], static=ids + 1)
+            static.set([ids])
+            self.assertEqual(len(static.vertices), ids + 1)
+
     def test_a_set_that_one_net_refuses_changes_no_net(self):
         graphs = ucudnn.Graphs([[[], [], [0, 1]], [[], [0], [1]]])
         static = graphs.batch([0], static=True)

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import itertools
 import json
-import math
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -309,8 +308,8 @@ class Graphs:
         if vertices is not None:
             if not isinstance(vertices, int) or not 0 < vertices <= _MOST_VERTICES:
                 raise Refused(f"static: True or a number of vertices, 1 to {_MOST_VERTICES}, is accepted, not {vertices!r}")
-            # No graph has more slots for each vertex than this ratio.
-            children = min(children, math.floor(vertices * (slots / counts).max().item()))
+            # No graph has more slots for each vertex than the one that has the most here.
+            children = min(children, int((slots.long() * vertices // counts).max()))
             most = min(most, vertices)
         sizes = _library.BatchSizes()
         _library.call("GetGraphsSizes", self._handle, ctypes.byref(sizes))

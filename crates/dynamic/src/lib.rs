@@ -16,6 +16,7 @@ pub mod emit;
 mod memory;
 mod options;
 mod report;
+mod slices;
 mod version;
 
 pub use batched::{DeviceBatch, Gradients, Inputs, Net, Step, Unsupported, sources};

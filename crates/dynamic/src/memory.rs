@@ -1,10 +1,11 @@
 //! The memory of a run: the places of frames, states and gradients in the caller's workspace and reserve.
 
 use vertex::function::{Declaration, MOST_FUNCTIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES};
-use vertex::passes::{Extent, FRAMES, Frame, Passes, Place};
+use vertex::passes::{Extent, FRAMES, Frame, Passes, Place, Work};
 use vertex::stages::Way;
 
 use crate::emit::is_in_float;
+use crate::slices::{outer_tiles, row_tiles, slices};
 
 /// The bytes of memory that a run takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,10 @@ pub struct Layout {
     pub pull_gradients: [usize; MOST_PULLS_AND_PUSHES],
     /// Backward: the gradients of parameters in float, unless that is the tensors' type.
     pub sums: [usize; MOST_PARAMETERS],
+    /// Backward: the gradients of parameters by slices of rows, unless there is one slice in all.
+    pub parts: [usize; MOST_PARAMETERS],
+    /// Backward: the rows of tables that rows of a kind name.
+    pub indices: [usize; MOST_PARAMETERS],
     /// Backward: transposed parameters.
     pub transposed: [usize; MOST_PARAMETERS],
     pub bytes: Bytes,
@@ -62,6 +67,33 @@ fn take(end: &mut usize, bytes: usize) -> usize {
     place
 }
 
+/// The passes of all kinds, each with its kind's extent.
+fn passes<'a>(kinds: &'a [Passes], extents: &'a [Extent]) -> impl Iterator<Item = (&'a Work, &'a Extent)> {
+    let kinds = kinds.iter().zip(extents);
+    kinds.flat_map(|(kind, extent)| kind.stages.iter().flatten().map(move |pass| (&pass.work, extent)))
+}
+
+/// The slices of all sums into the gradient of a parameter.
+fn slices_of(parameter: usize, kinds: &[Passes], extents: &[Extent]) -> usize {
+    let rows = |dy: &Place, extent: &Extent| if dy.is_of_children { extent.edges } else { extent.rows };
+    let of_pass = |(work, extent): (&Work, &Extent)| match work {
+        Work::Accumulate { parameter: its, dy, x } if *its == parameter => {
+            slices(outer_tiles(dy.width, x.width), rows(dy, extent))
+        }
+        Work::AccumulateBias { parameter: its, dy } if *its == parameter => {
+            slices(row_tiles(dy.width), rows(dy, extent))
+        }
+        _ => 0,
+    };
+    passes(kinds, extents).map(of_pass).sum()
+}
+
+/// Some pass adds rows to those of the parameter, a table.
+fn has_rows(parameter: usize, kinds: &[Passes]) -> bool {
+    let mut works = kinds.iter().flat_map(|kind| kind.stages.iter().flatten()).map(|pass| &pass.work);
+    works.any(|work| matches!(work, Work::AccumulateRow { parameter: its, .. } if *its == parameter))
+}
+
 impl Layout {
     /// The layout of a run that way.
     pub fn new(sizes: &Sizes, kinds: &[Passes], way: Way) -> Self {
@@ -73,6 +105,8 @@ impl Layout {
             given_bytes: 0,
             pull_gradients: [0; MOST_PULLS_AND_PUSHES],
             sums: [0; MOST_PARAMETERS],
+            parts: [0; MOST_PARAMETERS],
+            indices: [0; MOST_PARAMETERS],
             transposed: [0; MOST_PARAMETERS],
             bytes: Bytes::default(),
         };
@@ -105,6 +139,13 @@ impl Layout {
             for (parameter, size) in declaration.parameters.iter().enumerate() {
                 if element != size_of::<f32>() {
                     layout.sums[parameter] = take(workspace, size.elements() * size_of::<f32>());
+                }
+                let parts = slices_of(parameter, kinds, extents);
+                if parts > 1 {
+                    layout.parts[parameter] = take(workspace, parts.saturating_mul(size.elements() * size_of::<f32>()));
+                }
+                if has_rows(parameter, kinds) {
+                    layout.indices[parameter] = take(workspace, vertices.saturating_mul(size_of::<i32>()));
                 }
                 if transposed & 1 << parameter != 0 {
                     layout.transposed[parameter] = take(workspace, size.elements() * element);

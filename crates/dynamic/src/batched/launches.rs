@@ -48,7 +48,7 @@ pub unsafe fn launch_sharing<P: Copy>(
 }
 
 /// Launches several tasks of one sort in as few launches as there can be, since each launch takes longer than a small task.
-/// A task has as many blocks as `blocks` says.
+/// A task has as many blocks as `blocks` says, each with dynamic shared memory.
 ///
 /// # Safety
 /// The kernel takes such tasks together, and their pointers fit it.
@@ -56,6 +56,7 @@ pub unsafe fn launch_together<T: Copy>(
     function: &Function,
     stream: Stream,
     tasks: &[T],
+    shared_bytes: u32,
     blocks: impl Fn(&T) -> usize,
 ) -> Result<(), Error> {
     for tasks in tasks.chunks(MOST_TOGETHER) {
@@ -67,7 +68,7 @@ pub unsafe fn launch_together<T: Copy>(
             *to = end as u32;
         }
         // SAFETY: the caller's promise.
-        unsafe { launch(function, stream, [end, 1], together) }?;
+        unsafe { launch_sharing(function, stream, [end, 1], shared_bytes, together) }?;
     }
     Ok(())
 }

@@ -2,52 +2,54 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use gpu::cublaslt::{CublasLt, Factor, Product};
+use gpu::cublaslt::CublasLt;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Source};
-use gpu::products::{self, Multiplier, Products, StridedProducts, TENSOR_COLUMNS, TILE, Transposed};
+use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE, Transposed};
 use gpu::{Device, Element, Stream};
 
 use super::launches::{launch, launch_sharing, launch_together};
 use crate::emit::THREADS;
+use crate::slices::{outer_tiles, row_tiles};
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
 const WARPS: usize = THREADS as usize / 32;
 const ROWS: usize = 8;
 const COLUMNS: usize = 2;
-/// The columns that a block of `sum_rows` sums.
-const SUM_COLUMNS: usize = 8;
+/// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows.
+const FEW: usize = 64;
 
-/// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows. Gradients of at most as many rows
-/// are sums of outer products, all in one launch: a launch of cublasLt takes longer than such a sum.
-pub const FEW: usize = 64;
-/// The side of a block's square of sums of outer products. Twin of the number in `kernels/dynamic/outer_products.cuh`.
-const OUTER_SIDE: usize = 64;
+/// Elements of shared memory of a block of sums of outer products. Twin of the numbers in
+/// `kernels/dynamic/outer_products.cuh`.
+const OUTER_STAGES: usize = 3 * 16 * (128 + 8 + 64 + 8);
+/// The rows from which on the product of a level of a static batch is computed by tiles.
+const MANY: usize = 33;
 
-/// The rows from which on a level of a static batch is wide, so that its product is computed by tiles.
-pub const WIDE: usize = 33;
+/// The rows of a level, or the squares of its product, from which on squares of floats are wide: they then keep all
+/// multiprocessors busy.
+const MOST_IN_SQUARES: [usize; 2] = [256, 128];
+/// The side of a wide square, and elements of a block's shared memory. Twins of the numbers in
+/// `kernels/dynamic/wide_products.cuh`.
+const WIDE_TILE: usize = 64;
+const WIDE_STAGES: usize = 3 * 2 * WIDE_TILE * (16 + 4);
 
-/// The most rows that one product adds up, and the most of floats by multiply-adds. The error of a longer sum grows with
-/// its root: on an H200, a batch of 256 trees was 3.4 times as far from float64 as eager PyTorch, which adds a product a
-/// level. On an H100, a time-delay net was 2.05 times as far with 512 rows of floats. cublasLt also prepares one shape less
-/// for each batch.
-const MOST_SUMMED: usize = 512;
-const MOST_SUMMED_FLOATS: usize = 256;
+/// The most blocks of rows of a table; they take turns where there are more rows.
+const MOST_TABLE_ROWS: usize = 1 << 16;
 
 /// The kernels on one device, for one type of elements.
 pub struct Library {
     element: Element,
     few_rows: Function,
     level_few_rows: Function,
-    level_square_tiles: Function,
+    /// `None` for elements of 2 bytes, whose products tensor cores compute exactly.
+    by_multiply_adds: Option<ByMultiplyAdds>,
     level_tensor_tiles: Function,
-    clear_tails: Function,
-    any_form: Function,
-    outer_products: Function,
+    outer_products_by_tensor_cores: Function,
     transpose: Function,
     sum_rows: Function,
+    sum_parts: Function,
+    find_indices: Function,
     add_rows: Function,
     sum_readers: Function,
     narrow: Function,
@@ -57,9 +59,15 @@ pub struct Library {
     descend: Function,
     descend_rows: Function,
     multiplier: Multiplier,
-    has_said: AtomicBool,
     /// The blocks that fill the device.
     pub most_blocks: usize,
+}
+
+/// Kernels for floats alone.
+struct ByMultiplyAdds {
+    level_square_tiles: Function,
+    level_wide_tiles: Function,
+    outer_products: Function,
 }
 
 /// A place for a sum, and whether to add to the numbers there.
@@ -89,21 +97,30 @@ impl Library {
             Device::Host => None,
             Device::Cuda => CublasLt::new().inspect_err(|why| log::warn!("{why}; kernels of ours multiply")).ok(),
         };
-        let (square_tiles, tensor_tiles) =
-            (module.function(c"level_square_tiles")?, module.function(c"level_tensor_tiles")?);
-        square_tiles.allow_shared(products::shared_bytes(element))?;
+        let by_multiply_adds = match element {
+            Element::Float => Some(ByMultiplyAdds {
+                level_square_tiles: module.function(c"level_square_tiles")?,
+                level_wide_tiles: module.function(c"level_wide_tiles")?,
+                outer_products: module.function(c"outer_products_by_multiply_adds")?,
+            }),
+            Element::Half | Element::Bfloat16 => None,
+        };
+        if let Some(ByMultiplyAdds { level_square_tiles, .. }) = &by_multiply_adds {
+            level_square_tiles.allow_shared(products::shared_bytes(element))?;
+        }
+        let tensor_tiles = module.function(c"level_tensor_tiles")?;
         tensor_tiles.allow_shared(products::tensor_shared_bytes(element))?;
         Ok(Self {
             element,
             few_rows: module.function(c"few_rows")?,
             level_few_rows: module.function(c"level_few_rows")?,
-            level_square_tiles: square_tiles,
+            by_multiply_adds,
             level_tensor_tiles: tensor_tiles,
-            clear_tails: module.function(c"clear_tails")?,
-            any_form: module.function(c"any_form")?,
-            outer_products: module.function(c"outer_products")?,
+            outer_products_by_tensor_cores: module.function(c"outer_products_by_tensor_cores")?,
             transpose: module.function(c"transpose")?,
             sum_rows: module.function(c"sum_rows")?,
+            sum_parts: module.function(c"sum_parts")?,
+            find_indices: module.function(c"find_indices")?,
             add_rows: module.function(c"add_rows")?,
             sum_readers: module.function(c"sum_readers")?,
             narrow: module.function(c"narrow")?,
@@ -113,7 +130,6 @@ impl Library {
             descend: module.function(c"descend")?,
             descend_rows: module.function(c"descend_rows")?,
             multiplier: Multiplier::new(&multiplying, element, cublaslt)?,
-            has_said: AtomicBool::new(false),
             most_blocks: 8 * device.multiprocessors(device.ordinal()).unwrap_or(64),
         })
     }
@@ -143,7 +159,8 @@ impl Library {
         }
     }
 
-    /// Likewise for the rows that a script counts. There are blocks for `rows`, and those of a wide level compute tiles.
+    /// Likewise for the rows that a script counts. There are blocks for `rows`; what computes them is made for the number
+    /// that is expected.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
@@ -151,138 +168,51 @@ impl Library {
         &self,
         stream: Stream,
         product: LevelProduct,
-        rows: usize,
-        is_wide: bool,
+        [rows, expected]: [usize; 2],
         tf32: bool,
     ) -> Result<(), Error> {
-        let (function, tile_rows, tile_columns, shared_bytes) = if !is_wide {
-            (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0)
-        } else if self.element == Element::Float && !tf32 {
-            (&self.level_square_tiles, TILE, TILE, products::shared_bytes(self.element))
-        } else {
-            (&self.level_tensor_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element))
+        let columns = product.columns as usize;
+        let wide_squares = expected.div_ceil(WIDE_TILE) * columns.div_ceil(WIDE_TILE);
+        let is_wide = expected >= MOST_IN_SQUARES[0] || wide_squares >= MOST_IN_SQUARES[1];
+        let by_multiply_adds = self.by_multiply_adds.as_ref().filter(|_| !tf32);
+        let (function, tile_rows, tile_columns, shared_bytes) = match by_multiply_adds {
+            _ if expected < MANY => (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0),
+            Some(ByMultiplyAdds { level_wide_tiles, .. }) if is_wide => {
+                (level_wide_tiles, WIDE_TILE, WIDE_TILE, (WIDE_STAGES * self.element.bytes()) as u32)
+            }
+            Some(ByMultiplyAdds { level_square_tiles, .. }) => {
+                (level_square_tiles, TILE, TILE, products::shared_bytes(self.element))
+            }
+            None => (&self.level_tensor_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element)),
         };
-        let across = (product.columns as usize).div_ceil(tile_columns);
+        let across = columns.div_ceil(tile_columns);
         let down = rows.div_ceil(tile_rows).clamp(1, (self.most_blocks / across).max(1));
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { launch_sharing(function, stream, [across, down], shared_bytes, product) }
-    }
-
-    /// Writes zeros behind the last row of two matrices, up to `rows`. A script counts their rows.
-    ///
-    /// # Safety
-    /// The matrices have as many rows, of these columns, on the stream's device.
-    pub unsafe fn clear_tails(
-        &self,
-        stream: Stream,
-        [(left, left_columns), (right, right_columns)]: [(*mut c_void, usize); 2],
-        rows: usize,
-        script: *const c_void,
-        is_of_children: bool,
-    ) -> Result<(), Error> {
-        let parameters = Tails {
-            matrices: [left, right],
-            script,
-            columns: [left_columns as i32, right_columns as i32],
-            rows: rows as i32,
-            is_of_children: is_of_children.into(),
-        };
-        let blocks = self.blocks(rows * left_columns.max(right_columns));
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.clear_tails, stream, [blocks, 1], parameters) }
-    }
-
-    /// The sum over rows of the products of a column dy and a row x: `[columns of dy][columns of x]`.
-    ///
-    /// # Safety
-    /// dy and x have `rows` rows of these columns, and the sum a number for each pair of columns; all are on the stream's
-    /// device.
-    pub unsafe fn accumulate(
-        &self,
-        stream: Stream,
-        rows: usize,
-        (dy, dy_columns): (*const c_void, usize),
-        (x, x_columns): (*const c_void, usize),
-        sum: Sum,
-        tf32: bool,
-    ) -> Result<(), Error> {
-        let none = Rest { script: std::ptr::null(), skipped: 0, is_of_children: 0 };
-        let most = if self.element == Element::Float && !tf32 { MOST_SUMMED_FLOATS } else { MOST_SUMMED };
-        for first in (0..rows).step_by(most) {
-            let row = |of: *const c_void, columns: usize| of.wrapping_byte_add(first * columns * self.element.bytes());
-            let product = Product {
-                left: Factor { data: row(dy, dy_columns), stride: dy_columns, is_transposed: true },
-                right: Factor { data: row(x, x_columns), stride: x_columns, is_transposed: false },
-                products: sum.to.cast(),
-                output: Element::Float,
-                beta: if sum.adds || first > 0 { 1.0 } else { 0.0 },
-                rows: dy_columns,
-                columns: x_columns,
-                depth: most.min(rows - first),
-                workspace: (std::ptr::null_mut(), 0),
-            };
-            // SAFETY: the caller's promise, for a part of the rows.
-            match unsafe { self.multiplier.multiply_any(stream, &product, tf32) } {
-                Ok(()) => continue,
-                Err(why) if !self.has_said.swap(true, Ordering::Relaxed) => {
-                    log::debug!("{why}; a kernel of ours multiplies (said once)");
-                }
-                Err(_) => {}
-            }
-            // SAFETY: the caller's promise.
-            unsafe { self.accumulate_by_ours(stream, &product, none) }?;
-        }
-        Ok(())
-    }
-
-    /// Adds to a sum the products of a column dy and a row x, of the rows that a script counts behind some. `dy` and `x`
-    /// begin with the first of these.
-    ///
-    /// # Safety
-    /// As for [`Self::accumulate`], with as many rows as the script says.
-    pub unsafe fn accumulate_rest(
-        &self,
-        stream: Stream,
-        (dy, dy_columns): (*const c_void, usize),
-        (x, x_columns): (*const c_void, usize),
-        to: *mut f32,
-        rest: Rest,
-    ) -> Result<(), Error> {
-        let product = Product {
-            left: Factor { data: dy, stride: dy_columns, is_transposed: true },
-            right: Factor { data: x, stride: x_columns, is_transposed: false },
-            products: to.cast(),
-            output: Element::Float,
-            beta: 1.0,
-            rows: dy_columns,
-            columns: x_columns,
-            depth: 0,
-            workspace: (std::ptr::null_mut(), 0),
-        };
-        // SAFETY: the caller's promise.
-        unsafe { self.accumulate_by_ours(stream, &product, rest) }
-    }
-
-    /// # Safety
-    /// As for [`Self::accumulate`].
-    unsafe fn accumulate_by_ours(&self, stream: Stream, product: &Product, rest: Rest) -> Result<(), Error> {
-        let Product { products, beta, .. } = *product;
-        let factors = StridedProducts::of(product);
-        let (tiles, adds) = (factors.tiles(), i32::from(beta > 0.0));
-        let parameters = AnyForm { factors, products: products.cast(), adds, rest };
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.any_form, stream, [tiles, 1], parameters) }
     }
 
     /// Adds up outer products of rows. No two of the sums are one.
     ///
     /// # Safety
     /// The structs' arrays are on the stream's device, as long as they say.
-    pub unsafe fn sum_outer_products(&self, stream: Stream, all: &[OuterProducts]) -> Result<(), Error> {
-        let squares = |of: i32| (of as usize).div_ceil(OUTER_SIDE);
-        let blocks = |its: &OuterProducts| squares(its.rows) * squares(its.columns);
+    pub unsafe fn sum_outer_products(&self, stream: Stream, all: &[OuterProducts], tf32: bool) -> Result<(), Error> {
+        let function = match self.by_multiply_adds.as_ref().filter(|_| !tf32) {
+            Some(ByMultiplyAdds { outer_products, .. }) => outer_products,
+            None => &self.outer_products_by_tensor_cores,
+        };
+        let shared_bytes = (OUTER_STAGES * self.element.bytes()) as u32;
+        let blocks = |its: &OuterProducts| its.slices as usize * outer_tiles(its.rows as usize, its.columns as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.outer_products, stream, all, blocks) }
+        unsafe { launch_together(function, stream, all, shared_bytes, blocks) }
+    }
+
+    /// Adds up the sums of slices. No two of the sums are one.
+    ///
+    /// # Safety
+    /// The structs' arrays are on the stream's device, as long as they say.
+    pub unsafe fn sum_parts(&self, stream: Stream, all: &[PartsSum]) -> Result<(), Error> {
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { launch_together(&self.sum_parts, stream, all, 0, |its| self.blocks(its.count)) }
     }
 
     /// Transposes matrices.
@@ -291,7 +221,7 @@ impl Library {
     /// All matrices are on the stream's device, and do not overlap.
     pub unsafe fn transpose(&self, stream: Stream, matrices: &[Transposed]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.transpose, stream, matrices, Transposed::squares) }
+        unsafe { launch_together(&self.transpose, stream, matrices, 0, Transposed::squares) }
     }
 
     /// Adds up rows. No two of the sums are one.
@@ -299,9 +229,19 @@ impl Library {
     /// # Safety
     /// The structs' arrays are on the stream's device, as long as they say.
     pub unsafe fn sum_rows(&self, stream: Stream, all: &[RowSums]) -> Result<(), Error> {
-        let blocks = |its: &RowSums| (its.columns as usize).div_ceil(SUM_COLUMNS);
+        let blocks = |its: &RowSums| its.slices as usize * row_tiles(its.columns as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.sum_rows, stream, all, blocks) }
+        unsafe { launch_together(&self.sum_rows, stream, all, 0, blocks) }
+    }
+
+    /// Finds the rows of a table that rows of a kind name.
+    ///
+    /// # Safety
+    /// The struct's arrays are on the stream's device, as long as it says.
+    pub unsafe fn find_indices(&self, stream: Stream, parameters: TableIndices) -> Result<(), Error> {
+        let blocks = self.blocks(parameters.count as usize);
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { launch(&self.find_indices, stream, [blocks, 1], parameters) }
     }
 
     /// Adds rows to those of a table that indices name.
@@ -309,9 +249,8 @@ impl Library {
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it says.
     pub unsafe fn add_rows(&self, stream: Stream, parameters: AddedRows) -> Result<(), Error> {
-        let blocks = self.blocks(32 * parameters.its.count as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.add_rows, stream, [blocks, 1], parameters) }
+        unsafe { launch(&self.add_rows, stream, parameters.its.grid(), parameters) }
     }
 
     /// Adds up rows that read the same one.
@@ -366,7 +305,7 @@ impl Library {
     /// The structs' arrays are on the stream's device, as long as they say.
     pub unsafe fn descend(&self, stream: Stream, all: &[Descent]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.descend, stream, all, |its| self.blocks(its.count)) }
+        unsafe { launch_together(&self.descend, stream, all, 0, |its| self.blocks(its.count)) }
     }
 
     /// Takes the step of a table. Its gradient is the sum of rows.
@@ -374,9 +313,8 @@ impl Library {
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it says.
     pub unsafe fn descend_rows(&self, stream: Stream, parameters: DescentOfRows) -> Result<(), Error> {
-        let blocks = self.blocks(32 * parameters.its.count as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.descend_rows, stream, [blocks, 1], parameters) }
+        unsafe { launch(&self.descend_rows, stream, parameters.its.grid(), parameters) }
     }
 
     /// Writes zeros.
@@ -385,28 +323,8 @@ impl Library {
     /// The memory is on the stream's device, as long as the structs say.
     pub unsafe fn fill_zeros(&self, stream: Stream, all: &[Zeros]) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.fill_zeros, stream, all, |its| self.blocks(its.bytes / 4)) }
+        unsafe { launch_together(&self.fill_zeros, stream, all, 0, |its| self.blocks(its.bytes / 4)) }
     }
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct AnyForm {
-    factors: StridedProducts,
-    products: *mut f32,
-    adds: i32,
-    rest: Rest,
-}
-
-/// The rows that a script counts, behind some.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Rest {
-    /// Null for all.
-    pub script: *const c_void,
-    pub skipped: i32,
-    /// Rows are edges.
-    pub is_of_children: i32,
 }
 
 /// Rows dy and x whose outer products are added up: `count`, or as many as a script says.
@@ -415,12 +333,14 @@ pub struct Rest {
 pub struct OuterProducts {
     pub dy: *const c_void,
     pub x: *const c_void,
+    /// `[slices][rows][columns]`
     pub sums: *mut f32,
     pub script: *const c_void,
     pub count: i32,
     /// The numbers of a row of dy, and of x.
     pub rows: i32,
     pub columns: i32,
+    pub slices: i32,
     /// The sums are added to the numbers that are there.
     pub adds: i32,
     /// Rows are edges.
@@ -432,14 +352,29 @@ pub struct OuterProducts {
 #[derive(Clone, Copy)]
 pub struct RowSums {
     pub rows: *const c_void,
+    /// `[slices][columns]`
     pub sums: *mut f32,
     pub script: *const c_void,
     pub count: i32,
     pub columns: i32,
+    pub slices: i32,
     /// The sums are added to the numbers that are there.
     pub adds: i32,
     /// Rows are edges.
     pub is_of_children: i32,
+}
+
+/// The sums of slices.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PartsSum {
+    pub sums: *mut f32,
+    /// `[part_count][count]`
+    pub parts: *const f32,
+    pub count: usize,
+    pub part_count: i32,
+    /// They are added to the numbers that are there.
+    pub adds: i32,
 }
 
 /// A product of the rows that a script counts.
@@ -462,29 +397,37 @@ pub struct LevelProduct {
     pub skipped: i32,
 }
 
+/// Rows of a kind that name rows of a table.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Tails {
-    matrices: [*mut c_void; 2],
-    script: *const c_void,
-    columns: [i32; 2],
-    rows: i32,
-    is_of_children: i32,
+pub struct TableIndices {
+    pub indices: *mut i32,
+    pub rows_of_kind: *const c_void,
+    /// Where the rows are; null for `count` rows of `rows_of_kind`.
+    pub script: *const c_void,
+    pub pulled: *const c_void,
+    pub indices_of_input: *const c_void,
+    pub count: i32,
+    pub table: i32,
 }
 
-/// Rows for those of a table.
+/// Rows for those of a table, which their indices name.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RowsOfTable {
     pub rows: *const c_void,
-    pub rows_of_kind: *const c_void,
+    pub indices: *const i32,
     /// Where the number of rows is; null for `count`.
     pub script: *const c_void,
-    pub pulled: *const c_void,
-    pub indices: *const c_void,
     pub count: i32,
     pub columns: i32,
-    pub table: i32,
+}
+
+impl RowsOfTable {
+    /// The blocks: those of rows, and for each some of the columns.
+    fn grid(&self) -> [usize; 2] {
+        [(self.count as usize).clamp(1, MOST_TABLE_ROWS), (self.columns as usize).div_ceil(THREADS as usize)]
+    }
 }
 
 /// Rows to add to those of a table.

@@ -28,7 +28,7 @@ struct Mutation {
 /// The text of a net's own kernels.
 const NET: &str = "vertex_net.cu";
 
-const MUTATIONS: [Mutation; 15] = [
+const MUTATIONS: [Mutation; 16] = [
     // The product begins before the tile is there; the next tile is made while the last one is read.
     Mutation { file: NET, from: "barrier();", first: 0, each: 2, to: "" },
     Mutation { file: NET, from: "barrier();", first: 1, each: 2, to: "" },
@@ -45,24 +45,10 @@ const MUTATIONS: [Mutation; 15] = [
     Mutation { file: NET, from: "parent < ", first: 0, each: 1, to: "parent + 1 < " },
     // The last level's children.
     Mutation { file: NET, from: "[first_edge + 1]", first: 0, each: 1, to: "[first_edge]" },
-    // Lazy products of a static batch read memory after its rows; those of a level read the rows of another level.
-    Mutation {
-        file: "dynamic/products.cu",
-        from: "KERNEL(clear_tails, Tails) {",
-        first: 0,
-        each: 1,
-        to: "KERNEL(clear_tails, Tails) { return;",
-    },
+    // Products of a level read the rows of another level.
     Mutation { file: "dynamic/products.cu", from: "it.has_all_x ? first : 0", first: 0, each: 1, to: "0" },
-    // A static batch's rows after the skipped ones: x starts at the first row instead, or one row is left out.
+    // A static batch's rows after the skipped ones: x starts at the first row instead.
     Mutation { file: "dynamic/products.cu", from: "+ skipped) * it.depth", first: 0, each: 1, to: ") * it.depth" },
-    Mutation {
-        file: "dynamic/products.cu",
-        from: "- it.skipped : it.factors.depth",
-        first: 0,
-        each: 1,
-        to: "- it.skipped - 1 : it.factors.depth",
-    },
     // A tile's shared memory is written while others read it, or before it has arrived.
     Mutation {
         file: "dynamic/products.cu",
@@ -78,7 +64,29 @@ const MUTATIONS: [Mutation; 15] = [
         each: 1,
         to: "//",
     },
-    Mutation { file: "dynamic/outer_products.cuh", from: "barrier(); // nobody reads", first: 0, each: 1, to: "//" },
+    Mutation {
+        file: "dynamic/wide_products.cuh",
+        from: "barrier(); // the wide strip is there",
+        first: 0,
+        each: 1,
+        to: "//",
+    },
+    // A slice has rows of the next one; its last rows are not in the sum; a slice is not added.
+    Mutation {
+        file: "dynamic/outer_products.cuh",
+        from: "row + down < end",
+        first: 0,
+        each: 1,
+        to: "row + down < end + 1",
+    },
+    Mutation { file: "dynamic/outer_products.cuh", from: "own.sums.add_last();", first: 0, each: 1, to: "" },
+    Mutation {
+        file: "dynamic/slices.cuh",
+        from: "part < it.part_count",
+        first: 0,
+        each: 1,
+        to: "part + 1 < it.part_count",
+    },
     // A task does the work of another part of it.
     Mutation { file: "dynamic/together.cuh", from: "blockIdx.x - first", first: 0, each: 1, to: "blockIdx.x" },
     Mutation {

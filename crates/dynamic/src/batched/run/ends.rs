@@ -70,9 +70,7 @@ impl Run<'_> {
             }
         }
         for parameter in self.tables_to_clear() {
-            // All of them have rows.
-            // SAFETY: the caller's promise.
-            if let Some(Sum { to, adds: false }) = unsafe { self.sum(parameter, 1) }? {
+            if let Some(Sum { to, adds: false }) = self.sum(parameter) {
                 zeros.push(Zeros {
                     to: to.cast(),
                     bytes: declaration.parameters[parameter].elements() * size_of::<f32>(),

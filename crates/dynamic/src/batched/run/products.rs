@@ -1,34 +1,24 @@
 //! Products of matrices and sums into parameters' gradients.
 
-use std::ffi::c_void;
-
 use gpu::jit::Error;
 use gpu::products::Products;
-use vertex::passes::{Pass, Place, Work};
+use vertex::passes::{Pass, Work};
 
 use super::{At, Run};
-use crate::batched::library::{AddedRows, FEW, LevelProduct, OuterProducts, Rest, RowSums, RowsOfTable, Sum, WIDE};
+use crate::batched::library::{
+    AddedRows, LevelProduct, OuterProducts, PartsSum, RowSums, RowsOfTable, Sum, TableIndices,
+};
 use crate::emit::GraphArray;
 use crate::memory::ROWS_OF_PRODUCTS;
+use crate::slices::{outer_tiles, row_tiles, slices};
 
 /// The fewest rows of a static batch that are worth kernels of their own, which seldom find any: the others multiply zeros.
 const LEAST_REST: usize = 1024;
-/// The most multiply-adds of a sum of outer products: at half of a large GPU's speed they take about as long as a launch of
-/// cublasLt and one that clears tails. An estimate, not measured.
-const MOST_OUTER: usize = 1 << 27;
-
-/// Sums into parameters' gradients that are launched together. No two of them have one place.
+/// Sums into parameters' gradients, which are launched together. Each has its parameter.
 #[derive(Default)]
 pub(super) struct Pending {
-    outer_products: Vec<OuterProducts>,
-    rows: Vec<RowSums>,
-}
-
-impl Pending {
-    /// A sum waits for this place.
-    fn has(&self, place: *mut f32) -> bool {
-        self.outer_products.iter().any(|its| its.sums == place) || self.rows.iter().any(|its| its.sums == place)
-    }
+    outer_products: Vec<(usize, OuterProducts)>,
+    rows: Vec<(usize, RowSums)>,
 }
 
 impl Run<'_> {
@@ -41,45 +31,52 @@ impl Run<'_> {
         if self.net.is_static && whole + LEAST_REST <= most { whole } else { most }
     }
 
-    /// The place for the gradient of a parameter, a sum over `count` rows. `None` if there is nothing to add. What waits to
-    /// be added there was added.
-    ///
-    /// # Safety
-    /// As for [`Net::backward`](super::Net::backward).
-    pub(super) unsafe fn sum(&mut self, parameter: usize, count: usize) -> Result<Option<Sum>, Error> {
+    /// The place for the gradient of a parameter, a sum. `None` if it is not wanted.
+    pub(super) fn sum(&mut self, parameter: usize) -> Option<Sum> {
         let gradient = self.gradients.parameters[parameter];
-        if gradient.is_null() || count == 0 {
-            return Ok(None);
+        if gradient.is_null() {
+            return None;
         }
         let adds = std::mem::replace(&mut self.is_there[parameter], true);
         let is_float = self.gradient_bytes() == size_of::<f32>();
         let to: *mut f32 = if is_float { gradient } else { self.workspace(self.layout.sums[parameter]) }.cast();
-        if self.pending.has(to) {
-            // SAFETY: the caller's promise.
-            unsafe { self.add_pending() }?;
-        }
-        Ok(Some(Sum { to, adds }))
+        Some(Sum { to, adds })
     }
 
-    /// Launches the sums that wait for it.
+    /// Launches the sums that wait for it. Where a gradient is the sum of several, these come to be in the workspace first.
     ///
     /// # Safety
     /// As for [`Net::backward`](super::Net::backward).
     pub(super) unsafe fn add_pending(&mut self) -> Result<(), Error> {
-        let Pending { outer_products, rows } = std::mem::take(&mut self.pending);
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.net.library.sum_outer_products(self.stream, &outer_products)?;
-            self.net.library.sum_rows(self.stream, &rows)
+        let Pending { mut outer_products, mut rows } = std::mem::take(&mut self.pending);
+        let mut of_parts = vec![];
+        for (parameter, size) in self.net.net.declaration().parameters.iter().enumerate() {
+            let of_products = outer_products.iter_mut().filter(|(its, _)| *its == parameter);
+            let of_products = of_products.map(|(_, its)| (&mut its.sums, &mut its.adds, its.slices));
+            let of_rows = rows.iter_mut().filter(|(its, _)| *its == parameter);
+            let of_rows = of_rows.map(|(_, its)| (&mut its.sums, &mut its.adds, its.slices));
+            let sums: Vec<_> = of_products.chain(of_rows).collect();
+            let part_count = sums.iter().map(|(_, _, slices)| slices).sum();
+            let Some(Sum { to, adds }) = (part_count > 0).then(|| self.sum(parameter)).flatten() else { continue };
+            let (adds, count) = (adds.into(), size.elements());
+            let parts: *mut f32 = self.workspace(self.layout.parts[parameter]).cast();
+            let mut first = 0;
+            for (its, its_adds, slices) in sums {
+                (*its, *its_adds) = if part_count > 1 { (parts.wrapping_add(first * count), 0) } else { (to, adds) };
+                first += slices as usize;
+            }
+            if part_count > 1 {
+                of_parts.push(PartsSum { sums: to, parts, count, part_count, adds });
+            }
         }
-    }
-
-    /// The outer products of `count` rows of dy and x are so few that their launch takes longer than their work. All runs of
-    /// a static batch are as those of the batch that was set first.
-    fn are_few(&self, kind: usize, [dy, x]: [Place; 2], count: usize) -> bool {
-        let expected = self.arrays.expected_of_kind(kind)[usize::from(dy.is_of_children)];
-        let rows = if self.net.is_static { expected } else { count };
-        rows <= FEW && rows * dy.width * x.width <= MOST_OUTER
+        let outer_products: Vec<_> = outer_products.into_iter().map(|(_, its)| its).collect();
+        let rows: Vec<_> = rows.into_iter().map(|(_, its)| its).collect();
+        // SAFETY: the caller's promise; the layout has room for the parts of all sums.
+        unsafe {
+            self.net.library.sum_outer_products(self.stream, &outer_products, self.net.tf32)?;
+            self.net.library.sum_rows(self.stream, &rows)?;
+            self.net.library.sum_parts(self.stream, &of_parts)
+        }
     }
 
     /// Launches the work of a pass that has no kernel of its own: a product, or a sum into a parameter's gradient.
@@ -116,16 +113,16 @@ impl Run<'_> {
                 };
                 if at.is_counted_by_script() {
                     let launched = at.launched(x.is_of_children);
-                    let is_wide = at.expected[usize::from(x.is_of_children)] >= WIDE;
+                    let expected = at.expected[usize::from(x.is_of_children)];
                     // SAFETY: the caller's promise.
-                    return unsafe { library.multiply_level(stream, counted, launched, is_wide, net.tf32) };
+                    return unsafe { library.multiply_level(stream, counted, [launched, expected], net.tf32) };
                 }
                 let most = count;
                 let count = self.multiplied_whole(kind, x.is_of_children, most);
                 if count < most {
                     let rest = LevelProduct { skipped: count as i32, ..counted };
                     // SAFETY: the caller's promise.
-                    unsafe { library.multiply_level(stream, rest, most - count, true, net.tf32) }?;
+                    unsafe { library.multiply_level(stream, rest, [most - count; 2], net.tf32) }?;
                 }
                 // Rows behind the last one mean nothing, in a frame of one block or of all rows.
                 let is_last = !y.is_whole() || is_all;
@@ -137,56 +134,41 @@ impl Run<'_> {
             }
             Work::Accumulate { parameter, dy, x } => {
                 let ((of_dy, count), (of_x, _)) = (self.rows(kind, dy, &range), self.rows(kind, x, &range));
-                // SAFETY: the caller's promise.
-                let Some(sum) = unsafe { self.sum(parameter, count) }? else { return Ok(()) };
-                if is_all && self.are_few(kind, [dy, x], count) {
-                    self.pending.outer_products.push(OuterProducts {
-                        dy: of_dy,
-                        x: of_x,
-                        sums: sum.to,
-                        script,
-                        count: count as i32,
-                        rows: dy.width as i32,
-                        columns: x.width as i32,
-                        adds: sum.adds.into(),
-                        is_of_children: dy.is_of_children.into(),
-                    });
+                if count == 0 || self.gradients.parameters[parameter].is_null() {
                     return Ok(());
                 }
-                let whole = self.multiplied_whole(kind, dy.is_of_children, count);
+                let its = OuterProducts {
+                    dy: of_dy.cast_const(),
+                    x: of_x.cast_const(),
+                    sums: std::ptr::null_mut(),
+                    script,
+                    count: count as i32,
+                    rows: dy.width as i32,
+                    columns: x.width as i32,
+                    slices: slices(outer_tiles(dy.width, x.width), count) as i32,
+                    adds: 0,
+                    is_of_children: dy.is_of_children.into(),
+                };
+                self.pending.outer_products.push((parameter, its));
                 // SAFETY: the caller's promise.
-                unsafe {
-                    if !script.is_null() {
-                        let matrices = [(of_dy, dy.width), (of_x, x.width)];
-                        library.clear_tails(stream, matrices, whole, script, dy.is_of_children)?;
-                    }
-                    let (left, right) = ((of_dy.cast_const(), dy.width), (of_x.cast_const(), x.width));
-                    library.accumulate(stream, whole, left, right, sum, net.tf32)?;
-                    if whole < count {
-                        let behind = |of: *mut c_void, columns: usize| {
-                            (of.wrapping_byte_add(whole * columns * self.element()).cast_const(), columns)
-                        };
-                        let is_of_children = dy.is_of_children.into();
-                        let rest = Rest { script, skipped: whole as i32, is_of_children };
-                        let (left, right) = (behind(of_dy, dy.width), behind(of_x, x.width));
-                        library.accumulate_rest(stream, left, right, sum.to, rest)?;
-                    }
-                }
-                Ok(())
+                if is_all { Ok(()) } else { unsafe { self.add_pending() } }
             }
             Work::AccumulateBias { parameter, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
-                // SAFETY: the caller's promise.
-                let Some(Sum { to, adds }) = unsafe { self.sum(parameter, count) }? else { return Ok(()) };
-                self.pending.rows.push(RowSums {
+                if count == 0 || self.gradients.parameters[parameter].is_null() {
+                    return Ok(());
+                }
+                let its = RowSums {
                     rows,
-                    sums: to,
+                    sums: std::ptr::null_mut(),
                     script,
                     count: count as i32,
                     columns: dy.width as i32,
-                    adds: adds.into(),
+                    slices: slices(row_tiles(dy.width), count) as i32,
+                    adds: 0,
                     is_of_children: dy.is_of_children.into(),
-                });
+                };
+                self.pending.rows.push((parameter, its));
                 // SAFETY: the caller's promise.
                 if is_all { Ok(()) } else { unsafe { self.add_pending() } }
             }
@@ -196,25 +178,26 @@ impl Run<'_> {
                     return Ok(());
                 }
                 let rows_of_kind = self.arrays.all_of(self.batch, kind).rows.cast::<i32>();
-                let its = RowsOfTable {
-                    rows,
+                let indices: *mut i32 = self.workspace(self.layout.indices[parameter]).cast();
+                let of_table = TableIndices {
+                    indices,
                     rows_of_kind: rows_of_kind.wrapping_add(range.row_of_kind as usize).cast(),
                     script,
                     pulled: self.arrays.array(GraphArray::Pulled),
-                    indices: self.inputs.pulls[input],
+                    indices_of_input: self.inputs.pulls[input],
                     count: count as i32,
-                    columns: dy.width as i32,
                     table: sizes[parameter].rows as i32,
                 };
+                let its = RowsOfTable { rows, indices, script, count: count as i32, columns: dy.width as i32 };
+                // SAFETY: the caller's promise.
+                unsafe { library.find_indices(stream, of_table) }?;
                 if self.by_rows & 1 << parameter != 0 {
                     self.rows_of_tables.push((parameter, its));
                     return Ok(());
                 }
+                let Some(sum) = self.sum(parameter) else { return Ok(()) };
                 // SAFETY: the caller's promise. The sum was cleared in the beginning.
-                unsafe {
-                    let Some(sum) = self.sum(parameter, count)? else { return Ok(()) };
-                    library.add_rows(stream, AddedRows { its, sums: sum.to })
-                }
+                unsafe { library.add_rows(stream, AddedRows { its, sums: sum.to }) }
             }
             Work::Rows { .. } | Work::Reduce { .. } | Work::MaxGradient { .. } => unreachable!("they have kernels"),
         }
