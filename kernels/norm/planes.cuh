@@ -8,6 +8,7 @@
 
 #include "common/async_copy.cuh"
 #include "common/cluster.cuh"
+#include "common/divisor.cuh"
 #include "common/ops.cuh"
 
 #define WARPS (THREADS / 32)
@@ -51,18 +52,6 @@ __device__ __forceinline__ float sum_in_pairs(float (&numbers)[VECTOR]) {
         for (int i = 0; i < pairs; i++) numbers[i] += numbers[i + pairs];
     return numbers[0];
 }
-
-// Twin of `Divisor` in `crates/norm/src/shape.rs`: v / value is the upper half of v * inverse, shifted, for v < 2^31; if
-// `inverse` is 0, it is v.
-struct Divisor {
-    int value;
-    unsigned inverse;
-    int shift;
-
-    __device__ __forceinline__ int quotient(int v) const {
-        return inverse == 0 ? v : int(__umulhi(unsigned(v), inverse) >> shift);
-    }
-};
 
 // Twin of `Shape` in `crates/norm/src/shape.rs`.
 struct Shape {

@@ -6,6 +6,7 @@ mod clock;
 pub mod cublaslt;
 mod cuda;
 pub mod cuda_graph;
+mod divisor;
 mod element;
 mod functions;
 pub mod host;
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use once_cell::sync::OnceCell;
 
 pub use clock::Moment;
+pub use divisor::Divisor;
 pub use element::Element;
 use guest::settings::{self, Fault};
 pub use pinned::Pinned;
