@@ -4,8 +4,9 @@
 // A thread has a tile of TILE_ROWS x TILE_COLUMNS numbers of a plane. A block's threads have `down` x `right` tiles of
 // each of some neighbouring planes.
 //
-// Compiled with FILTER_ROWS and FILTER_COLUMNS; STRIDE_, DILATION_ and PADDING_ROWS and _COLUMNS; TILE_ROWS and
-// TILE_COLUMNS; and GRADIENT for the gradient of the convolution's input, where strides divide the tile.
+// Compiled with FILTER_ROWS and FILTER_COLUMNS; STRIDE_ and DILATION_ROWS and _COLUMNS; TILE_ROWS and TILE_COLUMNS; and
+// GRADIENT for the gradient of the convolution's input, where strides divide the tile, with PADDING_ROWS and _COLUMNS,
+// the paddings modulo the strides. More padding only moves what is read, and is a parameter. So are all sizes of images.
 #pragma once
 
 #define WARPS (THREADS / 32)
@@ -16,6 +17,8 @@
 constexpr bool IS_GRADIENT = true;
 #else
 constexpr bool IS_GRADIENT = false;
+#define PADDING_ROWS 0
+#define PADDING_COLUMNS 0
 #endif
 
 constexpr int divided_down(int n, int by) { return n >= 0 ? n / by : -((by - 1 - n) / by); }
@@ -41,6 +44,11 @@ template <int FILTER, int STRIDE, int DILATION, int PADDING, int TILE> struct Ax
     // The place among those that are read.
     __device__ __forceinline__ static constexpr int place(int i, int tap) {
         return (numerator(i, tap) - LEAST * BY) / BY;
+    }
+    // The tap with which number i reads the one at a place; -1 if there is none.
+    __device__ __forceinline__ static constexpr int tap(int i, int place) {
+        const int reach = IS_GRADIENT ? i + PADDING - (place + LEAST) * BY : place - i * STRIDE;
+        return reach >= 0 && reach % DILATION == 0 && reach / DILATION < FILTER ? reach / DILATION : -1;
     }
     // The first number that is read from the tile on that begins at number i, a multiple of TILE.
     __device__ __forceinline__ static constexpr int begin(int i) { return i / TILE * STEP + LEAST; }
@@ -96,29 +104,28 @@ struct TileOfThread {
     }
 };
 
-// Reads a block's part of the planes into shared memory, from a row and a column on; zeros beside a plane. `plane_of`
-// returns the plane's first number in the tensor, or null where there is none. A warp reads some lines at once: each
-// read waits for memory.
-template <typename PlaneOf>
-__device__ __forceinline__ void read_planes(const Block &block, const Planes &planes, int row, int column,
-                                            const PlaneOf &plane_of, float *shared) {
+// Reads a block's part of a tensor's planes into shared memory, from a row and a column on; zeros beside a plane.
+// `place_of` returns the place of a plane's first number in the tensor, which an int counts, or -1 where there is no
+// plane. A warp reads some lines at once: each read waits for memory.
+template <typename PlaceOf>
+__device__ __forceinline__ void read_planes(const Block &block, const Element *tensor, const Planes &planes, int row,
+                                            int column, const PlaceOf &place_of, float *shared) {
     constexpr int AT_ONCE = 8;
     const int lines = block.planes * block.rows;
     for (int first = WARP; first < lines; first += AT_ONCE * WARPS) {
-        const Element *from[AT_ONCE];
+        // Each lane finds out where one line begins, and tells the others: this takes some divisions.
+        const int line = first + LANE % AT_ONCE * WARPS, its = row + line % block.rows;
+        const int plane = line < lines && its >= 0 && its < planes.height ? place_of(line / block.rows) : -1;
+        const int place = plane < 0 ? -1 : plane + its * planes.width;
+        int from[AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const int line = first + k * WARPS, its = row + line % block.rows;
-            const Element *const plane = line < lines ? plane_of(line / block.rows) : nullptr;
-            const bool is_there = plane && its >= 0 && its < planes.height;
-            from[k] = is_there ? plane + (long long)its * planes.width : nullptr;
-        }
+        for (int k = 0; k < AT_ONCE; k++) from[k] = warp_shuffle(place, k);
         for (int i = LANE; i < block.pitch; i += 32) {
             const int at = column + i;
             const bool is_there = at >= 0 && at < planes.width;
             Element some[AT_ONCE];
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) some[k] = is_there && from[k] ? from[k][at] : Element{};
+            for (int k = 0; k < AT_ONCE; k++) some[k] = is_there && from[k] >= 0 ? tensor[from[k] + at] : Element{};
 #pragma unroll
             for (int k = 0; k < AT_ONCE; k++) {
                 const int line = first + k * WARPS;

@@ -9,9 +9,8 @@
 //
 // A block reads the part of its planes that its tiles need into shared memory, one slice of the filter after the other.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; what `by_channel.cuh` wants; and ACCESS, the numbers
-// that a thread writes at once, which divide TILE_COLUMNS and the width of `out`. Grid: a block for each tile of
-// planes. Dynamic shared memory: the floats of `planes` times `rows` rows of `pitch`.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and what `by_channel.cuh` wants. Grid: a block for
+// each tile of planes. Dynamic shared memory: the floats of `planes` times `rows` rows of `pitch`.
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
@@ -20,6 +19,8 @@
 
 // A larger filter does not fit into registers.
 constexpr bool IS_SMALL = FILTER_ROWS * FILTER_COLUMNS <= 64;
+// The numbers that a thread writes at once where rows of `out` are aligned.
+constexpr int ACCESS = TILE_COLUMNS % 4 == 0 ? 4 : 1;
 
 struct Depthwise {
     const Element *in, *w;
@@ -31,8 +32,12 @@ struct Depthwise {
     // The planes of `out` in all images.
     int count;
     Planes from, to;
+    // What the padding adds to the rows and the columns that are read.
+    int rows_on, columns_on;
     SliceAxis slices;
     Block block;
+    // Whether ACCESS divides the width of `out`.
+    int is_aligned;
     float alpha, beta;
 };
 
@@ -64,9 +69,7 @@ __device__ __forceinline__ void add_small(const float *from, int pitch, const El
         read_line(from + row * pitch, line);
 #pragma unroll
         for (int i = 0; i < TILE_ROWS; i++)
-#pragma unroll
-            for (int r = 0; r < FILTER_ROWS; r++)
-                if (Rows::reads(i, r) && Rows::place(i, r) == row) add_row(line, filter[r], sums[i]);
+            if (Rows::tap(i, row) >= 0) add_row(line, filter[Rows::tap(i, row)], sums[i]);
     }
 }
 
@@ -86,23 +89,24 @@ __device__ __forceinline__ void add_large(const float *from, int pitch, const El
     }
 }
 
-struct alignas(ACCESS * sizeof(Element)) Run {
-    Element of[ACCESS];
+template <int COUNT> struct alignas(COUNT * sizeof(Element)) Run {
+    Element of[COUNT];
 };
 
+template <int COUNT>
 __device__ __forceinline__ void write(const Depthwise &of, int plane, int row, int column, const Sums &sums) {
 #pragma unroll
     for (int i = 0; i < TILE_ROWS; i++) {
         if (row + i >= of.to.height) break;
         Element *const to = of.out + ((long long)plane * of.to.height + row + i) * of.to.width + column;
 #pragma unroll
-        for (int k = 0; k < TILE_COLUMNS; k += ACCESS) {
+        for (int k = 0; k < TILE_COLUMNS; k += COUNT) {
             if (column + k >= of.to.width) break;
-            Run *const place = reinterpret_cast<Run *>(to + k);
-            Run run;
+            Run<COUNT> *const place = reinterpret_cast<Run<COUNT> *>(to + k);
+            Run<COUNT> run;
             if (of.beta != 0) run = *place;
 #pragma unroll
-            for (int j = 0; j < ACCESS; j++) scale_into(run.of[j], sums[i][k + j], of.alpha, of.beta);
+            for (int j = 0; j < COUNT; j++) scale_into(run.of[j], sums[i][k + j], of.alpha, of.beta);
             *place = run;
         }
     }
@@ -128,13 +132,14 @@ KERNEL(depthwise, Depthwise) {
 #pragma unroll
         for (int k = 0; k < TILE_COLUMNS; k++) sums[i][k] = bias;
     for (int tap = 0; tap < of.slices.filter; tap++) {
-        const auto plane_of = [&](int which) -> const Element * {
+        const auto place_of = [&](int which) {
             const int out = first + which;
             const int slice = out < of.count ? of.slices.slice(out % of.to.slices, tap, of.from.slices) : -1;
-            const long long in = (long long)(out / of.to.slices / of.each) * of.from.slices + slice;
-            return slice < 0 ? nullptr : of.in + in * of.from.height * of.from.width;
+            const int in = out / of.to.slices / of.each * of.from.slices + slice;
+            return slice < 0 ? -1 : in * of.from.height * of.from.width;
         };
-        read_planes(block, of.from, Rows::begin(row), Columns::begin(column), plane_of, shared);
+        const int first_row = Rows::begin(row) + of.rows_on, first_column = Columns::begin(column) + of.columns_on;
+        read_planes(block, of.in, of.from, first_row, first_column, place_of, shared);
         barrier();
         if (is_there) {
             const int channel = plane / of.to.slices % of.channels;
@@ -144,5 +149,8 @@ KERNEL(depthwise, Depthwise) {
         }
         barrier();
     }
-    if (is_there) write(of, plane, row + tile.down * TILE_ROWS, column + tile.right * TILE_COLUMNS, sums);
+    if (!is_there) return;
+    const int its_row = row + tile.down * TILE_ROWS, its_column = column + tile.right * TILE_COLUMNS;
+    if (of.is_aligned) write<ACCESS>(of, plane, its_row, its_column, sums);
+    else write<1>(of, plane, its_row, its_column, sums);
 }

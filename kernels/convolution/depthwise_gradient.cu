@@ -9,10 +9,10 @@
 // A block has some rows of one slice of a channel's filter, and a thread has sums for all of their places. Blocks share
 // out the tiles of the channel's planes in parts. The parts' sums meet in the workspace, and `sum_up` adds them up.
 //
-// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; what `by_channel.cuh` wants, except that FILTER_ROWS
-// is the rows of a block, and PADDING_ROWS is 0. Grid: for each channel, each slice of the filter and each block's rows
-// of it, a block for each part; of `sum_up`, a thread for each element of dw. Dynamic shared memory: as for
-// `depthwise.cu`, or a float for each place and warp if that is more.
+// Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and what `by_channel.cuh` wants, except that
+// FILTER_ROWS is the rows of a block. Grid: for each channel, each slice of the filter and each block's rows of it, a
+// block for each part; of `sum_up`, a thread for each element of dw. Dynamic shared memory: as for `depthwise.cu`, or a
+// float for each place and warp if that is more.
 
 #define THREADS 256
 #define MULTIPROCESSOR_BLOCKS 2
@@ -30,8 +30,8 @@ struct DepthwiseGradient {
     int channels, each;
     // The planes of dy of one channel, in all images.
     int count;
-    // All rows of the filter, and the zeros above the first row of x.
-    int filter_rows, padding_rows;
+    // All rows of the filter, and the zeros before the first row and column of x.
+    int filter_rows, padding_rows, padding_columns;
     Planes from, to;
     SliceAxis slices;
     Block block;
@@ -49,7 +49,7 @@ __device__ __forceinline__ void read_tile(const DepthwiseGradient &of, const Ele
 #pragma unroll
         for (int k = 0; k < TILE_COLUMNS; k++) {
             const bool is_there = plane && row + i < of.to.height && column + k < of.to.width;
-            tile[i][k] = is_there ? to_float(plane[(long long)(row + i) * of.to.width + column + k]) : 0.0f;
+            tile[i][k] = is_there ? to_float(plane[(row + i) * of.to.width + column + k]) : 0.0f;
         }
 }
 
@@ -60,15 +60,15 @@ __device__ __forceinline__ void add(const float *from, int pitch, const float (&
         float line[LINE];
         read_line(from + row * pitch, line);
 #pragma unroll
-        for (int i = 0; i < TILE_ROWS; i++)
+        for (int i = 0; i < TILE_ROWS; i++) {
+            const int r = Rows::tap(i, row);
+            if (r < 0) continue;
 #pragma unroll
-            for (int r = 0; r < FILTER_ROWS; r++)
-                if (Rows::place(i, r) == row)
+            for (int k = 0; k < TILE_COLUMNS; k++)
 #pragma unroll
-                    for (int k = 0; k < TILE_COLUMNS; k++)
-#pragma unroll
-                        for (int s = 0; s < FILTER_COLUMNS; s++)
-                            sums[r][s] = fmaf(tile[i][k], line[Columns::place(k, s)], sums[r][s]);
+                for (int s = 0; s < FILTER_COLUMNS; s++)
+                    sums[r][s] = fmaf(tile[i][k], line[Columns::place(k, s)], sums[r][s]);
+        }
     }
 }
 
@@ -92,19 +92,20 @@ KERNEL(depthwise_gradient, DepthwiseGradient) {
         const int column = which % across * block.right * TILE_COLUMNS;
         const int row = which / across % along * block.down * TILE_ROWS, first = which / across / along * block.planes;
         // How many channels come before the channel of this plane of dy, in all images.
-        const auto channels_before = [&](int plane) { return (long long)(plane / of.to.slices) * of.channels + channel; };
-        const auto plane_of = [&](int plane) -> const Element * {
+        const auto channels_before = [&](int plane) { return plane / of.to.slices * of.channels + channel; };
+        const auto place_of = [&](int plane) {
             plane += first;
             const int slice = plane < of.count ? of.slices.slice(plane % of.to.slices, tap, of.from.slices) : -1;
-            const long long its = channels_before(plane) / of.each * of.from.slices + slice;
-            return slice < 0 ? nullptr : of.x + its * of.from.height * of.from.width;
+            const int its = channels_before(plane) / of.each * of.from.slices + slice;
+            return slice < 0 ? -1 : its * of.from.height * of.from.width;
         };
         const int first_row = Rows::begin(row) + first_tap * DILATION_ROWS - of.padding_rows;
-        read_planes(block, of.from, first_row, Columns::begin(column), plane_of, shared);
+        const int first_column = Columns::begin(column) - of.padding_columns;
+        read_planes(block, of.x, of.from, first_row, first_column, place_of, shared);
         barrier();
         if (its.plane < block.planes) {
             const int plane = first + its.plane;
-            const long long place = channels_before(plane) * of.to.slices + plane % of.to.slices;
+            const int place = channels_before(plane) * of.to.slices + plane % of.to.slices;
             const Element *const dy = plane < of.count ? of.dy + place * of.to.height * of.to.width : nullptr;
             float tile[TILE_ROWS][TILE_COLUMNS];
             read_tile(of, dy, row + its.down * TILE_ROWS, column + its.right * TILE_COLUMNS, tile);

@@ -9,7 +9,7 @@ use gpu::Element;
 /// The largest filter and stride along an axis.
 const MOST_PLACES_ACROSS: usize = 32;
 const MOST_STRIDE: usize = 4;
-/// The most zeros before a row, and the largest dilation: each is compiled.
+/// The most zeros before a row, and the largest dilation.
 const MOST_PADDING: usize = 256;
 /// The shared memory of a block that every device has, in bytes.
 const SHARED: usize = 48 << 10;
@@ -128,13 +128,24 @@ impl Axis {
         self.read().next_multiple_of(together)
     }
 
+    /// The part of the padding that is compiled: of a gradient of the input, it decides which places meet.
+    fn compiled_padding(&self) -> Option<usize> {
+        self.is_gradient.then_some(self.padding % self.stride)
+    }
+
+    /// What the rest of the padding adds to the numbers that are read.
+    pub fn moved(&self) -> i32 {
+        let rest = self.padding - self.compiled_padding().unwrap_or(0);
+        if self.is_gradient { (rest / self.stride) as i32 } else { -(rest as i32) }
+    }
+
     /// The compiler's options for it.
-    pub fn options(&self, name: &str, padding: usize) -> impl Iterator<Item = String> + use<> {
+    pub fn options(&self, name: &str) -> impl Iterator<Item = String> + use<> {
         let Self { places, stride, dilation, tile, .. } = *self;
-        let values =
-            [("FILTER", places), ("STRIDE", stride), ("DILATION", dilation), ("PADDING", padding), ("TILE", tile)];
+        let values = [("FILTER", places), ("STRIDE", stride), ("DILATION", dilation), ("TILE", tile)];
+        let values = values.into_iter().chain(self.compiled_padding().map(|padding| ("PADDING", padding)));
         let name = name.to_owned();
-        values.into_iter().map(move |(what, value)| format!("-D{what}_{name}={value}"))
+        values.map(move |(what, value)| format!("-D{what}_{name}={value}"))
     }
 }
 

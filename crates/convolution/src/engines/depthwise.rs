@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 
 use crate::engines::by_channel::{Axis, Block, ByChannel, Planes, SliceAxis};
 use crate::engines::engine::{Engine, Priority};
-use crate::engines::problem::{Convolution, Memory};
+use crate::engines::problem::Memory;
 use crate::engines::warpgroups::{MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
@@ -17,7 +17,7 @@ use gpu::jit::Function;
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
-/// The numbers that a thread writes at once.
+/// The numbers that a thread writes at once where it can. Twin of `ACCESS` in the kernel.
 const ACCESS: usize = 4;
 
 /// A convolution by channel, or the gradient of its input.
@@ -40,8 +40,10 @@ struct Parameters {
     count: i32,
     from_planes: Planes,
     to_planes: Planes,
+    moved: [i32; 2],
     slices: SliceAxis,
     block: Block,
+    is_aligned: i32,
     alpha: f32,
     beta: f32,
 }
@@ -56,6 +58,12 @@ impl Depthwise {
     fn blocks(&self) -> usize {
         let [_, to] = self.of.read_and_written();
         self.block.count(self.axes, [to[1], to[2]], self.count())
+    }
+
+    /// Whether threads write [`ACCESS`] numbers at once.
+    fn is_aligned(&self) -> bool {
+        let ([_, columns], [_, to]) = (self.axes, self.of.read_and_written());
+        columns.tile == ACCESS && to[2].is_multiple_of(ACCESS)
     }
 
     fn is_gradient(&self) -> bool {
@@ -93,13 +101,9 @@ impl Engine for Depthwise {
 
     fn options(&self) -> Vec<String> {
         let [rows, columns] = self.axes;
-        let [_, to] = self.of.read_and_written();
-        let Convolution { element, padding, .. } = self.of.0;
-        let is_aligned = columns.tile == ACCESS && to[2].is_multiple_of(ACCESS);
-        let own = [element.option().to_owned(), format!("-DACCESS={}", if is_aligned { ACCESS } else { 1 })];
         let gradient = self.is_gradient().then(|| "-DGRADIENT".to_owned());
-        let axes = rows.options("ROWS", padding[1]).chain(columns.options("COLUMNS", padding[2]));
-        own.into_iter().chain(gradient).chain(axes).collect()
+        let axes = rows.options("ROWS").chain(columns.options("COLUMNS"));
+        [self.of.0.element.option().to_owned()].into_iter().chain(gradient).chain(axes).collect()
     }
 
     fn allow(&self, _: Device, _: &[Function]) -> Result<(), Box<dyn Error>> {
@@ -121,8 +125,10 @@ impl Engine for Depthwise {
             count: self.count() as i32,
             from_planes,
             to_planes,
+            moved: self.axes.map(|axis| axis.moved()),
             slices: SliceAxis::of(of),
             block: *block,
+            is_aligned: self.is_aligned().into(),
             alpha,
             beta,
         };

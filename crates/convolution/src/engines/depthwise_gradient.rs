@@ -49,6 +49,7 @@ struct Parameters {
     count: i32,
     filter_rows: i32,
     padding_rows: i32,
+    padding_columns: i32,
     from: Planes,
     to: Planes,
     slices: SliceAxis,
@@ -131,7 +132,7 @@ impl Engine for DepthwiseGradient {
     fn options(&self) -> Vec<String> {
         let [rows, columns] = self.axes;
         let element = self.of.0.element.option().to_owned();
-        let axes = rows.options("ROWS", 0).chain(columns.options("COLUMNS", self.of.0.padding[2]));
+        let axes = rows.options("ROWS").chain(columns.options("COLUMNS"));
         [element].into_iter().chain(axes).collect()
     }
 
@@ -158,6 +159,7 @@ impl Engine for DepthwiseGradient {
             count: self.count() as i32,
             filter_rows: of.0.filter[1] as i32,
             padding_rows: of.0.padding[1] as i32,
+            padding_columns: of.0.padding[2] as i32,
             from,
             to,
             slices: SliceAxis::of(of),

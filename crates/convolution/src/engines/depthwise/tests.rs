@@ -3,7 +3,7 @@ use rand::rngs::SmallRng;
 
 use super::*;
 use crate::engines::engine::Compiled;
-use crate::engines::problem::Computed;
+use crate::engines::problem::{Computed, Convolution};
 use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops};
 use crate::engines::warpgroups::THREADS;
 use gpu::Element;
@@ -159,6 +159,24 @@ fn other_convolutions_are_refused() {
     assert!(new(convolution(Element::Half, Direction::Forward, ([1, 2, 1], high))).is_none());
     let beyond = Convolution { y: [1, 1 << 29, 1], stride: [1, 2, 1], ..of };
     assert!(new(beyond).is_none());
+}
+
+/// Images of all sizes share a kernel, and so do paddings; of a gradient, those with one rest by the stride.
+#[test]
+fn images_share_a_kernel() {
+    let options = |direction, side, stride, padding| {
+        let axis = [side, 5, stride, padding, 1];
+        let of = convolution(Element::Half, direction, ([3, 8, 1], [ONE, axis, axis]));
+        Depthwise::new(Device::Host, &ByChannel::of(&of).unwrap(), &[]).unwrap().options()
+    };
+    for direction in DIRECTIONS {
+        for side in [7, 14, 15, 112] {
+            assert_eq!(options(direction, side, 2, 2), options(direction, 56, 2, 2), "{direction:?} {side}");
+        }
+        assert_eq!(options(direction, 56, 2, 0), options(direction, 56, 2, 2));
+        assert_ne!(options(direction, 56, 1, 2), options(direction, 56, 2, 2));
+    }
+    assert_ne!(options(Direction::BackwardData, 56, 2, 1), options(Direction::BackwardData, 56, 2, 2));
 }
 
 /// The networks' layers have blocks with few idle threads.
