@@ -38,35 +38,48 @@ __device__ __forceinline__ void read_halves(const Element *from, int pitch, unsi
 #endif
 }
 
-// Two neighbouring matrices of 8 columns, for the depth of 16 rows: word i of matrix m as words[m][i].
-__device__ __forceinline__ void read_transposed(const Element *from, int pitch, unsigned (&words)[2][2]) {
+// Where matrices of 8 columns begin whose depth runs down 16 rows.
+struct Transposed {
 #ifndef EMULATED
-    const unsigned place = address_of(from + LANE % 16 * pitch + LANE / 16 * 8);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0][0]), "=r"(words[0][1]), "=r"(words[1][0]), "=r"(words[1][1])
-                 : "r"(place)
-                 : "memory");
+    // Where the lane's row of the first matrix, or of the second, begins. It takes half of a pointer's registers.
+    unsigned place;
+
+    __device__ __forceinline__ Transposed(const Element *from, int pitch)
+        : place(address_of(from + LANE % 16 * pitch + LANE / 16 * 8)) {}
+    __device__ __forceinline__ void advance(int elements) { place += elements * int(sizeof(Element)); }
 #else
-    for (int m = 0; m < 2; m++)
+    const Element *from;
+    int pitch;
+
+    Transposed(const Element *from, int pitch) : from(from), pitch(pitch) {}
+    void advance(int elements) { from += elements; }
+#endif
+
+    // Two neighbouring matrices, from column `column` on: word i of matrix m as words[m][i].
+    __device__ __forceinline__ void read(int column, unsigned (&words)[2][2]) const {
+#ifndef EMULATED
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0][0]), "=r"(words[0][1]), "=r"(words[1][0]), "=r"(words[1][1])
+                     : "r"(place + column * int(sizeof(Element)))
+                     : "memory");
+#else
+        read(column, words[0]);
+        read(column + 8, words[1]);
+#endif
+    }
+
+    // One matrix.
+    __device__ __forceinline__ void read(int column, unsigned (&words)[2]) const {
+#ifndef EMULATED
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(words[0]), "=r"(words[1])
+                     : "r"(place + column * int(sizeof(Element)))
+                     : "memory");
+#else
         for (int i = 0; i < 2; i++) {
-            const Element *const place = from + (LANE % 4 * 2 + i * 8) * pitch + m * 8 + LANE / 4;
-            words[m][i] = bits_of(place[0]) | bits_of(place[pitch]) << 16;
+            const Element *const place = from + (LANE % 4 * 2 + i * 8) * pitch + column + LANE / 4;
+            words[i] = bits_of(place[0]) | bits_of(place[pitch]) << 16;
         }
 #endif
-}
-
-// Likewise, one matrix.
-__device__ __forceinline__ void read_transposed(const Element *from, int pitch, unsigned (&words)[2]) {
-#ifndef EMULATED
-    const unsigned place = address_of(from + LANE % 16 * pitch);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(words[0]), "=r"(words[1])
-                 : "r"(place)
-                 : "memory");
-#else
-    for (int i = 0; i < 2; i++) {
-        const Element *const place = from + (LANE % 4 * 2 + i * 8) * pitch + LANE / 4;
-        words[i] = bits_of(place[0]) | bits_of(place[pitch]) << 16;
     }
-#endif
-}
+};

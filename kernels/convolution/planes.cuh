@@ -1,9 +1,11 @@
-// The planes of a channel in a tensor as NCHW stores it, and lines of them in shared memory.
+// The planes of a channel in a tensor as NCHW stores it, and lines of them in shared memory. The sizes are parameters,
+// so that images of many sizes share a kernel; what a thread divides by is a `Divisor`.
 //
-// Compiled with SLICES, those of each channel of an image.
+// Compiled with VOLUMES if a channel of an image has several slices.
 #pragma once
 
 #include "common/async_copy.cuh"
+#include "common/divisor.cuh"
 #include "common/ops.cuh"
 
 // A tensor has fewer elements than an int counts.
@@ -11,11 +13,18 @@ struct ChannelPlanes {
     const Element *data;
     // The channels of the tensor, and this one.
     int channels, channel;
+    // The slices of each channel of an image.
+    Divisor slices;
     int height, width;
 
     // The place of a plane, of this channel's in all images, among the tensor's.
     __device__ __forceinline__ int place(int plane) const {
-        return (plane / SLICES * channels + channel) * SLICES + plane % SLICES;
+#ifdef VOLUMES
+        const int image = slices.divide(plane);
+        return (image * channels + channel) * slices.value + plane;
+#else
+        return plane * channels + channel;
+#endif
     }
 };
 
@@ -27,49 +36,64 @@ struct Window {
     int row, column;
 };
 
-// One of `lines` lines of each plane.
-template <int lines> struct Line {
+// How a block's threads share out lines of planes. Twin of the struct in `crates/convolution/src/engines/toeplitz.rs`.
+struct Lines {
+    // The lines of a plane, and the numbers of a line.
+    Divisor rows;
+    int columns;
+    // The numbers from a line to the next in shared memory, and the lines from a plane to the next.
+    int pitch, apart;
+    // The threads that copy a line together, and the lines that a block copies at once.
+    Divisor threads;
+    int at_once;
+    // From a thread's line to its next one: whole planes, and further lines.
+    int planes_on, rows_on;
+};
+
+// A line of a plane.
+struct Line {
     int plane, row;
 
-    // To the line so many further on.
-    template <int count> __device__ __forceinline__ void advance() {
-        plane += count / lines, row += count % lines;
-        if (row >= lines) plane++, row -= lines;
+    // To the thread's next line.
+    __device__ __forceinline__ void advance(const Lines &lines) {
+        plane += lines.planes_on, row += lines.rows_on;
+        if (row >= lines.rows.value) plane++, row -= lines.rows.value;
     }
 };
 
-// Begins to copy lines of `planes` planes into shared memory, `lines` of `columns` numbers of each, with zeros beside
-// a plane. There are `pitch` numbers from a line to the next, and `apart` lines from a plane to the next. Copies `piece`
-// numbers at once: these are all in a plane, or all beside it. With `is_whole` no line has anything beside a plane, and
-// planes that are not there are left out. A thread's pieces are in the same columns.
-template <int lines, int columns, int pitch, int piece, int apart = lines, bool is_whole = false>
-__device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Window &window, int planes, Element *to) {
-    constexpr int PIECES = columns / piece, LINE_THREADS = PIECES < THREADS ? PIECES : THREADS;
-    constexpr int AT_ONCE = THREADS / LINE_THREADS;
-    const int number = int(threadIdx.x) % LINE_THREADS;
-    Line<lines> first = {int(threadIdx.x) / LINE_THREADS / lines, int(threadIdx.x) / LINE_THREADS % lines};
-    if (int(threadIdx.x) / LINE_THREADS >= AT_ONCE) return;
+// Begins to copy lines of `planes` planes into shared memory, with zeros beside a plane. Copies `piece` numbers at
+// once: these are all in a plane, or all beside it. With `is_whole` no line has anything beside a plane, and planes that
+// are not there are left out. A thread's pieces are in the same columns.
+template <int piece, bool is_whole>
+__device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Window &window, const Lines &lines,
+                                           int planes, Element *to) {
+    int number = threadIdx.x, row = lines.threads.divide(number);
+    if (row >= lines.at_once) return;
+    const int plane = lines.rows.divide(row);
+    const Line first = {plane, row};
     if (is_whole && window.count < planes) planes = window.count;
 #pragma unroll 1
-    for (int column = number * piece; column < columns; column += LINE_THREADS * piece) {
+    for (int column = number * piece; column < lines.columns; column += lines.threads.value * piece) {
         const int its_column = window.column + column;
         const bool has_column = unsigned(its_column) < unsigned(from.width);
-        const auto is_there = [&](const Line<lines> &line) {
+        const auto is_there = [&](const Line &line) {
             if (is_whole) return true;
             return has_column && line.plane < window.count && unsigned(window.row + line.row) < unsigned(from.height);
         };
-        const auto source = [&](const Line<lines> &line) {
+        const auto source = [&](const Line &line) {
             if (!is_there(line)) return from.data;
             const int place = from.place(window.first + line.plane) * from.height + window.row + line.row;
             return from.data + (place * from.width + its_column);
         };
-        Line<lines> line = first;
-        const auto place = [&](const Line<lines> &line) { return to + (line.plane * apart + line.row) * pitch + column; };
+        Line line = first;
+        const auto place = [&](const Line &line) {
+            return to + (line.plane * lines.apart + line.row) * lines.pitch + column;
+        };
         if constexpr (piece > 1) {
 #pragma unroll 1
             while (line.plane < planes) {
                 copy_async<piece * sizeof(Element)>(place(line), source(line), is_there(line));
-                line.template advance<AT_ONCE>();
+                line.advance(lines);
             }
         } else {
             // No copy of 2 bytes is asynchronous: reads go out together.
@@ -77,16 +101,16 @@ __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Wind
 #pragma unroll 1
             while (line.plane < planes) {
                 Element some[READS];
-                Line<lines> its = line;
+                Line its = line;
 #pragma unroll
                 for (int k = 0; k < READS; k++) {
                     some[k] = its.plane < planes && is_there(its) ? *source(its) : Element{};
-                    its.template advance<AT_ONCE>();
+                    its.advance(lines);
                 }
 #pragma unroll
                 for (int k = 0; k < READS; k++) {
                     if (line.plane < planes) *place(line) = some[k];
-                    line.template advance<AT_ONCE>();
+                    line.advance(lines);
                 }
             }
         }
@@ -96,5 +120,6 @@ __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Wind
 // Writes zeros into shared memory, in words.
 __device__ __forceinline__ void clear(Element *from, int elements) {
     unsigned *const words = reinterpret_cast<unsigned *>(from);
+#pragma unroll 1
     for (int i = threadIdx.x; i < elements / 2; i += THREADS) words[i] = 0;
 }

@@ -11,14 +11,12 @@
 // of one row, with ALONG, are rows of 8 numbers each to the warps; the numbers that a row's products read go on in the
 // next rows.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS and FILTER_COLUMNS; GRADIENT for the input's gradient;
-// SHIFT, the columns before the first that a product needs; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp, RIGHT,
-// how many times as many a block has, and DOWN, its tiles of 16 rows; TILES_ACROSS and TILES_ALONG, a block's tiles along
-// a row and along a column of a plane; LINES and COLUMNS, what a block reads of each plane, and PITCH, from a line to the
-// next in shared memory; WHOLE, HEIGHT and WIDTH, if that is a plane with zeros on all sides; SLICES, those of each
-// channel of an image; PIECE, the numbers that are copied at once, and ACCESS, the most of 8 that can be written at once.
-// Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the
-// lines of `planes` planes, and room for those that tiles of 16 rows read beyond.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp; PIECE, the
+// numbers that are copied at once; ACCESS, the most that can be written at once, of 8, or of 2 where COLUMN_TILES is
+// less than 3; ALONG; WHOLE, if a block's tile is a plane with zeros on all sides; VOLUMES. All else is a parameter, the
+// filter's size too, so convolutions and input gradients of many filters and images share a kernel. Grid: a block for
+// each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the lines of `planes`
+// planes, and room for those that tiles of 16 rows read beyond.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -28,39 +26,54 @@
 #include "convolution/planes.cuh"
 #include "convolution/scale.cuh"
 
-#ifdef GRADIENT
-constexpr bool IS_GRADIENT = true;
-#else
-constexpr bool IS_GRADIENT = false;
-#endif
 #ifdef ALONG
 constexpr bool IS_ALONG = true;
 #else
 constexpr bool IS_ALONG = false;
 #endif
-// From a tile's row to the next.
-constexpr int ROW_STEP = IS_ALONG ? 8 : PITCH;
-
+#ifdef WHOLE
+constexpr bool IS_WHOLE = true;
+#else
+constexpr bool IS_WHOLE = false;
+#endif
 // The numbers along a tile's rows, in halves of a product's depth, that a warp reads.
 constexpr int HALVES = COLUMN_TILES + 2 * STEPS - 1;
-// The words of the matrices: for each row of the filter, step and word of a lane, one a lane.
-constexpr int MATRIX_WORDS = FILTER_ROWS * STEPS * 2 * 32;
+// The words of a matrix: for each step and word of a lane, one a lane.
+constexpr int MATRIX_WORDS = STEPS * 2 * 32;
 
 struct Toeplitz {
     const Element *in, *w;
     // Null for none.
     const Element *bias;
     Element *out;
-    // The channels of `out`, and the filters of each channel of `in`.
-    int channels, each;
+    // The channels of `out` and of `in`, and the filters of each channel of `in`.
+    int channels, in_channels;
+    Divisor each;
     // The planes of a channel in all images, and how many a block has at once.
     int count, planes;
     // How often the blocks of a channel copy, in all; and those blocks.
     int turns, parts;
-    // The sizes of the planes of `in` and of `out`, and the zeros before the first number of a plane of `in`, which may
-    // be negative.
+    // The slices of a channel, the sizes of the planes of `in` and of `out`, and the zeros before the first number of a
+    // plane of `in`, which may be negative.
+    Divisor slices;
     int height, width, out_height, out_width, padding_rows, padding_columns;
+    int filter_rows, filter_columns;
+    // Set for the input's gradient.
+    int is_turned_round;
+    // The columns before the first that a product needs.
+    int shift;
+    // What a block reads of each plane.
+    Lines lines;
+    // How many times COLUMN_TILES tiles a block has along a row, and its tiles of 16 rows.
+    Divisor right, down;
+    // A block's tiles along a row and along a column of a plane.
+    Divisor tiles_across, tiles_along;
     float alpha, beta;
+};
+
+// The first plane of a turn, and the first row and column of its results.
+struct Begin {
+    int plane, row, column;
 };
 
 template <int COUNT> struct alignas(COUNT * sizeof(Element)) Elements {
@@ -68,37 +81,39 @@ template <int COUNT> struct alignas(COUNT * sizeof(Element)) Elements {
 };
 
 // The bits of the filter's number in a row that a matrix has in a row and a column.
-__device__ __forceinline__ unsigned matrix_bits(const Element *row, int depth, int column) {
-    const int tap = depth - column - SHIFT;
-    if (tap < 0 || tap >= FILTER_COLUMNS) return 0;
-    return bits_of(row[IS_GRADIENT ? FILTER_COLUMNS - 1 - tap : tap]);
+__device__ __forceinline__ unsigned matrix_bits(const Toeplitz &of, const Element *row, int depth, int column) {
+    const int tap = depth - column - of.shift;
+    if (tap < 0 || tap >= of.filter_columns) return 0;
+    return bits_of(row[of.is_turned_round ? of.filter_columns - 1 - tap : tap]);
 }
 
 // Makes the matrices of a channel, in warp_mma()'s layout.
-__device__ __forceinline__ void make_matrices(const Element *filter, unsigned *matrices) {
-    for (int i = threadIdx.x; i < MATRIX_WORDS; i += THREADS) {
-        const int lane = i % 32, word = i / 32 % 2, step = i / 64 % STEPS, row = i / 64 / STEPS;
-        const Element *const from = filter + (IS_GRADIENT ? FILTER_ROWS - 1 - row : row) * FILTER_COLUMNS;
-        const int depth = step * 16 + word * 8 + lane % 4 * 2;
-        matrices[i] = matrix_bits(from, depth, lane / 4) | matrix_bits(from, depth + 1, lane / 4) << 16;
+__device__ __forceinline__ void make_matrices(const Toeplitz &of, const Element *filter, unsigned *matrices) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < of.filter_rows * MATRIX_WORDS; i += THREADS) {
+        const int lane = i % 32, word = i / 32 % 2, step = i / 64 % STEPS, row = i / MATRIX_WORDS;
+        const Element *const from = filter + (of.is_turned_round ? of.filter_rows - 1 - row : row) * of.filter_columns;
+        const int depth = step * 16 + word * 8 + lane % 4 * 2, column = lane / 4;
+        matrices[i] = matrix_bits(of, from, depth, column) | matrix_bits(of, from, depth + 1, column) << 16;
     }
 }
 
 typedef float Sums[COLUMN_TILES][4];
 
 // Adds the products of a tile with all matrices.
-__device__ __forceinline__ void add(const Element *lines, const unsigned *matrices, Sums &sums) {
+__device__ __forceinline__ void add(const Toeplitz &of, const Element *lines, const unsigned *matrices, Sums &sums) {
+    const int pitch = of.lines.pitch, row_step = IS_ALONG ? 8 : pitch;
     matrices += LANE;
 #pragma unroll 1
-    for (int r = 0; r < FILTER_ROWS; r++) {
+    for (int r = 0; r < (IS_ALONG ? 1 : of.filter_rows); r++, lines += pitch, matrices += MATRIX_WORDS) {
         unsigned halves[HALVES][2];
 #pragma unroll
         for (int half = 0; half + 1 < HALVES; half += 2)
-            read_halves(lines + r * PITCH + half * 8, ROW_STEP, halves[half], halves[half + 1]);
-        if constexpr (HALVES % 2) read_half(lines + r * PITCH + (HALVES - 1) * 8, ROW_STEP, halves[HALVES - 1]);
+            read_halves(lines + half * 8, row_step, halves[half], halves[half + 1]);
+        if constexpr (HALVES % 2) read_half(lines + (HALVES - 1) * 8, row_step, halves[HALVES - 1]);
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
-            const unsigned *const words = matrices + (r * STEPS + step) * 64;
+            const unsigned *const words = matrices + step * 64;
             const unsigned b[2] = {words[0], words[32]};
 #pragma unroll
             for (int tile = 0; tile < COLUMN_TILES; tile++) {
@@ -214,52 +229,60 @@ KERNEL(toeplitz, Toeplitz) {
     SHARED(unsigned, shared);
     const Toeplitz &of = parameters;
     const int channel = blockIdx.x, part = blockIdx.y;
-    const auto buffer = [&](int which) {
-        return reinterpret_cast<Element *>(shared + MATRIX_WORDS) + which * of.planes * LINES * PITCH;
+    Element *const buffers = reinterpret_cast<Element *>(shared + of.filter_rows * MATRIX_WORDS);
+    const int plane_lines = of.lines.apart * of.lines.pitch;
+    const auto buffer = [&](int which) { return buffers + which * of.planes * plane_lines; };
+    const auto begin_of = [&](int which) {
+        if (IS_WHOLE) return Begin{which * of.planes, 0, 0};
+        int column = which, row = IS_ALONG ? column : of.tiles_across.divide(column);
+        const int plane = of.tiles_along.divide(row) * of.planes;
+        return Begin{plane, row * of.down.value * 16, IS_ALONG ? 0 : column * of.right.value * COLUMN_TILES * 8};
     };
-    // The first row and column of results, and the first plane.
-    const auto row_of = [&](int which) { return which / TILES_ACROSS % TILES_ALONG * DOWN * 16; };
-    const auto column_of = [&](int which) { return which % TILES_ACROSS * RIGHT * COLUMN_TILES * 8; };
-    const auto first_of = [&](int which) { return which / (TILES_ACROSS * TILES_ALONG) * of.planes; };
     const auto copy = [&](int which, Element *lines) {
-        const ChannelPlanes from = {of.in, of.channels / of.each, channel / of.each, of.height, of.width};
-        const int first = first_of(which), row = row_of(which), column = IS_ALONG ? row * 8 : column_of(which);
-#ifdef WHOLE
-        copy_lines<HEIGHT, WIDTH, PITCH, PIECE, LINES, true>(
-            from, {first, of.count - first, 0, 0}, of.planes,
-            lines + of.padding_rows * PITCH + of.padding_columns + SHIFT);
-#else
-        const Window window = {first, of.count - first, (IS_ALONG ? 0 : row) - of.padding_rows,
-                               column - of.padding_columns - SHIFT};
-        copy_lines<LINES, COLUMNS, PITCH, PIECE>(from, window, of.planes, lines);
-#endif
+        const ChannelPlanes from = {of.in, of.in_channels, of.each.quotient(channel), of.slices, of.height, of.width};
+        const Begin begin = begin_of(which);
+        Window window = {begin.plane, of.count - begin.plane, 0, 0};
+        if (IS_WHOLE) {
+            lines += of.padding_rows * of.lines.pitch + of.padding_columns + of.shift;
+        } else {
+            window.row = (IS_ALONG ? 0 : begin.row) - of.padding_rows;
+            window.column = (IS_ALONG ? begin.row * 8 : begin.column) - of.padding_columns - of.shift;
+        }
+        copy_lines<PIECE, IS_WHOLE>(from, window, of.lines, of.planes, lines);
     };
-#ifdef WHOLE
-    clear(buffer(0), 2 * of.planes * LINES * PITCH);
-    barrier();
-#endif
-    if (part < of.turns) copy(part, buffer(0));
-    end_group();
-    make_matrices(of.w + channel * FILTER_ROWS * FILTER_COLUMNS, shared);
-    for (int which = part, turn = 0; which < of.turns; which += of.parts, turn ^= 1) {
+    if (IS_WHOLE) {
+        clear(buffer(0), 2 * of.planes * plane_lines);
+        barrier();
+    }
+    // Before its first turn a block copies, too.
+#pragma unroll 1
+    for (int which = part - of.parts, turn = 1; which < of.turns; which += of.parts, turn ^= 1) {
         if (which + of.parts < of.turns) copy(which + of.parts, buffer(turn ^ 1));
         end_group();
+        if (which < 0) {
+            make_matrices(of, of.w + channel * of.filter_rows * of.filter_columns, shared);
+            continue;
+        }
         wait_for_groups<1>();
         barrier();
-        const int rest = of.count - first_of(which), planes = rest < of.planes ? rest : of.planes;
-        for (int task = WARP; task < planes * DOWN * RIGHT; task += WARPS) {
-            const int right = task % RIGHT * COLUMN_TILES * 8, down = task / RIGHT % DOWN * 16;
-            const int plane = task / RIGHT / DOWN;
+        const Begin begin = begin_of(which);
+        const int rest = of.count - begin.plane, planes = rest < of.planes ? rest : of.planes;
+#pragma unroll 1
+        for (int task = WARP; task < planes * of.down.value * of.right.value; task += WARPS) {
+            int right = IS_ALONG ? 0 : task, down = IS_ALONG ? task : of.right.divide(right);
+            const int plane = of.down.divide(down);
+            right *= COLUMN_TILES * 8, down *= 16;
             const float bias = of.bias ? to_float(of.bias[channel]) : 0;
             Sums sums;
 #pragma unroll
             for (int tile = 0; tile < COLUMN_TILES; tile++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) sums[tile][i] = bias;
-            add(buffer(turn) + plane * LINES * PITCH + down * ROW_STEP + right, shared, sums);
-            const ChannelPlanes to = {of.out, of.channels, channel, of.out_height, of.out_width};
-            const int row = row_of(which) + down, column = column_of(which) + right;
-            Element *const result = of.out + to.place(first_of(which) + plane) * of.out_height * of.out_width;
+            const Element *const lines = buffer(turn) + plane * plane_lines;
+            add(of, lines + down * (IS_ALONG ? 8 : of.lines.pitch) + right, shared, sums);
+            const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
+            const int row = begin.row + down, column = begin.column + right;
+            Element *const result = of.out + to.place(begin.plane + plane) * of.out_height * of.out_width;
             if (COLUMN_TILES >= 3 && of.beta == 0) write_together(of, result, row, column, sums);
             else write(of, result, row, column, sums);
         }

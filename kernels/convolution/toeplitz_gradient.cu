@@ -10,32 +10,21 @@
 // the next ones while it multiplies. The parts' sums meet in the workspace, and `sum_up` adds them up. Planes of one row,
 // with ALONG, are the rows of one plane.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS, the rows of a block, and FILTER_COLUMNS; SHIFT, the
-// columns of x before the first that a product needs; DOWN and ACROSS, the tiles of 16 rows and of 16 columns that a
-// block has of each plane at once; PIECE_X and PIECE_DY, the numbers that are copied at once; TILES_ACROSS and
-// TILES_ALONG, a block's part of a plane along a row and along a column; SLICES, those of each channel of an image;
-// WHOLE, HEIGHT, WIDTH, OUT_HEIGHT and OUT_WIDTH, if a block has all rows of the filter, and its tiles are as large as
-// a plane. Grid: a block for each channel, each part and some rows of the filter; of `sum_up`, a thread for each
-// element of dw. Dynamic shared memory: twice the lines of dy and of x of `planes` planes; or the sums of each warp's
-// products with a row, and those of each warp's places, if that is more.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS, the rows of a block; TILES, the tiles of 8 columns of x
+// that 16 columns of dy meet; PIECE_X and PIECE_DY, the numbers that are copied at once; ALONG; WHOLE, if a block has
+// all rows of the filter, and its tiles are as large as a plane; VOLUMES. All other sizes are parameters. Grid: a block
+// for each channel, each part and some rows of the filter; of `sum_up`, a thread for each element of dw. Dynamic shared
+// memory: twice the lines of dy and of x of `planes` planes; or the sums of each warp's products with a row, and those of
+// each warp's places, if that is more.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define MULTIPROCESSOR_BLOCKS 2
-#include "common/sizes.cuh"
 #include "common/tiles.cuh"
 #include "convolution/operands.cuh"
 #include "convolution/planes.cuh"
 #include "convolution/sum_up.cuh"
 
-// The tiles of 8 columns of x that 16 columns of dy meet.
-constexpr int TILES = divided_up(16 + FILTER_COLUMNS - 1 + SHIFT, 8);
-constexpr int LINES = DOWN * 16, LINES_X = LINES + FILTER_ROWS - 1;
-constexpr int COLUMNS = ACROSS * 16, COLUMNS_X = COLUMNS - 16 + TILES * 8;
-// The rows of a tile begin in different banks.
-constexpr int pitch_of_columns(int columns) { return columns % 16 == 8 ? columns : columns + 8; }
-constexpr int PITCH = pitch_of_columns(COLUMNS), PITCH_X = pitch_of_columns(COLUMNS_X);
-constexpr int PLACES = FILTER_ROWS * FILTER_COLUMNS;
 // From a column of dy to the next in a warp's sums.
 constexpr int SUM_PITCH = TILES * 8 + 1;
 #ifdef ALONG
@@ -43,21 +32,35 @@ constexpr bool IS_ALONG = true;
 #else
 constexpr bool IS_ALONG = false;
 #endif
-// The lines of a plane that are copied.
-constexpr int OF_PLANE = IS_ALONG ? 1 : LINES, OF_PLANE_X = IS_ALONG ? 1 : LINES_X;
+#ifdef WHOLE
+constexpr bool IS_WHOLE = true;
+#else
+constexpr bool IS_WHOLE = false;
+#endif
 
 struct ToeplitzGradient {
     const Element *x, *dy;
     Element *dw;
     // The sums of each part, as dw has them, if there are several.
     float *sums;
-    // The channels of dy, and the filters of each channel of x.
-    int channels, each;
+    // The channels of dy and of x, and the filters of each channel of x.
+    int channels, x_channels;
+    Divisor each;
     // The planes of a channel in all images, and those that a block has at once.
     int count, planes;
+    // The slices of a channel.
+    Divisor slices;
     int height, width, out_height, out_width;
-    // All rows of the filter, and the zeros before the first row and column of x.
-    int filter_rows, padding_rows, padding_columns;
+    // All rows of the filter, its columns, and the zeros before the first row and column of x.
+    int filter_rows, filter_columns, padding_rows, padding_columns;
+    // The columns of x before the first that a product needs.
+    int shift;
+    // What a block reads of each plane.
+    Lines lines_x, lines_dy;
+    // The tiles of 16 rows and of 16 columns that a block has of each plane at once.
+    Divisor down, across;
+    // A block's parts of a plane along a row and along a column.
+    Divisor tiles_across, tiles_along;
     int parts;
     float alpha, beta;
 };
@@ -65,29 +68,31 @@ struct ToeplitzGradient {
 typedef float Sums[FILTER_ROWS][TILES][4];
 
 // Adds the products of a tile of dy with the rows of x.
-__device__ __forceinline__ void add(const Element *dy, const Element *x, Sums &sums) {
+__device__ __forceinline__ void add(const Transposed &dy, Transposed x, int pitch_x, Sums &sums) {
     unsigned columns[2][2];
-    read_transposed(dy, PITCH, columns);
+    dy.read(0, columns);
     const unsigned a[4] = {columns[0][0], columns[1][0], columns[0][1], columns[1][1]};
 #pragma unroll
     for (int r = 0; r < FILTER_ROWS; r++) {
 #pragma unroll
         for (int tile = 0; tile + 1 < TILES; tile += 2) {
             unsigned b[2][2];
-            read_transposed(x + r * PITCH_X + tile * 8, PITCH_X, b);
+            x.read(tile * 8, b);
             warp_mma(sums[r][tile], a, b[0]);
             warp_mma(sums[r][tile + 1], a, b[1]);
         }
         if constexpr (TILES % 2) {
             unsigned b[2];
-            read_transposed(x + r * PITCH_X + (TILES - 1) * 8, PITCH_X, b);
+            x.read((TILES - 1) * 8, b);
             warp_mma(sums[r][TILES - 1], a, b);
         }
+        x.advance(pitch_x);
     }
 }
 
 // The sums of a warp's places.
-__device__ __forceinline__ void sum_places(const Sums &sums, float *products, float *places) {
+__device__ __forceinline__ void sum_places(const ToeplitzGradient &of, const Sums &sums, float *products,
+                                           float *places) {
 #pragma unroll
     for (int r = 0; r < FILTER_ROWS; r++) {
 #pragma unroll
@@ -96,11 +101,11 @@ __device__ __forceinline__ void sum_places(const Sums &sums, float *products, fl
             for (int i = 0; i < 4; i++)
                 products[(LANE / 4 + i / 2 * 8) * SUM_PITCH + tile * 8 + LANE % 4 * 2 + i % 2] = sums[r][tile][i];
         warp_barrier();
-        if (LANE < FILTER_COLUMNS) {
+        if (LANE < of.filter_columns) {
             float sum = 0;
 #pragma unroll
-            for (int q = 0; q < 16; q++) sum += products[q * SUM_PITCH + q + LANE + SHIFT];
-            places[r * FILTER_COLUMNS + LANE] = sum;
+            for (int q = 0; q < 16; q++) sum += products[q * SUM_PITCH + q + LANE + of.shift];
+            places[r * of.filter_columns + LANE] = sum;
         }
         warp_barrier();
     }
@@ -110,57 +115,70 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
     SHARED(float, shared);
     const ToeplitzGradient &of = parameters;
     const int channel = blockIdx.x, part = blockIdx.y, first_tap = int(blockIdx.z) * FILTER_ROWS;
-    const int all = TILES_ACROSS * TILES_ALONG * tiles_of(of.count, of.planes);
-    const int lines = of.planes * OF_PLANE * PITCH, both = lines + of.planes * OF_PLANE_X * PITCH_X;
+    // The planes of a turn, and the first row and column of dy.
+    const auto begin_of = [&](int which) {
+        int column = IS_WHOLE ? 0 : which, row = IS_WHOLE ? which : of.tiles_across.divide(column);
+        const int first = (IS_WHOLE || IS_ALONG ? row : of.tiles_along.divide(row)) * of.planes;
+        if (IS_WHOLE || IS_ALONG) row = 0;
+        return Window{first, of.count - first, row * of.down.value * 16, column * of.across.value * 16};
+    };
+    const int all = of.tiles_across.value * of.tiles_along.value * tiles_of(of.count, of.planes);
+    const int pitch = of.lines_dy.pitch, pitch_x = of.lines_x.pitch;
+    const int plane_lines = of.lines_dy.apart * pitch, plane_lines_x = of.lines_x.apart * pitch_x;
+    const int lines = of.planes * plane_lines, both = lines + of.planes * plane_lines_x;
     const auto buffer = [&](int which) { return reinterpret_cast<Element *>(shared) + which * both; };
     const auto copy = [&](int which, Element *to) {
-        const ChannelPlanes x = {of.x, of.channels / of.each, channel / of.each, of.height, of.width};
-        const ChannelPlanes dy = {of.dy, of.channels, channel, of.out_height, of.out_width};
-        const int column = which % TILES_ACROSS * COLUMNS, row = which / TILES_ACROSS % TILES_ALONG * LINES;
-        const int first = which / (TILES_ACROSS * TILES_ALONG) * of.planes, planes = of.count - first;
-#ifdef WHOLE
-        const Window window = {first, planes, 0, 0};
-        copy_lines<OUT_HEIGHT, OUT_WIDTH, PITCH, PIECE_DY, LINES, true>(dy, window, of.planes, to);
-        copy_lines<HEIGHT, WIDTH, PITCH_X, PIECE_X, LINES_X, true>(
-            x, window, of.planes, to + lines + of.padding_rows * PITCH_X + of.padding_columns + SHIFT);
-#else
-        copy_lines<OF_PLANE, COLUMNS, PITCH, PIECE_DY>(dy, {first, planes, row, column}, of.planes, to);
-        const Window window = {first, planes, row + first_tap - of.padding_rows, column - of.padding_columns - SHIFT};
-        copy_lines<OF_PLANE_X, COLUMNS_X, PITCH_X, PIECE_X>(x, window, of.planes, to + lines);
-#endif
+        const ChannelPlanes x = {of.x, of.x_channels, of.each.quotient(channel), of.slices, of.height, of.width};
+        const ChannelPlanes dy = {of.dy, of.channels, channel, of.slices, of.out_height, of.out_width};
+        Window window = begin_of(which);
+        copy_lines<PIECE_DY, IS_WHOLE>(dy, window, of.lines_dy, of.planes, to);
+        to += lines;
+        if (IS_WHOLE) {
+            to += of.padding_rows * pitch_x + of.padding_columns + of.shift;
+        } else {
+            window.row += first_tap - of.padding_rows, window.column -= of.padding_columns + of.shift;
+        }
+        copy_lines<PIECE_X, IS_WHOLE>(x, window, of.lines_x, of.planes, to);
     };
-#ifdef WHOLE
-    clear(buffer(0), 2 * both);
-    barrier();
-#endif
+    if (IS_WHOLE) {
+        clear(buffer(0), 2 * both);
+        barrier();
+    }
     Sums sums = {};
-    if (part < all) copy(part, buffer(0));
-    end_group();
-    for (int which = part, turn = 0; which < all; which += of.parts, turn ^= 1) {
+    // Before its first turn a block copies, too.
+#pragma unroll 1
+    for (int which = part - of.parts, turn = 1; which < all; which += of.parts, turn ^= 1) {
         if (which + of.parts < all) copy(which + of.parts, buffer(turn ^ 1));
         end_group();
+        if (which < 0) continue;
         wait_for_groups<1>();
         barrier();
         const Element *const of_dy = buffer(turn), *const of_x = of_dy + lines;
         // Planes that are not there were left out, or are zeros.
-        const int rest = of.count - which / (TILES_ACROSS * TILES_ALONG) * of.planes;
-        const int planes = rest < of.planes ? rest : of.planes;
-        for (int task = WARP; task < (IS_ALONG ? 1 : planes) * DOWN * ACROSS; task += WARPS) {
-            const int right = task % ACROSS * 16, down = task / ACROSS % DOWN * 16, plane = task / ACROSS / DOWN;
-            const Element *const its_x = of_x + (plane * LINES_X + down) * PITCH_X + right;
-            add(of_dy + (plane * LINES + down) * PITCH + right, its_x, sums);
+        const int rest = IS_ALONG ? 1 : begin_of(which).count, planes = rest < of.planes ? rest : of.planes;
+#pragma unroll 1
+        for (int task = WARP; task < planes * of.down.value * of.across.value; task += WARPS) {
+            int right = task, down = of.across.divide(right);
+            const int plane = IS_ALONG ? 0 : of.down.divide(down);
+            right *= 16, down *= 16;
+            const Transposed its_dy(of_dy + plane * plane_lines + down * pitch + right, pitch);
+            const Transposed its_x(of_x + plane * plane_lines_x + down * pitch_x + right, pitch_x);
+            add(its_dy, its_x, pitch_x, sums);
         }
         barrier();
     }
     float *const places = shared + WARPS * 16 * SUM_PITCH;
-    sum_places(sums, shared + WARP * 16 * SUM_PITCH, places + WARP * PLACES);
+    const int filter_places = FILTER_ROWS * of.filter_columns;
+    sum_places(of, sums, shared + WARP * 16 * SUM_PITCH, places + WARP * filter_places);
     barrier();
-    for (int i = threadIdx.x; i < PLACES; i += THREADS) {
-        if (first_tap + i / FILTER_COLUMNS >= of.filter_rows) break;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < filter_places; i += THREADS) {
+        if (first_tap + i / of.filter_columns >= of.filter_rows) break;
         float sum = 0;
 #pragma unroll
-        for (int warp = 0; warp < WARPS; warp++) sum += places[warp * PLACES + i];
-        const int elements = of.filter_rows * FILTER_COLUMNS, at = channel * elements + first_tap * FILTER_COLUMNS + i;
+        for (int warp = 0; warp < WARPS; warp++) sum += places[warp * filter_places + i];
+        const int elements = of.filter_rows * of.filter_columns;
+        const int at = channel * elements + first_tap * of.filter_columns + i;
         if (of.parts == 1) scale_into(of.dw[at], sum, of.alpha, of.beta);
         else of.sums[part * of.channels * elements + at] = sum;
     }

@@ -15,7 +15,7 @@ use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
 use gpu::jit::{Function, Launch};
-use gpu::{Device, Element, Stream};
+use gpu::{Device, Divisor, Element, Stream};
 use kernels::KernelSource;
 
 /// The rows and the columns of a tile of results, and the depth of a product.
@@ -70,19 +70,62 @@ struct Parameters {
     bias: *const c_void,
     to: *mut c_void,
     channels: i32,
-    each: i32,
+    from_channels: i32,
+    each: Divisor,
     count: i32,
     planes: i32,
     turns: i32,
     parts: i32,
+    slices: Divisor,
     height: i32,
     width: i32,
     out_height: i32,
     out_width: i32,
     padding_rows: i32,
     padding_columns: i32,
+    filter_rows: i32,
+    filter_columns: i32,
+    is_turned_round: i32,
+    shift: i32,
+    lines: Lines,
+    right: Divisor,
+    down: Divisor,
+    tiles: [Divisor; 2],
     alpha: f32,
     beta: f32,
+}
+
+/// How a block's threads share out lines of planes. Twin of the struct in `kernels/convolution/planes.cuh`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Lines {
+    rows: Divisor,
+    columns: i32,
+    pitch: i32,
+    apart: i32,
+    threads: Divisor,
+    at_once: i32,
+    planes_on: i32,
+    rows_on: i32,
+}
+
+impl Lines {
+    /// Lines of so many columns, which are copied in pieces. In shared memory a line has `pitch` numbers, and a plane has
+    /// `apart` lines.
+    pub fn new([rows, columns]: [usize; 2], piece: usize, [apart, pitch]: [usize; 2]) -> Self {
+        let threads = (columns / piece).min(THREADS);
+        let at_once = THREADS / threads;
+        Self {
+            rows: Divisor::new(rows),
+            columns: columns as i32,
+            pitch: pitch as i32,
+            apart: apart as i32,
+            threads: Divisor::new(threads),
+            at_once: at_once as i32,
+            planes_on: (at_once / rows) as i32,
+            rows_on: (at_once % rows) as i32,
+        }
+    }
 }
 
 /// Returns whether the kernels multiply by the filters' rows in a convolution, on the device.
@@ -117,7 +160,7 @@ pub fn planes_of(tiles: usize, tasks: usize, count: usize, fits: impl Fn(usize) 
 }
 
 /// The distance of neighbouring lines in shared memory, for a number of columns that 8 divides. With it, the rows of a
-/// tile begin in different banks. Twin of `pitch_of_columns` in `kernels/convolution/toeplitz_gradient.cu`.
+/// tile begin in different banks.
 pub fn pitch(columns: usize) -> usize {
     if columns % 16 == 8 { columns } else { columns + 8 }
 }
@@ -207,17 +250,32 @@ impl Cut {
         [width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right), height.div_ceil(TILE_ROWS * self.down)]
     }
 
-    /// The sizes of a plane that is read, if a block's tile is a whole plane, and its lines have room for all that is read.
-    /// The rest of the lines is zeros.
-    fn whole(&self, of: &ByChannel) -> Option<[(&'static str, usize); 3]> {
+    /// Returns whether a block's tile is a whole plane, and its lines have room for all that is read. The rest of the lines
+    /// is zeros.
+    fn is_whole(&self, of: &ByChannel) -> bool {
         let [from, to] = of.read_and_written();
         let before = padding(of);
         let fits = |axis: usize| {
             let read = to[axis] + of.0.filter[axis] - 1;
             usize::try_from(before[axis]).is_ok_and(|before| before + from[axis] <= read)
         };
-        let is_whole = !self.is_along && self.tiles(of) == [1, 1] && fits(1) && fits(2);
-        is_whole.then_some([("WHOLE", 1), ("HEIGHT", from[1]), ("WIDTH", from[2])])
+        !self.is_along && self.tiles(of) == [1, 1] && fits(1) && fits(2)
+    }
+
+    /// The lines that a block copies of each plane.
+    fn copied(&self, of: &ByChannel) -> Lines {
+        let [[_, height, width], _] = of.read_and_written();
+        let ([lines, _], [columns, pitch]) = (self.lines(of), self.columns());
+        let sizes = if self.is_whole(of) { [height, width] } else { [lines, columns] };
+        Lines::new(sizes, self.piece, [lines, pitch])
+    }
+
+    /// The most numbers, of those that a thread has, that can be written at once.
+    fn access(&self, of: &ByChannel) -> usize {
+        let [_, [_, _, out_width]] = of.read_and_written();
+        // Few tiles are written in pairs.
+        let all: &[usize] = if self.column_tiles < 3 { &[2] } else { &[8, 4, 2] };
+        all.iter().copied().find(|&count| out_width.is_multiple_of(count)).unwrap_or(1)
     }
 
     /// What a channel's blocks go through, at once each.
@@ -258,31 +316,15 @@ impl Engine for Toeplitz {
 
     fn options(&self) -> Vec<String> {
         let Self { of, cut, .. } = self;
-        let Cut { piece, shift, steps, column_tiles, right, down, .. } = *cut;
-        let [_, [slices, _, out_width]] = of.read_and_written();
-        let ([lines, _], [columns, pitch]) = (cut.lines(of), cut.columns());
-        let [across, along] = cut.tiles(of);
+        let [_, [slices, _, _]] = of.read_and_written();
         let values = [
-            ("FILTER_ROWS", of.0.filter[1]),
-            ("FILTER_COLUMNS", of.0.filter[2]),
-            ("SHIFT", shift),
-            ("STEPS", steps),
-            ("COLUMN_TILES", column_tiles),
-            ("RIGHT", right),
-            ("DOWN", down),
-            ("LINES", lines),
-            ("COLUMNS", columns),
-            ("PITCH", pitch),
-            ("PIECE", piece),
-            ("TILES_ACROSS", across),
-            ("TILES_ALONG", along),
-            ("SLICES", slices),
-            ("ACCESS", [8, 4, 2].into_iter().find(|&count| out_width.is_multiple_of(count)).unwrap_or(1)),
+            ("STEPS", cut.steps),
+            ("COLUMN_TILES", cut.column_tiles),
+            ("PIECE", cut.piece),
+            ("ACCESS", cut.access(of)),
         ];
-        let values = values.into_iter().chain(cut.whole(of).into_iter().flatten());
-        let values = values.map(|(name, value)| format!("-D{name}={value}"));
-        let is_gradient = of.0.direction == Direction::BackwardData;
-        let flags = [("-DGRADIENT", is_gradient), ("-DALONG", cut.is_along)];
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        let flags = [("-DALONG", cut.is_along), ("-DWHOLE", cut.is_whole(of)), ("-DVOLUMES", slices > 1)];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());
         [of.0.element.option().to_owned()].into_iter().chain(values).chain(flags).collect()
     }
@@ -294,8 +336,9 @@ impl Engine for Toeplitz {
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
         let Self { of, cut, .. } = self;
         let Memory { x, w, y, bias, .. } = memory;
-        let (from, to) = if of.0.direction == Direction::BackwardData { (y, x) } else { (x, y) };
-        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
+        let is_gradient = of.0.direction == Direction::BackwardData;
+        let (from, to) = if is_gradient { (y, x) } else { (x, y) };
+        let [[_, height, width], [slices, out_height, out_width]] = of.read_and_written();
         let [_, padding_rows, padding_columns] = padding(of);
         let mut parameters = Parameters {
             from,
@@ -303,17 +346,27 @@ impl Engine for Toeplitz {
             bias,
             to,
             channels: of.0.outputs as i32,
-            each: of.each() as i32,
+            from_channels: of.0.inputs as i32,
+            each: Divisor::new(of.each()),
             count: Cut::count(of) as i32,
             planes: cut.planes as i32,
             turns: cut.turns(of) as i32,
             parts: self.parts as i32,
+            slices: Divisor::new(slices),
             height: height as i32,
             width: width as i32,
             out_height: out_height as i32,
             out_width: out_width as i32,
             padding_rows,
             padding_columns,
+            filter_rows: of.0.filter[1] as i32,
+            filter_columns: of.0.filter[2] as i32,
+            is_turned_round: is_gradient.into(),
+            shift: cut.shift as i32,
+            lines: cut.copied(of),
+            right: Divisor::new(cut.right),
+            down: Divisor::new(cut.down),
+            tiles: cut.tiles(of).map(Divisor::new),
             alpha,
             beta,
         };

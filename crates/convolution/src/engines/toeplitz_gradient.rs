@@ -10,12 +10,12 @@ use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::Memory;
 use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
-use crate::engines::toeplitz::{evenly, is_for_matrices, parts_of_turns, pitch, shared_of};
+use crate::engines::toeplitz::{Lines, evenly, is_for_matrices, parts_of_turns, pitch, shared_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
 use gpu::jit::{Function, Launch};
-use gpu::{Device, Stream};
+use gpu::{Device, Divisor, Stream};
 use kernels::KernelSource;
 
 /// The rows and the columns of a tile of dy, and the columns of x of one product.
@@ -71,16 +71,25 @@ struct Parameters {
     dw: *mut c_void,
     sums: *mut c_void,
     channels: i32,
-    each: i32,
+    x_channels: i32,
+    each: Divisor,
     count: i32,
     planes: i32,
+    slices: Divisor,
     height: i32,
     width: i32,
     out_height: i32,
     out_width: i32,
     filter_rows: i32,
+    filter_columns: i32,
     padding_rows: i32,
     padding_columns: i32,
+    shift: i32,
+    lines_x: Lines,
+    lines_dy: Lines,
+    down: Divisor,
+    across: Divisor,
+    tiles: [Divisor; 2],
     parts: i32,
     alpha: f32,
     beta: f32,
@@ -131,25 +140,45 @@ impl Cut {
 
     /// Those of a block's lines, of dy and of x, at once and next; or of its sums at the end.
     fn shared_bytes(&self, of: &ByChannel) -> usize {
-        let Self { tiles, rows, is_along, down, across, planes, .. } = *self;
+        let Self { tiles, rows, is_along, down, planes, .. } = *self;
         let lines = if is_along { down * TILE } else { planes * down * TILE };
         let lines_x = if is_along { lines } else { lines + planes * (rows - 1) };
-        let columns = across * TILE;
-        let columns_x = columns - TILE + tiles * TILE_COLUMNS;
+        let [columns_x, columns] = self.columns();
         let buffers = 2 * (lines * pitch(columns) + lines_x * pitch(columns_x)) * of.0.element.bytes();
         let places = rows * of.0.filter[2];
         let sums = THREADS / 32 * (TILE * (tiles * TILE_COLUMNS + 1) + places) * size_of::<f32>();
         buffers.max(sums)
     }
 
-    /// The sizes of planes, if a block has all rows of the filter, and its tiles are as large as a plane. The rest of its
-    /// lines is zeros.
-    fn whole(&self, of: &ByChannel) -> Option<[(&'static str, usize); 5]> {
-        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
+    /// The columns of a block's lines of x and of dy.
+    fn columns(&self) -> [usize; 2] {
+        let columns = self.across * TILE;
+        [columns - TILE + self.tiles * TILE_COLUMNS, columns]
+    }
+
+    /// Returns whether a block has all rows of the filter, and its tiles are as large as a plane. The rest of its lines is
+    /// zeros.
+    fn is_whole(&self, of: &ByChannel) -> bool {
+        let [_, [_, out_height, out_width]] = of.read_and_written();
         let fits = self.down * TILE >= out_height && self.across * TILE >= out_width;
-        let is_whole = !self.is_along && self.rows == of.0.filter[1] && fits;
-        let sizes = [("HEIGHT", height), ("WIDTH", width), ("OUT_HEIGHT", out_height), ("OUT_WIDTH", out_width)];
-        is_whole.then_some([("WHOLE", 1), sizes[0], sizes[1], sizes[2], sizes[3]])
+        !self.is_along && self.rows == of.0.filter[1] && fits
+    }
+
+    /// The lines that a block copies of each plane of x and of dy.
+    fn copied(&self, of: &ByChannel) -> [Lines; 2] {
+        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
+        let lines = if self.is_along { 1 } else { self.down * TILE };
+        let lines_x = if self.is_along { 1 } else { lines + self.rows - 1 };
+        let [columns_x, columns] = self.columns();
+        let [x, dy] = if self.is_whole(of) {
+            [[height, width], [out_height, out_width]]
+        } else {
+            [[lines_x, columns_x], [lines, columns]]
+        };
+        [
+            Lines::new(x, self.piece_x, [lines_x, pitch(columns_x)]),
+            Lines::new(dy, self.piece_dy, [lines, pitch(columns)]),
+        ]
     }
 
     /// A block's parts of a plane along a row and along a column.
@@ -229,24 +258,13 @@ impl Engine for ToeplitzGradient {
     }
 
     fn options(&self) -> Vec<String> {
-        let Cut { piece_x, piece_dy, shift, rows, is_along, down, across, .. } = self.cut;
-        let [tiles_across, tiles_along] = self.cut.tiles(&self.of);
-        let values = [
-            ("FILTER_ROWS", rows),
-            ("FILTER_COLUMNS", self.of.0.filter[2]),
-            ("SHIFT", shift),
-            ("DOWN", down),
-            ("ACROSS", across),
-            ("PIECE_X", piece_x),
-            ("PIECE_DY", piece_dy),
-            ("TILES_ACROSS", tiles_across),
-            ("TILES_ALONG", tiles_along),
-            ("SLICES", self.of.0.x[0]),
-        ];
-        let values = values.into_iter().chain(self.cut.whole(&self.of).into_iter().flatten());
-        let values = values.map(|(name, value)| format!("-D{name}={value}"));
-        let along = is_along.then(|| "-DALONG".to_owned());
-        [self.of.0.element.option().to_owned()].into_iter().chain(values).chain(along).collect()
+        let Cut { piece_x, piece_dy, tiles, rows, is_along, .. } = self.cut;
+        let values = [("FILTER_ROWS", rows), ("TILES", tiles), ("PIECE_X", piece_x), ("PIECE_DY", piece_dy)];
+        let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
+        let is_of_volumes = self.of.0.x[0] > 1;
+        let flags = [("-DALONG", is_along), ("-DWHOLE", self.cut.is_whole(&self.of)), ("-DVOLUMES", is_of_volumes)];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());
+        [self.of.0.element.option().to_owned()].into_iter().chain(values).chain(flags).collect()
     }
 
     fn allow(&self, _: Device, kernels: &[Function]) -> Result<(), Box<dyn Error>> {
@@ -264,22 +282,32 @@ impl Engine for ToeplitzGradient {
         let [[_, height, width], [_, out_height, out_width]] =
             of.read_and_written().map(|sizes| sizes.map(|size| size as i32));
         let [_, padding_rows, padding_columns] = of.0.padding.map(|padding| padding as i32);
+        let [lines_x, lines_dy] = cut.copied(of);
         let mut parameters = Parameters {
             x,
             dy,
             dw,
             sums,
             channels: of.0.outputs as i32,
-            each: of.each() as i32,
+            x_channels: of.0.inputs as i32,
+            each: Divisor::new(of.each()),
             count: Cut::count(of) as i32,
             planes: cut.planes as i32,
+            slices: Divisor::new(of.0.x[0]),
             height,
             width,
             out_height,
             out_width,
             filter_rows: of.0.filter[1] as i32,
+            filter_columns: of.0.filter[2] as i32,
             padding_rows,
             padding_columns,
+            shift: cut.shift as i32,
+            lines_x,
+            lines_dy,
+            down: Divisor::new(cut.down),
+            across: Divisor::new(cut.across),
+            tiles: cut.tiles(of).map(Divisor::new),
             parts: *parts as i32,
             alpha,
             beta,

@@ -106,7 +106,7 @@ fn tiles_fit() {
         assert!(TILE_COLUMNS - 1 + of.0.filter[2] + cut.shift <= cut.steps * DEPTH, "{engine:?}");
         assert!(cut.shift < cut.piece && from_width.is_multiple_of(cut.piece), "{engine:?}");
         assert!(cut.planes <= Cut::count(&of) && (1..=cut.turns(&of)).contains(&parts), "{engine:?}");
-        if cut.whole(&of).is_some() {
+        if cut.is_whole(&of) {
             let [_, above, before] = padding(&of).map(|zeros| usize::try_from(zeros).unwrap_or(usize::MAX));
             assert!(
                 above + from_height <= lines && before + cut.shift + from_width <= columns.min(pitch),
@@ -116,6 +116,22 @@ fn tiles_fit() {
         }
     }
     assert!(wholes > 20, "{wholes}");
+}
+
+/// Convolutions and gradients with filters of several sizes share a kernel, of images that are cut alike.
+#[test]
+fn filters_and_directions_share_a_kernel() {
+    let options = |direction, side, filter| {
+        let axis = [side, filter, 1, filter / 2, 1];
+        let of = convolution(Element::Half, direction, ([3, 8, 1], [ONE, axis, axis]));
+        Toeplitz::new(Device::Host, &ByChannel::of(&of).unwrap(), &[]).unwrap().options()
+    };
+    for filter in [3, 5, 7] {
+        for direction in [Direction::Forward, Direction::BackwardData] {
+            assert_eq!(options(direction, 14, filter), options(Direction::Forward, 10, 3), "{direction:?} {filter}");
+        }
+    }
+    assert_ne!(options(Direction::Forward, 14, 3), options(Direction::Forward, 28, 3));
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::engines::toeplitz::tests::OWN;
 use gpu::Element;
 use gpu::testing::on_gpu;
 
+/// An axis of one place.
+const ONE: [usize; 5] = [1, 1, 1, 0, 1];
+
 fn gradients() -> impl Iterator<Item = ByChannel> {
     let elements = [Element::Half, Element::Bfloat16].into_iter().cycle();
     let cases = OWN.into_iter().chain(SIZES).zip(elements);
@@ -60,6 +63,20 @@ fn on_a_gpu_as_on_the_host() {
             case.check(&kernel, device, stream.raw());
         }
     }
+}
+
+/// Images that are cut alike share a kernel.
+#[test]
+fn images_share_a_kernel() {
+    let options = |side, filter| {
+        let axis = [side, filter, 1, filter / 2, 1];
+        let of = convolution(Element::Half, Direction::BackwardFilter, ([3, 8, 1], [ONE, axis, axis]));
+        let of = ByChannel::of(&of).unwrap();
+        ToeplitzGradient { of, cut: Cut::of(Device::Host, &of).unwrap(), parts: 1 }.options()
+    };
+    assert_eq!(options(14, 3), options(10, 3));
+    assert_eq!(options(32, 5), options(48, 5));
+    assert_ne!(options(14, 3), options(14, 5));
 }
 
 /// The workspace stays within the limit, and a block's memory within a block's.
