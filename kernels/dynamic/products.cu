@@ -8,7 +8,6 @@
 #include "dynamic/outer_products.cuh"
 #include "dynamic/slices.cuh"
 #include "dynamic/together.cuh"
-#include "dynamic/wide_products.cuh"
 
 #define WARPS (THREADS / 32)
 
@@ -101,33 +100,26 @@ KERNEL(level_few_rows, LevelProduct) {
 }
 
 // By tiles, for many rows.
-template <int rows_of_tile, typename Multiply>
-__device__ __forceinline__ void for_tiles(const Products &all, Multiply multiply) {
-    for (int row = blockIdx.y * rows_of_tile; row < all.rows; row += gridDim.y * rows_of_tile) {
+template <typename Multiply> __device__ __forceinline__ void for_tiles(const Products &all, Multiply multiply) {
+    for (int row = blockIdx.y * TILE; row < all.rows; row += gridDim.y * TILE) {
         multiply(row);
         barrier(); // nobody reads the shared memory of the last tile any more
     }
 }
 
-// Elements of 2 bytes have no need of these.
+// Elements of 2 bytes have no need of it.
 #ifdef ELEMENT_FLOAT
 KERNEL(level_square_tiles, LevelProduct) {
     SHARED(Element, stages);
     const Products all = products_of(parameters);
-    for_tiles<TILE>(all, [&](int row) { multiply_square_tile(all, row, blockIdx.x * TILE, stages); });
-}
-
-KERNEL(level_wide_tiles, LevelProduct) {
-    SHARED(Element, stages);
-    const Products all = products_of(parameters);
-    for_tiles<WIDE_TILE>(all, [&](int row) { multiply_wide_tile(all, row, blockIdx.x * WIDE_TILE, stages); });
+    for_tiles(all, [&](int row) { multiply_square_tile(all, row, blockIdx.x * TILE, stages); });
 }
 #endif
 
 KERNEL(level_tensor_tiles, LevelProduct) {
     SHARED(Element, stages);
     const Products all = products_of(parameters);
-    for_tiles<TILE>(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
+    for_tiles(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
 }
 
 template <typename Sums> __device__ __forceinline__ void sum_all(const Together<OuterProducts> &all, Element *stages) {

@@ -6,7 +6,7 @@
 
 // A slice has a multiple of as many rows. A long sum of single numbers would round each to the size of the whole, so a slice
 // is a sum of sums of as many rows. Twin of the number in `crates/dynamic/src/slices.rs`.
-#define SLICE_ROWS 256
+#define SLICE_ROWS 64
 
 // The rows of a slice. The last slices may have fewer, or none.
 __device__ __forceinline__ int rows_of_slice(int rows, int slices) {

@@ -2,7 +2,7 @@
 //! up afterwards.
 
 /// A slice has a multiple of as many rows. Twin of the number in `kernels/dynamic/slices.cuh`.
-const SLICE_ROWS: usize = 256;
+const SLICE_ROWS: usize = 64;
 
 /// The blocks that a sum has in all if it has rows enough: two for each multiprocessor of a large GPU, twice. It is the same
 /// on all devices, so that they add up in the same order.

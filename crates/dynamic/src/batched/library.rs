@@ -23,16 +23,8 @@ const FEW: usize = 64;
 /// Elements of shared memory of a block of sums of outer products. Twin of the numbers in
 /// `kernels/dynamic/outer_products.cuh`.
 const OUTER_STAGES: usize = 3 * 16 * (128 + 8 + 64 + 8);
-/// The rows from which on the product of a level of a static batch is computed by tiles.
-const MANY: usize = 33;
-
-/// The rows of a level, or the squares of its product, from which on squares of floats are wide: they then keep all
-/// multiprocessors busy.
-const MOST_IN_SQUARES: [usize; 2] = [256, 128];
-/// The side of a wide square, and elements of a block's shared memory. Twins of the numbers in
-/// `kernels/dynamic/wide_products.cuh`.
-const WIDE_TILE: usize = 64;
-const WIDE_STAGES: usize = 3 * 2 * WIDE_TILE * (16 + 4);
+/// The rows from which on a level of a static batch is wide, so that its product is computed by tiles.
+pub const WIDE: usize = 33;
 
 /// The most blocks of rows of a table; they take turns where there are more rows.
 const MOST_TABLE_ROWS: usize = 1 << 16;
@@ -66,7 +58,6 @@ pub struct Library {
 /// Kernels for floats alone.
 struct ByMultiplyAdds {
     level_square_tiles: Function,
-    level_wide_tiles: Function,
     outer_products: Function,
 }
 
@@ -100,7 +91,6 @@ impl Library {
         let by_multiply_adds = match element {
             Element::Float => Some(ByMultiplyAdds {
                 level_square_tiles: module.function(c"level_square_tiles")?,
-                level_wide_tiles: module.function(c"level_wide_tiles")?,
                 outer_products: module.function(c"outer_products_by_multiply_adds")?,
             }),
             Element::Half | Element::Bfloat16 => None,
@@ -159,8 +149,7 @@ impl Library {
         }
     }
 
-    /// Likewise for the rows that a script counts. There are blocks for `rows`; what computes them is made for the number
-    /// that is expected.
+    /// Likewise for the rows that a script counts. There are blocks for `rows`, and those of a wide level compute tiles.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
@@ -168,24 +157,18 @@ impl Library {
         &self,
         stream: Stream,
         product: LevelProduct,
-        [rows, expected]: [usize; 2],
+        rows: usize,
+        is_wide: bool,
         tf32: bool,
     ) -> Result<(), Error> {
-        let columns = product.columns as usize;
-        let wide_squares = expected.div_ceil(WIDE_TILE) * columns.div_ceil(WIDE_TILE);
-        let is_wide = expected >= MOST_IN_SQUARES[0] || wide_squares >= MOST_IN_SQUARES[1];
-        let by_multiply_adds = self.by_multiply_adds.as_ref().filter(|_| !tf32);
-        let (function, tile_rows, tile_columns, shared_bytes) = match by_multiply_adds {
-            _ if expected < MANY => (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0),
-            Some(ByMultiplyAdds { level_wide_tiles, .. }) if is_wide => {
-                (level_wide_tiles, WIDE_TILE, WIDE_TILE, (WIDE_STAGES * self.element.bytes()) as u32)
-            }
+        let (function, tile_rows, tile_columns, shared_bytes) = match self.by_multiply_adds.as_ref().filter(|_| !tf32) {
+            _ if !is_wide => (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0),
             Some(ByMultiplyAdds { level_square_tiles, .. }) => {
                 (level_square_tiles, TILE, TILE, products::shared_bytes(self.element))
             }
             None => (&self.level_tensor_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element)),
         };
-        let across = columns.div_ceil(tile_columns);
+        let across = (product.columns as usize).div_ceil(tile_columns);
         let down = rows.div_ceil(tile_rows).clamp(1, (self.most_blocks / across).max(1));
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { launch_sharing(function, stream, [across, down], shared_bytes, product) }

@@ -28,7 +28,7 @@ struct Mutation {
 /// The text of a net's own kernels.
 const NET: &str = "vertex_net.cu";
 
-const MUTATIONS: [Mutation; 16] = [
+const MUTATIONS: [Mutation; 15] = [
     // The product begins before the tile is there; the next tile is made while the last one is read.
     Mutation { file: NET, from: "barrier();", first: 0, each: 2, to: "" },
     Mutation { file: NET, from: "barrier();", first: 1, each: 2, to: "" },
@@ -60,13 +60,6 @@ const MUTATIONS: [Mutation; 16] = [
     Mutation {
         file: "dynamic/outer_products.cuh",
         from: "barrier(); // the rows are there",
-        first: 0,
-        each: 1,
-        to: "//",
-    },
-    Mutation {
-        file: "dynamic/wide_products.cuh",
-        from: "barrier(); // the wide strip is there",
         first: 0,
         each: 1,
         to: "//",

@@ -6,7 +6,7 @@ use vertex::passes::{Pass, Work};
 
 use super::{At, Run};
 use crate::batched::library::{
-    AddedRows, LevelProduct, OuterProducts, PartsSum, RowSums, RowsOfTable, Sum, TableIndices,
+    AddedRows, LevelProduct, OuterProducts, PartsSum, RowSums, RowsOfTable, Sum, TableIndices, WIDE,
 };
 use crate::emit::GraphArray;
 use crate::memory::ROWS_OF_PRODUCTS;
@@ -113,16 +113,16 @@ impl Run<'_> {
                 };
                 if at.is_counted_by_script() {
                     let launched = at.launched(x.is_of_children);
-                    let expected = at.expected[usize::from(x.is_of_children)];
+                    let is_wide = at.expected[usize::from(x.is_of_children)] >= WIDE;
                     // SAFETY: the caller's promise.
-                    return unsafe { library.multiply_level(stream, counted, [launched, expected], net.tf32) };
+                    return unsafe { library.multiply_level(stream, counted, launched, is_wide, net.tf32) };
                 }
                 let most = count;
                 let count = self.multiplied_whole(kind, x.is_of_children, most);
                 if count < most {
                     let rest = LevelProduct { skipped: count as i32, ..counted };
                     // SAFETY: the caller's promise.
-                    unsafe { library.multiply_level(stream, rest, [most - count; 2], net.tf32) }?;
+                    unsafe { library.multiply_level(stream, rest, most - count, true, net.tf32) }?;
                 }
                 // Rows behind the last one mean nothing, in a frame of one block or of all rows.
                 let is_last = !y.is_whole() || is_all;
