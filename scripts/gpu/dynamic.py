@@ -119,11 +119,11 @@ class Checks(Session):
 
     def table(self, name, *words, script="dynamic_nets", **more):
         """A run of a timing script: its figures, and its text. The figures are None if it did not end."""
-        file, log = self.out / f"{name}.json", self.out / f"{name}.log"
+        file, log, errors = (self.out / f"{name}.{ending}" for ending in ("json", "log", "errors.log"))
         file.unlink(missing_ok=True)
         small = ["--batches", "1,2", "--hidden", "32"] if self.options.host else []
         command = self.script(script, "--device", self.device, "--rounds", self.rounds, "--json", file, *words, *small)
-        if not self.succeeds(name, log, command, 300, self.variables | more, log, subprocess.DEVNULL):
+        if not self.succeeds(name, errors, command, 300, self.variables | more, log, errors):
             return None, log.read_text()
         return json.loads(file.read_text()), log.read_text()
 
