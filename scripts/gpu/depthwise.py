@@ -42,6 +42,10 @@ class Checks(TorchSession):
         lines = self.program_lines("depthwise", part, setting, most, *words, **SETTINGS[setting])
         return {line["case"]: line for line in lines}
 
+    def decisions(self, part):
+        """What the library has decided in a part that is forced, in its order."""
+        return [line for line in whole_lines(self.out / f"{part}-forced.report.jsonl") if line["event"] == "depthwise"]
+
     def errors(self):
         # Each of a case's passes is compiled first, for half a second on a GPU.
         found = self.lines("errors", "forced", 200, "--cases", 40 if self.options.host else 60)
@@ -53,7 +57,7 @@ class Checks(TorchSession):
         for (kind, what), (error, case) in sorted(worst.items()):
             self.judge(error <= MOST_ERROR[kind], f"error of {what} in {kind}", f"{error:.1e}; {case}")
         # A convolution that our engine refuses has no contest. In half some are cuDNN's.
-        decided = [line for line in whole_lines(self.out / "errors-forced.report.jsonl") if line["event"] == "depthwise"]
+        decided = self.decisions("errors")
         for direction in ("F",) if self.options.host else ("F", "BD", "BF"):
             ours = {line["spec"] for line in decided if line["spec"].startswith(f"{direction} ") and is_ours(line["chosen"])}
             least = len(found) * (1.0 if self.options.host else 0.4)
@@ -73,4 +77,7 @@ class Checks(TorchSession):
                 if its > MOST_TIME * time:
                     slower.append(f"{case}, {name} {its / time:.2f}")
         (self.out / "times.txt").write_text("\n".join(lines) + "\n")
+        decided = {line["spec"]: line["chosen"] for line in self.decisions("times")}
+        lost = [spec for spec, chosen in decided.items() if not is_ours(chosen)]
+        self.judge(bool(decided) and not lost, "forced passes", "; ".join(lost) or f"{len(decided)} on our kernels")
         self.judge(bool(chosen) and not slower, "chosen passes", "; ".join(slower) or f"none above {MOST_TIME} of plain's")

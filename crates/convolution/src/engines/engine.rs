@@ -140,6 +140,10 @@ impl<E: Engine> Compiled<E> {
             Device::Host => Ok(None),
             Device::Cuda => compile(device, &engine).map(Some),
         })?;
+        if let Some(kernels) = &*kernels {
+            // Problems that share kernels may need different sizes of shared memory.
+            engine.allow(device, kernels).map_err(|error| error.to_string())?;
+        }
         Ok(Self { engine, kernels })
     }
 }

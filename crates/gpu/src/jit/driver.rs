@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use parking_lot::Mutex;
 
 use super::launch::{Launch, Resources};
 use super::{Error, Source, has_image, image};
@@ -161,19 +162,11 @@ impl Function {
 
     /// The resources that the compiled kernel needs.
     pub fn resources(&self) -> Result<Resources, Error> {
-        let get = |attribute| {
-            let mut value = 0;
-            // SAFETY: `self` keeps the kernel loaded; writes one number.
-            check("cuKernelGetAttribute", || unsafe {
-                sys::cuKernelGetAttribute(&mut value, attribute, self.kernel, self.module.0.device)
-            })?;
-            Ok(value.max(0) as u32)
-        };
         Ok(Resources {
-            registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
-            shared_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-            local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
-            threads: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            registers: self.get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            shared_bytes: self.get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            local_bytes: self.get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+            threads: self.get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         })
     }
 
@@ -201,15 +194,28 @@ impl Function {
         Ok(clusters.max(0) as u32)
     }
 
-    /// Allows launches with this many bytes of dynamic shared memory in a block. The driver refuses more than the
-    /// device's opt-in limit less the kernel's static shared memory.
+    /// Allows launches with this many bytes of dynamic shared memory in a block, and with as many as were allowed before.
+    /// The driver refuses more than the device's opt-in limit less the kernel's static shared memory.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), Error> {
-        self.set(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes as c_int)
+        const ALLOWED: Attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // Another thread may allow other launches of the kernel.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _guard = ONE_AT_A_TIME.lock();
+        if self.get(ALLOWED)? >= bytes { Ok(()) } else { self.set(ALLOWED, bytes as c_int) }
     }
 
     /// Allows launches with clusters of more than 8 blocks, which some devices do not support.
     pub fn allow_large_clusters(&self) -> Result<(), Error> {
         self.set(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+    }
+
+    fn get(&self, attribute: Attribute) -> Result<u32, Error> {
+        let mut value = 0;
+        // SAFETY: `self` keeps the kernel loaded; writes one number.
+        check("cuKernelGetAttribute", || unsafe {
+            sys::cuKernelGetAttribute(&mut value, attribute, self.kernel, self.module.0.device)
+        })?;
+        Ok(value.max(0) as u32)
     }
 
     fn set(&self, attribute: Attribute, value: c_int) -> Result<(), Error> {

@@ -78,8 +78,8 @@ impl Function {
         }
     }
 
-    /// Allows launches with this many bytes of dynamic shared memory in a block. The driver refuses more than the
-    /// device's opt-in limit less the kernel's static shared memory.
+    /// Allows launches with this many bytes of dynamic shared memory in a block, and with as many as were allowed before.
+    /// The driver refuses more than the device's opt-in limit less the kernel's static shared memory.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), Error> {
         match &self.0 {
             OnDevice::Host(_) => Ok(()),
