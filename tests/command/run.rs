@@ -375,6 +375,24 @@ fn a_terminal_is_told_what_was_gained() {
     assert_eq!(ucudnn.on_terminal(&["run", "sh", "-c", shell], &[]), why, "only the process that was started");
 }
 
+/// The processes of a job write to one terminal.
+#[test]
+fn a_rank_is_named_in_the_line_of_its_process() {
+    if !has_terminals() {
+        return;
+    }
+    let ucudnn = Installed::new("ranks");
+    let line = |variables: &[(&str, &str)]| ucudnn.on_terminal(&["run", "true"], variables);
+    let why = "the program loaded no cuDNN";
+    for starter in ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK"] {
+        let said = line(&[(starter, "5")]);
+        assert!(said.starts_with(&format!("ucudnn (rank 5): {why}")), "{starter}: {said:?}");
+    }
+    for alone in [&[("RANK", "0"), ("WORLD_SIZE", "1")][..], &[("RANK", "first")], &[]] {
+        assert!(line(alone).starts_with(&format!("ucudnn: {why}")), "{alone:?}: {:?}", line(alone));
+    }
+}
+
 /// Users look for the file first, whether or not the program calls cuDNN.
 #[test]
 fn a_report_is_there_whatever_the_program_does() {

@@ -11,6 +11,7 @@ pub mod kept_sizes;
 pub mod libraries;
 pub mod loaded;
 pub mod process_end;
+pub mod ranks;
 pub mod refusal;
 pub mod report;
 pub mod room;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
+use crate::ranks;
 use crate::settings::{self, SUMMARY, SWITCH, Settings, Summary};
 use crate::terminal;
 use line::Totals;
@@ -116,6 +117,7 @@ pub fn begin(version: &str, account: Account) {
     }
     if logs || summary != Summary::Off {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
+        ranks::of_process();
         ACCOUNT.get_or_init(|| account);
         // SAFETY: the handler is a function of this library, which is never unloaded.
         unsafe { libc::atexit(at_exit) };
@@ -134,7 +136,8 @@ extern "C" fn at_exit() {
                 let totals = Totals { counts, saved, cost, tried: TRIED.load(Ordering::Relaxed) };
                 let kept = KEPT.get().map(PathBuf::as_path);
                 let said = if is_called { line::text(&totals, kept) } else { idle::why() };
-                terminal::write(&format!("ucudnn: {said}\n"));
+                let rank = ranks::of_process().map_or_else(String::new, |rank| format!(" (rank {rank})"));
+                terminal::write(&format!("ucudnn{rank}: {said}\n"));
             }
         }
     });
