@@ -86,6 +86,57 @@ fn a_report_says_what_was_gained_against_plain() {
     assert_eq!(ucudnn.json(&["report", "all.jsonl", "--json"])["plans"][0]["layers"][0]["plain_ms"], 5.0);
 }
 
+/// A line of a report with more fields.
+fn with(line: &str, more: &str) -> String {
+    format!("{},{more}}}\n", line.trim_end().strip_suffix('}').unwrap())
+}
+
+#[test]
+fn a_report_shows_workspaces_beside_plain_s() {
+    let ucudnn = Installed::new("report-workspaces");
+    let [first, second, _] = NETWORK;
+    let known = |line: String, bytes: usize| with(&line, &format!("\"plain_workspace\":{bytes}"));
+    let [first, second] = [asked(&first, "F", 2.0), asked(&second, "BF", 2.0)];
+    ucudnn.file("r.jsonl", &(known(first.clone(), 3 << 20) + &known(second.clone(), 1 << 20)));
+    let text = ucudnn.run(&["report", "r.jsonl"]);
+    let row = text.lines().find(|line| line.contains(" F ")).unwrap();
+    assert!(text.contains("workspace   plain's") && row.contains("4.00 KiB  3.00 MiB"), "{text}");
+    assert!(
+        text.contains("\nWorkspace: 8.00 KiB if every layer keeps its own, 4.00 KiB if all share one.\n"),
+        "{text}"
+    );
+    let plain = "\nPlain cuDNN's: 4.00 MiB if every layer keeps its own, 3.00 MiB if all share one.\n";
+    assert!(text.contains(plain), "{text}");
+    let json = ucudnn.json(&["report", "r.jsonl", "--json"]);
+    assert_eq!(json["plans"][0]["layers"][0]["plain_workspace"], 3 << 20);
+    let page = |file: &str| {
+        ucudnn.run(&["report", file, "--html", "r.html"]);
+        std::fs::read_to_string(ucudnn.path("r.html")).unwrap()
+    };
+    let whole = page("r.jsonl");
+    assert_eq!(whole.matches("<svg ").count(), 2, "times and workspaces");
+    for part in
+        ["Workspace per layer", "plain: 4.00 MiB if every layer keeps its own, 3.00 MiB if all share one", ">MiB<"]
+    {
+        assert!(whole.contains(part), "no {part} in {whole}");
+    }
+
+    // Of one kernel it is not known: there is no sum, and no bar. An older version knew none.
+    ucudnn.file("part.jsonl", &(known(first.clone(), 3 << 20) + &second));
+    let text = ucudnn.run(&["report", "part.jsonl"]);
+    assert!(text.contains("4.00 KiB  3.00 MiB") && !text.contains("Plain cuDNN's"), "{text}");
+    assert!(page("part.jsonl").contains("with us: 8.00 KiB") && !page("part.jsonl").contains("plain: "));
+    ucudnn.file("older.jsonl", &(first.clone() + &second));
+    assert!(!ucudnn.run(&["report", "older.jsonl"]).contains("plain"));
+    // Nothing takes any: there is no picture.
+    let none = |line: &str| line.replace("\"workspace\":4096", "\"workspace\":0");
+    ucudnn.file("none.jsonl", &(none(&first) + &none(&second)));
+    assert!(!page("none.jsonl").contains("Workspace per layer"));
+    // A size that is none counts as unknown.
+    ucudnn.file("wrong.jsonl", &with(&first, "\"plain_workspace\":-1"));
+    assert!(!ucudnn.run(&["report", "wrong.jsonl"]).contains("plain"));
+}
+
 /// The page needs no other file, and runs nothing.
 #[test]
 fn a_report_is_a_page_for_a_browser() {
@@ -100,13 +151,13 @@ fn a_report_is_a_page_for_a_browser() {
     {
         assert!(page.contains(part), "no {part} in {page}");
     }
-    assert_eq!(page.matches("<svg ").count(), 2, "times and the division");
+    assert_eq!(page.matches("<svg ").count(), 3, "times, workspaces and the division");
     for tag in ["html", "body", "table", "tr", "td", "figure", "svg", "p", "h2"] {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
     // Of addresses, only SVG's name.
-    assert!(!page.contains("<script") && page.matches("://").count() == 2, "{page}");
+    assert!(!page.contains("<script") && page.matches("://").count() == 3, "{page}");
     assert!(
         ucudnn.fails(1, &["report", "r.jsonl", "--html", "none/r.html"]).contains("--html none/r.html: No such file")
     );

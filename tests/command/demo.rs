@@ -56,7 +56,7 @@ fn a_finished_demo_has_a_table_and_a_page() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert_eq!(text.matches("<svg").count(), 2, "{text}");
+    assert_eq!(text.matches("<svg").count(), 4, "times and workspaces of two: {text}");
 }
 
 #[test]

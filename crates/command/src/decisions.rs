@@ -29,6 +29,8 @@ pub struct Decision {
     pub undivided: Option<Choice>,
     /// Milliseconds by plain cuDNN for each layer, if a run timed it.
     pub plain: Option<f64>,
+    /// Bytes of workspace of plain cuDNN for each layer, if a run knew them.
+    pub plain_workspace: Option<usize>,
     /// The start of its segment in Workspace Division's arena, in bytes, if it has one.
     pub offset: Option<usize>,
 }
@@ -118,6 +120,14 @@ impl Decisions {
         self.rows.iter().map(|row| row.workspace * row.count).sum()
     }
 
+    /// Bytes by plain cuDNN: of all layers together, and of the one with the largest workspace; `None` if some are unknown.
+    pub fn plain_workspace(&self) -> Option<(usize, usize)> {
+        let bytes: Vec<_> =
+            self.rows.iter().map(|row| Some((row.plain_workspace?, row.count))).collect::<Option<_>>()?;
+        let largest = bytes.iter().map(|(bytes, _)| *bytes).max()?;
+        Some((bytes.iter().map(|(bytes, count)| bytes * count).sum(), largest))
+    }
+
     /// Bytes of the layer with the largest workspace.
     pub fn largest(&self) -> usize {
         self.rows.iter().map(|row| row.workspace).max().unwrap_or(0)
@@ -179,6 +189,7 @@ impl Decision {
             time: fields.time("time_ms")?,
             undivided: undivided.transpose()?,
             plain: fields.number("plain_ms"),
+            plain_workspace: fields.optional("plain_workspace"),
             offset: fields.optional("offset"),
         })
     }
@@ -189,7 +200,8 @@ impl Decision {
             "layer": self.layer, "direction": self.direction, "kernel": self.problem, "spec": self.spec,
             "count": self.count, "division": self.division, "workspace": self.workspace, "time_ms": self.time,
             "undivided": undivided.map(|u| &u.division), "undivided_workspace": undivided.map(|u| u.workspace),
-            "undivided_ms": undivided.map(|u| u.time), "plain_ms": self.plain, "offset": self.offset,
+            "undivided_ms": undivided.map(|u| u.time), "plain_ms": self.plain, "plain_workspace": self.plain_workspace,
+            "offset": self.offset,
         })
     }
 

@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
                 sources.insert(0, undivided_source(&sources[0])?);
             }
             let title = output.title.clone().unwrap_or_else(|| "Time per layer".into());
-            write(&layers::draw(&title, &sources), output)
+            write(&layers::draw(&title, layers::Measure::Time, &sources), output)
         }
         What::Totals { workload, from, to, output } => {
             let costs = workload.costs(&[usize::MAX])?;

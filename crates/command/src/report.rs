@@ -47,7 +47,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Write one page for a browser to this file: the tables, and pictures of the times and of a division
+    /// Write one page for a browser to this file: the tables, and pictures of the times, of the workspaces and of a division
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     html: Option<PathBuf>,
 
@@ -152,7 +152,8 @@ fn also(report: &lines::Report) -> String {
 pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
     let merged = merged(&decisions.rows);
     // In a narrow table the undivided way has its time alone, or gives way to plain cuDNN's time.
-    let optional = if merged.iter().any(|row| row.plain.is_some()) { 8..12 } else { 8..10 };
+    let undivided = if merged.iter().any(|row| row.plain.is_some()) { 9..13 } else { 9..11 };
+    let optional = undivided.chain([5]);
     let mut table = Table::new(&[
         ("kernel", Side::Left),
         ("", Side::Left),
@@ -163,13 +164,14 @@ pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
         ("plain ms", Side::Right),
         ("gain", Side::Right),
         ("undivided", Side::Left),
+        ("plain's", Side::Right),
         ("workspace", Side::Right),
         ("ms", Side::Right),
         ("ratio", Side::Right),
     ])
     .short(0, quantity::short_shape)
     .optional(optional)
-    .alone(10, "undivided");
+    .alone(11, "undivided");
     for row in &merged {
         let undivided = row.undivided.as_ref();
         table.row(vec![
@@ -182,6 +184,7 @@ pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
             if row.time > 0.0 { quantity::digits(row.time) } else { "not timed".into() },
             row.plain.map_or_else(String::new, quantity::digits),
             row.plain.map_or_else(String::new, |plain| ratio(plain, row.time)),
+            row.plain_workspace.map_or_else(String::new, quantity::bytes),
             undivided.map_or_else(String::new, |undivided| undivided.division.clone()),
             undivided.map_or_else(String::new, |undivided| quantity::bytes(undivided.workspace)),
             undivided.map_or_else(String::new, |undivided| quantity::digits(undivided.time)),
@@ -199,6 +202,7 @@ pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
         plain.map_or_else(String::new, |(_, plain)| quantity::digits(plain)),
         plain.map_or_else(String::new, |(time, plain)| ratio(plain, time)),
         String::new(),
+        decisions.plain_workspace().map_or_else(String::new, |(all, _)| quantity::bytes(all)),
         undivided.map_or_else(String::new, |_| quantity::bytes(undivided_workspace(&decisions.rows))),
         undivided.map_or_else(String::new, quantity::digits),
         undivided.map_or_else(String::new, |undivided| ratio(undivided, decisions.time())),
@@ -247,8 +251,12 @@ fn summary(decisions: &Decisions) -> String {
         text += &format!("\nIn equal shares of the total (Workspace Reuse) it would be {shares}, {ratio} that.");
     }
     let (all, largest) = (quantity::bytes(decisions.workspace()), quantity::bytes(decisions.largest()));
-    text += &format!("\nWorkspace: {all} if every layer keeps its own, {largest} if all share one.\n");
-    text
+    text += &format!("\nWorkspace: {all} if every layer keeps its own, {largest} if all share one.");
+    if let Some((all, largest)) = decisions.plain_workspace() {
+        let [all, largest] = [all, largest].map(quantity::bytes);
+        text += &format!("\nPlain cuDNN's: {all} if every layer keeps its own, {largest} if all share one.");
+    }
+    text + "\n"
 }
 
 fn undivided_workspace(rows: &[Decision]) -> usize {

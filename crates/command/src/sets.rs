@@ -58,6 +58,7 @@ impl Group {
             time: choice.time,
             undivided: undivided.cloned(),
             plain: None,
+            plain_workspace: None,
             offset: None,
         }
     }

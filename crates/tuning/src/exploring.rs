@@ -52,6 +52,10 @@ pub trait Explored: Send + Sync + Sized + 'static {
     /// The requested algorithm, once an execution explores.
     fn requested(&self) -> Option<<Self::Subject as Subject>::Algorithm>;
     /// Enumerates the candidates in the order in which to try them, on a background thread: this may take seconds.
+    /// The bytes of workspace that the requested algorithm needs, if they are known without its candidate.
+    fn plain_workspace(&self) -> Option<usize> {
+        None
+    }
     fn enumerate(&self) -> Vec<Candidate<<Self::Subject as Subject>::Algorithm>>;
     /// Makes a configuration ready. `None` if it does not run, or needs more than the limit.
     fn plan(&self, configuration: Configuration<<Self::Subject as Subject>::Algorithm>) -> Option<Self::Plan>;
@@ -328,7 +332,8 @@ fn settle_on<E: Explored>(
         Some((plan, time)) => {
             let (configuration, workspace) = E::of_plan(plan);
             let undivided = search.undivided();
-            let plain = explored.requested().and_then(|requested| search.whole_of(requested)).map(|(_, time)| time);
+            let whole = explored.requested().and_then(|requested| search.whole_of(requested));
+            let plain = whole.map(|(_, time)| time);
             if let Some(plain) = plain {
                 explored.exploring().saves.set(plain - *time);
             }
@@ -344,6 +349,7 @@ fn settle_on<E: Explored>(
                 time: *time,
                 undivided,
                 plain,
+                plain_workspace: explored.plain_workspace().or(whole.map(|(micro, _)| micro.workspace)),
             });
         }
         None => report::unchanged(subject, limit),

@@ -30,11 +30,12 @@ pub fn unchanged<K: Subject>(problem: &K, limit: usize) {
     write(|| merged(problem, json!({ "event": "unchanged", "limit": limit })));
 }
 
-/// Reports a configuration that needs no trial, and so has no time; with its workspace and the limit, in bytes.
+/// Reports a configuration that needs no trial, and so has no time; with its workspace, the limit
+/// and plain cuDNN's workspace, in bytes.
 pub fn at_once<K: Subject>(
     problem: &K,
     configuration: &Configuration<K::Algorithm>,
-    (workspace, limit): (usize, usize),
+    (workspace, limit, plain): (usize, usize, usize),
 ) {
     log::info!("{problem}: {configuration} from the first execution on: it is one product");
     write(|| {
@@ -44,6 +45,7 @@ pub fn at_once<K: Subject>(
             "event": "ran", "x": x, "w": w, "y": y, "limit": limit, "workspace": workspace,
             "division": configuration.to_string(), "parts": parts, "time_ms": 0.0,
             "undivided": null, "undivided_workspace": null, "undivided_ms": null, "plain_ms": null,
+            "plain_workspace": plain,
         });
         merged(problem, event)
     });
@@ -62,13 +64,14 @@ pub struct Chosen<'a, K: Subject> {
     pub time: f64,
     /// The fastest undivided algorithm within the limit, with its time in milliseconds.
     pub undivided: Option<(MicroConfiguration<K::Algorithm>, f64)>,
-    /// The milliseconds of what plain cuDNN runs, if they are known.
+    /// The milliseconds of what plain cuDNN runs, and its bytes of workspace, if they are known.
     pub plain: Option<f64>,
+    pub plain_workspace: Option<usize>,
 }
 
 /// Reports the configuration that was chosen, why, and the time that it saves.
 pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
-    let Chosen { event, problem, configuration, workspace, limit, time, undivided, plain } = *chosen;
+    let Chosen { event, problem, configuration, workspace, limit, time, undivided, plain, plain_workspace } = *chosen;
     let against = undivided.map_or(String::new(), |(micro, undivided)| {
         let ratio = undivided / time;
         format!("; undivided {} in {undivided:.3} ms, {ratio:.2} times that", Configuration::undivided(micro))
@@ -85,6 +88,7 @@ pub fn chosen<K: Subject>(chosen: &Chosen<K>) {
                 "undivided": undivided.map(|(micro, _)| micro.algorithm.to_string()),
                 "undivided_workspace": undivided.map(|(micro, _)| micro.workspace),
                 "undivided_ms": undivided.map(|(_, time)| time), "plain_ms": plain,
+                "plain_workspace": plain_workspace,
             }),
         )
     });

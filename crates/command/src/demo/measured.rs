@@ -101,6 +101,7 @@ impl Measured {
                 time: row.ours.time,
                 undivided: None,
                 plain: Some(row.plain.time),
+                plain_workspace: Some(row.plain.workspace),
                 offset: None,
             }
         };

@@ -1,9 +1,9 @@
-//! Time per layer under several policies and limits side by side, as in the paper's Figs. 9 to 11: one bar each, made
-//! up of the layer's directions.
+//! Time or workspace per layer under several policies and limits side by side, as in the paper's Figs. 9 to 11: one bar
+//! each, made up of the layer's directions.
 
 use super::scale::Scale;
 use super::svg::{self, Anchor, DIRECTIONS, FAINT, GRID, Picture, Style, text_width};
-use crate::decisions::{Decisions, shapes};
+use crate::decisions::{Decision, Decisions, shapes};
 use crate::quantity;
 
 const PLOT: f64 = 560.0;
@@ -16,20 +16,63 @@ pub struct Source {
     pub decisions: Decisions,
 }
 
-/// A layer with the milliseconds of each direction in each source, summed over all layers that are like it.
-struct Layer {
-    name: String,
-    times: Vec<[f64; 3]>,
+/// What the bars show.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    Time,
+    Workspace,
 }
 
-pub fn draw(title: &str, sources: &[Source]) -> String {
-    let layers = layers(sources);
-    let total = |index: usize| layers.iter().flat_map(|layer| layer.times[index]).sum::<f64>();
-    let totals = sources
-        .iter()
-        .enumerate()
-        .map(|(index, source)| format!("{}: {} in all", source.label, quantity::milliseconds(total(index))));
-    let lines: Vec<String> = totals.collect();
+const MEBIBYTE: f64 = (1 << 20) as f64;
+
+impl Measure {
+    /// The unit of the axis.
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Time => "ms",
+            Self::Workspace => "MiB",
+        }
+    }
+
+    /// A layer's value, in the unit.
+    fn of(self, row: &Decision) -> f64 {
+        match self {
+            Self::Time => row.time,
+            Self::Workspace => row.workspace as f64 / MEBIBYTE,
+        }
+    }
+
+    /// A value with its unit.
+    fn words(self, value: f64) -> String {
+        match self {
+            Self::Time => quantity::milliseconds(value),
+            Self::Workspace => quantity::bytes((value * MEBIBYTE).round() as usize),
+        }
+    }
+
+    /// The line about a source of which all values are `total`.
+    fn sum(self, source: &Source, total: f64) -> String {
+        let (label, total) = (&source.label, self.words(total));
+        match self {
+            Self::Time => format!("{label}: {total} in all"),
+            Self::Workspace => {
+                let largest = quantity::bytes(source.decisions.largest());
+                format!("{label}: {total} if every layer keeps its own, {largest} if all share one")
+            }
+        }
+    }
+}
+
+/// A layer with the value of each direction in each source, summed over all layers that are like it.
+struct Layer {
+    name: String,
+    values: Vec<[f64; 3]>,
+}
+
+pub fn draw(title: &str, measure: Measure, sources: &[Source]) -> String {
+    let layers = layers(measure, sources);
+    let total = |index: usize| layers.iter().flat_map(|layer| layer.values[index]).sum::<f64>();
+    let lines: Vec<_> = sources.iter().enumerate().map(|(index, source)| measure.sum(source, total(index))).collect();
 
     let named = layers.iter().map(|layer| text_width(&layer.name, svg::SIZE)).fold(0.0, f64::max);
     let labelled = sources.iter().map(|source| text_width(&source.label, Style::SMALL.size)).fold(0.0, f64::max);
@@ -43,7 +86,7 @@ pub fn draw(title: &str, sources: &[Source]) -> String {
     let group = BAR * sources.len() as f64 + BETWEEN;
     let bottom = top + group * layers.len() as f64;
 
-    let most = layers.iter().flat_map(|layer| &layer.times).map(|times| times.iter().sum()).fold(0.0, f64::max);
+    let most = layers.iter().flat_map(|layer| &layer.values).map(|values| values.iter().sum()).fold(0.0, f64::max);
     let x = Scale::from_zero(most, (left, left + PLOT));
     for (value, words) in x.ticks(6) {
         picture.line([x.at(value), top - 4.0, x.at(value), bottom], GRID, 1.0);
@@ -52,23 +95,23 @@ pub fn draw(title: &str, sources: &[Source]) -> String {
         }
     }
     for y in [top - 9.0, bottom + 16.0] {
-        picture.text(left + PLOT + 40.0, y, "ms", Style::SMALL);
+        picture.text(left + PLOT + 40.0, y, measure.unit(), Style::SMALL);
     }
     for (number, layer) in layers.iter().enumerate() {
         let y = top + group * number as f64 + BETWEEN / 2.0;
         let middle = y + BAR * sources.len() as f64 / 2.0;
         picture.text(16.0 + named, middle + 4.0, &layer.name, Style::PLAIN.at(Anchor::End));
-        for (index, (times, source)) in layer.times.iter().zip(sources).enumerate() {
+        for (index, (values, source)) in layer.values.iter().zip(sources).enumerate() {
             let y = y + BAR * index as f64;
             picture.text(left - 8.0, y + 10.0, &source.label, Style::SMALL.at(Anchor::End));
             let mut at = left;
-            for ((name, _, colour), time) in DIRECTIONS.iter().zip(times) {
-                let width = x.at(*time) - left;
-                let says = format!("{} {name}, {}: {}", layer.name, source.label, quantity::milliseconds(*time));
+            for ((name, _, colour), value) in DIRECTIONS.iter().zip(values) {
+                let width = x.at(*value) - left;
+                let says = format!("{} {name}, {}: {}", layer.name, source.label, measure.words(*value));
                 picture.bar([at, y, width, BAR - 2.0], colour, &says);
                 at += width;
             }
-            let sum: f64 = times.iter().sum();
+            let sum: f64 = values.iter().sum();
             let sum = if sum > 0.0 { quantity::digits(sum) } else { "–".into() };
             picture.text(at + 6.0, y + 10.0, &sum, Style::SMALL.colour(FAINT));
         }
@@ -78,7 +121,7 @@ pub fn draw(title: &str, sources: &[Source]) -> String {
 
 /// The layers of all sources, in the order in which they appear. The three problems of a layer have equal shapes.
 /// Layers without distinct names are merged.
-fn layers(sources: &[Source]) -> Vec<Layer> {
+fn layers(measure: Measure, sources: &[Source]) -> Vec<Layer> {
     let mut keys: Vec<(String, String)> = Vec::new();
     let mut layers: Vec<Layer> = Vec::new();
     for (index, source) in sources.iter().enumerate() {
@@ -91,11 +134,11 @@ fn layers(sources: &[Source]) -> Vec<Layer> {
             };
             let at = keys.iter().position(same).unwrap_or_else(|| {
                 keys.push((row.layer.clone(), shapes.clone()));
-                layers.push(Layer { name: row.layer.clone(), times: vec![[0.0; 3]; sources.len()] });
+                layers.push(Layer { name: row.layer.clone(), values: vec![[0.0; 3]; sources.len()] });
                 layers.len() - 1
             });
             if let Some(direction) = DIRECTIONS.iter().position(|(name, ..)| *name == row.direction) {
-                layers[at].times[index][direction] += row.time * row.count as f64;
+                layers[at].values[index][direction] += measure.of(row) * row.count as f64;
             }
         }
     }

@@ -241,7 +241,7 @@ impl<'a> Execution<'a> {
         let Some(stream) = stream else {
             return self.run_unsettled(operands);
         };
-        state.requested.get_or_init(|| (self.planned.own, self.planned.requested_fits()));
+        state.requested.get_or_init(|| (self.planned.own, self.planned.requested_workspace));
         let step = exploring::step(state);
         match step {
             Step::Run(trial) => self.try_out(&trial, operands, device, stream),

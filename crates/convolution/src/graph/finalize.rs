@@ -73,7 +73,7 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
         state.prepare_stand_in();
     }
     if policies.policy == Policy::Reuse {
-        state.prepare_at_once(&own);
+        state.prepare_at_once(&own, requested_workspace);
     }
     let (is_told, executions, meanwhile) = Default::default();
     Some(Arc::new(Planned { graph, state, own, requested_workspace, is_told, executions, meanwhile }))

@@ -107,6 +107,7 @@ impl Asking<'_> {
             time,
             undivided,
             plain,
+            plain_workspace: self.plain.map(|plain| plain.memory),
         });
     }
 

@@ -60,8 +60,8 @@ pub struct State {
     last_resort: OnceCell<Option<Arc<Plan>>>,
     /// Set once the settled plan or the stand-in has failed. From then on the fallback runs.
     pub is_broken: AtomicBool,
-    /// The requested engine of the plan whose executions began to explore, and whether it fits the limit.
-    pub requested: OnceCell<(EngineConfiguration, bool)>,
+    /// The requested engine of the plan whose executions began to explore, and the bytes of workspace that it needs.
+    pub requested: OnceCell<(EngineConfiguration, usize)>,
     /// Whether that engine rounds floats to TF32 as its notes say, once that was found out.
     rounds: OnceCell<bool>,
     /// The candidates found so far. Do not hold this lock across calls that may block.
@@ -155,6 +155,10 @@ impl Explored for State {
         self.requested.get().map(|(requested, _)| *requested)
     }
 
+    fn plain_workspace(&self) -> Option<usize> {
+        self.requested.get().map(|(_, bytes)| *bytes)
+    }
+
     fn enumerate(&self) -> Vec<Candidate<EngineConfiguration>> {
         let (problem, probe) = (&*self.key.problem, self.probe());
         let mut candidates = std::mem::take(&mut *self.candidates.lock());
@@ -164,7 +168,8 @@ impl Explored for State {
         let is_of_fallback =
             |engine: &EngineConfiguration| fallback.iter().any(|(_, micro)| micro.algorithm == *engine);
         candidates.retain(|engine, size| is_of_fallback(engine) && probe.admits(engine, size));
-        let (requested, fits) = self.requested.get().copied().unzip();
+        let (requested, needed) = self.requested.get().copied().unzip();
+        let fits = needed.is_some_and(|needed| needed <= self.key.limit);
         let is_here = matches!(self.key.place, Place::Device(_));
         let sizes = probe::sizes(problem, self.key.sizes);
         enumerate::collect(&probe, is_here, requested.as_ref(), &sizes, &mut candidates);
@@ -173,7 +178,7 @@ impl Explored for State {
         found.sort_by_key(|candidate| !is_requested(candidate));
         let budget = probe.budget;
         let fits_budget = |it: &Candidate<_>| it.workspace <= budget.before(problem.batch() - it.batch);
-        found.retain(|candidate| fits == Some(true) || fits_budget(candidate));
+        found.retain(|candidate| fits || fits_budget(candidate));
         *self.candidates.lock() = candidates;
         found
     }
@@ -250,7 +255,7 @@ impl State {
     /// Returns whether what is found for the plan that explores holds for a plan of another engine. If the notes alone
     /// do not tell, the other may round less.
     pub fn holds_for(&self, engine: &EngineConfiguration) -> bool {
-        let alike = |(requested, _): &(EngineConfiguration, bool)| requested.engine == engine.engine;
+        let alike = |(requested, _): &(EngineConfiguration, usize)| requested.engine == engine.engine;
         !self.may_round(engine) || self.requested.get().is_none_or(alike)
     }
 
@@ -287,11 +292,12 @@ impl State {
         self.stand_in.get()?.as_ref()
     }
 
-    /// Looks for an engine that computes the problem as one product, for the plans of `requested`. None is found while it is
+    /// Looks for an engine that computes the problem as one product, for the plans of `requested`, which needs `bytes` of
+    /// workspace. None is found while it is
     /// unknown how the requested engine rounds: exploring finds that out, and then tries nothing but the product.
-    pub fn prepare_at_once(&self, requested: &EngineConfiguration) {
+    pub fn prepare_at_once(&self, requested: &EngineConfiguration, bytes: usize) {
         if !self.may_round(requested) {
-            self.at_once.get_or_init(|| self.find_at_once());
+            self.at_once.get_or_init(|| self.find_at_once(bytes));
         }
     }
 
@@ -332,7 +338,7 @@ impl State {
         fallback.map(Arc::new)
     }
 
-    fn find_at_once(&self) -> Option<Arc<Plan>> {
+    fn find_at_once(&self, plain: usize) -> Option<Arc<Plan>> {
         let (problem, probe, limit) = (&self.key.problem, self.probe(), self.key.limit);
         if self.key.place != Place::Device(cudnn::device().ordinal()) {
             return None;
@@ -341,7 +347,7 @@ impl State {
         let workspace = Candidates::default().workspace(&probe, problem.batch(), &engine)?;
         let micro = MicroConfiguration { batch: problem.batch(), algorithm: engine, time: 0.0, workspace };
         let plan = Plan::new(problem, Configuration::undivided(micro), &self.target, limit, |_, _| None).ok()?;
-        report::at_once(&**problem, plan.configuration(), (plan.workspace(), limit));
+        report::at_once(&**problem, plan.configuration(), (plan.workspace(), limit, plain));
         Some(Arc::new(plan))
     }
 
