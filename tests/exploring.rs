@@ -108,6 +108,44 @@ fn hopeless_candidates_cost_no_more_than_is_promised() {
     }
 }
 
+/// The lines of a report about the program's steps, without a database.
+fn steps(program: &Program, arguments: &[&str], variables: &[(&str, &str)]) -> Vec<Value> {
+    let report = program.file("steps");
+    let _ = std::fs::remove_file(&report);
+    let ours = [("UCUDNN_DATABASE", "off"), ("UCUDNN_REPORT", report.to_str().unwrap())];
+    program.preloaded(arguments, &[variables, &ours].concat());
+    let lines = std::fs::read_to_string(report).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["event"] == "steps").collect()
+}
+
+/// The report tells how long a step takes, and what it saves: together, that is the time of a step without us.
+#[test]
+fn the_report_tells_a_step_with_us_and_plain() {
+    let program = exploring();
+    let both = [("HOSTDNN_CLOCK", "1000"), ("HOSTDNN_SLOW", "4"), ("UCUDNN_EXPLORE", "unbounded")];
+    // The class is any, so that our engines may replace the slow algorithms.
+    let variables = [&both[..], &[("UCUDNN_NUMERICS", "any"), ("RANK", "3")]].concat();
+    for api in ["fixed", "graph"] {
+        let plain = times(&program.plain(&[api, "3"], &both));
+        let plain = plain[2] - plain[1];
+        let told = steps(&program, &[api, "20", "9", "40"], &variables);
+        let last = told.last().expect("nothing was told");
+        let [now, saved] = ["step_ms", "saved_ms"].map(|field| last[field].as_f64().unwrap());
+        println!("{api}: {last}, plain {plain} ms");
+        // cuDNN's choice for the graph API is the fast engine already.
+        assert!(api == "graph" || saved > 0.1 * plain, "{api}: {last}");
+        // Times of trials are rounded to nanoseconds.
+        assert!((now + saved - plain).abs() < 1e-3, "{api}: {last}, plain {plain} ms");
+        assert_eq!((&last["rank"], &last["ours"]), (&Value::from(3), &last["judged"]), "{last}");
+    }
+    // Too few steps.
+    assert_eq!(
+        steps(&program, &["fixed", "8", "0"], &[&variables[..], &[("UCUDNN_EXPLORE", "0")]].concat()),
+        [] as [Value; 0]
+    );
+}
+
 /// The same for recurrent networks.
 #[test]
 fn exploring_networks_costs_no_more_than_is_promised() {

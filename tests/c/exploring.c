@@ -1,9 +1,9 @@
 /* Runs convolutions, and prints the milliseconds of hostdnn's clock after asking for algorithms and after each step.
  *
- * exploring get|fixed|graph STEPS [SETTLED]
+ * exploring get|fixed|graph STEPS [SETTLED [MORE]]
  *
  * A program that does not ask by the legacy API goes on after STEPS until the report (UCUDNN_REPORT), if there is one,
- * says that so many convolutions have settled: one, if the program is not told. */
+ * says that so many convolutions have settled: one, if the program is not told. Then it makes MORE steps. */
 #include <string.h>
 
 #include "device_time.h"
@@ -22,9 +22,14 @@ static int have_settled(int wanted) {
     return name == NULL || settled >= wanted;
 }
 
+static void make_step(cudnnHandle_t handle, Network *network) {
+    for (int i = 0; i < network->count; i++) use_run(handle, &network->uses[i]);
+    say_time();
+}
+
 int main(int count, char **arguments) {
-    REQUIRE(count == 3 || count == 4, "exploring get|fixed|graph STEPS [SETTLED]");
-    int wanted = count == 4 ? atoi(arguments[3]) : 1;
+    REQUIRE(count >= 3 && count <= 5, "exploring get|fixed|graph STEPS [SETTLED [MORE]]");
+    int wanted = count > 3 ? atoi(arguments[3]) : 1, more = count > 4 ? atoi(arguments[4]) : 0;
     int by_graph = strcmp(arguments[1], "graph") == 0;
     Ask ask = ask_named(by_graph ? "get" : arguments[1]);
     int waits = by_graph || ask != GET; /* else tuning comes with the answer */
@@ -37,9 +42,9 @@ int main(int count, char **arguments) {
     say_time();
     for (long step = 0; step < atol(arguments[2]) || (waits && !have_settled(wanted)); step++) {
         REQUIRE(step < MOST_STEPS, "nothing settles");
-        for (int i = 0; i < network.count; i++) use_run(handle, &network.uses[i]);
-        say_time();
+        make_step(handle, &network);
     }
+    for (int step = 0; step < more; step++) make_step(handle, &network);
     network_close(&network);
     CALL(cudnnDestroy(handle));
     return 0;

@@ -198,9 +198,11 @@ void rnn_errors(const Rnn *rnn, double errors[3]) {
     }
 }
 
-int is_written(const char *name) {
-    FILE *file = fopen(name, "r");
-    int written = file && fgetc(file) != EOF;
+int is_decided(const char *report) {
+    FILE *file = fopen(report, "r");
+    char line[4096];
+    int decided = 0;
+    while (file && !decided && fgets(line, sizeof line, file)) decided = strstr(line, "\"event\":\"rnn") != NULL;
     if (file) fclose(file);
-    return written;
+    return decided;
 }

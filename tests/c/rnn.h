@@ -55,7 +55,7 @@ void rnn_check(const Rnn *rnn);
 /* ||result - expected|| / ||expected|| of y, hy and cy; 0 for a result that is not wanted. NaN where poison is left. */
 void rnn_errors(const Rnn *rnn, double errors[3]);
 
-/* Returns whether a file has contents. */
-int is_written(const char *name);
+/* Returns whether a report has a decision about a network, in inference or in training. */
+int is_decided(const char *report);
 
 #endif

@@ -1,12 +1,12 @@
-/* Trains an LSTM until a file has contents, or PASSES times. Every pass has the right gradients.
+/* Trains an LSTM until a report has a decision about it, or PASSES times. Every pass has the right gradients.
  *
- * rnn_train_until FILE [PASSES] */
+ * rnn_train_until REPORT [PASSES] */
 #include <math.h>
 
 #include "rnn_train.h"
 
 int main(int count, char **arguments) {
-    REQUIRE(count == 2 || count == 3, "rnn_train_until FILE [PASSES]");
+    REQUIRE(count == 2 || count == 3, "rnn_train_until REPORT [PASSES]");
     long passes = count == 3 ? atol(arguments[2]) : -1;
     Random random = {1};
     cudnnHandle_t handle;
@@ -14,7 +14,7 @@ int main(int count, char **arguments) {
     Network network = network_plain(CUDNN_DATA_FLOAT, 16, 4, 2);
     Training training;
     training_open(handle, &training, &network, &random);
-    for (long pass = 0; pass != passes && !is_written(arguments[1]); pass++) {
+    for (long pass = 0; pass != passes && !is_decided(arguments[1]); pass++) {
         double errors[RESULTS];
         training_pass(handle, &training);
         training_errors(&training, errors);

@@ -1,12 +1,12 @@
-/* Runs an LSTM until a file has contents, or RUNS times. Prints the milliseconds of hostdnn's clock before and after
+/* Runs an LSTM until a report has a decision about it, or RUNS times. Prints the milliseconds of hostdnn's clock before and after
  * each run.
  *
- * rnn_until FILE [RUNS] */
+ * rnn_until REPORT [RUNS] */
 #include "device_time.h"
 #include "rnn.h"
 
 int main(int count, char **arguments) {
-    REQUIRE(count == 2 || count == 3, "rnn_until FILE [RUNS]");
+    REQUIRE(count == 2 || count == 3, "rnn_until REPORT [RUNS]");
     long runs = count == 3 ? atol(arguments[2]) : -1;
     Random random = {1};
     cudnnHandle_t handle;
@@ -15,7 +15,7 @@ int main(int count, char **arguments) {
     Rnn rnn;
     rnn_open(handle, &rnn, &network, &random);
     say_time();
-    for (long run = 0; run != runs && !is_written(arguments[1]); run++) {
+    for (long run = 0; run != runs && !is_decided(arguments[1]); run++) {
         double errors[3];
         CALL(rnn_run(handle, &rnn));
         rnn_check(&rnn);

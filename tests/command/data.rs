@@ -91,6 +91,59 @@ fn with(line: &str, more: &str) -> String {
     format!("{},{more}}}\n", line.trim_end().strip_suffix('}').unwrap())
 }
 
+/// A line about steps, by a process with this number.
+fn steps(process: usize) -> String {
+    let line = json!({
+        "event": "steps", "process": process, "rank": null, "sequence": 0, "calls": 3, "ours": 2, "judged": 2,
+        "steps": 64, "step_ms": 30.0, "saved_ms": 17.0,
+    });
+    format!("{line}\n")
+}
+
+#[test]
+fn a_report_says_how_long_a_step_takes_with_us_and_plain() {
+    let ucudnn = Installed::new("report-steps");
+    let kernels = asked(&NETWORK[0], "F", 2.0);
+    ucudnn.file("r.jsonl", &(kernels.clone() + &steps(7)));
+    let text = ucudnn.run(&["report", "r.jsonl"]);
+    assert!(text.starts_with("A step of the program: 47.0 → 30.0 ms\n"), "{text}");
+    assert!(
+        text.contains("  1.57×\n") && text.contains("an estimate") && text.contains("\nWorkspace Reuse: 1"),
+        "{text}"
+    );
+    let json = ucudnn.json(&["report", "r.jsonl", "--json"]);
+    assert_eq!((&json["steps"][0]["plain_ms"], &json["steps"][0]["step_ms"]), (&json!(47.0), &json!(30.0)));
+    ucudnn.run(&["report", "r.jsonl", "--html", "r.html"]);
+    let page = std::fs::read_to_string(ucudnn.path("r.html")).unwrap();
+    assert!(page.contains("<h2>A step of the program: 47.0 → 30.0 ms</h2>"), "{page}");
+    // Other commands read the same file.
+    assert!(ucudnn.run(&["plot", "layers", "r.jsonl"]).contains("<svg "));
+
+    // Two programs in one file, and steps alone.
+    ucudnn.file("two.jsonl", &(steps(7) + &kernels + &steps(8)));
+    let text = ucudnn.run(&["report", "two.jsonl"]);
+    assert!(text.starts_with("A step of each process\n") && text.contains("\n7 ") && text.contains("\n8 "), "{text}");
+    ucudnn.file("alone.jsonl", &steps(7));
+    let text = ucudnn.run(&["report", "alone.jsonl"]);
+    assert!(text.contains("A step of the program") && text.contains("\nNothing was decided"), "{text}");
+
+    // A line that is cut, and one that is wrong, leave the line before them.
+    let cut = &steps(7)[..60];
+    ucudnn.file("cut.jsonl", &(kernels.clone() + &steps(7) + &steps(7).replace("30.0", "-1") + cut));
+    let ended = ucudnn.end(&["report", "cut.jsonl"], &[]);
+    assert!(ended.code == Some(0) && ended.stdout.starts_with("A step of the program: 47.0"), "{}", ended.stdout);
+    let said: Vec<_> = ended.stderr.lines().collect();
+    assert!(
+        said[0].starts_with("ucudnn: cut.jsonl:3: step_ms is -1") && said[1].contains(":4: half a line"),
+        "{said:?}"
+    );
+
+    // A version that wrote no such lines.
+    ucudnn.file("older.jsonl", &kernels);
+    assert!(ucudnn.run(&["report", "older.jsonl"]).starts_with("Workspace Reuse"));
+    assert_eq!(ucudnn.json(&["report", "older.jsonl", "--json"])["steps"], json!([]));
+}
+
 #[test]
 fn a_report_shows_workspaces_beside_plain_s() {
     let ucudnn = Installed::new("report-workspaces");

@@ -2,6 +2,7 @@
 
 pub mod lines;
 pub mod page;
+pub mod steps;
 
 use std::path::PathBuf;
 
@@ -27,8 +28,9 @@ use trust::Shown as _;
 /// The file comes from a program that ran with UCUDNN_REPORT=FILE, or from `ucudnn run --report FILE`. For every kernel
 /// (a convolution of one layer in one direction: F forward, BD backward data, BF backward filter) the table shows the
 /// division of the mini-batch, such as `2×64[FFT]` for two micro-batches of 64 images with the algorithm FFT, its
-/// workspace and its time; beside it, the time of what plain cuDNN would run, if the run timed that, and the fastest way
-/// without division within the same limit. For every recurrent
+/// workspace and its time; beside each, that of what plain cuDNN would run, if the run knows it; and the fastest way
+/// without division within the same limit. If the program repeated its steps, the first table has the time of one, and an
+/// estimate of what it would be plain. For every recurrent
 /// network it shows cuDNN or the configuration of our kernels that runs it, why, and the time of a time step (in training
 /// the sum of a pass's calls, each once); for every batch normalization likewise, with the time of a call.
 #[derive(Args)]
@@ -81,8 +83,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 pub fn contents(report: &lines::Report, decisions: &[Decisions]) -> (Vec<Part>, String) {
     let mut parts: Vec<Part> = decisions.iter().map(|decisions| part_of(decisions, report.divided.as_ref())).collect();
     parts.extend(contests::parts_of(&report.contests));
+    let is_decided = !parts.is_empty() || !report.nets.is_empty() || !report.graphs.is_empty();
+    parts.splice(..0, report.steps.part());
     let mut notes = also(report);
-    if parts.is_empty() && report.nets.is_empty() && report.graphs.is_empty() {
+    if !is_decided {
         let what = "no convolution that can be divided, and nothing else that ours can run";
         notes.insert_str(0, &format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
@@ -103,7 +107,7 @@ fn json_of(report: &lines::Report, decisions: &[Decisions]) -> Value {
         "depthwise": of_kind(Contested::DepthwiseConvolution),
         "graphs": report.graphs.iter().map(|(graph, why)| json!({ "graph": graph, "why": why })).collect::<Vec<_>>(),
         "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
-        "exploring": report.exploring.len(), "unknown": report.unknown,
+        "steps": report.steps.to_json(), "exploring": report.exploring.len(), "unknown": report.unknown,
     })
 }
 
@@ -160,11 +164,11 @@ pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
         ("layers", Side::Right),
         ("division", Side::Left),
         ("workspace", Side::Right),
+        ("plain's", Side::Right),
         ("ms", Side::Right),
         ("plain ms", Side::Right),
         ("gain", Side::Right),
         ("undivided", Side::Left),
-        ("plain's", Side::Right),
         ("workspace", Side::Right),
         ("ms", Side::Right),
         ("ratio", Side::Right),
@@ -180,11 +184,11 @@ pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
             if row.count > 1 { format!("×{}", row.count) } else { String::new() },
             row.division.clone(),
             quantity::bytes(row.workspace),
+            row.plain_workspace.map_or_else(String::new, quantity::bytes),
             // A product that runs at once is never timed.
             if row.time > 0.0 { quantity::digits(row.time) } else { "not timed".into() },
             row.plain.map_or_else(String::new, quantity::digits),
             row.plain.map_or_else(String::new, |plain| ratio(plain, row.time)),
-            row.plain_workspace.map_or_else(String::new, quantity::bytes),
             undivided.map_or_else(String::new, |undivided| undivided.division.clone()),
             undivided.map_or_else(String::new, |undivided| quantity::bytes(undivided.workspace)),
             undivided.map_or_else(String::new, |undivided| quantity::digits(undivided.time)),
@@ -198,11 +202,11 @@ pub fn part_of(decisions: &Decisions, divided: Option<&Divided>) -> Part {
         String::new(),
         String::new(),
         quantity::bytes(decisions.workspace()),
+        decisions.plain_workspace().map_or_else(String::new, |(all, _)| quantity::bytes(all)),
         quantity::digits(decisions.time()),
         plain.map_or_else(String::new, |(_, plain)| quantity::digits(plain)),
         plain.map_or_else(String::new, |(time, plain)| ratio(plain, time)),
         String::new(),
-        decisions.plain_workspace().map_or_else(String::new, |(all, _)| quantity::bytes(all)),
         undivided.map_or_else(String::new, |_| quantity::bytes(undivided_workspace(&decisions.rows))),
         undivided.map_or_else(String::new, quantity::digits),
         undivided.map_or_else(String::new, |undivided| ratio(undivided, decisions.time())),

@@ -73,6 +73,13 @@ pub fn saved(time: f64) {
     SAVED.fetch_add((time * 1e6) as i64, Ordering::Relaxed);
 }
 
+/// The calls that ran by our plans and on our kernels so far, and the nanoseconds that they saved.
+pub fn so_far() -> (u64, i64) {
+    let ours = [Counted::Divided, Counted::Replaced, Counted::OnOurKernels, Counted::NormalizedByUs];
+    let ours = ours.map(|what| COUNTS[what as usize].load(Ordering::Relaxed)).iter().sum();
+    (ours, SAVED.load(Ordering::Relaxed))
+}
+
 /// A subject that is being tried, as long as this lives.
 pub struct Tried(());
 

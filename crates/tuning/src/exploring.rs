@@ -21,8 +21,9 @@ use crate::record::{End, Record, Wanted};
 use crate::report::{self, Chosen};
 use crate::running::{Exploration, Marks, Step, Trial};
 use crate::search::{Candidate, Next, Search};
+use crate::steps;
 use crate::subject::Subject;
-use guest::summary::{self, Tried};
+use guest::summary::Tried;
 
 /// A subject within one limit, as the executions of a program tune it.
 pub trait Explored: Send + Sync + Sized + 'static {
@@ -51,11 +52,11 @@ pub trait Explored: Send + Sync + Sized + 'static {
     fn recalled(&self, known: Known<Self>) -> Option<Known<Self>>;
     /// The requested algorithm, once an execution explores.
     fn requested(&self) -> Option<<Self::Subject as Subject>::Algorithm>;
-    /// Enumerates the candidates in the order in which to try them, on a background thread: this may take seconds.
     /// The bytes of workspace that the requested algorithm needs, if they are known without its candidate.
     fn plain_workspace(&self) -> Option<usize> {
         None
     }
+    /// Enumerates the candidates in the order in which to try them, on a background thread: this may take seconds.
     fn enumerate(&self) -> Vec<Candidate<<Self::Subject as Subject>::Algorithm>>;
     /// Makes a configuration ready. `None` if it does not run, or needs more than the limit.
     fn plan(&self, configuration: Configuration<<Self::Subject as Subject>::Algorithm>) -> Option<Self::Plan>;
@@ -136,7 +137,8 @@ impl<K: Subject, P> Exploring<K, P> {
 
     /// Counts what the settled plan has saved in an execution.
     pub fn saved(&self) {
-        summary::saved(self.saves.get());
+        let saves = self.saves.get();
+        steps::saved((saves != 0.0).then_some(saves));
     }
 
     fn is_usual(&self, time: Option<f64>) {
@@ -179,6 +181,7 @@ impl<K: Subject, P> Exploring<K, P> {
         run: impl FnOnce(Option<&mut dyn FnMut(usize, K::Algorithm)>) -> Result<(), F>,
         finish: impl FnOnce(Result<(), F>) -> S,
     ) -> S {
+        steps::tried();
         let mut timing = Marks::start(trial.clone(), device, stream);
         let ran = match &mut timing {
             Some(timing) => run(Some(&mut |batch, algorithm| timing.part(batch, algorithm, device, stream))),

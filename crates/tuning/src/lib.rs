@@ -17,6 +17,7 @@
 //! | [`registry`] | a capped map of states by key |
 //! | `milliseconds` | a time that threads share |
 //! | [`report`] | the report's lines about decisions |
+//! | [`steps`] | the report's lines about the program's steps |
 //! | [`ahead`] | tuning on handles and buffers of our own |
 
 pub mod ahead;
@@ -37,5 +38,6 @@ pub mod rounding;
 pub mod running;
 pub mod search;
 pub mod session;
+pub mod steps;
 pub mod subject;
 pub mod waiting;

@@ -6,6 +6,7 @@ use std::path::Path;
 use convolution::problem::any::AnyProblem;
 use serde_json::Value;
 
+use super::steps::{OfProcesses, Steps};
 use crate::contests::{Contest, Contested};
 use crate::decisions::{Choice, Decision, Decisions, Division, Fields, Policy};
 use crate::division_text;
@@ -38,6 +39,8 @@ pub struct Report {
     pub graphs: Vec<(String, String)>,
     /// Nets of vertex functions on a device.
     pub nets: Vec<VertexNet>,
+    /// The programs' steps.
+    pub steps: OfProcesses,
     /// How often each problem, by text and limit, was being explored when the report was written.
     pub exploring: HashMap<(String, Option<usize>), usize>,
     /// The number of lines with events unknown to this version.
@@ -183,6 +186,7 @@ impl Report {
             "dynamic" => {
                 put(&mut self.nets, VertexNet::from_fields(&fields)?, |net| &net.spec);
             }
+            "steps" => self.steps.take(Steps::from_fields(&fields)?),
             // These lines say that nothing could be compared.
             "checked" | "kept" => {}
             // An event of a later version.

@@ -6,6 +6,7 @@ mod check;
 mod division;
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_abi::*;
@@ -29,6 +30,7 @@ use tuning::allowance;
 use tuning::exploring;
 use tuning::running::{SAMPLES, Step, Trial};
 use tuning::search::Candidate;
+use tuning::steps;
 
 /// Executions of a plan that run as requested before any explores. A program that times all plans that cuDNN proposed
 /// runs each of them this often.
@@ -64,6 +66,7 @@ impl<'a> Execution<'a> {
             return self.run_fallback(None);
         };
         let policies = policies::of(self.handle);
+        steps::called(Arc::as_ptr(&self.planned.state).addr());
         match policies.policy {
             Policy::Reuse => {}
             // Times divide the workspace among layers.

@@ -1,6 +1,7 @@
 //! Decides by which way a convolution call goes: as requested, under Workspace Reuse, or under Workspace Division.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cudnn_abi::*;
@@ -17,6 +18,7 @@ use cudnn::policies;
 use guest::determinism;
 use guest::settings::{self, Policy};
 use guest::summary::{self, Counted};
+use tuning::steps;
 
 impl Call<'_> {
     /// Runs the call by its promise or decision. After a panic, `spent` says whether a second run would give a wrong
@@ -38,10 +40,13 @@ impl Call<'_> {
         }
         let only = self.takes_no_other();
         if policies.policy == Policy::Division {
+            // A layer has no state of its own here, but a filter.
+            steps::called(self.operands.w.addr() + problem.direction as usize);
             // SAFETY: the problem was read from this call.
             return unsafe { division::run::run(self, &problem, only, &policies, spent) };
         }
         let state = registry::state(cudnn::device(), &problem);
+        steps::called(Arc::as_ptr(&state).addr());
         state.known.lock().chose(&problem, self.algorithm, self.workspace.size);
         let ask = Ask {
             id: self.algorithm,

@@ -17,11 +17,11 @@ use crate::plans::legacy::run::adds_to_result;
 use crate::problem::Problem;
 use crate::problem::algorithm::Algorithm;
 use gpu::Stream;
-use guest::summary;
 use tuning::allowance;
 use tuning::exploring;
 use tuning::report;
 use tuning::running::{Step, Trial};
+use tuning::steps;
 
 /// Executions of a problem that run as requested before any explores.
 const UNTOUCHED: usize = 2;
@@ -108,7 +108,7 @@ impl<'a> Running<'a> {
                 allowance::of_process().executed(promise.entry.time.max(0.0).into());
                 let runs = !promise.broken[usize::from(fused)];
                 if runs {
-                    summary::saved(promise.saves);
+                    steps::saved(promise.saves);
                 }
                 return runs.then(|| plan.clone()).into();
             }

@@ -14,10 +14,11 @@ use super::turns::{Started, Timed};
 use super::{Contest, Contestant, MOST_CALLS, Outcome, Settled, Shared, State, Trying, Turn};
 use crate::allowance;
 use crate::elsewhere::Elsewhere;
+use crate::steps;
 use gpu::Stream;
 use gpu::background::compiling;
 use guest::determinism;
-use guest::summary::{self, Tried};
+use guest::summary::Tried;
 
 /// Passes by cuDNN before anything is compiled: short programs are left alone.
 const UNTOUCHED: usize = 16;
@@ -280,6 +281,7 @@ impl<C: Contestant> Contest<C> {
     /// Decides who runs a call of a pass, given the side that runs the pass.
     pub fn turn(&self, call: usize, is_ours: bool, stream: Stream) -> Turn<C::Kernel> {
         self.made[call].fetch_add(1, Ordering::Relaxed);
+        steps::called(std::ptr::from_ref(self).addr() + call);
         allowance::of_process().executed(self.usual[call].get() * self.contestant.units());
         let plain = |is_ours: bool, kernel: Option<C::Kernel>| Turn::untimed(kernel.filter(|_| is_ours));
         if self.has_given_up() || (C::CALLS == 1 && self.shuns_times()) {
@@ -311,7 +313,8 @@ impl<C: Contestant> Contest<C> {
                     later(move || drop(settled));
                 }
                 if is_ours {
-                    summary::saved(self.saves[call].get() * self.contestant.units());
+                    let saves = self.saves[call].get();
+                    steps::saved((saves != 0.0).then_some(saves * self.contestant.units()));
                 }
                 plain(is_ours, kernel)
             }
@@ -338,6 +341,7 @@ impl<C: Contestant> Contest<C> {
     /// Begins to time a call on a stream, if its turn is to be timed.
     pub fn time(&self, (call, turn): (usize, &Turn<C::Kernel>), stream: Stream) -> Option<Timing<'_, C>> {
         let mut timing = Timing { contest: self, call, index: turn.index?, stream, started: None };
+        steps::tried();
         if let Some(ours) = &turn.timed_beside {
             self.contestant.before_timed(ours, stream);
         }

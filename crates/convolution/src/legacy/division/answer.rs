@@ -128,7 +128,7 @@ fn promise(
         question: Question { asked: None, limit: 0, sizes: policies.batch_size_policy },
         covers: 0..0, // answers no question of Workspace Reuse
         entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, fallback.determinism), ..*own },
-        saves: 0.0,
+        saves: None,
         needs: memory,
         class: None,
         fallback: Some(fallback.algo),

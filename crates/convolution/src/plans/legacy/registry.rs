@@ -100,8 +100,8 @@ pub struct Promise {
     pub covers: Range<usize>,
     /// The reported entry: id, bytes of workspace, time.
     pub entry: AlgoPerf,
-    /// The milliseconds that the plan saves against what plain cuDNN would run; 0 if they are not known.
-    pub saves: f64,
+    /// The milliseconds that the plan saves against what plain cuDNN would run, if they are known.
+    pub saves: Option<f64>,
     /// The bytes that plan, fallback and determined algorithm need: at most the reported ones.
     pub needs: usize,
     /// What may run for the program that asked. `None` for a promise without a plan of its own.

@@ -22,7 +22,7 @@ fn promise(needs: usize, limit: usize, math_type: cudnnMathType_t) -> Promise {
         question: Question { asked: Some(limit), limit, sizes: BatchSizePolicy::PowerOfTwo },
         covers: needs..usize::MAX,
         entry,
-        saves: 0.0,
+        saves: None,
         needs,
         class: None,
         fallback: None,
