@@ -102,10 +102,10 @@ class Static(unittest.TestCase):
         # Chains: one vertex more than slots, whose ratio no float has.
         chain = lambda length: [[place - 1] if place else [] for place in range(length)]
         graphs = ucudnn.Graphs([chain(length) for length in range(1, 300)])
-        for ids in range(len(graphs)):
-            static = graphs.batch([0], static=ids + 1)
-            static.set([ids])
-            self.assertEqual(len(static.vertices), ids + 1)
+        for number in range(len(graphs)):
+            static = graphs.batch([0], static=number + 1)
+            static.set([number])
+            self.assertEqual(len(static.vertices), number + 1)
 
     def test_a_set_that_one_net_refuses_changes_no_net(self):
         graphs = ucudnn.Graphs([[[], [], [0, 1]], [[], [0], [1]]])

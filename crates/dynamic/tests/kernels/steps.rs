@@ -26,8 +26,9 @@ const RATE: f32 = 0.5;
 /// Without decay, an embedding's gradient is not made as a whole.
 const DECAYS: [f32; 2] = [0.0, 0.25];
 
-/// The width, the classes and the number of trees, at most.
-const STEPS: [(usize, usize, usize); 4] = [(8, 3, 4), (12, 5, 30), (4, 40, 2), (6, 3, 1)];
+/// The width, the classes and the number of trees, at most. The last ones have more leaves than a block of an embedding's
+/// rows has threads.
+const STEPS: [(usize, usize, usize); 5] = [(8, 3, 4), (12, 5, 30), (4, 40, 2), (6, 3, 1), (4, 3, 300)];
 
 fn steps(test: &str, all: &[(usize, usize, usize)]) {
     if !emulated::is_child(test) {
