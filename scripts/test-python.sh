@@ -14,7 +14,7 @@ PYTHONPATH=python "$python" -B -W ignore -m unittest discover -s python/tests -t
     test_graphs test_loader test_random_nets test_ready_nets test_refusals test_static test_steps test_types)
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/tree_baselines.py --check
 for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete dag-gru:ucudnn,E rvnn:ucudnn,E \
-    bilstm:ucudnn,E,nn.LSTM td-rnn:ucudnn,E,padded td-lstm:ucudnn,E,padded; do
+    bilstm:ucudnn,E,nn.LSTM bilstm-char:ucudnn,E,nn.LSTM td-rnn:ucudnn,E,padded td-lstm:ucudnn,E,padded; do
     PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net "${net%%:*}" \
         --methods "${net#*:}" --hidden 64 --batches 1,3 --rounds 3
 done

@@ -10,6 +10,7 @@ circuits:
     tree-fc     the same net, a fully connected layer at each inner vertex, on complete trees
     lstm        a variable-length LSTM, on chains as long as a treebank's sentences
     bilstm      an LSTM from the left and one from the right, as taggers have, on the same sentences
+    bilstm-char the same, where a word that comes seldom is made of its characters, by LSTMs from the left and the right
     td-rnn      the recursive net as a time-delay net, on sequences of 5 to 20 words
     td-lstm     the Tree-LSTM as a time-delay net, on the same sequences
     dag-gru     ucudnn.nn.DagGRU, on random circuits of 40 to 200 gates
@@ -40,6 +41,7 @@ import timing
 import tree_baselines
 from structures import (
     LEAVES, SEED, Structures, both_ways, complete_trees, random_chains, random_circuits, random_pyramids, recursion,
+    spelled_sentences,
 )  # fmt: skip
 from timing import OURS, Method
 from tree_lstm import TreeLSTM
@@ -56,6 +58,22 @@ METHODS = {
 ONE_BY_ONE = f"{OURS} one by one"
 
 
+# torch.nn.LSTM's parameters of its directions end so.
+ENDS = ("l0", "l0_reverse")
+
+
+def lstm_states(v, parameters, x, before=None):
+    """h and c of a word; `before` has those of the word before."""
+    gates = v.bias(parameters.format("bias_ih"), v.matmul(parameters.format("weight_ih"), x))
+    if before:
+        gates = gates + v.matmul(parameters.format("weight_hh"), before[0])
+    i, f, g, o = v.bias(parameters.format("bias_hh"), gates).chunk(4)
+    c = i.sigmoid() * g.tanh()
+    if before:
+        c = c + f.sigmoid() * before[1]
+    return o.sigmoid() * c.tanh(), c
+
+
 class LSTM(torch.nn.Module):
     """torch.nn.LSTM's parameters. x [rows of the batch, width]; returns h [vertices of the batch, hidden].
 
@@ -66,32 +84,52 @@ class LSTM(torch.nn.Module):
         super().__init__()
         self.lstm = torch.nn.LSTM(width, hidden, bidirectional=bidirectional)
 
-        def finish(v, gates, end, before=None):
-            i, f, g, o = v.bias(f"lstm.bias_hh_{end}", gates).chunk(4)
-            c = i.sigmoid() * g.tanh()
-            if before:
-                c = c + f.sigmoid() * before.c
-            h = o.sigmoid() * c.tanh()
+        def word(v, end, has_before):
+            before = v.gather(0) if has_before else None
+            h, c = lstm_states(v, f"lstm.{{}}_{end}", v.pull("x", width), before and (before.h, before.c))
             v.scatter(h=h, c=c)
             v.push(h=h)
 
-        def of_x(v, end):
-            return v.bias(f"lstm.bias_ih_{end}", v.matmul(f"lstm.weight_ih_{end}", v.pull("x", width)))
-
-        def first(v, end):
-            finish(v, of_x(v, end), end)
-
-        def word(v, end):
-            before = v.gather(0)
-            finish(v, of_x(v, end) + v.matmul(f"lstm.weight_hh_{end}", before.h), end, before)
-
-        ends = ("l0", "l0_reverse")[: 1 + bidirectional]
-        functions = [(slots, functools.partial(function, end=end))
-                     for end in ends for slots, function in ((0, first), (1, word))]  # fmt: skip
+        functions = [(int(has_before), functools.partial(word, end=end, has_before=has_before))
+                     for end in ENDS[: 1 + bidirectional] for has_before in (False, True)]  # fmt: skip
         self.net = ucudnn.VertexNet({"h": hidden, "c": hidden}, functions, self)
 
     def forward(self, batch, x):
         return self.net(batch, x=x).h
+
+
+class SpelledLSTM(torch.nn.Module):
+    """A tagger's LSTM both ways, over structures.spelled_sentences(), after VPPS's BiLSTMwChar. A word that is spelled out
+    has no row of x, but a layer of the last h of both LSTMs over its characters. x [rows of the batch, hidden]; returns h
+    [vertices of the batch, hidden]."""
+
+    def __init__(self, hidden):
+        super().__init__()
+        self.lstm, self.characters = (torch.nn.LSTM(hidden, hidden, bidirectional=True) for _ in range(2))
+        self.spelling = torch.nn.Linear(2 * hidden, hidden)
+
+        def vertex(v, parameters, has_before, is_spelled=False):
+            before = v.gather(0) if has_before else None
+            ends = [v.gather(slot).h for slot in (1, 2)] if is_spelled else []
+            x = v.linear("spelling", v.concat(ends)) if is_spelled else v.pull("x", hidden)
+            h, c = lstm_states(v, parameters, x, before and (before.h, before.c))
+            v.scatter(h=h, c=c)
+            v.push(h=h)
+
+        kinds = [(0, {"has_before": False}), (3, {"has_before": True})]
+        functions = [(slots, functools.partial(vertex, parameters=f"{name}.{{}}_{end}", **how))
+                     for name, more in (("lstm", [(3, {"has_before": True, "is_spelled": True})]), ("characters", []))
+                     for end in ENDS for slots, how in kinds + more]  # fmt: skip
+        self.net = ucudnn.VertexNet({"h": hidden, "c": hidden}, functions, self)
+
+    def forward(self, batch, x):
+        return self.net(batch, x=x).h
+
+
+def spelled_net():
+    graphs, of_all = spelled_sentences()
+    return Net(graphs, SpelledLSTM, dynamic_rivals.spelled_vertex, functools.partial(dynamic_rivals.spelled_rivals, of_all),
+               (1, 8, 32, 128))  # fmt: skip
 
 
 class RvNN(torch.nn.Module):
@@ -238,6 +276,7 @@ NETS = {
     "bilstm": lambda options: Net(both_ways(random_chains(words=options.words)),
                                   square(functools.partial(LSTM, bidirectional=True)), dynamic_rivals.lstm_vertex,
                                   functools.partial(dynamic_rivals.lstm_rivals, directions=2), (1, 8, 32, 128)),
+    "bilstm-char": lambda _: spelled_net(),
     "td-rnn": lambda _: Net(random_pyramids(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.td_rnn_rivals,
                             (1, 8, 32, 128)),
     "td-lstm": lambda _: Net(random_pyramids(), square(TreeLSTM), tree_baselines.vertex, dynamic_rivals.td_lstm_rivals,

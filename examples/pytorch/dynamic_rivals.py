@@ -6,7 +6,8 @@ E, eager, computes the vertices of one level of all graphs together. C is E with
 
 - The LSTM's sentences are sorted by length, so a level is a slice of the words, and its children are the first rows of
   the level before. On a GPU, where launches are what counts, both directions of a level are one batched product; on a
-  CPU, one direction comes after the other. nn.LSTM is torch.nn.LSTM on the same packed rows, on a GPU cuDNN's.
+  CPU, one direction comes after the other. nn.LSTM is torch.nn.LSTM on the same packed rows, on a GPU cuDNN's. Where
+  words are spelled out, the same comes first for their characters.
 - Levels of recursive nets are kept as the Tree-LSTM's are. "complete" knows beforehand that all trees are complete, and
   reads children as a view, without an index.
 - In a time-delay net, only the next level reads a level: the Tree-LSTM's "chunked" form then copies no state for later,
@@ -87,9 +88,10 @@ def lstm_levels(x, widths, level, of_x, of_h, bias):
     return torch.cat(done, -2)
 
 
-def lstm(model, batch, x, level=lstm_level):
+def by_levels(lstm, batch, x, level=lstm_level):
+    """h of both directions of each word, one behind the other, or of its one direction."""
     words, widths = x.index_select(0, batch.order), batch.widths.tolist()
-    directions = [(of_x, of_h, bias + other) for of_x, of_h, bias, other in model.lstm.all_weights]
+    directions = [(of_x, of_h, bias + other) for of_x, of_h, bias, other in lstm.all_weights]
     if x.is_cuda and len(directions) == 2:
         of_x, of_h, bias = map(torch.stack, zip(*directions, strict=True))
         h = lstm_levels(words.view(2, -1, x.shape[1]), widths, level, of_x, of_h, bias[:, None]).flatten(0, 1)
@@ -99,10 +101,18 @@ def lstm(model, batch, x, level=lstm_level):
     return h.index_select(0, batch.row)
 
 
+def packed(lstm, batch, x):
+    """Likewise by torch.nn.LSTM. `batch` is of one direction."""
+    found, _ = lstm(PackedSequence(x.index_select(0, batch.order), batch.widths))
+    return found.data.index_select(0, batch.row).view(-1, lstm.hidden_size)
+
+
+def lstm(model, batch, x, level=lstm_level):
+    return by_levels(model.lstm, batch, x, level)
+
+
 def nn_lstm(model, batch, x):
-    """`batch` is of one direction."""
-    found, _ = model.lstm(PackedSequence(x.index_select(0, batch.order), batch.widths))
-    return found.data.index_select(0, batch.row).view(-1, model.lstm.hidden_size)
+    return packed(model.lstm, batch, x)
 
 
 def lstm_rivals(chains, device, directions=1):
@@ -115,11 +125,84 @@ def lstm_rivals(chains, device, directions=1):
     ]
 
 
+def lstm_states(lstm, direction, x, before):
+    """h and c of a word; `before` has those of the word before, or is empty."""
+    states = before or [torch.zeros(lstm.hidden_size, dtype=torch.float64)] * 2
+    found = torch.lstm_cell(x[None], [state[None] for state in states], *lstm.all_weights[direction])
+    return [state[0] for state in found]
+
+
 def lstm_vertex(model, row, children, kind=0):
     """h and c of a vertex, for `recursion`."""
-    states = children[0] if children else [torch.zeros(model.lstm.hidden_size, dtype=torch.float64)] * 2
-    found = torch.lstm_cell(row[None], [state[None] for state in states], *model.lstm.all_weights[kind // 2])
-    return [state[0] for state in found]
+    return lstm_states(model.lstm, kind // 2, row, children[0] if children else ())
+
+
+# The LSTM both ways over words, of which some are spelled out
+
+
+@dataclass
+class Spelled:
+    """A batch of structures.spelled_sentences()."""
+
+    characters: Sequences
+    of_characters: torch.Tensor  # [characters] their rows of x
+    ends: torch.Tensor  # [words spelled out, 2] the last state of each direction, among those of all characters
+    words: Sequences
+    of_words: torch.Tensor  # [words] their rows of x, with the words that are spelled out behind
+    vertex: torch.Tensor  # [vertices] their words' states, or those of characters, which are behind them
+
+
+def prepare_spelled(of_all, ids, device, directions=2):
+    sentences = [of_all[number] for number in ids]
+    of_characters, of_words, vertex, seldom, row, place = [], [], [], [], 0, 0
+    behind = 2 * sum(map(len, sentences))
+    for words in sentences:
+        known, count = len(words) - sum(map(bool, words)), sum(words)
+        vertex += [*range(place, place + 2 * len(words)), *range(behind, behind + 2 * count)]
+        of_characters += range(row + known, row + known + count)
+        for characters in words:
+            of_words.append(-1 - len(seldom) if characters else row)
+            row += not characters
+            seldom += [characters] if characters else []
+        row, place, behind = row + count, place + 2 * len(words), behind + 2 * count
+    counts, of_words, vertex, of_characters = map(torch.tensor, (seldom, of_words, vertex, of_characters))
+    ends = torch.stack([2 * (counts.cumsum(0) - 1), 2 * starts(counts) + 1], 1)
+    sequences = lambda lengths: prepare_sequences(lengths, torch.arange(len(lengths)), device, directions)
+    return Spelled(
+        sequences(counts), of_characters.to(device), ends.to(device),
+        sequences(torch.tensor([len(words) for words in sentences])),
+        torch.where(of_words < 0, row - 1 - of_words, of_words).to(device), vertex.to(device),
+    )  # fmt: skip
+
+
+def spelled_lstm(model, batch, x, run):
+    """run(lstm, sequences, x) returns h of both directions of each word, one behind the other."""
+    spelt = run(model.characters, batch.characters, x.index_select(0, batch.of_characters))
+    seldom = model.spelling(spelt.index_select(0, batch.ends.flatten()).view(-1, 2 * spelt.shape[1]))
+    h = run(model.lstm, batch.words, torch.cat([x, seldom]).index_select(0, batch.of_words))
+    return torch.cat([h, spelt]).index_select(0, batch.vertex)
+
+
+def spelled_by_levels(model, batch, x, level=lstm_level):
+    return spelled_lstm(model, batch, x, functools.partial(by_levels, level=level))
+
+
+def spelled_rivals(of_all, _, device):
+    plain = functools.partial(prepare_spelled, of_all, device=device)
+    return [
+        *eager_and_compiled(plain, spelled_by_levels, lstm_level),
+        Method("nn.LSTM", functools.partial(plain, directions=1), functools.partial(spelled_lstm, run=packed), allowed=20.0),
+    ]
+
+
+def spelled_vertex(model, row, children, kind):
+    """h and c of a vertex, for `recursion`."""
+    if kind >= 6:
+        return lstm_states(model.characters, (kind - 6) // 2, row, children[0] if children else ())
+    if kind % 3 == 2:
+        *children, left, right = children
+        row = model.spelling(torch.cat([left[0], right[0]]))
+    return lstm_states(model.lstm, kind // 3, row, children[0] if children else ())
 
 
 # Recursive nets

@@ -1,5 +1,5 @@
-"""Graphs that nets compute over, made from seeds: chains as long as sentences, one way and both ways, pyramids over
-short sentences, complete trees, and random circuits.
+"""Graphs that nets compute over, made from seeds: chains as long as sentences, one way and both ways, also with words
+that are spelled out, pyramids over short sentences, complete trees, and random circuits.
 
 `python structures.py` prints what they are. trees.py has random trees.
 """
@@ -15,6 +15,8 @@ SEED = 4
 # The Stanford Sentiment Treebank has 8,544 training sentences; lengths are spread as theirs are.
 SENTENCES = 8544
 LENGTH_SHAPE, LENGTH_MEAN, LENGTH_LEAST, LENGTH_MOST = 4.25, 19.14, 2, 52
+# Taggers spell out the words that a corpus has seldom: one of so many, and one in each sentence at the least.
+TAGGED, SELDOM, CHARACTERS = 2048, 8, (3, 12)
 # The leaves of each tree of Tree-FC (Xu et al., "Cavs", USENIX ATC 2018, section 5).
 LEAVES, COMPLETE_TREES = 256, 256
 CIRCUITS, INPUTS, GATES = 2048, (8, 16), (40, 200)
@@ -88,6 +90,53 @@ def both_ways(chains):
     rows = torch.cat([torch.arange(2 * count) // 2 for count in chains.counts.tolist()])
     is_from_right = torch.arange(len(made.children)) % 2
     return made._replace(rows=rows, kinds=2 * is_from_right + (made.children[:, 0] >= 0))
+
+
+def spelled_sentences(count=TAGGED, seed=SEED):
+    """Sentences both ways, as both_ways() has them, in which some words are spelled out: these pull no row, but have the
+    ends of two chains of characters as their children, of one from the left and one from the right. Returns the graphs,
+    and of each one the characters of its words, 0 for a word that is not spelled out.
+
+    A graph has two vertices for each word, then two for each character of words that are spelled out. Rows of x are the
+    other words', then those characters'. The slots of a word: the one before, and both chains' ends. Kinds, from the left,
+    and 3 more from the right: 0 begins, 1 goes on, 2 is spelled out. Of characters: 6 begins, 7 goes on; 8, 9 from the
+    right."""
+    source = random.Random(seed)
+
+    def sentence():
+        seldom = lambda: source.randint(*CHARACTERS) if source.randrange(SELDOM) == 0 else 0
+        words = [seldom() for _ in range(sentence_length(source))]
+        if not any(words):
+            words[source.randrange(len(words))] = source.randint(*CHARACTERS)
+        return words
+
+    of_all = [sentence() for _ in range(count)]
+    made = [spelled(words) for words in of_all]
+    graphs, rows, kinds = ([one[part] for one in made] for part in range(3))
+    flat = lambda lists: torch.tensor([number for its in lists for number in its])
+    return structures(graphs, flat(rows), flat(kinds)), of_all
+
+
+def spelled(words):
+    """The children, the rows and the kinds of a sentence's vertices."""
+    of_words, none = 2 * len(words), [-1, -1, -1]
+    children, rows, kinds = [none] * of_words, [-1] * of_words, [0] * of_words
+    row = 0
+    for word, characters in enumerate(words):
+        first = len(children)
+        for character in range(characters):
+            place, is_last = first + 2 * character, character == characters - 1
+            children += [[place - 2, -1, -1] if character else none, none if is_last else [place + 3, -1, -1]]
+            kinds += [7 if character else 6, 8 if is_last else 9]
+        ends = [first + 2 * characters - 2, first + 1] if characters else [-1, -1]
+        for vertex, before, kind in ((2 * word, 2 * word - 2, 0), (2 * word + 1, 2 * word + 3, 3)):
+            has_before = 0 <= before < of_words
+            children[vertex] = [before if has_before else -1, *ends]
+            kinds[vertex] = kind + (2 if characters else has_before)
+            rows[vertex] = -1 if characters else row
+        row += not characters
+    rows += [row + character for character in range(sum(words)) for _ in range(2)]
+    return children, rows, kinds
 
 
 def random_pyramids(count=PYRAMIDS, seed=SEED):

@@ -26,8 +26,8 @@ EXPERIMENTS = ("vpps", "cavs")
 # names a net, the options of dynamic_nets.py, the sizes of batches, and the methods.
 OURS = "ucudnn,ucudnn captured"
 VPPS = [(net, ["--hidden", width], "1,8,32,128", f"{OURS},{beside}")
-        for net, beside in (("tree-lstm", "E,GC"), ("bilstm", "E,nn.LSTM"), ("td-rnn", "E,padded"), ("td-lstm", "E,padded"),
-                            ("rvnn", "E"))
+        for net, beside in (("tree-lstm", "E,GC"), ("bilstm", "E,nn.LSTM"), ("bilstm-char", "E,nn.LSTM"),
+                            ("td-rnn", "E,padded"), ("td-lstm", "E,padded"), ("rvnn", "E"))
         for width in (128, 256, 384, 512)]  # fmt: skip
 BATCHES = "1,16,64,256"
 CAVS = [
