@@ -16,7 +16,7 @@ from harness import children
 TIMED = (("tree-lstm", "float"), ("tree-lstm", "bfloat16"), ("tree-lstm", "TF32"), ("lstm", "float"),
          ("tree-fc", "float"), ("dag-gru", "float"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
          ("td-lstm", "float"))  # fmt: skip
-PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "times")
+PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "replays", "times")
 # What a loader is worth is seen in steps that follow each other.
 IN_A_ROW, FROM_LOADER = 20, "ucudnn step,ucudnn step loader,ucudnn step captured,ucudnn step captured loader"
 # They take as long as all others.
@@ -175,6 +175,16 @@ class Checks(Session):
                 return [*lines, "", f"{name}: no time left"]
             self.say(f"times of {name}")
             lines += ["", self.table(name.replace(" ", "-"), *words, script="dynamic_steps")[1]]
+        return lines
+
+    def replays(self):
+        """The device's time of captured steps, and of their kernels."""
+        lines = []
+        for of_type in () if self.options.host else ("float", "bfloat16"):
+            if self.is_over:
+                return [*lines, "", f"replays in {of_type}: no time left"]
+            self.say(f"replays of steps in {of_type}")
+            lines += ["", self.table(f"replays-{of_type}", "--type", of_type, script="dynamic_replays")[1]]
         return lines
 
     def worths(self):
