@@ -20,7 +20,7 @@ struct OuterProducts {
     int adds, is_of_children;
 };
 
-// A block has a tile of the sums of a slice. Twins of the numbers in `crates/dynamic/src/slices.rs`.
+// A block has a tile of the sums of a slice. Twins of the numbers in `crates/dynamic/src/batched/slices.rs`.
 #define OUTER_ROWS 128
 #define OUTER_COLUMNS 64
 // The rows of dy and x that are copied at once, and how many copies are on their way or in use.

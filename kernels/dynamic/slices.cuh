@@ -5,7 +5,7 @@
 #include "common/device.cuh"
 
 // A slice has a multiple of as many rows. A long sum of single numbers would round each to the size of the whole, so a slice
-// is a sum of sums of as many rows. Twin of the number in `crates/dynamic/src/slices.rs`.
+// is a sum of sums of as many rows. Twin of the number in `crates/dynamic/src/batched/slices.rs`.
 #define SLICE_ROWS 64
 
 // The rows of a slice. The last slices may have fewer, or none.

@@ -16,7 +16,6 @@ pub mod emit;
 mod memory;
 mod options;
 mod report;
-mod slices;
 mod version;
 
 pub use batched::{DeviceBatch, Gradients, Inputs, Net, Step, Unsupported, sources};

@@ -4,8 +4,8 @@ use vertex::function::{Declaration, MOST_FUNCTIONS, MOST_PARAMETERS, MOST_PULLS_
 use vertex::passes::{Extent, FRAMES, Frame, Passes, Place, Work};
 use vertex::stages::Way;
 
+use crate::batched::slices::Slices;
 use crate::emit::is_in_float;
-use crate::slices::{outer_tiles, row_tiles, slices};
 
 /// The bytes of memory that a run takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Layout {
     pub parts: [usize; MOST_PARAMETERS],
     /// Backward: the rows of tables that rows of a kind name.
     pub indices: [usize; MOST_PARAMETERS],
+    /// Backward: how sums into gradients are cut.
+    pub slices: Slices,
     /// Backward: transposed parameters.
     pub transposed: [usize; MOST_PARAMETERS],
     pub bytes: Bytes,
@@ -74,14 +76,12 @@ fn passes<'a>(kinds: &'a [Passes], extents: &'a [Extent]) -> impl Iterator<Item 
 }
 
 /// The slices of all sums into the gradient of a parameter.
-fn slices_of(parameter: usize, kinds: &[Passes], extents: &[Extent]) -> usize {
-    let rows = |dy: &Place, extent: &Extent| if dy.is_of_children { extent.edges } else { extent.rows };
+fn parts_of(parameter: usize, kinds: &[Passes], extents: &[Extent], slices: Slices) -> usize {
     let of_pass = |(work, extent): (&Work, &Extent)| match work {
-        Work::Accumulate { parameter: its, dy, x } if *its == parameter => {
-            slices(outer_tiles(dy.width, x.width), rows(dy, extent))
-        }
-        Work::AccumulateBias { parameter: its, dy } if *its == parameter => {
-            slices(row_tiles(dy.width), rows(dy, extent))
+        Work::Accumulate { parameter: its, dy, .. } | Work::AccumulateBias { parameter: its, dy }
+            if *its == parameter =>
+        {
+            slices.of(if dy.is_of_children { extent.edges } else { extent.rows })
         }
         _ => 0,
     };
@@ -107,6 +107,7 @@ impl Layout {
             sums: [0; MOST_PARAMETERS],
             parts: [0; MOST_PARAMETERS],
             indices: [0; MOST_PARAMETERS],
+            slices: Slices::new(kinds),
             transposed: [0; MOST_PARAMETERS],
             bytes: Bytes::default(),
         };
@@ -140,7 +141,7 @@ impl Layout {
                 if element != size_of::<f32>() {
                     layout.sums[parameter] = take(workspace, size.elements() * size_of::<f32>());
                 }
-                let parts = slices_of(parameter, kinds, extents);
+                let parts = parts_of(parameter, kinds, extents, layout.slices);
                 if parts > 1 {
                     layout.parts[parameter] = take(workspace, parts.saturating_mul(size.elements() * size_of::<f32>()));
                 }

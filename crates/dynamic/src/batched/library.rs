@@ -10,8 +10,8 @@ use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE, Transposed
 use gpu::{Device, Element, Stream};
 
 use super::launches::{launch, launch_sharing, launch_together};
+use super::slices::{outer_tiles, row_tiles};
 use crate::emit::THREADS;
-use crate::slices::{outer_tiles, row_tiles};
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
 const WARPS: usize = THREADS as usize / 32;
@@ -22,7 +22,7 @@ const FEW: usize = 64;
 
 /// Elements of shared memory of a block of sums of outer products. Twin of the numbers in
 /// `kernels/dynamic/outer_products.cuh`.
-const OUTER_STAGES: usize = 3 * 16 * (128 + 8 + 64 + 8);
+const OUTER_ELEMENTS: usize = 3 * 16 * (128 + 8 + 64 + 8);
 /// The rows from which on a level of a static batch is wide, so that its product is computed by tiles.
 pub const WIDE: usize = 33;
 
@@ -183,7 +183,7 @@ impl Library {
             Some(ByMultiplyAdds { outer_products, .. }) => outer_products,
             None => &self.outer_products_by_tensor_cores,
         };
-        let shared_bytes = (OUTER_STAGES * self.element.bytes()) as u32;
+        let shared_bytes = (OUTER_ELEMENTS * self.element.bytes()) as u32;
         let blocks = |its: &OuterProducts| its.slices as usize * outer_tiles(its.rows as usize, its.columns as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { launch_together(function, stream, all, shared_bytes, blocks) }

@@ -7,6 +7,7 @@ mod library;
 mod net;
 mod path;
 mod run;
+pub mod slices;
 mod step;
 
 pub use batch::DeviceBatch;

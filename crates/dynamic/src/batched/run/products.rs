@@ -10,7 +10,6 @@ use crate::batched::library::{
 };
 use crate::emit::GraphArray;
 use crate::memory::ROWS_OF_PRODUCTS;
-use crate::slices::{outer_tiles, row_tiles, slices};
 
 /// The fewest rows of a static batch that are worth kernels of their own, which seldom find any: the others multiply zeros.
 const LEAST_REST: usize = 1024;
@@ -26,7 +25,7 @@ impl Run<'_> {
     /// had that was set first: other kernels compute the rest, if there is one when they run.
     fn multiplied_whole(&self, kind: usize, is_of_children: bool, most: usize) -> usize {
         let expected = self.arrays.expected_of_kind(kind)[usize::from(is_of_children)];
-        // At least some, since the first product of a sum writes it.
+        // At least some, for which kernels have a block.
         let whole = (expected + expected / 4).max(1).next_multiple_of(ROWS_OF_PRODUCTS);
         if self.net.is_static && whole + LEAST_REST <= most { whole } else { most }
     }
@@ -145,7 +144,7 @@ impl Run<'_> {
                     count: count as i32,
                     rows: dy.width as i32,
                     columns: x.width as i32,
-                    slices: slices(outer_tiles(dy.width, x.width), count) as i32,
+                    slices: self.layout.slices.of(count) as i32,
                     adds: 0,
                     is_of_children: dy.is_of_children.into(),
                 };
@@ -164,7 +163,7 @@ impl Run<'_> {
                     script,
                     count: count as i32,
                     columns: dy.width as i32,
-                    slices: slices(row_tiles(dy.width), count) as i32,
+                    slices: self.layout.slices.of(count) as i32,
                     adds: 0,
                     is_of_children: dy.is_of_children.into(),
                 };
