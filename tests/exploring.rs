@@ -129,7 +129,7 @@ fn the_report_tells_a_step_with_us_and_plain() {
     for api in ["fixed", "graph"] {
         let plain = times(&program.plain(&[api, "3"], &both));
         let plain = plain[2] - plain[1];
-        let told = steps(&program, &[api, "20", "9", "40"], &variables);
+        let told = steps(&program, &[api, "20", "9", "160"], &variables);
         let last = told.last().expect("nothing was told");
         let [now, saved] = ["step_ms", "saved_ms"].map(|field| last[field].as_f64().unwrap());
         println!("{api}: {last}, plain {plain} ms");

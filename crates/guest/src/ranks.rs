@@ -13,7 +13,7 @@ const VARIABLES: [[&str; 2]; 5] = [
     ["LOCAL_RANK", "LOCAL_WORLD_SIZE"],
 ];
 
-/// The rank; `None` for a process that is alone. The first call reads the variables.
+/// The rank; `None` for a process that is alone. The first call, when the library is loaded, reads the variables.
 pub fn of_process() -> Option<u32> {
     static RANK: OnceLock<Option<u32>> = OnceLock::new();
     *RANK.get_or_init(|| read(|name| std::env::var_os(name)))

@@ -3,7 +3,8 @@
 //! beginnings, so that it has all that the program does in a step, and most of the calls so far must be of such steps.
 //! Where calls do not repeat, as with shapes that change, nothing is said.
 //!
-//! Without a report, a call costs no more than reading that. With one, it compares a number.
+//! Without a report, a call costs no more than reading that. With one, it takes a lock and compares a number, and now and
+//! then looks for a sequence.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,13 +23,18 @@ const MOST: usize = 1 << 15;
 const REPEATS: usize = 3;
 /// The least steps whose mean is said.
 const LEAST: u64 = 8;
+/// The calls that a sequence must have with no others between them before its steps are said: a network may have a few
+/// hundred layers in a row of which every few are alike.
+const IN_A_ROW: usize = 1024;
 /// The most sequences that are told apart.
 const MOST_SEQUENCES: usize = 16;
 
 static OF_PROCESS: Mutex<Steps> = Mutex::new(Steps::new());
 /// Calls that ran as trials.
 static TRIALS: AtomicU64 = AtomicU64::new(0);
-/// Calls by our plans for which it is known what they save.
+/// Calls by our plans and kernels.
+static OURS: AtomicU64 = AtomicU64::new(0);
+/// Those of them for which it is known what they save.
 static JUDGED: AtomicU64 = AtomicU64::new(0);
 
 /// The program calls a subject, which the number identifies.
@@ -53,9 +59,13 @@ pub fn called(subject: usize) {
 
 /// A call ran by our plan in this many milliseconds less than plain cuDNN takes; `None` if that is not known.
 pub fn saved(time: Option<f64>) {
+    let is_reported = settings::get().report.is_some();
+    if is_reported {
+        OURS.fetch_add(1, Ordering::Relaxed);
+    }
     if let Some(time) = time {
         summary::saved(time);
-        if settings::get().report.is_some() {
+        if is_reported {
             JUDGED.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -87,8 +97,8 @@ struct Gain {
 
 impl Tally {
     fn now() -> Self {
-        let (ours, saved) = summary::so_far();
-        let gain = Gain { ours, judged: JUDGED.load(Ordering::Relaxed), saved };
+        let [ours, judged] = [&OURS, &JUDGED].map(|count| count.load(Ordering::Relaxed));
+        let gain = Gain { ours, judged, saved: summary::saved_so_far() };
         Self { moment: Moment::now(), trials: TRIALS.load(Ordering::Relaxed), gain }
     }
 }
@@ -136,7 +146,7 @@ struct Watched {
     subjects: Vec<usize>,
     /// The place of the next call.
     next: usize,
-    /// Its calls since it was found.
+    /// Its calls with no others between them, with those by which it was found.
     calls: usize,
     /// When the present step began.
     begin: Option<Tally>,
@@ -192,8 +202,8 @@ impl Steps {
                 let sequence = watched.number.and_then(|number| self.sequences.get_mut(number))?;
                 sequence.calls += 1;
                 let (gain, steps, time) = if begins { watched.begins(now()) } else { None }?;
-                let is_most = 2 * sequence.calls >= self.calls;
-                let is_new = is_most && steps >= LEAST && steps.is_power_of_two() && sequence.is_new(gain, steps);
+                let is_told = 2 * sequence.calls >= self.calls && watched.calls >= IN_A_ROW;
+                let is_new = is_told && steps >= LEAST && steps.is_power_of_two() && sequence.is_new(gain, steps);
                 is_new.then(|| Mean {
                     sequence: watched.number.unwrap_or_default(),
                     calls: watched.subjects.len(),

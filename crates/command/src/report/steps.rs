@@ -67,7 +67,7 @@ impl Steps {
     }
 }
 
-/// The last steps of each process in the sequence of calls that took most of its time.
+/// The last steps of each process, in the sequence of calls of which alike steps took longest.
 #[derive(Debug, Default)]
 pub struct OfProcesses(Vec<(Steps, f64)>);
 

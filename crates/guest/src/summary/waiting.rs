@@ -24,9 +24,9 @@ pub struct Waiting {
 impl Waiting {
     /// The program begins to wait.
     pub fn begin() -> Self {
+        let is_wanted = WANTED.get().is_some_and(|summary| *summary != Summary::Off);
         // Of several processes on one terminal, each would draw over the others' lines.
-        let is_first = ranks::of_process().is_none_or(|rank| rank == 0);
-        let is_wanted = is_first && WANTED.get().is_some_and(|summary| *summary != Summary::Off);
+        let is_wanted = is_wanted && ranks::of_process().is_none_or(|rank| rank == 0);
         Self { begin: Instant::now(), is_wanted, drawn: Mutex::new(None) }
     }
 
