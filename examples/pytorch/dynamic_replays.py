@@ -3,9 +3,10 @@
     LD_PRELOAD=libucudnn.so python dynamic_replays.py --device cuda --batches 1,256 --type bfloat16
 
 A line for each batch size has the median, the least and the most time of replays of different batches. Below it are the
-kernels of a replay by PyTorch's profiler, those that take longest first: how often each comes, and its time.
+kernels and copies of a replay by PyTorch's profiler, those that take longest first: how often each comes, and its time.
 """
 
+import argparse
 import collections
 import json
 import statistics
@@ -16,7 +17,9 @@ from torch.profiler import ProfilerActivity, profile
 
 import dynamic_nets
 import timing
+from dynamic_nets import at_least, several
 from dynamic_steps import CapturedCall, Steps
+from harness import calls
 
 BATCHES, WARM_UPS, PROFILED = (1, 8, 32, 128, 256), 3, 10
 
@@ -38,7 +41,7 @@ def replay_times(call, id_lists, inputs):
 
 
 def kernel_times(call):
-    """By kernel: how often a replay has it, and the microseconds of one."""
+    """By kernel, and copies: how often a replay has it, and the microseconds of one."""
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         for _ in range(PROFILED):
             call.recorded.replay()
@@ -51,18 +54,32 @@ def kernel_times(call):
     return dict(sorted(times.items(), key=lambda item: -item[1][0] * item[1][1]))
 
 
-def main():
-    parser = dynamic_nets.arguments(__doc__)
+def parse_arguments(graphs):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda", choices=["cuda"], help="[cuda]")
+    parser.add_argument("--type", default="float", choices=timing.TYPES, help="of numbers [float]")
+    parser.add_argument("--hidden", type=at_least(1), default=256, help="the width of inputs and states [256]")
+    parser.add_argument("--batches", type=several(at_least(1)), default=BATCHES, help=f"numbers of trees {list(BATCHES)}")
+    parser.add_argument("--rounds", type=at_least(3), default=10, help="batches of each size [10]")
+    parser.add_argument("--json", help="a file for all figures")
     options = parser.parse_args()
-    if options.device != "cuda" or not torch.cuda.is_available():
-        parser.error("it takes --device cuda and a GPU: there are no CUDA graphs elsewhere")
+    if not torch.cuda.is_available():
+        parser.error("PyTorch sees no GPU, and elsewhere there are no CUDA graphs")
+    if max(options.batches) > graphs:
+        parser.error(f"--batches: there are {graphs} trees; 1 to {graphs} are accepted")
+    return options
+
+
+def main():
+    net = Steps(20_000, "cuda")
+    options = parse_arguments(len(net.graphs))
     torch.manual_seed(dynamic_nets.SEED)
-    dtype, _, _ = timing.TYPES[options.type]
-    net = Steps(20_000, options.device)
+    dtype, allows_tf32, _ = timing.TYPES[options.type]
+    calls.allow_tf32(allows_tf32)
     model = net.model(options.hidden).to(options.device, dtype)
     print(f"replays of {net.timed}, PyTorch {torch.__version__}; H = {options.hidden}, {options.type}; µs")
     rows = []
-    for count in options.batches or BATCHES:
+    for count in options.batches:
         call = CapturedCall(net.graphs, "captured")
         id_lists = call.batches(timing.sampled(count, options.rounds, net.graphs))
         inputs = [net.inputs(ids, options) for ids in id_lists]
@@ -70,7 +87,7 @@ def main():
         times, kernels = replay_times(call, id_lists, inputs), kernel_times(call)
         rows.append({"batch": count, "us": times, "kernels": kernels})
         print(f"batch {count:3}: {statistics.median(times):.0f} ({min(times):.0f} to {max(times):.0f}), "
-              f"{sum(often for often, _ in kernels.values()):.0f} kernels", flush=True)  # fmt: skip
+              f"{sum(often for often, _ in kernels.values()):.0f} kernels and copies", flush=True)  # fmt: skip
         for name, (often, time) in kernels.items():
             print(f"    {often:5.1f} x {time:7.1f}  {name[:80]}")
     if options.json:

@@ -63,12 +63,12 @@ class Session(Budget):
         return children.run(command, self.limit(most), environment, out, errors)
 
     def succeeds(self, what, log, command, most, environment, out, errors=None):
-        """Runs a command, and notes a failure, whose last words are in `log`. Returns whether there was none. A command for
-        which the session has no more time is skipped; one that takes longer than it may is wrong."""
+        """Runs a command, and notes a failure, whose last words are in `log`. Returns whether there was none. A command
+        that the session's end has cut is skipped; one that takes longer than `most` is wrong."""
+        is_cut = self.limit(most) < most
         status = self.run(command, most, environment, out, errors)
         if status != 0:
-            is_cut = status is None and self.is_over
-            self.verdict("skipped" if is_cut else "WRONG", what, failure(status, log))
+            self.verdict("skipped" if status is None and is_cut else "WRONG", what, failure(status, log))
         return status == 0
 
     def find_sanitizer(self):
