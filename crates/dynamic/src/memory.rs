@@ -1,7 +1,7 @@
 //! The memory of a run: the places of frames, states and gradients in the caller's workspace and reserve.
 
 use vertex::function::{Declaration, MOST_FUNCTIONS, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES, MOST_STATES};
-use vertex::passes::{Extent, FRAMES, Frame, Passes, Place, Work};
+use vertex::passes::{Extent, FRAMES, Frame, Pass, Passes, Place, Work};
 use vertex::stages::Way;
 
 use crate::batched::slices::Slices;
@@ -72,7 +72,7 @@ fn take(end: &mut usize, bytes: usize) -> usize {
 /// The passes of all kinds, each with its kind's extent.
 fn passes<'a>(kinds: &'a [Passes], extents: &'a [Extent]) -> impl Iterator<Item = (&'a Work, &'a Extent)> {
     let kinds = kinds.iter().zip(extents);
-    kinds.flat_map(|(kind, extent)| kind.stages.iter().flatten().map(move |pass| (&pass.work, extent)))
+    kinds.flat_map(|(kind, extent)| kind.all().map(move |pass| (&pass.work, extent)))
 }
 
 /// The slices of all sums into the gradient of a parameter.
@@ -90,8 +90,8 @@ fn parts_of(parameter: usize, kinds: &[Passes], extents: &[Extent], slices: Slic
 
 /// Some pass adds rows to those of the parameter, a table.
 fn has_rows(parameter: usize, kinds: &[Passes]) -> bool {
-    let mut works = kinds.iter().flat_map(|kind| kind.stages.iter().flatten()).map(|pass| &pass.work);
-    works.any(|work| matches!(work, Work::AccumulateRow { parameter: its, .. } if *its == parameter))
+    let is_it = |pass: &Pass| matches!(pass.work, Work::AccumulateRow { parameter: its, .. } if its == parameter);
+    kinds.iter().flat_map(Passes::all).any(is_it)
 }
 
 impl Layout {

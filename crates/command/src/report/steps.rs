@@ -54,7 +54,7 @@ impl Steps {
         self.time * self.steps as f64
     }
 
-    /// Milliseconds of a step by plain cuDNN; `None` if of no call it is known what it saves.
+    /// Milliseconds of a step by plain cuDNN; `None` if it is not known what any call saves.
     fn plain(&self) -> Option<f64> {
         (self.judged > 0).then_some((self.time + self.saved).max(0.0))
     }

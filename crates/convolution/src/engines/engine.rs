@@ -193,10 +193,9 @@ pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<Vec<Function>, S
     let compile = || {
         let module = device.load(&source(engine))?;
         let kernels = E::KERNELS.iter().map(|name| module.function(name)).collect::<Result<Vec<_>, _>>()?;
-        engine.allow(device, &kernels)?;
         Ok(kernels)
     };
-    compile().map_err(|error: Box<dyn Error>| error.to_string())
+    compile().map_err(|error: gpu::jit::Error| error.to_string())
 }
 
 /// [`Engine::choices`] for a problem on a device within a limit, if the engine has this priority for it.

@@ -48,7 +48,7 @@ pub unsafe fn launch_sharing<P: Copy>(
 }
 
 /// Launches several tasks of one sort in as few launches as there can be, since each launch takes longer than a small task.
-/// A task has as many blocks as `blocks` says, each with so many bytes of dynamic shared memory.
+/// A task has as many blocks as `blocks` says, and each has `shared_bytes` of dynamic shared memory.
 ///
 /// # Safety
 /// The kernel takes such tasks together, and their pointers fit it.

@@ -493,7 +493,7 @@ fn results(operations: &[Operation], op: Op) -> u64 {
 
 /// The parameters that passes transpose, a bit each.
 pub(super) fn transposed(kinds: &[Passes]) -> u64 {
-    let passes = kinds.iter().flat_map(|passes| passes.stages.iter().flatten());
+    let passes = kinds.iter().flat_map(Passes::all);
     passes.fold(0, |bits, pass| match pass.work {
         Work::Product { parameter, is_transposed: true, .. } => bits | 1 << parameter,
         _ => bits,

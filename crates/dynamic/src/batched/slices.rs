@@ -37,8 +37,7 @@ pub struct Slices {
 impl Slices {
     /// Of the sums into gradients that the passes of all kinds have.
     pub fn new(kinds: &[Passes]) -> Self {
-        let passes = kinds.iter().flat_map(|kind| kind.stages.iter().flatten());
-        let tiles = passes.map(|pass| match pass.work {
+        let tiles = kinds.iter().flat_map(Passes::all).map(|pass| match pass.work {
             Work::Accumulate { dy, x, .. } => outer_tiles(dy.width, x.width),
             Work::AccumulateBias { dy, .. } => row_tiles(dy.width),
             _ => 0,
@@ -46,7 +45,7 @@ impl Slices {
         Self { most: (BLOCKS / tiles.sum::<usize>().max(1)).max(1) }
     }
 
-    /// The slices of a sum of so many rows.
+    /// How many slices a sum over `rows` rows has.
     pub fn of(self, rows: usize) -> usize {
         rows.div_ceil(SLICE_ROWS).clamp(1, self.most)
     }

@@ -173,5 +173,5 @@ pub fn readers(all: &Passes, place: Place) -> usize {
         Work::MaxGradient { x, dy, .. } | Work::Accumulate { dy, x, .. } => *x == place || *dy == place,
         Work::AccumulateBias { dy, .. } | Work::AccumulateRow { dy, .. } => *dy == place,
     };
-    all.stages.iter().flatten().filter(reads).count()
+    all.all().filter(reads).count()
 }

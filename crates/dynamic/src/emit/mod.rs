@@ -349,7 +349,7 @@ fn members(pointers: &[Pointer]) -> String {
 
 /// The states of which both single children and all children are given gradients.
 fn given_twice(passes: &Passes) -> u64 {
-    let steps = passes.stages.iter().flatten().flat_map(|pass| match &pass.work {
+    let steps = passes.all().flat_map(|pass| match &pass.work {
         Work::Rows { steps, .. } => &steps[..],
         _ => &[],
     });

@@ -78,10 +78,15 @@ pub struct Passes {
 }
 
 impl Passes {
+    /// The passes of all stages.
+    pub fn all(&self) -> impl Iterator<Item = &Pass> {
+        self.stages.iter().flatten()
+    }
+
     /// The numbers of a row's scratch memory.
     pub fn scratch(&self) -> usize {
         let of = |pass: &Pass| if let Work::Rows { scratch, .. } = pass.work { scratch } else { 0 };
-        self.stages.iter().flatten().map(of).max().unwrap_or(0)
+        self.all().map(of).max().unwrap_or(0)
     }
 }
 

@@ -37,6 +37,7 @@ pub fn on_a_gpu(of: Correlation) -> impl Iterator<Item = Compiled<ShiftedConvolu
     let engines = with_widths(of, device.shared_bytes(device.ordinal()).unwrap());
     engines.map(move |engine| {
         let kernels = compile(device, &engine).expect("compiled");
+        engine.allow(device, &kernels).expect("allowed");
         Compiled { engine, kernels: Arc::new(Some(kernels)) }
     })
 }

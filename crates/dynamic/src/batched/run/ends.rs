@@ -2,7 +2,7 @@
 
 use gpu::jit::Error;
 use gpu::products::Transposed;
-use vertex::passes::Work;
+use vertex::passes::{Passes, Work};
 use vertex::stages::Way;
 
 use super::Run;
@@ -18,7 +18,7 @@ impl Net {
         if self.without == Without::Batching && !self.is_static {
             return 0; // a block's rows take the place of the last one's
         }
-        let passes = self.way(Way::Backward).passes.iter().flat_map(|passes| passes.stages.iter().flatten());
+        let passes = self.way(Way::Backward).passes.iter().flat_map(Passes::all);
         let (mut once, mut more) = (0, 0);
         for pass in passes {
             let (parameter, is_by_rows) = match pass.work {
@@ -97,7 +97,7 @@ impl Run<'_> {
     /// The tables to whose gradients rows are added. Other gradients are written by the first pass that has a part of them.
     fn tables_to_clear(&self) -> Vec<usize> {
         let kinds = self.its.passes.iter().zip(&self.extents).filter(|(_, extent)| extent.rows > 0);
-        let passes = kinds.flat_map(|(passes, _)| passes.stages.iter().flatten());
+        let passes = kinds.flat_map(|(passes, _)| passes.all());
         let tables = passes.filter_map(|pass| match pass.work {
             Work::AccumulateRow { parameter, .. } if pass.purpose.is_met_by(self.wanted) => Some(parameter),
             _ => None,
