@@ -8,18 +8,18 @@
 #include "common/warpgroup.cuh"
 #include "convolution/groups.cuh"
 #include "convolution/places.cuh"
+#include "convolution/quads.cuh"
 
-// A thread reads four channels of a group at a time.
-constexpr int CHANNELS = 4, QUADS = LINE / CHANNELS;
 constexpr int SOURCE_SLICES = SLICES + RESULT_SLICES - 1;
 
-// An image with REACH zeros behind each row, and as many rows of zeros behind the last.
+// An image with zeros behind each row, and REACH rows of zeros behind the last. A row with its zeros has `width` pixels.
 struct Padded {
     Images images;
     int width, pixels;
 
-    __device__ __forceinline__ explicit Padded(const Images &images)
-        : images(images), width(images.width + REACH), pixels(width * (images.height + REACH)) {}
+    __device__ __forceinline__ explicit Padded(const Images &images) : Padded(images, images.width + REACH) {}
+    __device__ __forceinline__ Padded(const Images &images, int width)
+        : images(images), width(width), pixels(width * (images.height + REACH)) {}
 
     // From the first pixel to the first neighbour of any.
     __device__ __forceinline__ int halo() const { return REACH * (width + 1); }

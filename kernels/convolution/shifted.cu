@@ -99,11 +99,11 @@ KERNEL(shifted, Shifted) {
     barrier();
 
     // A thread reads the same channels of every group that it has.
-    const int quad = int(threadIdx.x) % QUADS, first_source = int(threadIdx.x) / QUADS;
+    const Quad its(threadIdx.x);
     constexpr int SOURCES = THREADS / QUADS;
     const int rounds = tiles_of(groups, SOURCES);
     const auto read = [&](int round, int depth, Piece &piece) {
-        const int source = round * SOURCES + first_source, channel = depth * DEPTH + quad * CHANNELS;
+        const int source = round * SOURCES + its.group, channel = depth * DEPTH + its.quad * CHANNELS;
         if (source < groups && channel < of.channels * SOURCE_SLICES) {
             read_piece(of, sources[source], channel, piece);
         } else {
@@ -111,8 +111,8 @@ KERNEL(shifted, Shifted) {
         }
     };
     const auto write = [&](int round, int depth, const Piece &piece) {
-        const int source = round * SOURCES + first_source;
-        if (source < groups) write_piece(sources[source], quad, piece, lines + depth % 2 * buffer_bytes);
+        const int source = round * SOURCES + its.group;
+        if (source < groups) write_piece(sources[source], its.quad, piece, lines + depth % 2 * buffer_bytes);
     };
 
     // The next stage that is copied, of those from the first depth and place on.

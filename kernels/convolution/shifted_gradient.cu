@@ -28,12 +28,11 @@
 #include "common/warpgroup.cuh"
 #include "convolution/groups.cuh"
 #include "convolution/places.cuh"
+#include "convolution/quads.cuh"
 #include "convolution/sum_up.cuh"
 
 constexpr int ROW_TILE = 64, COLUMN_TILE = 128, SLICE_ROWS = ROW_TILE / RESULT_SLICES;
 constexpr int SOURCE_SLICES = SLICES + RESULT_SLICES - 1;
-// A thread copies four channels of a group of pixels.
-constexpr int CHANNELS = 4, QUADS = LINE / CHANNELS;
 // The groups in the lines of a chunk. Those of the first and the last are only neighbours.
 constexpr int GROUPS = THREADS / QUADS, LINES = GROUPS * GROUP, CHUNK = LINES - 2 * GROUP;
 // Blocks of lines: two of x, and one of dy.
@@ -77,7 +76,7 @@ struct Neighbour {
 
     __device__ __forceinline__ Neighbour() {}
     __device__ __forceinline__ Neighbour(const ShiftedGradient &of, int block, int first_row, int first_column) {
-        const int quad = int(threadIdx.x) % QUADS * CHANNELS;
+        const int quad = Quad(threadIdx.x).quad * CHANNELS;
         if (block == X_BLOCKS) {
             const int m = first_row + quad % SLICE_ROWS;
             tensor = of.dy, channels = of.rows, row = 0, slice = quad / SLICE_ROWS;
@@ -140,8 +139,9 @@ __device__ __forceinline__ void read_piece(const ShiftedGradient &of, const RowG
 
 // Writes a piece to its pixels' lines.
 __device__ __forceinline__ void write_piece(const Piece &piece, unsigned char *lines) {
-    const int quad = int(threadIdx.x) % QUADS;
-    unsigned char *const its = lines + int(threadIdx.x) / QUADS * GROUP * LINE_BYTES + quad % 2 * sizeof(uint2);
+    const Quad thread(threadIdx.x);
+    const int quad = thread.quad;
+    unsigned char *const its = lines + thread.group * GROUP * LINE_BYTES + quad % 2 * sizeof(uint2);
 #pragma unroll
     for (int j = 0; j < GROUP; j++) {
         uint2 channels;
@@ -190,7 +190,7 @@ KERNEL(shifted_gradient, ShiftedGradient) {
     for (int block = 0; block < BLOCKS; block++) neighbours[block] = Neighbour(of, block, row, column);
     Piece pieces[BLOCKS];
     const auto read = [&](int chunk) {
-        const RowGroup group(of, chunk * (CHUNK / GROUP) - 1 + int(threadIdx.x) / QUADS);
+        const RowGroup group(of, chunk * (CHUNK / GROUP) - 1 + Quad(threadIdx.x).group);
 #pragma unroll
         for (int block = 0; block < BLOCKS; block++) read_piece(of, group, neighbours[block], pieces[block]);
     };

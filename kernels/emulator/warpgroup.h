@@ -14,7 +14,7 @@ struct Factor {
         const intptr_t bytes = WAY == ALONG ? row * LINE_BYTES + depth * 2
                                             : row / LINE * apart + depth * LINE_BYTES + row % LINE * 2;
         const intptr_t straight = reinterpret_cast<intptr_t>(place) + bytes;
-        const intptr_t mixed = straight ^ (straight / LINE_BYTES % 8 * PIECE_BYTES);
+        const intptr_t mixed = straight ^ (straight / ORDER_BYTES % (LINE_BYTES / PIECE_BYTES) * PIECE_BYTES);
         return to_float(*reinterpret_cast<const Element *>(mixed));
     }
 };
@@ -28,6 +28,8 @@ template <Way WAY> inline Factor factor_at(const void *place, int apart) {
 inline Factor later(const Factor &factor, int bytes) { return {factor.place + bytes, factor.apart}; }
 
 inline void show_copies() {}
+template <int> inline void more_registers() {}
+template <int> inline void fewer_registers() {}
 
 template <int COLUMNS> struct SumsOf {
     float of[COLUMNS / 2] = {};

@@ -5,7 +5,7 @@
 //! | `alone` | one engine for a convolution, outside of plans |
 //! | `engine`, `problem` | the trait of engines, and the problems that they compute |
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
-//! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels` | engines on warpgroups |
+//! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels`, `rolling` | engines on warpgroups |
 //! | `products` | an engine that is cublasLt: images of one place |
 //! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
 //! | `toeplitz`, `toeplitz_gradient`, `depthwise`, `depthwise_gradient` | engines for filters of each channel |
@@ -25,6 +25,7 @@ mod implicit_gemm;
 mod patch_products;
 mod problem;
 mod products;
+mod rolling;
 mod same;
 mod same_gradient;
 mod samples;
@@ -53,6 +54,7 @@ use few_channels::FewChannels;
 use implicit_gemm::ImplicitGemm;
 use parking_lot::Mutex;
 use patch_products::PatchProducts;
+use rolling::RollingConvolution;
 use same::SameConvolution;
 use same_gradient::SameGradient;
 use shifted::ShiftedConvolution;
@@ -78,6 +80,7 @@ pub const ENGINES: &[Row] = &[
     Row::of::<ToeplitzGradient>(22, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(17, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(18, Numerics::ExactFloats),
+    Row::of::<RollingConvolution>(23, Numerics::OnTensorCores),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
     Row::of::<ShiftedGradient>(11, Numerics::OnTensorCores),

@@ -6,6 +6,7 @@ use crate::engines::engine::{Compiled, Engine};
 use crate::engines::few_channels::FewChannels;
 use crate::engines::few_channels::tests::few_channels_of;
 use crate::engines::problem::FilterGradient;
+use crate::engines::rolling::RollingConvolution;
 use crate::engines::same::SameConvolution;
 use crate::engines::same_gradient::SameGradient;
 use crate::engines::shifted::{self, ShiftedConvolution};
@@ -214,6 +215,9 @@ fn on_a_gpu_at_layers_of_volumes() {
     {
         let of = Correlation { slices: Slices { count: side, filter: 3 }, ..of };
         let products = of.images * side.pow(3) * of.rows * of.depth * 27;
+        if let Ok(kernel) = Compiled::<RollingConvolution>::new(Device::Cuda, &of, &[]) {
+            print_time(&kernel, products, stream);
+        }
         for kernel in shifted::tests::on_a_gpu(of) {
             print_time(&kernel, products, stream);
         }
