@@ -30,20 +30,15 @@
 #define MULTIPROCESSOR_BLOCKS 1
 #define SHARED_ALIGNMENT 1024
 #define LINE_NUMBERS 32
-#include "common/cluster.cuh"
-#include "convolution/lines.cuh"
+#include "convolution/rolling.cuh"
 #include "convolution/scale.cuh"
 
 constexpr int TILE_ROWS = 32, COLUMNS = SLICES * TILE_ROWS;
-// The threads that multiply come first, then those that read.
-constexpr int MULTIPLIERS = 2 * WARPGROUP, READERS = BLOCK_THREADS - MULTIPLIERS, MULTIPLYING_WARPS = MULTIPLIERS / 32;
 // The products that a warpgroup has at once, each of 64 pixels.
 constexpr int TILES = 2, PRODUCT_PIXELS = 64, WARPGROUP_PIXELS = TILES * PRODUCT_PIXELS;
-constexpr int TILE = MULTIPLIERS / WARPGROUP * WARPGROUP_PIXELS;
+static_assert(TILE == MULTIPLIERS / WARPGROUP * WARPGROUP_PIXELS, "the warpgroups share out a strip");
 // The filters of one place, and of all places, for one chunk of d.
 constexpr int PLACE_BYTES = COLUMNS * LINE_BYTES, V_BYTES = IN_SLICE * PLACE_BYTES;
-// The groups that a thread reads at once, as many as fit into registers.
-constexpr int TOGETHER = ACCESS == GROUP ? 2 : 1;
 // The registers of a thread that reads, and of one that multiplies. Four warpgroups have 128 for each of their threads.
 constexpr int READER_REGISTERS = ACCESS == GROUP ? 96 : 88, MULTIPLIER_REGISTERS = 2 * 128 - READER_REGISTERS;
 
@@ -58,7 +53,6 @@ struct Rolling {
     float alpha, beta;
 
     __device__ __forceinline__ int chunks() const { return tiles_of(channels, LINE); }
-    __device__ __forceinline__ int stage_bytes() const { return lines * LINE_BYTES; }
 };
 
 // The sums of a warp's product on their way to the tensor: 16 pixels of half of the channels m. A row has the pixels of
@@ -67,54 +61,20 @@ struct WarpSums {
     float rows[TILE_ROWS / 2][20];
 };
 
-// The slices of a strip that a block has results of.
-struct Run {
-    int volume, first, begin, end;
-
-    // Those from number `unit` of all strips' slices on, and before `last`.
-    __device__ __forceinline__ Run(const Images &images, int strips, int unit, int last)
-        : volume(unit / images.depth / strips), first(unit / images.depth % strips * TILE),
-          begin(unit % images.depth), end(min(begin + last - unit, images.depth)) {}
-};
-
-// The stages, which a thread passes through in turns.
-struct Ring {
+// What shared memory has besides the filters.
+struct Memory {
     unsigned char *lines;
-    Mbarrier *full, *empty;
-    int bytes, stages;
-    int stage = 0;
-    unsigned parity = 0;
+    int stage_bytes;
+    Stages stages;
+    WarpSums *sums;
+    Source *sources;
 
-    __device__ __forceinline__ Ring(const Rolling &of, unsigned char *memory)
-        : lines(memory + of.chunks() * V_BYTES), bytes(of.stage_bytes()), stages(of.stages) {
-        full = reinterpret_cast<Mbarrier *>(lines + stages * bytes);
-        empty = full + stages;
-    }
-    __device__ __forceinline__ WarpSums &of_warp() const {
-        return reinterpret_cast<WarpSums *>(empty + stages)[WARP];
-    }
-    __device__ __forceinline__ Source *sources() const {
-        return reinterpret_cast<Source *>(reinterpret_cast<WarpSums *>(empty + stages) + MULTIPLYING_WARPS);
-    }
-    __device__ __forceinline__ unsigned char *at() const { return lines + stage * bytes; }
-    __device__ __forceinline__ void wait_until_full() const {
-        Spin spin;
-        while (!full[stage].has_ended(parity)) spin.again();
-    }
-    // The first time, it is empty.
-    __device__ __forceinline__ void wait_until_empty() const {
-        Spin spin;
-        while (!empty[stage].has_ended(parity ^ 1)) spin.again();
-    }
-    __device__ __forceinline__ void pass() {
-        if (++stage == stages) stage = 0, parity ^= 1;
-    }
+    __device__ __forceinline__ Memory(const Rolling &of, unsigned char *memory)
+        : lines(memory + of.chunks() * V_BYTES), stage_bytes(of.lines * LINE_BYTES),
+          stages(lines + of.stages * stage_bytes, of.stages), sums(static_cast<WarpSums *>(stages.end())),
+          sources(reinterpret_cast<Source *>(sums + MULTIPLYING_WARPS)) {}
+    __device__ __forceinline__ unsigned char *stage() const { return lines + stages.stage * stage_bytes; }
 };
-
-__device__ __forceinline__ void clear(unsigned char *memory, int bytes) {
-    for (int i = int(threadIdx.x) * PIECE_BYTES; i < bytes; i += BLOCK_THREADS * PIECE_BYTES)
-        *reinterpret_cast<uint4 *>(memory + i) = {0, 0, 0, 0};
-}
 
 // Puts the filters of channels m from `row` on where products find them. Memory for filters that are not there is zero.
 __device__ __forceinline__ void order_filters(const Rolling &of, int row, unsigned char *filters) {
@@ -139,42 +99,19 @@ __device__ __forceinline__ void order_filters(const Rolling &of, int row, unsign
 }
 
 // Fills stages with the lines of each slice that a run's results have neighbours in.
-__device__ __forceinline__ void fill_stages(const Rolling &of, const Run &run, int groups, Ring &ring) {
-    const Source *const sources = ring.sources();
-    const Quad its(int(threadIdx.x) - MULTIPLIERS);
-    constexpr int SOURCES = READERS / QUADS;
+__device__ __forceinline__ void fill_stages(const Rolling &of, const Run &run, int groups, Memory &memory) {
+    Stages &stages = memory.stages;
     const int last = min(run.end, of.images.depth - 1);
-    for (int slice = max(run.begin - SLICES / 2, 0); slice <= last; slice++) {
+    for (int slice = max(run.begin - SLICES / 2, 0); slice <= last; slice++)
         for (int chunk = 0; chunk < of.chunks(); chunk++) {
-            const int channel = chunk * LINE + its.quad * CHANNELS;
-            const int at = (run.volume * of.channels + channel) * of.images.channel() + slice * of.images.pixels();
-            bool is_empty = false;
-            for (int round = its.group; round < groups; round += TOGETHER * SOURCES) {
-                Piece pieces[TOGETHER];
-#pragma unroll
-                for (int i = 0; i < TOGETHER; i++) {
-                    const int source = round + i * SOURCES;
-                    if (source >= groups || channel >= of.channels)
-                        pieces[i].clear();
-                    else
-                        read_channels(of.in, of.images, of.channels, at + sources[source].place,
-                                      sources[source].count, pieces[i]);
-                }
-                if (!is_empty) ring.wait_until_empty();
-                is_empty = true;
-#pragma unroll
-                for (int i = 0; i < TOGETHER; i++) {
-                    const int source = round + i * SOURCES;
-                    if (source < groups) write_piece(sources[source], its.quad, pieces[i], ring.at());
-                }
-            }
-            // A thread with no groups waits, too.
-            if (!is_empty) ring.wait_until_empty();
-            show_copies();
-            ring.full[ring.stage].expect(0);
-            ring.pass();
+            const auto wait = [&] { stages.wait_until_empty(); };
+            const auto write = [&](const Source &source, int quad, const Piece &piece) {
+                write_piece(source, quad, piece, memory.stage());
+            };
+            read_slice(of.in, of.images, of.channels, chunk * LINE, run.volume, slice, memory.sources, groups, wait,
+                       write);
+            stages.pass_full();
         }
-    }
 }
 
 // The first of eight pixels of a product that a thread writes.
@@ -226,7 +163,7 @@ __device__ __forceinline__ void roll(SumsOf<COLUMNS> &sums) {
 
 // Multiplies the lines of stages, and writes a run's results.
 __device__ __forceinline__ void multiply_stages(const Rolling &of, const Run &run, const Padded &padded, int row,
-                                                const unsigned char *filters, Ring &ring) {
+                                                const unsigned char *filters, Memory &memory) {
     const int line = padded.halo() + int(threadIdx.x) / WARPGROUP * WARPGROUP_PIXELS;
     int groups[TILES];
 #pragma unroll
@@ -238,8 +175,8 @@ __device__ __forceinline__ void multiply_stages(const Rolling &of, const Run &ru
     SumsOf<COLUMNS> sums[TILES];
     for (int slice = run.begin - SLICES / 2; slice <= run.end; slice++) {
         for (int chunk = 0; chunk < of.chunks() && of.images.has_slice(slice); chunk++) {
-            ring.wait_until_full();
-            const Factor x = factor_at<ALONG>(ring.at() + line * LINE_BYTES, 0);
+            memory.stages.wait_until_full();
+            const Factor x = factor_at<ALONG>(memory.stage() + line * LINE_BYTES, 0);
             const Factor v = factor_at<ALONG>(filters + chunk * V_BYTES, 0);
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) sums[tile].begin();
@@ -258,15 +195,12 @@ __device__ __forceinline__ void multiply_stages(const Rolling &of, const Run &ru
             for (int tile = 0; tile < TILES; tile++) sums[tile].end_group();
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) sums[tile].template wait_for_groups<0>();
-            // All threads of the warp have passed their waits.
-            warp_barrier();
-            if (LANE == 0) ring.empty[ring.stage].expect(0);
-            ring.pass();
+            memory.stages.pass_empty();
         }
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
             if (slice > run.begin)
-                write_sums(of, row, out, padded, first_written(run, tile), groups[tile], sums[tile], ring.of_warp());
+                write_sums(of, row, out, padded, first_written(run, tile), groups[tile], sums[tile], memory.sums[WARP]);
             roll(sums[tile]);
         }
         if (slice > run.begin) out += of.images.pixels();
@@ -275,47 +209,36 @@ __device__ __forceinline__ void multiply_stages(const Rolling &of, const Run &ru
 
 // Calls work(run, groups) for each run of a block, with cleared stages and the run's sources. All threads come here.
 template <typename Work>
-__device__ __forceinline__ void for_runs(const Rolling &of, const Padded &padded, const Ring &ring, Work work) {
-    const int strips = tiles_of(of.images.height * padded.width, TILE), all = of.images.count * strips;
-    const int part = int(blockIdx.x) / tiles_of(of.rows, TILE_ROWS), share = tiles_of(all, of.parts);
-    const int begin = min(part * share, all), end = min(begin + share, all);
-    for (int unit = begin; unit < end;) {
-        const Run run(of.images, strips, unit, end);
-        const int first_line = run.first - padded.halo(), first_group = padded.group(first_line);
-        const int groups = padded.group(first_line + of.lines - 1) - first_group + 1;
-        clear(ring.lines, of.stages * of.stage_bytes());
-        for (int i = threadIdx.x; i < groups; i += BLOCK_THREADS)
-            ring.sources()[i] =
-                Source(padded, Group(padded.images, first_group + i), of.channels, first_line, of.lines);
+__device__ __forceinline__ void for_runs(const Rolling &of, const Padded &padded, const Memory &memory, Work work) {
+    const int part = int(blockIdx.x) / tiles_of(of.rows, TILE_ROWS);
+    for_runs_of(of.images, padded, part, of.parts, [&](const Run &run) {
+        clear(memory.lines, of.stages * memory.stage_bytes);
+        const int groups =
+            make_sources(padded, of.channels, run.first - padded.halo(), of.lines, memory.sources);
         show_copies();
         barrier();
         work(run, groups);
         // The stages are free.
         barrier();
-        unit += run.end - run.begin;
-    }
+    });
 }
 
 KERNEL(rolling, Rolling) {
     SHARED(unsigned char, filters);
     const Rolling &of = parameters;
-    // A slice, as an image of its own.
-    const Padded padded(Images{1, of.images.height, of.images.width, of.images.depth}, of.width);
+    const Padded padded = slice_of(of.images, of.width);
     const int row = int(blockIdx.x) % tiles_of(of.rows, TILE_ROWS) * TILE_ROWS;
-    Ring ring(of, filters);
-    if (threadIdx.x == 0)
-        for (int stage = 0; stage < of.stages; stage++) {
-            ring.full[stage].initialize(READERS);
-            ring.empty[stage].initialize(MULTIPLYING_WARPS);
-        }
+    Memory memory(of, filters);
+    if (threadIdx.x == 0) memory.stages.initialize();
     clear(filters, of.chunks() * V_BYTES);
     barrier();
     order_filters(of, row, filters);
     if (int(threadIdx.x) < MULTIPLIERS) {
         more_registers<MULTIPLIER_REGISTERS>();
-        for_runs(of, padded, ring, [&](const Run &run, int) { multiply_stages(of, run, padded, row, filters, ring); });
+        for_runs(of, padded, memory,
+                 [&](const Run &run, int) { multiply_stages(of, run, padded, row, filters, memory); });
     } else {
         fewer_registers<READER_REGISTERS>();
-        for_runs(of, padded, ring, [&](const Run &run, int groups) { fill_stages(of, run, groups, ring); });
+        for_runs(of, padded, memory, [&](const Run &run, int groups) { fill_stages(of, run, groups, memory); });
     }
 }

@@ -5,7 +5,7 @@
 //! | `alone` | one engine for a convolution, outside of plans |
 //! | `engine`, `problem` | the trait of engines, and the problems that they compute |
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
-//! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels`, `rolling` | engines on warpgroups |
+//! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels`, `rolling`, `rolling_gradient` | engines on warpgroups |
 //! | `products` | an engine that is cublasLt: images of one place |
 //! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
 //! | `toeplitz`, `toeplitz_gradient`, `depthwise`, `depthwise_gradient` | engines for filters of each channel |
@@ -26,6 +26,7 @@ mod patch_products;
 mod problem;
 mod products;
 mod rolling;
+mod rolling_gradient;
 mod same;
 mod same_gradient;
 mod samples;
@@ -55,6 +56,7 @@ use implicit_gemm::ImplicitGemm;
 use parking_lot::Mutex;
 use patch_products::PatchProducts;
 use rolling::RollingConvolution;
+use rolling_gradient::RollingGradient;
 use same::SameConvolution;
 use same_gradient::SameGradient;
 use shifted::ShiftedConvolution;
@@ -83,6 +85,7 @@ pub const ENGINES: &[Row] = &[
     Row::of::<RollingConvolution>(23, Numerics::OnTensorCores),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
+    Row::of::<RollingGradient>(24, Numerics::OnTensorCores),
     Row::of::<ShiftedGradient>(11, Numerics::OnTensorCores),
     Row::of::<SameGradient>(5, Numerics::OnTensorCores),
     Row::of::<BackwardFilterGemm>(0, Numerics::OnTensorCores),

@@ -2,13 +2,14 @@
 //! three slices of the result that it has a part in.
 
 #[cfg(test)]
-pub mod tests;
+mod tests;
 
 use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::{Correlation, Memory};
+use crate::engines::warpgroups::strips::{FILTER, LINE, LINE_BYTES, MBARRIERS, Strips, THREADS, sources_bytes};
 use crate::engines::warpgroups::tile::access;
 use crate::engines::warpgroups::{GROUP, Images, MOST_COUNTED, is_same, options_of};
 use crate::problem::graph::Knob;
@@ -16,26 +17,12 @@ use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
 use kernels::KernelSource;
 
-/// The filter's places along each axis.
-const FILTER: usize = 3;
-/// Threads of a block: two warpgroups that multiply, and two that read.
-const THREADS: usize = 512;
-/// The warps that multiply.
-const MULTIPLYING_WARPS: usize = 8;
-/// The pixels of a strip.
-const STRIP: usize = 256;
 /// The channels of a block's results.
 const ROWS: usize = 32;
-/// The channels of a line, and its bytes.
-const LINE: usize = 32;
-const LINE_BYTES: usize = 2 * LINE;
 /// The bytes of the filters of a line's channels.
 const FILTER_BYTES: usize = FILTER * FILTER * FILTER * ROWS * LINE_BYTES;
-/// The bytes of a stage's two Mbarriers, and of what shared memory holds of each group of pixels.
-const MBARRIERS: usize = 16;
-const SOURCE: usize = 24;
-/// The bytes of a warp's sums on their way to the tensor.
-const SUMS: usize = ROWS / 2 * 20 * 4;
+/// The bytes of the sums of all warps that multiply, on their way to the tensor.
+const SUMS: usize = 8 * (ROWS / 2) * 20 * size_of::<f32>();
 /// The most and the fewest stages: one is multiplied, and the others are on their way.
 const MOST_STAGES: usize = 4;
 const LEAST_STAGES: usize = 2;
@@ -43,10 +30,7 @@ const LEAST_STAGES: usize = 2;
 /// How blocks work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
-    /// The elements of one access to the images read.
-    access: usize,
-    /// The pixels in a stage: those of a strip and all neighbours.
-    lines: usize,
+    strips: Strips,
     stages: usize,
     /// The blocks that share out the strips.
     parts: usize,
@@ -56,29 +40,17 @@ impl Tiling {
     /// The fastest tiling for a device with these multiprocessors, on which a block may have `shared` bytes of shared
     /// memory. `None` if the bytes are too few.
     fn of(of: &Correlation, shared: usize, multiprocessors: usize) -> Option<Self> {
-        let lines = (STRIP + 2 * (width(of) + 1)).next_multiple_of(8);
-        let parts = (multiprocessors / of.rows.div_ceil(ROWS)).clamp(1, slices(of));
-        let at_stages = |stages| Self { access: access(of.from[0] * of.from[1]), lines, stages, parts };
+        let strips = Strips::of(of.images, of.slices, of.from);
+        let parts = strips.parts(of.rows.div_ceil(ROWS), multiprocessors);
+        let at_stages = |stages| Self { strips, stages, parts };
         (LEAST_STAGES..=MOST_STAGES).rev().map(at_stages).find(|tiling| tiling.shared_bytes(of) <= shared)
     }
 
     fn shared_bytes(&self, of: &Correlation) -> usize {
-        let groups = self.lines / GROUP + 2;
+        let lines = self.strips.lines();
         let filters = of.depth.div_ceil(LINE) * FILTER_BYTES;
-        filters + self.stages * (self.lines * LINE_BYTES + MBARRIERS) + MULTIPLYING_WARPS * SUMS + groups * SOURCE
+        filters + self.stages * (lines * LINE_BYTES + MBARRIERS) + SUMS + sources_bytes(lines)
     }
-}
-
-/// The pixels of a row with the zeros behind it. The results of whole groups are aligned if their lines are.
-fn width(of: &Correlation) -> usize {
-    let zeros = if of.from[1].is_multiple_of(GROUP) { GROUP } else { FILTER / 2 };
-    of.from[1] + zeros
-}
-
-/// The slices of all strips.
-fn slices(of: &Correlation) -> usize {
-    let strips = (of.from[0] * width(of)).div_ceil(STRIP);
-    of.images.saturating_mul(of.slices.count).saturating_mul(strips)
 }
 
 /// A convolution of volumes by a filter of 3×3×3, or its input gradient.
@@ -117,12 +89,12 @@ impl Engine for RollingConvolution {
 
     fn new(device: Device, of: &Correlation, knobs: &[Knob]) -> Option<Self> {
         let is_ours = is_same(device, of) && of.filter == FILTER && of.slices.filter == FILTER;
-        if !knobs.is_empty() || !is_ours || !of.depth.is_multiple_of(GROUP) || slices(of) > MOST_COUNTED {
+        if !knobs.is_empty() || !is_ours || !of.depth.is_multiple_of(GROUP) {
             return None;
         }
         let ordinal = device.ordinal();
         let tiling = Tiling::of(of, device.shared_bytes(ordinal)?, device.multiprocessors(ordinal)?)?;
-        Some(Self { of: *of, tiling })
+        (tiling.strips.slices <= MOST_COUNTED).then_some(Self { of: *of, tiling })
     }
 
     fn problem(&self) -> &Correlation {
@@ -130,9 +102,10 @@ impl Engine for RollingConvolution {
     }
 
     fn options(&self) -> Vec<String> {
-        let Self { of, tiling } = self;
+        let Self { of, .. } = self;
         let gradient = of.is_gradient.then(|| "-DGRADIENT".to_owned());
-        let own = [of.element.option().to_owned(), format!("-DFILTER={FILTER}"), format!("-DACCESS={}", tiling.access)];
+        let access = access(of.from[0] * of.from[1]);
+        let own = [of.element.option().to_owned(), format!("-DFILTER={FILTER}"), format!("-DACCESS={access}")];
         own.into_iter().chain(options_of(of.slices)).chain(gradient).collect()
     }
 
@@ -141,22 +114,20 @@ impl Engine for RollingConvolution {
     }
 
     unsafe fn launch(&self, kernels: &[Function], stream: Stream, memory: Memory, alpha: f32, beta: f32) -> bool {
-        let Self { of, tiling } = self;
+        let Self { of, tiling: Tiling { strips, stages, parts } } = self;
         let [from, to] = of.images_in(memory);
         let images = Images::of_volumes(of.images, of.slices, 1, of.from);
-        let [channels, rows, width, lines, stages, parts] =
-            [of.depth, of.rows, width(of), tiling.lines, tiling.stages, tiling.parts].map(|count| count as i32);
+        let counts = [of.depth, of.rows, strips.width, strips.lines(), *stages, *parts];
+        let [channels, rows, width, lines, stages, parts] = counts.map(|count| count as i32);
         let mut parameters =
             Parameters { w: memory.w, from, to, images, channels, rows, width, lines, stages, parts, alpha, beta };
         let launch = Launch {
-            grid: [(tiling.parts * of.rows.div_ceil(ROWS)) as u32, 1, 1],
+            grid: [(self.tiling.parts * of.rows.div_ceil(ROWS)) as u32, 1, 1],
             block: [THREADS as u32, 1, 1],
-            shared_bytes: tiling.shared_bytes(of) as u32,
+            shared_bytes: self.tiling.shared_bytes(of) as u32,
             ..Launch::default()
         };
         // SAFETY: `parameters` is the kernel's only parameter; the caller promises memory as large as the tensors.
-        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
-            .map_err(|e| eprintln!("{e}"))
-            .is_ok()
+        unsafe { kernels[0].launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }.is_ok()
     }
 }

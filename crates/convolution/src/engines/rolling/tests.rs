@@ -3,34 +3,14 @@ use crate::engines::problem::Slices;
 use crate::engines::tests::{
     compile_without_spills, emulated_as_in_loops as in_loops, on_a_gpu_as_on_the_host as as_on_the_host,
 };
-use crate::engines::warpgroups::tests::{SHARED, both_ways, volumes};
+use crate::engines::warpgroups::tests::{SHARED, both_ways, rolling_volumes};
 use gpu::Element;
-
-/// Every width of accesses; strips of several rows and parts of one; runs that begin and end anywhere in a volume, and
-/// that go on in the next strip and volume; one slice; one chunk of channels and several, whole and not; one tile of
-/// results' channels and several, whole and not.
-fn small_volumes() -> impl Iterator<Item = Correlation> {
-    let shapes = [
-        ([2, 32, 32], 5, [7, 7]),
-        ([1, 40, 72], 9, [16, 24]),
-        ([3, 64, 32], 4, [9, 10]),
-        ([2, 48, 40], 1, [6, 50]),
-        ([1, 16, 32], 3, [3, 300]),
-        ([1, 56, 64], 33, [1, 5]),
-        ([4, 32, 32], 2, [20, 13]),
-    ];
-    let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
-    let own = shapes.flat_map(|((sizes, count, from), element)| {
-        both_ways(sizes, from, FILTER, element).map(|of| Correlation { slices: Slices { count, filter: FILTER }, ..of })
-    });
-    own.chain(volumes())
-}
 
 /// The engines for the problems that a device with these multiprocessors computes.
 fn engines(multiprocessors: usize) -> impl Iterator<Item = RollingConvolution> {
     let is_ours =
         |of: &Correlation| of.filter == FILTER && of.slices.filter == FILTER && of.depth >= 16 && of.rows >= 32;
-    small_volumes().filter(is_ours).filter_map(move |of| {
+    rolling_volumes().filter(is_ours).filter_map(move |of| {
         let tiling = Tiling::of(&of, SHARED, multiprocessors)?;
         Some(RollingConvolution { of, tiling })
     })

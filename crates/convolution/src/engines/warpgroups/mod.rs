@@ -1,6 +1,7 @@
 //! Shared by our engines on the tensor cores of warpgroups. Their kernels read NCHW directly, whatever the alignment of
 //! an image's rows. cuDNN's engines first convert both tensors.
 
+pub mod strips;
 #[cfg(test)]
 pub mod tests;
 pub mod tile;

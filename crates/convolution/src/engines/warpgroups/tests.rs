@@ -7,6 +7,7 @@ use crate::engines::few_channels::FewChannels;
 use crate::engines::few_channels::tests::few_channels_of;
 use crate::engines::problem::FilterGradient;
 use crate::engines::rolling::RollingConvolution;
+use crate::engines::rolling_gradient::RollingGradient;
 use crate::engines::same::SameConvolution;
 use crate::engines::same_gradient::SameGradient;
 use crate::engines::shifted::{self, ShiftedConvolution};
@@ -79,6 +80,26 @@ pub fn volumes() -> impl Iterator<Item = Correlation> {
         let slices = Slices { count, filter: slices };
         both_ways(sizes, from, filter, element).map(|of| Correlation { slices, ..of })
     })
+}
+
+/// Every width of accesses; strips of several rows and parts of one; runs that begin and end anywhere in a volume, and
+/// that go on in the next strip and volume; one slice; one chunk of channels and several, whole and not; one tile of
+/// results' channels and several, whole and not.
+pub fn rolling_volumes() -> impl Iterator<Item = Correlation> {
+    let shapes = [
+        ([2, 32, 32], 5, [7, 7]),
+        ([1, 40, 72], 9, [16, 24]),
+        ([3, 64, 32], 4, [9, 10]),
+        ([2, 48, 40], 1, [6, 50]),
+        ([1, 16, 32], 3, [3, 300]),
+        ([1, 56, 64], 33, [1, 5]),
+        ([4, 32, 32], 2, [20, 13]),
+    ];
+    let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
+    let own = shapes.flat_map(|((sizes, count, from), element)| {
+        both_ways(sizes, from, 3, element).map(|of| Correlation { slices: Slices { count, filter: 3 }, ..of })
+    });
+    own.chain(volumes().filter(|of| of.filter == 3 && of.slices.filter == 3))
 }
 
 pub fn computes<E: Engine>(of: E::Problem) -> bool {
@@ -182,16 +203,16 @@ fn on_a_gpu_at_layers_of_networks() {
         if of.is_gradient {
             continue;
         }
-        print_shifted_gradient(filter_gradient(of), products, stream);
+        print_gradient::<ShiftedGradient>(filter_gradient(of), products, stream);
         let Ok(kernel) = Compiled::<SameGradient>::new(device, &filter_gradient(of), &[]) else { continue };
         print_time(&kernel, products, stream);
     }
 }
 
-/// Prints the times of the choices of `ShiftedGradient`, if it computes the gradient.
-fn print_shifted_gradient(of: FilterGradient, products: usize, stream: &OwnStream) {
-    for knobs in ShiftedGradient::choices(Device::Cuda, &of, usize::MAX) {
-        print_time(&Compiled::<ShiftedGradient>::new(Device::Cuda, &of, &knobs).unwrap(), products, stream);
+/// Prints the times of an engine's choices, if it computes the gradient.
+fn print_gradient<E: Engine<Problem = FilterGradient>>(of: FilterGradient, products: usize, stream: &OwnStream) {
+    for knobs in E::choices(Device::Cuda, &of, usize::MAX) {
+        print_time(&Compiled::<E>::new(Device::Cuda, &of, &knobs).unwrap(), products, stream);
     }
 }
 
@@ -222,7 +243,8 @@ fn on_a_gpu_at_layers_of_volumes() {
             print_time(&kernel, products, stream);
         }
         if !of.is_gradient {
-            print_shifted_gradient(filter_gradient(of), products, stream);
+            print_gradient::<RollingGradient>(filter_gradient(of), products, stream);
+            print_gradient::<ShiftedGradient>(filter_gradient(of), products, stream);
         }
     }
 }
