@@ -18,6 +18,7 @@
 
 #include "common/exchange.cuh"
 #include "common/phased.cuh"
+#include "common/tf32_products.cuh"
 #include "dynamic/level.cuh"
 
 // A step of the script: the rows of a kind in a level, or those of a group, and their edges. They follow each other.
@@ -65,17 +66,18 @@ template <typename Each> __device__ __forceinline__ void for_rows(int count, Eac
 
 constexpr int quotient_up(int number, int by) { return (number + by - 1) / by; }
 
-// The most warps among which the depth of a product is shared out: their sums take shared memory.
-#define MOST_PARTS 8
-
-// The number of warps that share out the parts: a power of two.
-constexpr int warps_of(int parts) {
+// The number of warps that share out the parts: a power of two, up to `most`, since their sums take shared memory.
+constexpr int warps_of(int parts, int most) {
     int warps = 1;
-    while (2 * warps <= WARPS && 2 * warps <= MOST_PARTS && 2 * warps <= parts) warps *= 2;
+    while (2 * warps <= WARPS && 2 * warps <= most && 2 * warps <= parts) warps *= 2;
     return warps;
 }
 
 constexpr int lesser(int x, int y) { return x < y ? x : y; }
+constexpr int greater(int x, int y) { return x > y ? x : y; }
+
+// The most rows of floats that are multiplied without tensor cores.
+#define FEW_ROWS 4
 
 // A factor of a product, as shared memory has it.
 __device__ __forceinline__ Element to_factor(Element element) { return BY_TENSOR_CORES ? to_tensor(element) : element; }
@@ -87,8 +89,8 @@ __device__ __forceinline__ Element to_factor(Element element) { return BY_TENSOR
 //
 // Shared memory: the weights of the block's columns, Element[COLUMNS][PITCH], of each product; and for all products
 // together the tile, Element[PATH_ROWS][PITCH], behind it the sums of the parts of the depth,
-// float[PARTS][PATH_ROWS][COLUMNS], the products of a span, float[SPAN][COLUMNS], and where threads share a row's own
-// units, their elements, Element[SPAN][OWN_ELEMENTS].
+// float[PARTS][PATH_ROWS / 8][COLUMNS][8], and the products of a span, float[SPAN][COLUMNS]. Where threads share a row's own
+// units, their elements, Element[SPAN][OWN_ELEMENTS], are in the tile's place until they are published.
 template <int HEIGHT, int DEPTH> class PathProduct {
   public:
     static constexpr int COLUMNS = HEIGHT / UNITS * OWN;
@@ -101,21 +103,22 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     static constexpr int PADDED = quotient_up(BLOCKS * OWN_ELEMENTS, CHUNK) * CHUNK;
     static constexpr int PITCH = PADDED + 16 / sizeof(Element);
 
-    // By tensor cores: 16 columns are a tile of the weights. Warps share out the chunks, and the tiles if there are more
-    // warps; a warp multiplies some tiles at once.
-    static constexpr int CHUNKS = PADDED / CHUNK, CHUNK_WARPS = warps_of(CHUNKS), TILE_WARPS = WARPS / CHUNK_WARPS;
-    static constexpr int TILES = quotient_up(COLUMNS, 16), TILES_AT_ONCE = lesser(quotient_up(TILES, TILE_WARPS), 4);
-    // By multiply-adds of few rows: lanes share out the depth, and warps it and the columns. A warp multiplies some
-    // columns at once: more would need more registers than there are.
-    static constexpr int FEW = TILE_ROWS, FEW_PARTS = warps_of(quotient_up(PADDED, 128)), COLUMN_WARPS = WARPS / FEW_PARTS;
+    // By tensor cores, floats as exact products: 16 columns are a tile of the weights. Warps share out the chunks, and the
+    // tiles if there are more warps; a warp multiplies some tiles at once.
+    static constexpr int CHUNKS = PADDED / CHUNK;
+    static constexpr int CHUNK_WARPS = warps_of(CHUNKS, BY_TENSOR_CORES ? 8 : lesser(16, greater(640 / COLUMNS, 1)));
+    static constexpr int TILES = quotient_up(COLUMNS, 16), TILE_WARPS = WARPS / CHUNK_WARPS;
+    static constexpr int TILES_AT_ONCE = lesser(quotient_up(TILES, TILE_WARPS), BY_TENSOR_CORES ? 4 : 3);
+    static constexpr int ROW_TILES = PATH_ROWS / 8;
+    // By multiply-adds of few rows of floats: lanes share out the depth, and warps it and the columns. A warp multiplies
+    // some columns at once: more would need more registers than there are.
+    static constexpr int FEW_PARTS = warps_of(quotient_up(PADDED, 128), 8), COLUMN_WARPS = WARPS / FEW_PARTS;
     static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, COLUMN_WARPS);
     static constexpr int AT_A_TIME = WARP_COLUMNS <= 5 ? WARP_COLUMNS : 4;
-    // With more rows, a thread has a square of 8 rows and 4 columns, and the threads of one square share out the depth.
-    static constexpr int SQUARE_ROWS = PATH_ROWS / 8, SQUARE_COLUMNS = quotient_up(COLUMNS, 4);
-    static constexpr int SQUARES = SQUARE_ROWS * SQUARE_COLUMNS, SQUARE_THREADS = lesser(SQUARES, THREADS);
-    static constexpr int SHARERS = lesser(THREADS / SQUARE_THREADS, 256 / PATH_ROWS);
     // The most parts of a sum.
-    static constexpr int PARTS = BY_TENSOR_CORES ? CHUNK_WARPS : FEW_PARTS > SHARERS ? FEW_PARTS : SHARERS;
+    static constexpr int PARTS = BY_TENSOR_CORES ? CHUNK_WARPS : greater(CHUNK_WARPS, FEW_PARTS);
+    // The tile, or in its place the own elements of a span.
+    static constexpr int TILE_ELEMENTS = greater(PATH_ROWS * PITCH, SPAN * OWN_ELEMENTS);
 
     // A thread collects the packets at the same positions of all rows, or of some: where a row has few packets, groups of
     // threads share out the rows. And the packets that a thread asks for at once.
@@ -123,6 +126,8 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     static constexpr int POSITIONS = quotient_up(PACKETS, THREADS), POSITIONS_AT_ONCE = lesser(POSITIONS, 4);
     static constexpr int GROUP_ROWS = quotient_up(PATH_ROWS, ROW_GROUPS);
     static constexpr int ROWS_AT_ONCE = lesser(GROUP_ROWS, 16 / POSITIONS_AT_ONCE);
+    // It asks for all of a tile at once, so it can ask for those of the next tile before it multiplies this one.
+    static constexpr bool IS_AHEAD = POSITIONS_AT_ONCE == POSITIONS && ROWS_AT_ONCE == GROUP_ROWS;
 
     // Loads the weights of the block's columns.
     __device__ static __forceinline__ void load(Element *weights, const Element *matrix) {
@@ -169,11 +174,6 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         barrier(); // nobody reads the elements any more
     }
 
-    // The own elements of a span.
-    __device__ static __forceinline__ Element *staged(Element *tile) {
-        return reinterpret_cast<Element *>(products(tile) + SPAN * COLUMNS);
-    }
-
     // The products of a span.
     __device__ static __forceinline__ float *products(Element *tile) {
         return parts(tile) + PARTS * PATH_ROWS * COLUMNS;
@@ -182,21 +182,25 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // Computes the block's columns of the products of a span, whose packets these are.
     __device__ static __forceinline__ void multiply_span(const Element *weights, Element *tile,
                                                          const Packet<Element> *packets, int rows, unsigned epoch) {
+        Asked asked;
+        if (IS_AHEAD) ask_for_rows(asked, packets, first_position(), row_group(), min(PATH_ROWS, rows), epoch);
         for (int first = 0; first < rows; first += PATH_ROWS) {
             const int count = min(PATH_ROWS, rows - first);
-            collect_tile(tile, packets + size_t(first) * PACKETS, count, epoch);
+            const Packet<Element> *const its = packets + size_t(first) * PACKETS;
+            collect_tile(asked, tile, its, count, epoch);
             barrier(); // the tile is there
             float *const to = products(tile) + first * COLUMNS;
-            if constexpr (BY_TENSOR_CORES) {
-                add_by_tensor_cores(weights, tile, count);
-                add_up<CHUNK_WARPS>(to, parts(tile), count);
-            } else if (PATH_ROWS == FEW || count <= FEW) {
+            if (!BY_TENSOR_CORES && count <= FEW_ROWS) {
                 add_few(weights, tile, count);
-                add_up<FEW_PARTS>(to, parts(tile), count);
-            } else {
-                add_squares(weights, tile, count);
-                add_up<SHARERS>(to, parts(tile), count);
+                add_up<FEW_PARTS>(to, parts(tile), weights, its, count);
+                break; // no tile follows, for whose packets registers would have to be kept
             }
+            if (IS_AHEAD) {
+                const int next = min(PATH_ROWS, rows - first - PATH_ROWS);
+                ask_for_rows(asked, its + PATH_ROWS * PACKETS, first_position(), row_group(), next, epoch);
+            }
+            add_by_tensor_cores(weights, tile, count);
+            add_up<CHUNK_WARPS>(to, parts(tile), weights, its, count);
         }
         barrier(); // the products are there
     }
@@ -238,7 +242,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     }
 
     __device__ static __forceinline__ float *parts(Element *tile) {
-        return reinterpret_cast<float *>(tile + PATH_ROWS * PITCH);
+        return reinterpret_cast<float *>(tile + TILE_ELEMENTS);
     }
 
     // Loads the weights in accesses of some elements. A thread asks for several before it waits for one.
@@ -272,14 +276,26 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         }
     }
 
-    // Waits for the packets of some rows, and puts their elements in the tile. Zeros follow each row.
-    __device__ static __forceinline__ void collect_tile(Element *tile, const Packet<Element> *packets, int count,
-                                                        unsigned epoch) {
-        const int group = ROW_GROUPS > 1 ? threadIdx.x / PACKETS : 0;
-        const int of_thread = ROW_GROUPS > 1 ? threadIdx.x % PACKETS : threadIdx.x;
-        if (group < ROW_GROUPS) {
-            for (int position = of_thread; position < PACKETS; position += POSITIONS_AT_ONCE * THREADS) {
-                collect_positions(tile, packets, position, group, count, epoch);
+    // The packets that a thread asks for at once, at some positions of some rows.
+    typedef PacketBits<Packet<Element>> Asked[POSITIONS_AT_ONCE][ROWS_AT_ONCE];
+
+    __device__ static __forceinline__ int first_position() {
+        return ROW_GROUPS > 1 ? threadIdx.x % PACKETS : threadIdx.x;
+    }
+    __device__ static __forceinline__ int row_group() { return ROW_GROUPS > 1 ? threadIdx.x / PACKETS : 0; }
+
+    // Waits for the packets of some rows, which were asked for if IS_AHEAD, and puts their elements in the tile. Zeros
+    // follow each row.
+    __device__ static __forceinline__ void collect_tile(Asked &asked, Element *tile, const Packet<Element> *packets,
+                                                        int count, unsigned epoch) {
+        if constexpr (IS_AHEAD) {
+            collect_rows(asked, tile, packets, first_position(), row_group(), count, epoch);
+        } else {
+            for (int position = first_position(); position < PACKETS; position += POSITIONS_AT_ONCE * THREADS) {
+                for (int first = 0; first < count; first += ROWS_AT_ONCE) {
+                    ask_for_rows(asked, packets, position, first, count, epoch);
+                    collect_rows(asked, tile, packets, position, first, count, epoch);
+                }
             }
         }
         constexpr int length = BLOCKS * OWN_ELEMENTS, zeros = PADDED - length;
@@ -290,28 +306,31 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         }
     }
 
-    // Likewise the packets at some positions of a group's rows.
-    __device__ static __forceinline__ void collect_positions(Element *tile, const Packet<Element> *packets, int position,
-                                                             int group, int count, unsigned epoch) {
-        constexpr int stride = ROW_GROUPS * PACKETS;
-        for (int first = group; first < count; first += ROWS_AT_ONCE * ROW_GROUPS) {
-            PacketBits<Packet<Element>> bits[POSITIONS_AT_ONCE][ROWS_AT_ONCE];
+    // Asks for the packets at some positions of a group's rows, from these on.
+    __device__ static __forceinline__ void ask_for_rows(Asked &asked, const Packet<Element> *packets, int position,
+                                                        int first, int count, unsigned epoch) {
+        if (row_group() >= ROW_GROUPS) return;
 #pragma unroll
-            for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
-                if (position + j * THREADS < PACKETS) {
-                    ask_for(bits[j], packets + position + j * THREADS, first * PACKETS, stride, count * PACKETS, epoch);
-                }
-            }
+        for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
+            if (position + j * THREADS >= PACKETS) break;
+            ask_for(asked[j], packets + position + j * THREADS, first * PACKETS, ROW_GROUPS * PACKETS, count * PACKETS,
+                    epoch);
+        }
+    }
+
+    // Waits for them, and puts their elements in the tile.
+    __device__ static __forceinline__ void collect_rows(Asked &asked, Element *tile, const Packet<Element> *packets,
+                                                        int position, int first, int count, unsigned epoch) {
+        if (row_group() >= ROW_GROUPS) return;
 #pragma unroll
-            for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
-                if (position + j * THREADS >= PACKETS) break;
-                collect(bits[j], packets + position + j * THREADS, first * PACKETS, stride, epoch);
-                const int block = (position + j * THREADS) / RUN, run = (position + j * THREADS) % RUN;
+        for (int j = 0; j < POSITIONS_AT_ONCE; ++j) {
+            if (position + j * THREADS >= PACKETS) break;
+            collect(asked[j], packets + position + j * THREADS, first * PACKETS, ROW_GROUPS * PACKETS, epoch);
+            const int block = (position + j * THREADS) / RUN, run = (position + j * THREADS) % RUN;
 #pragma unroll
-                for (int i = 0; i < ROWS_AT_ONCE; ++i) {
-                    const int row = first + i * ROW_GROUPS;
-                    if (row < count) unpack(tile + row * PITCH + block * OWN_ELEMENTS, run, bits[j][i]);
-                }
+            for (int i = 0; i < ROWS_AT_ONCE; ++i) {
+                const int row = first + i * ROW_GROUPS;
+                if (row < count) unpack(tile + row * PITCH + block * OWN_ELEMENTS, run, asked[j][i]);
             }
         }
     }
@@ -333,15 +352,42 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         }
     }
 
-    // Adds up the parts of the sums of some rows.
-    template <int count> __device__ static __forceinline__ void add_up(float *to, const float *parts, int rows) {
+    // Where a part of a sum is: eight rows are neighbours, as tensor cores have them.
+    __device__ static __forceinline__ int place_of(int part, int row, int column) {
+        return (part * PATH_ROWS + row / 8 * 8) * COLUMNS + column * 8 + row % 8;
+    }
+
+    // Adds up the parts of the sums of some rows, whose packets these are.
+    template <int count>
+    __device__ static __forceinline__ void add_up(float *to, const float *parts, const Element *weights,
+                                                  const Packet<Element> *packets, int rows) {
         barrier(); // all parts are there, and nobody reads the tile any more
-        for (int number = threadIdx.x; number < rows * COLUMNS; number += THREADS) {
+        for (int number = threadIdx.x; number < quotient_up(rows, 8) * 8 * COLUMNS; number += THREADS) {
+            const int row = number / (8 * COLUMNS) * 8 + number % 8, column = number / 8 % COLUMNS;
+            if (row >= rows) continue;
             float sum = 0;
 #pragma unroll
             for (int part = 0; part < count; ++part) sum += parts[part * PATH_ROWS * COLUMNS + number];
-            to[number] = sum;
+            // Infinity has no parts for exact products.
+            if (!BY_TENSOR_CORES && sum != sum) sum = product_of(weights + column * PITCH, packets + row * PACKETS);
+            to[row * COLUMNS + column] = sum;
         }
+    }
+
+    // A product by multiply-adds of a row's packets, which all are there: its tile may be another's already.
+    __device__ static __forceinline__ float product_of(const Element *weights, const Packet<Element> *packets) {
+        float sum = 0;
+#pragma unroll 1
+        for (int position = 0; position < PACKETS; ++position) {
+            const PacketBits<Packet<Element>> packet = peek(packets + position);
+#pragma unroll
+            for (int i = 0; i < Packet<Element>::values; ++i) {
+                const int element = position % RUN * Packet<Element>::values + i;
+                const int place = position / RUN * OWN_ELEMENTS + element;
+                if (element < OWN_ELEMENTS) sum = fmaf(to_float(value_of(packet, i)), to_float(weights[place]), sum);
+            }
+        }
+        return sum;
     }
 
     // 4 bytes of a row of the tile or of the weights.
@@ -349,44 +395,84 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         return reinterpret_cast<const unsigned *>(rows + row * PITCH)[at];
     }
 
+    typedef float Sums[TILES_AT_ONCE][ROW_TILES][4];
+
     // A warp's chunks of the sums of its tiles.
     __device__ static __forceinline__ void add_by_tensor_cores(const Element *weights, Element *tile, int count) {
-        constexpr int row_tiles = PATH_ROWS / 8;
         const int part = WARP % CHUNK_WARPS;
 #pragma unroll 1
         for (int first = WARP / CHUNK_WARPS; first < TILES; first += TILE_WARPS * TILES_AT_ONCE) {
-            float sums[TILES_AT_ONCE][row_tiles][4] = {};
+            Sums sums = {};
+            if constexpr (BY_TENSOR_CORES) {
 #pragma unroll 2
-            for (int chunk = part; chunk < CHUNKS; chunk += CHUNK_WARPS) {
-                const int at = chunk * 8 + LANE % 4;
-                unsigned b[row_tiles][2];
-#pragma unroll
-                for (int j = 0; j < row_tiles; ++j) {
-                    if (j * 8 >= count) break;
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) b[j][i] = word(tile, j * 8 + LANE / 4, at + i * 4);
+                for (int chunk = part; chunk < CHUNKS; chunk += CHUNK_WARPS) {
+                    add_chunk(sums, weights, tile, first, chunk, count);
                 }
-#pragma unroll
-                for (int number = 0; number < TILES_AT_ONCE; ++number) {
-                    const int column = (first + number * TILE_WARPS) * 16 + LANE / 4;
-                    unsigned a[4];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) a[i] = word(weights, min(column + i % 2 * 8, COLUMNS - 1), at + i / 2 * 4);
-#pragma unroll
-                    for (int j = 0; j < row_tiles; ++j) {
-                        if (j * 8 < count) warp_mma(sums[number][j], a, b[j]);
+            } else {
+                // Tensor cores round towards zero, so they add up two chunks at most.
+#pragma unroll 1
+                for (int chunk = part; chunk < CHUNKS; chunk += 2 * CHUNK_WARPS) {
+                    Sums of_two = {};
+                    add_chunk(of_two, weights, tile, first, chunk, count);
+                    if (chunk + CHUNK_WARPS < CHUNKS) {
+                        add_chunk(of_two, weights, tile, first, chunk + CHUNK_WARPS, count);
                     }
+#pragma unroll
+                    for (int i = 0; i < TILES_AT_ONCE * ROW_TILES * 4; ++i) (&sums[0][0][0])[i] += (&of_two[0][0][0])[i];
                 }
             }
 #pragma unroll
             for (int number = 0; number < TILES_AT_ONCE; ++number) {
 #pragma unroll
-                for (int i = 0; i < row_tiles * 4; ++i) {
-                    const int column = (first + number * TILE_WARPS) * 16 + LANE / 4 + i / 2 % 2 * 8;
-                    const int row = i / 4 * 8 + LANE % 4 * 2 + i % 2;
-                    if (row < count && column < COLUMNS) {
-                        parts(tile)[(part * PATH_ROWS + row) * COLUMNS + column] = sums[number][i / 4][i % 4];
+                for (int i = 0; i < ROW_TILES * 2; ++i) {
+                    const int column = (first + number * TILE_WARPS) * 16 + LANE / 4 + i % 2 * 8;
+                    if (i / 2 * 8 < count && column < COLUMNS) {
+                        const float *const its = &sums[number][i / 2][i % 2 * 2];
+                        *reinterpret_cast<float2 *>(parts(tile) + place_of(part, i / 2 * 8 + LANE % 4 * 2, column)) =
+                            make_float2(its[0], its[1]);
                     }
+                }
+            }
+        }
+    }
+
+    // A factor's word for tensor cores, floats in two parts.
+    template <int count>
+    __device__ static __forceinline__ void set_factor(unsigned (&parts)[2][count], int i, unsigned word) {
+        if (BY_TENSOR_CORES) {
+            parts[HIGH][i] = word;
+        } else {
+            split_float(word, parts[HIGH][i], parts[LOW][i]);
+        }
+    }
+
+    // Adds a chunk's products to the sums of a warp's tiles, from `first` on.
+    __device__ static __forceinline__ void add_chunk(Sums &sums, const Element *weights, const Element *tile, int first,
+                                                     int chunk, int count) {
+        const int at = chunk * 8 + LANE % 4;
+        unsigned b[ROW_TILES][2][2];
+#pragma unroll
+        for (int j = 0; j < ROW_TILES; ++j) {
+            if (j * 8 >= count) break;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) set_factor(b[j], i, word(tile, j * 8 + LANE / 4, at + i * 4));
+        }
+#pragma unroll
+        for (int number = 0; number < TILES_AT_ONCE; ++number) {
+            const int its = first + number * TILE_WARPS;
+            if (TILES % (TILE_WARPS * TILES_AT_ONCE) && its >= TILES) break;
+            const int column = its * 16 + LANE / 4;
+            unsigned a[2][4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                set_factor(a, i, word(weights, min(column + i % 2 * 8, COLUMNS - 1), at + i / 2 * 4));
+            }
+#pragma unroll
+            for (int product = BY_TENSOR_CORES ? 2 : 0; product < 3; ++product) {
+                const auto &of = exact_parts[product];
+#pragma unroll
+                for (int j = 0; j < ROW_TILES; ++j) {
+                    if (j * 8 < count) warp_mma(sums[number][j], a[of[0]], b[j][of[1]]);
                 }
             }
         }
@@ -398,14 +484,14 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         const int end = min(first_column + WARP_COLUMNS, COLUMNS);
 #pragma unroll 1
         for (int column = first_column; column < end; column += AT_A_TIME) {
-            float sums[FEW][AT_A_TIME] = {};
+            float sums[TILE_ROWS][AT_A_TIME] = {};
 #pragma unroll 1
             for (int k = (part * 32 + LANE) * 4; k < PADDED; k += FEW_PARTS * 128) {
                 float4 its[AT_A_TIME];
 #pragma unroll
                 for (int i = 0; i < AT_A_TIME; ++i) its[i] = quad_at(weights + min(column + i, COLUMNS - 1) * PITCH + k);
 #pragma unroll
-                for (int row = 0; row < FEW; ++row) {
+                for (int row = 0; row < TILE_ROWS; ++row) {
                     if (row < count) {
                         const float4 x = quad_at(tile + row * PITCH + k);
 #pragma unroll
@@ -418,41 +504,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             if (IS_FIRST_OF_ROW) {
 #pragma unroll
                 for (int i = 0; i < AT_A_TIME; ++i) {
-                    if (column + i < end) parts(tile)[(part * PATH_ROWS + LANE_ROW) * COLUMNS + column + i] = of_row[i];
-                }
-            }
-        }
-    }
-
-    // A thread's part of the depth, of its square. Its rows are SQUARE_ROWS apart, and its columns SQUARE_COLUMNS.
-    __device__ static __forceinline__ void add_squares(const Element *weights, Element *tile, int count) {
-        const int sharer = threadIdx.x / SQUARE_THREADS;
-        if (sharer >= SHARERS) return;
-#pragma unroll 1
-        for (int square = threadIdx.x % SQUARE_THREADS; square < SQUARES; square += SQUARE_THREADS) {
-            const int first_row = square % SQUARE_ROWS, first_column = square / SQUARE_ROWS;
-            float sums[8][4] = {};
-#pragma unroll 1
-            for (int k = sharer * 4; k < PADDED; k += SHARERS * 4) {
-                float4 its[4];
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    its[i] = quad_at(weights + min(first_column + i * SQUARE_COLUMNS, COLUMNS - 1) * PITCH + k);
-                }
-#pragma unroll
-                for (int row = 0; row < 8; ++row) {
-                    if (row * SQUARE_ROWS < count) {
-                        const float4 x = quad_at(tile + (first_row + row * SQUARE_ROWS) * PITCH + k);
-#pragma unroll
-                        for (int i = 0; i < 4; ++i) sums[row][i] = add_products(x, its[i], sums[row][i]);
-                    }
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < 32; ++i) {
-                const int row = first_row + i / 4 * SQUARE_ROWS, column = first_column + i % 4 * SQUARE_COLUMNS;
-                if (row < count && column < COLUMNS) {
-                    parts(tile)[(sharer * PATH_ROWS + row) * COLUMNS + column] = sums[i / 4][i % 4];
+                    if (column + i < end) parts(tile)[place_of(part, LANE_ROW, column + i)] = of_row[i];
                 }
             }
         }

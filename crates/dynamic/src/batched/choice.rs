@@ -29,10 +29,9 @@ const PRODUCTS: [f64; 2] = [20e6, 7.5e6];
 const EXCHANGE: f64 = 1.0;
 const UNITS_DOUBLED: f64 = 1.08;
 
-/// What a group's blocks take for a byte of packets, in µs: to collect and multiply it, and for its part of the passes. And
-/// for floats that are rounded to TF32, which are as many bytes as others.
-const PACKETS: f64 = 85e-6;
-const PACKETS_OF_TF32: f64 = 63e-6;
+/// What a group's blocks take for a byte of packets, in µs: to collect and multiply it, and for its part of the passes.
+/// Again of elements of 2 bytes, and of floats.
+const PACKETS: [f64; 2] = [85e-6, 45e-6];
 
 impl Executor {
     /// The numbers of groups to choose from.
@@ -70,13 +69,13 @@ impl Net {
 
     /// The time of a way's path by a configuration, or by the batched executor, in µs.
     fn time(&self, way: &OneWay, configuration: Option<usize>, steps: &Steps) -> f64 {
+        let is_float = usize::from(self.element == Element::Float);
         if let Some(path) = configuration.and_then(|number| way.path(number)) {
-            let is_tf32 = self.tf32 && self.element == Element::Float;
-            return persistent_time(&path.emitted, steps, if is_tf32 { PACKETS_OF_TF32 } else { PACKETS });
+            return persistent_time(&path.emitted, steps, PACKETS[is_float]);
         }
         let products: f64 =
             way.passes.iter().enumerate().map(|(kind, passes)| products(passes, kind, steps.batch)).sum();
-        steps.count * LAUNCHES_OF_LEVEL + products / PRODUCTS[usize::from(self.element == Element::Float)]
+        steps.count * LAUNCHES_OF_LEVEL + products / PRODUCTS[is_float]
     }
 }
 

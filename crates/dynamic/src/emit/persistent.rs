@@ -23,9 +23,6 @@ fn tiles(groups: usize) -> &'static [usize] {
     if groups == 1 { &[8] } else { &[16, 8] }
 }
 
-/// The most warps among which the depth of a product is shared out. Twin of the number in `kernels/dynamic/persistent.cuh`.
-const MOST_PARTS: usize = 8;
-
 /// What tensor cores multiply at once. Twin of the number in `kernels/dynamic/persistent.cuh`.
 const CHUNK_BYTES: usize = 32;
 
@@ -352,21 +349,21 @@ impl Product {
     }
 
     /// The most parts that sums are added up of.
-    fn parts(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
+    fn parts(&self, units: Units, shape: &PathShape) -> usize {
         let padded = self.padded(units, shape.element);
-        let warps = |most: usize| 1 << most.min(MOST_PARTS).min(shape.threads / 32).ilog2();
-        if shape.has_tensor_cores() {
-            return warps(padded * shape.element.bytes() / CHUNK_BYTES);
+        let warps = |parts: usize, most: usize| 1 << parts.min(most).min(shape.threads / 32).ilog2();
+        let chunks = padded * shape.element.bytes() / CHUNK_BYTES;
+        match shape.has_tensor_cores() {
+            true => warps(chunks, 8),
+            false => warps(chunks, (640 / self.columns(units)).clamp(1, 16)).max(warps(padded.div_ceil(128), 8)),
         }
-        let squares = rows / 8 * self.columns(units).div_ceil(4);
-        warps(padded.div_ceil(128)).max((shape.threads / squares.min(shape.threads)).min(256 / rows))
     }
 
-    /// The tile, the parts, the products of a span, and where threads share a row's units its own elements.
+    /// The tile, or in its place where threads share a row's units its own elements; the parts; the products of a span.
     fn tile_bytes(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
         let (bytes, columns) = (shape.element.bytes(), self.columns(units));
-        let elements = rows * self.pitch(units, shape.element) + SPAN * self.own_elements(units);
-        let floats = (rows * self.parts(units, shape, rows) + SPAN) * columns;
+        let elements = (rows * self.pitch(units, shape.element)).max(SPAN * self.own_elements(units));
+        let floats = (rows * self.parts(units, shape) + SPAN) * columns;
         elements * bytes + floats * size_of::<f32>()
     }
 
@@ -445,7 +442,7 @@ impl<'a> Around<'a> {
             ));
             text.line("});");
         } else {
-            text.line(&format!("Element *const staged = {class}::staged({tile});"));
+            text.line(&format!("Element *const staged = {tile};"));
             text.line("for (int first = 0; first < at.row_count; first += SPAN) {");
             text.line("const int count = min(SPAN, at.row_count - first);");
             text.line("for_own(count, [&](unsigned in_span, int e) {");

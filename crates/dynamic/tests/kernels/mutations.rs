@@ -122,13 +122,13 @@ const PATH: &str = "vertex_path.cu";
 const SHARED: &str = "dynamic/persistent.cuh";
 
 /// Mutations of the kernels for paths.
-const OF_PATHS: [Mutation; 12] = [
+const OF_PATHS: [Mutation; 13] = [
     // A packet of any launch is taken; launches do not count on; a packet is not waited for.
     Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].has_epoch(epoch)", first: 0, each: 1, to: "" },
     Mutation { file: PATH, from: "path.epoch() = epoch", first: 0, each: 1, to: "path.epoch() += 0" },
     Mutation {
         file: SHARED,
-        from: "collect(bits[j], packets + position + j * THREADS, first * PACKETS, stride, epoch);",
+        from: "collect(asked[j], packets + position + j * THREADS, first * PACKETS, ROW_GROUPS * PACKETS, epoch);",
         first: 0,
         each: 1,
         to: "",
@@ -139,6 +139,8 @@ const OF_PATHS: [Mutation; 12] = [
     Mutation { file: SHARED, from: "barrier(); // the products are there", first: 0, each: 1, to: "//" },
     Mutation { file: SHARED, from: "barrier(); // y is there", first: 0, each: 1, to: "//" },
     Mutation { file: SHARED, from: "    barrier();\n}", first: 0, each: 1, to: "}" },
+    // A sum lacks a part of its factors.
+    Mutation { file: SHARED, from: "exact_parts[product]", first: 0, each: 1, to: "exact_parts[2]" },
     // Packets that are published before all own numbers are there.
     Mutation {
         file: SHARED,
