@@ -4,6 +4,9 @@
 #define THREADS 256
 #include "common/tile_products.cuh"
 #include "common/transpose.cuh"
+#ifdef ELEMENT_FLOAT
+#include "dynamic/exact_tiles.cuh"
+#endif
 #include "dynamic/level.cuh"
 #include "dynamic/outer_products.cuh"
 #include "dynamic/slices.cuh"
@@ -109,10 +112,10 @@ template <typename Multiply> __device__ __forceinline__ void for_tiles(const Pro
 
 // Elements of 2 bytes have no need of it.
 #ifdef ELEMENT_FLOAT
-KERNEL(level_square_tiles, LevelProduct) {
+KERNEL(level_exact_tiles, LevelProduct) {
     SHARED(Element, stages);
     const Products all = products_of(parameters);
-    for_tiles(all, [&](int row) { multiply_square_tile(all, row, blockIdx.x * TILE, stages); });
+    for_tiles(all, [&](int row) { multiply_exact_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
 }
 #endif
 

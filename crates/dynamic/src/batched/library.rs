@@ -34,8 +34,8 @@ pub struct Library {
     element: Element,
     few_rows: Function,
     level_few_rows: Function,
-    /// `None` for elements of 2 bytes, whose products tensor cores compute exactly.
-    by_multiply_adds: Option<ByMultiplyAdds>,
+    /// `None` for elements of 2 bytes, whose products tensor cores compute exactly as they are.
+    exact: Option<Exact>,
     level_tensor_tiles: Function,
     outer_products_by_tensor_cores: Function,
     transpose: Function,
@@ -55,9 +55,9 @@ pub struct Library {
     pub most_blocks: usize,
 }
 
-/// Kernels for floats alone.
-struct ByMultiplyAdds {
-    level_square_tiles: Function,
+/// Kernels for floats alone, which are not rounded.
+struct Exact {
+    level_tiles: Function,
     outer_products: Function,
 }
 
@@ -88,24 +88,23 @@ impl Library {
             Device::Host => None,
             Device::Cuda => CublasLt::new().inspect_err(|why| log::warn!("{why}; kernels of ours multiply")).ok(),
         };
-        let by_multiply_adds = match element {
-            Element::Float => Some(ByMultiplyAdds {
-                level_square_tiles: module.function(c"level_square_tiles")?,
+        let exact = match element {
+            Element::Float => Some(Exact {
+                level_tiles: module.function(c"level_exact_tiles")?,
                 outer_products: module.function(c"outer_products_by_multiply_adds")?,
             }),
             Element::Half | Element::Bfloat16 => None,
         };
-        if let Some(ByMultiplyAdds { level_square_tiles, .. }) = &by_multiply_adds {
-            level_square_tiles.allow_shared(products::shared_bytes(element))?;
+        let level_tensor_tiles = module.function(c"level_tensor_tiles")?;
+        for tiles in exact.iter().map(|exact| &exact.level_tiles).chain([&level_tensor_tiles]) {
+            tiles.allow_shared(products::tensor_shared_bytes(element))?;
         }
-        let tensor_tiles = module.function(c"level_tensor_tiles")?;
-        tensor_tiles.allow_shared(products::tensor_shared_bytes(element))?;
         Ok(Self {
             element,
             few_rows: module.function(c"few_rows")?,
             level_few_rows: module.function(c"level_few_rows")?,
-            by_multiply_adds,
-            level_tensor_tiles: tensor_tiles,
+            exact,
+            level_tensor_tiles,
             outer_products_by_tensor_cores: module.function(c"outer_products_by_tensor_cores")?,
             transpose: module.function(c"transpose")?,
             sum_rows: module.function(c"sum_rows")?,
@@ -161,12 +160,11 @@ impl Library {
         is_wide: bool,
         tf32: bool,
     ) -> Result<(), Error> {
-        let (function, tile_rows, tile_columns, shared_bytes) = match self.by_multiply_adds.as_ref().filter(|_| !tf32) {
-            _ if !is_wide => (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0),
-            Some(ByMultiplyAdds { level_square_tiles, .. }) => {
-                (level_square_tiles, TILE, TILE, products::shared_bytes(self.element))
-            }
-            None => (&self.level_tensor_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element)),
+        let by_tiles =
+            self.exact.as_ref().filter(|_| !tf32).map_or(&self.level_tensor_tiles, |exact| &exact.level_tiles);
+        let (function, tile_rows, tile_columns, shared_bytes) = match is_wide {
+            false => (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0),
+            true => (by_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element)),
         };
         let across = (product.columns as usize).div_ceil(tile_columns);
         let down = rows.div_ceil(tile_rows).clamp(1, (self.most_blocks / across).max(1));
@@ -179,10 +177,8 @@ impl Library {
     /// # Safety
     /// The structs' arrays are on the stream's device, as long as they say.
     pub unsafe fn sum_outer_products(&self, stream: Stream, all: &[OuterProducts], tf32: bool) -> Result<(), Error> {
-        let function = match self.by_multiply_adds.as_ref().filter(|_| !tf32) {
-            Some(ByMultiplyAdds { outer_products, .. }) => outer_products,
-            None => &self.outer_products_by_tensor_cores,
-        };
+        let exact = self.exact.as_ref().filter(|_| !tf32);
+        let function = exact.map_or(&self.outer_products_by_tensor_cores, |exact| &exact.outer_products);
         let shared_bytes = (OUTER_ELEMENTS * self.element.bytes()) as u32;
         let blocks = |its: &OuterProducts| its.slices as usize * outer_tiles(its.rows as usize, its.columns as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
