@@ -6,6 +6,7 @@
 #include "common/async_copy.cuh"
 #include "common/device.cuh"
 #include "common/ops.cuh"
+#include "common/tf32_products.cuh"
 #include "dynamic/level.cuh"
 #include "dynamic/slices.cuh"
 
@@ -76,71 +77,19 @@ __device__ __forceinline__ void for_outer_stages_by(const OuterProducts &it, int
 }
 
 // Neighbours in a row of sums.
-template <int Count> struct alignas(Count * sizeof(float)) Neighbours {
-    float number[Count];
+struct alignas(8) Neighbours {
+    float number[2];
 };
 
-// The sums of a thread: those of all rows, and those of the last few, which are less than SLICE_ROWS.
-template <int Rows, int Columns> struct OuterSums {
-    float all[Rows][Columns] = {}, last[Rows][Columns] = {};
+// The sums of a thread, on tensor cores: a warp has 32 rows and 32 columns of the tile. All factors are TF32: floats are
+// rounded to it, or have exact products, and others are as they are.
+template <bool is_exact> struct OuterSums {
+    static constexpr int row_tiles = 2, column_tiles = 4, tiles = row_tiles * column_tiles;
+    // Tensor cores round sums towards zero, so they add up a stage of exact products at most.
+    static constexpr int most_stages = is_exact ? 1 : SLICE_ROWS / OUTER_DEPTH;
+    // Those of all rows, and those of the last stages: [tile of rows, tile of columns][as warp_mma_tf32 has them].
+    float all[tiles][4] = {}, last[tiles][4] = {};
     int stages = 0;
-
-    __device__ __forceinline__ void end_stage() {
-        if (++stages % (SLICE_ROWS / OUTER_DEPTH) == 0) add_last();
-    }
-
-    __device__ __forceinline__ void add_last() {
-#pragma unroll
-        for (int i = 0; i < Rows; ++i)
-#pragma unroll
-            for (int j = 0; j < Columns; ++j) all[i][j] += last[i][j], last[i][j] = 0;
-    }
-};
-
-// By multiply-adds: a thread has 8 rows and 4 columns of the tile.
-struct ByMultiplyAdds {
-    OuterSums<8, 4> sums;
-
-    __device__ __forceinline__ static int first_row() { return int(threadIdx.x) / 16 * 8; }
-    __device__ __forceinline__ static int first_column() { return int(threadIdx.x) % 16 * 4; }
-
-    __device__ __forceinline__ void multiply(const Element *stage) {
-        const Element *const dy = stage + first_row(), *const x = stage + OUTER_DEPTH * DY_PITCH + first_column();
-#pragma unroll
-        for (int k = 0; k < OUTER_DEPTH; ++k) {
-            float left[8], right[4];
-#pragma unroll
-            for (int i = 0; i < 8; i += 4) read_quad(left + i, dy + k * DY_PITCH + i);
-            read_quad(right, x + k * X_PITCH);
-#pragma unroll
-            for (int i = 0; i < 8; ++i)
-#pragma unroll
-                for (int j = 0; j < 4; ++j) sums.last[i][j] = fmaf(left[i], right[j], sums.last[i][j]);
-        }
-        sums.end_stage();
-    }
-
-    // Calls each(row, column, sums) for neighbours from this column on.
-    template <typename Each> __device__ __forceinline__ void for_each(Each each) const {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const float(&its)[4] = sums.all[i];
-            each(first_row() + i, first_column(), Neighbours<4>{{its[0], its[1], its[2], its[3]}});
-        }
-    }
-
-    __device__ __forceinline__ static void read_quad(float *to, const Element *from) {
-        const float4 quad = quad_at(from);
-        to[0] = quad.x, to[1] = quad.y, to[2] = quad.z, to[3] = quad.w;
-    }
-};
-
-// By tensor cores: a warp has 32 rows and 32 columns of the tile. All factors are TF32: floats are rounded to it, and others
-// are as they are.
-struct ByTensorCores {
-    static constexpr int row_tiles = 2, column_tiles = 4;
-    // [tile of rows, tile of columns][as warp_mma_tf32 has them]
-    OuterSums<row_tiles * column_tiles, 4> sums;
 
     __device__ __forceinline__ static int first_row() { return int(WARP) % 4 * 32 + int(LANE) / 4; }
     __device__ __forceinline__ static int first_column() { return int(WARP) / 4 * 32; }
@@ -150,21 +99,32 @@ struct ByTensorCores {
         const Element *const x = stage + OUTER_DEPTH * DY_PITCH + first_column() + LANE / 4;
 #pragma unroll
         for (int k = LANE % 4; k < OUTER_DEPTH; k += 8) {
-            unsigned left[row_tiles][4], right[column_tiles][2];
+            unsigned left[row_tiles][2][4], right[column_tiles][2][2];
 #pragma unroll
             for (int tile = 0; tile < row_tiles; ++tile)
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
-                    left[tile][i] = factor(dy[(k + i / 2 * 4) * DY_PITCH + tile * 16 + i % 2 * 8]);
+                    set_factor(left[tile], i, dy[(k + i / 2 * 4) * DY_PITCH + tile * 16 + i % 2 * 8]);
 #pragma unroll
             for (int tile = 0; tile < column_tiles; ++tile)
 #pragma unroll
-                for (int i = 0; i < 2; ++i) right[tile][i] = factor(x[(k + i * 4) * X_PITCH + tile * 8]);
+                for (int i = 0; i < 2; ++i) set_factor(right[tile], i, x[(k + i * 4) * X_PITCH + tile * 8]);
 #pragma unroll
-            for (int tile = 0; tile < row_tiles * column_tiles; ++tile)
-                warp_mma_tf32(sums.last[tile], left[tile / column_tiles], right[tile % column_tiles]);
+            for (int product = is_exact ? 0 : 2; product < 3; ++product) {
+                const auto &of = exact_parts[product];
+#pragma unroll
+                for (int tile = 0; tile < tiles; ++tile)
+                    warp_mma_tf32(last[tile], left[tile / column_tiles][of[0]], right[tile % column_tiles][of[1]]);
+            }
         }
-        sums.end_stage();
+        if (++stages % most_stages == 0) add_last();
+    }
+
+    __device__ __forceinline__ void add_last() {
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) all[tile][i] += last[tile][i], last[tile][i] = 0;
     }
 
     template <typename Each> __device__ __forceinline__ void for_each(Each each) const {
@@ -174,18 +134,31 @@ struct ByTensorCores {
             for (int i = 0; i < 4; i += 2) {
                 const int row = first_row() + tile / column_tiles * 16 + i / 2 * 8;
                 const int column = first_column() + tile % column_tiles * 8 + int(LANE) % 4 * 2;
-                each(row, column, Neighbours<2>{{sums.all[tile][i], sums.all[tile][i + 1]}});
+                each(row, column, Neighbours{{all[tile][i], all[tile][i + 1]}});
             }
     }
 
-    __device__ __forceinline__ static unsigned factor(Element element) {
+    template <int count>
+    __device__ __forceinline__ static void set_factor(unsigned (&parts)[2][count], int i, Element element) {
         const float value = to_float(element);
-        return __float_as_uint(sizeof(Element) == sizeof(float) ? float_to_tf32(value) : value);
+        if (is_exact)
+            split_float(__float_as_uint(value), parts[HIGH][i], parts[LOW][i]);
+        else
+            parts[HIGH][i] = __float_as_uint(sizeof(Element) == sizeof(float) ? float_to_tf32(value) : value);
     }
 };
 
+// A sum of some rows by multiply-adds.
+__device__ __forceinline__ float sum_of(const OuterProducts &it, int i, int j, int begin, int end) {
+    float sum = 0;
+#pragma unroll 1
+    for (int row = begin; row < end; ++row)
+        sum = fmaf(to_float(it.dy[size_t(row) * it.rows + i]), to_float(it.x[size_t(row) * it.columns + j]), sum);
+    return sum;
+}
+
 // Computes the tile of a block. `stages` is shared: Element[OUTER_STAGES][OUTER_STAGE].
-template <typename Sums>
+template <bool is_exact>
 __device__ __forceinline__ void sum_outer_products(const OuterProducts &it, int depth, unsigned block, Element *stages) {
     const int across = (it.columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS, down = (it.rows + OUTER_ROWS - 1) / OUTER_ROWS;
     const int slice = int(block) / (across * down), tile = int(block) % (across * down);
@@ -194,26 +167,31 @@ __device__ __forceinline__ void sum_outer_products(const OuterProducts &it, int 
     const int begin = slice * of_slice, end = min(depth, begin + of_slice);
     constexpr int access = 16 / sizeof(Element);
     const size_t places = size_t(it.dy) | size_t(it.x);
-    Sums own;
+    OuterSums<is_exact> own;
     const auto multiply = [&](const Element *stage) { own.multiply(stage); };
     if (it.rows % access == 0 && it.columns % access == 0 && places % 16 == 0)
         for_outer_stages_by<access>(it, first_row, first_column, begin, end, stages, multiply);
     else
         for_outer_stages_by<1>(it, first_row, first_column, begin, end, stages, multiply);
-    own.sums.add_last();
+    own.add_last();
     float *const sums = it.sums + size_t(slice) * it.rows * it.columns;
-    own.for_each([&](int row, int column, auto neighbours) {
-        constexpr int count = sizeof neighbours / sizeof(float);
+    own.for_each([&](int row, int column, Neighbours neighbours) {
         row += first_row, column += first_column;
         if (row >= it.rows) return;
-        float *const to = sums + size_t(row) * it.columns + column;
-        if (column + count <= it.columns && size_t(to) % sizeof neighbours == 0) {
-            auto &its = *reinterpret_cast<decltype(neighbours) *>(to);
 #pragma unroll
-            for (int i = 0; i < count; ++i) neighbours.number[i] += it.adds ? its.number[i] : 0;
+        for (int i = 0; i < 2; ++i) {
+            float &number = neighbours.number[i];
+            // Infinity has no parts for exact products.
+            if (is_exact && number != number && column + i < it.columns) number = sum_of(it, row, column + i, begin, end);
+        }
+        float *const to = sums + size_t(row) * it.columns + column;
+        if (column + 2 <= it.columns && size_t(to) % sizeof neighbours == 0) {
+            auto &its = *reinterpret_cast<Neighbours *>(to);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) neighbours.number[i] += it.adds ? its.number[i] : 0;
             its = neighbours;
         } else {
-            for (int i = 0; i < count && column + i < it.columns; ++i) to[i] = neighbours.number[i] + (it.adds ? to[i] : 0);
+            for (int i = 0; i < 2 && column + i < it.columns; ++i) to[i] = neighbours.number[i] + (it.adds ? to[i] : 0);
         }
     });
 }

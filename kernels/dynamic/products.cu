@@ -125,23 +125,23 @@ KERNEL(level_tensor_tiles, LevelProduct) {
     for_tiles(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
 }
 
-template <typename Sums> __device__ __forceinline__ void sum_all(const Together<OuterProducts> &all, Element *stages) {
+template <bool is_exact> __device__ __forceinline__ void sum_all(const Together<OuterProducts> &all, Element *stages) {
     all.run([&](const OuterProducts &it, unsigned block, unsigned) {
         const int depth = it.script ? count_of(it.script, it.is_of_children) : it.count;
-        sum_outer_products<Sums>(it, depth, block, stages);
+        sum_outer_products<is_exact>(it, depth, block, stages);
     });
 }
 
-KERNEL(outer_products_by_tensor_cores, Together<OuterProducts>) {
+KERNEL(outer_products, Together<OuterProducts>) {
     SHARED(Element, stages);
-    sum_all<ByTensorCores>(parameters, stages);
+    sum_all<false>(parameters, stages);
 }
 
 // Elements of 2 bytes have no need of it.
 #ifdef ELEMENT_FLOAT
-KERNEL(outer_products_by_multiply_adds, Together<OuterProducts>) {
+KERNEL(exact_outer_products, Together<OuterProducts>) {
     SHARED(Element, stages);
-    sum_all<ByMultiplyAdds>(parameters, stages);
+    sum_all<true>(parameters, stages);
 }
 #endif
 

@@ -37,7 +37,7 @@ pub struct Library {
     /// `None` for elements of 2 bytes, whose products tensor cores compute exactly as they are.
     exact: Option<Exact>,
     level_tensor_tiles: Function,
-    outer_products_by_tensor_cores: Function,
+    outer_products: Function,
     transpose: Function,
     sum_rows: Function,
     sum_parts: Function,
@@ -91,7 +91,7 @@ impl Library {
         let exact = match element {
             Element::Float => Some(Exact {
                 level_tiles: module.function(c"level_exact_tiles")?,
-                outer_products: module.function(c"outer_products_by_multiply_adds")?,
+                outer_products: module.function(c"exact_outer_products")?,
             }),
             Element::Half | Element::Bfloat16 => None,
         };
@@ -105,7 +105,7 @@ impl Library {
             level_few_rows: module.function(c"level_few_rows")?,
             exact,
             level_tensor_tiles,
-            outer_products_by_tensor_cores: module.function(c"outer_products_by_tensor_cores")?,
+            outer_products: module.function(c"outer_products")?,
             transpose: module.function(c"transpose")?,
             sum_rows: module.function(c"sum_rows")?,
             sum_parts: module.function(c"sum_parts")?,
@@ -178,7 +178,7 @@ impl Library {
     /// The structs' arrays are on the stream's device, as long as they say.
     pub unsafe fn sum_outer_products(&self, stream: Stream, all: &[OuterProducts], tf32: bool) -> Result<(), Error> {
         let exact = self.exact.as_ref().filter(|_| !tf32);
-        let function = exact.map_or(&self.outer_products_by_tensor_cores, |exact| &exact.outer_products);
+        let function = exact.map_or(&self.outer_products, |exact| &exact.outer_products);
         let shared_bytes = (OUTER_ELEMENTS * self.element.bytes()) as u32;
         let blocks = |its: &OuterProducts| its.slices as usize * outer_tiles(its.rows as usize, its.columns as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.

@@ -72,7 +72,7 @@ const MUTATIONS: [Mutation; 15] = [
         each: 1,
         to: "row + down < end + 1",
     },
-    Mutation { file: "dynamic/outer_products.cuh", from: "own.sums.add_last();", first: 0, each: 1, to: "" },
+    Mutation { file: "dynamic/outer_products.cuh", from: "own.add_last();", first: 0, each: 1, to: "" },
     Mutation {
         file: "dynamic/slices.cuh",
         from: "part < it.part_count",
