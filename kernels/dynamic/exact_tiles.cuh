@@ -5,25 +5,19 @@
 
 #include "common/tf32_products.cuh"
 #include "common/tile_products.cuh"
+#include "dynamic/replacement.cuh"
 
 // Tensor cores round sums towards zero, so they add up the products of so much depth at most.
 #define EXACT_DEPTH 16
 static_assert(STRIP % EXACT_DEPTH == 0 && EXACT_DEPTH % 8 == 0, "whole products");
 
-// A product by multiply-adds, since infinity has no parts.
-__device__ __forceinline__ float product_of(const Element *x, const Element *weights, int depth) {
-    float sum = 0;
-#pragma unroll 1
-    for (int k = 0; k < depth; ++k) sum = fmaf(x[k], weights[k], sum);
-    return sum;
-}
-
 // Computes the tile of TILE × TENSOR_COLUMNS products from these on, of which a warp has 16 rows and 16 columns. `stages` is
-// shared: Element[STAGES][TILE + TENSOR_COLUMNS][PITCH].
+// shared: Element[STAGES][TILE + TENSOR_COLUMNS][PITCH]. Factors are copied Access elements at once.
+template <int Access>
 __device__ __forceinline__ void multiply_exact_tile(const Products &p, int row, int column, Element *stages) {
     const int first_row = WARP / TENSOR_WARPS * 16 + LANE / 4, first_column = WARP % TENSOR_WARPS * 16;
     float sums[2][4] = {};
-    for_strips<TENSOR_COLUMNS>(p, row, column, stages, [&](const Element *strip) {
+    for_strips_by<Access, TENSOR_COLUMNS>(p, row, column, stages, [&](const Element *strip) {
         const auto split = [&](int line, int k, unsigned &high, unsigned &low) {
             split_float(__float_as_uint(strip[line * PITCH + k]), high, low);
         };
@@ -55,7 +49,14 @@ __device__ __forceinline__ void multiply_exact_tile(const Products &p, int row, 
         const int r = row + first_row + i / 2 % 2 * 8, c = column + first_column + i / 4 * 8 + LANE % 4 * 2 + i % 2;
         if (r >= p.rows || c >= p.columns) continue;
         float sum = sums[i / 4][i % 4];
-        if (sum != sum) sum = product_of(p.x + size_t(r) * p.depth, p.weights + size_t(c) * p.depth, p.depth);
+        if (sum != sum) {
+            Replacement replacement;
+#pragma unroll 1
+            for (int k = 0; k < p.depth; ++k) {
+                replacement.add(p.x[size_t(r) * p.depth + k], p.weights[size_t(c) * p.depth + k]);
+            }
+            sum = replacement.of(sum);
+        }
         p.products[size_t(r) * p.columns + c] = sum;
     }
 }

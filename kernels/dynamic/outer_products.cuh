@@ -8,6 +8,7 @@
 #include "common/ops.cuh"
 #include "common/tf32_products.cuh"
 #include "dynamic/level.cuh"
+#include "dynamic/replacement.cuh"
 #include "dynamic/slices.cuh"
 
 // sums[slice][i][j] = Σ dy[row][i] · x[row][j], over the rows of the slice; added to the old number if `adds`. Zeros are the
@@ -148,13 +149,13 @@ template <bool is_exact> struct OuterSums {
     }
 };
 
-// A sum of some rows by multiply-adds.
-__device__ __forceinline__ float sum_of(const OuterProducts &it, int i, int j, int begin, int end) {
-    float sum = 0;
+// What an exact sum of some rows that is no number should be.
+__device__ __forceinline__ float replaced(float exact, const OuterProducts &it, int i, int j, int begin, int end) {
+    Replacement replacement;
 #pragma unroll 1
     for (int row = begin; row < end; ++row)
-        sum = fmaf(to_float(it.dy[size_t(row) * it.rows + i]), to_float(it.x[size_t(row) * it.columns + j]), sum);
-    return sum;
+        replacement.add(to_float(it.dy[size_t(row) * it.rows + i]), to_float(it.x[size_t(row) * it.columns + j]));
+    return replacement.of(exact);
 }
 
 // Computes the tile of a block. `stages` is shared: Element[OUTER_STAGES][OUTER_STAGE].
@@ -181,8 +182,8 @@ __device__ __forceinline__ void sum_outer_products(const OuterProducts &it, int 
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             float &number = neighbours.number[i];
-            // Infinity has no parts for exact products.
-            if (is_exact && number != number && column + i < it.columns) number = sum_of(it, row, column + i, begin, end);
+            if (is_exact && number != number && column + i < it.columns)
+                number = replaced(number, it, row, column + i, begin, end);
         }
         float *const to = sums + size_t(row) * it.columns + column;
         if (column + 2 <= it.columns && size_t(to) % sizeof neighbours == 0) {

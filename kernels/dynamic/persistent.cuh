@@ -13,13 +13,14 @@
 // blockIdx.y the group.
 //
 // A source defines before it includes this: THREADS, UNITS, OWN, BLOCKS, the rows of a tile, PATH_ROWS, a multiple of 8, and
-// BY_TENSOR_CORES, 1 or 0. Without tensor cores elements are floats.
+// IS_EXACT, 1 for floats that are not rounded to TF32, else 0.
 #pragma once
 
 #include "common/exchange.cuh"
 #include "common/phased.cuh"
 #include "common/tf32_products.cuh"
 #include "dynamic/level.cuh"
+#include "dynamic/replacement.cuh"
 
 // A step of the script: the rows of a kind in a level, or those of a group, and their edges. They follow each other.
 struct Step {
@@ -77,10 +78,26 @@ constexpr int lesser(int x, int y) { return x < y ? x : y; }
 constexpr int greater(int x, int y) { return x > y ? x : y; }
 
 // The most rows of floats that are multiplied without tensor cores.
-#define FEW_ROWS 4
+#define FEW_ROWS 2
+
+// Adds up a warp's sums, whose number is a power of two: a lane gets that of number LANE / (32 / count).
+template <int count> __device__ __forceinline__ float share_out(float (&sums)[count]) {
+    // Lanes far apart share out the sums, half of those left at a time: a lane adds up those that it keeps alone.
+#pragma unroll
+    for (int half = count / 2; half > 0; half /= 2) {
+        const int apart = 32 / count * half;
+        const bool keeps_upper = LANE & apart;
+#pragma unroll
+        for (int i = 0; i < half; ++i) {
+            const float lower = sums[i], upper = sums[i + half];
+            sums[i] = (keeps_upper ? upper : lower) + warp_shuffle(keeps_upper ? lower : upper, LANE ^ apart);
+        }
+    }
+    return warp_sum(sums[0], 32 / count);
+}
 
 // A factor of a product, as shared memory has it.
-__device__ __forceinline__ Element to_factor(Element element) { return BY_TENSOR_CORES ? to_tensor(element) : element; }
+__device__ __forceinline__ Element to_factor(Element element) { return IS_EXACT ? element : to_tensor(element); }
 
 // A product of a matrix [HEIGHT][DEPTH] with rows of DEPTH elements, in tiles of rows.
 //
@@ -106,17 +123,18 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // By tensor cores, floats as exact products: 16 columns are a tile of the weights. Warps share out the chunks, and the
     // tiles if there are more warps; a warp multiplies some tiles at once.
     static constexpr int CHUNKS = PADDED / CHUNK;
-    static constexpr int CHUNK_WARPS = warps_of(CHUNKS, BY_TENSOR_CORES ? 8 : lesser(16, greater(640 / COLUMNS, 1)));
+    static constexpr int CHUNK_WARPS = warps_of(CHUNKS, IS_EXACT ? lesser(16, greater(640 / COLUMNS, 1)) : 8);
     static constexpr int TILES = quotient_up(COLUMNS, 16), TILE_WARPS = WARPS / CHUNK_WARPS;
-    static constexpr int TILES_AT_ONCE = lesser(quotient_up(TILES, TILE_WARPS), BY_TENSOR_CORES ? 4 : 3);
-    static constexpr int ROW_TILES = PATH_ROWS / 8;
+    static constexpr int TILES_AT_ONCE = lesser(quotient_up(TILES, TILE_WARPS), IS_EXACT ? 3 : 4);
+    // Lanes read what is behind the weights for columns that are not there, unless that may be no shared memory.
+    static constexpr bool IS_CLAMPED = TILES * 16 - COLUMNS > PATH_ROWS;
     // By multiply-adds of few rows of floats: lanes share out the depth, and warps it and the columns. A warp multiplies
-    // some columns at once: more would need more registers than there are.
+    // some columns at once, a power of two.
     static constexpr int FEW_PARTS = warps_of(quotient_up(PADDED, 128), 8), COLUMN_WARPS = WARPS / FEW_PARTS;
     static constexpr int WARP_COLUMNS = quotient_up(COLUMNS, COLUMN_WARPS);
-    static constexpr int AT_A_TIME = WARP_COLUMNS <= 5 ? WARP_COLUMNS : 4;
+    static constexpr int AT_A_TIME = WARP_COLUMNS > 2 ? 4 : WARP_COLUMNS, SHARED_OUT = FEW_ROWS * AT_A_TIME;
     // The most parts of a sum.
-    static constexpr int PARTS = BY_TENSOR_CORES ? CHUNK_WARPS : greater(CHUNK_WARPS, FEW_PARTS);
+    static constexpr int PARTS = IS_EXACT ? greater(CHUNK_WARPS, FEW_PARTS) : CHUNK_WARPS;
     // The tile, or in its place the own elements of a span.
     static constexpr int TILE_ELEMENTS = greater(PATH_ROWS * PITCH, SPAN * OWN_ELEMENTS);
 
@@ -190,7 +208,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             collect_tile(asked, tile, its, count, epoch);
             barrier(); // the tile is there
             float *const to = products(tile) + first * COLUMNS;
-            if (!BY_TENSOR_CORES && count <= FEW_ROWS) {
+            if (IS_EXACT && count <= FEW_ROWS) {
                 add_few(weights, tile, count);
                 add_up<FEW_PARTS>(to, parts(tile), weights, its, count);
                 break; // no tile follows, for whose packets registers would have to be kept
@@ -199,7 +217,11 @@ template <int HEIGHT, int DEPTH> class PathProduct {
                 const int next = min(PATH_ROWS, rows - first - PATH_ROWS);
                 ask_for_rows(asked, its + PATH_ROWS * PACKETS, first_position(), row_group(), next, epoch);
             }
-            add_by_tensor_cores(weights, tile, count);
+            if (PATH_ROWS > 8 && count > 8) {
+                add_by_tensor_cores<PATH_ROWS / 8>(weights, tile);
+            } else {
+                add_by_tensor_cores<1>(weights, tile);
+            }
             add_up<CHUNK_WARPS>(to, parts(tile), weights, its, count);
         }
         barrier(); // the products are there
@@ -368,15 +390,14 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             float sum = 0;
 #pragma unroll
             for (int part = 0; part < count; ++part) sum += parts[part * PATH_ROWS * COLUMNS + number];
-            // Infinity has no parts for exact products.
-            if (!BY_TENSOR_CORES && sum != sum) sum = product_of(weights + column * PITCH, packets + row * PACKETS);
+            if (IS_EXACT && sum != sum) sum = replaced(sum, weights + column * PITCH, packets + row * PACKETS);
             to[row * COLUMNS + column] = sum;
         }
     }
 
-    // A product by multiply-adds of a row's packets, which all are there: its tile may be another's already.
-    __device__ static __forceinline__ float product_of(const Element *weights, const Packet<Element> *packets) {
-        float sum = 0;
+    // What a product of a row that is no number should be. The tile may be another's already, but the packets are there.
+    __device__ static __forceinline__ float replaced(float exact, const Element *weights, const Packet<Element> *packets) {
+        Replacement replacement;
 #pragma unroll 1
         for (int position = 0; position < PACKETS; ++position) {
             const PacketBits<Packet<Element>> packet = peek(packets + position);
@@ -384,10 +405,10 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             for (int i = 0; i < Packet<Element>::values; ++i) {
                 const int element = position % RUN * Packet<Element>::values + i;
                 const int place = position / RUN * OWN_ELEMENTS + element;
-                if (element < OWN_ELEMENTS) sum = fmaf(to_float(value_of(packet, i)), to_float(weights[place]), sum);
+                if (element < OWN_ELEMENTS) replacement.add(to_float(value_of(packet, i)), to_float(weights[place]));
             }
         }
-        return sum;
+        return replacement.of(exact);
     }
 
     // 4 bytes of a row of the tile or of the weights.
@@ -395,38 +416,39 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         return reinterpret_cast<const unsigned *>(rows + row * PITCH)[at];
     }
 
-    typedef float Sums[TILES_AT_ONCE][ROW_TILES][4];
+    // A warp's sums of its tiles and of some times eight rows.
+    template <int rows> using Sums = float[TILES_AT_ONCE][rows][4];
 
-    // A warp's chunks of the sums of its tiles.
-    __device__ static __forceinline__ void add_by_tensor_cores(const Element *weights, Element *tile, int count) {
+    // A warp's chunks of these sums.
+    template <int rows> __device__ static __forceinline__ void add_by_tensor_cores(const Element *weights, Element *tile) {
         const int part = WARP % CHUNK_WARPS;
 #pragma unroll 1
         for (int first = WARP / CHUNK_WARPS; first < TILES; first += TILE_WARPS * TILES_AT_ONCE) {
-            Sums sums = {};
-            if constexpr (BY_TENSOR_CORES) {
-#pragma unroll 2
-                for (int chunk = part; chunk < CHUNKS; chunk += CHUNK_WARPS) {
-                    add_chunk(sums, weights, tile, first, chunk, count);
-                }
-            } else {
+            Sums<rows> sums = {};
+            if constexpr (IS_EXACT) {
                 // Tensor cores round towards zero, so they add up two chunks at most.
 #pragma unroll 1
                 for (int chunk = part; chunk < CHUNKS; chunk += 2 * CHUNK_WARPS) {
-                    Sums of_two = {};
-                    add_chunk(of_two, weights, tile, first, chunk, count);
+                    Sums<rows> of_two = {};
+                    add_chunk<rows>(of_two, weights, tile, first, chunk);
                     if (chunk + CHUNK_WARPS < CHUNKS) {
-                        add_chunk(of_two, weights, tile, first, chunk + CHUNK_WARPS, count);
+                        add_chunk<rows>(of_two, weights, tile, first, chunk + CHUNK_WARPS);
                     }
 #pragma unroll
-                    for (int i = 0; i < TILES_AT_ONCE * ROW_TILES * 4; ++i) (&sums[0][0][0])[i] += (&of_two[0][0][0])[i];
+                    for (int i = 0; i < TILES_AT_ONCE * rows * 4; ++i) (&sums[0][0][0])[i] += (&of_two[0][0][0])[i];
+                }
+            } else {
+#pragma unroll 2
+                for (int chunk = part; chunk < CHUNKS; chunk += CHUNK_WARPS) {
+                    add_chunk<rows>(sums, weights, tile, first, chunk);
                 }
             }
 #pragma unroll
             for (int number = 0; number < TILES_AT_ONCE; ++number) {
 #pragma unroll
-                for (int i = 0; i < ROW_TILES * 2; ++i) {
+                for (int i = 0; i < rows * 2; ++i) {
                     const int column = (first + number * TILE_WARPS) * 16 + LANE / 4 + i % 2 * 8;
-                    if (i / 2 * 8 < count && column < COLUMNS) {
+                    if (column < COLUMNS) {
                         const float *const its = &sums[number][i / 2][i % 2 * 2];
                         *reinterpret_cast<float2 *>(parts(tile) + place_of(part, i / 2 * 8 + LANE % 4 * 2, column)) =
                             make_float2(its[0], its[1]);
@@ -439,41 +461,40 @@ template <int HEIGHT, int DEPTH> class PathProduct {
     // A factor's word for tensor cores, floats in two parts.
     template <int count>
     __device__ static __forceinline__ void set_factor(unsigned (&parts)[2][count], int i, unsigned word) {
-        if (BY_TENSOR_CORES) {
-            parts[HIGH][i] = word;
-        } else {
+        if (IS_EXACT) {
             split_float(word, parts[HIGH][i], parts[LOW][i]);
+        } else {
+            parts[HIGH][i] = word;
         }
     }
 
     // Adds a chunk's products to the sums of a warp's tiles, from `first` on.
-    __device__ static __forceinline__ void add_chunk(Sums &sums, const Element *weights, const Element *tile, int first,
-                                                     int chunk, int count) {
+    template <int rows>
+    __device__ static __forceinline__ void add_chunk(Sums<rows> &sums, const Element *weights, const Element *tile,
+                                                     int first, int chunk) {
         const int at = chunk * 8 + LANE % 4;
-        unsigned b[ROW_TILES][2][2];
+        unsigned b[rows][2][2];
 #pragma unroll
-        for (int j = 0; j < ROW_TILES; ++j) {
-            if (j * 8 >= count) break;
+        for (int j = 0; j < rows; ++j) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) set_factor(b[j], i, word(tile, j * 8 + LANE / 4, at + i * 4));
         }
 #pragma unroll
         for (int number = 0; number < TILES_AT_ONCE; ++number) {
             const int its = first + number * TILE_WARPS;
-            if (TILES % (TILE_WARPS * TILES_AT_ONCE) && its >= TILES) break;
+            if ((TILES > TILE_WARPS * TILES_AT_ONCE || TILES < TILE_WARPS * (number + 1)) && its >= TILES) break;
             const int column = its * 16 + LANE / 4;
             unsigned a[2][4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                set_factor(a, i, word(weights, min(column + i % 2 * 8, COLUMNS - 1), at + i / 2 * 4));
+                const int here = column + i % 2 * 8;
+                set_factor(a, i, word(weights, IS_CLAMPED ? min(here, COLUMNS - 1) : here, at + i / 2 * 4));
             }
 #pragma unroll
-            for (int product = BY_TENSOR_CORES ? 2 : 0; product < 3; ++product) {
+            for (int product = IS_EXACT ? 0 : 2; product < 3; ++product) {
                 const auto &of = exact_parts[product];
 #pragma unroll
-                for (int j = 0; j < ROW_TILES; ++j) {
-                    if (j * 8 < count) warp_mma(sums[number][j], a[of[0]], b[j][of[1]]);
-                }
+                for (int j = 0; j < rows; ++j) warp_mma(sums[number][j], a[of[0]], b[j][of[1]]);
             }
         }
     }
@@ -484,28 +505,26 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         const int end = min(first_column + WARP_COLUMNS, COLUMNS);
 #pragma unroll 1
         for (int column = first_column; column < end; column += AT_A_TIME) {
-            float sums[TILE_ROWS][AT_A_TIME] = {};
+            float sums[SHARED_OUT] = {};
 #pragma unroll 1
             for (int k = (part * 32 + LANE) * 4; k < PADDED; k += FEW_PARTS * 128) {
                 float4 its[AT_A_TIME];
 #pragma unroll
                 for (int i = 0; i < AT_A_TIME; ++i) its[i] = quad_at(weights + min(column + i, COLUMNS - 1) * PITCH + k);
 #pragma unroll
-                for (int row = 0; row < TILE_ROWS; ++row) {
-                    if (row < count) {
-                        const float4 x = quad_at(tile + row * PITCH + k);
+                for (int row = 0; row < FEW_ROWS; ++row) {
+                    if (row >= count) break;
+                    const float4 x = quad_at(tile + row * PITCH + k);
 #pragma unroll
-                        for (int i = 0; i < AT_A_TIME; ++i) sums[row][i] = add_products(x, its[i], sums[row][i]);
+                    for (int i = row * AT_A_TIME; i < (row + 1) * AT_A_TIME; ++i) {
+                        sums[i] = add_products(x, its[i % AT_A_TIME], sums[i]);
                     }
                 }
             }
-            float of_row[AT_A_TIME];
-            share_out_rows(of_row, sums);
-            if (IS_FIRST_OF_ROW) {
-#pragma unroll
-                for (int i = 0; i < AT_A_TIME; ++i) {
-                    if (column + i < end) parts(tile)[place_of(part, LANE_ROW, column + i)] = of_row[i];
-                }
+            const float sum = share_out(sums);
+            const int number = LANE / (32 / SHARED_OUT), its_column = column + number % AT_A_TIME;
+            if (LANE % (32 / SHARED_OUT) == 0 && its_column < end) {
+                parts(tile)[place_of(part, number / AT_A_TIME, its_column)] = sum;
             }
         }
     }

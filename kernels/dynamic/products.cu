@@ -112,10 +112,20 @@ template <typename Multiply> __device__ __forceinline__ void for_tiles(const Pro
 
 // Elements of 2 bytes have no need of it.
 #ifdef ELEMENT_FLOAT
+template <int Access> __device__ __forceinline__ void multiply_exact_tiles(const LevelProduct &it, Element *stages) {
+    const Products all = products_of(it);
+    for_tiles(all, [&](int row) { multiply_exact_tile<Access>(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
+}
+
+// Rows are aligned for quads. Copies of single elements take so many registers that a multiprocessor has one block.
 KERNEL(level_exact_tiles, LevelProduct) {
     SHARED(Element, stages);
-    const Products all = products_of(parameters);
-    for_tiles(all, [&](int row) { multiply_exact_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
+    multiply_exact_tiles<4>(parameters, stages);
+}
+
+KERNEL(level_exact_tiles_of_any_rows, LevelProduct) {
+    SHARED(Element, stages);
+    multiply_exact_tiles<1>(parameters, stages);
 }
 #endif
 

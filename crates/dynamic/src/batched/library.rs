@@ -57,7 +57,9 @@ pub struct Library {
 
 /// Kernels for floats alone, which are not rounded.
 struct Exact {
+    /// For rows that are aligned for quads.
     level_tiles: Function,
+    level_tiles_of_any_rows: Function,
     outer_products: Function,
 }
 
@@ -91,12 +93,14 @@ impl Library {
         let exact = match element {
             Element::Float => Some(Exact {
                 level_tiles: module.function(c"level_exact_tiles")?,
+                level_tiles_of_any_rows: module.function(c"level_exact_tiles_of_any_rows")?,
                 outer_products: module.function(c"exact_outer_products")?,
             }),
             Element::Half | Element::Bfloat16 => None,
         };
         let level_tensor_tiles = module.function(c"level_tensor_tiles")?;
-        for tiles in exact.iter().map(|exact| &exact.level_tiles).chain([&level_tensor_tiles]) {
+        let exact_tiles = exact.iter().flat_map(|exact| [&exact.level_tiles, &exact.level_tiles_of_any_rows]);
+        for tiles in exact_tiles.chain([&level_tensor_tiles]) {
             tiles.allow_shared(products::tensor_shared_bytes(element))?;
         }
         Ok(Self {
@@ -160,8 +164,12 @@ impl Library {
         is_wide: bool,
         tf32: bool,
     ) -> Result<(), Error> {
-        let by_tiles =
-            self.exact.as_ref().filter(|_| !tf32).map_or(&self.level_tensor_tiles, |exact| &exact.level_tiles);
+        let is_aligned = product.depth % 4 == 0 && (product.x.addr() | product.weights.addr()).is_multiple_of(16);
+        let by_tiles = match self.exact.as_ref().filter(|_| !tf32) {
+            Some(exact) if is_aligned => &exact.level_tiles,
+            Some(exact) => &exact.level_tiles_of_any_rows,
+            None => &self.level_tensor_tiles,
+        };
         let (function, tile_rows, tile_columns, shared_bytes) = match is_wide {
             false => (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0),
             true => (by_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element)),

@@ -110,8 +110,9 @@ pub struct PathShape {
 }
 
 impl PathShape {
-    fn has_tensor_cores(&self) -> bool {
-        self.element != Element::Float || self.tf32
+    /// Products are of floats that are not rounded.
+    fn is_exact(&self) -> bool {
+        self.element == Element::Float && !self.tf32
     }
 }
 
@@ -301,14 +302,14 @@ impl<'a> Parts<'a> {
 fn head(shape: &PathShape, units: Units, tile_rows: usize) -> String {
     format!(
         "#define THREADS {}\n#define UNITS {}\n#define OWN {}\n#define BLOCKS {}\n#define PATH_ROWS {tile_rows}\n\
-         #define BY_TENSOR_CORES {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\n\
+         #define IS_EXACT {}\n#define MULTIPROCESSOR_BLOCKS 1\n#include \"dynamic/persistent.cuh\"\n\n\
          template <typename T> __device__ __forceinline__ T *memory_at(char *memory, int bytes) \
          {{\n    return reinterpret_cast<T *>(memory + bytes);\n}}\n",
         shape.threads,
         units.all,
         units.own,
         units.blocks(),
-        u8::from(shape.has_tensor_cores())
+        u8::from(shape.is_exact())
     )
 }
 
@@ -353,9 +354,9 @@ impl Product {
         let padded = self.padded(units, shape.element);
         let warps = |parts: usize, most: usize| 1 << parts.min(most).min(shape.threads / 32).ilog2();
         let chunks = padded * shape.element.bytes() / CHUNK_BYTES;
-        match shape.has_tensor_cores() {
-            true => warps(chunks, 8),
-            false => warps(chunks, (640 / self.columns(units)).clamp(1, 16)).max(warps(padded.div_ceil(128), 8)),
+        match shape.is_exact() {
+            true => warps(chunks, (640 / self.columns(units)).clamp(1, 16)).max(warps(padded.div_ceil(128), 8)),
+            false => warps(chunks, 8),
         }
     }
 

@@ -253,10 +253,11 @@ fn missed(mutations: &[Mutation], cases: &[Case], executor: Executor) -> Vec<Str
             is_there.set(is_there.get() || changed.text != source.text || changed.headers != source.headers);
             changed
         };
-        for _ in 0..RUNS {
+        for run in 0..RUNS {
             for (number, case) in cases.iter().enumerate() {
                 for is_static in [false, true] {
-                    let options = Options { executor, ..options(Element::Float, is_static) };
+                    let tf32 = run % 2 == 1;
+                    let options = Options { executor, tf32, ..options(Element::Float, is_static) };
                     let run = AssertUnwindSafe(|| check_changed(case, number, options, &change));
                     match catch_unwind(run) {
                         Ok(Some(())) => {}
