@@ -149,10 +149,12 @@ template <int HEIGHT, int DEPTH> class PathProduct {
 
     // Loads the weights of the block's columns.
     __device__ static __forceinline__ void load(Element *weights, const Element *matrix) {
-        for (int word = threadIdx.x; word < COLUMNS * PITCH * int(sizeof(Element)) / 4; word += THREADS) {
-            reinterpret_cast<unsigned *>(weights)[word] = 0;
+        // What is behind the rows, or all where the last block has fewer units.
+        constexpr int first = UNITS % OWN ? 0 : BLOCKS * OWN_ELEMENTS, across = greater(PADDED - first, 1);
+        for (int number = threadIdx.x; number < COLUMNS * (PADDED - first); number += THREADS) {
+            weights[number / across * PITCH + first + number % across] = to_element(0.0f);
         }
-        barrier(); // nobody writes zeros any more
+        if (UNITS % OWN) barrier(); // nobody writes zeros any more
         if (UNITS % 4 == 0 && reinterpret_cast<size_t>(matrix) % sizeof(Quad) == 0) {
             load_by<4>(weights, matrix);
         } else {
@@ -272,7 +274,7 @@ template <int HEIGHT, int DEPTH> class PathProduct {
         struct alignas(access * sizeof(Element)) Vector {
             Element element[access];
         };
-        constexpr int across = DEPTH / access, count = COLUMNS * across, at_once = 4;
+        constexpr int across = DEPTH / access, count = COLUMNS * across, at_once = 8;
 #pragma unroll 1
         for (int first = threadIdx.x; first < count; first += at_once * THREADS) {
             Vector loaded[at_once];
