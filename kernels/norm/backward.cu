@@ -6,8 +6,8 @@
 // Compiled and launched as `forward.cu`; shared memory has `shape.resident` vectors of x, as many of dy, and an
 // Exchange<Sums>.
 #include "common/pause.cuh"
+#include "norm/gradient_sums.cuh"
 #include "norm/parameters.cuh"
-#include "norm/totals.cuh"
 
 struct Backward {
     Shape shape;
@@ -19,26 +19,6 @@ struct Backward {
     // Null where nobody asks for them.
     Parameter *dscale, *dbias;
 };
-
-// The sum of dy, and the sum of dy * (x - mean).
-struct alignas(16) Sums {
-    double dy, product;
-
-    __device__ __forceinline__ static Sums none() { return {0, 0}; }
-    __device__ __forceinline__ void add(const Vector &x, const Vector &its_dy, float mean, const Part &part) {
-        float gradients[VECTOR], its_product = 0;
-#pragma unroll
-        for (int i = 0; i < VECTOR; i++) {
-            const bool is_its = part.has(i);
-            gradients[i] = is_its ? to_float(its_dy.each[i]) : 0;
-            its_product = fmaf(gradients[i], is_its ? to_float(x.each[i]) - mean : 0, its_product);
-        }
-        dy += sum_in_pairs(gradients);
-        product += its_product;
-    }
-};
-
-__device__ __forceinline__ Sums joined_by_warp(const Sums &sums) { return {warp_sum(sums.dy), warp_sum(sums.product)}; }
 
 // What a channel's elements become: scale * (dy - of_dy - (x - mean) * of_difference).
 struct Channel {
@@ -71,7 +51,7 @@ template <bool IS_WHOLE> __device__ __forceinline__ void differentiate(const Bac
     Sums sums = Sums::none();
     sweep.read_all([&](const Vectors<2> &pair, const Part &part) { sums.add(pair.of[0], pair.of[1], mean, part); });
     const Channel its = finished(parameters, exchange.channel_total(shape, sums));
-    sweep.write_all(parameters.dx, [&](const Vectors<2> &pair) {
+    sweep.write_all(parameters.dx, [&](const Vectors<2> &pair, int) {
         Vector dx;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++)

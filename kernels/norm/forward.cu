@@ -5,8 +5,8 @@
 // MULTIPROCESSOR_BLOCKS; and AHEAD, the vectors that a thread reads at once if they are not resident. Grid: a cluster of `shape.blocks` blocks for each
 // channel. Dynamic shared memory: `shape.resident` vectors, and an Exchange<Sums>.
 #include "common/pause.cuh"
+#include "norm/moments.cuh"
 #include "norm/parameters.cuh"
-#include "norm/totals.cuh"
 
 struct Forward {
     Shape shape;
@@ -21,41 +21,6 @@ struct Forward {
     double epsilon, factor;
 };
 
-// What a - b, which is `difference` in float, lost by rounding (Knuth, "The Art of Computer Programming", volume 2,
-// 4.2.2, theorem B). Over elements of one size, rounding always loses on the same side.
-__device__ __forceinline__ float difference_error(float a, float b, float difference) {
-    const float subtracted = a - difference;
-    return (a - (difference + subtracted)) + (subtracted - b);
-}
-
-// Sums of differences from `origin`, an element of the channel, and of their squares. So no large squares are
-// subtracted from each other, wherever the mean is.
-struct alignas(16) Sums {
-    double differences, squares;
-
-    __device__ __forceinline__ static Sums none() { return {0, 0}; }
-    __device__ __forceinline__ void add(const Vector &x, float origin, const Part &part) {
-        // Differences of shorter numbers lose nothing that counts.
-        constexpr bool IS_FLOAT = sizeof(Element) == sizeof(float);
-        float its[VECTOR], its_squares[2] = {}, lost = 0;
-#pragma unroll
-        for (int i = 0; i < VECTOR; i++) {
-            const float element = part.has(i) ? to_float(x.each[i]) : origin;
-            its[i] = element - origin;
-            its_squares[i % 2] = fmaf(its[i], its[i], its_squares[i % 2]);
-            if (IS_FLOAT) lost += difference_error(element, origin, its[i]);
-        }
-        differences += sum_in_pairs(its);
-        // The mean of an infinite element is infinite; the sum of the lost parts is NaN then.
-        if (IS_FLOAT && !isnan(lost)) differences += lost;
-        squares += its_squares[0] + its_squares[1];
-    }
-};
-
-__device__ __forceinline__ Sums joined_by_warp(const Sums &sums) {
-    return {warp_sum(sums.differences), warp_sum(sums.squares)};
-}
-
 // What a channel's elements become: (x - mean) * scale + bias.
 struct Channel {
     float mean, scale, bias;
@@ -66,10 +31,7 @@ struct Channel {
 __device__ __forceinline__ Channel finished(const Forward &parameters, float origin, const Sums &sums) {
     const Shape &shape = parameters.shape;
     const int channel = shape.channel();
-    const double part = part_of(shape), offset = sums.differences * part;
-    // Rounding may leave a small negative sum. NaN stays, which fmax would drop.
-    const double rounded = sums.squares - offset * sums.differences, squares = rounded < 0 ? 0 : rounded;
-    const double mean = origin + offset, inverse = reciprocal_root(squares * part + parameters.epsilon);
+    const auto [mean, squares, inverse] = statistics(shape, origin, sums, parameters.epsilon);
     if (shape.block() == 0 && threadIdx.x == 0) {
         const double factor = parameters.factor, rest = 1 - factor;
         if (parameters.saved_mean) parameters.saved_mean[channel] = float(mean);
@@ -96,7 +58,7 @@ template <bool IS_WHOLE> __device__ __forceinline__ void normalize(const Forward
     Sums sums = Sums::none();
     sweep.read_all([&](const Vectors<1> &x, const Part &part) { sums.add(x.of[0], origin, part); });
     const Channel its = finished(parameters, origin, exchange.channel_total(shape, sums));
-    sweep.write_all(parameters.y, [&](const Vectors<1> &x) {
+    sweep.write_all(parameters.y, [&](const Vectors<1> &x, int) {
         Vector y;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) y.each[i] = to_element(its.y(to_float(x.of[0].each[i])));

@@ -73,6 +73,8 @@ struct Shape {
 // memory.
 struct Rows {
     long long first;
+    // The elements of its first vector that are another row's.
+    int before;
     Divisor length;
     // The row's elements of its first and of its last vector.
     Part head, tail;
@@ -81,7 +83,8 @@ struct Rows {
     __device__ __forceinline__ explicit Rows(const Shape &shape) {
         const long long element = (long long)shape.channel() * shape.plane;
         first = element / VECTOR;
-        const int before = int(element % VECTOR), elements = before + shape.plane;
+        before = int(element % VECTOR);
+        const int elements = before + shape.plane;
         length = shape.lengths[(elements - 1) / VECTOR + 1 - shape.lengths[0].value];
         head = {Part::WHOLE << before & Part::WHOLE};
         tail = {Part::WHOLE >> (length.value * VECTOR - elements)};
@@ -106,10 +109,13 @@ struct Rows {
 
 // A thread's vectors of several tensors, THREADS apart. IS_WHOLE: all planes are whole vectors.
 template <int TENSORS, bool IS_WHOLE> class Sweep {
+  public:
+    const Rows rows;
+
+  private:
     const Shape &shape;
     const uint4 *tensors[TENSORS];
     Vector *const resident; // [TENSORS][shape.resident]
-    const Rows rows;
     const int first;
 
     __device__ __forceinline__ Vector &kept(int tensor, int vector) const {
@@ -127,32 +133,6 @@ template <int TENSORS, bool IS_WHOLE> class Sweep {
         return vectors;
     }
 
-    // The first of the thread's vectors that are not resident.
-    __device__ __forceinline__ int first_other() const {
-        return first < rows.kept ? first + ((rows.kept - first - 1) / THREADS + 1) * THREADS : first;
-    }
-
-    // Calls use(vectors, part, place) for those that are not resident, AHEAD of which are read at once.
-    template <typename Use> __device__ __forceinline__ void read_others(Use use) const {
-        for (int vector = first_other(); vector < rows.end; vector += AHEAD * THREADS) {
-            Vectors<TENSORS> ahead[AHEAD];
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++) {
-                const int its = vector + i * THREADS;
-                if (its >= rows.end) break;
-                const long long place = rows.place(shape, its);
-#pragma unroll
-                for (int t = 0; t < TENSORS; t++) ahead[i].of[t].all = tensors[t][place];
-            }
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++) {
-                const int its = vector + i * THREADS;
-                if (its >= rows.end) break;
-                use(ahead[i], part(its), rows.place(shape, its));
-            }
-        }
-    }
-
     __device__ __forceinline__ static void write(uint4 *to, long long place, const Vector &vector, const Part &part) {
         if (IS_WHOLE || part.is_whole())
             to[place] = vector.all;
@@ -166,7 +146,7 @@ template <int TENSORS, bool IS_WHOLE> class Sweep {
     // The resident vectors are on their way from here on.
     template <typename... Tensors>
     __device__ __forceinline__ Sweep(const Shape &shape, Vector *resident, Tensors... tensors)
-        : shape(shape), tensors{tensors...}, resident(resident), rows(shape), first(rows.begin + int(threadIdx.x)) {
+        : rows(shape), shape(shape), tensors{tensors...}, resident(resident), first(rows.begin + int(threadIdx.x)) {
         for (int vector = first; vector < rows.kept; vector += THREADS) {
             const long long place = rows.place(shape, vector);
 #pragma unroll
@@ -175,20 +155,48 @@ template <int TENSORS, bool IS_WHOLE> class Sweep {
         end_group();
     }
 
+    // All threads of the block come: then the resident vectors of all of them are there.
+    __device__ __forceinline__ void wait_for_all() const {
+        wait_for_groups<0>();
+        barrier();
+    }
+
+    // Calls use(vectors, vector) for the vectors from `vector` to `end`, STEP apart, once the resident ones are there. Of
+    // the others AHEAD are read at once.
+    template <int STEP, typename Use> __device__ __forceinline__ void read(int vector, int end, Use use) const {
+        const int kept_end = min(end, rows.kept);
+        for (; vector < kept_end; vector += STEP) use(read_kept(vector), vector);
+        for (; vector < end; vector += AHEAD * STEP) {
+            Vectors<TENSORS> ahead[AHEAD];
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                const int its = vector + i * STEP;
+                if (its >= end) break;
+                const long long place = rows.place(shape, its);
+#pragma unroll
+                for (int t = 0; t < TENSORS; t++) ahead[i].of[t].all = tensors[t][place];
+            }
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                const int its = vector + i * STEP;
+                if (its >= end) break;
+                use(ahead[i], its);
+            }
+        }
+    }
+
     // Calls use(vectors, part) for each of the thread's vectors.
     template <typename Use> __device__ __forceinline__ void read_all(Use use) const {
         wait_for_groups<0>();
-        for (int vector = first; vector < rows.kept; vector += THREADS) use(read_kept(vector), part(vector));
-        read_others([&](const Vectors<TENSORS> &vectors, const Part &part, long long) { use(vectors, part); });
+        read<THREADS>(first, rows.end,
+                      [&](const Vectors<TENSORS> &vectors, int vector) { use(vectors, part(vector)); });
     }
 
-    // Writes change(vectors) to each place of a tensor, which may be one of those that are read. Comes after
-    // `read_all`.
+    // Writes change(vectors, vector) to each place of a tensor, which may be one of those that are read. Comes after all
+    // have been read.
     template <typename Change> __device__ __forceinline__ void write_all(uint4 *to, Change change) const {
-        for (int vector = first; vector < rows.kept; vector += THREADS)
-            write(to, rows.place(shape, vector), change(read_kept(vector)), part(vector));
-        read_others([&](const Vectors<TENSORS> &vectors, const Part &part, long long place) {
-            write(to, place, change(vectors), part);
+        read<THREADS>(first, rows.end, [&](const Vectors<TENSORS> &vectors, int vector) {
+            write(to, rows.place(shape, vector), change(vectors, vector), part(vector));
         });
     }
 };

@@ -14,8 +14,14 @@ pub fn read(text: &str) -> Result<Vec<Normalization>, String> {
     let is_tensor = |text: &str| text.split_whitespace().any(|word| word.split('x').all(is_number));
     if !Path::new(text).exists() && is_tensor(text) {
         let planes = planes(text)?;
-        return Ok(Pass::ALL
-            .map(|pass| Normalization { pass, plain: Plain::Spatial, planes, has_parameters_as_elements: false })
+        return Ok(Pass::OF_CUDNN
+            .map(|pass| Normalization {
+                pass,
+                plain: Plain::Spatial,
+                planes,
+                groups: None,
+                has_parameters_as_elements: false,
+            })
             .to_vec());
     }
     let content = crate::text::read(Path::new(text))?;
@@ -63,8 +69,14 @@ mod tests {
     #[test]
     fn tensors_in_words() {
         let planes = Planes { element: Element::Half, images: 2, channels: 64, plane: 60 };
-        let all = Pass::ALL
-            .map(|pass| Normalization { pass, plain: Plain::Spatial, planes, has_parameters_as_elements: false })
+        let all = Pass::OF_CUDNN
+            .map(|pass| Normalization {
+                pass,
+                plain: Plain::Spatial,
+                planes,
+                groups: None,
+                has_parameters_as_elements: false,
+            })
             .to_vec();
         assert_eq!(read("2x64x3x4x5 half"), Ok(all));
         assert_eq!(read("2x64").unwrap()[0].planes, Planes { element: Element::Float, plane: 1, ..planes });

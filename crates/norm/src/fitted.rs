@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::kernels::{self, Engine, source};
-use super::shape::{Cut, Flat, Room, Shape};
+use super::shape::{Cut, Flat, Groups, Room, Shape};
 use super::subject::Normalization;
 use gpu::background::compiling;
 use guest::settings;
@@ -24,7 +24,7 @@ impl Fitted {
         let engine = Engine::load(cudnn::device(), subject.pass, subject.types())?;
         if let Cut::Clusters(shape) = cut
             && shape.blocks() > 1
-            && engine.resident_clusters(&subject.planes, &cut).map_err(|why| why.to_string())? == 0
+            && engine.resident_clusters(subject, &cut).map_err(|why| why.to_string())? == 0
         {
             return Err(format!("the device holds no cluster of {} blocks", shape.blocks()));
         }
@@ -51,7 +51,7 @@ impl Fitted {
     /// How the pass is likely the fastest on the calling thread's device.
     pub fn cut(subject: &Normalization) -> Result<Cut, String> {
         let room = Room::of(cudnn::device()).ok_or("the device does not tell its properties")?;
-        Ok(kernels::cut(subject.pass, &subject.planes, &room)?)
+        Ok(kernels::cut(subject.pass, &subject.reduced(), &room)?)
     }
 
     /// The clusters of a pass that has some.
@@ -60,6 +60,11 @@ impl Fitted {
             Cut::Clusters(shape) => shape,
             Cut::Flat(_) => unreachable!("the pass reduces channels"),
         }
+    }
+
+    /// The groups of channels of a pass that has some.
+    pub fn groups(&self) -> Groups {
+        Groups::new(&self.subject.planes, self.subject.groups.expect("the pass has groups of channels"))
     }
 
     /// The tensor of a pass that is one sweep.

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use super::pass::Pass;
 use super::shape::{Cut, Flat, Planes, Room, Shape, VECTOR_BYTES};
+use super::subject::Normalization;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 use gpu::{Device, Element, Stream};
 
 /// Threads of a block: THREADS.
 const THREADS: usize = 512;
+/// The warps of a block: WARPS.
+pub const WARPS: usize = THREADS / 32;
 /// The blocks that a multiprocessor holds at once. While one exchanges its sums, the other reads or writes.
 const MULTIPROCESSOR_BLOCKS: usize = 2;
 /// The vectors that a thread reads at once if they do not stay in shared memory. More would not fit into registers.
@@ -21,7 +24,7 @@ const AHEAD_IN_ONE_SWEEP: usize = 4;
 /// The bytes of a block's `Exchange` (`kernels/norm/totals.cuh`): an Mbarrier, and 16 totals.
 const EXCHANGE_BYTES: usize = 16 + 16 * 16;
 /// The bytes of a block's static shared memory, a total for each warp; and those that CUDA takes for itself.
-const OTHER_BYTES: usize = 16 * (THREADS / 32) + 1024;
+const OTHER_BYTES: usize = 16 * WARPS + 1024;
 /// Longer than cuDNN takes to launch.
 pub const PAUSE: Duration = Duration::from_micros(50);
 /// The fewest vectors for each thread of a block, if there are more blocks than multiprocessors need.
@@ -104,6 +107,7 @@ pub struct Engine {
     pass: Pass,
     whole: Function,
     uneven: Function,
+    behind: Option<Function>,
     /// `None` on the host, where a launch has ended when its call returns.
     pause: Option<Function>,
 }
@@ -132,19 +136,25 @@ impl Engine {
         }
         let text = |error: Error| error.to_string();
         let module = device.load(&source(pass, types)).map_err(text)?;
-        let function = |is_whole: bool| {
-            let function = module.function(pass.row().kernels[usize::from(!is_whole)]).map_err(text)?;
-            if has_clusters {
-                function.allow_shared(block_bytes(&room) as u32).map_err(text)?;
-                function.allow_large_clusters().map_err(text)?;
-            }
+        let in_registers = |name| {
+            let function = module.function(name).map_err(text)?;
             match function.resources().map_err(text)?.local_bytes {
                 0 => Ok(function),
                 spilled => Err(format!("{spilled} bytes of a thread do not fit into registers")),
             }
         };
+        let function = |name| {
+            let function = in_registers(name)?;
+            if has_clusters {
+                function.allow_shared(block_bytes(&room) as u32).map_err(text)?;
+                function.allow_large_clusters().map_err(text)?;
+            }
+            Ok::<_, String>(function)
+        };
+        let [whole, uneven] = pass.row().kernels.map(function);
+        let behind = pass.row().behind.map(in_registers).transpose()?;
         let pause = module.function(c"pause").ok();
-        Ok(Self { pass, whole: function(true)?, uneven: function(false)?, pause })
+        Ok(Self { pass, whole: whole?, uneven: uneven?, behind, pause })
     }
 
     /// Keeps the stream busy for [`PAUSE`], so that what the caller launches next is queued before it begins: time marks
@@ -158,11 +168,12 @@ impl Engine {
         unsafe { pause.launch(stream, &launch, &mut [(&raw mut nanoseconds).cast()]) }.is_ok()
     }
 
-    fn function(&self, planes: &Planes) -> &Function {
-        if planes.is_whole() { &self.whole } else { &self.uneven }
+    fn function(&self, subject: &Normalization) -> &Function {
+        if subject.planes.is_whole() { &self.whole } else { &self.uneven }
     }
 
-    fn launch_of(&self, planes: &Planes, cut: &Cut) -> Launch {
+    fn launch_of(&self, subject: &Normalization, cut: &Cut) -> Launch {
+        let planes = subject.reduced();
         let block = [THREADS as u32, 1, 1];
         match cut {
             Cut::Clusters(shape) => {
@@ -183,20 +194,39 @@ impl Engine {
     }
 
     /// The clusters that the device holds at once.
-    pub fn resident_clusters(&self, planes: &Planes, cut: &Cut) -> Result<u32, Error> {
-        self.function(planes).resident_clusters(&self.launch_of(planes, cut))
+    pub fn resident_clusters(&self, subject: &Normalization, cut: &Cut) -> Result<u32, Error> {
+        self.function(subject).resident_clusters(&self.launch_of(subject, cut))
     }
 
     /// Runs the pass.
     ///
     /// # Safety
-    /// The engine is of the planes' and the parameters' types, on the stream's device, and the cut is for its pass and the planes. `parameters`
-    /// are those of the pass's kernels, with the cut, and with pointers to tensors of the planes and to numbers for each of
-    /// their channels.
-    pub unsafe fn launch<T>(&self, stream: Stream, planes: &Planes, cut: &Cut, mut parameters: T) -> Result<(), Error> {
-        let launch = self.launch_of(planes, cut);
+    /// The engine is of the subject's pass and types, on the stream's device, and the cut is for the subject. `parameters`
+    /// are those of the pass's kernels, with the cut, and with pointers to tensors of the subject's planes and to numbers
+    /// for each of their channels.
+    pub unsafe fn launch<T>(
+        &self,
+        stream: Stream,
+        subject: &Normalization,
+        cut: &Cut,
+        mut parameters: T,
+    ) -> Result<(), Error> {
+        let launch = self.launch_of(subject, cut);
         // SAFETY: the kernel takes one parameter, of the type of `parameters` (see `# Safety`).
-        unsafe { self.function(planes).launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+        unsafe { self.function(subject).launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+    }
+
+    /// Runs the kernel that is launched behind the pass's others ([`super::pass::Row::behind`]), with a warp for each of
+    /// so many numbers.
+    ///
+    /// # Safety
+    /// As for [`Self::launch`]. The pass has such a kernel.
+    pub unsafe fn launch_behind<T>(&self, stream: Stream, warps: usize, mut parameters: T) -> Result<(), Error> {
+        let behind = self.behind.as_ref().expect("the pass has a kernel behind the others");
+        let grid = [warps.div_ceil(WARPS) as u32, 1, 1];
+        let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
+        // SAFETY: as above.
+        unsafe { behind.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
     }
 }
 

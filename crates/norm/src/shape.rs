@@ -38,6 +38,13 @@ impl Planes {
         self.plane.is_multiple_of(self.per_vector())
     }
 
+    /// The tensor whose channels are the groups of this one's channels, each of one image: a group's elements follow each
+    /// other.
+    pub fn of_groups(&self, groups: usize) -> Self {
+        let plane = self.channels / groups.max(1) * self.plane;
+        Self { images: 1, channels: self.images.saturating_mul(groups), plane, ..*self }
+    }
+
     /// The fewest vectors that hold a plane.
     fn least_row(&self) -> usize {
         self.plane.div_ceil(self.per_vector())
@@ -84,6 +91,25 @@ impl Flat {
 
     pub fn elements(&self) -> usize {
         self.elements as usize
+    }
+}
+
+/// Twin of `Groups` in `kernels/norm/groups.cuh`: the groups of a tensor's channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Groups {
+    plane: Divisor,
+    channels: i32,
+    groups: i32,
+    images: i32,
+}
+
+impl Groups {
+    /// The groups of a tensor that our kernels take: [`Planes::vectors`] of its [`Planes::of_groups`] says so.
+    pub fn new(planes: &Planes, groups: usize) -> Self {
+        let Planes { images, channels, plane, .. } = *planes;
+        let [channels, groups, images] = [channels / groups, groups, images].map(|count| count as i32);
+        Self { plane: Divisor::new(plane), channels, groups, images }
     }
 }
 

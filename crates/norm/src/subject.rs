@@ -17,7 +17,7 @@ pub enum Plain {
     Spatial,
     /// cuDNN, in its mode `CUDNN_BATCHNORM_SPATIAL_PERSISTENT`, for which it has other kernels.
     Persistent,
-    /// PyTorch's own kernels, of its operators `native_batch_norm` and `native_batch_norm_backward`.
+    /// PyTorch's own kernels, of its operators such as `native_batch_norm`.
     Native,
 }
 
@@ -42,12 +42,14 @@ impl Plain {
     }
 }
 
-/// A pass of batch normalization.
+/// A pass of batch or group normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Normalization {
     pub pass: Pass,
     pub plain: Plain,
     pub planes: Planes,
+    /// Of group normalization, the groups that an image's channels are in.
+    pub groups: Option<usize>,
     /// As in [`Types`].
     pub has_parameters_as_elements: bool,
 }
@@ -76,7 +78,8 @@ impl fmt::Display for Normalization {
             Plain::Persistent => ", persistent",
             Plain::Native => ", of PyTorch's own",
         };
-        write!(formatter, "{} of {}{parameters}{how}", self.pass.row().what, self.planes)
+        let groups = self.groups.map_or_else(String::new, |groups| format!(", in {groups} groups"));
+        write!(formatter, "{} of {}{groups}{parameters}{how}", self.pass.row().what, self.planes)
     }
 }
 
@@ -86,12 +89,18 @@ impl Normalization {
         Types { element: self.planes.element, has_parameters_as_elements: self.has_parameters_as_elements }
     }
 
+    /// The tensor whose channels it reduces.
+    pub fn reduced(&self) -> Planes {
+        self.groups.map_or(self.planes, |groups| self.planes.of_groups(groups))
+    }
+
     /// The text that identifies it, such as `forward spatial half images=128 channels=64 plane=3136`.
     pub fn spec(&self) -> String {
         let Planes { element, images, channels, plane } = self.planes;
         let [pass, plain, element] = [self.pass.row().name, self.plain.word(), element.name()];
         let parameters = if self.has_parameters_as_elements { PARAMETERS } else { "" };
-        format!("{pass} {plain} {element} images={images} channels={channels} plane={plane}{parameters}")
+        let groups = self.groups.map_or_else(String::new, |groups| format!(" groups={groups}"));
+        format!("{pass} {plain} {element} images={images} channels={channels} plane={plane}{groups}{parameters}")
     }
 
     /// Reads a text of [`Self::spec`]. `Err` shows the expected form.
@@ -99,13 +108,21 @@ impl Normalization {
         let expected = || format!("{text:?} is no `forward spatial half images=128 channels=64 plane=3136`");
         let short = text.strip_suffix(PARAMETERS);
         let words: Vec<_> = short.unwrap_or(text).split(' ').collect();
-        let [pass, plain, element, images, channels, plane] = words[..] else { return Err(expected()) };
+        let [pass, plain, element, images, channels, plane, ref groups @ ..] = words[..] else {
+            return Err(expected());
+        };
         let size = |word: &str, name: &str| {
             let number = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
             number.and_then(|number| number.parse().ok()).ok_or_else(expected)
         };
+        let pass = Pass::ALL.into_iter().find(|known| known.row().name == pass).ok_or_else(expected)?;
+        let groups = match groups[..] {
+            [] if !pass.has_groups() => None,
+            [groups] if pass.has_groups() => Some(size(groups, "groups")?),
+            _ => return Err(expected()),
+        };
         Ok(Self {
-            pass: Pass::ALL.into_iter().find(|known| known.row().name == pass).ok_or_else(expected)?,
+            pass,
             plain: Plain::ALL.into_iter().find(|known| known.word() == plain).ok_or_else(expected)?,
             planes: Planes {
                 element: Element::ALL.into_iter().find(|known| known.name() == element).ok_or_else(expected)?,
@@ -113,6 +130,7 @@ impl Normalization {
                 channels: size(channels, "channels")?,
                 plane: size(plane, "plane")?,
             },
+            groups,
             has_parameters_as_elements: short.is_some(),
         })
     }
@@ -125,9 +143,11 @@ mod tests {
     #[test]
     fn texts_identify() {
         let planes = Planes { element: Element::Bfloat16, images: 2, channels: 16, plane: 49 };
-        for (pass, plain) in Pass::ALL.into_iter().zip(Plain::ALL) {
+        let plains = Plain::ALL.into_iter().chain([Plain::Native; 2]);
+        for (pass, plain) in Pass::ALL.into_iter().zip(plains) {
             let has_parameters_as_elements = plain == Plain::Native;
-            let subject = Normalization { pass, plain, planes, has_parameters_as_elements };
+            let groups = pass.has_groups().then_some(4);
+            let subject = Normalization { pass, plain, planes, groups, has_parameters_as_elements };
             assert_eq!(Normalization::from_spec(&subject.spec()), Ok(subject));
         }
         for wrong in [
@@ -140,6 +160,9 @@ mod tests {
             "forward spatial half images=1 channels=8 plane=x",
             "forward spatial half images=1 plane=8 channels=8",
             "forward spatial half images=1 channels=8 plane=8 more=1",
+            "forward spatial half images=1 channels=8 plane=8 groups=2",
+            "group_forward native half images=1 channels=8 plane=8",
+            "group_forward native half images=1 channels=8 plane=8 groups=2 groups=2",
         ] {
             assert!(Normalization::from_spec(wrong).unwrap_err().contains(wrong));
         }

@@ -1,23 +1,18 @@
 //! Batch normalization: PyTorch's operators `native_batch_norm` and `native_batch_norm_backward`. PyTorch takes them where
 //! it does not ask cuDNN, which for bfloat16 is always.
 
-use std::ffi::c_void;
-use std::ptr::{null, null_mut};
-use std::sync::Arc;
-
 use super::libtorch::{Libtorch, Value, Wanted};
-use super::operator::{self, Operator};
-use super::values::{Tensor, as_bool, is_aligned};
+use super::normalization::{
+    Passing, Room, are_numbers, data, is_epsilon, is_gradient, like, new_numbers, planes_of, put, read,
+};
+use super::operator;
+use super::values::{Tensor, as_bool};
 use gpu::{Element, Stream, jit};
-use guest::settings::{self, Norm};
-use guest::summary::{self, Counted};
 use norm::calls;
-use norm::contestant::{NormContestant, contest};
 use norm::fitted::Fitted;
 use norm::pass::Pass;
 use norm::shape::{Flat, Planes};
 use norm::subject::{Normalization, Plain};
-use tuning::contest::Contest;
 
 /// The kernel of `native_batch_norm`.
 ///
@@ -41,31 +36,6 @@ pub unsafe extern "C-unwind" fn backward(stack: *mut Value, _: u64, _: u64) {
         let call = Backward::taken(stack, Libtorch::of_kernels());
         put(stack, operator::run(&call));
     }
-}
-
-/// # Safety
-/// The stack has room for three values.
-unsafe fn put(stack: *mut Value, results: [Tensor; 3]) {
-    for (place, result) in results.into_iter().enumerate() {
-        // SAFETY: the caller promises the room.
-        unsafe { stack.add(place).write(result.into_value()) };
-    }
-}
-
-/// The planes of a tensor that our kernels take.
-fn planes_of(x: &Tensor) -> Result<Planes, &'static str> {
-    let element = x.element().ok_or("its type is not half, bfloat16 or float")?;
-    let layout = x.layout().ok_or("its tensor is none")?;
-    if !layout.is_packed() {
-        return Err("its tensor is not packed with the channels first");
-    }
-    let &[images, channels, ref plane @ ..] = layout.sizes else { return Err("its tensor has no channels") };
-    let size = |size: i64| usize::try_from(size).map_err(|_| "a size is negative");
-    let plane = plane.iter().try_fold(1_usize, |plane, &axis| plane.checked_mul(size(axis).ok()?));
-    let planes =
-        Planes { element, images: size(images)?, channels: size(channels)?, plane: plane.ok_or("it is too large")? };
-    is_aligned(x)?;
-    Ok(planes)
 }
 
 /// Checks that our kernels can reduce the channels.
@@ -94,107 +64,12 @@ fn has_parameters_as_elements(
 }
 
 fn is_per_channel(numbers: &Tensor, element: Element, planes: &Planes, x: &Tensor) -> bool {
-    numbers.is_beside(x)
-        && numbers.element() == Some(element)
-        && numbers.layout().is_some_and(|layout| layout.sizes == [planes.channels as i64] && layout.is_packed())
-        && numbers.read_only().is_some_and(|data| !data.is_null())
-}
-
-/// A new tensor like another one, aligned for our kernels.
-fn like<'a>(x: &Tensor<'a>) -> Option<Tensor<'a>> {
-    let new = x.like()?;
-    is_aligned(&new).is_ok().then_some(new)
+    are_numbers(numbers, element, &[planes.channels as i64], x)
 }
 
 /// New numbers for each channel, beside a tensor.
 fn per_channel<'a>(x: &Tensor<'a>, planes: &Planes, element: Element) -> Option<Tensor<'a>> {
-    x.another(&[planes.channels as i64], x.torch().type_of(element))
-}
-
-/// The memory of a tensor that is written; null if there is none.
-fn data(tensor: Option<&Tensor>) -> *mut c_void {
-    tensor.and_then(Tensor::data).unwrap_or(null_mut())
-}
-
-/// The memory of a tensor that is read; null if there is none.
-fn read(tensor: Option<&Tensor>) -> *const c_void {
-    tensor.and_then(Tensor::read_only).unwrap_or(null())
-}
-
-/// A call of one of the two operators. Each has three results.
-trait Passing {
-    fn torch(&self) -> &Libtorch;
-
-    fn x(&self) -> &Tensor<'_>;
-
-    /// Reads the call. `Err` gives the reason why PyTorch has to run it.
-    fn subject(&self) -> Result<Normalization, &'static str>;
-
-    /// As [`Operator::room`]: the results.
-    fn room(&self, ours: &Fitted) -> Option<[Tensor<'_>; 3]>;
-
-    /// As [`Operator::launch`].
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn launch(&self, ours: &Fitted, room: &[Tensor<'_>; 3], stream: Stream) -> Result<(), jit::Error>;
-
-    /// As [`Operator::by_pytorch`].
-    fn by_pytorch(&self) -> [Tensor<'_>; 3];
-}
-
-impl<P: Passing> Operator for P {
-    type Contestant = NormContestant;
-    type Room<'a>
-        = [Tensor<'a>; 3]
-    where
-        Self: 'a;
-    type Results<'a>
-        = [Tensor<'a>; 3]
-    where
-        Self: 'a;
-    const WHAT: &'static str = "a batch normalization";
-
-    fn torch(&self) -> &Libtorch {
-        Passing::torch(self)
-    }
-
-    fn x(&self) -> &Tensor<'_> {
-        Passing::x(self)
-    }
-
-    fn count(&self) {
-        summary::count(Counted::Normalization);
-    }
-
-    fn contest(&self) -> Result<Arc<Contest<NormContestant>>, &'static str> {
-        if settings::get().norm == Norm::Off {
-            return Err("UCUDNN_NORM is off");
-        }
-        self.subject().map(|subject| contest(&subject))
-    }
-
-    fn room(&self, ours: &Arc<Fitted>) -> Option<[Tensor<'_>; 3]> {
-        Passing::room(self, ours)
-    }
-
-    unsafe fn launch<'a>(&'a self, ours: &Arc<Fitted>, room: &[Tensor<'a>; 3], stream: Stream) -> Result<(), String> {
-        // SAFETY: the same kernels, room and stream (see `# Safety`).
-        unsafe { Passing::launch(self, ours, room, stream) }.map_err(|error| error.to_string())
-    }
-
-    fn count_ours(&self, ours: &Arc<Fitted>) {
-        summary::count(Counted::NormalizedByUs);
-        log::debug!("{}: on our kernels", ours.subject);
-    }
-
-    fn results<'a>(&'a self, room: [Tensor<'a>; 3]) -> [Tensor<'a>; 3] {
-        room
-    }
-
-    fn by_pytorch(&self) -> [Tensor<'_>; 3] {
-        Passing::by_pytorch(self)
-    }
+    new_numbers(x, &[planes.channels as i64], element)
 }
 
 /// A call of `native_batch_norm(x, weight?, bias?, running mean?, running variance?, is training, momentum, epsilon)`. Its
@@ -258,16 +133,16 @@ impl Passing for Forward<'_> {
         }
         let parameters = [&self.weight, &self.bias, &self.running_mean, &self.running_variance];
         let has_parameters_as_elements = has_parameters_as_elements(&self.x, &planes, &parameters)?;
-        Ok(Normalization { pass, plain: Plain::Native, planes, has_parameters_as_elements })
+        Ok(Normalization { pass, plain: Plain::Native, planes, groups: None, has_parameters_as_elements })
     }
 
-    fn room(&self, ours: &Fitted) -> Option<[Tensor<'_>; 3]> {
+    fn room(&self, ours: &Fitted) -> Option<Room<'_>> {
         let numbers = || per_channel(&self.x, &ours.subject.planes, Element::Float);
-        Some([like(&self.x)?, numbers()?, numbers()?])
+        Some(Room { results: [like(&self.x)?, numbers()?, numbers()?], workspace: None })
     }
 
-    unsafe fn launch(&self, ours: &Fitted, room: &[Tensor<'_>; 3], stream: Stream) -> Result<(), jit::Error> {
-        let [y, mean, inverse] = room;
+    unsafe fn launch(&self, ours: &Fitted, room: &Room<'_>, stream: Stream) -> Result<(), jit::Error> {
+        let [y, mean, inverse] = &room.results;
         if !self.is_training {
             let parameters = calls::Inference {
                 flat: ours.flat(),
@@ -282,7 +157,7 @@ impl Passing for Forward<'_> {
                 epsilon: self.epsilon as f32,
             };
             // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
-            return unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) };
+            return unsafe { ours.engine.launch(stream, &ours.subject, &ours.cut, parameters) };
         }
         let parameters = calls::Forward {
             shape: ours.clusters(),
@@ -298,7 +173,7 @@ impl Passing for Forward<'_> {
             factor: self.momentum,
         };
         // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+        unsafe { ours.engine.launch(stream, &ours.subject, &ours.cut, parameters) }
     }
 
     fn by_pytorch(&self) -> [Tensor<'_>; 3] {
@@ -372,16 +247,7 @@ impl Passing for Backward<'_> {
         }
         let planes = planes_of(&self.x)?;
         are_reduced(&planes)?;
-        if !self.dy.is_beside(&self.x)
-            || self.dy.element() != Some(planes.element)
-            || self.dy.layout().map(|its| its.sizes) != self.x.layout().map(|its| its.sizes)
-        {
-            return Err("its tensors differ");
-        }
-        if !self.dy.layout().is_some_and(|layout| layout.is_packed()) {
-            return Err("its gradient is not packed with the channels first");
-        }
-        is_aligned(&self.dy)?;
+        is_gradient(&self.dy, &self.x)?;
         if self.weight.is_none() && self.wanted != [true, false, false] {
             return Err("gradients are asked for that it does not have");
         }
@@ -392,21 +258,28 @@ impl Passing for Backward<'_> {
             return Err("its saved statistics are not floats for each channel");
         }
         let has_parameters_as_elements = has_parameters_as_elements(&self.x, &planes, &[&self.weight])?;
-        Ok(Normalization { pass: Pass::Backward, plain: Plain::Native, planes, has_parameters_as_elements })
+        Ok(Normalization {
+            pass: Pass::Backward,
+            plain: Plain::Native,
+            planes,
+            groups: None,
+            has_parameters_as_elements,
+        })
     }
 
-    fn room(&self, ours: &Fitted) -> Option<[Tensor<'_>; 3]> {
+    fn room(&self, ours: &Fitted) -> Option<Room<'_>> {
         let types = ours.subject.types();
         let element = if types.has_parameters_as_elements { types.element } else { Element::Float };
         let gradient = |is_wanted: bool| match is_wanted {
             true => per_channel(&self.x, &ours.subject.planes, element),
             false => Tensor::undefined(self.torch),
         };
-        Some([like(&self.x)?, gradient(self.wanted[1])?, gradient(self.wanted[2])?])
+        let results = [like(&self.x)?, gradient(self.wanted[1])?, gradient(self.wanted[2])?];
+        Some(Room { results, workspace: None })
     }
 
-    unsafe fn launch(&self, ours: &Fitted, room: &[Tensor<'_>; 3], stream: Stream) -> Result<(), jit::Error> {
-        let [dx, dweight, dbias] = room;
+    unsafe fn launch(&self, ours: &Fitted, room: &Room<'_>, stream: Stream) -> Result<(), jit::Error> {
+        let [dx, dweight, dbias] = &room.results;
         let wanted = |tensor, place: usize| data(self.wanted[place].then_some(tensor));
         let parameters = calls::Backward {
             shape: ours.clusters(),
@@ -420,7 +293,7 @@ impl Passing for Backward<'_> {
             dbias: wanted(dbias, 2),
         };
         // SAFETY: `subject` has checked the tensors and numbers. The results are as large.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+        unsafe { ours.engine.launch(stream, &ours.subject, &ours.cut, parameters) }
     }
 
     fn by_pytorch(&self) -> [Tensor<'_>; 3] {
@@ -444,8 +317,4 @@ impl Passing for Backward<'_> {
         };
         Tensor::three(three, self.torch)
     }
-}
-
-fn is_epsilon(epsilon: f64) -> bool {
-    (0.0..=f64::from(f32::MAX)).contains(&epsilon)
 }

@@ -89,6 +89,42 @@ pub type BatchNormBackward = unsafe extern "C-unwind" fn(
     Wanted<3>,
 ) -> Three;
 
+/// `at::…::native_group_norm(x, weight, bias, images, channels, plane, groups, epsilon)`. It may throw.
+pub type GroupNorm =
+    unsafe extern "C-unwind" fn(RawTensor, &OptionalTensor, &OptionalTensor, i64, i64, i64, i64, f64) -> Three;
+
+/// `at::…::native_group_norm_backward(dy, x, saved mean, saved inverse, weight, images, channels, plane, groups, which
+/// results)`. It may throw.
+pub type GroupNormBackward = unsafe extern "C-unwind" fn(
+    RawTensor,
+    RawTensor,
+    RawTensor,
+    RawTensor,
+    &OptionalTensor,
+    i64,
+    i64,
+    i64,
+    i64,
+    Wanted<3>,
+) -> Three;
+
+/// PyTorch's own kernels of group normalization.
+pub struct GroupNormFunctions {
+    pub forward: GroupNorm,
+    pub backward: GroupNormBackward,
+}
+
+impl GroupNormFunctions {
+    /// Looks up the functions by their C++ names. `Err` names one that the library lacks.
+    ///
+    /// # Safety
+    /// The names are of such functions.
+    unsafe fn of(library: &Library, [forward, backward]: [&'static CStr; 2]) -> Result<Self, &'static str> {
+        // SAFETY: the caller's promise; C++'s names tell the arguments' types.
+        unsafe { Ok(Self { forward: symbol(library, forward)?, backward: symbol(library, backward)? }) }
+    }
+}
+
 /// `at::cuda::_conv_depthwise2d(x, weight, kernel size, bias, stride, padding, dilation)`, with the place of its result, or
 /// `conv_depthwise3d`. It may throw.
 pub type ConvDepthwise = unsafe extern "C-unwind" fn(
@@ -187,6 +223,8 @@ macro_rules! functions {
             pub delete: unsafe extern "C" fn(*mut c_void),
             pub batch_norm: BatchNorm,
             pub batch_norm_backward: BatchNormBackward,
+            /// None if this libtorch has other functions.
+            pub group_norm: Option<GroupNormFunctions>,
             /// For depthwise convolutions of images, and of volumes. None on the host, and where they cannot be taken over.
             pub depthwise: Option<DepthwiseFunctions<2>>,
             pub depthwise_of_volumes: Option<DepthwiseFunctions<3>>,
@@ -205,7 +243,9 @@ macro_rules! functions {
         impl Libtorch {
             /// `Err` names a function that this version of libtorch lacks.
             fn of(files: &Files) -> Result<Self, &'static str> {
-                let of_kernels = if files.cuda.is_some() { KERNELS_FOR_CUDA } else { KERNELS_FOR_CPU };
+                let is_cuda = files.cuda.is_some();
+                let of_kernels = if is_cuda { KERNELS_FOR_CUDA } else { KERNELS_FOR_CPU };
+                let of_groups = if is_cuda { GROUP_NORM_FOR_CUDA } else { GROUP_NORM_FOR_CPU };
                 // C++'s operators are the process's, where a program has its own; else those that libtorch depends on.
                 let process = Library::this();
                 // SAFETY: the names are of functions of these types. C++'s names tell their arguments' types.
@@ -218,6 +258,7 @@ macro_rules! functions {
                         delete: symbol(&process, DELETE).or_else(|_| symbol(&files.cpu, DELETE))?,
                         batch_norm: symbol(kernels, of_kernels[0])?,
                         batch_norm_backward: symbol(kernels, of_kernels[1])?,
+                        group_norm: GroupNormFunctions::of(kernels, of_groups).ok(),
                         depthwise: DepthwiseFunctions::of(files, DEPTHWISE),
                         depthwise_of_volumes: DepthwiseFunctions::of(files, DEPTHWISE_OF_VOLUMES),
                         dispatcher: Dispatcher::of(&files.cpu).ok(),
@@ -284,6 +325,16 @@ const KERNELS_FOR_CPU: [&CStr; 2] = [
     c"_ZN2at3cpu26native_batch_norm_backwardERKNS_6TensorES3_RKSt8optionalIS1_ES7_S7_S7_S7_bdSt5arrayIbLm3EE",
 ];
 
+/// Likewise of group normalization.
+const GROUP_NORM_FOR_CUDA: [&CStr; 2] = [
+    c"_ZN2at4cuda17native_group_normERKNS_6TensorERKSt8optionalIS1_ES7_lllld",
+    c"_ZN2at4cuda26native_group_norm_backwardERKNS_6TensorES3_S3_S3_RKSt8optionalIS1_EllllSt5arrayIbLm3EE",
+];
+const GROUP_NORM_FOR_CPU: [&CStr; 2] = [
+    c"_ZN2at3cpu17native_group_normERKNS_6TensorERKSt8optionalIS1_ES7_lllld",
+    c"_ZN2at3cpu26native_group_norm_backwardERKNS_6TensorES3_S3_S3_RKSt8optionalIS1_EllllSt5arrayIbLm3EE",
+];
+
 /// libtorch's functions, once libtorch was found; `None` if this version lacks some.
 static LIBTORCH: OnceLock<Option<Libtorch>> = OnceLock::new();
 
@@ -327,6 +378,9 @@ impl Libtorch {
             let files = Files { cpu, cuda };
             let missing = |name: &&str| log::info!("PyTorch's operators stay as they are: its libtorch has no {name}");
             let functions = Self::of(&files).inspect_err(missing).ok();
+            if let Some(Self { group_norm: None, .. }) = functions {
+                log::info!("PyTorch's group normalization stays as it is: this libtorch has other functions");
+            }
             if let Some(Self { depthwise: None, .. } | Self { depthwise_of_volumes: None, .. }) = functions
                 && device == Device::Cuda
             {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::batch_norm;
 use super::depthwise;
+use super::group_norm;
 use super::libtorch::{Boxed, Libtorch};
 use super::operator::guarded;
 use super::owner::other_owner;
@@ -19,14 +20,14 @@ use norm::subject::note_pytorch;
 struct Group {
     /// The names, which are in the namespace aten, and our kernels.
     operators: &'static [(&'static CStr, Boxed)],
-    /// Returns whether libtorch has the functions that our kernels need. The host needs none: PyTorch has no depthwise
-    /// kernels there.
+    /// Returns whether libtorch has the functions that our kernels need. On the host, depthwise convolutions need none:
+    /// PyTorch has no such kernels there.
     is_there: fn(&Libtorch) -> bool,
     /// Takes over the function of gradients to which no operator leads.
     take_gradient: fn(&Libtorch),
 }
 
-const GROUPS: [Group; 3] = [
+const GROUPS: [Group; 4] = [
     Group {
         operators: &[
             (c"aten::native_batch_norm", batch_norm::forward),
@@ -36,16 +37,28 @@ const GROUPS: [Group; 3] = [
         take_gradient: |_| {},
     },
     Group {
+        operators: &[
+            (c"aten::native_group_norm", group_norm::forward),
+            (c"aten::native_group_norm_backward", group_norm::backward),
+        ],
+        is_there: |libtorch| libtorch.group_norm.is_some(),
+        take_gradient: |_| {},
+    },
+    Group {
         operators: &[(c"aten::_conv_depthwise2d", depthwise::forward::<2>)],
-        is_there: |libtorch| libtorch.depthwise.is_some(),
+        is_there: |libtorch| is_host() || libtorch.depthwise.is_some(),
         take_gradient: depthwise::take_gradient::<2>,
     },
     Group {
         operators: &[(c"aten::conv_depthwise3d", depthwise::forward::<3>)],
-        is_there: |libtorch| libtorch.depthwise_of_volumes.is_some(),
+        is_there: |libtorch| is_host() || libtorch.depthwise_of_volumes.is_some(),
         take_gradient: depthwise::take_gradient::<3>,
     },
 ];
+
+fn is_host() -> bool {
+    cudnn::device() == Device::Host
+}
 
 static LOOKS: Looks = Looks::new();
 static IS_DONE: AtomicBool = AtomicBool::new(false);
@@ -94,8 +107,7 @@ fn implement(libtorch: &Libtorch, key: &CStr) -> (bool, Result<(), i32>) {
         (libtorch.begin_library)(c"aten".as_ptr(), key.as_ptr(), c"ucudnn".as_ptr(), 0, &mut library)
     });
     let mut all = (false, begun);
-    let is_host = cudnn::device() == Device::Host;
-    let mut groups = GROUPS.iter().filter(|group| is_host || (group.is_there)(libtorch));
+    let mut groups = GROUPS.iter().filter(|group| (group.is_there)(libtorch));
     while let ((_, Ok(())), Some(Group { operators, take_gradient, .. })) = (all, groups.next()) {
         if is_anothers(libtorch, operators, key) {
             continue;

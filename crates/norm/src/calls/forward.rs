@@ -93,7 +93,7 @@ impl Call for ForwardCall {
             factor: call.factor,
         };
         // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+        unsafe { ours.engine.launch(stream, &ours.subject, &ours.cut, parameters) }
     }
 }
 

@@ -60,7 +60,7 @@ impl Call for InferenceCall {
             epsilon: call.epsilon as f32,
         };
         // SAFETY: `planes` has checked the call's tensors and numbers, and their memory keeps cuDNN's rules.
-        unsafe { ours.engine.launch(stream, &ours.subject.planes, &ours.cut, parameters) }
+        unsafe { ours.engine.launch(stream, &ours.subject, &ours.cut, parameters) }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The calls of cuDNN that our kernels can answer, a file for each: its functions, which of its arguments our kernels take,
-//! and the parameters of the kernels.
+//! and the parameters of the kernels. Group normalization has no function of cuDNN's: its files have the parameters alone.
 
 mod backward;
 mod forward;
+mod group_backward;
+mod group_forward;
 mod inference;
 
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use guest::summary::{self, Counted};
 
 pub use backward::{Backward, BackwardCall};
 pub use forward::{Forward, ForwardCall};
+pub use group_backward::{GroupBackward, partial_bytes};
+pub use group_forward::GroupForward;
 pub use inference::{Inference, InferenceCall};
 
 /// A pass that a program calls.
@@ -77,6 +81,7 @@ pub unsafe fn run(
             Pass::Forward => run_on::<ForwardCall>(data, ours, stream),
             Pass::Backward => run_on::<BackwardCall>(data, ours, stream),
             Pass::Inference => run_on::<InferenceCall>(data, ours, stream),
+            Pass::GroupForward | Pass::GroupBackward => Err("cuDNN has no function for it".into()),
         }
     }
 }
