@@ -23,9 +23,9 @@ PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_nets.py --net 
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/dynamic_steps.py --hidden 64 --words 100 --batches 1,3 \
     --methods "ucudnn step,ucudnn step loader,ucudnn step captured loader,ucudnn,E" --rounds 3 --in-a-row 3
 # make gpu-truth itself: how it measures; vertex nets on the CPU beside eager PyTorch, sizes of RNNs
-# and batch normalization on hostdnn.
+# and normalizations on hostdnn.
 (cd scripts/gpu/programs && PYTHONPATH=../../../examples "$python" -B -W ignore -m unittest)
-for cases in "vertex 0-120" "vertex 1-121" "products 0-30" "sizes 0-60" "norm 0-30"; do
+for cases in "vertex 0-120" "vertex 1-121" "products 0-30" "sizes 0-60" "norm 0-30" "group-norm 0-30"; do
     "$python" -B -W ignore scripts/gpu.py truth --host --family "${cases% *}" --case "${cases#* }" --seed 1 \
         --python "$python" --out build/gpu-truth-host
 done

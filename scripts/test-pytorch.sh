@@ -55,11 +55,11 @@ if [[ $(grep -c '^ok ' "$out/rnn/checks.txt") -ne 4 ]]; then
 fi
 grep '^ok ' "$out/rnn/checks.txt"
 
-# PyTorch's own batch normalization on our kernels, which are emulated here.
-on_host norm --parts errors,repeat --runs 3
-if [[ $(grep -c '^ok .*: our kernels: .* of .* passes' "$out/norm/checks.txt") -ne 2 ]]; then
+# PyTorch's own batch and group normalization on our kernels, which are emulated here.
+on_host norm --parts errors,repeat,group-errors,group-repeat,group-times --runs 3
+if [[ $(grep -c '^ok .*: our kernels: .* of .* passes' "$out/norm/checks.txt") -ne 5 ]]; then
     cat "$out/norm.log" >&2
-    echo "test-pytorch: expected PyTorch's own batch normalization to run on our kernels" >&2
+    echo "test-pytorch: expected PyTorch's own normalizations to run on our kernels" >&2
     exit 1
 fi
 grep 'our kernels' "$out/norm/checks.txt"
@@ -72,6 +72,17 @@ for torch in off force; do
         "$python" -B -W ignore scripts/gpu/programs/refused.py --device cpu >"$out/refused-$torch.txt"
 done
 diff "$out"/refused-{off,force}.txt
+# The ways to group normalization: each call that our kernels take runs on them.
+for torch in off force; do
+    UCUDNN_TORCH=$torch UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
+        PYTHONPATH=examples "$python" -B -W ignore scripts/gpu/programs/group_calls.py --device cpu >"$out/group-$torch.txt" 2>&1 ||
+        { cat "$out/group-$torch.txt" >&2; exit 1; }
+done
+if grep -q 'on our kernels' "$out/group-off.txt" || [[ $(grep -c 'group normalization.*on our kernels' "$out/group-force.txt") -ne 35 ]]; then
+    cat "$out"/group-{off,force}.txt >&2
+    echo "test-pytorch: expected group normalization to run on our kernels where it is forced" >&2
+    exit 1
+fi
 # A kernel of a third library's stays.
 for python_of in "$python" scripts/newest-pytorch.sh; do
     UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \

@@ -170,7 +170,7 @@ class Tables(unittest.TestCase):
 
     def test_bits_are_promised_of_ours_by_force_and_of_nets(self):
         ours = line(0, 1e-7, different=["call 2"], ours=1)
-        for name, is_promised in (("norm", True), ("vertex", True), ("convolution", False)):
+        for name, is_promised in (("norm", True), ("group-norm", True), ("vertex", True), ("convolution", False)):
             results = self.results(name)
             results.add(ours, line(0, 1e-7))
             self.assertEqual(len(results.wrong), int(is_promised), name)
@@ -189,7 +189,7 @@ class Tables(unittest.TestCase):
     def test_only_whole_and_right_samples_are_written_down(self):
         options = types.SimpleNamespace(command="ucudnn", gpu="NVIDIA H200, 580", seed=7, out=pathlib.Path("out"))
         said, run = {}, types.SimpleNamespace(options=options)
-        run.results = {name: self.results(name) for name in ("norm", "rnn", "rnn-training", "vertex")}
+        run.results = {name: self.results(name) for name in ("norm", "group-norm", "rnn", "rnn-training", "vertex")}
         for results in run.results.values():
             results.cases = truth.ENOUGH
         run.results["rnn"].wrong.append((1, ["no"]))
@@ -199,7 +199,7 @@ class Tables(unittest.TestCase):
             truth.Run.write_ledger(run)
         # RNNs were wrong, products and convolutions did not run.
         self.assertEqual(list(said), ["norm"])
-        self.assertEqual((said["norm"].gpu, said["norm"].cases, said["norm"].seeds), ("NVIDIA H200", truth.ENOUGH, [7]))
+        self.assertEqual((said["norm"].gpu, said["norm"].cases, said["norm"].seeds), ("NVIDIA H200", 2 * truth.ENOUGH, [7]))
 
     def test_words_that_name_no_family_or_case_are_refused(self):
         self.assertEqual((truth.numbers("3"), truth.numbers("3-27")), ((3, 3), (3, 27)))

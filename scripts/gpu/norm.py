@@ -1,8 +1,9 @@
-"""Batch normalization: errors, repeated runs, times beside cuDNN's, random shapes, sanitizer.
+"""Batch and group normalization: errors, repeated runs, times beside plain's, random shapes, sanitizer.
 
 PyTorch runs the same cases plain and with us. The command ends with 1 if anything is wrong. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
   times.txt    ResNet-50's layers: the time of each pass, by cuDNN in both layouts and by us, beside the bytes' limit
+  group-times.txt  likewise the layers of networks with group normalization, by PyTorch's own kernels and by us
   *.jsonl      what each process has found; report-*.jsonl, what was decided there
   memcheck.log, initcheck.log   compute-sanitizer's words on our kernels
 """
@@ -26,7 +27,7 @@ LEAST_ON_CPU = 4 * 2.0**-24
 MOST_TIME = 1.01
 # On a CPU, PyTorch's own kernels are replaced only where that is forced.
 FORCED = {"UCUDNN_NORM": "force", "UCUDNN_TORCH": "force"}
-PARTS = ("errors", "repeat", "times", "random", "sanitizer")
+PARTS = ("errors", "repeat", "times", "random", "group-errors", "group-repeat", "group-times", "group-random", "sanitizer")
 
 
 def add_arguments(parser):
@@ -38,14 +39,15 @@ def add_arguments(parser):
 def main(options):
     checks = Checks(options)
     for part in options.parts:
-        getattr(checks, part)()
-    return checks.end("times.txt")
+        getattr(checks, part.replace("-", "_"))()
+    return checks.end("times.txt", "group-times.txt")
 
 
 class Checks(TorchSession):
     def case_lines(self, kind, part, most, *words, **more):
         """As `program_lines`, by case."""
-        lines = self.program_lines("batch_norm", part, kind, most, *words, **more)
+        program = "group_norm" if part.startswith("group-") else "batch_norm"
+        lines = self.program_lines(program, part, kind, most, *words, **more)
         return {(line["case"], line.get("layout")): line for line in lines}
 
     def both(self, part, most, *words, **variables):
@@ -63,22 +65,33 @@ class Checks(TorchSession):
     def decisions(self, part):
         return events(self.out / f"{part}-ours.report.jsonl", "norm")
 
-    def errors(self):
+    def errors(self, part="errors"):
         worst, least = {}, LEAST_ON_CPU if self.options.host else LEAST
-        for plain, ours in self.both("errors", 120, **FORCED):
+        for plain, ours in self.both(part, 120, **FORCED):
             for name, error in ours["errors"].items():
                 ratio = error / max(plain["errors"][name], least) if error == error else float("inf")
                 worst[name] = max(worst.get(name, (0, "")), (ratio, f"{plain['case']}: {error:.1e} against {plain['errors'][name]:.1e}"))
         for name, (ratio, where) in worst.items():
-            self.judge(ratio <= MOST_ERROR, f"error of {name}", f"{ratio:.2f} of plain's; {where}")
-        self.took_part("errors")
+            self.judge(ratio <= MOST_ERROR, f"{part} of {name}", f"{ratio:.2f} of plain's; {where}")
+        self.took_part(part)
 
-    def repeat(self):
+    def group_errors(self):
+        self.errors("group-errors")
+
+    def repeat(self, part="repeat"):
         runs = self.options.runs or (20 if self.options.host else 10000)
-        for (case, _), found in self.case_lines("ours", "repeat", 180, "--runs", runs, **FORCED).items():
+        for (case, _), found in self.case_lines("ours", part, 180, "--runs", runs, **FORCED).items():
             different = found["different"]
             self.judge(not different, f"repeated runs, {case}", f"{different} of {runs} differ")
-        self.took_part("repeat")
+        self.took_part(part)
+
+    def group_repeat(self):
+        self.repeat("group-repeat")
+
+    def limit_of(self, bytes_):
+        """The milliseconds that the device's memory takes for so many bytes; 0 for a device that is not known."""
+        bandwidth = next((its for name, its in BANDWIDTHS.items() if name in self.options.gpu), None)
+        return 1e3 * bytes_ / bandwidth if bandwidth else 0.0
 
     def times(self):
         small = ["--batch", 2] if self.options.host else []
@@ -87,7 +100,6 @@ class Checks(TorchSession):
         self.took_part("times")
         if self.options.host or not plain or not ours:
             return
-        bandwidth = next((bytes_ for name, bytes_ in BANDWIDTHS.items() if name in self.options.gpu), None)
         lines = [f"{self.options.gpu}; batch 128; milliseconds by CUDA graphs, of data that are in no cache; plain is cuDNN's "
                  "kernels in half, and PyTorch's own in bfloat16",
                  "    type channels side count     pass  plain NCHW  NHWC   ours  of the bytes' limit"]  # fmt: skip
@@ -98,7 +110,7 @@ class Checks(TorchSession):
             kind, channels, side = case.split()
             for name, tensors in (("forward", 2), ("backward", 3), ("inference", 2)):
                 its = {"first": found[name], "last": plain[case, "last"][name], "ours": ours[case, "first"][name],
-                       "limit": 1e3 * tensors * found["bytes"] / bandwidth if bandwidth else 0.0}  # fmt: skip
+                       "limit": self.limit_of(tensors * found["bytes"])}  # fmt: skip
                 all_ = sums.setdefault((kind, "inference" if name == "inference" else "training"), dict.fromkeys(its, 0.0))
                 for key, time in its.items():
                     all_[key] += found["count"] * time
@@ -111,26 +123,52 @@ class Checks(TorchSession):
             self.judge(its["ours"] < min(its["first"], its["last"]), f"times, {of} in {kind}", lines[-1])
         (self.out / "times.txt").write_text("\n".join(lines) + "\n")
 
-    def random(self):
+    def group_times(self):
+        plain = self.case_lines("plain", "group-times", 120)
+        ours = self.case_lines("ours", "group-times", 120, **FORCED)
+        self.took_part("group-times")
+        if self.options.host or not plain or not ours:
+            return
+        lines = [f"{self.options.gpu}; milliseconds by CUDA graphs, of data that are in no cache; plain is PyTorch's own kernels",
+                 f"{'network':>12} {'layer':<36} {'count':>5} {'pass':>9} {'plain':>9} {'ours':>9}  of the bytes' limit"]  # fmt: skip
+        sums = {}
+        for case, found in plain.items():
+            for name, tensors in (("forward", 2), ("backward", 3)):
+                its = {"plain": found[name], "ours": ours[case][name], "limit": self.limit_of(tensors * found["bytes"])}
+                all_ = sums.setdefault((found["network"], name, found["type"]), dict.fromkeys(its, 0.0))
+                for key, time in its.items():
+                    all_[key] += found["count"] * time
+                lines.append(f"{found['network']:>12} {case[0]:<36} {found['count']:>5} {name:>9} {its['plain']:>9.4f} "
+                             f"{its['ours']:>9.4f}  {its['limit'] / its['ours']:.2f}")  # fmt: skip
+        for (network, name, kind), its in sums.items():
+            lines.append(f"all layers of {network}, {name}, {kind}: plain {its['plain']:.3f}, ours {its['ours']:.3f}, "
+                         f"limit {its['limit']:.3f} ms")  # fmt: skip
+            self.judge(its["ours"] < its["plain"], f"group-times, {network}, {name}, {kind}", lines[-1])
+        (self.out / "group-times.txt").write_text("\n".join(lines) + "\n")
+
+    def group_random(self):
+        self.random("group-random")
+
+    def random(self, part="random"):
         few = ["--cases", 5] if self.options.host else []
-        pairs = self.both("random", 150, *few, UCUDNN_EXPLORE="unbounded")
+        pairs = self.both(part, 150, *few, UCUDNN_EXPLORE="unbounded")
         if self.options.host:
             return
-        self.took_part("random")
+        self.took_part(part)
         # Where plain was chosen for both passes, both processes make the same calls.
-        chosen = [line["spec"] for line in self.decisions("random") if is_ours(line["chosen"])]
+        chosen = [line["spec"].removesuffix(" parameters=short") for line in self.decisions(part) if is_ours(line["chosen"])]
         by_us = lambda case: any(spec.endswith(f" {spec_of(case)}") for spec in chosen)  # noqa: E731
         all_ratios = sorted((ours["step"] / plain["step"], plain["case"]) for plain, ours in pairs)
         ratios = [(ratio, case) for ratio, case in all_ratios if by_us(case)]
         if not ratios:
-            self.verdict("WRONG", "random shapes", "none ran on our kernels")
+            self.verdict("WRONG", f"{part} shapes", "none ran on our kernels")
             return
         if same := [ratio for ratio, case in all_ratios if not by_us(case)]:
             self.verdict("ok", "the scatter", f"{len(same)} that ran plain's both times took {same[0]:.3f} to {same[-1]:.3f}")
         slower = [f"{case} {ratio:.3f}" for ratio, case in ratios if ratio > MOST_TIME]
         seen = (f"{len(ratios)} of {len(pairs)} on our kernels, {ratios[0][0]:.2f} to {ratios[-1][0]:.2f} of plain's time, "
                 f"median {statistics.median(ratio for ratio, _ in ratios):.2f}")  # fmt: skip
-        self.judge(not slower, "random shapes", "; ".join([seen, *slower]))
+        self.judge(not slower, f"{part} shapes", "; ".join([seen, *slower]))
 
     def sanitizer(self):
         sanitizer = self.find_sanitizer()
@@ -140,13 +178,13 @@ class Checks(TorchSession):
         for tool in ("memcheck", "initcheck") if sanitizer else ():
             log = self.out / f"{tool}.log"
             command = sanitizing(sanitizer, tool, log, "--target-processes", "all", *ours)
-            found = self.case_lines("ours", "repeat", 150, "--runs", 2, command=command, **FORCED)
-            if found:
-                self.judge(machine.is_clean(log.read_text()), tool, last_line(log.read_text()))
+            for part in ("repeat", "group-repeat"):
+                if self.case_lines("ours", part, 150, "--runs", 2, command=command, **FORCED):
+                    self.judge(machine.is_clean(log.read_text()), f"{tool}, {part}", last_line(log.read_text()))
 
 
 def spec_of(case):
-    """The part of a pass's text that is a case's: type, images, channels and plane."""
-    kind, sizes = case.split()
+    """The part of a pass's text that is a case's: type, images, channels, plane, and groups if there are some."""
+    kind, sizes, *groups = case.replace(" in ", " ").split()
     images, channels, *plane = map(int, sizes.split("x"))
-    return f"{kind} images={images} channels={channels} plane={math.prod(plane)}"
+    return f"{kind} images={images} channels={channels} plane={math.prod(plane)}" + "".join(f" groups={its}" for its in groups)

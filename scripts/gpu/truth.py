@@ -4,7 +4,7 @@ Each case is drawn anew from all that a family accepts (scripts/gpu/sampler). Ea
 processes of its own (settings), all at once. A case is called several times on changing inputs, once beside another kernel.
 Wrong is an error far above plain's (sampler/verdict.py says how far), NaN, other bits where equal ones are promised, a
 failure that plain does not have, and a process that ends or hangs. The command ends with 1 if anything is wrong. With
---host it computes on the CPU, where the library has only vertex nets and PyTorch's batch normalization to run.
+--host it computes on the CPU, where the library has only vertex nets and PyTorch's normalizations to run.
 
 It ends with a table, and a line for each failure that repeats its case. OUT then holds
   table.txt       the table and the failures

@@ -80,7 +80,7 @@ fn the_faster_is_chosen_and_known_from_then_on() {
     let database = Connection::open(&norms.database).unwrap();
     let change = |statement: &str| assert_eq!(database.execute(statement, []).unwrap(), 2, "{statement}");
     change("UPDATE timings SET time_ms = 1e-9 WHERE what <> 'cuDNN'");
-    let count = "2 passes of batch normalization: 2 on our kernels, 0 by cuDNN or PyTorch";
+    let count = "2 passes of normalization: 2 on our kernels, 0 by cuDNN or PyTorch";
     let (lines, log) = norms.run("1", Some("1"), &[]);
     assert!(lines.len() == 2 && log.contains(count), "{log}");
     assert!(lines.iter().all(|line| line["why"] == KNOWN && line["chosen"] != "cuDNN"), "{lines:?}");
@@ -90,7 +90,7 @@ fn the_faster_is_chosen_and_known_from_then_on() {
     let arguments = [report.to_str().unwrap(), "1", "5", torch.to_str().unwrap()];
     let variables = [("UCUDNN_DATABASE", norms.database.to_str().unwrap()), ("UCUDNN_LOG", "info")];
     let asks = norms.program.preloaded(&arguments, &variables).stderr;
-    assert!(asks.contains("10 passes of batch normalization: 2 on our kernels, 8 by cuDNN or PyTorch"), "{asks}");
+    assert!(asks.contains("10 passes of normalization: 2 on our kernels, 8 by cuDNN or PyTorch"), "{asks}");
     // If they are not on disk, they are compiled in the background.
     let cache = norms.program.file("kernels");
     let ours = norms.decide("1", None, &[("HOSTDNN_KERNEL_CACHE", cache.to_str().unwrap())]);

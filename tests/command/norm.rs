@@ -46,7 +46,7 @@ fn all_passes_are_timed_ahead_and_once() {
         assert!(times.iter().all(|time| time["time_ms"].as_f64().is_some_and(|time| time > 0.0)), "{norm}");
     }
     let listed = ucudnn.run(&["db", "list", "--kernels", "--database", "t.sqlite"]);
-    assert!(listed.contains("Batch normalizations of") && !listed.contains("Recurrent networks of"), "{listed}");
+    assert!(listed.contains("Normalizations of") && !listed.contains("Recurrent networks of"), "{listed}");
     // The command times only normalizations without a known time, whether a report or an option names them.
     let lines = known.iter().map(|known| format!("{}\n", json!({ "event": "norm", "spec": known["spec"] })));
     ucudnn.file("run.jsonl", &(json!({ "event": "began" }).to_string() + "\n" + &lines.collect::<String>()));

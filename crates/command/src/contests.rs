@@ -1,5 +1,5 @@
 //! Results of contests between our kernels and what runs without us, and their tables: recurrent networks in inference and in training, and
-//! batch normalization.
+//! batch and group normalization.
 
 use serde_json::{Map, Value, json};
 use tuning::family::{Time, times_json};
@@ -186,7 +186,7 @@ pub fn parts_of(contests: &[Contest]) -> Vec<Part> {
 /// A heading, a table, and a summary.
 fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
     let (subject, time) = match kind {
-        Contested::Norm => ("batch normalization", "ms"),
+        Contested::Norm => ("normalization", "ms"),
         Contested::DepthwiseConvolution => ("depthwise convolution", "ms"),
         Contested::Inference | Contested::Training => ("network", "step µs"),
     };
@@ -215,7 +215,7 @@ fn part_of(kind: Contested, contests: &[&Contest]) -> Part {
     let (heading, notes) = match kind {
         Contested::Inference => (networks, run + &first_choices(contests)),
         Contested::Training => (format!("{networks} in training, {ours} on kernels of ours"), String::new()),
-        Contested::Norm => ("Batch normalization".into(), run),
+        Contested::Norm => ("Normalization".into(), run),
         Contested::DepthwiseConvolution => ("PyTorch's own depthwise convolutions".into(), run),
     };
     Part { heading, table, notes }

@@ -187,7 +187,7 @@ fn list(database: &Database, with_problems: bool, json: bool, width: usize) -> R
             text += &timed_table(("network", "step µs"), 1e3, &networks).lines(width);
         }
         let of_calls = [
-            (NORM, "Batch normalizations", "batch normalization"),
+            (NORM, "Normalizations", "normalization"),
             (DEPTHWISE, "PyTorch's own depthwise convolutions", "depthwise convolution"),
         ];
         for (family, heading, subject) in of_calls {

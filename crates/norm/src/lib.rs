@@ -1,5 +1,5 @@
-//! Batch normalization of tensors in NCHW or NCDHW, on kernels of our own: Ioffe and Szegedy, "Batch
-//! Normalization" (ICML 2015).
+//! Batch and group normalization of tensors in NCHW or NCDHW, on kernels of our own: Ioffe and Szegedy, "Batch
+//! Normalization" (ICML 2015); Wu and He, "Group Normalization" (ECCV 2018).
 //!
 //! In training, a cluster of blocks reads a channel's elements from memory. Their shared memory holds them until their mean and
 //! variance, or the sums of their gradient, are known. Elements that do not fit there are read again.

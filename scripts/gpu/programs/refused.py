@@ -24,6 +24,12 @@ for what, running in cases.items():
             print(f"{what}, {'training' if is_training else 'evaluation'}: {str(error).splitlines()[0]}")
         else:
             raise SystemExit(f"{what}: PyTorch refuses it, and nothing was raised")
+try:
+    torch.native_group_norm(x, ones.bfloat16(), None, 4, 8, 56, 3, 1e-5)
+except RuntimeError as error:
+    print(f"three groups of eight channels: {str(error).splitlines()[0]}")
+else:
+    raise SystemExit("three groups of eight channels: PyTorch refuses them, and nothing was raised")
 y = torch.native_batch_norm(x, ones, 0 * ones, ones.clone(), ones.clone(), True, 0.1, 1e-5)[0]
 off = (y.double() - torch.nn.functional.batch_norm(x.double(), None, None, training=True)).norm() / y.double().norm()
 raise SystemExit(0 if off < 5e-3 else f"the next call is wrong by {off:.1e}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from . import convolution, determinism, norm, recurrent, vertex
+from . import convolution, determinism, group_norm, norm, recurrent, vertex
 
 # The third call of a case has other bits than the first only where nothing promises equal ones.
 ALWAYS, WHERE_OURS, WHERE_ASKED = "always", "where ours runs", "where the program asks"
@@ -54,6 +54,8 @@ FAMILIES = {
     "transposes": Family(convolution.draw_copied, "convolution", "convolution", (EXPLORING,), bits=WHERE_ASKED),
     "norm": Family(norm.draw, "norm", "norm", ({"UCUDNN_NORM": "force", "UCUDNN_TORCH": "force"}, EXPLORING), event=("norm", "chosen"),
                    forced=(0,)),
+    "group-norm": Family(group_norm.draw, "group_norm", "norm", ({"UCUDNN_TORCH": "force"}, EXPLORING), event=("norm", "chosen"),
+                         forced=(0,)),
     "rnn": Family(recurrent.draw_inference, "recurrent", "recurrent", (RNN, EXPLORING), event=("rnn", "chosen"),
                   forced=(0,)),
     "rnn-training": Family(recurrent.draw_training, "recurrent", "recurrent", (TRAINING, TRAINING, EXPLORING),

@@ -24,7 +24,7 @@ pub fn text(totals: &Totals, kept: Option<&Path>) -> String {
     let [convolutions, divided, replaced, networks, on_our_kernels, normalizations, by_us] = totals.counts;
     let all = convolutions + networks + normalizations;
     if all == 0 {
-        return "cuDNN was called, but for no convolution, recurrent network or batch normalization".into();
+        return "cuDNN was called, but for no convolution, recurrent network or normalization".into();
     }
     let ours = divided + replaced + on_our_kernels + by_us;
     let Totals { saved, cost, tried, .. } = *totals;
