@@ -133,6 +133,26 @@ template <int TENSORS, bool IS_WHOLE> class Sweep {
         return vectors;
     }
 
+    // Calls use(vectors, vector) for AHEAD vectors from `vector` on, STEP apart, which are not resident. They
+    // are read at once.
+    template <int STEP, typename Use> __device__ __forceinline__ void read_ahead(int vector, int end, Use use) const {
+        Vectors<TENSORS> ahead[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const int its = vector + i * STEP;
+            if (its >= end) break;
+            const long long place = rows.place(shape, its);
+#pragma unroll
+            for (int t = 0; t < TENSORS; t++) ahead[i].of[t].all = tensors[t][place];
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const int its = vector + i * STEP;
+            if (its >= end) break;
+            use(ahead[i], its);
+        }
+    }
+
     __device__ __forceinline__ static void write(uint4 *to, long long place, const Vector &vector, const Part &part) {
         if (IS_WHOLE || part.is_whole())
             to[place] = vector.all;
@@ -161,28 +181,11 @@ template <int TENSORS, bool IS_WHOLE> class Sweep {
         barrier();
     }
 
-    // Calls use(vectors, vector) for the vectors from `vector` to `end`, STEP apart, once the resident ones are there. Of
-    // the others AHEAD are read at once.
+    // Calls use(vectors, vector) for the vectors from `vector` to `end`, STEP apart, once the resident ones are there.
     template <int STEP, typename Use> __device__ __forceinline__ void read(int vector, int end, Use use) const {
         const int kept_end = min(end, rows.kept);
         for (; vector < kept_end; vector += STEP) use(read_kept(vector), vector);
-        for (; vector < end; vector += AHEAD * STEP) {
-            Vectors<TENSORS> ahead[AHEAD];
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++) {
-                const int its = vector + i * STEP;
-                if (its >= end) break;
-                const long long place = rows.place(shape, its);
-#pragma unroll
-                for (int t = 0; t < TENSORS; t++) ahead[i].of[t].all = tensors[t][place];
-            }
-#pragma unroll
-            for (int i = 0; i < AHEAD; i++) {
-                const int its = vector + i * STEP;
-                if (its >= end) break;
-                use(ahead[i], its);
-            }
-        }
+        for (; vector < end; vector += AHEAD * STEP) read_ahead<STEP>(vector, end, use);
     }
 
     // Calls use(vectors, part) for each of the thread's vectors.
@@ -193,10 +196,15 @@ template <int TENSORS, bool IS_WHOLE> class Sweep {
     }
 
     // Writes change(vectors, vector) to each place of a tensor, which may be one of those that are read. Comes after all
-    // have been read.
+    // have been read. What was read last comes first: it may still be in the L2 cache.
     template <typename Change> __device__ __forceinline__ void write_all(uint4 *to, Change change) const {
-        read<THREADS>(first, rows.end, [&](const Vectors<TENSORS> &vectors, int vector) {
+        const auto write_changed = [&](const Vectors<TENSORS> &vectors, int vector) {
             write(to, rows.place(shape, vector), change(vectors, vector), part(vector));
-        });
+        };
+        const int other = first + max(rows.kept - first + THREADS - 1, 0) / THREADS * THREADS;
+        const int batches = max(rows.end - other + AHEAD * THREADS - 1, 0) / (AHEAD * THREADS);
+        for (int batch = batches - 1; batch >= 0; batch--)
+            read_ahead<THREADS>(other + batch * AHEAD * THREADS, rows.end, write_changed);
+        for (int vector = first; vector < rows.kept; vector += THREADS) write_changed(read_kept(vector), vector);
     }
 };

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::pass::Pass;
 use super::shape::{Cut, Flat, Planes, Room, Shape, VECTOR_BYTES};
-use super::subject::Normalization;
+use super::subject::{Normalization, Types};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
-use gpu::{Device, Element, Stream};
+use gpu::{Device, Stream};
 
 /// Threads of a block: THREADS.
 const THREADS: usize = 512;
@@ -19,8 +19,9 @@ pub const WARPS: usize = THREADS / 32;
 const MULTIPROCESSOR_BLOCKS: usize = 2;
 /// The vectors that a thread reads at once if they do not stay in shared memory. More would not fit into registers.
 const AHEAD: usize = 2;
-/// Likewise, in a pass that is one sweep: with these, enough bytes are on their way at any time.
-const AHEAD_IN_ONE_SWEEP: usize = 4;
+/// Likewise, in a pass that is one sweep, and of groups, which often are larger than shared memory: with these, enough
+/// bytes are on their way at any time.
+const MORE_AHEAD: usize = 4;
 /// The bytes of a block's `Exchange` (`kernels/norm/totals.cuh`): an Mbarrier, and 16 totals.
 const EXCHANGE_BYTES: usize = 16 + 16 * 16;
 /// The bytes of a block's static shared memory, a total for each warp; and those that CUDA takes for itself.
@@ -30,26 +31,10 @@ pub const PAUSE: Duration = Duration::from_micros(50);
 /// The fewest vectors for each thread of a block, if there are more blocks than multiprocessors need.
 const LEAST_FOR_A_THREAD: usize = 2;
 
-/// The types that a pass's kernels are compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Types {
-    /// That of tensors.
-    pub element: Element,
-    /// The numbers for each channel that a program owns have the tensors' type. Otherwise they are floats.
-    pub has_parameters_as_elements: bool,
-}
-
-impl Types {
-    /// Tensors with floats for each channel, as cuDNN has them.
-    pub fn of(element: Element) -> Self {
-        Self { element, has_parameters_as_elements: false }
-    }
-}
-
 /// The source of a pass's kernels.
 pub fn source(pass: Pass, types: Types) -> Source {
     let row = pass.row();
-    let ahead = if row.kept == 0 { AHEAD_IN_ONE_SWEEP } else { AHEAD };
+    let ahead = if row.kept == 0 || pass == Pass::GroupForward { MORE_AHEAD } else { AHEAD };
     let mut options = vec![
         types.element.option().into(),
         format!("-DTHREADS={THREADS}"),
@@ -187,7 +172,7 @@ impl Engine {
                 }
             }
             Cut::Flat(flat) => {
-                let of_block = THREADS * AHEAD_IN_ONE_SWEEP * VECTOR_BYTES / planes.element.bytes();
+                let of_block = THREADS * MORE_AHEAD * VECTOR_BYTES / planes.element.bytes();
                 Launch { grid: [flat.elements().div_ceil(of_block) as u32, 1, 1], block, ..Launch::default() }
             }
         }
@@ -245,6 +230,7 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpu::Element;
 
     /// Measured on an H100 for all of these sizes: at most 4% slower than the fastest.
     #[test]

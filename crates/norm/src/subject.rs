@@ -4,7 +4,6 @@ use std::fmt;
 
 use once_cell::sync::OnceCell;
 
-use super::kernels::Types;
 use super::pass::Pass;
 use super::shape::Planes;
 use gpu::Element;
@@ -52,6 +51,22 @@ pub struct Normalization {
     pub groups: Option<usize>,
     /// As in [`Types`].
     pub has_parameters_as_elements: bool,
+}
+
+/// The types that a pass's kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Types {
+    /// That of tensors.
+    pub element: Element,
+    /// The numbers for each channel that a program owns have the tensors' type. Otherwise they are floats.
+    pub has_parameters_as_elements: bool,
+}
+
+impl Types {
+    /// Tensors with floats for each channel, as cuDNN has them.
+    pub fn of(element: Element) -> Self {
+        Self { element, has_parameters_as_elements: false }
+    }
 }
 
 /// The end of the text of a subject whose numbers for each channel have the tensor's type.

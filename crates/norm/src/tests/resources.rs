@@ -1,8 +1,9 @@
 //! Checks the kernels that NVRTC compiles, with no GPU: no local memory, and registers for two blocks. Needs
 //! `UCUDNN_TEST_REAL_CUDNN`, the folder of the real cuDNN: NVRTC is beside it.
 
-use crate::kernels::{Types, source};
+use crate::kernels::source;
 use crate::pass::Pass;
+use crate::subject::Types;
 use gpu::Element;
 use gpu::testing::resources::{LDL, STL, compile, nvrtc};
 

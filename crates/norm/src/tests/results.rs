@@ -5,10 +5,10 @@ use rand::{Rng, SeedableRng};
 
 use super::tensors::{EPSILON, Memory, Parameters, Tensor, assert_near, rounding, start};
 use crate::calls::{Backward, Forward, Inference};
-use crate::kernels::{Engine, Types, likely, shapes};
+use crate::kernels::{Engine, likely, shapes};
 use crate::pass::Pass;
 use crate::shape::{Cut, Flat, Planes, Room, Shape};
-use crate::subject::{Normalization, Plain};
+use crate::subject::{Normalization, Plain, Types};
 use gpu::testing::emulated;
 use gpu::testing::on_gpu;
 use gpu::{Device, Element, Stream};
