@@ -98,10 +98,8 @@ fn check_forward(memory: &Memory, engine: &Engine, shape: Shape, its: &Grouped, 
         (x - mean) * inverse * its.weight[channel] + its.bias[channel]
     };
     let expected: Vec<_> = x.numbers.iter().enumerate().map(normal).collect();
-    // A mean in float is that far from the true one, in deviations.
-    let mean_error = statistics.iter().map(|(mean, inverse)| mean.abs() * inverse * 6e-8).fold(0.0, f64::max);
-    let most = rounding(planes.element) + 2.0 * mean_error;
-    assert_near(&format!("{what}: y"), &memory.read_tensor(&output, &planes), &expected, most);
+    // What rounding takes from a mean in float, y gets back: also where means are far from 0.
+    assert_near(&format!("{what}: y"), &memory.read_tensor(&output, &planes), &expected, rounding(planes.element));
     let (means, inverses): (Vec<_>, Vec<_>) = statistics.into_iter().unzip();
     let read = |buffer| memory.read_numbers(buffer, their.element, nans.len());
     // A mean near 0 is a sum that cancels.
@@ -230,13 +228,14 @@ fn check(device: Device, stream: Stream, element: Element, sizes: &[[usize; 4]])
 
 /// Planes of whole vectors, of others, of fewer elements than a vector has and of one; groups of one channel, of several
 /// and of all; groups that begin within a vector.
-const SIZES: [[usize; 4]; 10] = [
+const SIZES: [[usize; 4]; 11] = [
     [2, 8, 2, 64],
     [2, 12, 3, 49],
     [3, 16, 1, 72],
     [2, 8, 8, 33],
     [4, 24, 6, 1],
-    [5, 8, 2, 3],
+    [4, 6, 2, 3],
+    [8, 9, 3, 11],
     [1, 16, 2, 2053],
     [34, 4, 1, 8],
     [1, 6, 2, 4096],
