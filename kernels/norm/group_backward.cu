@@ -5,9 +5,9 @@
 //
 // and of each channel, over all images, dbias = sum dy and dweight = sum dy x'.
 //
-// A cluster has a group, as in `group_forward.cu`. Its warps share out the group's vectors, each a run of them, and take
-// the channels in the run one after the other: so a warp adds up a channel's sums in registers, and stores them once
-// where they end. A second, small launch adds up each channel's sums, in a fixed order.
+// A cluster has a group, as in `group_forward.cu`. Its warps share out the group's vectors, each a run of them, and
+// take the channels in the run one after the other: so a warp adds up a channel's sums in registers, and stores them
+// once where they end. A second, small launch adds up each channel's sums, in a fixed order.
 //
 // Compiled and launched as `group_forward.cu`; shared memory has `shape.resident` vectors of x, as many of dy, and an
 // Exchange<Sums>.
@@ -26,8 +26,8 @@ struct GroupBackward {
     const Parameter *saved_mean, *saved_inverse;
     // Null where nobody asks for them.
     Parameter *dweight, *dbias;
-    // Of each group of each image, `sums_of_group` sums; null where nobody asks for the gradients of parameters. The sums
-    // of a channel by a warp are at the channel's number in the group plus the warp's in the cluster.
+    // Of each group of each image, `sums_of_group` sums; null where nobody asks for the gradients of parameters. The
+    // sums of a channel by a warp are at the channel's number in the group plus the warp's in the cluster.
     Sums *partial;
 };
 
@@ -83,9 +83,8 @@ __device__ __forceinline__ Sums add_up(const GroupBackward &parameters, const Sw
     const Shape &shape = parameters.shape;
     const Groups &groups = parameters.groups;
     const Runs runs(shape);
-    const int before = sweep.rows.before, warp = shape.block() * WARPS + WARP, of_tensor = groups.first(shape);
+    const int before = IS_WHOLE ? 0 : sweep.rows.before, warp = shape.block() * WARPS + WARP, of_tensor = groups.first(shape);
     const int begin = sweep.rows.begin + int(WARP) * runs.of_warp, end = min(begin + runs.of_warp, sweep.rows.end);
-    Sums *const partial = parameters.partial + shape.channel() * sums_of_group(parameters);
     Sums total = Sums::none();
     if (begin >= end) return total;
     for (int channel = groups.plane.quotient(max(begin * VECTOR - before, 0)); channel < groups.channels; channel++) {
@@ -101,7 +100,8 @@ __device__ __forceinline__ Sums add_up(const GroupBackward &parameters, const Sw
         total.product += weight * sums.product;
         if (parameters.partial) {
             sums = joined_by_warp(sums);
-            if (LANE == 0) partial[channel + warp] = sums;
+            const long long first = shape.channel() * sums_of_group(parameters);
+            if (LANE == 0) parameters.partial[first + channel + warp] = sums;
         }
     }
     return total;

@@ -4,7 +4,7 @@
 //
 // A cluster has a group, as it has a channel in `forward.cu`, and reads it once where it fits into the shared memory of
 // 16 blocks; what does not fit is read again, often from the L2 cache. Two launches, one for the moments and one for the
-// result, would read all groups twice, and gain only where a tensor has less groups than fill the device with clusters.
+// result, would read all groups twice, and gain only where the clusters of a tensor's few groups do not fill the device.
 //
 // Compiled as `forward.cu`. Grid: a cluster of `shape.blocks` blocks for each group of each image. Dynamic shared memory:
 // `shape.resident` vectors, and an Exchange<Sums>.

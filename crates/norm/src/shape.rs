@@ -207,4 +207,15 @@ mod tests {
         let float = Planes { element: Element::Float, ..half(2, 4, 49) };
         assert_eq!((float.vectors(), float.is_whole()), (Some(2 * 13), false));
     }
+
+    #[test]
+    fn groups_are_channels_of_one_image() {
+        let half = |images, channels, plane| Planes { element: Element::Half, images, channels, plane };
+        assert_eq!(half(2, 32, 49).of_groups(8), half(1, 16, 4 * 49));
+        // Groups that end within a vector are taken, if all elements together are whole vectors.
+        assert_eq!(half(2, 4, 3).of_groups(2).vectors(), Some(2));
+        let others = [half(1, 3, 3).of_groups(3), half(0, 8, 8).of_groups(2), half(1, 8, 0).of_groups(2)];
+        assert!(others.iter().all(|planes| planes.vectors().is_none()));
+        assert!(half(1 << 20, 8, 1 << 20).of_groups(8).vectors().is_none());
+    }
 }
