@@ -19,18 +19,28 @@ struct alignas(16) Sums {
     __device__ __forceinline__ void add(const Vector &x, float origin, const Part &part) {
         // Differences of shorter numbers lose nothing that counts.
         constexpr bool IS_FLOAT = sizeof(Element) == sizeof(float);
-        float its[VECTOR], its_squares[2] = {}, lost = 0;
+        float its[VECTOR], its_squares[2] = {}, lost = 0, lost_squares = 0;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
             const float element = part.has(i) ? to_float(x.each[i]) : origin;
             its[i] = element - origin;
-            its_squares[i % 2] = fmaf(its[i], its[i], its_squares[i % 2]);
-            if (IS_FLOAT) lost += difference_error(element, origin, its[i]);
+            if (IS_FLOAT) {
+                // In a group of few elements, roundings of squares would not even out.
+                squares += double(its[i]) * its[i];
+                const float its_lost = difference_error(element, origin, its[i]);
+                lost += its_lost;
+                lost_squares = fmaf(2 * its[i], its_lost, lost_squares);
+            } else {
+                its_squares[i % 2] = fmaf(its[i], its[i], its_squares[i % 2]);
+            }
         }
         differences += sum_in_pairs(its);
-        // The mean of an infinite element is infinite; the sum of the lost parts is NaN then.
-        if (IS_FLOAT && !isnan(lost)) differences += lost;
         squares += its_squares[0] + its_squares[1];
+        // The mean of an infinite element is infinite; the sum of the lost parts is NaN then.
+        if (IS_FLOAT && !isnan(lost)) {
+            differences += lost;
+            squares += lost_squares;
+        }
     }
 };
 
