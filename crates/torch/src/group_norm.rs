@@ -10,9 +10,15 @@ use super::values::Tensor;
 use gpu::{Element, Stream, jit};
 use norm::calls::{self, partial_bytes};
 use norm::fitted::Fitted;
+use norm::kernels::WARPS;
 use norm::pass::Pass;
 use norm::shape::Planes;
 use norm::subject::{Normalization, Plain};
+
+/// The bytes of a channel's sums by a warp: two doubles.
+const SUMS_BYTES: usize = 16;
+/// The bytes of sums that do not count beside a program's memory.
+const SMALL_SUMS: usize = 1 << 20;
 
 /// The kernel of `native_group_norm`.
 ///
@@ -87,6 +93,15 @@ fn are_parameters(x: &Tensor, planes: &Planes, parameters: &[&Option<Tensor>]) -
     }
 }
 
+/// Returns whether the sums that the gradients of parameters take are small, or at most as large as the tensor. There is one
+/// for each channel and each warp of a group. Groups of few elements have one block.
+fn has_small_sums(subject: &Normalization) -> bool {
+    let Planes { element, images, channels, plane } = subject.planes;
+    let groups = subject.groups.unwrap_or(1);
+    let sums = (images * groups).saturating_mul((channels / groups + WARPS) * SUMS_BYTES);
+    sums <= SMALL_SUMS.max((images * channels).saturating_mul(plane * element.bytes()))
+}
+
 /// The functions of PyTorch's own. Our kernels are registered only where there are some.
 fn functions(torch: &Libtorch) -> &GroupNormFunctions {
     torch.group_norm.as_ref().expect("the functions were found before ours took their place")
@@ -132,7 +147,7 @@ impl Passing for Forward<'_> {
 
     fn subject(&self) -> Result<Normalization, &'static str> {
         if !is_epsilon(self.epsilon) {
-            return Err("its epsilon is not a positive number that a float holds");
+            return Err("its epsilon is not a number from 0 on that a float holds");
         }
         let subject = self.sizes.subject(Pass::GroupForward, &self.x)?;
         are_parameters(&self.x, &subject.planes, &[&self.weight, &self.bias])?;
@@ -225,6 +240,9 @@ impl Passing for Backward<'_> {
         }
         let subject = self.sizes.subject(Pass::GroupBackward, &self.x)?;
         let Planes { element, .. } = subject.planes;
+        if self.wants_parameters() && !has_small_sums(&subject) {
+            return Err("its groups are so small that the sums of their channels would be larger than the tensor");
+        }
         is_gradient(&self.dy, &self.x)?;
         are_parameters(&self.x, &subject.planes, &[&self.weight])?;
         let statistics = [&self.saved_mean, &self.saved_inverse];
@@ -277,5 +295,30 @@ impl Passing for Backward<'_> {
         // SAFETY: the function takes the operator's arguments, and borrows them.
         let three = unsafe { run(dy, x, mean, inverse, &weight, images, channels, plane, groups, wanted) };
         Tensor::three(three, self.torch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_small_beside_a_tensor() {
+        let are_small = |images, channels, plane, groups| {
+            let planes = Planes { element: Element::Half, images, channels, plane };
+            let (pass, plain) = (Pass::GroupBackward, Plain::Native);
+            has_small_sums(&Normalization {
+                pass,
+                plain,
+                planes,
+                groups: Some(groups),
+                has_parameters_as_elements: true,
+            })
+        };
+        assert!(are_small(2, 32, 128 * 128 * 128, 8));
+        assert!(are_small(4, 1280, 64, 32));
+        assert!(are_small(64, 256, 1, 32), "a tensor so small does not count");
+        assert!(!are_small(65536, 512, 1, 512));
+        assert!(!are_small(262_144, 64, 1, 8));
     }
 }

@@ -51,8 +51,8 @@ fn help(variable: &str) -> Option<&'static str> {
         "UCUDNN_RNN_TRAINING" => "Whether recurrent networks train on our kernels [default: auto]",
         "UCUDNN_RNN_TOP_K" => "How many of their configurations are compiled and timed [default: 5]",
         "UCUDNN_NORM" => {
-            "Run batch and group normalization of channels-first tensors on our kernels where they are faster (auto), \
-             never, or wherever they can [default: auto]"
+            "Run batch normalization of channels-first tensors on our kernels where they are faster (auto), never, or \
+             wherever they can [default: auto]"
         }
         "UCUDNN_TORCH" => {
             "Run PyTorch's own normalizations and depthwise convolutions, which call no cuDNN, on our kernels where they \

@@ -447,7 +447,7 @@ pub fn compare(found: &[f64], expected: &[f64], epsilon: f64, what: &str) {
         _ => (found - expected).abs(),
     });
     // NaN is no number that is at most anything.
-    let worst = error.fold(0.0_f64, |worst, error| if error <= worst { worst } else { error });
+    let worst = error.fold(0.0_f64, |worst, error| if worst.is_nan() || error <= worst { worst } else { error });
     let bound = ROUNDINGS * epsilon * most;
     assert!(worst <= bound, "off by {worst:.1e} of {most:.1e}, {bound:.1e} accepted: {what}\n{found:?}\n{expected:?}");
 }

@@ -89,11 +89,11 @@ pub fn rolling_volumes() -> impl Iterator<Item = Correlation> {
     let shapes = [
         ([2, 32, 32], 5, [7, 7]),
         ([1, 40, 72], 9, [16, 24]),
-        ([3, 64, 32], 4, [9, 10]),
-        ([2, 48, 40], 1, [6, 50]),
-        ([1, 16, 32], 3, [3, 300]),
+        ([2, 24, 40], 1, [1, 1]),
         ([1, 56, 64], 33, [1, 5]),
-        ([4, 32, 32], 2, [20, 13]),
+        ([3, 96, 32], 3, [130, 2]),
+        ([1, 64, 32], 3, [2, 340]),
+        ([2, 16, 40], 2, [9, 3]),
     ];
     let shapes = shapes.into_iter().zip([Element::Half, Element::Bfloat16].into_iter().cycle());
     let own = shapes.flat_map(|((sizes, count, from), element)| {
