@@ -14,15 +14,7 @@ pub fn read(text: &str) -> Result<Vec<Normalization>, String> {
     let is_tensor = |text: &str| text.split_whitespace().any(|word| word.split('x').all(is_number));
     if !Path::new(text).exists() && is_tensor(text) {
         let planes = planes(text)?;
-        return Ok(Pass::OF_CUDNN
-            .map(|pass| Normalization {
-                pass,
-                plain: Plain::Spatial,
-                planes,
-                groups: None,
-                has_parameters_as_elements: false,
-            })
-            .to_vec());
+        return Ok(Pass::OF_CUDNN.map(|pass| Normalization::of_cudnn(pass, Plain::Spatial, planes)).to_vec());
     }
     let content = crate::text::read(Path::new(text))?;
     let mut subjects = Vec::new();

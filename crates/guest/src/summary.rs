@@ -181,7 +181,8 @@ fn text(is_called: bool, counts: [u64; KINDS], explored: [u64; 2]) -> String {
     format!(
         "{convolutions} convolutions: {divided} in micro-batches, {replaced} by another algorithm or engine, {unchanged} \
          unchanged; {networks} recurrent networks: {ours} on our kernels, {by_cudnn} by cuDNN; \
-         {normalizations} passes of normalization: {by_us} on our kernels, {not_by_us} by cuDNN or PyTorch; exploring cost {cost:.3} s beside {calls:.3} s of calls"
+         {normalizations} passes of normalization: {by_us} on our kernels, {not_by_us} by cuDNN or PyTorch; exploring \
+         cost {cost:.3} s beside {calls:.3} s of calls"
     )
 }
 
@@ -194,7 +195,8 @@ mod tests {
         assert_eq!(
             text(true, [10, 5, 2, 4, 1, 7, 5], [250_000_000, 4_000_000_000]),
             "10 convolutions: 5 in micro-batches, 2 by another algorithm or engine, 3 unchanged; 4 recurrent networks: \
-             1 on our kernels, 3 by cuDNN; 7 passes of normalization: 5 on our kernels, 2 by cuDNN or PyTorch; exploring cost 0.250 s beside 4.000 s of calls"
+             1 on our kernels, 3 by cuDNN; 7 passes of normalization: 5 on our kernels, 2 by cuDNN or PyTorch; exploring \
+             cost 0.250 s beside 4.000 s of calls"
         );
         assert!(text(false, [0; KINDS], [0; 2]).contains("--dlopen"));
     }

@@ -40,10 +40,7 @@ fn contest_of<C: CudnnCall>(call: &C) -> Option<(Arc<Contest<NormContestant>>, S
     let stream = unsafe { calls::stream_of(call.handle()) }?;
     let is_persistent = call.mode() == CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
     let plain = if is_persistent { Plain::Persistent } else { Plain::Spatial };
-    Some((
-        contest(&Normalization { pass: C::PASS, plain, planes, groups: None, has_parameters_as_elements: false }),
-        stream,
-    ))
+    Some((contest(&Normalization::of_cudnn(C::PASS, plain, planes)), stream))
 }
 
 /// A call, and its status once something was launched for it.

@@ -99,6 +99,11 @@ impl fmt::Display for Normalization {
 }
 
 impl Normalization {
+    /// A pass that cuDNN has a function for, with floats for each channel.
+    pub fn of_cudnn(pass: Pass, plain: Plain, planes: Planes) -> Self {
+        Self { pass, plain, planes, groups: None, has_parameters_as_elements: false }
+    }
+
     /// The types that its kernels are compiled for.
     pub fn types(&self) -> Types {
         Types { element: self.planes.element, has_parameters_as_elements: self.has_parameters_as_elements }

@@ -118,9 +118,7 @@ impl Passing for Forward<'_> {
     }
 
     fn subject(&self) -> Result<Normalization, &'static str> {
-        if !is_epsilon(self.epsilon) {
-            return Err("its epsilon is not a number from 0 on that a float holds");
-        }
+        is_epsilon(self.epsilon)?;
         let planes = planes_of(&self.x)?;
         let pass = if self.is_training { Pass::Forward } else { Pass::Inference };
         match pass {

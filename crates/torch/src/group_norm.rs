@@ -10,13 +10,10 @@ use super::values::Tensor;
 use gpu::{Element, Stream, jit};
 use norm::calls::{self, partial_bytes};
 use norm::fitted::Fitted;
-use norm::kernels::WARPS;
 use norm::pass::Pass;
-use norm::shape::Planes;
+use norm::shape::{Planes, Shape};
 use norm::subject::{Normalization, Plain};
 
-/// The bytes of a channel's sums by a warp: two doubles.
-const SUMS_BYTES: usize = 16;
 /// The bytes of sums that do not count beside a program's memory.
 const SMALL_SUMS: usize = 1 << 20;
 
@@ -93,13 +90,13 @@ fn are_parameters(x: &Tensor, planes: &Planes, parameters: &[&Option<Tensor>]) -
     }
 }
 
-/// Returns whether the sums that the gradients of parameters take are small, or at most as large as the tensor. There is one
-/// for each channel and each warp of a group. Groups of few elements have one block.
+/// Returns whether the sums that the gradients of parameters take are small, or at most as large as the tensor. Groups of few
+/// elements, where they are larger, have one block.
 fn has_small_sums(subject: &Normalization) -> bool {
     let Planes { element, images, channels, plane } = subject.planes;
-    let groups = subject.groups.unwrap_or(1);
-    let sums = (images * groups).saturating_mul((channels / groups + WARPS) * SUMS_BYTES);
-    sums <= SMALL_SUMS.max((images * channels).saturating_mul(plane * element.bytes()))
+    let most = SMALL_SUMS.max((images * channels).saturating_mul(plane * element.bytes()));
+    let shape = Shape::new(&subject.reduced(), 1, 0, subject.pass.row().kept);
+    shape.is_some_and(|shape| partial_bytes(subject, &shape) <= most)
 }
 
 /// The functions of PyTorch's own. Our kernels are registered only where there are some.
@@ -146,9 +143,7 @@ impl Passing for Forward<'_> {
     }
 
     fn subject(&self) -> Result<Normalization, &'static str> {
-        if !is_epsilon(self.epsilon) {
-            return Err("its epsilon is not a number from 0 on that a float holds");
-        }
+        is_epsilon(self.epsilon)?;
         let subject = self.sizes.subject(Pass::GroupForward, &self.x)?;
         are_parameters(&self.x, &subject.planes, &[&self.weight, &self.bias])?;
         Ok(subject)

@@ -167,6 +167,7 @@ pub fn read(tensor: Option<&Tensor>) -> *const c_void {
     tensor.and_then(Tensor::read_only).unwrap_or(null())
 }
 
-pub fn is_epsilon(epsilon: f64) -> bool {
-    (0.0..=f64::from(f32::MAX)).contains(&epsilon)
+pub fn is_epsilon(epsilon: f64) -> Result<(), &'static str> {
+    let is_taken = (0.0..=f64::from(f32::MAX)).contains(&epsilon);
+    if is_taken { Ok(()) } else { Err("its epsilon is not a number from 0 on that a float holds") }
 }

@@ -140,7 +140,7 @@ def times(options):
     layouts = [False, True] if options.device == "cuda" else [False]
     for kind, (channels, side, count), last in itertools.product(kinds, RESNET50, layouts):
         bytes_ = options.batch * channels * side * side * TYPES[kind].itemsize
-        copies = max(2, min(24, -(-MOST_CACHED // bytes_)))
+        copies = uncached(bytes_)
         cases = [Case((options.batch, channels, side, side), kind, options.device, seed, last=last) for seed in range(copies)]
         forwards = [forward(case) for case in cases]
         saved = [run() for run in forwards]
@@ -183,6 +183,11 @@ def inference(case):
     return lambda: torch.ops.aten.cudnn_batch_norm(x, scale, bias, mean, variance, False, MOMENTUM, EPSILON)[0]
 
 
+def uncached(bytes_):
+    """How many tensors of so many bytes are so large together that a call finds none of its data in a cache."""
+    return max(2, min(24, -(-MOST_CACHED // bytes_)))
+
+
 def timed(runs, device, repeats=5):
     """Milliseconds of one of the runs: the median of several rounds of all."""
     if device == "cpu":
@@ -213,31 +218,40 @@ def shapes(count):
             yield shape, choose.choice(tuple(TYPES))
 
 
+def settled(step, device):
+    """The device's milliseconds of a step after the library's choice."""
+    for _ in range(60 if device == "cuda" else 1):
+        step()
+        if device == "cuda":
+            # A trial reads its times once the device has come to them.
+            torch.cuda.synchronize()
+    return timed([step] * 4, device, 11)
+
+
 def randomly(options):
-    """The device's milliseconds of a step, forward and backward, of random shapes, after the library's choice."""
+    """The time of a step, forward and backward, of random shapes."""
     for shape, kind in shapes(options.cases):
         case = Case(shape, kind, options.device)
-        for _ in range(60 if options.device == "cuda" else 1):
-            case.step()
-            if options.device == "cuda":
-                # A trial reads its times once the device has come to them.
-                torch.cuda.synchronize()
-        yield {"case": f"{kind} {'x'.join(map(str, shape))}", "step": timed([case.step] * 4, options.device, 11)}
+        yield {"case": f"{kind} {'x'.join(map(str, shape))}", "step": settled(case.step, options.device)}
+
+
+def count_different(run, options):
+    """How many of the runs have other bits than the first."""
+    first = run()
+    different = torch.zeros((), dtype=torch.int64, device=options.device)
+    for _ in range(options.runs):
+        different += torch.stack([(a != b).any() for a, b in zip(first, run())]).any()
+    return different.item()
 
 
 def repeated(options):
-    """How many of the runs have other bits than the first."""
     for kind, shape in ((k, s) for k in TYPES for s in sizes(REPEATED, options)[:3]):
         case = Case(shape, kind, options.device)
         fore = forward(case)
         back = backward(case, fore())
         infer = inference(case)
-        first = [fore()[0], *back(), infer()]
-        different = torch.zeros((), dtype=torch.int64, device=options.device)
-        for _ in range(options.runs):
-            now = [fore()[0], *back(), infer()]
-            different += torch.stack([(a != b).any() for a, b in zip(first, now)]).any()
-        yield {"case": f"{kind} {'x'.join(map(str, shape))}", "different": different.item()}
+        run = lambda fore=fore, back=back, infer=infer: [fore()[0], *back(), infer()]  # noqa: E731
+        yield {"case": f"{kind} {'x'.join(map(str, shape))}", "different": count_different(run, options)}
 
 
 PARTS = {"times": times, "errors": errors, "random": randomly, "repeat": repeated}

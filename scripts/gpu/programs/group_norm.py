@@ -10,7 +10,7 @@ import json
 import random
 
 import torch
-from batch_norm import MOST_CACHED, TYPES, begin, timed
+from batch_norm import TYPES, begin, count_different, settled, timed, uncached
 from harness import calls
 
 EPSILON = 1e-5
@@ -128,8 +128,7 @@ def times(options):
             for channels, plane, count in layers:
                 shape = (batch, channels, *plane)
                 bytes_ = torch.Size(shape).numel() * TYPES[kind].itemsize
-                copies = max(2, min(24, -(-MOST_CACHED // bytes_)))
-                cases = [Case(shape, groups, kind, options.device, seed) for seed in range(copies)]
+                cases = [Case(shape, groups, kind, options.device, seed) for seed in range(uncached(bytes_))]
                 saved = [case.forward() for case in cases]
                 backwards = [lambda case=case, its=its: case.backward(its) for case, its in zip(cases, saved)]
                 yield {"case": name_of(shape, groups, kind), "network": network, "type": kind, "count": count, "bytes": bytes_,
@@ -151,26 +150,16 @@ def shapes(count):
 
 
 def randomly(options):
-    """The device's milliseconds of a step, forward and backward, of random shapes, after the library's choice."""
+    """The time of a step, forward and backward, of random shapes."""
     for shape, groups, kind in shapes(options.cases):
         case = Case(shape, groups, kind, options.device)
-        for _ in range(60 if options.device == "cuda" else 1):
-            case.step()
-            if options.device == "cuda":
-                # A trial reads its times once the device has come to them.
-                torch.cuda.synchronize()
-        yield {"case": name_of(shape, groups, kind), "step": timed([case.step] * 4, options.device, 11)}
+        yield {"case": name_of(shape, groups, kind), "step": settled(case.step, options.device)}
 
 
 def repeated(options):
-    """How many of the runs have other bits than the first."""
     for kind, (shape, groups) in ((k, s) for k in TYPES for s in sizes(REPEATED, options)[:3]):
         case = Case(shape, groups, kind, options.device)
-        first = case.step()
-        different = torch.zeros((), dtype=torch.int64, device=options.device)
-        for _ in range(options.runs):
-            different += torch.stack([(a != b).any() for a, b in zip(first, case.step())]).any()
-        yield {"case": name_of(shape, groups, kind), "different": different.item()}
+        yield {"case": name_of(shape, groups, kind), "different": count_different(case.step, options)}
 
 
 PARTS = {"group-times": times, "group-errors": errors, "group-random": randomly, "group-repeat": repeated}

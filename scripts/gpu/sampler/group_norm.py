@@ -3,7 +3,7 @@
 import math
 
 from .draw import Draw, cut
-from .norm import EXPLORED, LARGE, MOST_ELEMENTS
+from .norm import LARGE, MOST_ELEMENTS, draw_apart, draw_calls
 
 
 def draw(seed, family, number, settings, scale=1.0):
@@ -16,7 +16,6 @@ def draw(seed, family, number, settings, scale=1.0):
     cut(sizes, lambda its: math.prod(its.values()), most)
     images, groups, channels, *plane = sizes.values()
     precision = r.choice(("half", "float", "bfloat16"))
-    apart = r.choices((0, 4, 1000), (6, 3, 1))[0] if precision == "float" else r.choices((0, 4), (4, 1))[0]
-    calls = EXPLORED if number % settings == settings - 1 and r.is_so(0.6) else 3
+    apart, calls = draw_apart(r, precision), draw_calls(r, number, settings)
     return {"shape": [images, groups * channels, *plane], "groups": groups, "precision": precision, "apart": apart,
             "calls": calls, "way": r.way(), "affine": not r.is_so(0.15)}  # fmt: skip

@@ -9,6 +9,15 @@ MOST_ELEMENTS, LARGE = 1 << 20, 16
 EXPLORED = 60
 
 
+def draw_apart(r, precision):
+    """How many deviations means are from 0. In two bytes, numbers far from 0 have no deviation left."""
+    return r.choices((0, 4, 1000), (6, 3, 1))[0] if precision == "float" else r.choices((0, 4), (4, 1))[0]
+
+
+def draw_calls(r, number, settings):
+    return EXPLORED if number % settings == settings - 1 and r.is_so(0.6) else 3
+
+
 def draw(seed, family, number, settings, scale=1.0):
     r = Draw(seed, family, number)
     dims = r.choices((0, 1, 2, 3), (1, 1, 5, 2))[0]
@@ -24,8 +33,7 @@ def draw(seed, family, number, settings, scale=1.0):
     own = precision != "float" and r.is_so(0.25)
     affine, tracks = not r.is_so(0.1), not r.is_so(0.2)
     is_native = own or not affine or not tracks or precision == "bfloat16"
-    apart = r.choices((0, 4, 1000), (6, 3, 1))[0] if precision == "float" else r.choices((0, 4), (4, 1))[0]
-    calls = EXPLORED if number % settings == settings - 1 and r.is_so(0.6) else 3
+    apart, calls = draw_apart(r, precision), draw_calls(r, number, settings)
     return {"shape": shape, "precision": precision, "apart": apart, "calls": calls,
             "layout": "last" if dims == 2 and r.is_so(0.1) else "first", "way": r.way(), "own": own,
             "affine": affine, "tracks": tracks, "is_native": is_native}  # fmt: skip

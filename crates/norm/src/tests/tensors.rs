@@ -141,7 +141,7 @@ impl Parameters {
         if self.is_affine { start(buffer).cast() } else { null_mut() }
     }
 
-    /// The largest distance of these numbers, if `most` is that of floats.
+    /// The largest distance of these numbers. `most` is that of floats.
     pub fn rounding(self, most: f64) -> f64 {
         if self.element == Element::Float { most } else { rounding(self.element) }
     }
