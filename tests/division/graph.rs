@@ -109,6 +109,25 @@ fn threads_and_streams_never_share_a_segment() {
     assert_eq!((last.layers.len(), last.ready()), (2 * LAYERS, 0));
 }
 
+/// Until layers have come back, those of each stream share memory of their own, within the total.
+#[test]
+fn the_layers_of_each_stream_share_memory() {
+    let stage = Stage::plain();
+    let kept_in = |streams: usize, total: &'static str| {
+        let steps = format!("graph open=16 ask=get streams={streams} train={streams}");
+        let peak = stage.run(&steps, &[(TOTAL.0, total)]).peak();
+        assert!(peak <= total.parse().unwrap(), "{steps}: {peak} of {total} bytes");
+        let run = stage.run(&steps, &[(TOTAL.0, total), CHECKED]);
+        assert_eq!(run.is_silent_and_told_nothing().divisions().len(), 0, "{}", run.steps);
+        kept(&run).0
+    };
+    let one = kept_in(1, "80000000");
+    assert!(one > 0);
+    assert_eq!(kept_in(3, "80000000"), 3 * one);
+    let few = kept_in(3, TOTAL.1);
+    assert!((one..3 * one).contains(&few), "{few} calls of three streams, {one} of one");
+}
+
 /// Any shapes under any total.
 #[test]
 fn any_network_keeps_to_any_total() {

@@ -204,14 +204,14 @@ impl Network {
         })
     }
 
-    /// The most bytes that layers without a segment may share.
-    pub fn rest(&self) -> usize {
+    /// The most bytes that a lane's layers without a segment may share.
+    pub fn rest(&self, lane: Lane) -> usize {
         let total = self.total().unwrap_or(0);
-        self.division.read_recursive().rest_of(total)
+        self.division.read_recursive().rest_of(total, lane)
     }
 
-    /// Launches a call whose layer has no segment, in `bytes` of the buffer that such layers share. Returns `None` if
-    /// the buffer is too small, or if another lane has it.
+    /// Launches a call whose layer has no segment, in `bytes` of the buffer that such layers of its lane share. Returns
+    /// `None` if the buffer is too small.
     pub fn in_rest(
         &self,
         key: &Key,

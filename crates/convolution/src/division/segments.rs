@@ -41,22 +41,26 @@ pub struct Division {
     segments: HashMap<LayerId, Segment, foldhash::fast::RandomState>,
     /// If all segments share memory: the lane that has it, the first one to run anything.
     one_lane: Option<OnceCell<Lane>>,
-    /// The buffer of layers without a segment.
-    rest: Rest,
+    /// Each lane's buffer for its layers without a segment.
+    rests: HashMap<Lane, Rest>,
     description: String,
 }
 
 /// A buffer shared by the layers of one lane that have no segment. It has the most bytes that any of them asked for,
-/// within the part of the total that the segments leave.
+/// within the part of the total that the segments and the other lanes' buffers leave.
 #[derive(Default)]
 pub struct Rest {
     arena: Option<Arena>,
-    /// The lane that has the buffer, the first one to ask for any.
-    lane: Option<Lane>,
     /// The end of the buffer's last launch.
     pub last: Fence,
     /// The fewest bytes that could not be allocated.
     refused: Option<usize>,
+}
+
+impl Rest {
+    fn bytes(&self) -> usize {
+        self.arena.as_ref().map_or(0, Arena::bytes)
+    }
 }
 
 impl Division {
@@ -94,29 +98,32 @@ impl Division {
 
     /// Returns the buffer of a lane's layers without a segment, if it has at least `bytes`.
     pub fn rest(&self, lane: Lane, bytes: usize) -> Option<(&Rest, &Arena)> {
-        let arena = self.rest.arena.as_ref().filter(|arena| self.rest.lane == Some(lane) && arena.bytes() >= bytes)?;
-        Some((&self.rest, arena))
+        let rest = self.rests.get(&lane)?;
+        let arena = rest.arena.as_ref().filter(|arena| arena.bytes() >= bytes)?;
+        Some((rest, arena))
     }
 
-    /// The most bytes of a total that layers without a segment may share.
-    pub fn rest_of(&self, total: usize) -> usize {
-        total.saturating_sub(self.arena.as_ref().map_or(0, Arena::bytes))
+    /// The most bytes of a total that a lane's layers without a segment may share.
+    pub fn rest_of(&self, total: usize, lane: Lane) -> usize {
+        let others = self.rests.iter().filter(|(of, _)| **of != lane).map(|(_, rest)| rest.bytes()).sum();
+        total.saturating_sub(self.arena.as_ref().map_or(0, Arena::bytes)).saturating_sub(others)
     }
 
     /// True if the lane's buffer for layers without a segment can grow to `bytes`, as far as is known.
     pub fn may_extend(&self, lane: Lane, bytes: usize, total: usize) -> bool {
-        bytes <= self.rest_of(total)
-            && self.rest.lane.is_none_or(|known| known == lane)
-            && self.rest.refused.is_none_or(|refused| bytes < refused)
+        let refused = self.rests.get(&lane).and_then(|rest| rest.refused);
+        bytes <= self.rest_of(total, lane) && refused.is_none_or(|refused| bytes < refused)
     }
 
     /// Waits for the work in the lane's buffer for layers without a segment, then makes the buffer `bytes` long.
     pub fn extend(&mut self, device: Device, lane: Lane, bytes: usize, total: usize) {
-        if self.may_extend(lane, bytes, total) && self.rest(lane, bytes).is_none() && self.rest.last.wait() {
-            let rest = &mut self.rest;
+        if !self.may_extend(lane, bytes, total) || self.rest(lane, bytes).is_some() {
+            return;
+        }
+        let rest = self.rests.entry(lane).or_default();
+        if rest.last.wait() {
             let before = rest.arena.take().map_or(0, |arena| arena.bytes());
             let allocate = |bytes| Arena::allocate(device, bytes, settings::get().check);
-            rest.lane = Some(lane);
             rest.arena = allocate(bytes).or_else(|| {
                 rest.refused = Some(bytes);
                 allocate(before)
@@ -124,9 +131,10 @@ impl Division {
         }
     }
 
-    /// Waits until no work runs in the arena. Returns false if that cannot be known.
+    /// Waits until no work runs in our memory. Returns false if that cannot be known.
     pub fn rests(&self) -> bool {
-        self.segments.values().all(|segment| segment.last.wait()) && self.rest.last.wait()
+        let mut last = self.segments.values().map(|segment| &segment.last);
+        last.all(Fence::wait) && self.rests.values().all(|rest| rest.last.wait())
     }
 
     /// The division in force as text, empty if there is none.

@@ -1,5 +1,5 @@
-//! Runs an execution under Workspace Division: by its layer's plan in the layer's segment. Layers without a segment
-//! share memory. There the program's own plan runs, or if that needs too much, a configuration that fits. Otherwise the
+//! Runs an execution under Workspace Division: by its layer's plan in the layer's segment. A lane's layers without a
+//! segment share memory. There the program's own plan runs, or if that needs too much, a configuration that fits. Otherwise the
 //! fallback runs in the reported workspace, which is next to nothing.
 
 use cudnn_abi::*;
@@ -45,7 +45,7 @@ impl Execution<'_> {
             return status;
         }
         // A plan that fits the program's workspace needs none of our memory.
-        let limit = || policies.call_limit(network.rest());
+        let limit = || policies.call_limit(network.rest(key.lane));
         let plan = if self.planned.requested_fits() {
             None
         } else {
