@@ -2,7 +2,7 @@
 //! engines of hostdnn that round floats to TF32 and take a tenth of the time by its clock.
 
 use crate::determinism::{bits, errors, program};
-use crate::hostdnn::Program;
+use crate::hostdnn::{self, Program};
 
 /// Rounded factors are off by more, sums in any order by less.
 const TF32: f64 = 1e-5;
@@ -41,6 +41,32 @@ fn a_legacy_algorithm_that_rounds_a_few_images_does_not_run_in_parts() {
         let errors = largest(&program, "legacy", "few", numerics, "off");
         let rounds = errors.iter().any(|error| *error > TF32);
         assert_eq!(rounds, numerics == "allowed", "{numerics:?}: {errors:?}");
+    }
+}
+
+/// A limit of the user's leaves undivided only an algorithm that does not round. Where cuDNN's own first result rounds, it
+/// runs in parts.
+#[test]
+fn what_rounds_without_a_limit_rounds_within_it() {
+    let program = program();
+    let report = program.file("report");
+    for (limit, algorithm, is_whole) in
+        [("none", "WINOGRAD_NONFUSED", true), ("300KiB", "WINOGRAD_NONFUSED", false), ("100KiB", "ALGO_1", true)]
+    {
+        let variables = [
+            ("HOSTDNN_CLOCK", "10"),
+            ("HOSTDNN_TENSOR_CORES", "workspace"),
+            ("UCUDNN_WORKSPACE_LIMIT", limit),
+            ("UCUDNN_DATABASE", "off"),
+            ("UCUDNN_REPORT", report.to_str().unwrap()),
+        ];
+        let _ = std::fs::remove_file(&report);
+        program.preloaded(&["legacy", "first", "200"], &variables);
+        let lines = hostdnn::report(&report);
+        let ran = lines.iter().rfind(|line| line["event"] == "ran" && line["direction"] == "BD").unwrap();
+        let parts = ran["parts"].as_array().unwrap();
+        assert!(parts.iter().all(|part| part["algorithm"] == algorithm), "{limit}: {ran}");
+        assert_eq!(parts[0]["batch"] == 6, is_whole, "{limit}: {ran}");
     }
 }
 

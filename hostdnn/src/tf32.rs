@@ -1,7 +1,8 @@
 //! Engines on tensor cores that are not there: they round floats to TF32 as tensor cores do, and a clock that counts work
 //! counts little for them. `HOSTDNN_TENSOR_CORES=tf32` has heuristics propose such an engine first. With `claimed` one
 //! comes before it that has the same note and does not round, as some of cuDNN's do. With `few` that one rounds a few
-//! images and no more: cuDNN chooses kernels by their number, too. Then so do legacy algorithms.
+//! images and no more: cuDNN chooses kernels by their number, too. Then so do legacy algorithms. With `workspace`, legacy
+//! algorithms round if they need a workspace, as most of cuDNN's do.
 
 use std::sync::LazyLock;
 
@@ -22,6 +23,7 @@ pub enum Offers {
     Tf32,
     Claimed,
     Few,
+    Workspace,
 }
 
 pub static OFFERS: LazyLock<Offers> = LazyLock::new(|| match std::env::var("HOSTDNN_TENSOR_CORES").as_deref() {
@@ -29,18 +31,25 @@ pub static OFFERS: LazyLock<Offers> = LazyLock::new(|| match std::env::var("HOST
     Ok("tf32") => Offers::Tf32,
     Ok("claimed") => Offers::Claimed,
     Ok("few") => Offers::Few,
+    Ok("workspace") => Offers::Workspace,
     Ok(other) => {
         eprintln!(
-            "hostdnn: HOSTDNN_TENSOR_CORES={other:?} is not understood: it takes tf32, claimed or few; there are none"
+            "hostdnn: HOSTDNN_TENSOR_CORES={other:?} is not understood: it takes tf32, claimed, few or workspace; \
+             there are none"
         );
         Offers::Nothing
     }
 });
 
-/// Whether a legacy algorithm rounds the floats that it multiplies: with `few`, a few images, if the math type lets it.
-pub fn legacy_rounds(problem: &Problem, math_type: cudnnMathType_t) -> bool {
-    let may_round = problem.element == Element::Float && math_type != CUDNN_FMA_MATH;
-    may_round && *OFFERS == Offers::Few && problem.batch <= FEW_IMAGES
+/// Whether a legacy algorithm that needs a workspace of some bytes rounds the floats that it multiplies, if the math type
+/// lets it.
+pub fn legacy_rounds(problem: &Problem, workspace: usize, math_type: cudnnMathType_t) -> bool {
+    let rounds = match *OFFERS {
+        Offers::Few => problem.batch <= FEW_IMAGES,
+        Offers::Workspace => workspace > 0,
+        Offers::Nothing | Offers::Tf32 | Offers::Claimed => false,
+    };
+    rounds && problem.element == Element::Float && math_type != CUDNN_FMA_MATH
 }
 
 /// Calls `run` with the tensors of a convolution, the factors as copies that are rounded to TF32.

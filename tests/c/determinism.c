@@ -36,7 +36,7 @@ static Shape shape_of(int index) {
     switch (index) {
         case 0: return shape_square(BACKWARD_FILTER, 12, 8, 10, 8, 1, 0);
         case 1: return shape_square(FORWARD, 12, 6, 12, 6, 3, 1);
-        case 2: return shape_square(BACKWARD_DATA, 12, 6, 12, 6, 3, 1);
+        case 2: return shape_square(BACKWARD_DATA, 6, 32, 8, 32, 3, 1); /* it may run in parts */
         default: return shape_square(BACKWARD_FILTER, 12, 4, 14, 5, 5, 2);
     }
 }

@@ -157,7 +157,7 @@ impl Call {
         let given = if workspace.is_null() { 0 } else { size };
         require(given >= needed, "the workspace is as large as the algorithm needs")?;
         fault::check(self.function, Some(fault::Run { algo, batch: problem.batch }))?;
-        let rounds = tf32::legacy_rounds(&problem, math_type);
+        let rounds = tf32::legacy_rounds(&problem, needed, math_type);
         Ok(Ready { problem, algorithm, rounds, tensors, workspace: workspace.cast(), size: given })
     }
 }

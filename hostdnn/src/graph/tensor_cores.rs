@@ -14,7 +14,7 @@ const CLAIMED: i64 = 31;
 const FEW: i64 = 32;
 
 static OFFERED: LazyLock<&[i64]> = LazyLock::new(|| match *OFFERS {
-    Offers::Nothing => &[],
+    Offers::Nothing | Offers::Workspace => &[],
     Offers::Tf32 => &[TF32],
     Offers::Claimed => &[CLAIMED, TF32],
     Offers::Few => &[FEW, TF32],

@@ -50,6 +50,7 @@ impl Call<'_> {
         state.known.lock().chose(&problem, self.algorithm, self.workspace.size);
         let ask = Ask {
             id: self.algorithm,
+            preferred: None,
             limit: policies.call_limit(self.workspace.size),
             only,
             sizes: policies.batch_size_policy,

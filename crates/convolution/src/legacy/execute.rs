@@ -92,6 +92,7 @@ impl<'a> Running<'a> {
         known.executions = known.executions.saturating_add(1);
         if let Some(promise) = known.promise(asked_for, self.call.workspace.size) {
             self.ask.limit = self.ask.limit.min(promise.question.limit);
+            self.ask.preferred = promise.preferred;
             let needs_more = promise.undivided > self.call.workspace.size;
             // The plan was timed, and the id under which it was promised may not be deterministic.
             let is_timed = self.ask.is_determined && promise.plan.is_some();

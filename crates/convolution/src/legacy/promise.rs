@@ -28,7 +28,7 @@ use planner::{Configuration, MicroConfiguration};
 use tuning::allowance;
 use tuning::devices;
 use tuning::record::{End, Record, Wanted};
-use tuning::search::{self, Goal, Next, Search, any_division};
+use tuning::search::{self, Candidate, Goal, Next, Search, any_division};
 use tuning::session::Session;
 use tuning::waiting::{Bench, Budget, OwnBuffers, Waited};
 
@@ -182,29 +182,47 @@ impl Asking<'_> {
         self.descriptors.get_algorithms(self.handle).ok().map(Cow::Owned)
     }
 
+    /// Whether cuDNN's own first result, which the program would choose if it fitted, rounds floats as far as its math
+    /// type lets it. Finds out if the program may wait. `None` if that is not known.
+    fn rounds(&self, may_wait: bool) -> Option<bool> {
+        let known = rounding::known(&self.problem, &self.own).map(|known| known.rounds());
+        if known.is_some() || !may_wait {
+            return known;
+        }
+        let (begin, plain) = (Moment::now(), rounding::find(&self.problem, &self.own));
+        if rounding::known(&self.problem, &self.own).is_some() {
+            allowance::of_process().explored(begin.elapsed().as_secs_f64() * 1e3);
+        }
+        Some(plain.rounds())
+    }
+
     /// The numerical class of the program's choice without us. Its math type is no stricter than the one of cuDNN's own
-    /// first result, which the program would choose if it fitted. So it rounds floats if that one does. `finds_out`
-    /// whether it does, if the program may wait; otherwise it counts as not rounding unless that is known.
-    fn class(&self, finds_out: bool) -> Class {
+    /// first result. It rounds floats if that one does.
+    fn class(&self, rounds: bool) -> Class {
         let chosen = self.fitting.unwrap_or(self.own);
         let math_types = [chosen.mathType, self.own.mathType];
         let math_type = algorithm::loosest(math_types.into_iter()).unwrap_or(chosen.mathType);
-        let rounds = match rounding::known(&self.problem, &self.own) {
-            Some(known) => known.rounds(),
-            None if finds_out => {
-                let (begin, plain) = (Moment::now(), rounding::find(&self.problem, &self.own));
-                if rounding::known(&self.problem, &self.own).is_some() {
-                    allowance::of_process().explored(begin.elapsed().as_secs_f64() * 1e3);
-                }
-                plain.rounds()
-            }
-            None => false,
-        };
         let class_of = |chosen: &AlgoPerf| {
             let chosen = AlgoPerf { mathType: math_type, ..*chosen };
             Class::of(&Plain::new(&self.problem, &chosen, rounds), settings::get().numerics)
         };
         Class { winograd: class_of(&chosen).winograd || class_of(&self.own).winograd, ..class_of(&chosen) }
+    }
+
+    /// Adds cuDNN's own first result, undivided, as the program would run it. In a class without TF32 the same algorithm
+    /// is there under another math type, by which cuDNN may run a slower kernel.
+    fn admit_own(&self, class: Class, candidates: &mut Vec<Candidate<Algorithm>>) {
+        let Self { handle, problem, own, .. } = self;
+        let whole = |it: &Candidate<Algorithm>| it.batch == problem.batch() && it.algorithm.id == own.algo;
+        if candidates.iter().any(|it| whole(it) && it.algorithm.math_type == own.mathType) {
+            return;
+        }
+        let as_it_is = Class { math_type: Some(own.mathType), only: Some(own.algo), winograd: true, ..class };
+        let added = candidates::candidates(*handle, problem, &[*own], as_it_is, &[problem.batch()]);
+        if !added.is_empty() {
+            candidates.retain(|it| !whole(it));
+            candidates.splice(..0, added);
+        }
     }
 
     /// Makes a promise without timing: reserves workspace for algorithms that cuDNN prefers to the fitting one, and
@@ -219,11 +237,19 @@ impl Asking<'_> {
         let offered = self.offered(query)?;
         let better = offered.iter().position(|result| fallback.is_some_and(|fallback| result.algo == fallback.algo));
         let better = better.unwrap_or(offered.len());
-        let class = self.class(false);
         let sizes = candidates::sizes(problem, question.sizes, cudnn::device());
-        let mut listed = rounding::listed(*handle, problem, &offered[..better], class.math_type);
-        listed.retain(|result| offered[..better].iter().any(|better| better.algo == result.algo));
-        let mut candidates = candidates::candidates(*handle, problem, &listed, class, &sizes);
+        let of = |rounds: bool| {
+            let class = self.class(rounds);
+            let mut listed = rounding::listed(*handle, problem, &offered[..better], class.math_type);
+            listed.retain(|result| offered[..better].iter().any(|better| better.algo == result.algo));
+            (class, candidates::candidates(*handle, problem, &listed, class, &sizes))
+        };
+        let rounds = self.rounds(false);
+        let (class, mut candidates) = of(rounds.unwrap_or(false));
+        if rounds.is_none() {
+            // The workspace is enough for either.
+            candidates.extend(of(true).1);
+        }
         let covers = search::covers(&candidates, question.limit);
         candidates.retain(|candidate| candidate.workspace <= question.limit);
         if fallback.is_none() {
@@ -244,6 +270,7 @@ impl Asking<'_> {
             entry: AlgoPerf { memory: needs, ..entry },
             saves: None,
             needs,
+            preferred: Some(own.algo),
             class: Some(class),
             fallback: fallback.map(|fallback| fallback.algo),
             determined: None,
@@ -274,11 +301,13 @@ impl Asking<'_> {
             return None;
         }
         settings::fault_point("tune");
-        let (class, sizes) = (self.class(patience.is_some()), question.sizes);
+        let sizes = question.sizes;
+        let class = self.class(self.rounds(patience.is_some()).unwrap_or(false));
         let offered = self.offered(query)?;
         let offered = rounding::listed(*handle, problem, &offered, class.math_type);
         let all_sizes = candidates::sizes(problem, sizes, device);
         let mut candidates = candidates::candidates(*handle, problem, &offered, class, &all_sizes);
+        self.admit_own(class, &mut candidates);
         if patience.is_some() && class.engines {
             targets::learn(handle.raw());
             candidates.extend(&Engines::ours(problem, class, question.limit).candidates);
@@ -393,6 +422,7 @@ impl Asking<'_> {
             entry,
             saves: plain.map(|plain| plain - time),
             needs: memory,
+            preferred: Some(self.own.algo),
             class: Some(*class),
             fallback: fallback.map(|fallback| fallback.id),
             determined: determined.map(|determined| determined.algo),

@@ -130,6 +130,7 @@ fn promise(
         entry: AlgoPerf { memory, time: -1.0, determinism: both(own.determinism, fallback.determinism), ..*own },
         saves: None,
         needs: memory,
+        preferred: None,
         class: None,
         fallback: Some(fallback.algo),
         determined: None,

@@ -31,6 +31,8 @@ use tuning::search::{Candidate, Goal, any_division, covers};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub id: c_int,
+    /// The algorithm that the program would request if it fitted a limit, if a promise names it.
+    pub preferred: Option<c_int>,
     pub limit: usize,
     pub only: bool,
     pub sizes: BatchSizePolicy,
@@ -47,11 +49,11 @@ pub struct Decision {
     covers: Range<usize>,
     problem: Problem,
     requested: Algorithm,
-    /// cuDNN's entry for the requested algorithm, under the math type of the call.
-    chosen: AlgoPerf,
-    /// Whether the requested algorithm rounds floats as far as its math type lets it, once that is known.
+    /// cuDNN's entry for the preferred algorithm, or else for the requested one, under the math type of the call.
+    preferred: AlgoPerf,
+    /// Whether that one rounds floats as far as its math type lets it, once that is known.
     rounds: OnceCell<bool>,
-    /// What may run if the requested algorithm does not round floats, and if it does.
+    /// What may run if it does not round floats, and if it does.
     may_run: [MayRun; 2],
     /// The engines, while they may still run.
     engines: Mutex<Engines>,
@@ -93,16 +95,22 @@ impl Decision {
         ask: Ask,
         measured: &[MicroConfiguration<Algorithm>],
     ) -> Option<Self> {
-        let Ask { id, limit, only, sizes, takes_engines, is_determined } = ask;
+        let Ask { id, preferred, limit, only, sizes, takes_engines, is_determined } = ask;
         let listed = descriptors.get_algorithms(handle).ok()?;
-        let chosen = Descriptors::of_algorithm(&listed, id, problem.math_type)?;
-        let chosen = AlgoPerf { mathType: problem.math_type, ..chosen };
+        let entry = |id| {
+            let entry = Descriptors::of_algorithm(&listed, id, problem.math_type)?;
+            Some(AlgoPerf { mathType: problem.math_type, ..entry })
+        };
+        let chosen = entry(id)?;
+        let preferred = preferred.and_then(entry).unwrap_or(chosen);
         let requested = Algorithm::of(problem.direction, &chosen);
         let sizes_to_try = candidates::sizes(problem, sizes, cudnn::device());
         let may_run = |rounds: bool| {
-            let class = Class::of(&Plain::new(problem, &chosen, rounds), settings::get().numerics);
-            let deterministic = class.deterministic || is_determined;
-            let class = Class { deterministic, only: only.then_some(id), engines: takes_engines, ..class };
+            let class_of = |algorithm| Class::of(&Plain::new(problem, algorithm, rounds), settings::get().numerics);
+            let (class, preferred) = (class_of(&chosen), class_of(&preferred));
+            let (deterministic, winograd) =
+                (class.deterministic || is_determined, class.winograd || preferred.winograd);
+            let class = Class { deterministic, winograd, only: only.then_some(id), engines: takes_engines, ..class };
             let of = |listed: &[AlgoPerf], class| candidates::candidates(handle, problem, listed, class, &sizes_to_try);
             // The requested algorithm is a candidate whatever its math type allows.
             let own = Class { math_type: Some(chosen.mathType), only: Some(id), winograd: true, ..class };
@@ -126,14 +134,14 @@ impl Decision {
         if takes_engines && !is_determined {
             targets::learn(handle.raw());
         }
-        let known = if is_determined { Some(true) } else { rounding::known(problem, &chosen).map(|it| it.rounds()) };
+        let known = if is_determined { Some(true) } else { rounding::known(problem, &preferred).map(|it| it.rounds()) };
         let may_run = match known {
             Some(rounds) => [may_run(rounds), may_run(rounds)],
             None => [may_run(false), may_run(true)],
         };
         // Below the limit a plan may not fit, and above the next candidate's workspace another may be better.
         let next = may_run.iter().map(|may| covers(&may.algorithms, limit).end).min()?;
-        let mut decision = Self { covers: limit..next, requested, chosen, may_run, ..Self::settled(problem, ask) };
+        let mut decision = Self { covers: limit..next, requested, preferred, may_run, ..Self::settled(problem, ask) };
         decision.rounds = known.map_or_else(OnceCell::new, OnceCell::with_value);
         decision.exploring = Exploring::default();
         if is_determined {
@@ -166,7 +174,7 @@ impl Decision {
             covers: 0..usize::MAX,
             problem: *problem,
             requested,
-            chosen: AlgoPerf::default(),
+            preferred: AlgoPerf::default(),
             rounds: OnceCell::with_value(true),
             may_run: [nothing.clone(), nothing],
             engines: Mutex::default(),
@@ -197,7 +205,7 @@ impl Decision {
         if fits { None } else { any_division(batch, &fitting) }
     }
 
-    /// Returns what may run in place of the requested algorithm. As long as it is not known whether that rounds, nothing
+    /// Returns what may run in place of the requested algorithm. As long as it is not known whether the preferred one rounds, nothing
     /// may that does.
     fn may_run(&self) -> &MayRun {
         &self.may_run[usize::from(self.rounds.get().copied().unwrap_or(false))]
@@ -252,7 +260,7 @@ impl Explored for Decision {
     }
 
     fn prepare(&self) {
-        self.rounds.get_or_init(|| rounding::find(&self.problem, &self.chosen).rounds());
+        self.rounds.get_or_init(|| rounding::find(&self.problem, &self.preferred).rounds());
     }
 
     /// cuDNN's algorithms have the workspace that cuDNN names now. An engine checks its own when it is finalized.

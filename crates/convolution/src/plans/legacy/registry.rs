@@ -104,6 +104,9 @@ pub struct Promise {
     pub saves: Option<f64>,
     /// The bytes that plan, fallback and determined algorithm need: at most the reported ones.
     pub needs: usize,
+    /// cuDNN's own first result, which the program would choose if it fitted. A plan that is found later may round floats
+    /// as far as that one does.
+    pub preferred: Option<c_int>,
     /// What may run for the program that asked. `None` for a promise without a plan of its own.
     pub class: Option<Class>,
     /// The fallback: an algorithm that runs undivided in the reported workspace. `None` if no algorithm does: then only

@@ -24,6 +24,7 @@ fn promise(needs: usize, limit: usize, math_type: cudnnMathType_t) -> Promise {
         entry,
         saves: None,
         needs,
+        preferred: None,
         class: None,
         fallback: None,
         determined: None,
