@@ -12,14 +12,9 @@
 // | sum_columns, add_sums | adds the sums of columns to biases' gradients |
 // | stamp, claim, spoil | write the reserve's header, look at it, and make results NaN where it is wrong |
 #define THREADS 256
+#include "common/for_all.cuh"
 #include "common/ops.cuh"
 #include "common/strided_products.cuh"
-
-// Calls each(number) for the numbers below `count`, over all threads of the grid.
-template <typename Each> __device__ __forceinline__ void for_all(long long count, Each each) {
-    const long long stride = (long long)gridDim.x * THREADS;
-    for (long long number = (long long)blockIdx.x * THREADS + threadIdx.x; number < count; number += stride) each(number);
-}
 
 // Rows of vectors, of each step of each sequence. A sequence has a rank; in packed memory, ranks follow each other.
 struct Rows {
@@ -62,25 +57,25 @@ KERNEL(unpack_rows, Rows) {
 // The hidden states before the steps of packed rows.
 struct PreviousStates {
     const Element *y;  // unit j of row r is y[r * y_stride + j]
-    const Element *h0; // [batch][hidden], by rank; null: zeros
-    Element *to;       // [rows][hidden]
+    const Element *h0; // [batch][width], by rank; null: zeros
+    Element *to;       // [rows][width]
     const int *lengths, *starts; // as of Rows
-    int y_stride, hidden, steps, batch, reverse;
+    int y_stride, width, steps, batch, reverse;
 };
 
 KERNEL(previous_states, PreviousStates) {
     const PreviousStates &p = parameters;
-    for_all((long long)p.steps * p.batch * p.hidden, [&](long long number) {
-        const long long row_of_all = number / p.hidden; // they fit an int
-        const int unit = int(number - row_of_all * p.hidden);
+    for_all((long long)p.steps * p.batch * p.width, [&](long long number) {
+        const long long row_of_all = number / p.width; // they fit an int
+        const int unit = int(number - row_of_all * p.width);
         const int step = int(row_of_all) / p.batch, rank = int(row_of_all) % p.batch;
         const int length = p.lengths ? p.lengths[rank] : p.steps;
         if (step >= length) return;
         const auto row = [&](int time) { return (p.starts ? p.starts[time] : (long long)time * p.batch) + rank; };
         const bool is_first = step == (p.reverse ? length - 1 : 0);
-        Element before = p.h0 ? p.h0[(long long)rank * p.hidden + unit] : to_element(0.0f);
+        Element before = p.h0 ? p.h0[(long long)rank * p.width + unit] : to_element(0.0f);
         if (!is_first) before = p.y[row(p.reverse ? step + 1 : step - 1) * p.y_stride + unit];
-        p.to[row(step) * p.hidden + unit] = before;
+        p.to[row(step) * p.width + unit] = before;
     });
 }
 

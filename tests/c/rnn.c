@@ -52,8 +52,8 @@ void network_vary(Network *n, Random *random) {
 void network_print(const Network *n, char *text, size_t size) {
     int shortest = n->steps;
     for (int i = 0; i < n->batch; i++) shortest = n->lengths[i] < shortest ? n->lengths[i] : shortest;
-    snprintf(text, size, "cell %d bias %d direction %d type %d input %d hidden %d layers %d layout %d steps %d to %d "
-             "batch %d states %d%d%d%d mode %d", n->cell, n->bias, n->direction, n->type, n->input, n->hidden, n->layers,
+    snprintf(text, size, "cell %d bias %d direction %d type %d input %d hidden %d projection %d layers %d layout %d steps %d to %d "
+             "batch %d states %d%d%d%d mode %d", n->cell, n->bias, n->direction, n->type, n->input, n->hidden, n->projection, n->layers,
              n->layout, shortest, n->steps, n->batch, n->has_hx, n->has_hy, n->has_cx, n->has_cy, n->mode);
 }
 

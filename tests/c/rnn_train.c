@@ -6,7 +6,7 @@
 /* A result of fewer elements than this has too few for a norm of its own. */
 enum { FEW = 8 };
 
-const char *const result_names[RESULTS] = {"y", "hy", "cy", "dx", "dhx", "dcx", "dW", "dR", "db"};
+const char *const result_names[RESULTS] = {"y", "hy", "cy", "dx", "dhx", "dcx", "dW", "dR", "db", "dW_p"};
 
 static Guarded memory_of(cudnnDataType_t type, size_t count) { return guarded_new(count * size_of(type)); }
 
@@ -34,7 +34,7 @@ static unsigned char *find_kinds(cudnnHandle_t handle, const Rnn *rnn) {
     cudnnTensorDescriptor_t tensors[2];
     for (int k = 0; k < 2; k++) CALL(cudnnCreateTensorDescriptor(&tensors[k]));
     for (int layer = 0; layer < pseudo_layers; layer++)
-        for (int id = 0; id < 2 * gates; id++) {
+        for (int id = 0; id < 2 * gates + (n->projection != n->hidden); id++) {
             void *data[2];
             CALL(cudnnGetRNNWeightParams(handle, rnn->descriptor, layer, rnn->weights.bytes, rnn->weights.start, id,
                                          tensors[0], &data[0], tensors[1], &data[1]));
@@ -45,7 +45,7 @@ static unsigned char *find_kinds(cudnnHandle_t handle, const Rnn *rnn) {
                 CALL(cudnnGetTensorNdDescriptor(tensors[k], 8, &type, &rank, dims, strides));
                 size_t first = ((unsigned char *)data[k] - rnn->weights.start) / size_of(n->type), count = 1;
                 for (int i = 0; i < rank; i++) count *= dims[i];
-                memset(kinds + first, k ? 3 : id < gates ? 1 : 2, count);
+                memset(kinds + first, k ? 3 : id < gates ? 1 : id < 2 * gates ? 2 : 4, count);
             }
         }
     for (int k = 0; k < 2; k++) CALL(cudnnDestroyTensorDescriptor(tensors[k]));
@@ -70,10 +70,11 @@ static void widen(const Guarded *from, cudnnDataType_t type, size_t count, const
 static size_t result(const Training *t, int number, const Guarded **memory) {
     const Rnn *rnn = &t->rnn;
     const Network *n = &rnn->network;
-    const Guarded *all[RESULTS] = {&rnn->y, &rnn->hy, &rnn->cy, &t->dx, &t->dhx, &t->dcx, &t->dweights, &t->dweights, &t->dweights};
+    const Guarded *all[RESULTS] = {&rnn->y, &rnn->hy, &rnn->cy, &t->dx, &t->dhx, &t->dcx,
+                                   &t->dweights, &t->dweights, &t->dweights, &t->dweights};
     size_t h = rnn->h_count, c = has_c(n) ? rnn->c_count : 0, w = rnn->weight_count;
     size_t counts[RESULTS] = {rnn->y_count, n->has_hy ? h : 0, n->has_cy ? c : 0, rnn->x_count,
-                              t->has_dhx ? h : 0, t->has_dcx ? c : 0, w, w, w};
+                              t->has_dhx ? h : 0, t->has_dcx ? c : 0, w, w, w, w};
     *memory = all[number];
     return counts[number];
 }
@@ -99,7 +100,7 @@ void training_open(cudnnHandle_t handle, Training *t, const Network *network, Ra
     fill_random(&t->dcy, type, rnn->c_count, 1, random);
     fill_random(&t->start, type, rnn->weight_count, 0.1, random);
     poison_padding(&trains, &rnn->x, rnn->x_count ? network->input : 0);
-    poison_padding(&trains, &t->dy, (size_t)(network->direction == CUDNN_BIDIRECTIONAL ? 2 : 1) * network->hidden);
+    poison_padding(&trains, &t->dy, (size_t)(network->direction == CUDNN_BIDIRECTIONAL ? 2 : 1) * network->projection);
     Training reference;
     Random unused = *random;
     open_both(handle, &reference, &wide, &unused);
@@ -240,7 +241,7 @@ void training_errors(const Training *t, double errors[RESULTS]) {
         size_t count = squares(t, i, &distance, &norm);
         /* All may be small differences of large numbers: the call's first result tells how large these are. */
         if (count < FEW) {
-            size_t first = squares(t, i / 3 * 3, &first_distance, &first_norm);
+            size_t first = squares(t, i < 9 ? i / 3 * 3 : 6, &first_distance, &first_norm);
             if (first > 0) norm = fmax(norm, first_norm / first * count);
         }
         errors[i] = distance == 0 ? 0 : sqrt(distance / norm);

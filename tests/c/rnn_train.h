@@ -6,8 +6,8 @@
 
 #include "rnn.h"
 
-/* y, hy, cy, dx, dhx, dcx, and the gradients of W, R and biases. */
-enum { RESULTS = 9 };
+/* y, hy, cy, dx, dhx, dcx, and the gradients of W, R, biases and W_p. */
+enum { RESULTS = 10 };
 extern const char *const result_names[RESULTS];
 
 typedef struct {
@@ -15,7 +15,7 @@ typedef struct {
     int has_dhy, has_dcy, has_dhx, has_dcx;
     Guarded dy, dhy, dcy, dx, dhx, dcx, dweights;
     Guarded start;        /* the weights' gradients before a pass, which adds to them */
-    unsigned char *kinds; /* of each weight: 0 none, 1 W, 2 R, 3 bias */
+    unsigned char *kinds; /* of each weight: 0 none, 1 W, 2 R, 3 bias, 4 W_p */
     Guarded workspace, reserve;
     double *expected[RESULTS];
 } Training;

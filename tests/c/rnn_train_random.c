@@ -8,11 +8,13 @@
 
 /* The first networks are such that clusters are chosen, with and without tensor cores. */
 static Network large_network(int i) {
-    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT};
+    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT,
+                                            CUDNN_DATA_HALF};
     Network n = network_plain(types[i], i == 3 ? 200 : 160, 3, i % 2 ? 9 : 2);
     n.cell = i == 1 ? CUDNN_GRU : i == 3 ? CUDNN_RNN_TANH : CUDNN_LSTM;
     n.math = i == 0 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
     if (i == 2) n.direction = CUDNN_BIDIRECTIONAL, n.batch = 8;
+    if (i == 4) n.projection = 48, n.batch = 8;
     for (int row = 0; row < n.batch; row++) n.lengths[row] = row == 0 ? 3 : 1 + row % 3;
     return n;
 }
@@ -33,6 +35,7 @@ static Network random_network(Random *random) {
     for (int i = 0; i < batch; i++) rows += n.lengths[i];
     if (rows == 0) n.lengths[batch - 1] = 1;
     n.dropout = random_below(random, 2) * 0.25;
+    if (n.cell == CUDNN_LSTM && n.hidden > 1 && random_below(random, 2)) n.projection = 1 + random_below(random, n.hidden - 1);
     return n;
 }
 
@@ -42,7 +45,7 @@ int main(int count, char **arguments) {
     cudnnHandle_t handle;
     CALL(cudnnCreate(&handle));
     for (int i = 0; i < atoi(arguments[2]); i++) {
-        Network network = i < 4 ? large_network(i) : random_network(&random);
+        Network network = i < 5 ? large_network(i) : random_network(&random);
         char text[512];
         network_print(&network, text, sizeof text);
         Training training;

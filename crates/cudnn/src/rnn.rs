@@ -31,7 +31,7 @@ pub struct Network {
     pub input: usize,
     /// H.
     pub hidden: usize,
-    /// Elements of a hidden state after projection; H without one.
+    /// P, the elements of a hidden state after projection; H without one.
     pub projection: usize,
     pub layers: usize,
     /// `CUDNN_RNN_PADDED_IO_ENABLED` or 0.
@@ -125,9 +125,19 @@ impl Network {
         self.layers * self.directions()
     }
 
+    /// Returns true if hidden states are projected: h = W_p (o ∘ tanh(c)). Only LSTM's can be.
+    pub fn projects(&self) -> bool {
+        self.projection != self.hidden
+    }
+
+    /// D·P, the elements in each row of a layer's output.
+    pub fn output(&self) -> usize {
+        self.directions() * self.projection
+    }
+
     /// Elements in each row of a layer's input.
     pub fn layer_input(&self, layer: usize) -> usize {
-        if layer == 0 { self.input } else { self.directions() * self.hidden }
+        if layer == 0 { self.input } else { self.output() }
     }
 
     /// Elements in each row of every layer's input; `None` if layers differ.

@@ -15,6 +15,7 @@
 //! | `kernels` | the recurrence's persistent kernels: compiling, loading, launching |
 //! | `steps` | a recurrence one time step after the other |
 //! | `recurrence` | the recurrence of a layer: the parameters of a launch, and the trait of all ways to run it |
+//! | `projection` | the work around the recurrences of LSTM with a projection |
 //! | `input` | the work before the recurrence: input products, sequence lengths |
 //! | `testing` | the double-precision reference of the tests, a feature |
 //! | `tests` | tests that run or compile whole kernels |
@@ -30,6 +31,7 @@ mod input;
 mod kernels;
 mod model;
 pub mod network;
+mod projection;
 mod recurrence;
 mod steps;
 #[cfg(feature = "testing")]

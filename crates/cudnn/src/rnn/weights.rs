@@ -15,8 +15,10 @@ use crate::owned::OwnedTensor;
 pub struct Weights {
     /// W: [G·H, layer's input], row-major.
     pub input: usize,
-    /// R: [G·H, H], row-major.
+    /// R: [G·H, P], row-major.
     pub recurrent: usize,
+    /// W_p: [P, H], row-major. `None` without a projection.
+    pub projection: Option<usize>,
     /// The bias of W: [G·H].
     pub input_bias: Option<usize>,
     /// The bias of R: [G·H].
@@ -37,8 +39,8 @@ impl Weights {
     ) -> Option<Self> {
         let (matrix, bias) = (OwnedTensor::unset().ok()?, OwnedTensor::unset().ok()?);
         let (gates, element) = (network.gates(), network.element());
-        let mut regions = Vec::with_capacity(2 * gates);
-        for id in 0..2 * gates {
+        let mut regions = Vec::with_capacity(2 * gates + 1);
+        for id in 0..2 * gates + usize::from(network.projects()) {
             let (mut matrix_data, mut bias_data) = (ptr::null_mut(), ptr::null_mut());
             // SAFETY: the caller promises the handle, the descriptor and the space; all else is local to this call.
             let status = unsafe {
@@ -61,17 +63,22 @@ impl Weights {
             let offset = |data: *mut c_void| (!data.is_null()).then(|| data.addr().checked_sub(space.addr())).flatten();
             regions.push((offset(matrix_data), offset(bias_data)));
         }
-        let (w, r) = regions.split_at(gates);
+        let (w, rest) = regions.split_at(gates);
+        let (r, projection) = rest.split_at(gates);
         let follow = |first: Option<usize>, others: &mut dyn Iterator<Item = Option<usize>>, bytes: usize| {
             others.enumerate().all(|(gate, other)| other == first.map(|first| first + gate * bytes))
         };
         let columns = network.layer_input(pseudo_layer / network.directions());
         let row = network.hidden * element;
-        let found = Self { input: w[0].0?, recurrent: r[0].0?, input_bias: w[0].1, recurrent_bias: r[0].1 };
+        let projection = projection.first().and_then(|region| region.0);
+        let [input, recurrent] = [w, r].map(|regions| regions[0].0);
+        let (input_bias, recurrent_bias) = (w[0].1, r[0].1);
+        let found = Self { input: input?, recurrent: recurrent?, projection, input_bias, recurrent_bias };
         let sound = follow(w[0].0, &mut w.iter().map(|region| region.0), columns * row)
-            && follow(r[0].0, &mut r.iter().map(|region| region.0), network.hidden * row)
+            && follow(r[0].0, &mut r.iter().map(|region| region.0), network.projection * row)
             && follow(w[0].1, &mut w.iter().map(|region| region.1), row)
             && follow(r[0].1, &mut r.iter().map(|region| region.1), row)
+            && found.projection.is_some() == network.projects()
             && found.input_bias.is_some() == network.has_input_bias()
             && found.recurrent_bias.is_some() == network.has_recurrent_bias();
         sound.then_some(found)

@@ -118,7 +118,7 @@ impl WeightSpace {
         for pseudo_layer in 0..network.pseudo_layers() {
             let columns = network.layer_input(pseudo_layer / network.directions());
             let (input, recurrent) = (part(columns)?, part(network.hidden)?);
-            places.push(Weights { input, recurrent, input_bias: None, recurrent_bias: None });
+            places.push(Weights { input, recurrent, projection: None, input_bias: None, recurrent_bias: None });
         }
         if network.has_input_bias() {
             for weights in &mut places {

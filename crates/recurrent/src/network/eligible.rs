@@ -35,7 +35,7 @@ impl Case {
         let network = unsafe { Network::read(call.descriptor) }.ok_or("its RNN descriptor is not readable")?;
         // SAFETY: the descriptor is a call's.
         let data = unsafe { Data::read(call.x_descriptor) }.ok_or("x's descriptor is not readable")?;
-        takes(&network, &data)?;
+        infers(&network, &data)?;
         let states = [
             (call.h_descriptor, [memory.hx, memory.hy.cast_const()]),
             (call.c_descriptor, [memory.cx, memory.cy.cast_const()]),
@@ -64,12 +64,12 @@ pub unsafe fn output(
     // SAFETY: the descriptor is null or live.
     let y = unsafe { Data::read(y_descriptor) }.ok_or("y's descriptor is not readable")?;
     let alike = y.data_type == data.data_type && y.layout == data.layout && y.steps == data.steps;
-    let is_as_wide = y.vector == network.directions() * network.hidden;
+    let is_as_wide = y.vector == network.output();
     let matches = alike && is_as_wide && y.lengths == data.lengths;
     matches.then_some(y).ok_or("y's descriptor does not go with x's")
 }
 
-/// Checks each descriptor of states that is needed: one of its two pointers is not null.
+/// Checks the descriptors of h and of c, if they are needed: one of its two pointers is not null.
 ///
 /// # Safety
 /// The descriptors are null or live.
@@ -78,8 +78,8 @@ pub unsafe fn check_states(
     data: &Data,
     states: [(cudnnTensorDescriptor_t, [*const c_void; 2]); 2],
 ) -> Result<(), &'static str> {
-    let shape = [network.pseudo_layers(), data.batch(), network.hidden];
-    for (descriptor, pointers) in states {
+    for ((descriptor, pointers), width) in states.into_iter().zip([network.projection, network.hidden]) {
+        let shape = [network.pseudo_layers(), data.batch(), width];
         let is_needed = pointers.into_iter().any(|pointer| !pointer.is_null());
         // SAFETY: the descriptor is null or live.
         if is_needed && !unsafe { is_state(descriptor, shape) } {
@@ -105,6 +105,12 @@ pub unsafe fn check_weight_space(
 }
 
 /// Checks that our kernels support inference of such a network on such data. `Err` gives the reason if not.
+pub fn infers(network: &Network, data: &Data) -> Result<(), &'static str> {
+    takes(network, data)?;
+    if network.projects() { Err("it has a projection") } else { Ok(()) }
+}
+
+/// Likewise for training.
 pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
     let known = (CUDNN_RNN_NO_BIAS..=CUDNN_RNN_SINGLE_REC_BIAS).contains(&network.bias)
         && (CUDNN_UNIDIRECTIONAL..=CUDNN_BIDIRECTIONAL).contains(&network.direction)
@@ -120,7 +126,7 @@ pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
     let refusals = [
         (!known, "the network is of a kind that is not known here"),
         (Element::of(network.data_type).is_none(), "its type is double"),
-        (network.projection != network.hidden, "it has a projection"),
+        (network.projects() && network.cell != CUDNN_LSTM, "only LSTM has a projection"),
         (network.is_clipped, "it clips"),
         (network.input_mode != CUDNN_LINEAR_INPUT, "its first layer skips the input product"),
         (data.data_type != network.data_type || data.vector != network.input, "x's descriptor is another network's"),
@@ -166,7 +172,7 @@ mod tests {
             let why = takes(&network, &full).unwrap_err();
             assert!(why.contains(word), "{why}");
         };
-        refused(Network { projection: 3, ..network() }, "projection");
+        refused(Network { projection: 3, cell: CUDNN_GRU, ..network() }, "projection");
         refused(Network { is_clipped: true, ..network() }, "clips");
         refused(Network { data_type: CUDNN_DATA_DOUBLE, ..network() }, "double");
         refused(Network { input_mode: CUDNN_SKIP_INPUT, ..network() }, "skips");

@@ -7,8 +7,8 @@ use cudnn_abi::*;
 use cudnn::names::{MATH_TYPES, Names, TYPES, named, value};
 use cudnn::rnn::{Data, Network};
 
-/// A network on batches of one shape. The network has neither projection nor clipping, and its first layer multiplies
-/// its input (`CUDNN_LINEAR_INPUT`), so the text leaves these out.
+/// A network on batches of one shape. The network does not clip, and its first layer multiplies its input
+/// (`CUDNN_LINEAR_INPUT`), so the text leaves these out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inference {
     /// The network.
@@ -42,6 +42,8 @@ const LAYOUTS: &Names = &[
     ("packed", CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED),
     ("batch-major", CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED),
 ];
+/// The key of a projection in a text.
+const PROJECTION: &str = " projection=";
 const YES: &Names = &[("no", 0), ("yes", 1)];
 
 impl Inference {
@@ -60,11 +62,14 @@ impl Inference {
     ///
     /// `LSTM input=5 hidden=64 layers=2 directions=1 bias=double type=float math=default algorithm=standard
     /// layout=sequence-major padded=yes batch=4 steps=128 full=yes`
+    ///
+    /// With a projection, ` projection=32` follows `hidden`.
     pub fn spec(&self) -> String {
         let Self { network, layout, batch, steps, is_full } = self;
-        let Network { input, hidden, layers, .. } = network;
+        let Network { input, hidden, projection, layers, .. } = network;
+        let projection = if network.projects() { format!("{PROJECTION}{projection}") } else { String::new() };
         format!(
-            "{} input={input} hidden={hidden} layers={layers} directions={} bias={} type={} math={} algorithm={} \
+            "{} input={input} hidden={hidden}{projection} layers={layers} directions={} bias={} type={} math={} algorithm={} \
              layout={} padded={} batch={batch} steps={steps} full={}",
             self.cell(),
             named(DIRECTIONS, network.direction),
@@ -80,7 +85,12 @@ impl Inference {
 
     /// Reads the text of [`Self::spec`], and nothing else. `Err` names the part that is wrong, and why.
     pub fn from_spec(text: &str) -> Result<Self, String> {
-        let mut fields = text.split(' ');
+        let (before, rest) = text.split_once(PROJECTION).map_or((text, None), |(before, rest)| (before, Some(rest)));
+        let (projection, behind) = rest.map_or((None, ""), |rest| {
+            let (projection, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+            (Some(projection), behind)
+        });
+        let mut fields = before.split(' ').chain(projection.into_iter().flat_map(|_| behind.split(' ')));
         let cell = fields.next().unwrap_or_default();
         let mut field = |key: &str| {
             let field = fields.next().unwrap_or_default();
@@ -96,7 +106,7 @@ impl Inference {
             cell,
             input: input?,
             hidden,
-            projection: hidden,
+            projection: projection.map_or(Ok(hidden), |text| size("projection", text))?,
             layers: layers?,
             direction: one_of("directions", DIRECTIONS)?,
             bias: one_of("bias", BIASES)?,
@@ -139,13 +149,17 @@ fn size(what: &str, text: &str) -> Result<usize, String> {
 }
 
 impl fmt::Display for Inference {
-    /// Writes, for example, `LSTM 5→64 ×2, float, batch 4, up to 128 steps`.
+    /// Writes, for example, `LSTM 5→64 ×2, float, batch 4, up to 128 steps`; with a projection `5→64→32`.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Self { network, batch, steps, .. } = self;
         let directions = if network.directions() > 1 { ", both directions" } else { "" };
         let (cell, data_type, Network { input, hidden, layers, .. }) = (self.cell(), self.data_type(), network);
+        let projection = if network.projects() { format!("→{}", network.projection) } else { String::new() };
         let layers = if *layers > 1 { format!(" ×{layers}") } else { String::new() };
-        write!(f, "{cell} {input}→{hidden}{layers}{directions}, {data_type}, batch {batch}, up to {steps} steps")
+        write!(
+            f,
+            "{cell} {input}→{hidden}{projection}{layers}{directions}, {data_type}, batch {batch}, up to {steps} steps"
+        )
     }
 }
 
@@ -163,6 +177,11 @@ mod tests {
         assert_eq!(inference.to_string(), "LSTM 5→64 ×2, float, batch 4, up to 128 steps");
         let network = inference.network;
         assert_eq!((network.input, network.projection, network.flags), (5, 64, CUDNN_RNN_PADDED_IO_ENABLED));
+        let projected = TEXT.replace("hidden=64", "hidden=64 projection=32");
+        let inference = Inference::from_spec(&projected).unwrap();
+        assert_eq!((inference.network.hidden, inference.network.projection), (64, 32));
+        assert_eq!(inference.spec(), projected);
+        assert_eq!(inference.to_string(), "LSTM 5→64→32 ×2, float, batch 4, up to 128 steps");
         let changes = [
             ("LSTM", "GRU"),
             ("input=5", "input=6"),
@@ -188,6 +207,10 @@ mod tests {
             ("LSTM", "LSTMP", "the cell is \"LSTMP\""),
             ("input=5", "input=0", "input is \"0\""),
             ("hidden=64", "hidden=99999999999", "hidden is"),
+            ("hidden=64", "hidden=64 projection=0", "projection is \"0\""),
+            ("hidden=64", "hidden=64 projection=64", "it reads as"),
+            ("full=yes", "full=yes projection=32", "it reads as"),
+            ("batch=4", "projection=32 batch=4", "it reads as"),
             ("layers=2 ", "", "layers=… is expected"),
             ("type=float", "type=int3", "type is \"int3\": it must be one of float"),
             ("batch=4", "batch=04", "it reads as"),

@@ -19,8 +19,8 @@ use tuning::waiting::write_tiles;
 pub struct Sequences {
     pub x: OwnedRnnData,
     pub y: OwnedRnnData,
-    /// The descriptor of a state of all layers.
-    pub state: OwnedTensor,
+    /// The descriptors of h and of c of all layers.
+    pub states: [OwnedTensor; 2],
     pub rnn: OwnedRnn,
     /// Bytes of x and of y.
     pub x_bytes: usize,
@@ -65,13 +65,16 @@ impl Sequences {
         let network = &inference.network;
         let rnn = OwnedRnn::new(&handle, network).map_err(refused)?;
         let x_data = data(inference);
-        let y_data = Data { vector: network.directions() * network.hidden, ..x_data.clone() };
-        let state = state(network, inference.batch).ok_or("a state has more elements than cuDNN counts")?;
+        let y_data = Data { vector: network.output(), ..x_data.clone() };
+        let state = |width| {
+            let state = state(network, inference.batch, width).ok_or("a state has more elements than cuDNN counts")?;
+            OwnedTensor::new(3, &state).map_err(refused)
+        };
         let bytes = |data: &Data| data.rows() * data.vector * network.element();
         Ok(Self {
             x: OwnedRnnData::new(&x_data).map_err(refused)?,
             y: OwnedRnnData::new(&y_data).map_err(refused)?,
-            state: OwnedTensor::new(3, &state).map_err(refused)?,
+            states: [state(network.projection)?, state(network.hidden)?],
             rnn,
             x_bytes: bytes(&x_data),
             y_bytes: bytes(&y_data),
@@ -119,8 +122,8 @@ impl Sequences {
             device_lengths: null(),
             x_descriptor: self.x.raw(),
             y_descriptor: self.y.raw(),
-            h_descriptor: self.state.raw(),
-            c_descriptor: self.state.raw(),
+            h_descriptor: self.states[0].raw(),
+            c_descriptor: self.states[1].raw(),
             x: buffers.x.data(),
             y: buffers.y.data(),
             hx: null(),
@@ -169,11 +172,11 @@ pub fn data(inference: &Inference) -> Data {
     }
 }
 
-/// The shape of a state: a packed [layers · D, B, H]. `None`: a size exceeds an `int`.
-fn state(network: &Network, batch: usize) -> Option<Tensor> {
+/// The shape of a state: a packed [layers · D, B, width]. `None`: a size exceeds an `int`.
+fn state(network: &Network, batch: usize, width: usize) -> Option<Tensor> {
     let mut dims = [0; 5];
     let mut strides = [0; 5];
-    let sizes = [network.pseudo_layers(), batch, network.hidden];
+    let sizes = [network.pseudo_layers(), batch, width];
     for axis in 0..3 {
         dims[axis] = i32::try_from(sizes[axis]).ok()?;
         strides[axis] = i32::try_from(sizes[axis + 1..].iter().product::<usize>()).ok()?;
@@ -234,7 +237,7 @@ mod tests {
         assert_eq!(data(&varied).lengths, [10, 7, 4, 1]);
         assert_eq!(data(&Inference { batch: 1, ..varied.clone() }).lengths, [5]);
         assert_eq!(Inference::of(&varied.network, &data(&varied)), Inference { steps: 16, ..varied });
-        let state = state(&full.network, 4).unwrap();
+        let state = state(&full.network, 4, 64).unwrap();
         assert_eq!((&state.dims[..3], &state.strides[..3]), (&[4, 4, 64][..], &[256, 64, 1][..]));
     }
 }

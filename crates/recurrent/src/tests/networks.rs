@@ -72,7 +72,7 @@ impl Case {
         for pseudo_layer in 0..network.pseudo_layers() {
             let columns = network.layer_input(pseudo_layer / network.directions());
             let (input, recurrent) = (part(gates * hidden * columns), part(gates * hidden * hidden));
-            weights.push(Weights { input, recurrent, input_bias: None, recurrent_bias: None });
+            weights.push(Weights { input, recurrent, projection: None, input_bias: None, recurrent_bias: None });
         }
         for weights in &mut weights {
             weights.input_bias = Some(part(gates * hidden));
@@ -115,7 +115,7 @@ impl Case {
             for direction in 0..directions {
                 let pseudo_layer = layer * directions + direction;
                 let weights = |place: usize| &self.weight_space[place / element..];
-                let Weights { input, recurrent, input_bias, recurrent_bias } = self.weights[pseudo_layer];
+                let Weights { input, recurrent, input_bias, recurrent_bias, .. } = self.weights[pseudo_layer];
                 let with_bias = |matrix, bias: Option<usize>, output, vector: &[Rounded]| {
                     let bias = Rounded::exact(weights(bias.unwrap())[output]);
                     arithmetic.product(weights(matrix), output, vector) + bias

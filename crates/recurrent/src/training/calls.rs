@@ -32,6 +32,9 @@ use cudnn::rnn::{Data, Weights};
 use guest::settings::{self, Policy, Rnn, RnnTraining};
 use guest::summary::{self, Counted};
 
+/// The most bytes that our reserve may have more than cuDNN's.
+const MOST_MORE: usize = 8 << 10;
+
 /// Why our kernels did not run a call on our own reserve. cuDNN cannot run it either.
 pub(super) enum Refusal {
     /// An argument is wrong.
@@ -107,7 +110,9 @@ pub unsafe fn raise_sizes(
             let raise =
                 |told: Option<&mut usize>, needed: usize| told.into_iter().for_each(|told| *told = needed.max(*told));
             raise(workspace, pass.workspace_bytes);
-            raise(reserve, pass.layout.bytes());
+            // Without a projection, our reserve is not larger than that.
+            let is_far = |told: &&mut usize| pass.network.projects() && pass.layout.bytes() > **told + MOST_MORE;
+            raise(reserve.filter(|told| !is_far(told)), pass.layout.bytes());
         }
         Err(why) => log::trace!("an RNN's training is cuDNN's: {why}"),
     }
@@ -348,7 +353,7 @@ pub(super) fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result
 fn forward_by_cudnn_after_all(pass: &Pass, contest: &TrainingContest, call: &Call, refusal: Refusal) -> cudnnStatus_t {
     let has_begun = matches!(refusal, Refusal::Failed(_));
     // A launch that has begun may have written last states over first ones.
-    if has_begun && forward::overlap(&call.memory(), pass.states() * pass.network.element()) {
+    if has_begun && forward::overlap(&call.memory(), pass.states().map(|count| count * pass.element.bytes())) {
         return status_of(Err(refusal), "cudnnRNNForward");
     }
     if has_begun {

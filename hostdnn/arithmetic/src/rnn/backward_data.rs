@@ -149,7 +149,9 @@ impl<N: Number> Scratch<'_, N> {
                 add(row_mut(dh, rank, projection), row(d_output, direction, projection));
             }
             let dh = if network.projects() {
-                kept.projected[start * projection..][..dh.len()].copy_from_slice(dh);
+                let projected = &mut kept.projected[start * projection..][..dh.len()];
+                projected.copy_from_slice(dh);
+                round(projected);
                 let unprojected = &mut self.unprojected[..active * hidden];
                 unprojected.fill(N::zero());
                 add_product(unprojected, dh, &matrices[..projection * hidden], [active, hidden, projection]);

@@ -93,9 +93,10 @@ pub fn forward<S: Stored>(
             load_states(sequences, pseudo_layer, scratch.h, hx, network.projection);
             load_states(sequences, pseudo_layer, scratch.c, cx, network.hidden);
             scratch.inputs(network, layer, layer_input, gates);
-            scratch.steps(network, sequences, pseudo_layer, gates, [&mut *inner, unprojected], output);
+            scratch.steps(network, sequences, pseudo_layer, gates, [&mut *inner, &mut *unprojected], output);
             if saves {
                 keeps.round::<S>(gates);
+                keeps.round::<S>(unprojected);
                 // A clipped c is known by its being the limit.
                 if network.clip.is_none() {
                     keeps.round::<S>(inner);

@@ -14,6 +14,7 @@ use crate::training::compute::dropout;
 use crate::training::compute::kernels::Dealt;
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{DataPlaces, Pass, Running, Spaces};
+use crate::training::compute::projected::Projection;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
 use cudnn::arguments::RnnBackwardData;
@@ -23,8 +24,9 @@ use gpu::jit::Error;
 
 /// The results of a call, each with its elements.
 pub fn results(call: &RnnBackwardData, pass: &Pass) -> [(*mut c_void, usize); 3] {
-    let cells = if pass.network.cell == CUDNN_LSTM { pass.states() } else { 0 };
-    [(call.dx, pass.data.rows() * pass.network.input), (call.dhx, pass.states()), (call.dcx, cells)]
+    let [h, c] = pass.states();
+    let c = if pass.network.cell == CUDNN_LSTM { c } else { 0 };
+    [(call.dx, pass.data.rows() * pass.network.input), (call.dhx, h), (call.dcx, c)]
 }
 
 /// The spaces of a call.
@@ -63,8 +65,9 @@ pub unsafe fn run(
         running.claim(State::Forward, State::Gradients)?;
         let y = running.packed(call.y, places.y, pass.output())?;
         let mut dy = running.packed(call.dy, places.dy, pass.output())?;
-        let (hx, cx) = (running.ranked(call.hx, at_hx)?, running.ranked(call.cx, at_cx)?);
-        let (dhy, dcy) = (running.ranked(call.dhy, at_dhy)?, running.ranked(call.dcy, at_dcy)?);
+        let [h_width, c_width] = pass.state_widths();
+        let (hx, cx) = (running.ranked(call.hx, at_hx, h_width)?, running.ranked(call.cx, at_cx, c_width)?);
+        let (dhy, dcy) = (running.ranked(call.dhy, at_dhy, h_width)?, running.ranked(call.dcy, at_dcy, c_width)?);
         let (dhx, dcx) = (running.to_rank(call.dhx, at_dhx), running.to_rank(call.dcx, at_dcx));
         let dx = places.dx.map_or(call.dx, |place| running.part(place));
         let back = BackSteps {
@@ -80,22 +83,24 @@ pub unsafe fn run(
         for layer in (0..network.layers).rev() {
             let output = running.layer_output(layer, y.cast_mut());
             let mut recurrences = Vec::with_capacity(directions);
+            let mut projections = Vec::with_capacity(directions);
             for direction in 0..directions {
                 let pseudo_layer = layer * directions + direction;
                 let saved = &pass.layout.saved[pseudo_layer];
-                let own = |states: *const c_void| running.state_of(states, pseudo_layer);
-                let column = direction * hidden * network.element();
-                recurrences.push(BackRecurrence {
+                let own_h = |states: *const c_void| running.state_of(states, h_width, pseudo_layer);
+                let own_c = |states: *const c_void| running.state_of(states, c_width, pseudo_layer);
+                let column = direction * h_width * network.element();
+                let recurrence = BackRecurrence {
                     gates: running.saved(saved.gates),
                     cells: saved.cells.map_or(ptr::null(), |place| running.saved(place).cast_const()),
                     y: output.wrapping_byte_add(column),
                     dy: dy.wrapping_byte_add(column),
-                    h0: own(hx),
-                    c0: own(cx),
-                    last_dh: own(dhy),
-                    last_dc: own(dcy),
-                    first_dh: own(dhx).cast_mut(),
-                    first_dc: own(dcx).cast_mut(),
+                    h0: own_h(hx),
+                    c0: own_c(cx),
+                    last_dh: own_h(dhy),
+                    last_dc: own_c(dcy),
+                    first_dh: own_h(dhx).cast_mut(),
+                    first_dc: own_c(dcx).cast_mut(),
                     lengths,
                     starts,
                     weights: call.weight_space.wrapping_byte_add(weights[pseudo_layer].recurrent),
@@ -104,17 +109,38 @@ pub unsafe fn run(
                     steps: packing.steps as i32,
                     batch: packing.batch() as i32,
                     reverse: direction as i32,
+                };
+                let projection = Projection::of(&running, pseudo_layer, call.weight_space, &weights[pseudo_layer])?;
+                let Some((projection, parts)) = projection.zip(places.projection) else {
+                    recurrences.push(recurrence);
+                    continue;
+                };
+                let BackRecurrence { dy, last_dh, first_dh, .. } = recurrence;
+                let [weights, of_outputs, of_last] = projection.back_through_outputs(&parts, dy, last_dh)?;
+                recurrences.push(BackRecurrence {
+                    y: projection.outputs,
+                    dy: of_outputs,
+                    h0: ptr::null(),
+                    last_dh: of_last,
+                    first_dh: ptr::null_mut(),
+                    weights,
+                    y_stride: hidden as i32,
+                    ..recurrence
                 });
+                projections.push((projection, parts, recurrence.gates, dy, [last_dh, first_dh.cast_const()]));
             }
             launch(&running, &back, places, &recurrences, runner).map_err(|error| error.to_string())?;
+            for (projection, parts, dgates, dy, states) in &projections {
+                projection.write_gradients(parts, dgates.cast_const(), *dy, *states)?;
+            }
             let to = if layer == 0 { Some(dx) } else { places.gradient.map(|place| running.part(place)) };
             let to = to.ok_or("a layer's gradient has no place")?;
             through_inputs(&running, places, layer, call.weight_space, weights, to)?;
             dy = to;
         }
         running.unpack(call.dx, places.dx, network.input, [0; 4])?;
-        running.unrank(call.dhx, at_dhx)?;
-        running.unrank(call.dcx, at_dcx)?;
+        running.unrank(call.dhx, at_dhx, h_width)?;
+        running.unrank(call.dcx, at_dcx, c_width)?;
         engine.around.spoil(*stream, running.is_wrong, results(call, pass)).map_err(|error| error.to_string())
     }
 }

@@ -9,6 +9,7 @@ use crate::recurrence::{Recurrence, Recurrent};
 use crate::training::compute::dropout;
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{ForwardPlaces, Pass, Running};
+use crate::training::compute::projected::Projection;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
 use cudnn::rnn::Weights;
@@ -34,7 +35,7 @@ pub unsafe fn run(
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
         // Blocks of a persistent kernel may write last states while others still read first ones.
-        let is_apart = at_hx.is_some() || !overlap(memory, pass.states() * network.element());
+        let is_apart = at_hx.is_some() || !overlap(memory, pass.states().map(|count| count * network.element()));
         let runner = &if is_apart { *runner } else { runner.without_kernel() };
         let zeroed = network.directions() * runner.exchange_bytes();
         let exchange_bytes = if runner.kernel.is_some() { runner.exchange_bytes() } else { places.exchange_bytes };
@@ -42,7 +43,8 @@ pub unsafe fn run(
             Running::begin(pass, engine, memory.workspace, reserve, &places.order, (places.exchange, zeroed))?;
         engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
         let mut input = running.packed(memory.x, places.x, network.input)?;
-        let (hx, cx) = (running.ranked(memory.hx, at_hx)?, running.ranked(memory.cx, at_cx)?);
+        let [h_width, c_width] = pass.state_widths();
+        let (hx, cx) = (running.ranked(memory.hx, at_hx, h_width)?, running.ranked(memory.cx, at_cx, c_width)?);
         let (hy, cy) = (running.to_rank(memory.hy, at_hy), running.to_rank(memory.cy, at_cy));
         let y = places.y.map_or(memory.y, |place| running.part(place));
         let (lengths, starts) = running.lengths();
@@ -51,6 +53,7 @@ pub unsafe fn run(
             let output = running.layer_output(layer, y);
             let mut early = false;
             let mut recurrences = Vec::with_capacity(network.directions());
+            let mut projections = Vec::with_capacity(network.directions());
             for direction in 0..network.directions() {
                 let pseudo_layer = layer * network.directions() + direction;
                 let (weights, saved) = (&weights[pseudo_layer], &pass.layout.saved[pseudo_layer]);
@@ -68,19 +71,21 @@ pub unsafe fn run(
                 let multiplier = &engine.around.input.products;
                 early = multiplier.multiply(*stream, &products, pass.allows_tf32()).map_err(text)?;
                 let biases = |place: Option<usize>| place.map_or(ptr::null(), weight);
-                let own = |states: *const c_void| running.state_of(states, pseudo_layer);
-                recurrences.push(Recurrence {
+                let own_h = |states: *const c_void| running.state_of(states, h_width, pseudo_layer);
+                let own_c = |states: *const c_void| running.state_of(states, c_width, pseudo_layer);
+                let y = output.wrapping_byte_add(direction * h_width * network.element());
+                let recurrence = Recurrence {
                     input: products.products,
                     weights: weight(weights.recurrent),
                     x: ptr::null(),
                     input_weights: ptr::null(),
                     input_biases: biases(weights.input_bias),
                     recurrent_biases: biases(weights.recurrent_bias),
-                    h0: own(hx),
-                    c0: own(cx),
-                    y: output.wrapping_byte_add(direction * network.hidden * network.element()),
-                    hy: own(hy).cast_mut(),
-                    cy: own(cy).cast_mut(),
+                    h0: own_h(hx),
+                    c0: own_c(cx),
+                    y,
+                    hy: own_h(hy).cast_mut(),
+                    cy: own_c(cy).cast_mut(),
                     gates: running.saved(saved.gates),
                     cells: saved.cells.map_or(ptr::null_mut(), |place| running.saved(place)),
                     lengths,
@@ -93,25 +98,46 @@ pub unsafe fn run(
                     batch: packing.batch() as i32,
                     reverse: direction as i32,
                     exchange: running.part(places.exchange + direction * exchange_bytes),
+                };
+                let projection = Projection::of(&running, pseudo_layer, memory.weight_space, weights)?;
+                let Some((projection, parts)) = projection.zip(places.projection) else {
+                    recurrences.push(recurrence);
+                    continue;
+                };
+                // Its launch is not the one before the recurrence's, which may be early.
+                let weights = projection.forward_weights(&parts)?;
+                projection.add_first_states(&parts, recurrence.h0, products.products)?;
+                early = false;
+                projections.push((projection, products.products, y, [recurrence.h0, recurrence.hy.cast_const()]));
+                recurrences.push(Recurrence {
+                    weights,
+                    h0: ptr::null(),
+                    y: projections.last().map_or(ptr::null_mut(), |(projection, ..)| projection.outputs),
+                    hy: ptr::null_mut(),
+                    y_stride: c_width as i64,
+                    ..recurrence
                 });
             }
             launch(pass, engine, runner, &recurrences, early).map_err(text)?;
+            for (projection, scratch, y, states) in &projections {
+                projection.write_outputs(scratch.cast(), *y, *states)?;
+            }
             input = output;
         }
         let fill = padding_fill[..4].try_into().unwrap_or_default();
         running.unpack(memory.y, places.y, pass.output(), fill)?;
-        running.unrank(memory.hy, at_hy)?;
-        running.unrank(memory.cy, at_cy)
+        running.unrank(memory.hy, at_hy, h_width)?;
+        running.unrank(memory.cy, at_cy, c_width)
     }
 }
 
-/// Returns whether a first state overlaps its last one. Both have this many bytes.
-pub fn overlap(memory: &Memory, bytes: usize) -> bool {
+/// Returns whether a first state overlaps its last one. h and c have this many bytes.
+pub fn overlap(memory: &Memory, bytes: [usize; 2]) -> bool {
     let pairs = [(memory.hx, memory.hy.cast_const()), (memory.cx, memory.cy.cast_const())];
-    let is_one = |(first, last): (*const c_void, *const c_void)| {
+    let is_one = |((first, last), bytes): ((*const c_void, *const c_void), usize)| {
         !first.is_null() && !last.is_null() && first.addr().abs_diff(last.addr()) < bytes
     };
-    pairs.into_iter().any(is_one)
+    pairs.into_iter().zip(bytes).any(is_one)
 }
 
 /// Launches a layer's recurrences by the persistent kernel, or one time step after the other.

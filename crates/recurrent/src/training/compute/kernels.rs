@@ -50,7 +50,7 @@ pub struct PreviousStates {
     pub lengths: *const i32,
     pub starts: *const i32,
     pub y_stride: i32,
-    pub hidden: i32,
+    pub width: i32,
     pub steps: i32,
     pub batch: i32,
     pub reverse: i32,
@@ -274,7 +274,7 @@ impl Kernels {
     /// # Safety
     /// As for [`Self::pack`].
     pub unsafe fn previous_states(&self, stream: Stream, states: &PreviousStates) -> Result<(), Error> {
-        let grid = Self::blocks(states.steps as usize * states.batch as usize * states.hidden as usize);
+        let grid = Self::blocks(states.steps as usize * states.batch as usize * states.width as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { self.launch(&self.previous_states, stream, grid, *states) }
     }

@@ -9,6 +9,7 @@ use once_cell::sync::OnceCell;
 
 use crate::configuration::{Cell, Element};
 use crate::network::room::Room;
+use crate::projection;
 use crate::steps::{self, Kind, StepKernels};
 use crate::training::compute::back_steps::{self, BackKernels};
 use crate::training::compute::kernels::{self, Kernels};
@@ -53,6 +54,8 @@ pub struct Engine {
     pub around: Arc<Kernels>,
     pub steps: Arc<StepKernels>,
     pub back: Arc<BackKernels>,
+    /// With a projection alone.
+    pub projection: Option<Arc<projection::Kernels>>,
 }
 
 static NETWORKS: Registry<Key, KnownNetwork> =
@@ -113,10 +116,12 @@ impl KnownNetwork {
     }
 
     /// The sources of the kernels.
-    pub fn sources(network: &Network) -> Result<[Source; 3], String> {
+    pub fn sources(network: &Network) -> Result<Vec<Source>, String> {
         let (cell, element) = parts(network)?;
         let steps = steps::source(Kind { cell, element, saves: true });
-        Ok([kernels::source(element), steps, back_steps::source(cell, element)])
+        let mut sources = vec![kernels::source(element), steps, back_steps::source(cell, element)];
+        sources.extend(network.projects().then(|| projection::source(element)));
+        Ok(sources)
     }
 
     /// Compiles the kernels, so that [`Self::engine`] is quick.
@@ -133,7 +138,9 @@ impl KnownNetwork {
             let around = Kernels::load(element)?;
             let steps = StepKernels::load(Kind { cell, element, saves: true }).map_err(text)?;
             let back = BackKernels::load(cell, element).map_err(text)?;
-            Ok(Engine { around, steps, back })
+            let projection =
+                network.projects().then(|| projection::Kernels::load(element)).transpose().map_err(text)?;
+            Ok(Engine { around, steps, back, projection })
         };
         self.engine.get_or_init(load).as_ref().map_err(String::as_str)
     }

@@ -10,6 +10,8 @@
 //! | `forward` | forward, which saves |
 //! | [`data`] | the gradients of data |
 //! | [`weights`] | the gradients of weights |
+//! | `projected` | the products around the recurrences of LSTM with a projection |
+//! | [`projection_places`] | the parts of the workspace for them |
 //! | `dropout` | dropout between layers, by cuDNN's masks |
 //! | `back_steps` | a recurrence's gradients, one time step after the other |
 //! | `kernels` | the kernels around the recurrences |
@@ -22,6 +24,8 @@ pub mod kernels;
 pub mod known;
 mod packing;
 pub mod pass;
+mod projected;
+pub mod projection_places;
 pub mod runner;
 pub mod shape;
 pub mod weights;

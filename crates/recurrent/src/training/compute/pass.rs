@@ -17,6 +17,7 @@ use crate::training::compute::back_steps::Scratch;
 use crate::training::compute::kernels::{ColumnSums, Rows, split_bytes};
 use crate::training::compute::known::{self, Engine, KnownNetwork};
 use crate::training::compute::packing::Packing;
+use crate::training::compute::projection_places::{DataProjection, ForwardProjection};
 use crate::training::compute::shape::{self, Shape};
 use crate::training::owner::reserve::{HEADER, Layout, State, saved_gates};
 use cudnn::calls;
@@ -88,10 +89,9 @@ impl Pass {
         let dropout = match dropout {
             None => None,
             Some(dropout) if dropout.probability > 0.0 && dropout.probability < 1.0 => {
-                let width = network.directions() * network.hidden;
                 // See dropout::apply.
                 let data_type = if element == Element::Bfloat16 { CUDNN_DATA_HALF } else { network.data_type };
-                let masked = Masked::new(data_type, packing.rows, width);
+                let masked = Masked::new(data_type, packing.rows, network.output());
                 Some((dropout, masked.map_err(|_| "cuDNN refuses dropout of a layer's output")?))
             }
             Some(_) => return Err("the probability of dropout is not from 0 to below 1"),
@@ -129,19 +129,19 @@ impl Pass {
         bytes.into_iter().max()?.checked_add(ALIGNMENT)
     }
 
-    /// D·H, the width of a layer's output.
+    /// D·P, the width of a layer's output.
     pub fn output(&self) -> usize {
-        self.network.directions() * self.network.hidden
+        self.network.output()
     }
 
-    /// The elements of all h states, or of all c states: [layers · D, B, H].
-    pub fn states(&self) -> usize {
-        self.network.pseudo_layers() * self.state()
+    /// The widths of h and of c.
+    pub fn state_widths(&self) -> [usize; 2] {
+        [self.network.projection, self.network.hidden]
     }
 
-    /// Elements of a pseudo layer's states.
-    pub fn state(&self) -> usize {
-        self.packing.batch() * self.network.hidden
+    /// The elements of all h states, and of all c states: [layers · D, B, width].
+    pub fn states(&self) -> [usize; 2] {
+        self.state_widths().map(|width| self.network.pseudo_layers() * self.packing.batch() * width)
     }
 
     /// The columns of a row of saved gates, or of their gradients.
@@ -198,8 +198,9 @@ pub struct ForwardPlaces {
     pub y: Option<usize>,
     /// hx, cx, hy and cy.
     pub states: [Option<usize>; 4],
-    /// A layer's input behind dropout: [R, D·H].
+    /// A layer's input behind dropout: [R, D·P].
     pub dropped: Option<usize>,
+    pub projection: Option<ForwardProjection>,
     /// A layer's products W x in each direction, float: [D, R, G·H].
     pub products: usize,
     /// The exchange of each direction.
@@ -218,13 +219,14 @@ pub struct DataPlaces {
     pub dx: Option<usize>,
     /// hx, cx, dhy, dcy, dhx and dcx.
     pub states: [Option<usize>; 6],
-    /// The gradient of a layer's output: [R, D·H].
+    /// The gradient of a layer's output: [R, D·P].
     pub gradient: Option<usize>,
     /// With two directions, the sum of the gradients of a layer's input, float: [R, width].
     pub sum: Option<usize>,
-    /// With dropout, the gradients of a layer's input before it, and those of a second direction: [R, D·H] each.
+    /// With dropout, the gradients of a layer's input before it, and those of a second direction: [R, D·P] each.
     pub through: Option<usize>,
     pub second: Option<usize>,
+    pub projection: Option<DataProjection>,
     pub scratch: usize,
     /// R by its columns, of each direction, as a persistent kernel's blocks take it; and the bytes of one direction.
     pub dealt: usize,
@@ -241,9 +243,9 @@ pub struct WeightPlaces {
     pub x: Option<usize>,
     pub y: Option<usize>,
     pub hx: Option<usize>,
-    /// The states before the steps: [R, H].
+    /// The states before the steps: [R, P].
     pub previous: usize,
-    /// A layer's input behind dropout: [R, D·H].
+    /// A layer's input behind dropout: [R, D·P].
     pub dropped: Option<usize>,
     /// Float, of parts of rows.
     pub sums: usize,
@@ -258,8 +260,8 @@ impl ForwardPlaces {
             (pass.packing.rows, pass.network.element(), &pass.network, &pass.packing);
         let mut parts = Parts::default();
         let order = OrderPlaces::of(pass, &mut parts)?;
-        let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
-        let states = [state()?, state()?, state()?, state()?];
+        let mut state = |which: usize| parts.add_if(!packing.is_ordered, &[pass.states()[which], element]);
+        let states = [state(0)?, state(1)?, state(0)?, state(1)?];
         let by_steps = Steps::exchange_bytes_of(pass.cell, pass.element, network.hidden, packing.batch());
         let exchange_bytes = by_steps.max(pass.shapes[0].exchange_bytes).checked_next_multiple_of(ALIGNMENT)?;
         Some(Self {
@@ -268,6 +270,7 @@ impl ForwardPlaces {
             x: parts.add_if(!packing.is_packed, &[rows, network.input, element])?,
             y: parts.add_if(!packing.is_packed, &[rows, pass.output(), element])?,
             dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
+            projection: ForwardProjection::of(network, packing.batch(), &mut parts)?,
             products: parts.add(&[network.directions(), rows, network.gates(), network.hidden, size_of::<f32>()])?,
             exchange: parts.add(&[network.directions(), exchange_bytes])?,
             exchange_bytes,
@@ -283,8 +286,8 @@ impl DataPlaces {
         let (has_both, drops) = (network.directions() > 1, pass.dropout.is_some());
         let mut parts = Parts::default();
         let order = OrderPlaces::of(pass, &mut parts)?;
-        let mut state = || parts.add_if(!packing.is_ordered, &[pass.states(), element]);
-        let states = [state()?, state()?, state()?, state()?, state()?, state()?];
+        let mut state = |which: usize| parts.add_if(!packing.is_ordered, &[pass.states()[which], element]);
+        let states = [state(0)?, state(1)?, state(0)?, state(1)?, state(0)?, state(1)?];
         let scratch = Scratch::of(pass.cell, pass.element, network.hidden, packing.batch())?.bytes;
         let exchange_bytes = pass.shapes[1].exchange_bytes.checked_next_multiple_of(ALIGNMENT)?;
         let a_unit = network.gates().checked_mul(network.hidden)?.checked_mul(element)?;
@@ -300,6 +303,7 @@ impl DataPlaces {
             sum: parts.add_if(has_both, &[rows, widest, size_of::<f32>()])?,
             through: parts.add_if(drops, &[rows, pass.output(), element])?,
             second: parts.add_if(drops && has_both, &[rows, pass.output(), element])?,
+            projection: DataProjection::of(network, [rows, packing.batch()], &mut parts)?,
             scratch: parts.add(&[scratch])?,
             dealt: parts.add(&[network.directions(), dealt_bytes])?,
             dealt_bytes,
@@ -320,8 +324,8 @@ impl WeightPlaces {
             order: OrderPlaces::of(pass, &mut parts)?,
             x: parts.add_if(!packing.is_packed, &[rows, network.input, element])?,
             y: parts.add_if(!packing.is_packed, &[rows, pass.output(), element])?,
-            hx: parts.add_if(!packing.is_ordered, &[pass.states(), element])?,
-            previous: parts.add(&[rows, network.hidden, element])?,
+            hx: parts.add_if(!packing.is_ordered, &[pass.states()[0], element])?,
+            previous: parts.add(&[rows, network.projection, element])?,
             dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
             sums: parts.add(&[ColumnSums::parts(rows), pass.saved_columns(), size_of::<f32>()])?,
             split: (parts.add(&[split])?, split),
@@ -420,12 +424,10 @@ impl<'a> Running<'a> {
         self.pass.layout.outputs.get(layer).map_or(last, |&place| self.saved(place))
     }
 
-    /// The states of a pseudo layer among all; null where all are.
-    pub fn state_of(&self, all: *const c_void, pseudo_layer: usize) -> *const c_void {
-        match all.is_null() {
-            true => all,
-            false => all.wrapping_byte_add(pseudo_layer * self.pass.state() * self.pass.element.bytes()),
-        }
+    /// The states of a pseudo layer among all of this width; null where all are.
+    pub fn state_of(&self, all: *const c_void, width: usize, pseudo_layer: usize) -> *const c_void {
+        let bytes = self.pass.packing.batch() * width * self.pass.element.bytes();
+        if all.is_null() { all } else { all.wrapping_byte_add(pseudo_layer * bytes) }
     }
 
     fn rows(&self, memory: *mut c_void, packed: *mut c_void, width: usize) -> Rows {
@@ -446,7 +448,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn state_rows(&self, memory: *mut c_void, packed: *mut c_void) -> Rows {
+    fn state_rows(&self, memory: *mut c_void, packed: *mut c_void, width: usize) -> Rows {
         let Pass { packing, network, .. } = self.pass;
         Rows {
             lengths: ptr::null(),
@@ -454,7 +456,7 @@ impl<'a> Running<'a> {
             steps: network.pseudo_layers() as i32,
             time_stride: packing.batch() as i32,
             batch_stride: 1,
-            ..self.rows(memory, packed, network.hidden)
+            ..self.rows(memory, packed, width)
         }
     }
 
@@ -494,13 +496,18 @@ impl<'a> Running<'a> {
         unsafe { self.engine.around.unpack(self.pass.stream, &rows) }.map_err(|error| error.to_string())
     }
 
-    /// States by rank: a copy at `place`, or the program's own; null where the program's are.
+    /// States of this width by rank: a copy at `place`, or the program's own; null where the program's are.
     ///
     /// # Safety
     /// As for [`Self::packed`].
-    pub unsafe fn ranked(&self, states: *const c_void, place: Option<usize>) -> Result<*const c_void, String> {
+    pub unsafe fn ranked(
+        &self,
+        states: *const c_void,
+        place: Option<usize>,
+        width: usize,
+    ) -> Result<*const c_void, String> {
         let Some(place) = place.filter(|_| !states.is_null()) else { return Ok(states) };
-        let rows = self.state_rows(states.cast_mut(), self.part(place));
+        let rows = self.state_rows(states.cast_mut(), self.part(place), width);
         // SAFETY: the caller promises the memory; the workspace has room at `place`.
         unsafe { self.engine.around.pack(self.pass.stream, &rows) }.map_err(|error| error.to_string())?;
         Ok(rows.packed)
@@ -511,13 +518,13 @@ impl<'a> Running<'a> {
         place.filter(|_| !states.is_null()).map_or(states, |place| self.part(place))
     }
 
-    /// Copies states from `place` to the program's order; does nothing where they are there already.
+    /// Copies states of this width from `place` to the program's order; does nothing where they are there already.
     ///
     /// # Safety
     /// As for [`Self::packed`].
-    pub unsafe fn unrank(&self, states: *mut c_void, place: Option<usize>) -> Result<(), String> {
+    pub unsafe fn unrank(&self, states: *mut c_void, place: Option<usize>, width: usize) -> Result<(), String> {
         let Some(place) = place.filter(|_| !states.is_null()) else { return Ok(()) };
-        let rows = self.state_rows(states, self.part(place));
+        let rows = self.state_rows(states, self.part(place), width);
         // SAFETY: the caller promises the memory; the workspace has room at `place`.
         unsafe { self.engine.around.unpack(self.pass.stream, &rows) }.map_err(|error| error.to_string())
     }

@@ -9,6 +9,7 @@ use crate::training::compute::forward::dropped;
 use crate::training::compute::kernels::{ColumnSums, PreviousStates};
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{Pass, Running, Spaces, WeightPlaces};
+use crate::training::compute::projected::Projection;
 use crate::training::owner::reserve::State;
 use cudnn::arguments::RnnBackwardWeights;
 use cudnn::rnn::Weights;
@@ -45,7 +46,8 @@ pub unsafe fn run(
         running.claim(State::Gradients, State::Gradients)?;
         let mut input = running.packed(call.x, places.x, network.input)?;
         let y = running.packed(call.y, places.y, pass.output())?;
-        let hx = running.ranked(call.hx, places.hx)?;
+        let [width, _] = pass.state_widths();
+        let hx = running.ranked(call.hx, places.hx, width)?;
         let (lengths, starts) = running.lengths();
         for layer in 0..network.layers {
             let output = running.layer_output(layer, y.cast_mut());
@@ -53,13 +55,13 @@ pub unsafe fn run(
                 let pseudo_layer = layer * network.directions() + direction;
                 let x = dropped(&running, pseudo_layer, input, places.dropped, false)?;
                 let states = PreviousStates {
-                    y: output.wrapping_byte_add(direction * network.hidden * network.element()),
-                    h0: running.state_of(hx, pseudo_layer),
+                    y: output.wrapping_byte_add(direction * width * network.element()),
+                    h0: running.state_of(hx, width, pseudo_layer),
                     to: running.part(places.previous),
                     lengths,
                     starts,
                     y_stride: pass.output() as i32,
-                    hidden: network.hidden as i32,
+                    width: width as i32,
                     steps: packing.steps as i32,
                     batch: packing.batch() as i32,
                     reverse: direction as i32,
@@ -67,6 +69,10 @@ pub unsafe fn run(
                 engine.around.previous_states(*stream, &states).map_err(text)?;
                 let factors = [x, states.to.cast_const()];
                 matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors, places.split)?;
+                let projection = Projection::of(&running, pseudo_layer, call.dweights, &weights[pseudo_layer])?;
+                if let Some(projection) = projection {
+                    projection.add_to_matrix(places.split)?;
+                }
                 biases(&running, pseudo_layer, call.dweights, &weights[pseudo_layer], places.sums)?;
             }
             input = output;
@@ -116,12 +122,13 @@ unsafe fn matrices(
         unsafe { engine.around.multiply(pass.stream, &product, pass.allows_tf32()) }.map_err(|error| error.to_string())
     };
     add(weights.input, [0, 0, gates], (x, network.layer_input(layer)))?;
+    let [width, _] = pass.state_widths();
     if network.cell == CUDNN_GRU {
         // R_n's sum is scaled by r: its gradient is saved behind n's own.
-        add(weights.recurrent, [0, 0, gates - 1], (h, hidden))?;
-        return add(weights.recurrent, [gates, gates - 1, 1], (h, hidden));
+        add(weights.recurrent, [0, 0, gates - 1], (h, width))?;
+        return add(weights.recurrent, [gates, gates - 1, 1], (h, width));
     }
-    add(weights.recurrent, [0, 0, gates], (h, hidden))
+    add(weights.recurrent, [0, 0, gates], (h, width))
 }
 
 /// Adds the sums of the gates' gradients to those of the biases.

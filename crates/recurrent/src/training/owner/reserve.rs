@@ -46,8 +46,19 @@ pub struct Saved {
     pub gates: usize,
     /// LSTM's cell states, `[R][H]`.
     pub cells: Option<usize>,
+    /// With a projection alone.
+    pub projection: Option<SavedProjection>,
     /// The dropout of the layer's input: the reserve of cuDNN's dropout for a tensor of R by D·H.
     pub mask: Option<usize>,
+}
+
+/// Where the parts of a pseudo layer's projection begin, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedProjection {
+    /// o ∘ tanh(c), `[R][H]`.
+    pub outputs: usize,
+    /// The gradients of h, `[R][P]`, by the gradients of data.
+    pub gradients: usize,
 }
 
 /// The layout of our reserve, behind the header. R is the number of rows of x in the packed layout: padding does not
@@ -56,7 +67,7 @@ pub struct Saved {
 pub struct Layout {
     /// In the order of pseudo layers.
     pub saved: Vec<Saved>,
-    /// The outputs of all layers but the last, `[R][D·H]` each.
+    /// The outputs of all layers but the last, `[R][D·P]` each.
     pub outputs: Vec<usize>,
     /// The bytes of all parts and the header.
     bytes: usize,
@@ -70,13 +81,20 @@ impl Layout {
         let rows = data.lengths.iter().map(|&length| length as usize).sum();
         let mut parts = Parts::default();
         parts.add(&[HEADER])?;
-        let mut states = |count: usize| parts.add(&[rows, network.hidden, network.element(), count]);
+        let (hidden, projection) = (network.hidden, network.projection);
+        let mut states = |width: usize, count: usize| parts.add(&[rows, width, network.element(), count]);
         let mut saved = Vec::new();
         for _ in 0..network.pseudo_layers() {
-            let cells = if network.cell == CUDNN_LSTM { Some(states(1)?) } else { None };
-            saved.push(Saved { gates: states(saved_gates(network))?, cells, mask: None });
+            let cells = if network.cell == CUDNN_LSTM { Some(states(hidden, 1)?) } else { None };
+            let gates = states(hidden, saved_gates(network))?;
+            let projection = match network.projects() {
+                true => Some(SavedProjection { outputs: states(hidden, 1)?, gradients: states(projection, 1)? }),
+                false => None,
+            };
+            saved.push(Saved { gates, cells, projection, mask: None });
         }
-        let outputs = (1..network.layers).map(|_| states(network.directions())).collect::<Option<_>>()?;
+        let outputs = (1..network.layers).map(|_| states(projection, network.directions()));
+        let outputs = outputs.collect::<Option<_>>()?;
         for saved in saved.iter_mut().skip(network.directions()) {
             saved.mask = parts.add_if(mask > 0, &[mask])?;
         }
@@ -131,8 +149,8 @@ mod tests {
         let cells = prop::sample::select(vec![CUDNN_RNN_RELU, CUDNN_RNN_TANH, CUDNN_LSTM, CUDNN_GRU]);
         let types = prop::sample::select(vec![CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16]);
         let directions = prop::sample::select(vec![CUDNN_UNIDIRECTIONAL, CUDNN_BIDIRECTIONAL]);
-        (cells, types, directions, 1_usize..600, 1_usize..600, 1_usize..5).prop_map(
-            |(cell, data_type, direction, input, hidden, layers)| Network {
+        (cells, types, directions, 1_usize..600, 1_usize..600, 1_usize..5, 1_usize..4).prop_map(
+            |(cell, data_type, direction, input, hidden, layers, parts)| Network {
                 algorithm: CUDNN_RNN_ALGO_STANDARD,
                 cell,
                 bias: CUDNN_RNN_DOUBLE_BIAS,
@@ -142,7 +160,7 @@ mod tests {
                 math_type: CUDNN_DEFAULT_MATH,
                 input,
                 hidden,
-                projection: hidden,
+                projection: if cell == CUDNN_LSTM { hidden.div_ceil(parts) } else { hidden },
                 layers,
                 flags: 0,
                 is_clipped: false,
@@ -170,7 +188,7 @@ mod tests {
 
     /// The bytes of a mask of a layer's output.
     fn mask_bytes(network: &Network, data: &Data, has_dropout: bool) -> usize {
-        if has_dropout { (data.rows() * network.directions() * network.hidden).div_ceil(8) } else { 0 }
+        if has_dropout { (data.rows() * network.output()).div_ceil(8) } else { 0 }
     }
 
     proptest! {
@@ -182,13 +200,18 @@ mod tests {
             let layout = Layout::of(&network, &data, mask).unwrap();
             let rows: usize = data.lengths.iter().map(|&length| length as usize).sum();
             let row = rows * network.hidden * network.element();
+            let (narrow, output) = (rows * network.projection * network.element(), rows * network.output());
             let gates = if matches!(network.cell, CUDNN_LSTM | CUDNN_GRU) { 4 * row } else { row };
             prop_assert_eq!(layout.saved.len(), network.pseudo_layers());
             prop_assert_eq!(layout.outputs.len(), network.layers - 1);
-            let mut parts: Vec<_> = layout.outputs.iter().map(|&begin| (begin, network.directions() * row)).collect();
+            let output = output * network.element();
+            let mut parts: Vec<_> = layout.outputs.iter().map(|&begin| (begin, output)).collect();
             for (index, saved) in layout.saved.iter().enumerate() {
                 parts.push((saved.gates, gates));
                 parts.extend(saved.cells.map(|begin| (begin, row)));
+                parts.extend(saved.projection.map(|saved| (saved.outputs, row)));
+                parts.extend(saved.projection.map(|saved| (saved.gradients, narrow)));
+                prop_assert_eq!(saved.projection.is_some(), network.projects());
                 parts.extend(saved.mask.map(|begin| (begin, mask)));
                 prop_assert_eq!(saved.cells.is_some(), network.cell == CUDNN_LSTM);
                 prop_assert_eq!(saved.mask.is_some(), has_dropout && index >= network.directions());

@@ -1,0 +1,158 @@
+//! The work around the recurrences of LSTM with a projection, h = W_p m with m = o ∘ tanh(c). A recurrence takes R W_p
+//! for its R, and m for its h: R h = (R W_p) m. Twin of the structs in `kernels/recurrent/projection.cu`.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use gpu::jit::loaded::Loaded;
+use gpu::jit::{Error, Function, Launch, Source};
+use gpu::{Element, Stream};
+
+const THREADS: usize = 256;
+/// The most blocks of a launch whose threads take several elements.
+const MOST_BLOCKS: usize = 1 << 12;
+
+/// Packed rows: step by step, and within a step the longest sequence first.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Sequences {
+    pub lengths: *const i32,
+    pub starts: *const i32,
+    pub steps: i32,
+    pub batch: i32,
+    pub reverse: i32,
+}
+
+/// R h0, to be added to W x of each sequence's first step.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct FirstStates {
+    pub sequences: Sequences,
+    /// `[batch][columns]`
+    pub from: *const f32,
+    /// `[rows][columns]`
+    pub to: *mut f32,
+    pub columns: i32,
+}
+
+/// W_p m, or the gradients of h by R, and what is made of them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Projected {
+    pub sequences: Sequences,
+    /// `[rows][width]`
+    pub products: *const f32,
+    /// y, or dy, which is only read: unit j of row r is at r · stride + j.
+    pub rows: *mut c_void,
+    /// The gradients of h: `[rows][width]`.
+    pub gradients: *mut c_void,
+    /// h0, or the gradients of the last states: `[batch][width]`, or null for zeros.
+    pub given: *const c_void,
+    /// The last states, or the gradients of h0: `[batch][width]`, or null if they are not wanted.
+    pub states: *mut c_void,
+    pub width: i32,
+    pub stride: i32,
+}
+
+/// The kernels for elements of one type, on one device.
+pub struct Kernels {
+    add_first_states: Function,
+    write_projected: Function,
+    write_gradients: Function,
+    write_first_gradients: Function,
+}
+
+pub fn source(element: Element) -> Source {
+    Source::new(&kernels::recurrent::PROJECTION, vec![element.option().into()])
+}
+
+impl Kernels {
+    /// Finds the kernels of the calling thread's device, or compiles and loads them.
+    pub fn load(element: Element) -> Result<Arc<Self>, Error> {
+        static LOADED: Loaded<Element, Kernels> = Loaded::while_used();
+        let device = cudnn::device();
+        LOADED.get(device, element, || {
+            let module = device.load(&source(element))?;
+            let function = |name| module.function(name);
+            Ok(Self {
+                add_first_states: function(c"add_first_states")?,
+                write_projected: function(c"write_projected")?,
+                write_gradients: function(c"write_gradients")?,
+                write_first_gradients: function(c"write_first_gradients")?,
+            })
+        })
+    }
+
+    /// # Safety
+    /// `parameters` is the kernel's struct, and its pointers fit it.
+    unsafe fn launch<P: Copy>(
+        &self,
+        function: &Function,
+        stream: Stream,
+        count: usize,
+        mut parameters: P,
+    ) -> Result<(), Error> {
+        let grid = [count.div_ceil(THREADS).clamp(1, MOST_BLOCKS) as u32, 1, 1];
+        let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
+        // SAFETY: the caller's promise.
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+    }
+
+    /// Adds R h0 to W x of each sequence's first step.
+    ///
+    /// # Safety
+    /// All memory is the stream's device's, as large as the sizes say.
+    pub unsafe fn add_first_states(&self, stream: Stream, states: &FirstStates) -> Result<(), Error> {
+        let count = states.sequences.batch as usize * states.columns as usize;
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.add_first_states, stream, count, *states) }
+    }
+
+    /// Rounds W_p m to y and the last states.
+    ///
+    /// # Safety
+    /// As for [`Self::add_first_states`].
+    pub unsafe fn write_projected(&self, stream: Stream, projected: &Projected) -> Result<(), Error> {
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { self.launch(&self.write_projected, stream, projected.count(), *projected) }
+    }
+
+    /// Writes the gradients of h, and those of h0 if they are wanted. The latter may take the memory of the given ones.
+    ///
+    /// # Safety
+    /// As for [`Self::add_first_states`].
+    pub unsafe fn write_gradients(&self, stream: Stream, projected: &Projected) -> Result<(), Error> {
+        // SAFETY: the caller's promise, and the kernels' own struct.
+        unsafe {
+            self.launch(&self.write_gradients, stream, projected.count(), *projected)?;
+            if projected.states.is_null() {
+                return Ok(());
+            }
+            self.launch(&self.write_first_gradients, stream, projected.count(), *projected)
+        }
+    }
+}
+
+impl Projected {
+    fn count(&self) -> usize {
+        [self.sequences.steps, self.sequences.batch, self.width].map(|count| count as usize).into_iter().product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu::testing::resources::{LDL, STL, compile, nvrtc};
+
+    /// Needs `UCUDNN_TEST_REAL_CUDNN`, the folder of the real cuDNN: NVRTC is beside it.
+    #[test]
+    fn compiles_for_all_gpus_without_spills() {
+        let Some(nvrtc) = nvrtc() else { return };
+        for element in [Element::Float, Element::Half, Element::Bfloat16] {
+            for capability in [80, 89, 90, 100] {
+                let resources = compile(nvrtc, &source(element), capability);
+                assert!(!resources.has(STL) && !resources.has(LDL), "{element:?}, sm_{capability}");
+            }
+        }
+    }
+}
