@@ -19,9 +19,13 @@ def module(case):
                    bias=case.extra != "no bias", dropout=0.3 if case.extra == "dropout" else 0)  # fmt: skip
     if kind is torch.nn.RNN:
         options["nonlinearity"] = case.cell
-    if case.extra == "projection":
-        options["proj_size"] = case.hidden // 2
+    if is_projected(case):
+        options["proj_size"] = case.hidden // 4
     return kind(case.hidden, case.hidden, **options)
+
+
+def is_projected(case):
+    return case.extra in ("projection", "projected states")
 
 
 def flat(result, layout):
@@ -43,9 +47,10 @@ class Program:
         batch_first = case.layout == "batch"
         shape = (case.batch, case.steps, case.hidden) if batch_first else (case.steps, case.batch, case.hidden)
         self.x = torch.randn(shape).to(self.type)
-        state = (case.layers * case.directions, case.batch, case.hidden)
-        count = 2 if case.cell == "lstm" else 1
-        self.states = [torch.randn(state).to(self.type) for _ in range(count if case.extra == "states" else 0)]
+        widths = [case.hidden // 4 if is_projected(case) else case.hidden, case.hidden]
+        given = widths[: 2 if case.cell == "lstm" else 1] if case.extra in ("states", "projected states") else []
+        shapes = [(case.layers * case.directions, case.batch, width) for width in given]
+        self.states = [torch.randn(shape).to(self.type) for shape in shapes]
         self.lengths = [case.steps - row * case.steps // (2 * case.batch) for row in range(case.batch)]
         if case.extra == "unsorted":
             self.lengths = self.lengths[1:] + self.lengths[:1]

@@ -145,13 +145,14 @@ class Watched:
         self.off = torch.maximum(self.off, torch.stack(apart) / self.norms)
 
 
-def layer(cell, precision, hidden, batch, device):
-    """A layer over LENGTH steps, with inputs as wide as the state: its forward, and a step that returns gradients."""
+def layer(cell, precision, hidden, batch, options, device):
+    """A layer over LENGTH steps, with inputs as wide as H: its forward, and a step that returns gradients."""
     # A program whose types have 2 bytes leaves this as PyTorch sets it.
     torch.backends.cudnn.allow_tf32 = precision != "float"
     place = {"device": device, "dtype": calls.TYPES[precision]}
-    model = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](hidden, hidden, **place)
-    x, dy = (torch.randn(LENGTH, batch, hidden, **place) for _ in range(2))
+    model = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[cell](hidden, hidden, **options, **place)
+    width = (model.proj_size or hidden) * (2 if model.bidirectional else 1)
+    x, dy = (torch.randn(LENGTH, batch, columns, **place) for columns in (hidden, width))
     leaves = [x.requires_grad_(), *model.parameters()]
 
     def step():
@@ -176,8 +177,8 @@ def run_times(only):
 def run_first_steps(device, name):
     """Prints the seconds of a layer's first steps in a process whose cuDNN has run before."""
 
-    def seconds(cell, precision, hidden, batch, steps):
-        _, both = layer(cell, precision, hidden, batch, device)
+    def seconds(cell, precision, hidden, batch, options, steps):
+        _, both = layer(cell, precision, hidden, batch, options, device)
         begin = time.perf_counter()
         for _ in range(steps):
             both()
@@ -185,5 +186,5 @@ def run_first_steps(device, name):
         return time.perf_counter() - begin
 
     cell, precision, *sizes = layers()[name]
-    seconds(cell, precision, 16, 2, 1)
+    seconds(cell, precision, 16, 2, {}, 1)
     print(json.dumps({"case": name, "seconds": seconds(cell, precision, *sizes, STEPS)}), flush=True)

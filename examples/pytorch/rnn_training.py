@@ -42,6 +42,13 @@ UNIT = {"float": 2**-24, "tf32": 2**-11, "half": 2**-11, "bfloat16": 2**-8}
 WARM_UP = 4
 # The layers whose steps are timed, and the time steps of their sequences.
 HIDDEN, BATCHES, LENGTH = (128, 256, 512, 1024), (8, 32, 64, 128, 256), 100
+# Likewise of LSTMs with a projection: H, B, and further options of PyTorch's.
+PROJECTED = {
+    "H1024 P256 B32": (1024, 32, {"proj_size": 256}),
+    "H512 P128 B32": (512, 32, {"proj_size": 128}),
+    "H512 P128 B32 L2 D2": (512, 32, {"proj_size": 128, "num_layers": 2, "bidirectional": True}),
+    "H512 P256 B64": (512, 64, {"proj_size": 256}),
+}
 FORMS = ("retain_graph", "save_on_cpu", "checkpoint", "no_grad", "autocast", "captured")
 # The layers whose first steps are timed, how many, in how many processes each, and the most that they may take, in
 # times plain's.
@@ -61,6 +68,11 @@ def cases():
             found.append(Case("small", cell, precision, 2, 72, 5, 1 if extra == "one step" else 23, 2, "seq", extra))
         for hidden, batch, steps in ((200, 33, 11), (1024, 9, 7)):
             found.append(Case("small", cell, precision, 1, hidden, batch, steps, 1, "packed", "unsorted"))
+    for precision in PRECISIONS:
+        for layout, extra in itertools.product(LAYOUTS, ("projection", "projected states")):
+            found.append(Case("small", "lstm", precision, 2, 72, 5, 23, 2, layout, extra))
+        found.append(Case("small", "lstm", precision, 1, 200, 33, 11, 1, "packed", "projection"))
+        found.append(Case("small", "lstm", precision, 1, 1024, 32, 100, 1, "seq", "projection"))
     # ReLU's gradient jumps at 0, where numbers of few digits fall on either side.
     return [case for case in found if case.cell != "relu" or case.precision == "float"]
 
@@ -93,10 +105,12 @@ def chosen_since(before):
 
 
 def layers(only="*"):
-    """The layers whose steps are timed: cell, precision, H and B, by name."""
+    """The layers whose steps are timed: cell, precision, H, B and further options, by name."""
     axes = itertools.product(HIDDEN, BATCHES, CELLS[:2], PRECISIONS)
-    named = {f"{cell}/{precision}/H{hidden} B{batch}": (cell, precision, hidden, batch)
+    named = {f"{cell}/{precision}/H{hidden} B{batch}": (cell, precision, hidden, batch, {})
              for hidden, batch, cell, precision in axes}  # fmt: skip
+    named |= {f"projected/{precision}/{name}": ("lstm", precision, *its)
+              for precision, (name, its) in itertools.product(PRECISIONS, PROJECTED.items())}  # fmt: skip
     return {name: its for name, its in named.items() if fnmatchcase(name, only)}
 
 

@@ -37,7 +37,9 @@ class RnnTraining(unittest.TestCase):
         self.assertEqual(len(rnn_training.among(cases, "cuda", "*/half/*")), 2)
 
     def test_layers_have_names(self):
-        self.assertEqual(rnn_training.layers("gru/*/H256 B32")["gru/half/H256 B32"], ("gru", "half", 256, 32))
+        self.assertEqual(rnn_training.layers("gru/*/H256 B32")["gru/half/H256 B32"], ("gru", "half", 256, 32, {}))
+        [projected] = rnn_training.layers("projected/half/H1024*").values()
+        self.assertEqual(projected, ("lstm", "half", 1024, 32, {"proj_size": 256}))
         self.assertEqual(len(rnn_training.layers("lstm/half/*")), 20)
         self.assertLess(set(rnn_training.FIRST), set(rnn_training.layers()))
 

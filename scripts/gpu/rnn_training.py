@@ -1,8 +1,8 @@
 """Training of recurrent networks: errors, times beside cuDNN's, repeated passes, first steps, programs, sanitizers.
 
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
-are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type: the geometric mean,
-and each layer. A layer is timed in PyTorch, captured and eager; one under its bar is timed twice more, and the best
+are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, and on those with a
+projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager; one under its bar is timed twice more, and the best
 counts. Its calls are timed without PyTorch by `ucudnn tune`, beside the fastest of cuDNN's algorithms; they have the
 first bar only. The command ends with 1 if anything is wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
@@ -35,9 +35,11 @@ sys.path.append(str(machine.PYTORCH))
 import rnn_networks  # noqa: E402
 import rnn_training  # noqa: E402
 
-PARTS = ("errors", "times", "repeats", "first", "networks", "calls", "sanitizers")
+PARTS = ("errors", "times", "projections", "repeats", "first", "networks", "calls", "sanitizers")
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
+# Likewise of LSTMs with a projection in each type.
+PROJECTED_BAR = 1.5
 # How often a layer under its bar is timed again.
 AGAIN = 2
 WAYS = ("captured", "eager")
@@ -161,13 +163,22 @@ class Checks(Session):
         self.compiled("times", 300, [(precision, "rnn_training", "--run", "--times", "--only", f"lstm/{precision}/H{hidden} *")
                                      for precision in BARS for hidden in rnn_training.HIDDEN])  # fmt: skip
         for precision, bar in BARS.items():
-            self.layers(precision, bar)
+            self.layers(f"times-{precision}", precision, f"lstm/{precision}/*", bar)
         return None
 
-    def layers(self, precision, bar):
-        """The layers of a type."""
-        part = f"times-{precision}"
-        found = self.timed(part, precision, f"lstm/{precision}/*")
+    def projections(self):
+        """LSTMs with a projection."""
+        if self.options.host:
+            return self.verdict("skipped", "projections", "there is no GPU")
+        self.compiled("projections", 300, [(precision, "rnn_training", "--run", "--times", "--only", f"projected/{precision}/*")
+                                           for precision in BARS])  # fmt: skip
+        for precision in BARS:
+            self.layers(f"projections-{precision}", precision, f"projected/{precision}/*", PROJECTED_BAR)
+        return None
+
+    def layers(self, part, precision, pattern, bar):
+        """The layers of a type whose names are like the pattern."""
+        found = self.timed(part, precision, pattern)
         if not found:
             return
         for place, line in enumerate(found):

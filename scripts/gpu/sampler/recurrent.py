@@ -20,9 +20,15 @@ def network(seed, family, number, settings):
     cell = r.choices(list(CELLS), list(CELLS.values()))[0]
     precision = r.choices(list(PRECISIONS), list(PRECISIONS.values()))[0]
     hidden = r.size(1024)
-    return {"cell": cell, "precision": precision, "hidden": hidden, "input": hidden if r.is_so(0.3) else r.size(512),
-            "layers": r.choices((1, 2, 3, 5), (5, 3, 1, 1))[0], "directions": r.choices((1, 2), (2, 1))[0],
-            "bias": r.is_so(0.8)}  # fmt: skip
+    its = {"cell": cell, "precision": precision, "hidden": hidden, "input": hidden if r.is_so(0.3) else r.size(512),
+           "layers": r.choices((1, 2, 3, 5), (5, 3, 1, 1))[0], "directions": r.choices((1, 2), (2, 1))[0],
+           "bias": r.is_so(0.8)}  # fmt: skip
+    return its | {"projection": projection(r, its)}
+
+
+def projection(r, its):
+    """The width of a network's projection; 0 without one."""
+    return r.size(its["hidden"] - 1) if its["cell"] == "lstm" and its["hidden"] > 1 and r.is_so(0.3) else 0
 
 
 def _case(seed, family, number, settings, scale):
@@ -69,10 +75,11 @@ def draw_sizes(seed, family, number, settings, scale=1.0):
         steps, batch = r.size(60), r.size(40)
         lengths = sorted((r.size(steps) if r.is_so(0.5) else steps for _ in range(batch)), reverse=True)
         lengths[0] = steps
-        networks.append({
+        its = {
             "cell": r.choice(list(CELLS)), "precision": r.choice(("float", "half", "bfloat16")), "hidden": r.size(256),
             "input": r.size(128), "layers": r.randint(1, 3), "directions": r.randint(1, 2), "bias": r.is_so(0.8),
             "lengths": lengths, "layout": r.choice(("seq", "batch", "packed")),
-        })  # fmt: skip
+        }  # fmt: skip
+        networks.append(its | {"projection": projection(r, its)})
     asks = [[r.randrange(len(networks)), r.is_so(0.7)] for _ in range(40)]
     return {"networks": networks, "asks": asks}

@@ -13,6 +13,8 @@ from . import Normal, Sized, replace
 def module_of(case):
     its = (case["input"], case["hidden"], case["layers"])
     more = {"bias": case["bias"], "bidirectional": case["directions"] == 2, "batch_first": case["layout"] == "batch"}
+    if case["projection"]:
+        more["proj_size"] = case["projection"]
     if case["cell"] in ("lstm", "gru"):
         return {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[case["cell"]](*its, **more)
     return torch.nn.RNN(*its, nonlinearity=case["cell"], **more)
@@ -26,7 +28,7 @@ class Network:
         self.module = module_of(case).to(device, kind).train(case["training"])
         steps, batch, lengths = case["steps"], case["batch"], case["lengths"]
         self.packed = None
-        shape, width = [steps, batch, case["input"]], case["hidden"] * case["directions"]
+        shape, h_width = [steps, batch, case["input"]], case["projection"] or case["hidden"]
         if case["layout"] == "batch":
             shape[:2] = batch, steps
         if case["layout"] in ("packed", "unsorted"):
@@ -35,19 +37,19 @@ class Network:
             orders = [None if it is None else it.to(device) for it in (packed.sorted_indices, packed.unsorted_indices)]
             self.packed = (packed.batch_sizes, *orders)
             shape = [sum(lengths), case["input"]]
-        state = [case["layers"] * case["directions"], batch, case["hidden"]]
-        states = 2 if case["cell"] == "lstm" else 1
-        self.names = ["y", "hn", "cn"][: 1 + states]
+        widths = [h_width, case["hidden"]][: 2 if case["cell"] == "lstm" else 1]
+        states = [[case["layers"] * case["directions"], batch, width] for width in widths]
+        self.names = ["y", "hn", "cn"][: 1 + len(states)]
 
         def data():
             scale = (3 * case["hidden"]) ** -0.5  # as PyTorch's uniform numbers
             weights = [normal(*its.shape, scale=scale, dtype=kind) for its in self.module.parameters()]
-            first = [normal(*state, dtype=kind) for _ in range(states if case["states"] else 0)]
-            results = [[*shape[:-1], width], *[state] * states]
+            first = [normal(*state, dtype=kind) for state in (states if case["states"] else [])]
+            results = [[*shape[:-1], h_width * case["directions"]], *states]
             return [normal(*shape, dtype=kind), *first, *weights], [normal(*its, dtype=kind) for its in results]
 
         self.data = [data(), data()]
-        self.count = states if case["states"] else 0
+        self.count = len(states) if case["states"] else 0
         x, *others = (tensor.clone() for tensor in self.data[0][0])
         self.leaves = [x, *others[: self.count], *self.module.parameters()]
         self.factors = [tensor.clone() for tensor in self.data[0][1]]

@@ -41,8 +41,8 @@ class Cudnn:
         kind = TYPES[its["precision"]]
         network, data = self.made("cudnnCreateRNNDescriptor"), self.made("cudnnCreateRNNDataDescriptor")
         self.call("cudnnSetRNNDescriptor_v8", network, 0, CELLS[its["cell"]], DOUBLE_BIAS if its["bias"] else 0,
-                  its["directions"] - 1, 0, kind, FLOAT, TENSOR_OP, its["input"], its["hidden"], its["hidden"], its["layers"],
-                  self.no_dropout, 0 if its["layout"] == "packed" else PADDED)  # fmt: skip
+                  its["directions"] - 1, 0, kind, FLOAT, TENSOR_OP, its["input"], its["hidden"],
+                  its["projection"] or its["hidden"], its["layers"], self.no_dropout, 0 if its["layout"] == "packed" else PADDED)  # fmt: skip
         lengths = (ctypes.c_int * len(its["lengths"]))(*its["lengths"])
         self.call("cudnnSetRNNDataDescriptor", data, kind, LAYOUTS[its["layout"]], max(lengths), len(lengths), its["input"],
                   lengths, None)  # fmt: skip
