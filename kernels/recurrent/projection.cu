@@ -13,15 +13,16 @@
 #include "common/for_all.cuh"
 #include "common/ops.cuh"
 
-// Packed rows: step by step, and within a step by rank, the longest sequence first.
+// The rows of sequences.
 struct Sequences {
-    const int *lengths; // [batch], by rank; null: all have `steps`
-    const int *starts;  // [steps]: step t of rank r is row starts[t] + r; null: it is row t * batch + r
-    int steps, batch, reverse;
+    const int *lengths; // [batch]; null: all have `steps`
+    const int *starts;  // [steps]: time t of sequence b is row starts[t] + b; null: t * time_stride + b * batch_stride
+    int steps, batch, time_stride, batch_stride, reverse;
 
-    __device__ __forceinline__ int length(int rank) const { return lengths ? lengths[rank] : steps; }
-    __device__ __forceinline__ long long row(int time, int rank) const {
-        return (starts ? starts[time] : (long long)time * batch) + rank;
+    __device__ __forceinline__ int length(int sequence) const { return lengths ? lengths[sequence] : steps; }
+    __device__ __forceinline__ long long row(int time, int sequence) const {
+        if (starts) return (long long)starts[time] + sequence;
+        return (long long)time * time_stride + (long long)sequence * batch_stride;
     }
     // The times of the first and the last step of a sequence that has any, and of the step behind one.
     __device__ __forceinline__ int first(int length) const { return reverse ? length - 1 : 0; }
@@ -39,9 +40,9 @@ struct FirstStates {
 KERNEL(add_first_states, FirstStates) {
     const FirstStates &p = parameters;
     for_all((long long)p.sequences.batch * p.columns, [&](long long number) {
-        const int rank = int(number / p.columns), column = int(number % p.columns);
-        const int length = p.sequences.length(rank);
-        if (length > 0) p.to[p.sequences.row(p.sequences.first(length), rank) * p.columns + column] += p.from[number];
+        const int sequence = int(number / p.columns), column = int(number % p.columns);
+        const int length = p.sequences.length(sequence);
+        if (length > 0) p.to[p.sequences.row(p.sequences.first(length), sequence) * p.columns + column] += p.from[number];
     });
 }
 
@@ -53,17 +54,16 @@ struct Projected {
     const Element *given;  // [batch][width]: h0; for gradients those of the last states; null: zeros
     Element *states;       // [batch][width]: the last states; for gradients those of h0; null: not wanted
     int width, stride;
+    unsigned fill;         // bits of the element that write_projected writes to y's rows behind the ends of sequences
 };
 
-// Calls each(number among states, step, sequence's length, unit, row) for each unit of each row, and with a row of -1 for
-// each unit of an empty sequence.
+// Calls each(number among states, time, sequence, its length, unit) for each unit of all times of all sequences, also of
+// those behind their ends.
 template <typename Each> __device__ __forceinline__ void for_units(const Projected &p, Each each) {
     for_all((long long)p.sequences.steps * p.sequences.batch * p.width, [&](long long number) {
-        const long long state = number % ((long long)p.sequences.batch * p.width);
-        const int time = int(number / ((long long)p.sequences.batch * p.width)), rank = int(state / p.width);
-        const int length = p.sequences.length(rank), unit = int(state % p.width);
-        if (time < length) each(state, time, length, unit, p.sequences.row(time, rank));
-        else if (time == 0) each(state, time, length, unit, -1LL);
+        const long long states = (long long)p.sequences.batch * p.width, state = number % states;
+        const int sequence = int(state / p.width);
+        each(state, int(number / states), sequence, p.sequences.length(sequence), int(state % p.width));
     });
 }
 
@@ -74,22 +74,26 @@ __device__ __forceinline__ Element given(const Projected &p, long long state) {
 
 KERNEL(write_projected, Projected) {
     const Projected &p = parameters;
-    for_units(p, [&](long long state, int time, int length, int unit, long long row) {
-        const bool is_empty = row < 0;
-        const Element h = is_empty ? given(p, state) : to_element(p.products[row * p.width + unit]);
-        if (!is_empty) p.rows[row * p.stride + unit] = h;
-        if (p.states && (is_empty || time == p.sequences.last(length))) p.states[state] = h;
+    for_units(p, [&](long long state, int time, int sequence, int length, int unit) {
+        if (p.states && length == 0 && time == 0) p.states[state] = given(p, state);
+        const bool is_there = time < length;
+        if (!is_there && p.sequences.starts) return; // there is no such row
+        const long long row = p.sequences.row(time, sequence);
+        const Element h = is_there ? to_element(p.products[row * p.width + unit]) : element_of(p.fill);
+        p.rows[row * p.stride + unit] = h;
+        if (p.states && is_there && time == p.sequences.last(length)) p.states[state] = h;
     });
 }
 
 KERNEL(write_gradients, Projected) {
     const Projected &p = parameters;
-    for_units(p, [&](long long state, int time, int length, int unit, long long row) {
-        if (row < 0) return;
-        const int rank = int(state / p.width);
+    for_units(p, [&](long long state, int time, int sequence, int length, int unit) {
+        if (time >= length) return;
+        const long long row = p.sequences.row(time, sequence);
         const bool is_last = time == p.sequences.last(length);
-        const float from_behind = is_last ? to_float(given(p, state))
-                                          : p.products[p.sequences.row(p.sequences.behind(time), rank) * p.width + unit];
+        const float from_behind = is_last
+                                      ? to_float(given(p, state))
+                                      : p.products[p.sequences.row(p.sequences.behind(time), sequence) * p.width + unit];
         p.gradients[row * p.width + unit] = to_element(to_float(p.rows[row * p.stride + unit]) + from_behind);
     });
 }
@@ -97,8 +101,9 @@ KERNEL(write_gradients, Projected) {
 // In a launch of its own: the last states' gradients may lie in the same memory.
 KERNEL(write_first_gradients, Projected) {
     const Projected &p = parameters;
-    for_units(p, [&](long long state, int time, int length, int unit, long long row) {
-        if (row < 0) p.states[state] = given(p, state);
-        else if (time == p.sequences.first(length)) p.states[state] = to_element(p.products[row * p.width + unit]);
+    for_units(p, [&](long long state, int time, int sequence, int length, int unit) {
+        if (length == 0 && time == 0) p.states[state] = given(p, state);
+        if (time >= length || time != p.sequences.first(length)) return;
+        p.states[state] = to_element(p.products[p.sequences.row(time, sequence) * p.width + unit]);
     });
 }

@@ -24,6 +24,7 @@ static Network random_network(int i, Random *random) {
     network_vary(&n, random);
     /* Inference ignores dropout, whatever its probability. */
     n.dropout = random_below(random, 2) * 0.5;
+    if (n.cell == CUDNN_LSTM && i > 1 && random_below(random, 2)) n.projection = 1 + random_below(random, n.hidden - 1);
     return n;
 }
 

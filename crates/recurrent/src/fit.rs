@@ -71,6 +71,10 @@ fn hash(text: &str) -> u64 {
 fn timed(subject: &str, times: &[Time]) -> Option<Timed> {
     let subject = Subject::from_spec(subject).ok()?;
     let Inference { network, batch, steps, .. } = &subject.network;
+    // A projection's products are no part of a recurrence.
+    if network.projects() {
+        return None;
+    }
     let (problem, launches) = recurrence(&subject, problem(network, *batch, *steps)?)?;
     let time = |known: &Time| known.time.filter(|&time| time > 0.0).map(|time| time / launches as f64);
     let ours = times.iter().filter_map(|known| Some((known.what.parse().ok()?, time(known)?)));

@@ -2,8 +2,12 @@
 //! for its R, and m for its h: R h = (R W_p) m. Twin of the structs in `kernels/recurrent/projection.cu`.
 
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 
+use crate::training::compute::kernels::Kernels as Around;
+use cudnn::rnn::Network;
+use gpu::cublaslt::{Factor, Product};
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Launch, Source};
 use gpu::{Element, Stream};
@@ -12,7 +16,7 @@ const THREADS: usize = 256;
 /// The most blocks of a launch whose threads take several elements.
 const MOST_BLOCKS: usize = 1 << 12;
 
-/// Packed rows: step by step, and within a step the longest sequence first.
+/// The rows of sequences, as the recurrence takes them.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Sequences {
@@ -20,6 +24,8 @@ pub struct Sequences {
     pub starts: *const i32,
     pub steps: i32,
     pub batch: i32,
+    pub time_stride: i32,
+    pub batch_stride: i32,
     pub reverse: i32,
 }
 
@@ -52,6 +58,8 @@ pub struct Projected {
     pub states: *mut c_void,
     pub width: i32,
     pub stride: i32,
+    /// The bits of the element behind the ends of sequences in y.
+    pub fill: u32,
 }
 
 /// The kernels for elements of one type, on one device.
@@ -129,6 +137,127 @@ impl Kernels {
                 return Ok(());
             }
             self.launch(&self.write_first_gradients, stream, projected.count(), *projected)
+        }
+    }
+}
+
+/// The projection of a pseudo layer, in a call that runs.
+pub struct Projection<'a> {
+    pub kernels: &'a Kernels,
+    pub around: &'a Around,
+    pub stream: Stream,
+    pub allows_tf32: bool,
+    pub network: &'a Network,
+    pub sequences: Sequences,
+    /// Rows of memory.
+    pub rows: usize,
+    /// R and W_p, or their gradients.
+    pub recurrent: *const c_void,
+    pub matrix: *const c_void,
+    /// m of each row: [rows, H].
+    pub outputs: *mut c_void,
+}
+
+impl Projection<'_> {
+    /// Multiplies matrices of [rows, depth] and [depth, columns]; the right one may be stored transposed.
+    ///
+    /// # Safety
+    /// The memory is the stream's device's, as large as the sizes say.
+    pub unsafe fn multiply(
+        &self,
+        [rows, columns, depth]: [usize; 3],
+        (left, stride): (*const c_void, usize),
+        (right, is_transposed): (*const c_void, bool),
+        (products, output): (*mut c_void, Element),
+    ) -> Result<(), Error> {
+        let product = Product {
+            left: Factor { data: left, stride, is_transposed: false },
+            right: Factor { data: right, stride: if is_transposed { depth } else { columns }, is_transposed },
+            products,
+            output,
+            beta: 0.0,
+            rows,
+            columns,
+            depth,
+            workspace: (ptr::null_mut(), 0),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.around.multiply(self.stream, &product, self.allows_tf32) }
+    }
+
+    /// Writes R W_p, for the recurrence: [G·H, H].
+    ///
+    /// # Safety
+    /// All memory is the stream's device's, as large as the network and the rows say.
+    pub unsafe fn fold(&self, to: *mut c_void) -> Result<(), Error> {
+        let Network { hidden, projection, .. } = *self.network;
+        let sizes = [self.network.gates() * hidden, hidden, projection];
+        let onto = (to, self.around.element());
+        // SAFETY: the caller's promise.
+        unsafe { self.multiply(sizes, (self.recurrent, projection), (self.matrix, false), onto) }
+    }
+
+    /// Adds R h0, if there is an h0, to W x of each sequence's first step. `scratch` has [B, G·H] floats.
+    ///
+    /// # Safety
+    /// As for [`Self::fold`].
+    pub unsafe fn add_first_states(
+        &self,
+        scratch: *mut c_void,
+        h0: *const c_void,
+        products: *mut f32,
+    ) -> Result<(), Error> {
+        if h0.is_null() {
+            return Ok(());
+        }
+        let (columns, width) = (self.network.gates() * self.network.hidden, self.network.projection);
+        let sequences = self.sequences;
+        let states =
+            FirstStates { sequences, from: scratch.cast_const().cast(), to: products, columns: columns as i32 };
+        let sizes = [sequences.batch as usize, columns, width];
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.multiply(sizes, (h0, width), (self.recurrent, true), (scratch, Element::Float))?;
+            self.kernels.add_first_states(self.stream, &states)
+        }
+    }
+
+    /// Writes y = W_p m to the direction's columns of a layer's output, and the last states. `scratch` has [rows, P]
+    /// floats.
+    ///
+    /// # Safety
+    /// As for [`Self::fold`].
+    pub unsafe fn write_outputs(
+        &self,
+        scratch: *mut c_void,
+        y: *mut c_void,
+        [h0, hy]: [*const c_void; 2],
+        fill: [u8; 4],
+    ) -> Result<(), Error> {
+        let fill = u32::from_ne_bytes(fill);
+        let projected = Projected { rows: y, given: h0, states: hy.cast_mut(), fill, ..self.projected(scratch) };
+        let Network { hidden, projection, .. } = *self.network;
+        let left = (self.outputs.cast_const(), hidden);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.multiply([self.rows, projection, hidden], left, (self.matrix, true), (scratch, Element::Float))?;
+            self.kernels.write_projected(self.stream, &projected)
+        }
+    }
+
+    /// The parameters of kernels behind products.
+    pub fn projected(&self, products: *mut c_void) -> Projected {
+        let nothing = ptr::null_mut();
+        Projected {
+            sequences: self.sequences,
+            products: products.cast_const().cast(),
+            rows: nothing,
+            gradients: nothing,
+            given: nothing,
+            states: nothing,
+            width: self.network.projection as i32,
+            stride: self.network.output() as i32,
+            fill: 0,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The recurrence of a layer: what a launch takes, and what every way to run it can do.
 
 use std::ffi::c_void;
+use std::ptr;
 
 use super::configuration::MOST_RECURRENCES;
 use super::input::Input;
@@ -35,6 +36,14 @@ pub struct Recurrence {
     pub batch: i32,
     pub reverse: i32,
     pub exchange: *mut c_void,
+}
+
+impl Recurrence {
+    /// The recurrence of m = o ∘ tanh(c) in place of its projection h = W_p m, with R W_p for R. R h0 is in the input.
+    pub fn unprojected(self, weights: *const c_void, outputs: *mut c_void, hidden: usize) -> Self {
+        let (h0, hy) = (ptr::null(), ptr::null_mut());
+        Self { weights, h0, y: outputs, hy, y_stride: hidden as i64, fill: [0; 4], ..self }
+    }
 }
 
 /// The parameter of a launch: twin of the struct in `kernels/recurrent/recurrence.cuh`.

@@ -106,6 +106,11 @@ impl Problem {
         Self { pass: Pass::Forward, input: 0, layers: 1, ..self }
     }
 
+    /// The problem of inference with a projection: likewise.
+    pub fn of_projected(self) -> Self {
+        Self { input: 0, layers: 1, ..self }
+    }
+
     /// The problem of a training pass's recurrences back through time.
     pub fn of_backward(self) -> Self {
         Self { pass: Pass::Backward, input: 0, layers: 1, ..self }

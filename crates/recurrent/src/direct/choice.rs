@@ -163,6 +163,7 @@ fn fastest(network: &Network, most: &Data, weights: &WeightSpace, candidates: &[
             weights: &weights.places,
             temporary: &temporaries[index],
             engine: &*candidates[index].engine,
+            projecting: None,
             stream: stream.raw(),
         };
         let timing = Started::start(device, stream.raw());

@@ -115,6 +115,7 @@ impl Rnn {
             weights: &self.weights.places,
             temporary: &temporary,
             engine: &*self.engine,
+            projecting: None,
             stream,
         };
         // SAFETY: the caller promises the buffers (see `# Safety`); the workspace's size was checked above.

@@ -10,7 +10,7 @@ use crate::configuration::Configuration;
 use crate::inference::forward::workspace_size;
 use crate::inference::registry;
 use crate::kernels;
-use crate::network::eligible::infers;
+use crate::network::eligible::takes;
 use crate::network::inference::Inference;
 use crate::network::sequences::{Sequences, data, refused};
 use tuning::contest::ahead::Candidates;
@@ -57,7 +57,7 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let _entered = device.enter(job.device).ok_or_else(|| format!("device {} is not there", job.device))?;
     // These checks come before memory is allocated.
     let shape = data(job.network);
-    infers(&job.network.network, &shape)?;
+    takes(&job.network.network, &shape)?;
     let contest = registry::contest(&job.network.network, &shape);
     let contestant = &contest.contestant;
     let problem = contestant.problem().ok_or("nothing fits on the device")?;
@@ -81,7 +81,9 @@ pub fn tune(job: &Job) -> Result<Found, String> {
     let configurations = contestant.choices(0);
     // cuDNN is a candidate too.
     let executions = turns::executions(configurations.len() + 1);
-    device.compile_all(&kernels::sources(problem.element, &[(problem, configurations)]), |remaining| {
+    let mut sources = kernels::sources(problem.element, &[(problem, configurations)]);
+    sources.extend(contestant.projecting_sources());
+    device.compile_all(&sources, |remaining| {
         (job.progress)(remaining + executions);
         job.goes_on()
     })?;

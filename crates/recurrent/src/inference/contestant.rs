@@ -13,7 +13,11 @@ use crate::network::call::Call;
 use crate::network::inference::Inference;
 use crate::network::record::{self, FAMILY};
 use crate::network::room::Room;
+use crate::projection;
+use crate::training::compute::kernels::{Kernels as Around, source as around};
 use cudnn::rnn::Weights;
+use gpu::Element;
+use gpu::jit::Source;
 use guest::settings::{self, Rnn};
 use tuning::contest::{Contest, Contestant, Times};
 use tuning::family::{Entries, Family};
@@ -36,6 +40,13 @@ pub struct InferenceContestant {
     /// The memory that cuDNN's calls need.
     pub room: Room,
     ranked: OnceCell<Option<Ranked>>,
+    projecting: OnceCell<Result<Option<Projecting>, String>>,
+}
+
+/// The kernels of projections.
+pub struct Projecting {
+    pub kernels: Arc<projection::Kernels>,
+    pub around: Arc<Around>,
 }
 
 /// The problem of the recurrences, and its best configurations, the model's first choice first.
@@ -47,7 +58,8 @@ struct Ranked {
 
 impl InferenceContestant {
     pub fn new(key: Key) -> Self {
-        Self { key, weights: OnceCell::new(), room: Room::default(), ranked: OnceCell::new() }
+        let (weights, ranked, projecting) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { key, weights, room: Room::default(), ranked, projecting }
     }
 
     /// Where each pseudo layer's weights lie in the weight space; asks cuDNN once. `None`: our kernels do not take this
@@ -73,6 +85,7 @@ impl InferenceContestant {
         let rank = || {
             let Inference { network, batch, steps, .. } = &self.key.inference;
             let problem = problem(network, *batch, *steps)?;
+            let problem = if network.projects() { problem.of_projected() } else { problem };
             let configurations = fit::model().ranked(&problem, settings::get().rnn_top_k);
             let most_exchange_bytes = problem.most_exchange_bytes();
             (!configurations.is_empty()).then_some(Ranked { problem, configurations, most_exchange_bytes })
@@ -88,6 +101,24 @@ impl InferenceContestant {
     /// The most bytes of exchange memory of any candidate; `None` where our kernels never run the network.
     pub fn most_exchange_bytes(&self) -> Option<usize> {
         self.ranked().map(|ranked| ranked.most_exchange_bytes)
+    }
+
+    /// The sources of the kernels of projections, if the network has any.
+    pub fn projecting_sources(&self) -> Vec<Source> {
+        let network = &self.key.inference.network;
+        let element = Element::of(network.data_type).filter(|_| network.projects());
+        element.map_or_else(Vec::new, |element| vec![projection::source(element), around(element)])
+    }
+
+    /// The kernels of projections, loaded on the calling thread's device once; `None` if the network has none.
+    pub fn projecting(&self) -> Result<Option<&Projecting>, String> {
+        let load = || {
+            let network = &self.key.inference.network;
+            let Some(element) = Element::of(network.data_type).filter(|_| network.projects()) else { return Ok(None) };
+            let kernels = projection::Kernels::load(element).map_err(|error| error.to_string())?;
+            Ok(Some(Projecting { kernels, around: Around::load(element)? }))
+        };
+        self.projecting.get_or_init(load).as_ref().map(Option::as_ref).map_err(Clone::clone)
     }
 
     fn needs_problem(&self) -> Result<&Problem, String> {
@@ -153,15 +184,20 @@ impl Contestant for InferenceContestant {
     }
 
     fn is_compiled(&self, _call: usize, configuration: &Configuration) -> bool {
+        let others = self.projecting_sources();
         self.problem().is_some_and(|problem| Engine::is_compiled(problem, configuration))
+            && others.iter().all(|source| cudnn::device().is_compiled(source))
     }
 
     fn compile(&self, _call: usize, configuration: &Configuration) -> Result<(), String> {
         settings::fault_point("rnn-load");
+        let compile = |source| cudnn::device().compile(source).map_err(|error| error.to_string());
+        self.projecting_sources().iter().try_for_each(compile)?;
         Engine::compile(self.needs_problem()?, configuration)
     }
 
     fn load(&self, _call: usize, configuration: &Configuration) -> Result<Arc<Engine>, String> {
+        self.projecting()?;
         Engine::load(self.needs_problem()?, *configuration)
     }
 

@@ -9,7 +9,7 @@ use crate::inference::registry;
 use crate::inference::run::Work;
 use crate::kernels::Engine;
 use crate::network::call::Call;
-use crate::network::eligible::{Case, infers};
+use crate::network::eligible::{Case, takes};
 use crate::network::room::Asked;
 use crate::network::temporary::Temporary;
 use crate::recurrence::Recurrent;
@@ -39,7 +39,7 @@ pub unsafe fn workspace_size(descriptor: cudnnRNNDescriptor_t, x: cudnnRNNDataDe
     settings::fault_point("rnn-workspace");
     // SAFETY: cuDNN has accepted both descriptors in the same call (see `# Safety`).
     let read = unsafe { Network::read(descriptor).zip(Data::read(x)) };
-    let Some((network, data)) = read.filter(|(network, data)| infers(network, data).is_ok()) else { return 0 };
+    let Some((network, data)) = read.filter(|(network, data)| takes(network, data).is_ok()) else { return 0 };
     let exchange_bytes = registry::contest(&network, &data).contestant.most_exchange_bytes();
     let temporary = exchange_bytes.and_then(|exchange_bytes| Temporary::of(&network, &data, exchange_bytes));
     temporary.map_or(0, |temporary| temporary.bytes)
@@ -135,8 +135,10 @@ impl Running<'_> {
         // SAFETY: the contestant's key was made from this call.
         let weights: Option<&[Weights]> = unsafe { self.contest.contestant.weights(self.call) };
         let weights = weights.ok_or_else(|| Refusal::Failed("weights lie otherwise than it takes them".into()))?;
+        let projecting = self.contest.contestant.projecting().map_err(Refusal::Failed)?;
         let (memory, padding_fill, stream) = (self.call.memory(), self.case.padding_fill, self.stream);
-        let work = Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine, stream };
+        let temporary = &temporary;
+        let work = Work { network, data, padding_fill, memory, weights, temporary, engine, projecting, stream };
         settings::fault_point("rnn-launch");
         // SAFETY: the buffers are a call's; the workspace was found large enough above.
         unsafe { work.launch() }.map_err(Refusal::Failed)?;

@@ -6,9 +6,11 @@ use std::ptr;
 
 use cudnn_abi::*;
 
+use crate::inference::contestant::Projecting;
 use crate::input::Preparation;
 use crate::network::memory::Memory;
 use crate::network::temporary::Temporary;
+use crate::projection::{Projection, Sequences};
 use crate::recurrence::{Recurrence, Recurrent};
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::Stream;
@@ -26,6 +28,8 @@ pub struct Work<'a> {
     pub weights: &'a [Weights],
     pub temporary: &'a Temporary,
     pub engine: &'a dyn Recurrent,
+    /// With a projection alone. Then the engine runs one layer at a time, whose input is in products.
+    pub projecting: Option<&'a Projecting>,
     pub stream: Stream,
 }
 
@@ -68,7 +72,7 @@ impl Work<'_> {
         let Self { network, data, engine, memory, .. } = *self;
         let (element, hidden) = (network.element(), network.hidden);
         let columns = network.gates() * hidden;
-        let state_bytes = data.batch() * hidden * element;
+        let [h_bytes, c_bytes] = [network.projection, hidden].map(|width| data.batch() * width * element);
         let [time_stride, batch_stride] = match data.layout {
             CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED => [1, data.steps],
             _ => [data.batch(), 1],
@@ -95,11 +99,12 @@ impl Work<'_> {
                     (false, _) => (ptr::null(), ptr::null(), products.weights),
                 };
                 let biases = |place: Option<usize>| place.map_or(ptr::null(), |place| self.weight(place));
-                let state = |base: *const c_void, there: bool| match there && !base.is_null() {
-                    true => base.wrapping_byte_add(pseudo_layer * state_bytes),
+                let state = |base: *const c_void, bytes: usize, there: bool| match there && !base.is_null() {
+                    true => base.wrapping_byte_add(pseudo_layer * bytes),
                     false => ptr::null(),
                 };
                 let has_c = network.cell == CUDNN_LSTM;
+                let column = direction * network.projection * element;
                 let recurrence = Recurrence {
                     input,
                     weights: self.weight(weights.recurrent),
@@ -107,16 +112,16 @@ impl Work<'_> {
                     input_weights,
                     input_biases: biases(weights.input_bias),
                     recurrent_biases: biases(weights.recurrent_bias),
-                    h0: state(memory.hx, true),
-                    c0: state(memory.cx, has_c),
-                    y: if layer == last { y.wrapping_byte_add(direction * hidden * element) } else { ptr::null_mut() },
-                    hy: state(memory.hy, true).cast_mut(),
-                    cy: state(memory.cy, has_c).cast_mut(),
+                    h0: state(memory.hx, h_bytes, true),
+                    c0: state(memory.cx, c_bytes, has_c),
+                    y: if layer == last { y.wrapping_byte_add(column) } else { ptr::null_mut() },
+                    hy: state(memory.hy, h_bytes, true).cast_mut(),
+                    cy: state(memory.cy, c_bytes, has_c).cast_mut(),
                     gates: ptr::null_mut(),
                     cells: ptr::null_mut(),
                     lengths: rows.lengths,
                     starts: rows.starts,
-                    y_stride: network.layer_input(1) as i64,
+                    y_stride: network.output() as i64,
                     time_stride: time_stride as i64,
                     batch_stride: batch_stride as i64,
                     fill: self.padding_fill[..4].try_into().unwrap_or_default(),
@@ -136,9 +141,63 @@ impl Work<'_> {
                 // SAFETY: the caller promises x and the weights; the workspace has room for the products.
                 early = unsafe { engine.input().products.multiply(self.stream, products, tf32) }?;
             }
-            // SAFETY: the caller promises all buffers. `early` is true only behind our products, which are not early.
-            unsafe { engine.launch(self.stream, &recurrences, early) }?;
+            match self.projecting {
+                // SAFETY: the caller promises all buffers.
+                Some(projecting) => unsafe { self.projected(projecting, first, &recurrences) }?,
+                // SAFETY: the caller promises all buffers. `early` is true only behind our products, which are not early.
+                None => unsafe { engine.launch(self.stream, &recurrences, early) }?,
+            }
             x = y;
+        }
+        Ok(())
+    }
+
+    /// Launches a layer's recurrences with their projections, behind the products of the input.
+    ///
+    /// # Safety
+    /// As for [`Self::launch`].
+    unsafe fn projected(&self, projecting: &Projecting, layer: usize, recurrences: &[Recurrence]) -> Result<(), Error> {
+        let Self { network, data, temporary, .. } = *self;
+        let projection = |(direction, recurrence): (usize, &Recurrence)| {
+            let weights = &self.weights[layer * network.directions() + direction];
+            Projection {
+                kernels: &projecting.kernels,
+                around: &projecting.around,
+                stream: self.stream,
+                allows_tf32: network.math_type != CUDNN_FMA_MATH,
+                network,
+                sequences: Sequences {
+                    lengths: recurrence.lengths,
+                    starts: recurrence.starts,
+                    steps: recurrence.steps,
+                    batch: recurrence.batch,
+                    time_stride: recurrence.time_stride as i32,
+                    batch_stride: recurrence.batch_stride as i32,
+                    reverse: recurrence.reverse,
+                },
+                rows: data.rows(),
+                recurrent: recurrence.weights,
+                matrix: weights.projection.map_or(ptr::null(), |place| self.weight(place)),
+                outputs: self.part(temporary.unprojected.of(direction)),
+            }
+        };
+        let projections: Vec<_> = recurrences.iter().enumerate().map(projection).collect();
+        let mut unprojected = Vec::with_capacity(recurrences.len());
+        // SAFETY: the caller promises all buffers; the workspace has room for all parts. A direction's products are of
+        // no more use once its recurrence has run.
+        unsafe {
+            for (direction, (projection, recurrence)) in projections.iter().zip(recurrences).enumerate() {
+                let folded = self.part(temporary.folded.of(direction));
+                projection.fold(folded)?;
+                let products = recurrence.input.cast_mut();
+                projection.add_first_states(self.part(temporary.first), recurrence.h0, products)?;
+                unprojected.push(recurrence.unprojected(folded, projection.outputs, network.hidden));
+            }
+            self.engine.launch(self.stream, &unprojected, false)?;
+            for (projection, recurrence) in projections.iter().zip(recurrences) {
+                let Recurrence { input, y, h0, hy, fill, .. } = *recurrence;
+                projection.write_outputs(input.cast_mut().cast(), y, [h0, hy.cast_const()], fill)?;
+            }
         }
         Ok(())
     }

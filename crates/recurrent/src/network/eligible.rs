@@ -35,7 +35,7 @@ impl Case {
         let network = unsafe { Network::read(call.descriptor) }.ok_or("its RNN descriptor is not readable")?;
         // SAFETY: the descriptor is a call's.
         let data = unsafe { Data::read(call.x_descriptor) }.ok_or("x's descriptor is not readable")?;
-        infers(&network, &data)?;
+        takes(&network, &data)?;
         let states = [
             (call.h_descriptor, [memory.hx, memory.hy.cast_const()]),
             (call.c_descriptor, [memory.cx, memory.cy.cast_const()]),
@@ -104,13 +104,7 @@ pub unsafe fn check_weight_space(
     if status == CUDNN_STATUS_SUCCESS && space_size >= size { Ok(()) } else { Err("the weight space is too small") }
 }
 
-/// Checks that our kernels support inference of such a network on such data. `Err` gives the reason if not.
-pub fn infers(network: &Network, data: &Data) -> Result<(), &'static str> {
-    takes(network, data)?;
-    if network.projects() { Err("it has a projection") } else { Ok(()) }
-}
-
-/// Likewise for training.
+/// Checks that our kernels support such a network on such data. `Err` gives the reason if not.
 pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
     let known = (CUDNN_RNN_NO_BIAS..=CUDNN_RNN_SINGLE_REC_BIAS).contains(&network.bias)
         && (CUDNN_UNIDIRECTIONAL..=CUDNN_BIDIRECTIONAL).contains(&network.direction)
@@ -127,6 +121,7 @@ pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
         (!known, "the network is of a kind that is not known here"),
         (Element::of(network.data_type).is_none(), "its type is double"),
         (network.projects() && network.cell != CUDNN_LSTM, "only LSTM has a projection"),
+        (network.projection > network.hidden, "its projection is wider than its state"),
         (network.is_clipped, "it clips"),
         (network.input_mode != CUDNN_LINEAR_INPUT, "its first layer skips the input product"),
         (data.data_type != network.data_type || data.vector != network.input, "x's descriptor is another network's"),
@@ -172,6 +167,7 @@ mod tests {
             let why = takes(&network, &full).unwrap_err();
             assert!(why.contains(word), "{why}");
         };
+        refused(Network { projection: 8, ..network() }, "wider");
         refused(Network { projection: 3, cell: CUDNN_GRU, ..network() }, "projection");
         refused(Network { is_clipped: true, ..network() }, "clips");
         refused(Network { data_type: CUDNN_DATA_DOUBLE, ..network() }, "double");

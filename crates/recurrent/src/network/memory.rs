@@ -43,13 +43,14 @@ impl Memory {
     /// results are written.
     pub fn check(&self, network: &Network, data: &Data) -> Result<(), Unsound> {
         let element = network.element();
-        let state = (network.pseudo_layers() * element).saturating_mul(data.batch()).saturating_mul(network.hidden);
+        let states = (network.pseudo_layers() * element).saturating_mul(data.batch());
+        let [state, c_state] = [network.projection, network.hidden].map(|width| states.saturating_mul(width));
         let rows = data.rows() * element;
         let range = |pointer: *const c_void, bytes: usize| match pointer.is_null() {
             true => 0..0,
             false => pointer.addr()..pointer.addr().saturating_add(bytes),
         };
-        let c_state = if network.cell == CUDNN_LSTM { state } else { 0 };
+        let c_state = if network.cell == CUDNN_LSTM { c_state } else { 0 };
         let read = [
             range(self.x, rows.saturating_mul(network.input)),
             range(self.weight_space, self.weight_space_size),
@@ -57,7 +58,7 @@ impl Memory {
             range(self.cx, c_state),
         ];
         let written = [
-            range(self.y, rows.saturating_mul(network.layer_input(1))),
+            range(self.y, rows.saturating_mul(network.output())),
             range(self.hy, state),
             range(self.cy, c_state),
             range(self.workspace, self.workspace_size),

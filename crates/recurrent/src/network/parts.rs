@@ -24,3 +24,25 @@ impl Parts {
         if is_needed { self.add(sizes).map(Some) } else { Some(None) }
     }
 }
+
+/// Parts of equal sizes, one for each direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Each {
+    first: usize,
+    /// The bytes of one.
+    bytes: usize,
+}
+
+impl Each {
+    /// Adds `count` parts whose bytes are the product of the sizes.
+    pub fn add(parts: &mut Parts, count: usize, sizes: &[usize]) -> Option<Self> {
+        let first = parts.bytes;
+        (0..count).try_for_each(|_| parts.add(sizes).map(drop))?;
+        Some(Self { first, bytes: (parts.bytes - first) / count.max(1) })
+    }
+
+    /// Where a direction's begins.
+    pub fn of(&self, direction: usize) -> usize {
+        self.first + direction * self.bytes
+    }
+}

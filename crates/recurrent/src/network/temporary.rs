@@ -1,6 +1,6 @@
 //! The layout of a call's workspace.
 
-use crate::network::parts::{ALIGNMENT, Parts};
+use crate::network::parts::{ALIGNMENT, Each, Parts};
 use cudnn::rnn::{Data, Network};
 
 /// Offsets in the workspace, in bytes from its first aligned byte.
@@ -14,6 +14,11 @@ pub struct Temporary {
     pub lengths: usize,
     /// Rows before each step of packed sequences: int, `[T]`.
     pub starts: usize,
+    /// With a projection, of each direction: R W_p, `[G·H][H]`, and o ∘ tanh(c), `[rows][H]`; and R h0, float,
+    /// `[B][G·H]`.
+    pub folded: Each,
+    pub unprojected: Each,
+    pub first: usize,
     /// The exchange between blocks, of each direction; zeroed before the launches.
     pub exchange: usize,
     /// Bytes of one direction's exchange.
@@ -38,9 +43,13 @@ impl Temporary {
         let between = parts.add(&[rows, between, network.element()])?;
         let lengths = parts.add(&[data.batch(), size_of::<i32>()])?;
         let starts = parts.add(&[data.steps, size_of::<i32>()])?;
+        let projected = if network.projects() { network.directions() } else { 0 };
+        let folded = Each::add(&mut parts, projected, &[columns, network.hidden, network.element()])?;
+        let unprojected = Each::add(&mut parts, projected, &[rows, network.hidden, network.element()])?;
+        let first = parts.add(&[projected.min(1), data.batch(), columns, size_of::<f32>()])?;
         let exchange = parts.add(&[exchange_bytes, network.directions()])?;
         let bytes = parts.bytes.checked_add(ALIGNMENT)?;
-        Some(Self { products, between, lengths, starts, exchange, exchange_bytes, bytes })
+        Some(Self { products, between, lengths, starts, folded, unprojected, first, exchange, exchange_bytes, bytes })
     }
 
     /// The first aligned byte of a workspace.
@@ -92,6 +101,20 @@ mod tests {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0 && pair[1].0.is_multiple_of(ALIGNMENT), "{parts:?}");
         }
         assert!(t.exchange + 2000 + ALIGNMENT <= t.bytes);
+        let projected = Network { cell: CUDNN_LSTM, projection: 3, ..network };
+        let p = Temporary::of(&projected, &data, 1000).unwrap();
+        let parts = [
+            (p.starts, 9 * 4),
+            (p.folded.of(0), 4 * 5 * 5 * 2),
+            (p.folded.of(1), 4 * 5 * 5 * 2),
+            (p.unprojected.of(0), rows * 5 * 2),
+            (p.unprojected.of(1), rows * 5 * 2),
+            (p.first, 2 * 4 * 5 * 4),
+            (p.exchange, 2 * 1000),
+        ];
+        for pair in parts.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0 && pair[1].0.is_multiple_of(ALIGNMENT), "{parts:?}");
+        }
         assert_eq!(Temporary::first(std::ptr::without_provenance_mut(513)).addr(), 768);
         assert_eq!(Temporary::first(std::ptr::without_provenance_mut(512)).addr(), 512);
         // More rows than an int counts.

@@ -170,8 +170,8 @@ impl Case {
             workspace_size: workspace.bytes(),
         };
         let padding_fill = bytes(network, &[FILL; 4])[..8].try_into().unwrap();
-        let work =
-            Work { network, data, padding_fill, memory, weights, temporary: &temporary, engine: &*engine, stream };
+        let (engine, temporary, projecting) = (&*engine, &temporary, None);
+        let work = Work { network, data, padding_fill, memory, weights, temporary, engine, projecting, stream };
         for _ in 0..2 {
             // SAFETY: the buffers have the sizes of the network and the data, the workspace the temporary's.
             unsafe { work.launch() }.unwrap();

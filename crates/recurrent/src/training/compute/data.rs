@@ -14,7 +14,7 @@ use crate::training::compute::dropout;
 use crate::training::compute::kernels::Dealt;
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{DataPlaces, Pass, Running, Spaces};
-use crate::training::compute::projected::Projection;
+use crate::training::compute::projected::Trained;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
 use cudnn::arguments::RnnBackwardData;
@@ -110,15 +110,15 @@ pub unsafe fn run(
                     batch: packing.batch() as i32,
                     reverse: direction as i32,
                 };
-                let projection = Projection::of(&running, pseudo_layer, call.weight_space, &weights[pseudo_layer])?;
+                let projection = Trained::of(&running, pseudo_layer, call.weight_space, &weights[pseudo_layer])?;
                 let Some((projection, parts)) = projection.zip(places.projection) else {
                     recurrences.push(recurrence);
                     continue;
                 };
                 let BackRecurrence { dy, last_dh, first_dh, .. } = recurrence;
-                let [weights, of_outputs, of_last] = projection.back_through_outputs(&parts, dy, last_dh)?;
+                let [weights, of_outputs, of_last] = projection.begin_backward(&parts, dy, last_dh)?;
                 recurrences.push(BackRecurrence {
-                    y: projection.outputs,
+                    y: projection.of.outputs,
                     dy: of_outputs,
                     h0: ptr::null(),
                     last_dh: of_last,
@@ -131,7 +131,7 @@ pub unsafe fn run(
             }
             launch(&running, &back, places, &recurrences, runner).map_err(|error| error.to_string())?;
             for (projection, parts, dgates, dy, states) in &projections {
-                projection.write_gradients(parts, dgates.cast_const(), *dy, *states)?;
+                projection.end_backward(parts, dgates.cast_const(), *dy, *states)?;
             }
             let to = if layer == 0 { Some(dx) } else { places.gradient.map(|place| running.part(place)) };
             let to = to.ok_or("a layer's gradient has no place")?;

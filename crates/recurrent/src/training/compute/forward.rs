@@ -9,7 +9,7 @@ use crate::recurrence::{Recurrence, Recurrent};
 use crate::training::compute::dropout;
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{ForwardPlaces, Pass, Running};
-use crate::training::compute::projected::Projection;
+use crate::training::compute::projected::Trained;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
 use cudnn::rnn::Weights;
@@ -99,28 +99,21 @@ pub unsafe fn run(
                     reverse: direction as i32,
                     exchange: running.part(places.exchange + direction * exchange_bytes),
                 };
-                let projection = Projection::of(&running, pseudo_layer, memory.weight_space, weights)?;
+                let projection = Trained::of(&running, pseudo_layer, memory.weight_space, weights)?;
                 let Some((projection, parts)) = projection.zip(places.projection) else {
                     recurrences.push(recurrence);
                     continue;
                 };
-                // Its launch is not the one before the recurrence's, which may be early.
-                let weights = projection.forward_weights(&parts)?;
-                projection.add_first_states(&parts, recurrence.h0, products.products)?;
+                let Recurrence { h0, hy, .. } = recurrence;
+                let weights = projection.begin_forward(&parts, h0, products.products)?;
+                // An early launch would not wait for these.
                 early = false;
-                projections.push((projection, products.products, y, [recurrence.h0, recurrence.hy.cast_const()]));
-                recurrences.push(Recurrence {
-                    weights,
-                    h0: ptr::null(),
-                    y: projections.last().map_or(ptr::null_mut(), |(projection, ..)| projection.outputs),
-                    hy: ptr::null_mut(),
-                    y_stride: c_width as i64,
-                    ..recurrence
-                });
+                recurrences.push(recurrence.unprojected(weights, projection.of.outputs, c_width));
+                projections.push((projection, products.products, y, [h0, hy.cast_const()]));
             }
             launch(pass, engine, runner, &recurrences, early).map_err(text)?;
             for (projection, scratch, y, states) in &projections {
-                projection.write_outputs(scratch.cast(), *y, *states)?;
+                projection.of.write_outputs(scratch.cast(), *y, *states, [0; 4]).map_err(text)?;
             }
             input = output;
         }

@@ -10,8 +10,8 @@
 //! | `forward` | forward, which saves |
 //! | [`data`] | the gradients of data |
 //! | [`weights`] | the gradients of weights |
-//! | `projected` | the products around the recurrences of LSTM with a projection |
-//! | [`projection_places`] | the parts of the workspace for them |
+//! | `projected` | the projection of LSTM, and its gradients |
+//! | [`projection_places`] | the parts of the workspace for it |
 //! | `dropout` | dropout between layers, by cuDNN's masks |
 //! | `back_steps` | a recurrence's gradients, one time step after the other |
 //! | `kernels` | the kernels around the recurrences |

@@ -1,6 +1,6 @@
 //! The parts of a workspace for the projections of an LSTM's layer.
 
-use crate::network::parts::Parts;
+use crate::network::parts::{Each, Parts};
 use cudnn::rnn::Network;
 
 /// The parts of a workspace that a pass forward needs for projections.
@@ -23,28 +23,6 @@ pub struct DataProjection {
     pub last: Each,
     /// R^T dgates, float: [R, P].
     pub products: usize,
-}
-
-/// A part for each direction.
-#[derive(Clone, Copy, Debug)]
-pub struct Each {
-    first: usize,
-    /// The bytes of one.
-    bytes: usize,
-}
-
-impl Each {
-    fn add(parts: &mut Parts, directions: usize, sizes: &[usize]) -> Option<Self> {
-        let first = parts.add(sizes)?;
-        let bytes = parts.bytes - first;
-        (1..directions).try_for_each(|_| parts.add(sizes).map(drop))?;
-        Some(Self { first, bytes })
-    }
-
-    /// The place of a direction's.
-    pub fn of(&self, direction: usize) -> usize {
-        self.first + direction * self.bytes
-    }
 }
 
 impl ForwardProjection {

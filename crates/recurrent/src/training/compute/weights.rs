@@ -9,7 +9,7 @@ use crate::training::compute::forward::dropped;
 use crate::training::compute::kernels::{ColumnSums, PreviousStates};
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{Pass, Running, Spaces, WeightPlaces};
-use crate::training::compute::projected::Projection;
+use crate::training::compute::projected::Trained;
 use crate::training::owner::reserve::State;
 use cudnn::arguments::RnnBackwardWeights;
 use cudnn::rnn::Weights;
@@ -69,7 +69,7 @@ pub unsafe fn run(
                 engine.around.previous_states(*stream, &states).map_err(text)?;
                 let factors = [x, states.to.cast_const()];
                 matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors, places.split)?;
-                let projection = Projection::of(&running, pseudo_layer, call.dweights, &weights[pseudo_layer])?;
+                let projection = Trained::of(&running, pseudo_layer, call.dweights, &weights[pseudo_layer])?;
                 if let Some(projection) = projection {
                     projection.add_to_matrix(places.split)?;
                 }

@@ -44,21 +44,12 @@ pub struct Saved {
     /// LSTM: the gates i, f, g and o, `[R][4][H]`. GRU: r, z, n and R_n h + b_Rn, `[R][4][H]`. Others: `[R][H]`, which
     /// only backward uses. Backward puts their gradients in their places; GRU's are dr, dz, dn and r ∘ dn.
     pub gates: usize,
-    /// LSTM's cell states, `[R][H]`.
+    /// LSTM's cell states, `[R][H]`. With a projection, backward puts the gradients of h in their place, `[R][P]`.
     pub cells: Option<usize>,
-    /// With a projection alone.
-    pub projection: Option<SavedProjection>,
+    /// With a projection alone, o ∘ tanh(c), `[R][H]`.
+    pub unprojected: Option<usize>,
     /// The dropout of the layer's input: the reserve of cuDNN's dropout for a tensor of R by D·H.
     pub mask: Option<usize>,
-}
-
-/// Where the parts of a pseudo layer's projection begin, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SavedProjection {
-    /// o ∘ tanh(c), `[R][H]`.
-    pub outputs: usize,
-    /// The gradients of h, `[R][P]`, by the gradients of data.
-    pub gradients: usize,
 }
 
 /// The layout of our reserve, behind the header. R is the number of rows of x in the packed layout: padding does not
@@ -87,11 +78,8 @@ impl Layout {
         for _ in 0..network.pseudo_layers() {
             let cells = if network.cell == CUDNN_LSTM { Some(states(hidden, 1)?) } else { None };
             let gates = states(hidden, saved_gates(network))?;
-            let projection = match network.projects() {
-                true => Some(SavedProjection { outputs: states(hidden, 1)?, gradients: states(projection, 1)? }),
-                false => None,
-            };
-            saved.push(Saved { gates, cells, projection, mask: None });
+            let unprojected = if network.projects() { Some(states(hidden, 1)?) } else { None };
+            saved.push(Saved { gates, cells, unprojected, mask: None });
         }
         let outputs = (1..network.layers).map(|_| states(projection, network.directions()));
         let outputs = outputs.collect::<Option<_>>()?;
@@ -200,18 +188,16 @@ mod tests {
             let layout = Layout::of(&network, &data, mask).unwrap();
             let rows: usize = data.lengths.iter().map(|&length| length as usize).sum();
             let row = rows * network.hidden * network.element();
-            let (narrow, output) = (rows * network.projection * network.element(), rows * network.output());
+            let output = rows * network.output() * network.element();
             let gates = if matches!(network.cell, CUDNN_LSTM | CUDNN_GRU) { 4 * row } else { row };
             prop_assert_eq!(layout.saved.len(), network.pseudo_layers());
             prop_assert_eq!(layout.outputs.len(), network.layers - 1);
-            let output = output * network.element();
             let mut parts: Vec<_> = layout.outputs.iter().map(|&begin| (begin, output)).collect();
             for (index, saved) in layout.saved.iter().enumerate() {
                 parts.push((saved.gates, gates));
                 parts.extend(saved.cells.map(|begin| (begin, row)));
-                parts.extend(saved.projection.map(|saved| (saved.outputs, row)));
-                parts.extend(saved.projection.map(|saved| (saved.gradients, narrow)));
-                prop_assert_eq!(saved.projection.is_some(), network.projects());
+                parts.extend(saved.unprojected.map(|begin| (begin, row)));
+                prop_assert_eq!(saved.unprojected.is_some(), network.projects());
                 parts.extend(saved.mask.map(|begin| (begin, mask)));
                 prop_assert_eq!(saved.cells.is_some(), network.cell == CUDNN_LSTM);
                 prop_assert_eq!(saved.mask.is_some(), has_dropout && index >= network.directions());
