@@ -140,8 +140,7 @@ class Settling:
 
         # PyTorch transposes batch-first data, and its dropout is off in eval mode: cuDNN sees an ordinary network.
         like = (*astuple(case)[1:-2], case.layout == "packed", case.extra in ("no bias", "projection") and case.extra)
-        # Networks with a projection pass to cuDNN: the library chooses nothing.
-        waits = device == "cuda" and like not in self.seen and case.extra != "projection"
+        waits = device == "cuda" and like not in self.seen
         self.seen.add(like)
         before = decisions("rnn") if waits else None
 

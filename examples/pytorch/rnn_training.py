@@ -72,7 +72,7 @@ def cases():
         for layout, extra in itertools.product(LAYOUTS, ("projection", "projected states")):
             found.append(Case("small", "lstm", precision, 2, 72, 5, 23, 2, layout, extra))
         found.append(Case("small", "lstm", precision, 1, 200, 33, 11, 1, "packed", "projection"))
-        found.append(Case("small", "lstm", precision, 1, 1024, 32, 100, 1, "seq", "projection"))
+        found.append(Case("large", "lstm", precision, 1, 1024, 32, 100, 1, "seq", "projection"))
     # ReLU's gradient jumps at 0, where numbers of few digits fall on either side.
     return [case for case in found if case.cell != "relu" or case.precision == "float"]
 

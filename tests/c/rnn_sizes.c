@@ -29,6 +29,7 @@ static Network network_of(int index) {
     network_vary(&n, &random);
     n.lengths[0] = n.steps;
     n.dropout = random_below(&random, 2) * 0.25;
+    if (n.cell == CUDNN_LSTM && n.hidden > 1 && random_below(&random, 2)) n.projection = 1 + random_below(&random, n.hidden - 1);
     return n;
 }
 

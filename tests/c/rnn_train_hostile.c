@@ -71,11 +71,10 @@ static size_t least(int space) {
     return taken;
 }
 
-int main(void) {
+static void each(int projection) {
     Random random = {5};
-    CALL(cudnnCreate(&handle));
     Network n = network_plain(CUDNN_DATA_FLOAT, 6, 3, 2), other = n;
-    n.layers = 2, n.dropout = 0.5;
+    n.layers = 2, n.dropout = 0.5, n.projection = projection;
     other.batch = 1, other.hidden = other.projection = 5;
     Training wrong;
     training_open(handle, &training, &n, &random);
@@ -129,6 +128,11 @@ int main(void) {
         mode = CUDNN_FWD_MODE_TRAINING;
     }
     training_close(&training), training_close(&wrong);
+}
+
+int main(void) {
+    CALL(cudnnCreate(&handle));
+    each(6), each(4);
     CALL(cudnnDestroy(handle));
     puts("ended");
     return 0;

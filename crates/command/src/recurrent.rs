@@ -92,9 +92,10 @@ fn of_json(value: &Value) -> Result<Vec<Described>, String> {
 }
 
 /// The keys of a network's text, in order, with their defaults: PyTorch's own choices.
-const KEYS: [(&str, Option<&str>); 13] = [
+const KEYS: [(&str, Option<&str>); 14] = [
     ("input", None),
     ("hidden", None),
+    (PROJECTION, None),
     ("layers", Some("1")),
     ("directions", Some("1")),
     ("bias", Some("double")),
@@ -107,6 +108,9 @@ const KEYS: [(&str, Option<&str>); 13] = [
     ("steps", None),
     ("full", Some("yes")),
 ];
+
+/// The key that is in a network's text only if the network has a projection.
+const PROJECTION: &str = "projection";
 
 /// The key that is not of the network's text.
 const TRAINING: &str = "training";
@@ -135,6 +139,9 @@ fn words(words: Vec<String>) -> Result<Vec<Described>, String> {
     let text = |batch: &str| {
         let mut text = cell.clone();
         for (key, default) in KEYS {
+            if key == PROJECTION && [None, value("hidden")].contains(&value(key)) {
+                continue;
+            }
             let value = match key {
                 "batch" => Some(batch),
                 // As wide as the states by default.
@@ -182,6 +189,9 @@ mod tests {
         assert_eq!(read("LSTM hidden=256 layers=2 type=half steps=100 training=yes"), Ok(vec![training.clone()]));
         assert_eq!(parse(&object.replace("[1,10]", "1,\"training\":true")), Ok(vec![training.clone()]));
         assert_eq!(training.to_string(), format!("{}, training", training.network));
+        let [projected] = &read("LSTM hidden=8 projection=3 steps=4").unwrap()[..] else { panic!() };
+        assert_eq!((projected.network.network.hidden, projected.network.network.projection), (8, 3));
+        assert_eq!(read("LSTM hidden=8 projection=8 steps=4"), read("LSTM hidden=8 steps=4"));
         let object = r#"{"cell":"GRU","hidden":8,"steps":4,"full":false,"padded":true}"#;
         assert_eq!(parse(object), read("GRU hidden=8 steps=4 full=no"));
     }
@@ -196,6 +206,7 @@ mod tests {
             ("LSTM hidden=5 steps=4 hidden=6", "hidden is given twice"),
             ("LSTM GRU hidden=5 steps=4", "where \"GRU\" stands"),
             ("LSTM hidden=5 steps=4 batch=1,,2", "batch is \"\""),
+            ("LSTM hidden=5 projection=x steps=4", "projection is \"x\""),
             ("LSTM hidden=5 steps=4 type=int8", "type is \"int8\""),
             ("LSTM hidden=5 steps=4 training=maybe", "training is \"maybe\": it must be yes or no"),
             ("/no/such.json", "/no/such.json"),
