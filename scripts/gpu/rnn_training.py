@@ -2,9 +2,10 @@
 
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
 are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, and on those with a
-projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager; one under its bar is timed twice more, and the best
-counts. Its calls are timed without PyTorch by `ucudnn tune`, beside the fastest of cuDNN's algorithms; they have the
-first bar only. The command ends with 1 if anything is wrong, or a bar is not held. OUT then holds
+projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager; one under its bar is
+timed twice more, and the best counts. The calls of layers without a projection are timed without PyTorch by `ucudnn
+tune`, beside the fastest of cuDNN's algorithms; they have the first bar only. The command ends with 1 if anything is
+wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
   times.txt    the layers' times in PyTorch, plain and ours
   calls.txt    the calls' times, cuDNN's and ours
