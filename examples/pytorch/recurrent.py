@@ -16,7 +16,7 @@ timed = functools.partial(calls.timed, count=30)
 def module(case):
     kind = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(case.cell, torch.nn.RNN)
     options = dict(num_layers=case.layers, bidirectional=case.directions == 2, batch_first=case.layout == "batch",
-                   bias=case.extra != "no bias", dropout=0.3 if case.extra == "dropout" else 0)  # fmt: skip
+                   bias=case.extra != "no bias", dropout=0.3 if "dropout" in case.extra else 0)  # fmt: skip
     if kind is torch.nn.RNN:
         options["nonlinearity"] = case.cell
     if is_projected(case):
@@ -25,7 +25,7 @@ def module(case):
 
 
 def is_projected(case):
-    return case.extra in ("projection", "projected states")
+    return "project" in case.extra
 
 
 def flat(result, layout):
@@ -48,7 +48,7 @@ class Program:
         shape = (case.batch, case.steps, case.hidden) if batch_first else (case.steps, case.batch, case.hidden)
         self.x = torch.randn(shape).to(self.type)
         widths = [case.hidden // 4 if is_projected(case) else case.hidden, case.hidden]
-        given = widths[: 2 if case.cell == "lstm" else 1] if case.extra in ("states", "projected states") else []
+        given = widths[: 2 if case.cell == "lstm" else 1] if "states" in case.extra else []
         shapes = [(case.layers * case.directions, case.batch, width) for width in given]
         self.states = [torch.randn(shape).to(self.type) for shape in shapes]
         self.lengths = [case.steps - row * case.steps // (2 * case.batch) for row in range(case.batch)]

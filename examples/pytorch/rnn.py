@@ -61,8 +61,8 @@ class Case:
     steps: int
     directions: int
     layout: str
-    # A deviation from the usual: "states" (given, not zero), "no bias", "projection", "projected states" (projection, and
-    # given), "unsorted" (lengths), "one step", "dropout".
+    # A deviation from the usual: "states" (given, not zero), "no bias", "projection", "projected states", "unsorted"
+    # (lengths), "one step", "dropout", "projected dropout".
     extra: str = ""
 
     @property

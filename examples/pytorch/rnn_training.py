@@ -79,8 +79,10 @@ def cases():
 
 def dropout_cases():
     axes = (("float", "half", "bfloat16"), ("lstm", "gru"), ("seq", "packed"), (1, 2))
-    return [Case("small", cell, precision, 3, 72, 5, 23, directions, layout, "dropout")
-            for precision, cell, layout, directions in itertools.product(*axes)]  # fmt: skip
+    found = [Case("small", cell, precision, 3, 72, 5, 23, directions, layout, "dropout")
+             for precision, cell, layout, directions in itertools.product(*axes)]  # fmt: skip
+    return found + [Case("small", "lstm", precision, 3, 72, 5, 23, directions, "seq", "projected dropout")
+                    for precision, directions in itertools.product(axes[0], axes[-1])]  # fmt: skip
 
 
 def repeated_cases():
