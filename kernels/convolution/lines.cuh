@@ -1,4 +1,4 @@
-// Pixels in lines of 64 channels of a pixel, as `common/warpgroup.cuh` says, from tensors as NCHW stores them. Pixels
+// Pixels as lines of some of their channels, as `common/warpgroup.cuh` says, from tensors as NCHW stores them. Pixels
 // are counted with the zeros behind each row and each image, so a pixel and its neighbour at a place of the filter are
 // equally far apart everywhere.
 //
@@ -12,7 +12,8 @@
 
 constexpr int SOURCE_SLICES = SLICES + RESULT_SLICES - 1;
 
-// An image with zeros behind each row, and REACH rows of zeros behind the last. A row with its zeros has `width` pixels.
+// An image with zeros behind each row, and REACH rows of zeros behind the last. A row with its zeros has `width`
+// pixels.
 struct Padded {
     Images images;
     int width, pixels;

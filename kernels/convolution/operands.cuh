@@ -44,6 +44,7 @@ struct Transposed {
     // Where the lane's row of the first matrix, or of the second, begins. It takes half of a pointer's registers.
     unsigned place;
 
+    Transposed() = default;
     __device__ __forceinline__ Transposed(const Element *from, int pitch)
         : place(address_of(from + LANE % 16 * pitch + LANE / 16 * 8)) {}
     __device__ __forceinline__ void advance(int elements) { place += elements * int(sizeof(Element)); }
@@ -51,20 +52,21 @@ struct Transposed {
     const Element *from;
     int pitch;
 
+    Transposed() = default;
     Transposed(const Element *from, int pitch) : from(from), pitch(pitch) {}
     void advance(int elements) { from += elements; }
 #endif
 
-    // Two neighbouring matrices, from column `column` on: word i of matrix m as words[m][i].
-    __device__ __forceinline__ void read(int column, unsigned (&words)[2][2]) const {
+    // Two neighbouring matrices, from column `column` on.
+    __device__ __forceinline__ void read(int column, unsigned (&first)[2], unsigned (&second)[2]) const {
 #ifndef EMULATED
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(words[0][0]), "=r"(words[0][1]), "=r"(words[1][0]), "=r"(words[1][1])
+                     : "=r"(first[0]), "=r"(first[1]), "=r"(second[0]), "=r"(second[1])
                      : "r"(place + column * int(sizeof(Element)))
                      : "memory");
 #else
-        read(column, words[0]);
-        read(column + 8, words[1]);
+        read(column, first);
+        read(column + 8, second);
 #endif
     }
 

@@ -1,6 +1,9 @@
 // The planes of a channel in a tensor as NCHW stores it, and lines of them in shared memory. The sizes are parameters,
 // so that images of many sizes share a kernel; what a thread divides by is a `Divisor`.
 //
+// With strides, rows form classes by the rest of their number by the stride. The lines of a plane's first class stand
+// before those of its second. So the rows that neighbouring results read are neighbours, and begin in different banks.
+//
 // Compiled with VOLUMES if a channel of an image has several slices.
 #pragma once
 
@@ -38,60 +41,67 @@ struct Window {
 
 // How a block's threads share out lines of planes. Twin of the struct in `crates/convolution/src/engines/toeplitz.rs`.
 struct Lines {
-    // The lines of a plane, and the numbers of a line.
+    // The lines of a class, and the numbers of a line.
     Divisor rows;
     int columns;
-    // The numbers from a line to the next in shared memory, and the lines from a plane to the next.
+    // The numbers from a line to the next in shared memory, and the lines from a class to the next.
     int pitch, apart;
     // The threads that copy a line together, and the lines that a block copies at once.
     Divisor threads;
     int at_once;
-    // From a thread's line to its next one: whole planes, and further lines.
-    int planes_on, rows_on;
+    // From a thread's line to its next one: whole classes, and further lines.
+    int classes_on, rows_on;
 };
 
-// A line of a plane.
+// A line of one of the classes of all planes.
 struct Line {
-    int plane, row;
+    int number, row;
 
     // To the thread's next line.
     __device__ __forceinline__ void advance(const Lines &lines) {
-        plane += lines.planes_on, row += lines.rows_on;
-        if (row >= lines.rows.value) plane++, row -= lines.rows.value;
+        number += lines.classes_on, row += lines.rows_on;
+        if (row >= lines.rows.value) number++, row -= lines.rows.value;
     }
 };
 
-// Begins to copy lines of `planes` planes into shared memory, with zeros beside a plane. Copies `piece` numbers at
-// once: these are all in a plane, or all beside it. With `is_whole` no line has anything beside a plane, and planes that
-// are not there are left out. A thread's pieces are in the same columns.
-template <int piece, bool is_whole>
+// Begins to copy lines of `planes` planes, in `classes` classes each, into shared memory, with zeros beside a plane.
+// Copies `piece` numbers at once: these are all in a plane, or all beside it. With `is_whole`, planes that are not
+// there are left out, and no line has anything beside a plane; but several classes may have a line before the first
+// row, or behind the last one. A thread's pieces are in the same columns.
+template <int piece, bool is_whole, int classes>
 __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Window &window, const Lines &lines,
                                            int planes, Element *to) {
-    int number = threadIdx.x, row = lines.threads.divide(number);
+    int thread = threadIdx.x, row = lines.threads.divide(thread);
     if (row >= lines.at_once) return;
-    const int plane = lines.rows.divide(row);
-    const Line first = {plane, row};
+    const int number = lines.rows.divide(row);
+    const Line first = {number, row};
     if (is_whole && window.count < planes) planes = window.count;
+    const int count = planes * classes;
 #pragma unroll 1
-    for (int column = number * piece; column < lines.columns; column += lines.threads.value * piece) {
+    for (int column = thread * piece; column < lines.columns; column += lines.threads.value * piece) {
         const int its_column = window.column + column;
         const bool has_column = unsigned(its_column) < unsigned(from.width);
+        const auto plane_of = [&](const Line &line) { return int(unsigned(line.number) / classes); };
+        const auto row_of = [&](const Line &line) {
+            return window.row + line.row * classes + int(unsigned(line.number) % classes);
+        };
         const auto is_there = [&](const Line &line) {
-            if (is_whole) return true;
-            return has_column && line.plane < window.count && unsigned(window.row + line.row) < unsigned(from.height);
+            const bool has_row = unsigned(row_of(line)) < unsigned(from.height);
+            if (is_whole) return classes == 1 || has_row;
+            return has_column && plane_of(line) < window.count && has_row;
         };
         const auto source = [&](const Line &line) {
             if (!is_there(line)) return from.data;
-            const int place = from.place(window.first + line.plane) * from.height + window.row + line.row;
+            const int place = from.place(window.first + plane_of(line)) * from.height + row_of(line);
             return from.data + (place * from.width + its_column);
         };
         Line line = first;
         const auto place = [&](const Line &line) {
-            return to + (line.plane * lines.apart + line.row) * lines.pitch + column;
+            return to + (line.number * lines.apart + line.row) * lines.pitch + column;
         };
         if constexpr (piece > 1) {
 #pragma unroll 1
-            while (line.plane < planes) {
+            while (line.number < count) {
                 copy_async<piece * sizeof(Element)>(place(line), source(line), is_there(line));
                 line.advance(lines);
             }
@@ -99,17 +109,17 @@ __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Wind
             // No copy of 2 bytes is asynchronous: reads go out together.
             constexpr int READS = 4;
 #pragma unroll 1
-            while (line.plane < planes) {
+            while (line.number < count) {
                 Element some[READS];
                 Line its = line;
 #pragma unroll
                 for (int k = 0; k < READS; k++) {
-                    some[k] = its.plane < planes && is_there(its) ? *source(its) : Element{};
+                    some[k] = its.number < count && is_there(its) ? *source(its) : Element{};
                     its.advance(lines);
                 }
 #pragma unroll
                 for (int k = 0; k < READS; k++) {
-                    if (line.plane < planes) *place(line) = some[k];
+                    if (line.number < count) *place(line) = some[k];
                     line.advance(lines);
                 }
             }

@@ -1,22 +1,29 @@
-// A convolution in which each channel has filters of its own, and the gradient of its input, on tensor cores, of tensors
-// as NCHW stores them, with strides and dilation of 1 and filters of one slice, with no workspace. What it computes is
-// at the head of `depthwise.cu`.
+// A convolution in which each channel has filters of its own, and the gradient of its input, on tensor cores, of
+// tensors as NCHW stores them, with dilation of 1 and filters of one slice, with no workspace. What it computes is at
+// the head of `depthwise.cu`.
 //
-// A row of a filter, as a Toeplitz matrix, turns 16 · STEPS neighbouring numbers of a row into 8 neighbouring results.
-// So a warp multiplies a tile of 16 rows by the matrix of each row of the filter, and adds up the products. The gradient
-// of the input is the same with the filter turned round. Zeros of the matrix meet numbers beside a result's own: one
-// that is infinite, or no number, makes all 8 results of its row NaN, as other fast algorithms do.
+// A row of a filter, as a Toeplitz matrix, turns 8 · DEPTH neighbouring numbers of a row into 8 neighbouring results.
+// So a warp multiplies a tile of 16 rows by the matrix of each row of the filter, and adds up the products. The
+// gradient of the input is the same with the filter turned round. Zeros of the matrix meet numbers beside a result's
+// own: one that is infinite, or no number, makes all results NaN of each tile's row that reads it, as other fast
+// algorithms do.
+//
+// With strides, the tiles of a convolution read 8 · STRIDE_COLUMNS numbers from one to the next; and its 16 rows read
+// rows that are STRIDE_ROWS apart, which are neighbours in shared memory. In the gradient of the input, STRIDE_COLUMNS
+// neighbouring tiles read the same numbers, by matrices of their own; and a tile's 16 rows are STRIDE_ROWS apart, so
+// that the same rows of the filter have a part in them.
 //
 // A block goes through a part of the tiles of one channel's planes: it copies the next ones while it multiplies. Planes
-// of one row, with ALONG, are rows of 8 numbers each to the warps; the numbers that a row's products read go on in the
-// next rows.
+// of one row, with ALONG, are rows of some tiles to the warps, as many as read neighbouring numbers; the numbers that a
+// row's products read go on in the next rows.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; STEPS; COLUMN_TILES, the tiles of 8 columns of a warp; PIECE, the
-// numbers that are copied at once; ACCESS, the most that can be written at once, of 8, or of 2 where COLUMN_TILES is
-// less than 3; ALONG; WHOLE, if a block's tile is a plane with zeros on all sides; VOLUMES. All else is a parameter, the
-// filter's size too, so convolutions and input gradients of many filters and images share a kernel. Grid: a block for
-// each channel and part. Dynamic shared memory: the matrices, by words of their lanes; then twice the lines of `planes`
-// planes, and room for those that tiles of 16 rows read beyond.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; STRIDE_ROWS and STRIDE_COLUMNS, and GRADIENT for the input's gradient
+// where one of these is more than 1; DEPTH, the numbers of a product's depth, in eights; COLUMN_TILES, the tiles of 8
+// columns of a warp; PIECE, the numbers that are copied at once; ACCESS, the most that can be written at once, of 8, or
+// of 2 where COLUMN_TILES is less than 3, and with ALONG; ALONG; WHOLE, if a block's tile is a plane with zeros on all
+// sides; VOLUMES. All else is a parameter, the filter's size too, so convolutions and input gradients of many filters
+// and images share a kernel. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of
+// their lanes; then twice the lines of `planes` planes, and room for those that tiles of 16 rows read beyond.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -36,10 +43,22 @@ constexpr bool IS_WHOLE = true;
 #else
 constexpr bool IS_WHOLE = false;
 #endif
+// What strides do: neighbouring results read numbers that are DOWN apart, or UP results read between the same ones.
+#ifdef GRADIENT
+constexpr int UP_ROWS = STRIDE_ROWS, UP_COLUMNS = STRIDE_COLUMNS, DOWN_ROWS = 1, DOWN_COLUMNS = 1;
+#else
+constexpr int UP_ROWS = 1, UP_COLUMNS = 1, DOWN_ROWS = STRIDE_ROWS, DOWN_COLUMNS = STRIDE_COLUMNS;
+#endif
+// A product has a depth of 16.
+constexpr int STEPS = (DEPTH + 1) / 2;
+// Where the numbers begin that a column of the results reads, or in eights those of a tile.
+__device__ __forceinline__ constexpr int source_of(int column) { return column * DOWN_COLUMNS / UP_COLUMNS; }
 // The numbers along a tile's rows, in halves of a product's depth, that a warp reads.
-constexpr int HALVES = COLUMN_TILES + 2 * STEPS - 1;
-// The words of a matrix: for each step and word of a lane, one a lane.
+constexpr int HALVES = source_of(COLUMN_TILES - 1) + DEPTH;
+// The words of a matrix: for each step and word of a lane, one a lane. A row of the filter has UP_COLUMNS matrices.
 constexpr int MATRIX_WORDS = STEPS * 2 * 32;
+// With ALONG: the results of a row, and the numbers from what it reads to what the next one reads.
+constexpr int ALONG_RESULTS = 8 * UP_COLUMNS, ALONG_STEP = 8 * DOWN_COLUMNS;
 
 struct Toeplitz {
     const Element *in, *w;
@@ -56,7 +75,9 @@ struct Toeplitz {
     // The slices of a channel, the sizes of the planes of `in` and of `out`, and the zeros before the first number of a
     // plane of `in`, which may be negative.
     Divisor slices;
-    int height, width, out_height, out_width, padding_rows, padding_columns;
+    int height, width, out_height, out_width, before_rows, before_columns;
+    // Of the input's gradient, the rests of the padding by the strides.
+    int rest_rows, rest_columns;
     int filter_rows, filter_columns;
     // Set for the input's gradient.
     int is_turned_round;
@@ -64,7 +85,8 @@ struct Toeplitz {
     int shift;
     // What a block reads of each plane.
     Lines lines;
-    // How many times COLUMN_TILES tiles a block has along a row, and its tiles of 16 rows.
+    // How many times COLUMN_TILES tiles a block has along a row, and its tiles of 16 rows. UP_ROWS of these take turns
+    // in 16 · UP_ROWS neighbouring rows.
     Divisor right, down;
     // A block's tiles along a row and along a column of a plane.
     Divisor tiles_across, tiles_along;
@@ -82,7 +104,7 @@ template <int COUNT> struct alignas(COUNT * sizeof(Element)) Elements {
 
 // The bits of the filter's number in a row that a matrix has in a row and a column.
 __device__ __forceinline__ unsigned matrix_bits(const Toeplitz &of, const Element *row, int depth, int column) {
-    const int tap = depth - column - of.shift;
+    const int tap = UP_COLUMNS * (depth - of.shift) + of.rest_columns - DOWN_COLUMNS * column;
     if (tap < 0 || tap >= of.filter_columns) return 0;
     return bits_of(row[of.is_turned_round ? of.filter_columns - 1 - tap : tap]);
 }
@@ -90,38 +112,51 @@ __device__ __forceinline__ unsigned matrix_bits(const Toeplitz &of, const Elemen
 // Makes the matrices of a channel, in warp_mma()'s layout.
 __device__ __forceinline__ void make_matrices(const Toeplitz &of, const Element *filter, unsigned *matrices) {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < of.filter_rows * MATRIX_WORDS; i += THREADS) {
-        const int lane = i % 32, word = i / 32 % 2, step = i / 64 % STEPS, row = i / MATRIX_WORDS;
+    for (int i = threadIdx.x; i < of.filter_rows * UP_COLUMNS * MATRIX_WORDS; i += THREADS) {
+        const int lane = i % 32, word = i / 32 % 2, step = i / 64 % STEPS, which = i / MATRIX_WORDS;
+        const int row = which / UP_COLUMNS, tile = which % UP_COLUMNS;
         const Element *const from = filter + (of.is_turned_round ? of.filter_rows - 1 - row : row) * of.filter_columns;
-        const int depth = step * 16 + word * 8 + lane % 4 * 2, column = lane / 4;
+        const int depth = step * 16 + word * 8 + lane % 4 * 2, column = tile * 8 + lane / 4;
         matrices[i] = matrix_bits(of, from, depth, column) | matrix_bits(of, from, depth + 1, column) << 16;
     }
 }
 
 typedef float Sums[COLUMN_TILES][4];
 
-// Adds the products of a tile with all matrices.
-__device__ __forceinline__ void add(const Toeplitz &of, const Element *lines, const unsigned *matrices, Sums &sums) {
-    const int pitch = of.lines.pitch, row_step = IS_ALONG ? 8 : pitch;
-    matrices += LANE;
+// The line that a tile's first row reads by a row of the filter, from the first line that the tile reads.
+__device__ __forceinline__ int line_of(const Toeplitz &of, int filter_row) {
+    if (UP_ROWS > 1) return (filter_row + UP_ROWS - 1 - of.rest_rows) / UP_ROWS;
+    return filter_row / DOWN_ROWS + filter_row % DOWN_ROWS * of.lines.apart;
+}
+
+// Adds the products of a tile with the matrices of the rows of the filter from `first` on.
+__device__ __forceinline__ void add(const Toeplitz &of, const Element *lines, const unsigned *matrices, int first,
+                                    Sums &sums) {
+    const int pitch = of.lines.pitch, row_step = IS_ALONG ? ALONG_STEP : pitch;
 #pragma unroll 1
-    for (int r = 0; r < (IS_ALONG ? 1 : of.filter_rows); r++, lines += pitch, matrices += MATRIX_WORDS) {
+    for (int r = first; r < (IS_ALONG ? 1 : of.filter_rows); r += UP_ROWS) {
+        const Element *const from = lines + line_of(of, r) * pitch;
+        const unsigned *const its = matrices + r * UP_COLUMNS * MATRIX_WORDS + LANE;
         unsigned halves[HALVES][2];
 #pragma unroll
         for (int half = 0; half + 1 < HALVES; half += 2)
-            read_halves(lines + half * 8, row_step, halves[half], halves[half + 1]);
-        if constexpr (HALVES % 2) read_half(lines + (HALVES - 1) * 8, row_step, halves[HALVES - 1]);
+            read_halves(from + half * 8, row_step, halves[half], halves[half + 1]);
+        if constexpr (HALVES % 2) read_half(from + (HALVES - 1) * 8, row_step, halves[HALVES - 1]);
 #pragma unroll
-        for (int step = 0; step < STEPS; step++) {
-            const unsigned *const words = matrices + step * 64;
-            const unsigned b[2] = {words[0], words[32]};
+        for (int step = 0; step < STEPS; step++)
 #pragma unroll
-            for (int tile = 0; tile < COLUMN_TILES; tile++) {
-                const unsigned(&low)[2] = halves[tile + 2 * step], (&high)[2] = halves[tile + 2 * step + 1];
-                const unsigned a[4] = {low[0], low[1], high[0], high[1]};
-                warp_mma(sums[tile], a, b);
+            for (int of_several = 0; of_several < UP_COLUMNS; of_several++) {
+                const unsigned *const words = its + of_several * MATRIX_WORDS + step * 64;
+                const unsigned b[2] = {words[0], words[32]};
+#pragma unroll
+                for (int tile = of_several; tile < COLUMN_TILES; tile += UP_COLUMNS) {
+                    const int half = source_of(tile) + 2 * step;
+                    const unsigned(&low)[2] = halves[half];
+                    unsigned a[4] = {low[0], low[1], 0, 0};
+                    if (2 * step + 1 < DEPTH) a[2] = halves[half + 1][0], a[3] = halves[half + 1][1];
+                    warp_mma(sums[tile], a, b);
+                }
             }
-        }
     }
 }
 
@@ -144,14 +179,14 @@ __device__ __forceinline__ void write(const Toeplitz &of, Element *to, const flo
 __device__ __forceinline__ void write(const Toeplitz &of, Element *plane, int row, int column, const Sums &sums) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const int its_row = row + LANE / 4 + i * 8;
+        const int its_row = row + (LANE / 4 + i * 8) * UP_ROWS;
 #pragma unroll
         for (int tile = 0; tile < COLUMN_TILES; tile++) {
             const int its_column = column + tile * 8 + LANE % 4 * 2;
-            // A row of 8 numbers along a plane of one row, or a plane's row.
-            const int count = IS_ALONG ? of.out_width - its_row * 8 : its_row < of.out_height ? of.out_width : 0;
-            Element *const to = plane + its_row * (IS_ALONG ? 8 : of.out_width) + its_column;
-            write(of, to, sums[tile] + 2 * i, count - its_column);
+            // A part of a plane of one row, or a plane's row.
+            const int before = its_row * (IS_ALONG ? ALONG_RESULTS : of.out_width);
+            const int count = IS_ALONG ? of.out_width - before : its_row < of.out_height ? of.out_width : 0;
+            write(of, plane + before + its_column, sums[tile] + 2 * i, count - its_column);
         }
     }
 }
@@ -206,7 +241,7 @@ __device__ __forceinline__ void write_together(const Toeplitz &of, Element *plan
     column += LANE % 4 * 8;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const int its_row = row + LANE / 4 + i * 8;
+        const int its_row = row + (LANE / 4 + i * 8) * UP_ROWS;
         Element *const to = plane + its_row * of.out_width + column;
 #pragma unroll
         for (int first = 0; first < COLUMN_TILES; first += 4) {
@@ -229,8 +264,8 @@ KERNEL(toeplitz, Toeplitz) {
     SHARED(unsigned, shared);
     const Toeplitz &of = parameters;
     const int channel = blockIdx.x, part = blockIdx.y;
-    Element *const buffers = reinterpret_cast<Element *>(shared + of.filter_rows * MATRIX_WORDS);
-    const int plane_lines = of.lines.apart * of.lines.pitch;
+    Element *const buffers = reinterpret_cast<Element *>(shared + of.filter_rows * UP_COLUMNS * MATRIX_WORDS);
+    const int plane_lines = DOWN_ROWS * of.lines.apart * of.lines.pitch;
     const auto buffer = [&](int which) { return buffers + which * of.planes * plane_lines; };
     const auto begin_of = [&](int which) {
         if (IS_WHOLE) return Begin{which * of.planes, 0, 0};
@@ -243,12 +278,14 @@ KERNEL(toeplitz, Toeplitz) {
         const Begin begin = begin_of(which);
         Window window = {begin.plane, of.count - begin.plane, 0, 0};
         if (IS_WHOLE) {
-            lines += of.padding_rows * of.lines.pitch + of.padding_columns + of.shift;
+            lines += of.before_rows / DOWN_ROWS * of.lines.pitch + of.before_columns + of.shift;
+            window.row = -(of.before_rows % DOWN_ROWS);
         } else {
-            window.row = (IS_ALONG ? 0 : begin.row) - of.padding_rows;
-            window.column = (IS_ALONG ? begin.row * 8 : begin.column) - of.padding_columns - of.shift;
+            const int column = IS_ALONG ? begin.row * ALONG_STEP : source_of(begin.column);
+            window.row = (IS_ALONG ? 0 : begin.row / UP_ROWS * DOWN_ROWS) - of.before_rows;
+            window.column = column - of.before_columns - of.shift;
         }
-        copy_lines<PIECE, IS_WHOLE>(from, window, of.lines, of.planes, lines);
+        copy_lines<PIECE, IS_WHOLE, DOWN_ROWS>(from, window, of.lines, of.planes, lines);
     };
     if (IS_WHOLE) {
         clear(buffer(0), 2 * of.planes * plane_lines);
@@ -270,8 +307,8 @@ KERNEL(toeplitz, Toeplitz) {
 #pragma unroll 1
         for (int task = WARP; task < planes * of.down.value * of.right.value; task += WARPS) {
             int right = IS_ALONG ? 0 : task, down = IS_ALONG ? task : of.right.divide(right);
-            const int plane = of.down.divide(down);
-            right *= COLUMN_TILES * 8, down *= 16;
+            const int plane = of.down.divide(down), residue = down % UP_ROWS;
+            right *= COLUMN_TILES * 8, down = down / UP_ROWS * 16;
             const float bias = of.bias ? to_float(of.bias[channel]) : 0;
             Sums sums;
 #pragma unroll
@@ -279,11 +316,12 @@ KERNEL(toeplitz, Toeplitz) {
 #pragma unroll
                 for (int i = 0; i < 4; i++) sums[tile][i] = bias;
             const Element *const lines = buffer(turn) + plane * plane_lines;
-            add(of, lines + down * (IS_ALONG ? 8 : of.lines.pitch) + right, shared, sums);
+            const int first = (of.rest_rows + UP_ROWS - residue) % UP_ROWS;
+            add(of, lines + down * (IS_ALONG ? ALONG_STEP : of.lines.pitch) + source_of(right), shared, first, sums);
             const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
-            const int row = begin.row + down, column = begin.column + right;
+            const int row = begin.row + down * UP_ROWS + residue, column = begin.column + right;
             Element *const result = of.out + to.place(begin.plane + plane) * of.out_height * of.out_width;
-            if (COLUMN_TILES >= 3 && of.beta == 0) write_together(of, result, row, column, sums);
+            if (COLUMN_TILES >= 3 && !IS_ALONG && of.beta == 0) write_together(of, result, row, column, sums);
             else write(of, result, row, column, sums);
         }
         barrier();

@@ -1,21 +1,22 @@
 // The gradient of the filters of a convolution in which each channel has filters of its own, on tensor cores, from
-// tensors as NCHW stores them, with strides and dilation of 1 and filters of one slice. What it computes is at the head
-// of `depthwise_gradient.cu`.
+// tensors as NCHW stores them, with dilation of 1 and filters of one slice. What it computes is at the head of
+// `depthwise_gradient.cu`.
 //
-// For a row r of the filter, a warp multiplies 16 rows of 16 neighbouring columns of dy, transposed, by the same rows of
-// x, r further down: the sum over the rows, for each column q of dy and each column j of x near it. It keeps these sums
-// over all of its tiles. At the end, dw[r][s] is the sum of those that are s apart.
+// For a row r of the filter, a warp multiplies 16 rows of neighbouring columns of x, transposed, by 16 rows of 8
+// columns of dy, where x has its rows r further down: the sum over the rows, for each column j of x and each column q
+// of dy near it. It keeps these sums over all of its tiles, and over all eights of columns. At the end, dw[r][s] is the
+// sum of those whose j is q · STRIDE_COLUMNS + s. Rows of x that are STRIDE_ROWS apart are neighbours in shared memory.
 //
 // A block has some rows of a channel's filter, and goes through the tiles of a part of the channel's planes: it copies
-// the next ones while it multiplies. The parts' sums meet in the workspace, and `sum_up` adds them up. Planes of one row,
-// with ALONG, are the rows of one plane.
+// the next ones while it multiplies. The parts' sums meet in the workspace, and `sum_up` adds them up. Planes of one
+// row, with ALONG, are the rows of one plane.
 //
-// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; FILTER_ROWS, the rows of a block; TILES, the tiles of 8 columns of x
-// that 16 columns of dy meet; PIECE_X and PIECE_DY, the numbers that are copied at once; ALONG; WHOLE, if a block has
-// all rows of the filter, and its tiles are as large as a plane; VOLUMES. All other sizes are parameters. Grid: a block
-// for each channel, each part and some rows of the filter; of `sum_up`, a thread for each element of dw. Dynamic shared
-// memory: twice the lines of dy and of x of `planes` planes; or the sums of each warp's products with a row, and those of
-// each warp's places, if that is more.
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; STRIDE_ROWS and STRIDE_COLUMNS; FILTER_ROWS, the rows of a block;
+// DEPTH, the columns of x that 8 columns of dy meet, in eights; PIECE_X and PIECE_DY, the numbers that are copied at
+// once; ALONG; WHOLE, if a block has all rows of the filter, and its tiles are as large as a plane; VOLUMES. All other
+// sizes are parameters. Grid: a block for each channel, each part and some rows of the filter; of `sum_up`, a thread
+// for each element of dw. Dynamic shared memory: twice the lines of dy and of x of `planes` planes; or the sums of each
+// warp's products with a row, and those of each warp's places, if that is more.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -25,8 +26,10 @@
 #include "convolution/planes.cuh"
 #include "convolution/sum_up.cuh"
 
-// From a column of dy to the next in a warp's sums.
-constexpr int SUM_PITCH = TILES * 8 + 1;
+// The eights of dy's columns in a tile, the products of one with a row of x, and the eights of x's columns.
+constexpr int EIGHTS = 2, TILES = (DEPTH + 1) / 2, HALVES = STRIDE_COLUMNS * (EIGHTS - 1) + DEPTH;
+// From a column of x to the next in a warp's sums.
+constexpr int SUM_PITCH = 8 + 1;
 #ifdef ALONG
 constexpr bool IS_ALONG = true;
 #else
@@ -67,26 +70,35 @@ struct ToeplitzGradient {
 
 typedef float Sums[FILTER_ROWS][TILES][4];
 
-// Adds the products of a tile of dy with the rows of x.
-__device__ __forceinline__ void add(const Transposed &dy, Transposed x, int pitch_x, Sums &sums) {
-    unsigned columns[2][2];
-    dy.read(0, columns);
-    const unsigned a[4] = {columns[0][0], columns[1][0], columns[0][1], columns[1][1]};
+// Adds the products of a tile of dy with the rows of x. `class_lines` is the elements from a class of x's rows to the
+// next.
+__device__ __forceinline__ void add(const Transposed &dy, const Transposed &x, int pitch_x, int class_lines,
+                                    Sums &sums) {
+    unsigned its_dy[EIGHTS][2];
+    dy.read(0, its_dy[0], its_dy[1]);
+    Transposed rows[STRIDE_ROWS];
+#pragma unroll
+    for (int i = 0; i < STRIDE_ROWS; i++) {
+        rows[i] = x;
+        rows[i].advance(i * class_lines);
+    }
 #pragma unroll
     for (int r = 0; r < FILTER_ROWS; r++) {
+        Transposed &row = rows[r % STRIDE_ROWS];
+        unsigned halves[HALVES][2];
 #pragma unroll
-        for (int tile = 0; tile + 1 < TILES; tile += 2) {
-            unsigned b[2][2];
-            x.read(tile * 8, b);
-            warp_mma(sums[r][tile], a, b[0]);
-            warp_mma(sums[r][tile + 1], a, b[1]);
-        }
-        if constexpr (TILES % 2) {
-            unsigned b[2];
-            x.read((TILES - 1) * 8, b);
-            warp_mma(sums[r][TILES - 1], a, b);
-        }
-        x.advance(pitch_x);
+        for (int half = 0; half + 1 < HALVES; half += 2) row.read(half * 8, halves[half], halves[half + 1]);
+        if constexpr (HALVES % 2) row.read((HALVES - 1) * 8, halves[HALVES - 1]);
+        row.advance(pitch_x);
+#pragma unroll
+        for (int eight = 0; eight < EIGHTS; eight++)
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile++) {
+                const int half = eight * STRIDE_COLUMNS + 2 * tile;
+                unsigned a[4] = {halves[half][0], 0, halves[half][1], 0};
+                if (2 * tile + 1 < DEPTH) a[1] = halves[half + 1][0], a[3] = halves[half + 1][1];
+                warp_mma(sums[r][tile], a, its_dy[eight]);
+            }
     }
 }
 
@@ -99,12 +111,12 @@ __device__ __forceinline__ void sum_places(const ToeplitzGradient &of, const Sum
         for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                products[(LANE / 4 + i / 2 * 8) * SUM_PITCH + tile * 8 + LANE % 4 * 2 + i % 2] = sums[r][tile][i];
+                products[(tile * 16 + LANE / 4 + i / 2 * 8) * SUM_PITCH + LANE % 4 * 2 + i % 2] = sums[r][tile][i];
         warp_barrier();
         if (LANE < of.filter_columns) {
             float sum = 0;
 #pragma unroll
-            for (int q = 0; q < 16; q++) sum += products[q * SUM_PITCH + q + LANE + of.shift];
+            for (int q = 0; q < 8; q++) sum += products[(q * STRIDE_COLUMNS + LANE + of.shift) * SUM_PITCH + q];
             places[r * of.filter_columns + LANE] = sum;
         }
         warp_barrier();
@@ -124,21 +136,24 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
     };
     const int all = of.tiles_across.value * of.tiles_along.value * tiles_of(of.count, of.planes);
     const int pitch = of.lines_dy.pitch, pitch_x = of.lines_x.pitch;
-    const int plane_lines = of.lines_dy.apart * pitch, plane_lines_x = of.lines_x.apart * pitch_x;
+    const int plane_lines = of.lines_dy.apart * pitch, class_lines = of.lines_x.apart * pitch_x;
+    const int plane_lines_x = STRIDE_ROWS * class_lines;
     const int lines = of.planes * plane_lines, both = lines + of.planes * plane_lines_x;
     const auto buffer = [&](int which) { return reinterpret_cast<Element *>(shared) + which * both; };
     const auto copy = [&](int which, Element *to) {
         const ChannelPlanes x = {of.x, of.x_channels, of.each.quotient(channel), of.slices, of.height, of.width};
         const ChannelPlanes dy = {of.dy, of.channels, channel, of.slices, of.out_height, of.out_width};
         Window window = begin_of(which);
-        copy_lines<PIECE_DY, IS_WHOLE>(dy, window, of.lines_dy, of.planes, to);
+        copy_lines<PIECE_DY, IS_WHOLE, 1>(dy, window, of.lines_dy, of.planes, to);
         to += lines;
         if (IS_WHOLE) {
-            to += of.padding_rows * pitch_x + of.padding_columns + of.shift;
+            to += of.padding_rows / STRIDE_ROWS * pitch_x + of.padding_columns + of.shift;
+            window.row = -(of.padding_rows % STRIDE_ROWS);
         } else {
-            window.row += first_tap - of.padding_rows, window.column -= of.padding_columns + of.shift;
+            window.row = window.row * STRIDE_ROWS + first_tap - of.padding_rows;
+            window.column = window.column * STRIDE_COLUMNS - of.padding_columns - of.shift;
         }
-        copy_lines<PIECE_X, IS_WHOLE>(x, window, of.lines_x, of.planes, to);
+        copy_lines<PIECE_X, IS_WHOLE, STRIDE_ROWS>(x, window, of.lines_x, of.planes, to);
     };
     if (IS_WHOLE) {
         clear(buffer(0), 2 * both);
@@ -162,14 +177,15 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
             const int plane = IS_ALONG ? 0 : of.down.divide(down);
             right *= 16, down *= 16;
             const Transposed its_dy(of_dy + plane * plane_lines + down * pitch + right, pitch);
-            const Transposed its_x(of_x + plane * plane_lines_x + down * pitch_x + right, pitch_x);
-            add(its_dy, its_x, pitch_x, sums);
+            const Element *const begin = of_x + plane * plane_lines_x + down * pitch_x + right * STRIDE_COLUMNS;
+            add(its_dy, Transposed(begin, pitch_x), pitch_x, class_lines, sums);
         }
         barrier();
     }
-    float *const places = shared + WARPS * 16 * SUM_PITCH;
+    constexpr int WARP_SUMS = TILES * 16 * SUM_PITCH;
+    float *const places = shared + WARPS * WARP_SUMS;
     const int filter_places = FILTER_ROWS * of.filter_columns;
-    sum_places(of, sums, shared + WARP * 16 * SUM_PITCH, places + WARP * filter_places);
+    sum_places(of, sums, shared + WARP * WARP_SUMS, places + WARP * filter_places);
     barrier();
 #pragma unroll 1
     for (int i = threadIdx.x; i < filter_places; i += THREADS) {

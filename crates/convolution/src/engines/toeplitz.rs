@@ -18,14 +18,15 @@ use gpu::jit::{Function, Launch};
 use gpu::{Device, Divisor, Element, Stream};
 use kernels::KernelSource;
 
-/// The rows and the columns of a tile of results, and the depth of a product.
+/// The rows and the columns of a tile of results.
 const TILE_ROWS: usize = 16;
 const TILE_COLUMNS: usize = 8;
-const DEPTH: usize = 16;
 /// The most tiles along a row of a warp: each has sums in registers.
 const MOST_COLUMN_TILES: usize = 8;
-/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that four blocks
-/// share it.
+/// The most registers of a thread's sums, and of the numbers that it multiplies at once.
+const MOST_REGISTERS: usize = 52;
+/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that four
+/// blocks share it.
 const LEAST_SHARED: usize = 48 << 10;
 const MOST_SHARED: usize = 56 << 10;
 /// The tiles of a block at once, at best: its warps take two each.
@@ -49,9 +50,9 @@ struct Cut {
     piece: usize,
     /// The columns that are read before the first that a product needs, so that pieces are aligned.
     shift: usize,
-    /// The products along the depth.
-    steps: usize,
-    /// Planes of one row are rows of [`TILE_COLUMNS`] numbers.
+    /// The numbers of a product's depth, in eights.
+    depth: usize,
+    /// Planes of one row are rows of some tiles.
     is_along: bool,
     /// The tiles along a row of a warp.
     column_tiles: usize,
@@ -81,8 +82,10 @@ struct Parameters {
     width: i32,
     out_height: i32,
     out_width: i32,
-    padding_rows: i32,
-    padding_columns: i32,
+    before_rows: i32,
+    before_columns: i32,
+    rest_rows: i32,
+    rest_columns: i32,
     filter_rows: i32,
     filter_columns: i32,
     is_turned_round: i32,
@@ -105,13 +108,13 @@ pub struct Lines {
     apart: i32,
     threads: Divisor,
     at_once: i32,
-    planes_on: i32,
+    classes_on: i32,
     rows_on: i32,
 }
 
 impl Lines {
-    /// Lines of so many columns, which are copied in pieces. In shared memory a line has `pitch` numbers, and a plane has
-    /// `apart` lines.
+    /// Lines of so many columns, which are copied in pieces. In shared memory a line has `pitch` numbers, and a class
+    /// has `apart` lines.
     pub fn new([rows, columns]: [usize; 2], piece: usize, [apart, pitch]: [usize; 2]) -> Self {
         let threads = (columns / piece).min(THREADS);
         let at_once = THREADS / threads;
@@ -122,7 +125,7 @@ impl Lines {
             apart: apart as i32,
             threads: Divisor::new(threads),
             at_once: at_once as i32,
-            planes_on: (at_once / rows) as i32,
+            classes_on: (at_once / rows) as i32,
             rows_on: (at_once % rows) as i32,
         }
     }
@@ -132,8 +135,7 @@ impl Lines {
 pub fn is_for_matrices(device: Device, of: &ByChannel) -> bool {
     let Convolution { element, filter, stride, padding, dilation, x, y, .. } = of.0;
     element != Element::Float
-        && stride == [1; 3]
-        && (filter[0], padding[0], x[0]) == (1, 0, y[0])
+        && (filter[0], stride[0], padding[0], x[0]) == (1, 1, 0, y[0])
         && filter.iter().zip(dilation).all(|(places, dilation)| *places == 1 || dilation == 1)
         && of.is_counted()
         && device.copies_asynchronously(device.ordinal())
@@ -170,37 +172,122 @@ pub fn evenly(count: usize, most: usize) -> usize {
     count.div_ceil(count.div_ceil(most.clamp(1, count)))
 }
 
-/// The zeros before the first number of each axis of the tensor that is read, which may be negative.
-fn padding(of: &ByChannel) -> [i32; 3] {
-    let Convolution { direction, filter, padding, .. } = of.0;
-    [0, 1, 2].map(|axis| {
-        let padding = padding[axis] as i32;
-        if direction == Direction::BackwardData { filter[axis] as i32 - 1 - padding } else { padding }
-    })
+/// The rows, or the columns: what the results read. Number `i` of the results reads number (`i` · `down` + tap -
+/// `padding`) / `up` for each tap, a place of the filter, if that is whole. One of `down` and `up` is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// The places of the filter. Of the input's gradient the filter is turned round.
+    pub places: usize,
+    /// The sizes of the tensor that is read, and of the results.
+    pub from: usize,
+    pub to: usize,
+    pub down: usize,
+    pub up: usize,
+    padding: i32,
+}
+
+impl Axis {
+    /// The rows, with `axis` of 1, or the columns, with 2. The filter's gradient reads what the convolution does.
+    pub fn of(of: &ByChannel, axis: usize) -> Self {
+        let Convolution { direction, filter, stride, padding, y, .. } = of.0;
+        let [from, to] = of.read_and_written().map(|sizes| sizes[axis]);
+        // There is nothing between one number of y and the next where there is one.
+        let stride = if y[axis] == 1 { 1 } else { stride[axis] };
+        let (places, padding) = (filter[axis], padding[axis] as i32);
+        match direction {
+            Direction::BackwardData => {
+                Self { places, from, to, down: 1, up: stride, padding: places as i32 - 1 - padding }
+            }
+            _ => Self { places, from, to, down: stride, up: 1, padding },
+        }
+    }
+
+    pub fn stride(&self) -> usize {
+        self.down * self.up
+    }
+
+    /// The zeros before the first number that is read, which may be negative.
+    pub fn before(&self) -> i32 {
+        self.padding.div_euclid(self.up as i32)
+    }
+
+    /// The rest of the padding, which decides which places of the filter meet the first result.
+    fn rest(&self) -> usize {
+        self.padding.rem_euclid(self.up as i32) as usize
+    }
+
+    /// The numbers that the results read, from the first zero on.
+    fn read(&self) -> usize {
+        let last = (self.to - 1) * self.down + self.places - 1;
+        last.checked_sub(self.rest()).map_or(0, |last| last / self.up + 1)
+    }
+
+    /// Returns whether all of the tensor is among them.
+    pub fn reads_all(&self) -> bool {
+        usize::try_from(self.before()).is_ok_and(|before| before + self.from <= self.read())
+    }
+
+    /// The results that are read by the same places of the filter.
+    fn alike(&self) -> usize {
+        self.to.div_ceil(self.up)
+    }
+
+    /// The lines of a class that results read, beside as many lines as there are results of one residue.
+    pub fn further_lines(&self, places: usize) -> usize {
+        (places - 1 + self.up - 1 - self.rest()) / self.up / self.down
+    }
+
+    /// The lines of a class that the tensor's rows take, from a multiple of the stride before the first row on.
+    pub fn whole_lines(&self) -> usize {
+        (self.before() as usize % self.down + self.from).div_ceil(self.down)
+    }
+
+    /// The numbers of a depth, in eights, that eight results read, and before these `shift` more. If results lie
+    /// between numbers that are read, all eights that read the same numbers have this depth.
+    pub fn depth(&self, shift: usize) -> usize {
+        let last = (TILE_COLUMNS * self.up - 1) * self.down + self.places - 1;
+        (shift + last.saturating_sub(self.rest()) / self.up + 1).div_ceil(TILE_COLUMNS)
+    }
+
+    /// The numbers of a row that can be copied at once, with the numbers before the first result's that make them
+    /// aligned, and the depth with these. Of those with the least depth, the first copies most.
+    pub fn pieces(&self) -> Option<(usize, usize, usize)> {
+        let aligned = pieces(self.from).map(|piece| {
+            let shift = (-self.before()).rem_euclid(piece as i32) as usize;
+            (piece, shift, self.depth(shift))
+        });
+        aligned.min_by_key(|(_, _, depth)| *depth)
+    }
+}
+
+/// The numbers of a row that can be copied at once, the most first.
+pub fn pieces(width: usize) -> impl Iterator<Item = usize> {
+    [8, 4, 2, 1].into_iter().filter(move |piece| width.is_multiple_of(*piece))
+}
+
+/// The rows and the columns.
+pub fn axes(of: &ByChannel) -> [Axis; 2] {
+    [1, 2].map(|axis| Axis::of(of, axis))
 }
 
 impl Cut {
     /// `None` if a tile does not fit into shared memory.
     fn of(of: &ByChannel, shared: usize) -> Option<Self> {
-        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
-        let filter_columns = of.0.filter[2];
-        let padded = padding(of)[2];
-        let aligned = [4, 2, 1].into_iter().filter(|piece| width.is_multiple_of(*piece)).map(|piece| {
-            let shift = (-padded).rem_euclid(piece as i32) as usize;
-            (piece, shift, (TILE_COLUMNS - 1 + filter_columns + shift).div_ceil(DEPTH))
-        });
-        // Several cuts have the same number of products: the first of them copies most at once.
-        let (piece, shift, steps) = aligned.min_by_key(|(_, _, steps)| *steps)?;
-        let is_along = height == 1 && out_height == 1 && of.0.filter[1] == 1;
-        let columns = if is_along { 1 } else { out_width.div_ceil(TILE_COLUMNS) };
-        let rows = if is_along { out_width.div_ceil(TILE_COLUMNS) } else { out_height };
-        let all_down = rows.div_ceil(TILE_ROWS);
-        // Numbers of a longer depth take registers, too.
-        let column_tiles = evenly(columns, if steps > 1 { MOST_COLUMN_TILES - 1 } else { MOST_COLUMN_TILES });
-        let all_right = columns.div_ceil(column_tiles);
+        let [rows, columns] = axes(of);
+        let (piece, shift, depth) = columns.pieces()?;
+        let is_along = rows.from == 1 && rows.to == 1 && rows.places == 1;
+        // Tiles that read the same numbers are a warp's.
+        let all_across = if is_along { 1 } else { columns.to.div_ceil(TILE_COLUMNS * columns.up) };
+        let results = if is_along { columns.to.div_ceil(TILE_COLUMNS * columns.up) } else { rows.alike() };
+        let all_down = results.div_ceil(TILE_ROWS);
+        let registers = |tiles: usize| 4 * tiles + 2 * ((tiles - 1) * columns.down / columns.up + depth);
+        let most =
+            (1..=MOST_COLUMN_TILES / columns.up).rev().find(|&count| registers(count * columns.up) <= MOST_REGISTERS);
+        let across = evenly(all_across, most.unwrap_or(1));
+        let all_right = all_across.div_ceil(across);
         let right = evenly(all_right, TASKS);
-        let down = evenly(all_down, TASKS.div_ceil(right));
-        let mut cut = Self { piece, shift, steps, is_along, column_tiles, right, down, planes: 1 };
+        let down = evenly(all_down, TASKS.div_ceil(right * rows.up));
+        let mut cut = Self { piece, shift, depth, is_along, column_tiles: across * columns.up, right, down, planes: 1 };
         while cut.shared_bytes(of) > shared {
             match (cut.down, cut.right) {
                 (2.., _) => cut.down = evenly(all_down, cut.down - 1),
@@ -208,7 +295,7 @@ impl Cut {
                 _ => return None,
             }
         }
-        cut.planes = planes_of(cut.right * cut.down, TASKS, Self::count(of), |planes| {
+        cut.planes = planes_of(cut.right * cut.down * rows.up, TASKS, Self::count(of), |planes| {
             (Self { planes, ..cut }).shared_bytes(of) <= shared
         });
         Some(cut)
@@ -219,54 +306,50 @@ impl Cut {
         of.0.images * of.0.y[0]
     }
 
-    /// The lines that a block reads of each plane, and those that its tiles read.
+    /// The lines that a block reads of each class, and those that its tiles read.
     fn lines(&self, of: &ByChannel) -> [usize; 2] {
-        let [_, [_, out_height, _]] = of.read_and_written();
-        let rows = if self.is_along { 1 } else { self.down * TILE_ROWS };
-        [rows.min(out_height), rows].map(|rows| rows + of.0.filter[1] - 1)
+        let [rows, _] = axes(of);
+        let lines = if self.is_along { 1 } else { self.down * TILE_ROWS };
+        [lines.min(rows.alike()), lines].map(|lines| lines + rows.further_lines(rows.places))
     }
 
     /// The columns that a block reads, and their pitch.
-    fn columns(&self) -> [usize; 2] {
-        let rows = if self.is_along { (self.down * TILE_ROWS - 1) * TILE_COLUMNS } else { 0 };
-        let tiles = self.right * self.column_tiles + 2 * self.steps - 1;
-        let columns = rows + tiles * TILE_COLUMNS;
+    fn columns(&self, of: &ByChannel) -> [usize; 2] {
+        let [_, Axis { down, up, .. }] = axes(of);
+        let rows = if self.is_along { (self.down * TILE_ROWS - 1) * down } else { 0 };
+        let columns = (rows + (self.right * self.column_tiles - 1) * down / up + self.depth) * TILE_COLUMNS;
         [columns, pitch(columns)]
     }
 
     fn shared_bytes(&self, of: &ByChannel) -> usize {
+        let [rows, columns] = axes(of);
         let [read, used] = self.lines(of);
-        let [_, pitch] = self.columns();
-        let matrices = of.0.filter[1] * self.steps * 2 * 32 * size_of::<u32>();
-        matrices + (2 * self.planes * read + used - read) * pitch * of.0.element.bytes()
+        let [_, pitch] = self.columns(of);
+        let matrices = rows.places * columns.up * self.depth.div_ceil(2) * 2 * 32 * size_of::<u32>();
+        matrices + (2 * self.planes * rows.down * read + used - read) * pitch * of.0.element.bytes()
     }
 
     /// A block's tiles along a row and along a column of a plane.
     fn tiles(&self, of: &ByChannel) -> [usize; 2] {
-        let [_, [_, height, width]] = of.read_and_written();
+        let [rows, columns] = axes(of);
         if self.is_along {
-            return [1, width.div_ceil(TILE_COLUMNS).div_ceil(TILE_ROWS * self.down)];
+            return [1, columns.to.div_ceil(TILE_COLUMNS * columns.up).div_ceil(TILE_ROWS * self.down)];
         }
-        [width.div_ceil(TILE_COLUMNS * self.column_tiles * self.right), height.div_ceil(TILE_ROWS * self.down)]
+        let across = TILE_COLUMNS * self.column_tiles * self.right;
+        [columns.to.div_ceil(across), rows.alike().div_ceil(TILE_ROWS * self.down)]
     }
 
-    /// Returns whether a block's tile is a whole plane, and its lines have room for all that is read. The rest of the lines
-    /// is zeros.
+    /// Returns whether a block's tile is a whole plane, and its lines have room for all that is read. The rest of the
+    /// lines is zeros.
     fn is_whole(&self, of: &ByChannel) -> bool {
-        let [from, to] = of.read_and_written();
-        let before = padding(of);
-        let fits = |axis: usize| {
-            let read = to[axis] + of.0.filter[axis] - 1;
-            usize::try_from(before[axis]).is_ok_and(|before| before + from[axis] <= read)
-        };
-        !self.is_along && self.tiles(of) == [1, 1] && fits(1) && fits(2)
+        !self.is_along && self.tiles(of) == [1, 1] && axes(of).iter().all(Axis::reads_all)
     }
 
-    /// The lines that a block copies of each plane.
+    /// The lines that a block copies of each class.
     fn copied(&self, of: &ByChannel) -> Lines {
-        let [[_, height, width], _] = of.read_and_written();
-        let ([lines, _], [columns, pitch]) = (self.lines(of), self.columns());
-        let sizes = if self.is_whole(of) { [height, width] } else { [lines, columns] };
+        let [rows, columns] = axes(of);
+        let ([lines, _], [read, pitch]) = (self.lines(of), self.columns(of));
+        let sizes = if self.is_whole(of) { [rows.whole_lines(), columns.from] } else { [lines, read] };
         Lines::new(sizes, self.piece, [lines, pitch])
     }
 
@@ -274,7 +357,7 @@ impl Cut {
     fn access(&self, of: &ByChannel) -> usize {
         let [_, [_, _, out_width]] = of.read_and_written();
         // Few tiles are written in pairs.
-        let all: &[usize] = if self.column_tiles < 3 { &[2] } else { &[8, 4, 2] };
+        let all: &[usize] = if self.column_tiles < 3 || self.is_along { &[2] } else { &[8, 4, 2] };
         all.iter().copied().find(|&count| out_width.is_multiple_of(count)).unwrap_or(1)
     }
 
@@ -285,8 +368,8 @@ impl Cut {
     }
 }
 
-/// The number of parts that share out `turns` soonest. Each part has `blocks` blocks, and a device runs `at_once` of all
-/// blocks at once. A block's begin and end take about as long as a turn.
+/// The number of parts that share out `turns` soonest. Each part has `blocks` blocks, and a device runs `at_once` of
+/// all blocks at once. A block's begin and end take about as long as a turn.
 pub fn parts_of_turns(turns: usize, blocks: usize, at_once: usize, most: usize) -> usize {
     let time = |parts: &usize| (blocks.saturating_mul(*parts)).div_ceil(at_once) * (turns.div_ceil(*parts) + 1);
     (1..=turns.min(most)).min_by_key(time).unwrap_or(1)
@@ -317,14 +400,23 @@ impl Engine for Toeplitz {
     fn options(&self) -> Vec<String> {
         let Self { of, cut, .. } = self;
         let [_, [slices, _, _]] = of.read_and_written();
+        let [rows, columns] = axes(of);
+        let is_gradient = rows.up * columns.up > 1;
         let values = [
-            ("STEPS", cut.steps),
+            ("STRIDE_ROWS", rows.stride()),
+            ("STRIDE_COLUMNS", columns.stride()),
+            ("DEPTH", cut.depth),
             ("COLUMN_TILES", cut.column_tiles),
             ("PIECE", cut.piece),
             ("ACCESS", cut.access(of)),
         ];
         let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
-        let flags = [("-DALONG", cut.is_along), ("-DWHOLE", cut.is_whole(of)), ("-DVOLUMES", slices > 1)];
+        let flags = [
+            ("-DGRADIENT", is_gradient),
+            ("-DALONG", cut.is_along),
+            ("-DWHOLE", cut.is_whole(of)),
+            ("-DVOLUMES", slices > 1),
+        ];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());
         [of.0.element.option().to_owned()].into_iter().chain(values).chain(flags).collect()
     }
@@ -339,7 +431,7 @@ impl Engine for Toeplitz {
         let is_gradient = of.0.direction == Direction::BackwardData;
         let (from, to) = if is_gradient { (y, x) } else { (x, y) };
         let [[_, height, width], [slices, out_height, out_width]] = of.read_and_written();
-        let [_, padding_rows, padding_columns] = padding(of);
+        let [rows, columns] = axes(of);
         let mut parameters = Parameters {
             from,
             w,
@@ -357,15 +449,17 @@ impl Engine for Toeplitz {
             width: width as i32,
             out_height: out_height as i32,
             out_width: out_width as i32,
-            padding_rows,
-            padding_columns,
+            before_rows: rows.before(),
+            before_columns: columns.before(),
+            rest_rows: rows.rest() as i32,
+            rest_columns: columns.rest() as i32,
             filter_rows: of.0.filter[1] as i32,
             filter_columns: of.0.filter[2] as i32,
             is_turned_round: is_gradient.into(),
             shift: cut.shift as i32,
             lines: cut.copied(of),
             right: Divisor::new(cut.right),
-            down: Divisor::new(cut.down),
+            down: Divisor::new(cut.down * rows.up),
             tiles: cut.tiles(of).map(Divisor::new),
             alpha,
             beta,

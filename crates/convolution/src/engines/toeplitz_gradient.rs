@@ -10,7 +10,7 @@ use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::Memory;
 use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
-use crate::engines::toeplitz::{Lines, evenly, is_for_matrices, parts_of_turns, pitch, shared_of};
+use crate::engines::toeplitz::{Axis, Lines, axes, evenly, is_for_matrices, parts_of_turns, pieces, pitch, shared_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
@@ -18,13 +18,13 @@ use gpu::jit::{Function, Launch};
 use gpu::{Device, Divisor, Stream};
 use kernels::KernelSource;
 
-/// The rows and the columns of a tile of dy, and the columns of x of one product.
+/// The rows and the columns of a tile of dy, and the columns of x of one product; the columns of dy of one.
 const TILE: usize = 16;
-const TILE_COLUMNS: usize = 8;
+const EIGHT: usize = 8;
 /// The most products of a tile with all of a block's rows of the filter: each has sums in registers.
 const MOST_PRODUCTS: usize = 21;
-/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that two blocks
-/// share it.
+/// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that two
+/// blocks share it.
 const LEAST_SHARED: usize = 48 << 10;
 const MOST_SHARED: usize = 96 << 10;
 /// The tiles of a block at once, at best: its warps take four each, because they wait for one another after these.
@@ -50,8 +50,8 @@ struct Cut {
     piece_dy: usize,
     /// The columns of x that are read before the first that a product needs, so that pieces are aligned.
     shift: usize,
-    /// The products of a tile with a row of x.
-    tiles: usize,
+    /// The columns of x that eight columns of dy meet, in eights.
+    depth: usize,
     /// The filter's rows of a block.
     rows: usize,
     /// Planes of one row are the rows of one plane.
@@ -99,26 +99,18 @@ impl Cut {
     /// `None` if one tile does not fit into shared memory.
     fn of(device: Device, of: &ByChannel) -> Option<Self> {
         let shared = shared_of(device, LEAST_SHARED, MOST_SHARED, BLOCKS)?;
-        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
-        let [_, filter_rows, filter_columns] = of.0.filter;
-        let pieces = |width: usize| [8, 4, 2, 1].into_iter().filter(move |piece| width.is_multiple_of(*piece));
-        let padding = of.0.padding[2] as i32;
-        let aligned = pieces(width).map(|piece| {
-            let shift = (-padding).rem_euclid(piece as i32) as usize;
-            (piece, shift, (TILE + filter_columns - 1 + shift).div_ceil(TILE_COLUMNS))
-        });
-        // Several cuts have the same number of products: the first of them copies most at once.
-        let (piece_x, shift, tiles) = aligned.min_by_key(|(_, _, tiles)| *tiles)?;
-        let piece_dy = pieces(out_width).next()?;
-        let rows = (MOST_PRODUCTS / tiles).clamp(1, filter_rows);
-        let is_along = height == 1 && out_height == 1 && filter_rows == 1;
+        let [rows_axis, columns] = axes(of);
+        let (piece_x, shift, depth) = columns.pieces()?;
+        let piece_dy = pieces(columns.to).next()?;
+        let rows = evenly(rows_axis.places, MOST_PRODUCTS / products(depth));
+        let is_along = rows_axis.from == 1 && rows_axis.to == 1 && rows_axis.places == 1;
         let count = Self::count(of);
-        let all_down = if is_along { count } else { out_height }.div_ceil(TILE);
-        let all_across = out_width.div_ceil(TILE);
+        let all_down = if is_along { count } else { rows_axis.to }.div_ceil(TILE);
+        let all_across = columns.to.div_ceil(TILE);
         let across = evenly(all_across, TASKS);
         let down = evenly(all_down, TASKS.div_ceil(across));
         let planes = if is_along { 1 } else { TASKS.div_ceil(across * down).min(count) };
-        let mut cut = Self { piece_x, piece_dy, shift, tiles, rows, is_along, down, across, planes };
+        let mut cut = Self { piece_x, piece_dy, shift, depth, rows, is_along, down, across, planes };
         while cut.shared_bytes(of) > shared {
             match (cut.planes, cut.down, cut.across) {
                 (2.., _, _) => cut.planes -= 1,
@@ -138,46 +130,51 @@ impl Cut {
         of.0.images * of.0.y[0]
     }
 
+    /// The lines that a block has of each class of x's rows, and of each plane of dy.
+    fn lines(&self, of: &ByChannel) -> [usize; 2] {
+        let [rows, _] = axes(of);
+        if self.is_along { [1, 1] } else { [rows.further_lines(self.rows), 0].map(|lines| self.down * TILE + lines) }
+    }
+
     /// Those of a block's lines, of dy and of x, at once and next; or of its sums at the end.
     fn shared_bytes(&self, of: &ByChannel) -> usize {
-        let Self { tiles, rows, is_along, down, planes, .. } = *self;
-        let lines = if is_along { down * TILE } else { planes * down * TILE };
-        let lines_x = if is_along { lines } else { lines + planes * (rows - 1) };
-        let [columns_x, columns] = self.columns();
-        let buffers = 2 * (lines * pitch(columns) + lines_x * pitch(columns_x)) * of.0.element.bytes();
-        let places = rows * of.0.filter[2];
-        let sums = THREADS / 32 * (TILE * (tiles * TILE_COLUMNS + 1) + places) * size_of::<f32>();
+        let [rows, _] = axes(of);
+        let ([lines_x, lines], [columns_x, columns]) = (self.lines(of), self.columns(of));
+        let planes = if self.is_along { self.down * TILE } else { self.planes };
+        let of_plane = lines * pitch(columns) + rows.down * lines_x * pitch(columns_x);
+        let buffers = 2 * planes * of_plane * of.0.element.bytes();
+        let places = self.rows * of.0.filter[2];
+        let sums = THREADS / 32 * (products(self.depth) * TILE * (EIGHT + 1) + places) * size_of::<f32>();
         buffers.max(sums)
     }
 
     /// The columns of a block's lines of x and of dy.
-    fn columns(&self) -> [usize; 2] {
-        let columns = self.across * TILE;
-        [columns - TILE + self.tiles * TILE_COLUMNS, columns]
+    fn columns(&self, of: &ByChannel) -> [usize; 2] {
+        let [_, Axis { down, .. }] = axes(of);
+        let eights = self.across * TILE / EIGHT;
+        [(eights - 1) * down + self.depth, eights].map(|eights| eights * EIGHT)
     }
 
-    /// Returns whether a block has all rows of the filter, and its tiles are as large as a plane. The rest of its lines is
-    /// zeros.
+    /// Returns whether a block has all rows of the filter, its tiles are as large as a plane, and its lines have room
+    /// for all of x. The rest of its lines is zeros.
     fn is_whole(&self, of: &ByChannel) -> bool {
-        let [_, [_, out_height, out_width]] = of.read_and_written();
-        let fits = self.down * TILE >= out_height && self.across * TILE >= out_width;
-        !self.is_along && self.rows == of.0.filter[1] && fits
+        let all = axes(of);
+        let fits =
+            all.iter().zip([self.down, self.across]).all(|(axis, tiles)| tiles * TILE >= axis.to && axis.reads_all());
+        !self.is_along && self.rows == all[0].places && fits
     }
 
-    /// The lines that a block copies of each plane of x and of dy.
+    /// The lines that a block copies of each class of x's rows, and of each plane of dy.
     fn copied(&self, of: &ByChannel) -> [Lines; 2] {
-        let [[_, height, width], [_, out_height, out_width]] = of.read_and_written();
-        let lines = if self.is_along { 1 } else { self.down * TILE };
-        let lines_x = if self.is_along { 1 } else { lines + self.rows - 1 };
-        let [columns_x, columns] = self.columns();
+        let ([rows, columns], [lines_x, lines], [columns_x, columns_dy]) = (axes(of), self.lines(of), self.columns(of));
         let [x, dy] = if self.is_whole(of) {
-            [[height, width], [out_height, out_width]]
+            [[rows.whole_lines(), columns.from], [rows.to, columns.to]]
         } else {
-            [[lines_x, columns_x], [lines, columns]]
+            [[lines_x, columns_x], [lines, columns_dy]]
         };
         [
             Lines::new(x, self.piece_x, [lines_x, pitch(columns_x)]),
-            Lines::new(dy, self.piece_dy, [lines, pitch(columns)]),
+            Lines::new(dy, self.piece_dy, [lines, pitch(columns_dy)]),
         ]
     }
 
@@ -194,10 +191,11 @@ impl Cut {
         across * along * Self::count(of).div_ceil(self.planes)
     }
 
-    /// The most turns of a part: in each, a warp's sums get the products of some tiles, of 16 rows each.
+    /// The most turns of a part: in each, a warp's sums get the products of some tiles, of 16 rows of each eight
+    /// columns.
     fn most_turns(&self) -> usize {
         let tiles = if self.is_along { 1 } else { self.planes } * self.down * self.across;
-        (MOST_OF_SUM / (TILE * tiles.div_ceil(THREADS / 32))).max(1)
+        (MOST_OF_SUM / (TILE * (TILE / EIGHT) * tiles.div_ceil(THREADS / 32))).max(1)
     }
 
     /// The blocks that share out a filter's rows.
@@ -218,6 +216,11 @@ impl ToeplitzGradient {
         counts.iter().all(|count| count.saturating_mul(self.parts) < MOST_COUNTED)
             && self.cut.turns(&self.of).div_ceil(self.parts) <= self.cut.most_turns()
     }
+}
+
+/// The products, each with sums in registers, of eight columns of dy with what they meet in a row of x.
+fn products(depth: usize) -> usize {
+    (depth * EIGHT).div_ceil(TILE)
 }
 
 /// Returns whether the kernel computes gradients like this one on the device.
@@ -258,8 +261,16 @@ impl Engine for ToeplitzGradient {
     }
 
     fn options(&self) -> Vec<String> {
-        let Cut { piece_x, piece_dy, tiles, rows, is_along, .. } = self.cut;
-        let values = [("FILTER_ROWS", rows), ("TILES", tiles), ("PIECE_X", piece_x), ("PIECE_DY", piece_dy)];
+        let Cut { piece_x, piece_dy, depth, rows, is_along, .. } = self.cut;
+        let [stride_rows, stride_columns] = axes(&self.of).map(|axis| axis.stride());
+        let values = [
+            ("STRIDE_ROWS", stride_rows),
+            ("STRIDE_COLUMNS", stride_columns),
+            ("FILTER_ROWS", rows),
+            ("DEPTH", depth),
+            ("PIECE_X", piece_x),
+            ("PIECE_DY", piece_dy),
+        ];
         let values = values.into_iter().map(|(name, value)| format!("-D{name}={value}"));
         let is_of_volumes = self.of.0.x[0] > 1;
         let flags = [("-DALONG", is_along), ("-DWHOLE", self.cut.is_whole(&self.of)), ("-DVOLUMES", is_of_volumes)];

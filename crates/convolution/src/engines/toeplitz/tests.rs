@@ -14,8 +14,9 @@ const ONE: [usize; 5] = [1, 1, 1, 0, 1];
 /// Beside those of `Depthwise`: rows that are copied one, two and four numbers at a time; planes of several tiles along
 /// each axis, and of several warps' tiles and blocks along a row; more planes than a block has; paddings of none, and
 /// larger than the filter; filters of each depth of products; slices; several filters of each channel; long rows, and
-/// short ones.
-pub const OWN: [Sizes; 19] = [
+/// short ones. With strides: those of MobileNet and EfficientNet; each of them, alike on both axes and not; with filters of
+/// fewer places than that; rests that nothing reads; rows that are copied in each way.
+pub const OWN: [Sizes; 37] = [
     ([2, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
     ([33, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
     ([19, 3, 1], [ONE, [14, 5, 1, 2, 1], [14, 5, 1, 2, 1]]),
@@ -35,6 +36,24 @@ pub const OWN: [Sizes; 19] = [
     ([1, 1, 1], [ONE, [3, 3, 1, 1, 1], [1100, 3, 1, 1, 1]]),
     ([3, 2, 1], [ONE, [5, 3, 1, 1, 1], [64, 11, 1, 5, 1]]),
     ([2, 1, 1], [ONE, [4, 3, 1, 1, 1], [128, 32, 1, 16, 1]]),
+    ([9, 2, 1], [ONE, [28, 5, 2, 2, 1], [28, 5, 2, 2, 1]]),
+    ([1, 2, 1], [ONE, [112, 3, 2, 1, 1], [112, 3, 2, 1, 1]]),
+    ([19, 2, 1], [ONE, [14, 5, 2, 2, 1], [14, 5, 2, 2, 1]]),
+    ([2, 1, 1], [ONE, [56, 3, 2, 1, 1], [56, 3, 2, 1, 1]]),
+    ([2, 2, 1], [ONE, [57, 7, 2, 3, 1], [65, 7, 2, 3, 1]]),
+    ([2, 1, 2], [ONE, [31, 3, 2, 0, 1], [32, 3, 2, 0, 1]]),
+    ([1, 1, 1], [ONE, [20, 1, 2, 0, 1], [60, 2, 2, 0, 1]]),
+    ([1, 2, 1], [ONE, [37, 3, 3, 1, 1], [50, 5, 3, 2, 1]]),
+    ([1, 1, 1], [ONE, [50, 9, 4, 4, 1], [72, 11, 4, 1, 1]]),
+    ([2, 1, 1], [ONE, [20, 3, 2, 1, 1], [20, 3, 1, 1, 1]]),
+    ([1, 2, 1], [ONE, [17, 4, 1, 1, 1], [180, 3, 2, 2, 1]]),
+    ([1, 1, 1], [ONE, [36, 31, 2, 15, 1], [70, 31, 2, 15, 1]]),
+    ([1, 1, 2], [[3, 1, 1, 0, 1], [12, 5, 2, 1, 1], [24, 6, 3, 7, 1]]),
+    ([2, 2, 1], [ONE, ONE, [2001, 5, 2, 2, 1]]),
+    ([1, 2, 2], [ONE, ONE, [700, 10, 4, 3, 1]]),
+    ([3, 1, 1], [ONE, ONE, [96, 3, 3, 0, 1]]),
+    ([1, 2, 1], [ONE, [3, 3, 2, 0, 1], [40, 3, 2, 1, 1]]),
+    ([3, 2, 1], [ONE, [1, 1, 4, 0, 1], [2, 2, 4, 0, 1]]),
 ];
 
 /// With more zeros behind the last slices, rows or columns.
@@ -100,18 +119,17 @@ fn tiles_fit() {
     let mut wholes = 0;
     for engine in layers.chain(engines()) {
         let Toeplitz { of, cut, parts } = engine;
-        let ([_, [from_height, from_width]], [lines, _], [columns, pitch]) =
-            ([[0; 2], [of.read_and_written()[0][1], of.read_and_written()[0][2]]], cut.lines(&of), cut.columns());
+        let ([rows, across], [lines, _], [columns, pitch]) = (axes(&of), cut.lines(&of), cut.columns(&of));
         assert!(cut.shared_bytes(&of) <= MOST_SHARED && cut.column_tiles <= MOST_COLUMN_TILES, "{engine:?}");
-        assert!(TILE_COLUMNS - 1 + of.0.filter[2] + cut.shift <= cut.steps * DEPTH, "{engine:?}");
-        assert!(cut.shift < cut.piece && from_width.is_multiple_of(cut.piece), "{engine:?}");
+        // What the last of the results that read the same eights reads, and the first number of the next eight.
+        let last = (across.up * TILE_COLUMNS - 1) * across.down + across.places - 1;
+        assert!(last + across.up * cut.shift < (cut.depth * TILE_COLUMNS) * across.up + across.rest(), "{engine:?}");
+        assert!(cut.shift < cut.piece && across.from.is_multiple_of(cut.piece), "{engine:?}");
         assert!(cut.planes <= Cut::count(&of) && (1..=cut.turns(&of)).contains(&parts), "{engine:?}");
         if cut.is_whole(&of) {
-            let [_, above, before] = padding(&of).map(|zeros| usize::try_from(zeros).unwrap_or(usize::MAX));
-            assert!(
-                above + from_height <= lines && before + cut.shift + from_width <= columns.min(pitch),
-                "{engine:?}"
-            );
+            let [above, before] = [rows, across].map(|axis| usize::try_from(axis.before()).unwrap());
+            assert!((above + rows.from).div_ceil(rows.down) <= lines, "{engine:?}");
+            assert!(before + cut.shift + across.from <= columns.min(pitch), "{engine:?}");
             wholes += 1;
         }
     }
@@ -132,6 +150,16 @@ fn filters_and_directions_share_a_kernel() {
         }
     }
     assert_ne!(options(Direction::Forward, 14, 3), options(Direction::Forward, 28, 3));
+    // With strides, paddings and filters of one depth.
+    let strided = |direction, side, filter, padding| {
+        let axis = [side, filter, 2, padding, 1];
+        let of = convolution(Element::Half, direction, ([3, 8, 1], [ONE, axis, axis]));
+        Toeplitz::new(Device::Host, &ByChannel::of(&of).unwrap(), &[]).unwrap().options()
+    };
+    for direction in [Direction::Forward, Direction::BackwardData] {
+        assert_eq!(strided(direction, 28, 3, 1), strided(direction, 28, 5, 2), "{direction:?}");
+        assert_ne!(strided(direction, 28, 3, 1), options(direction, 28, 3), "{direction:?}");
+    }
 }
 
 #[test]
@@ -142,7 +170,7 @@ fn other_convolutions_are_refused() {
     for other in [
         Convolution { element: Element::Float, ..of },
         Convolution { direction: Direction::BackwardFilter, ..of },
-        Convolution { stride: [1, 2, 1], ..of },
+        Convolution { stride: [2, 1, 1], ..of },
         Convolution { dilation: [1, 1, 2], ..of },
         Convolution { x: [3, 7, 7], y: [3, 7, 7], filter: [3, 7, 7], padding: [1, 3, 3], ..of },
         with_zeros_behind(of, [1, 0, 0]),
