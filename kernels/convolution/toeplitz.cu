@@ -104,7 +104,8 @@ template <int COUNT> struct alignas(COUNT * sizeof(Element)) Elements {
 
 // The bits of the filter's number in a row that a matrix has in a row and a column.
 __device__ __forceinline__ unsigned matrix_bits(const Toeplitz &of, const Element *row, int depth, int column) {
-    const int tap = UP_COLUMNS * (depth - of.shift) + of.rest_columns - DOWN_COLUMNS * column;
+    const int rest = UP_COLUMNS > 1 ? of.rest_columns : 0;
+    const int tap = UP_COLUMNS * (depth - of.shift) + rest - DOWN_COLUMNS * column;
     if (tap < 0 || tap >= of.filter_columns) return 0;
     return bits_of(row[of.is_turned_round ? of.filter_columns - 1 - tap : tap]);
 }
@@ -133,10 +134,10 @@ __device__ __forceinline__ int line_of(const Toeplitz &of, int filter_row) {
 __device__ __forceinline__ void add(const Toeplitz &of, const Element *lines, const unsigned *matrices, int first,
                                     Sums &sums) {
     const int pitch = of.lines.pitch, row_step = IS_ALONG ? ALONG_STEP : pitch;
+    lines += line_of(of, first) * pitch, matrices += first * UP_COLUMNS * MATRIX_WORDS + LANE;
 #pragma unroll 1
     for (int r = first; r < (IS_ALONG ? 1 : of.filter_rows); r += UP_ROWS) {
-        const Element *const from = lines + line_of(of, r) * pitch;
-        const unsigned *const its = matrices + r * UP_COLUMNS * MATRIX_WORDS + LANE;
+        const Element *const from = DOWN_ROWS == 1 ? lines : lines + line_of(of, r) * pitch;
         unsigned halves[HALVES][2];
 #pragma unroll
         for (int half = 0; half + 1 < HALVES; half += 2)
@@ -146,7 +147,7 @@ __device__ __forceinline__ void add(const Toeplitz &of, const Element *lines, co
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
             for (int of_several = 0; of_several < UP_COLUMNS; of_several++) {
-                const unsigned *const words = its + of_several * MATRIX_WORDS + step * 64;
+                const unsigned *const words = matrices + of_several * MATRIX_WORDS + step * 64;
                 const unsigned b[2] = {words[0], words[32]};
 #pragma unroll
                 for (int tile = of_several; tile < COLUMN_TILES; tile += UP_COLUMNS) {
@@ -157,6 +158,8 @@ __device__ __forceinline__ void add(const Toeplitz &of, const Element *lines, co
                     warp_mma(sums[tile], a, b);
                 }
             }
+        if (DOWN_ROWS == 1) lines += pitch;
+        matrices += UP_ROWS * UP_COLUMNS * MATRIX_WORDS;
     }
 }
 

@@ -21,8 +21,10 @@ use kernels::KernelSource;
 /// The rows and the columns of a tile of results.
 const TILE_ROWS: usize = 16;
 const TILE_COLUMNS: usize = 8;
-/// The most tiles along a row of a warp: each has sums in registers.
+/// The most tiles along a row of a warp: each has sums in registers. With strides, the places of lines and of results take
+/// more of these.
 const MOST_COLUMN_TILES: usize = 8;
+const MOST_STRIDED_TILES: usize = 6;
 /// The most registers of a thread's sums, and of the numbers that it multiplies at once.
 const MOST_REGISTERS: usize = 52;
 /// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that four
@@ -280,9 +282,10 @@ impl Cut {
         let all_across = if is_along { 1 } else { columns.to.div_ceil(TILE_COLUMNS * columns.up) };
         let results = if is_along { columns.to.div_ceil(TILE_COLUMNS * columns.up) } else { rows.alike() };
         let all_down = results.div_ceil(TILE_ROWS);
+        let most = if rows.stride() * columns.stride() > 1 { MOST_STRIDED_TILES } else { MOST_COLUMN_TILES };
         let registers = |tiles: usize| 4 * tiles + 2 * ((tiles - 1) * columns.down / columns.up + depth);
-        let most =
-            (1..=MOST_COLUMN_TILES / columns.up).rev().find(|&count| registers(count * columns.up) <= MOST_REGISTERS);
+        let fits = |count: &usize| registers(count * columns.up) <= MOST_REGISTERS;
+        let most = (1..=most / columns.up).rev().find(fits);
         let across = evenly(all_across, most.unwrap_or(1));
         let all_right = all_across.div_ceil(across);
         let right = evenly(all_right, TASKS);

@@ -21,8 +21,8 @@ use kernels::KernelSource;
 /// The rows and the columns of a tile of dy, and the columns of x of one product; the columns of dy of one.
 const TILE: usize = 16;
 const EIGHT: usize = 8;
-/// The most products of a tile with all of a block's rows of the filter: each has sums in registers.
-const MOST_PRODUCTS: usize = 21;
+/// The most registers of a thread's sums, and of what it multiplies at once.
+const MOST_REGISTERS: usize = 91;
 /// The shared memory of a block, in bytes: what every device has; and where a multiprocessor has much, so that two
 /// blocks share it.
 const LEAST_SHARED: usize = 48 << 10;
@@ -102,7 +102,8 @@ impl Cut {
         let [rows_axis, columns] = axes(of);
         let (piece_x, shift, depth) = columns.pieces()?;
         let piece_dy = pieces(columns.to).next()?;
-        let rows = evenly(rows_axis.places, MOST_PRODUCTS / products(depth));
+        let multiplied = 2 * ((TILE / EIGHT - 1) * columns.down + depth) + rows_axis.down;
+        let rows = evenly(rows_axis.places, MOST_REGISTERS.saturating_sub(multiplied) / (4 * products(depth)));
         let is_along = rows_axis.from == 1 && rows_axis.to == 1 && rows_axis.places == 1;
         let count = Self::count(of);
         let all_down = if is_along { count } else { rows_axis.to }.div_ceil(TILE);

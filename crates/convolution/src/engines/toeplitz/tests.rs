@@ -78,6 +78,10 @@ fn engines() -> impl Iterator<Item = Toeplitz> {
         .map(|(engine, parts)| Toeplitz { parts: engine.parts.min(parts), ..engine })
 }
 
+fn has_strides(engine: &Toeplitz) -> bool {
+    engine.of.0.stride != [1; 3]
+}
+
 #[test]
 fn some_emulated_as_in_loops() {
     let test = "engines::toeplitz::tests::some_emulated_as_in_loops";
@@ -94,8 +98,10 @@ fn emulated_as_in_loops() {
 fn compiles_for_all_gpus_without_spills() {
     for capability in [80, 100] {
         compile_without_spills(capability, engines().take(4));
+        compile_without_spills(capability, engines().filter(has_strides).step_by(5));
     }
     compile_without_spills(90, engines().step_by(3));
+    compile_without_spills(90, engines().filter(has_strides));
 }
 
 #[test]

@@ -31,6 +31,10 @@ fn engines() -> impl Iterator<Item = ToeplitzGradient> {
     })
 }
 
+fn has_strides(engine: &ToeplitzGradient) -> bool {
+    engine.of.0.stride != [1; 3]
+}
+
 #[test]
 fn some_emulated_as_in_loops() {
     let test = "engines::toeplitz_gradient::tests::some_emulated_as_in_loops";
@@ -47,8 +51,10 @@ fn emulated_as_in_loops() {
 fn compiles_for_all_gpus_without_spills() {
     for capability in [80, 100] {
         compile_without_spills(capability, engines().take(3));
+        compile_without_spills(capability, engines().filter(has_strides).step_by(5));
     }
     compile_without_spills(90, engines().step_by(3));
+    compile_without_spills(90, engines().filter(has_strides));
 }
 
 #[test]
