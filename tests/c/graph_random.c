@@ -171,6 +171,7 @@ static Shape random_shape(Random *random) {
             s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
             s.x[0] = 1 + random_below(random, 5), s.x[1] = s.groups = 1 + random_below(random, 20), s.w[1] = 1;
             s.w[0] = s.groups * (s.operation == BACKWARD_DATA ? 1 : 1 + random_below(random, 3));
+            for (int i = 1; i < 3; i++) s.stride[i] = 1 + random_below(random, 4);
         }
         if (kind == GROUPED) {
             s.operation = (Operation)(made % 3), s.flip = 0;
