@@ -37,11 +37,13 @@ struct Window {
     int first, count;
     // The first row and column, which may be beside the planes.
     int row, column;
+    // The number of the first row's line in the first class, among those of all classes.
+    int line;
 };
 
 // How a block's threads share out lines of planes. Twin of the struct in `crates/convolution/src/engines/toeplitz.rs`.
 struct Lines {
-    // The lines of a class, and the numbers of a line.
+    // The lines of a plane, and the numbers of a line.
     Divisor rows;
     int columns;
     // The numbers from a line to the next in shared memory, and the lines from a class to the next.
@@ -49,59 +51,55 @@ struct Lines {
     // The threads that copy a line together, and the lines that a block copies at once.
     Divisor threads;
     int at_once;
-    // From a thread's line to its next one: whole classes, and further lines.
-    int classes_on, rows_on;
+    // From a thread's line to its next one: whole planes, and further lines.
+    int planes_on, rows_on;
 };
 
-// A line of one of the classes of all planes.
+// A line of a plane.
 struct Line {
-    int number, row;
+    int plane, row;
 
     // To the thread's next line.
     __device__ __forceinline__ void advance(const Lines &lines) {
-        number += lines.classes_on, row += lines.rows_on;
-        if (row >= lines.rows.value) number++, row -= lines.rows.value;
+        plane += lines.planes_on, row += lines.rows_on;
+        if (row >= lines.rows.value) plane++, row -= lines.rows.value;
     }
 };
 
-// Begins to copy lines of `planes` planes, in `classes` classes each, into shared memory, with zeros beside a plane.
-// Copies `piece` numbers at once: these are all in a plane, or all beside it. With `is_whole`, planes that are not
-// there are left out, and no line has anything beside a plane; but several classes may have a line before the first
-// row, or behind the last one. A thread's pieces are in the same columns.
+// Begins to copy lines of `planes` planes into shared memory, with zeros beside a plane, in `classes` classes each.
+// Copies `piece` numbers at once: these are all in a plane, or all beside it. With `is_whole` no line has anything
+// beside a plane, and planes that are not there are left out. A thread's pieces are in the same columns.
 template <int piece, bool is_whole, int classes>
 __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Window &window, const Lines &lines,
                                            int planes, Element *to) {
-    int thread = threadIdx.x, row = lines.threads.divide(thread);
+    int number = threadIdx.x, row = lines.threads.divide(number);
     if (row >= lines.at_once) return;
-    const int number = lines.rows.divide(row);
-    const Line first = {number, row};
+    const int plane = lines.rows.divide(row);
+    const Line first = {plane, row};
     if (is_whole && window.count < planes) planes = window.count;
-    const int count = planes * classes;
 #pragma unroll 1
-    for (int column = thread * piece; column < lines.columns; column += lines.threads.value * piece) {
+    for (int column = number * piece; column < lines.columns; column += lines.threads.value * piece) {
         const int its_column = window.column + column;
         const bool has_column = unsigned(its_column) < unsigned(from.width);
-        const auto plane_of = [&](const Line &line) { return int(unsigned(line.number) / classes); };
-        const auto row_of = [&](const Line &line) {
-            return window.row + line.row * classes + int(unsigned(line.number) % classes);
-        };
         const auto is_there = [&](const Line &line) {
-            const bool has_row = unsigned(row_of(line)) < unsigned(from.height);
-            if (is_whole) return classes == 1 || has_row;
-            return has_column && plane_of(line) < window.count && has_row;
+            if (is_whole) return true;
+            const bool has_row = unsigned(window.row + line.row) < unsigned(from.height);
+            return has_column && line.plane < window.count && has_row;
         };
         const auto source = [&](const Line &line) {
             if (!is_there(line)) return from.data;
-            const int place = from.place(window.first + plane_of(line)) * from.height + row_of(line);
+            const int place = from.place(window.first + line.plane) * from.height + window.row + line.row;
             return from.data + (place * from.width + its_column);
         };
         Line line = first;
         const auto place = [&](const Line &line) {
-            return to + (line.number * lines.apart + line.row) * lines.pitch + column;
+            const unsigned row = line.row + window.line;
+            const int its_class = line.plane * classes + row % classes;
+            return to + (its_class * lines.apart + int(row / classes)) * lines.pitch + column;
         };
         if constexpr (piece > 1) {
 #pragma unroll 1
-            while (line.number < count) {
+            while (line.plane < planes) {
                 copy_async<piece * sizeof(Element)>(place(line), source(line), is_there(line));
                 line.advance(lines);
             }
@@ -109,17 +107,17 @@ __device__ __forceinline__ void copy_lines(const ChannelPlanes &from, const Wind
             // No copy of 2 bytes is asynchronous: reads go out together.
             constexpr int READS = 4;
 #pragma unroll 1
-            while (line.number < count) {
+            while (line.plane < planes) {
                 Element some[READS];
                 Line its = line;
 #pragma unroll
                 for (int k = 0; k < READS; k++) {
-                    some[k] = its.number < count && is_there(its) ? *source(its) : Element{};
+                    some[k] = its.plane < planes && is_there(its) ? *source(its) : Element{};
                     its.advance(lines);
                 }
 #pragma unroll
                 for (int k = 0; k < READS; k++) {
-                    if (line.number < count) *place(line) = some[k];
+                    if (line.plane < planes) *place(line) = some[k];
                     line.advance(lines);
                 }
             }

@@ -21,7 +21,7 @@
 // where one of these is more than 1; DEPTH, the numbers of a product's depth, in eights; COLUMN_TILES, the tiles of 8
 // columns of a warp; PIECE, the numbers that are copied at once; ACCESS, the most that can be written at once, of 8, or
 // of 2 where COLUMN_TILES is less than 3, and with ALONG; ALONG; WHOLE, if a block's tile is a plane with zeros on all
-// sides; VOLUMES. All else is a parameter, the filter's size too, so convolutions and input gradients of many filters
+// sides; STAGED, if its results are written from shared memory; VOLUMES. All else is a parameter, the filter's size too, so convolutions and input gradients of many filters
 // and images share a kernel. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of
 // their lanes; then twice the lines of `planes` planes, and room for those that tiles of 16 rows read beyond.
 
@@ -42,6 +42,11 @@ constexpr bool IS_ALONG = false;
 constexpr bool IS_WHOLE = true;
 #else
 constexpr bool IS_WHOLE = false;
+#endif
+#ifdef STAGED
+constexpr bool IS_STAGED = true;
+#else
+constexpr bool IS_STAGED = false;
 #endif
 // What strides do: neighbouring results read numbers that are DOWN apart, or UP results read between the same ones.
 #ifdef GRADIENT
@@ -90,6 +95,9 @@ struct Toeplitz {
     Divisor right, down;
     // A block's tiles along a row and along a column of a plane.
     Divisor tiles_across, tiles_along;
+    // With STAGED: where the results begin, in elements behind the matrices, and a plane's in pieces of ACCESS.
+    int staged;
+    Divisor pieces;
     float alpha, beta;
 };
 
@@ -209,6 +217,41 @@ __device__ __forceinline__ unsigned word_of(float low, float high) {
 #endif
 }
 
+// Brings a tile of a plane into shared memory, from a row and a column on, with a beta of 0.
+__device__ __forceinline__ void stage(const Toeplitz &of, Element *plane, int row, int column, const Sums &sums) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int its_row = row + (LANE / 4 + i * 8) * UP_ROWS;
+#pragma unroll
+        for (int tile = 0; tile < COLUMN_TILES; tile++) {
+            const int its_column = column + tile * 8 + LANE % 4 * 2;
+            const int count = its_row < of.out_height ? of.out_width - its_column : 0;
+            Element *const to = plane + its_row * of.out_width + its_column;
+            const unsigned word = word_of(sums[tile][2 * i] * of.alpha, sums[tile][2 * i + 1] * of.alpha);
+            if (ACCESS > 1) {
+                if (count > 0) *reinterpret_cast<unsigned *>(to) = word;
+            } else {
+                if (count > 0) to[0] = element_of(word);
+                if (count > 1) to[1] = element_of(word >> 16);
+            }
+        }
+    }
+}
+
+// Writes the results of some planes from shared memory. There is nothing between the rows of a plane.
+__device__ __forceinline__ void write_staged(const Toeplitz &of, const ChannelPlanes &to, int first, int planes,
+                                             const Element *staged) {
+    typedef Elements<ACCESS> Piece;
+    const int elements = of.out_height * of.out_width;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < planes * of.pieces.value; i += THREADS) {
+        int piece = i;
+        const int plane = of.pieces.divide(piece);
+        Piece *const its = reinterpret_cast<Piece *>(of.out + to.place(first + plane) * elements) + piece;
+        *its = reinterpret_cast<const Piece *>(staged)[i];
+    }
+}
+
 // Of four lanes with four words each: word i of all four goes to lane i.
 __device__ __forceinline__ void turn_round(unsigned (&words)[4]) {
 #pragma unroll
@@ -279,10 +322,10 @@ KERNEL(toeplitz, Toeplitz) {
     const auto copy = [&](int which, Element *lines) {
         const ChannelPlanes from = {of.in, of.in_channels, of.each.quotient(channel), of.slices, of.height, of.width};
         const Begin begin = begin_of(which);
-        Window window = {begin.plane, of.count - begin.plane, 0, 0};
+        Window window = {begin.plane, of.count - begin.plane, 0, 0, 0};
         if (IS_WHOLE) {
             lines += of.before_rows / DOWN_ROWS * of.lines.pitch + of.before_columns + of.shift;
-            window.row = -(of.before_rows % DOWN_ROWS);
+            window.line = of.before_rows % DOWN_ROWS;
         } else {
             const int column = IS_ALONG ? begin.row * ALONG_STEP : source_of(begin.column);
             window.row = (IS_ALONG ? 0 : begin.row / UP_ROWS * DOWN_ROWS) - of.before_rows;
@@ -290,6 +333,9 @@ KERNEL(toeplitz, Toeplitz) {
         }
         copy_lines<PIECE, IS_WHOLE, DOWN_ROWS>(from, window, of.lines, of.planes, lines);
     };
+    const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
+    const bool is_staged = IS_STAGED && of.beta == 0;
+    Element *const staged = buffers + of.staged;
     if (IS_WHOLE) {
         clear(buffer(0), 2 * of.planes * plane_lines);
         barrier();
@@ -321,12 +367,17 @@ KERNEL(toeplitz, Toeplitz) {
             const Element *const lines = buffer(turn) + plane * plane_lines;
             const int first = (of.rest_rows + UP_ROWS - residue) % UP_ROWS;
             add(of, lines + down * (IS_ALONG ? ALONG_STEP : of.lines.pitch) + source_of(right), shared, first, sums);
-            const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
             const int row = begin.row + down * UP_ROWS + residue, column = begin.column + right;
+            if (is_staged) {
+                stage(of, staged + plane * of.out_height * of.out_width, row, column, sums);
+                continue;
+            }
             Element *const result = of.out + to.place(begin.plane + plane) * of.out_height * of.out_width;
-            if (COLUMN_TILES >= 3 && !IS_ALONG && of.beta == 0) write_together(of, result, row, column, sums);
+            if (COLUMN_TILES >= 3 && !IS_STAGED && !IS_ALONG && of.beta == 0) write_together(of, result, row, column, sums);
             else write(of, result, row, column, sums);
         }
         barrier();
+        // The next turn's first barrier is behind this.
+        if (is_staged) write_staged(of, to, begin.plane, planes, staged);
     }
 }

@@ -132,7 +132,7 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         int column = IS_WHOLE ? 0 : which, row = IS_WHOLE ? which : of.tiles_across.divide(column);
         const int first = (IS_WHOLE || IS_ALONG ? row : of.tiles_along.divide(row)) * of.planes;
         if (IS_WHOLE || IS_ALONG) row = 0;
-        return Window{first, of.count - first, row * of.down.value * 16, column * of.across.value * 16};
+        return Window{first, of.count - first, row * of.down.value * 16, column * of.across.value * 16, 0};
     };
     const int all = of.tiles_across.value * of.tiles_along.value * tiles_of(of.count, of.planes);
     const int pitch = of.lines_dy.pitch, pitch_x = of.lines_x.pitch;
@@ -148,7 +148,7 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         to += lines;
         if (IS_WHOLE) {
             to += of.padding_rows / STRIDE_ROWS * pitch_x + of.padding_columns + of.shift;
-            window.row = -(of.padding_rows % STRIDE_ROWS);
+            window.line = of.padding_rows % STRIDE_ROWS;
         } else {
             window.row = window.row * STRIDE_ROWS + first_tap - of.padding_rows;
             window.column = window.column * STRIDE_COLUMNS - of.padding_columns - of.shift;

@@ -63,6 +63,8 @@ struct Cut {
     down: usize,
     /// The planes that a block has at once.
     planes: usize,
+    /// Results go through shared memory, so that whole planes are written without gaps.
+    is_staged: bool,
 }
 
 /// The parameters of `kernels/convolution/toeplitz.cu`.
@@ -96,6 +98,8 @@ struct Parameters {
     right: Divisor,
     down: Divisor,
     tiles: [Divisor; 2],
+    staged: i32,
+    pieces: Divisor,
     alpha: f32,
     beta: f32,
 }
@@ -110,7 +114,7 @@ pub struct Lines {
     apart: i32,
     threads: Divisor,
     at_once: i32,
-    classes_on: i32,
+    planes_on: i32,
     rows_on: i32,
 }
 
@@ -127,7 +131,7 @@ impl Lines {
             apart: apart as i32,
             threads: Divisor::new(threads),
             at_once: at_once as i32,
-            classes_on: (at_once / rows) as i32,
+            planes_on: (at_once / rows) as i32,
             rows_on: (at_once % rows) as i32,
         }
     }
@@ -239,11 +243,6 @@ impl Axis {
         (places - 1 + self.up - 1 - self.rest()) / self.up / self.down
     }
 
-    /// The lines of a class that the tensor's rows take, from a multiple of the stride before the first row on.
-    pub fn whole_lines(&self) -> usize {
-        (self.before() as usize % self.down + self.from).div_ceil(self.down)
-    }
-
     /// The numbers of a depth, in eights, that eight results read, and before these `shift` more. If results lie
     /// between numbers that are read, all eights that read the same numbers have this depth.
     pub fn depth(&self, shift: usize) -> usize {
@@ -290,7 +289,8 @@ impl Cut {
         let all_right = all_across.div_ceil(across);
         let right = evenly(all_right, TASKS);
         let down = evenly(all_down, TASKS.div_ceil(right * rows.up));
-        let mut cut = Self { piece, shift, depth, is_along, column_tiles: across * columns.up, right, down, planes: 1 };
+        let column_tiles = across * columns.up;
+        let mut cut = Self { piece, shift, depth, is_along, column_tiles, right, down, planes: 1, is_staged: false };
         while cut.shared_bytes(of) > shared {
             match (cut.down, cut.right) {
                 (2.., _) => cut.down = evenly(all_down, cut.down - 1),
@@ -298,6 +298,7 @@ impl Cut {
                 _ => return None,
             }
         }
+        cut.is_staged = cut.is_whole(of) && Self { is_staged: true, ..cut }.shared_bytes(of) <= shared;
         cut.planes = planes_of(cut.right * cut.down * rows.up, TASKS, Self::count(of), |planes| {
             (Self { planes, ..cut }).shared_bytes(of) <= shared
         });
@@ -326,10 +327,16 @@ impl Cut {
 
     fn shared_bytes(&self, of: &ByChannel) -> usize {
         let [rows, columns] = axes(of);
-        let [read, used] = self.lines(of);
-        let [_, pitch] = self.columns(of);
         let matrices = rows.places * columns.up * self.depth.div_ceil(2) * 2 * 32 * size_of::<u32>();
-        matrices + (2 * self.planes * rows.down * read + used - read) * pitch * of.0.element.bytes()
+        let staged = if self.is_staged { self.planes * rows.to * columns.to } else { 0 };
+        matrices + (self.read_elements(of) + staged) * of.0.element.bytes()
+    }
+
+    /// The elements of a block's lines at once and next, and of those that its tiles read beyond.
+    fn read_elements(&self, of: &ByChannel) -> usize {
+        let [rows, _] = axes(of);
+        let ([read, used], [_, pitch]) = (self.lines(of), self.columns(of));
+        (2 * self.planes * rows.down * read + used - read) * pitch
     }
 
     /// A block's tiles along a row and along a column of a plane.
@@ -348,20 +355,22 @@ impl Cut {
         !self.is_along && self.tiles(of) == [1, 1] && axes(of).iter().all(Axis::reads_all)
     }
 
-    /// The lines that a block copies of each class.
+    /// The lines that a block copies of each plane.
     fn copied(&self, of: &ByChannel) -> Lines {
         let [rows, columns] = axes(of);
         let ([lines, _], [read, pitch]) = (self.lines(of), self.columns(of));
-        let sizes = if self.is_whole(of) { [rows.whole_lines(), columns.from] } else { [lines, read] };
+        let sizes = if self.is_whole(of) { [rows.from, columns.from] } else { [rows.down * lines, read] };
         Lines::new(sizes, self.piece, [lines, pitch])
     }
 
     /// The most numbers, of those that a thread has, that can be written at once.
     fn access(&self, of: &ByChannel) -> usize {
-        let [_, [_, _, out_width]] = of.read_and_written();
-        // Few tiles are written in pairs.
-        let all: &[usize] = if self.column_tiles < 3 || self.is_along { &[2] } else { &[8, 4, 2] };
-        all.iter().copied().find(|&count| out_width.is_multiple_of(count)).unwrap_or(1)
+        let [_, [_, height, width]] = of.read_and_written();
+        // Few tiles are written in pairs, and so they come into shared memory.
+        let is_in_pairs = !self.is_staged && (self.column_tiles < 3 || self.is_along);
+        let all: &[usize] = if is_in_pairs { &[2] } else { &[8, 4, 2] };
+        let size = if self.is_staged && width.is_multiple_of(2) { height * width } else { width };
+        all.iter().copied().find(|&count| size.is_multiple_of(count)).unwrap_or(1)
     }
 
     /// What a channel's blocks go through, at once each.
@@ -418,6 +427,7 @@ impl Engine for Toeplitz {
             ("-DGRADIENT", is_gradient),
             ("-DALONG", cut.is_along),
             ("-DWHOLE", cut.is_whole(of)),
+            ("-DSTAGED", cut.is_staged),
             ("-DVOLUMES", slices > 1),
         ];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());
@@ -464,6 +474,8 @@ impl Engine for Toeplitz {
             right: Divisor::new(cut.right),
             down: Divisor::new(cut.down * rows.up),
             tiles: cut.tiles(of).map(Divisor::new),
+            staged: cut.read_elements(of) as i32,
+            pieces: Divisor::new(out_height * out_width / cut.access(of)),
             alpha,
             beta,
         };

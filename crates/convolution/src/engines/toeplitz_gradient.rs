@@ -165,13 +165,13 @@ impl Cut {
         !self.is_along && self.rows == all[0].places && fits
     }
 
-    /// The lines that a block copies of each class of x's rows, and of each plane of dy.
+    /// The lines that a block copies of each plane of x and of dy.
     fn copied(&self, of: &ByChannel) -> [Lines; 2] {
         let ([rows, columns], [lines_x, lines], [columns_x, columns_dy]) = (axes(of), self.lines(of), self.columns(of));
         let [x, dy] = if self.is_whole(of) {
-            [[rows.whole_lines(), columns.from], [rows.to, columns.to]]
+            [[rows.from, columns.from], [rows.to, columns.to]]
         } else {
-            [[lines_x, columns_x], [lines, columns_dy]]
+            [[rows.down * lines_x, columns_x], [lines, columns_dy]]
         };
         [
             Lines::new(x, self.piece_x, [lines_x, pitch(columns_x)]),
