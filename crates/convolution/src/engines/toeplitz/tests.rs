@@ -14,9 +14,10 @@ const ONE: [usize; 5] = [1, 1, 1, 0, 1];
 /// Beside those of `Depthwise`: rows that are copied one, two and four numbers at a time; planes of several tiles along
 /// each axis, and of several warps' tiles and blocks along a row; more planes than a block has; paddings of none, and
 /// larger than the filter; filters of each depth of products; slices; several filters of each channel; long rows, and
-/// short ones. With strides: those of MobileNet and EfficientNet; each of them, alike on both axes and not; with filters of
-/// fewer places than that; rests that nothing reads; rows that are copied in each way.
-pub const OWN: [Sizes; 37] = [
+/// short ones. With strides: those of MobileNet and EfficientNet; each of them, alike on both axes and not; with
+/// filters of fewer places than that; rests that nothing reads; rows that are copied in each way. Last, planes that are
+/// a block's tile and leave no room for their results in shared memory.
+pub const OWN: [Sizes; 38] = [
     ([2, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
     ([33, 2, 1], [ONE, [7, 7, 1, 3, 1], [7, 7, 1, 3, 1]]),
     ([19, 3, 1], [ONE, [14, 5, 1, 2, 1], [14, 5, 1, 2, 1]]),
@@ -54,6 +55,7 @@ pub const OWN: [Sizes; 37] = [
     ([3, 1, 1], [ONE, ONE, [96, 3, 3, 0, 1]]),
     ([1, 2, 1], [ONE, [3, 3, 2, 0, 1], [40, 3, 2, 1, 1]]),
     ([3, 2, 1], [ONE, [1, 1, 4, 0, 1], [2, 2, 4, 0, 1]]),
+    ([2, 1, 1], [ONE, [110, 3, 1, 1, 1], [88, 3, 1, 1, 1]]),
 ];
 
 /// With more zeros behind the last slices, rows or columns.
@@ -61,8 +63,8 @@ pub fn with_zeros_behind(of: Convolution, zeros: [usize; 3]) -> Convolution {
     Convolution { y: [0, 1, 2].map(|axis| of.y[axis] + zeros[axis]), ..of }
 }
 
-/// In as many parts as for a GPU, in one, and in two: of few parts, a block takes several turns. Every fifth has more zeros
-/// behind the last row and column, of some more than its filter is wide.
+/// In as many parts as for a GPU, in one, and in two: of few parts, a block takes several turns. Every fifth has more
+/// zeros behind the last row and column, of some more than its filter is wide.
 fn engines() -> impl Iterator<Item = Toeplitz> {
     let cases = OWN.into_iter().chain(SIZES);
     let cases = cases.flat_map(|sizes| [Direction::Forward, Direction::BackwardData].map(|way| (way, sizes)));
@@ -123,7 +125,7 @@ fn tiles_fit() {
         [Direction::Forward, Direction::BackwardData].map(|way| convolution(Element::Half, way, sizes))
     });
     let layers = layers.filter_map(|of| Toeplitz::new(Device::Host, &ByChannel::of(&of).ok()?, &[]));
-    let mut wholes = 0;
+    let (mut wholes, mut staged) = (0, 0);
     for engine in layers.chain(engines()) {
         let Toeplitz { of, cut, parts } = engine;
         let ([rows, across], [lines, _], [columns, pitch]) = (axes(&of), cut.lines(&of), cut.columns(&of));
@@ -139,8 +141,10 @@ fn tiles_fit() {
             assert!(before + cut.shift + across.from <= columns.min(pitch), "{engine:?}");
             wholes += 1;
         }
+        staged += usize::from(cut.is_staged);
+        assert!(!cut.is_staged || cut.is_whole(&of) && rows.to * across.to % cut.access(&of) == 0, "{engine:?}");
     }
-    assert!(wholes > 20, "{wholes}");
+    assert!(wholes > staged && staged > 20, "{wholes} {staged}");
 }
 
 /// Convolutions and gradients with filters of several sizes share a kernel, of images that are cut alike.
