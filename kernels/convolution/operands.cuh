@@ -25,7 +25,8 @@ __device__ __forceinline__ void read_half(const Element *from, int pitch, unsign
 }
 
 // Likewise, two halves.
-__device__ __forceinline__ void read_halves(const Element *from, int pitch, unsigned (&first)[2], unsigned (&second)[2]) {
+__device__ __forceinline__ void read_halves(const Element *from, int pitch, unsigned (&first)[2],
+                                            unsigned (&second)[2]) {
 #ifndef EMULATED
     const unsigned place = address_of(from + LANE % 16 * pitch + LANE / 16 * 8);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -20,10 +20,12 @@
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; STRIDE_ROWS and STRIDE_COLUMNS, and GRADIENT for the input's gradient
 // where one of these is more than 1; DEPTH, the numbers of a product's depth, in eights; COLUMN_TILES, the tiles of 8
 // columns of a warp; PIECE, the numbers that are copied at once; ACCESS, the most that can be written at once, of 8, or
-// of 2 where COLUMN_TILES is less than 3, and with ALONG; ALONG; WHOLE, if a block's tile is a plane with zeros on all
-// sides; STAGED, if its results are written from shared memory; VOLUMES. All else is a parameter, the filter's size too, so convolutions and input gradients of many filters
-// and images share a kernel. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of
-// their lanes; then twice the lines of `planes` planes, and room for those that tiles of 16 rows read beyond.
+// of 2 where COLUMN_TILES is less than 3, and with ALONG; with STAGED, of a plane's, or 1 if rows are odd; ALONG;
+// WHOLE, if a block's tile is a plane with zeros on all sides; STAGED, if its results are written from shared memory;
+// VOLUMES. All else is a parameter, the filter's size too, so convolutions and input gradients of many filters and
+// images share a kernel. Grid: a block for each channel and part. Dynamic shared memory: the matrices, by words of
+// their lanes; then twice the lines of `planes` planes, and room for those that tiles of 16 rows read beyond; then,
+// with STAGED, the results of these planes.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -366,18 +368,20 @@ KERNEL(toeplitz, Toeplitz) {
                 for (int i = 0; i < 4; i++) sums[tile][i] = bias;
             const Element *const lines = buffer(turn) + plane * plane_lines;
             const int first = (of.rest_rows + UP_ROWS - residue) % UP_ROWS;
-            add(of, lines + down * (IS_ALONG ? ALONG_STEP : of.lines.pitch) + source_of(right), shared, first, sums);
+            const int begin_of_tile = down * (IS_ALONG ? ALONG_STEP : of.lines.pitch) + source_of(right);
+            add(of, lines + begin_of_tile, shared, first, sums);
             const int row = begin.row + down * UP_ROWS + residue, column = begin.column + right;
             if (is_staged) {
                 stage(of, staged + plane * of.out_height * of.out_width, row, column, sums);
                 continue;
             }
             Element *const result = of.out + to.place(begin.plane + plane) * of.out_height * of.out_width;
-            if (COLUMN_TILES >= 3 && !IS_STAGED && !IS_ALONG && of.beta == 0) write_together(of, result, row, column, sums);
+            constexpr bool HAS_FOURS = COLUMN_TILES >= 3 && !IS_STAGED && !IS_ALONG;
+            if (HAS_FOURS && of.beta == 0) write_together(of, result, row, column, sums);
             else write(of, result, row, column, sums);
         }
         barrier();
-        // The next turn's first barrier is behind this.
+        // The next turn's results come behind its first barrier.
         if (is_staged) write_staged(of, to, begin.plane, planes, staged);
     }
 }

@@ -21,8 +21,8 @@ use kernels::KernelSource;
 /// The rows and the columns of a tile of results.
 const TILE_ROWS: usize = 16;
 const TILE_COLUMNS: usize = 8;
-/// The most tiles along a row of a warp: each has sums in registers. With strides, the places of lines and of results take
-/// more of these.
+/// The most tiles along a row of a warp: each has sums in registers. With strides, the places of lines and of results
+/// take more of these.
 const MOST_COLUMN_TILES: usize = 8;
 const MOST_STRIDED_TILES: usize = 6;
 /// The most registers of a thread's sums, and of the numbers that it multiplies at once.
