@@ -41,7 +41,7 @@ struct Window {
     int line;
 };
 
-// How a block's threads share out lines of planes. Twin of the struct in `crates/convolution/src/engines/toeplitz.rs`.
+// How a block's threads share out lines of planes. Twin of the struct in `crates/convolution/src/engines/planes.rs`.
 struct Lines {
     // The lines of a plane, and the numbers of a line.
     Divisor rows;

@@ -10,6 +10,7 @@
 //! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
 //! | `toeplitz`, `toeplitz_gradient`, `depthwise`, `depthwise_gradient` | engines for filters of each channel |
 //! | `by_channel` | such convolutions, and the blocks of two of these engines |
+//! | `planes` | what the other two read of planes |
 //! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
@@ -23,6 +24,7 @@ mod engine;
 mod few_channels;
 mod implicit_gemm;
 mod patch_products;
+mod planes;
 mod problem;
 mod products;
 mod rolling;

@@ -8,9 +8,10 @@ use std::ffi::{CStr, c_void};
 
 use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
+use crate::engines::planes::{Axis, Lines, axes, pieces, pitch};
 use crate::engines::problem::Memory;
 use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
-use crate::engines::toeplitz::{Axis, Lines, axes, evenly, is_for_matrices, parts_of_turns, pieces, pitch, shared_of};
+use crate::engines::toeplitz::{evenly, is_for_matrices, parts_of_turns, shared_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
