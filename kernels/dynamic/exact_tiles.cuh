@@ -50,12 +50,9 @@ __device__ __forceinline__ void multiply_exact_tile(const Products &p, int row, 
         if (r >= p.rows || c >= p.columns) continue;
         float sum = sums[i / 4][i % 4];
         if (sum != sum) {
-            Replacement replacement;
-#pragma unroll 1
-            for (int k = 0; k < p.depth; ++k) {
-                replacement.add(p.x[size_t(r) * p.depth + k], p.weights[size_t(c) * p.depth + k]);
-            }
-            sum = replacement.of(sum);
+            sum = sum_in_order(0, p.depth, [&](int k, float sum) {
+                return fmaf(p.x[size_t(r) * p.depth + k], p.weights[size_t(c) * p.depth + k], sum);
+            });
         }
         p.products[size_t(r) * p.columns + c] = sum;
     }

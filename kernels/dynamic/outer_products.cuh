@@ -150,12 +150,10 @@ template <bool is_exact> struct OuterSums {
 };
 
 // What an exact sum of some rows that is no number should be.
-__device__ __forceinline__ float replaced(float exact, const OuterProducts &it, int i, int j, int begin, int end) {
-    Replacement replacement;
-#pragma unroll 1
-    for (int row = begin; row < end; ++row)
-        replacement.add(to_float(it.dy[size_t(row) * it.rows + i]), to_float(it.x[size_t(row) * it.columns + j]));
-    return replacement.of(exact);
+__device__ __forceinline__ float replaced(const OuterProducts &it, int i, int j, int begin, int end) {
+    return sum_in_order(begin, end, [&](int row, float sum) {
+        return fmaf(to_float(it.dy[size_t(row) * it.rows + i]), to_float(it.x[size_t(row) * it.columns + j]), sum);
+    });
 }
 
 // Computes the tile of a block. `stages` is shared: Element[OUTER_STAGES][OUTER_STAGE].
@@ -183,7 +181,7 @@ __device__ __forceinline__ void sum_outer_products(const OuterProducts &it, int 
         for (int i = 0; i < 2; ++i) {
             float &number = neighbours.number[i];
             if (is_exact && number != number && column + i < it.columns)
-                number = replaced(number, it, row, column + i, begin, end);
+                number = replaced(it, row, column + i, begin, end);
         }
         float *const to = sums + size_t(row) * it.columns + column;
         if (column + 2 <= it.columns && size_t(to) % sizeof neighbours == 0) {

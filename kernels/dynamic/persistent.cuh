@@ -392,25 +392,23 @@ template <int HEIGHT, int DEPTH> class PathProduct {
             float sum = 0;
 #pragma unroll
             for (int part = 0; part < count; ++part) sum += parts[part * PATH_ROWS * COLUMNS + number];
-            if (IS_EXACT && sum != sum) sum = replaced(sum, weights + column * PITCH, packets + row * PACKETS);
+            if (IS_EXACT && sum != sum) sum = replaced(weights + column * PITCH, packets + row * PACKETS);
             to[row * COLUMNS + column] = sum;
         }
     }
 
     // What a product of a row that is no number should be. The tile may be another's already, but the packets are there.
-    __device__ static __forceinline__ float replaced(float exact, const Element *weights, const Packet<Element> *packets) {
-        Replacement replacement;
-#pragma unroll 1
-        for (int position = 0; position < PACKETS; ++position) {
+    __device__ static __forceinline__ float replaced(const Element *weights, const Packet<Element> *packets) {
+        return sum_in_order(0, PACKETS, [&](int position, float sum) {
             const PacketBits<Packet<Element>> packet = peek(packets + position);
 #pragma unroll
             for (int i = 0; i < Packet<Element>::values; ++i) {
                 const int element = position % RUN * Packet<Element>::values + i;
                 const int place = position / RUN * OWN_ELEMENTS + element;
-                if (element < OWN_ELEMENTS) replacement.add(to_float(value_of(packet, i)), to_float(weights[place]));
+                if (element < OWN_ELEMENTS) sum = fmaf(to_float(value_of(packet, i)), to_float(weights[place]), sum);
             }
-        }
-        return replacement.of(exact);
+            return sum;
+        });
     }
 
     // 4 bytes of a row of the tile or of the weights.

@@ -4,16 +4,12 @@
 
 #include "common/device.cuh"
 
-// The same sum by multiply-adds.
-class Replacement {
-    float sum = 0, most = 0;
-
-  public:
-    __device__ __forceinline__ void add(float x, float y) {
-        sum = fmaf(x, y, sum);
-        most = fmaxf(most, fmaxf(fabsf(x), fabsf(y)));
-    }
-
-    // What `exact` should be. Numbers that have parts cannot be the reason: then it stays.
-    __device__ __forceinline__ float of(float exact) const { return most >= 0x1p127f ? sum : exact; }
-};
+// The same sum by multiply-adds in their order: `add(number, sum)` adds the product with this number. A sum that is no
+// number stays such, so no more products are added: else a training that has diverged would read all factors of all its
+// products one by one.
+template <typename Add> __device__ __forceinline__ float sum_in_order(int begin, int end, Add add) {
+    float sum = 0;
+#pragma unroll 1
+    for (int number = begin; number < end && sum == sum; ++number) sum = add(number, sum);
+    return sum;
+}

@@ -13,6 +13,7 @@ mod functions;
 mod header;
 mod mutations;
 mod nets;
+mod not_finite;
 #[path = "../../../vertex/nets/ready.rs"]
 mod ready;
 mod steps;

@@ -112,39 +112,6 @@ fn empty_slots_emulated_as_the_oracle() {
     }
 }
 
-/// Products of infinite factors are infinite, or no numbers, as in double precision: tensor cores have exact products of
-/// finite floats alone.
-#[test]
-fn infinite_factors_emulated_as_the_oracle() {
-    if !emulated::is_child("nets::infinite_factors_emulated_as_the_oracle") {
-        return;
-    }
-    let declaration = "
-        states 2
-        parameters 2x2
-        pulls 2
-        pushes 2
-        function 0:
-        %0 = pull 0
-        scatter 0, %0
-        push 0, %0
-        function 1:
-        %0 = gather 0, 0
-        %1 = shift %0, 2000.0
-        %2 = exp %1
-        %3 = matmul P0, %2
-        %4 = sigmoid %3
-        scatter 0, %4
-        push 0, %4";
-    let children = (0..3).collect();
-    let graphs = Arrays { first_vertex: vec![0, 4], first_child: vec![0, 0, 1, 2, 3], children, ..Arrays::default() };
-    for seed in 1..4 {
-        let case = Case { declaration: declaration.parse().unwrap(), graphs: graphs.clone(), ids: vec![0; 40], seed };
-        check(&case, 0, options(Element::Float, true));
-        check(&case, 0, persistent(Element::Float, false));
-    }
-}
-
 /// Tree-LSTMs with those numbers of [`TREES`] that `has` chooses; batched, or as paths in one launch.
 fn tree_lstms(test: &str, has: fn(usize) -> bool, options_of: fn(Element, bool) -> Options) {
     if !emulated::is_child(test) {
@@ -240,7 +207,7 @@ pub fn options(element: Element, is_static: bool) -> Options {
 }
 
 /// Blocks of one or two groups.
-fn persistent(element: Element, is_static: bool) -> Options {
+pub fn persistent(element: Element, is_static: bool) -> Options {
     let groups = 1 + usize::from(is_static);
     Options { executor: Executor::Persistent { groups }, ..options(element, is_static) }
 }
@@ -311,12 +278,23 @@ pub fn set(arrays: &mut DeviceBatch, net: &Net, batch: &mut Batch, case: &Case, 
 }
 
 /// Compares a run with the oracle. `None` where there is no compiler.
-fn check(case: &Case, number: usize, options: Options) -> Option<()> {
+pub fn check(case: &Case, number: usize, options: Options) -> Option<()> {
     check_changed(case, number, options, &|source| source)
 }
 
 /// Likewise by other kernels.
 pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn Fn(Source) -> Source) -> Option<()> {
+    check_of(case, number, options, change, &|_| {})
+}
+
+/// Likewise with other numbers: `poison` changes the random ones.
+pub fn check_of(
+    case: &Case,
+    number: usize,
+    options: Options,
+    change: &dyn Fn(Source) -> Source,
+    poison: &dyn Fn(&mut Numbers),
+) -> Option<()> {
     let Options { element, is_static, tf32, .. } = options;
     // TF32 has the digits of half.
     let epsilon = epsilon(if tf32 { Element::Half } else { element });
@@ -327,6 +305,7 @@ pub fn check_changed(case: &Case, number: usize, options: Options, change: &dyn 
     let [mut batch, mut other] = batches(case, &net, policy, more, groups);
     let mut its = rounded_numbers(case, &batch, element);
     its.push_gradients.iter_mut().for_each(|numbers| rounded(element, numbers));
+    poison(&mut its);
     let inputs = oracle::Inputs { parameters: &its.parameters, pulls: &its.pulls, push_gradients: &its.push_gradients };
     let ids: Vec<_> = case.ids.iter().map(|id| *id as usize).collect();
     let mut expected = oracle::run(&case.declaration, &case.graphs.description(), &ids, inputs);

@@ -1,0 +1,123 @@
+//! Products of floats that are no numbers, or infinite, where a sum of products in their order is. Tensor cores have exact
+//! products of finite floats alone, so kernels compute such products again.
+
+use gpu::Element;
+use gpu::testing::emulated;
+use ucudnn_dynamic::Options;
+use vertex::oracle::Pull;
+
+use super::case::{Arrays, Case, Numbers};
+use super::nets::{check, check_of, options, persistent};
+
+#[test]
+fn infinite_factors_emulated_as_the_oracle() {
+    if !emulated::is_child("not_finite::infinite_factors_emulated_as_the_oracle") {
+        return;
+    }
+    let declaration = "
+        states 2
+        parameters 2x2
+        pulls 2
+        pushes 2
+        function 0:
+        %0 = pull 0
+        scatter 0, %0
+        push 0, %0
+        function 1:
+        %0 = gather 0, 0
+        %1 = shift %0, 2000.0
+        %2 = exp %1
+        %3 = matmul P0, %2
+        %4 = sigmoid %3
+        scatter 0, %4
+        push 0, %4";
+    let children = (0..3).collect();
+    let graphs = Arrays { first_vertex: vec![0, 4], first_child: vec![0, 0, 1, 2, 3], children, ..Arrays::default() };
+    for seed in 1..4 {
+        let case = Case { declaration: declaration.parse().unwrap(), graphs: graphs.clone(), ids: vec![0; 40], seed };
+        check(&case, 0, options(Element::Float, true));
+        check(&case, 0, persistent(Element::Float, false));
+    }
+}
+
+/// A product of a matrix [width][width] with the states of as many leaves as there are rows, in one level.
+fn product_case(width: usize, rows: usize) -> Case {
+    let declaration = format!(
+        "states {width}\nparameters {width}x{width}\npulls {width}\npushes {width}\nfunction 0:\n%0 = pull 0\n\
+         scatter 0, %0\npush 0, %0\nfunction 1:\n%0 = gather 0, 0\n%1 = matmul P0, %0\nscatter 0, %1\npush 0, %1"
+    );
+    let graphs =
+        Arrays { first_vertex: vec![0, 2], first_child: vec![0, 0, 1], children: vec![0], ..Arrays::default() };
+    Case { declaration: declaration.parse().unwrap(), graphs, ids: vec![0; rows], seed: (width + rows) as u64 }
+}
+
+/// What stands in some rows of factors, at the place from the row's end.
+const POISONS: [&[(usize, f64)]; 6] = [
+    &[(1, f64::NAN)],
+    &[(1, f64::INFINITY)],
+    // A sum that is infinite, or of infinities of both signs: no number, as the matrix has it.
+    &[(2, f64::INFINITY), (1, f64::NEG_INFINITY)],
+    &[(3, f64::NEG_INFINITY), (1, f64::NAN)],
+    &[(usize::MAX, f64::INFINITY), (1, f64::INFINITY)],
+    &[(usize::MAX, f64::NAN)],
+];
+
+/// Poisons every `each`th row from the second one on, each row otherwise.
+fn poison_rows(numbers: &mut [f64], width: usize, each: usize) {
+    for (number, row) in numbers.chunks_exact_mut(width).skip(1).step_by(each).enumerate() {
+        for &(from_end, poison) in POISONS[number % POISONS.len()] {
+            row[width.saturating_sub(from_end)] = poison;
+        }
+    }
+}
+
+/// Checks products of these widths and numbers of rows, all poisoned in three ways: in the rows, in the gradients, and in
+/// the matrix.
+fn products(test: &str, sizes: &[(usize, usize)]) {
+    if !emulated::is_child(test) {
+        return;
+    }
+    for &(width, rows) in sizes {
+        let case = product_case(width, rows);
+        let of_rows = |its: &mut Numbers| {
+            let Pull::Rows(rows) = &mut its.pulls[0] else { unreachable!("the input has rows") };
+            poison_rows(rows, width, 2);
+            its.parameters[0].iter_mut().step_by(5).for_each(|number| *number = 0.0);
+        };
+        let of_gradients = |its: &mut Numbers| poison_rows(&mut its.push_gradients[0], width, 4);
+        let of_matrix = |its: &mut Numbers| poison_rows(&mut its.parameters[0], width, 3);
+        // The largest floats have no parts, but products with numbers below 1 are finite.
+        let large = |its: &mut Numbers| {
+            let Pull::Rows(rows) = &mut its.pulls[0] else { unreachable!("the input has rows") };
+            rows.iter_mut().skip(width / 2).step_by(width).for_each(|number| *number = f64::from(f32::MAX));
+            its.parameters[0].iter_mut().for_each(|number| *number = f64::from((*number / 8.0) as f32));
+            its.push_gradients[0].iter_mut().for_each(|number| *number = f64::from((*number / 1024.0) as f32));
+        };
+        let all: [&dyn Fn(&mut Numbers); 4] = [&of_rows, &of_gradients, &of_matrix, &large];
+        for options_of in [options, persistent] {
+            for is_static in [false, true] {
+                let options: Options = options_of(Element::Float, is_static);
+                for poison in all {
+                    if check_of(&case, 0, options, &|source| source, poison).is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_product_that_is_no_number_emulated_as_the_oracle() {
+    products("not_finite::a_product_that_is_no_number_emulated_as_the_oracle", &[(17, 35)]);
+}
+
+/// Numbers of rows around those of a product of few rows, of a tile, of a wide level, of a span and of a slice; and widths
+/// around the depth that is added up at once, and a strip.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn products_that_are_no_numbers_emulated_as_the_oracle() {
+    let rows = [1, 2, 3, 8, 9, 33, 65].map(|rows| (12, rows));
+    let widths = [4, 15, 16, 64, 68].map(|width| (width, 34));
+    products("not_finite::products_that_are_no_numbers_emulated_as_the_oracle", &[&rows[..], &widths].concat());
+}
