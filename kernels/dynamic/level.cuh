@@ -17,6 +17,11 @@ struct Range {
     int edge_of_kind, edge_count, edge;
 };
 
+// The rows, or edges, that a script counts; without one, `count`.
+__device__ __forceinline__ int count_of(const Range *script, int count, int is_of_children = 0) {
+    return !script ? count : is_of_children ? script->edge_count : script->row_count;
+}
+
 // An index of a table with these rows; -1 if it is none.
 __device__ __forceinline__ int index_in(int rows, long long index) {
     return index >= 0 && index < rows ? int(index) : -1;

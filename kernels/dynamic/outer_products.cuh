@@ -158,7 +158,8 @@ __device__ __forceinline__ float replaced(const OuterProducts &it, int i, int j,
 
 // Computes the tile of a block. `stages` is shared: Element[OUTER_STAGES][OUTER_STAGE].
 template <bool is_exact>
-__device__ __forceinline__ void sum_outer_products(const OuterProducts &it, int depth, unsigned block, Element *stages) {
+__device__ __forceinline__ void sum_outer_products(const OuterProducts &it, unsigned block, Element *stages) {
+    const int depth = count_of(it.script, it.count, it.is_of_children);
     const int across = (it.columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS, down = (it.rows + OUTER_ROWS - 1) / OUTER_ROWS;
     const int slice = int(block) / (across * down), tile = int(block) % (across * down);
     const int first_row = tile / across * OUTER_ROWS, first_column = tile % across * OUTER_COLUMNS;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "common/device.cuh"
+#include "dynamic/numbers.cuh"
+#include "dynamic/together.cuh"
 
 // A slice has a multiple of as many rows. A long sum of single numbers would round each to the size of the whole, so a slice
 // is a sum of sums of as many rows. Twin of the number in `crates/dynamic/src/batched/slices.rs`.
@@ -14,20 +16,30 @@ __device__ __forceinline__ int rows_of_slice(int rows, int slices) {
     return (groups + slices - 1) / slices * SLICE_ROWS;
 }
 
-// sums[number] = Σ parts[part][number], added to the old number if `adds`.
-struct PartsSum {
-    float *sums;
-    const float *parts;
+// A sum of slices' sums, which lie one behind the other: sums[part][number].
+struct Parts {
+    const float *sums;
     size_t count;
-    int part_count, adds;
+    int part_count;
+
+    __device__ __forceinline__ float sum(size_t number) const {
+        float sum = 0;
+#pragma unroll 4
+        for (int part = 0; part < part_count; ++part) sum += sums[part * count + number];
+        return sum;
+    }
+};
+
+// to[number] = the sum of the parts, added to the old number if `adds`.
+struct PartsSum {
+    Parts parts;
+    Numbers to;
+    int adds;
 };
 
 __device__ __forceinline__ void add_up_parts(const PartsSum &it, unsigned block, unsigned blocks) {
-    const size_t step = size_t(blocks) * THREADS;
-    for (size_t number = size_t(block) * THREADS + threadIdx.x; number < it.count; number += step) {
-        float sum = it.adds ? it.sums[number] : 0;
-#pragma unroll 4
-        for (int part = 0; part < it.part_count; ++part) sum += it.parts[part * it.count + number];
-        it.sums[number] = sum;
-    }
+    for_all_of_task(it.parts.count, block, blocks, [&](size_t number) {
+        const float sum = it.parts.sum(number);
+        it.to.set(number, it.adds ? it.to.get(number) + sum : sum);
+    });
 }

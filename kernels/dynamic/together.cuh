@@ -1,11 +1,11 @@
-// Several tasks of one sort in one launch, since each launch takes longer than a small task. A task has some blocks, which
-// follow those of the task before.
+// Several tasks in one launch, since each launch takes longer than a small task. A task has some blocks, which follow those
+// of the task before.
 #pragma once
 
 #include "common/device.cuh"
 
 // Twin of the number in `crates/dynamic/src/batched/launches.rs`.
-#define MOST_TOGETHER 64
+#define MOST_TOGETHER 48
 
 template <typename Task> struct Together {
     // The number of the block after the task's last one.
@@ -20,3 +20,10 @@ template <typename Task> struct Together {
         each(tasks[number], blockIdx.x - first, ends[number] - first);
     }
 };
+
+// Calls `each` for the numbers below `count`, shared among all threads of a task.
+template <typename Each>
+__device__ __forceinline__ void for_all_of_task(size_t count, unsigned block, unsigned blocks, Each each) {
+    const size_t step = size_t(blocks) * THREADS;
+    for (size_t number = size_t(block) * THREADS + threadIdx.x; number < count; number += step) each(number);
+}

@@ -163,7 +163,8 @@ class VertexNet(torch.nn.Module):
         loss = torch.empty((), dtype=torch.float32, device=device)
         # Other labels that are no classes stay such in 32 bits.
         classes = self._declaration.pushes[self._declaration.loss]
-        given = labels.to(device, torch.int64).clamp(-1, classes).to(torch.int32)
+        given = labels.to(device)
+        given = (given.clamp(-1, classes) if given.dtype == torch.int64 else given).to(torch.int32)
         native, prepared = self._core.prepared(prepared_of(batch._number), dtype, True, device)
         more = {"labels": given.data_ptr(), "loss": ctypes.cast(loss.data_ptr(), ctypes.POINTER(ctypes.c_float)),
                 "learningRate": _rate("lr", lr), "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip

@@ -32,17 +32,16 @@ pub struct Layout {
     frames: [[(usize, usize); 2 * FRAMES]; MOST_FUNCTIONS],
     /// The states.
     pub states: [usize; MOST_STATES],
-    /// Backward: the gradients of states by edges, which begin at the first one, and their bytes.
+    /// Backward: the gradients of states by edges.
     pub given: [usize; MOST_STATES],
-    pub given_bytes: usize,
     /// Backward: the gradients of inputs by rows.
     pub pull_gradients: [usize; MOST_PULLS_AND_PUSHES],
     /// Backward: the gradients of parameters in float, unless that is the tensors' type.
     pub sums: [usize; MOST_PARAMETERS],
     /// Backward: the gradients of parameters by slices of rows, unless there is one slice in all.
     pub parts: [usize; MOST_PARAMETERS],
-    /// Backward: the rows of tables that rows of a kind name.
-    pub indices: [usize; MOST_PARAMETERS],
+    /// Backward: the rows of tables that rows of kinds name, one pass behind the other: see [`index_passes`].
+    pub indices: usize,
     /// Backward: how sums into gradients are cut.
     pub slices: Slices,
     /// Backward: transposed parameters.
@@ -88,10 +87,16 @@ fn parts_of(parameter: usize, kinds: &[Passes], extents: &[Extent], slices: Slic
     passes(kinds, extents).map(of_pass).sum()
 }
 
-/// Some pass adds rows to those of the parameter, a table.
-fn has_rows(parameter: usize, kinds: &[Passes]) -> bool {
-    let is_it = |pass: &Pass| matches!(pass.work, Work::AccumulateRow { parameter: its, .. } if its == parameter);
-    kinds.iter().flat_map(Passes::all).any(is_it)
+/// The passes that add rows to those of a table: the kind of each, the pass, and the number of its first index among those
+/// of all.
+pub fn index_passes<'a>(kinds: &'a [Passes], extents: &'a [Extent]) -> impl Iterator<Item = (usize, &'a Pass, usize)> {
+    let all = kinds.iter().enumerate().flat_map(|(kind, passes)| passes.all().map(move |pass| (kind, pass)));
+    let of_tables = all.filter(|(_, pass)| matches!(pass.work, Work::AccumulateRow { .. }));
+    of_tables.scan(0, |end, (kind, pass)| {
+        let first = *end;
+        *end += extents[kind].rows;
+        Some((kind, pass, first))
+    })
 }
 
 impl Layout {
@@ -102,11 +107,10 @@ impl Layout {
             frames: [[(0, 0); 2 * FRAMES]; MOST_FUNCTIONS],
             states: [0; MOST_STATES],
             given: [0; MOST_STATES],
-            given_bytes: 0,
             pull_gradients: [0; MOST_PULLS_AND_PUSHES],
             sums: [0; MOST_PARAMETERS],
             parts: [0; MOST_PARAMETERS],
-            indices: [0; MOST_PARAMETERS],
+            indices: 0,
             slices: Slices::new(kinds),
             transposed: [0; MOST_PARAMETERS],
             bytes: Bytes::default(),
@@ -129,14 +133,14 @@ impl Layout {
             }
         }
         if way == Way::Backward {
-            let first = *workspace;
             for (given, width) in layout.given.iter_mut().zip(&declaration.states) {
                 *given = take(workspace, edges.saturating_mul(width * size_of::<f32>()));
             }
-            layout.given_bytes = *workspace - first;
             for (gradients, width) in layout.pull_gradients.iter_mut().zip(&declaration.pulls) {
                 *gradients = take(workspace, vertices.saturating_mul(width * size_of::<f32>()));
             }
+            let indices: usize = index_passes(kinds, extents).map(|(kind, ..)| extents[kind].rows).sum();
+            layout.indices = take(workspace, indices.saturating_mul(size_of::<i32>()));
             for (parameter, size) in declaration.parameters.iter().enumerate() {
                 if element != size_of::<f32>() {
                     layout.sums[parameter] = take(workspace, size.elements() * size_of::<f32>());
@@ -144,9 +148,6 @@ impl Layout {
                 let parts = parts_of(parameter, kinds, extents, layout.slices);
                 if parts > 1 {
                     layout.parts[parameter] = take(workspace, parts.saturating_mul(size.elements() * size_of::<f32>()));
-                }
-                if has_rows(parameter, kinds) {
-                    layout.indices[parameter] = take(workspace, vertices.saturating_mul(size_of::<i32>()));
                 }
                 if transposed & 1 << parameter != 0 {
                     layout.transposed[parameter] = take(workspace, size.elements() * element);

@@ -6,8 +6,8 @@ use gpu::{Buffer, Device, Fence, Pinned, Stream};
 use vertex::batch::{Batch, Block, Maxima};
 use vertex::function::MOST_FUNCTIONS;
 
-use super::library::Zeros;
 use super::net::Net;
+use super::tasks::{Task, Zeros};
 use crate::emit::GraphArray;
 
 const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
@@ -285,7 +285,8 @@ impl DeviceBatch {
         let before = self.exchanged.replace(chosen);
         // SAFETY: the memory is as long, and the stream has its users before this launch or behind it.
         let clear = || unsafe {
-            net.library.fill_zeros(stream, &[Zeros { to: exchange.data(), bytes: net.exchange_bytes(maxima) }])
+            let zeros = Zeros { to: exchange.data(), bytes: net.exchange_bytes(maxima) };
+            net.library.run(stream, &[Task::Zeros(zeros)], net.tf32)
         };
         before.is_none_or(|before| before == chosen || clear().is_ok())
     }

@@ -6,7 +6,7 @@ use gpu::jit::{Error, Function, Launch};
 use crate::emit::THREADS;
 
 /// The most tasks of a launch. Twin of the number in `kernels/dynamic/together.cuh`.
-const MOST_TOGETHER: usize = 64;
+const MOST_TOGETHER: usize = 48;
 
 /// Twin of the struct in `kernels/dynamic/together.cuh`.
 #[repr(C)]
@@ -47,7 +47,7 @@ pub unsafe fn launch_sharing<P: Copy>(
     unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
 }
 
-/// Launches several tasks of one sort in as few launches as there can be, since each launch takes longer than a small task.
+/// Launches several tasks in as few launches as there can be, since each launch takes longer than a small task.
 /// A task has as many blocks as `blocks` says, and each has `shared_bytes` of dynamic shared memory.
 ///
 /// # Safety

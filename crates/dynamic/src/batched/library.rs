@@ -6,11 +6,12 @@ use std::sync::Arc;
 use gpu::cublaslt::CublasLt;
 use gpu::jit::loaded::Loaded;
 use gpu::jit::{Error, Function, Source};
-use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE, Transposed};
+use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE};
 use gpu::{Device, Element, Stream};
 
 use super::launches::{launch, launch_sharing, launch_together};
 use super::slices::{outer_tiles, row_tiles};
+use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, Task};
 use crate::emit::THREADS;
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
@@ -38,18 +39,7 @@ pub struct Library {
     exact: Option<Exact>,
     level_tensor_tiles: Function,
     outer_products: Function,
-    transpose: Function,
-    sum_rows: Function,
-    sum_parts: Function,
-    find_indices: Function,
-    add_rows: Function,
-    sum_readers: Function,
-    narrow: Function,
-    fill_zeros: Function,
-    cross_entropy: Function,
-    sum_losses: Function,
-    descend: Function,
-    descend_rows: Function,
+    tasks: Function,
     multiplier: Multiplier,
     /// The blocks that fill the device.
     pub most_blocks: usize,
@@ -61,13 +51,6 @@ struct Exact {
     level_tiles: Function,
     level_tiles_of_any_rows: Function,
     outer_products: Function,
-}
-
-/// A place for a sum, and whether to add to the numbers there.
-#[derive(Clone, Copy)]
-pub struct Sum {
-    pub to: *mut f32,
-    pub adds: bool,
 }
 
 impl Library {
@@ -110,18 +93,7 @@ impl Library {
             exact,
             level_tensor_tiles,
             outer_products: module.function(c"outer_products")?,
-            transpose: module.function(c"transpose")?,
-            sum_rows: module.function(c"sum_rows")?,
-            sum_parts: module.function(c"sum_parts")?,
-            find_indices: module.function(c"find_indices")?,
-            add_rows: module.function(c"add_rows")?,
-            sum_readers: module.function(c"sum_readers")?,
-            narrow: module.function(c"narrow")?,
-            fill_zeros: module.function(c"fill_zeros")?,
-            cross_entropy: module.function(c"cross_entropy")?,
-            sum_losses: module.function(c"sum_losses")?,
-            descend: module.function(c"descend")?,
-            descend_rows: module.function(c"descend_rows")?,
+            tasks: module.function(c"tasks")?,
             multiplier: Multiplier::new(&multiplying, element, cublaslt)?,
             most_blocks: 8 * device.multiprocessors(device.ordinal()).unwrap_or(64),
         })
@@ -180,188 +152,43 @@ impl Library {
         unsafe { launch_sharing(function, stream, [across, down], shared_bytes, product) }
     }
 
-    /// Adds up outer products of rows. No two of the sums are one.
+    /// Runs tasks that need nothing of each other. `tf32` allows floats of outer products to be rounded to TF32.
     ///
     /// # Safety
-    /// The structs' arrays are on the stream's device, as long as they say.
-    pub unsafe fn sum_outer_products(&self, stream: Stream, all: &[OuterProducts], tf32: bool) -> Result<(), Error> {
+    /// The tasks' arrays are on the stream's device, as long as they say, and no task writes what another one reads or writes.
+    pub unsafe fn run(&self, stream: Stream, tasks: &[Task], tf32: bool) -> Result<(), Error> {
+        let is_outer = |task: &Task| matches!(task, Task::OuterProducts(_));
         let exact = self.exact.as_ref().filter(|_| !tf32);
-        let function = exact.map_or(&self.outer_products, |exact| &exact.outer_products);
-        let shared_bytes = (OUTER_ELEMENTS * self.element.bytes()) as u32;
-        let blocks = |its: &OuterProducts| its.slices as usize * outer_tiles(its.rows as usize, its.columns as usize);
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(function, stream, all, shared_bytes, blocks) }
+        let (function, shared_bytes) = match tasks.iter().any(is_outer) {
+            true => (
+                exact.map_or(&self.outer_products, |exact| &exact.outer_products),
+                (OUTER_ELEMENTS * self.element.bytes()) as u32,
+            ),
+            false => (&self.tasks, 0),
+        };
+        // SAFETY: the caller's promise, and the kernels' own struct.
+        unsafe { launch_together(function, stream, tasks, shared_bytes, |task| self.blocks_of(task)) }
     }
 
-    /// Adds up the sums of slices. No two of the sums are one.
-    ///
-    /// # Safety
-    /// The structs' arrays are on the stream's device, as long as they say.
-    pub unsafe fn sum_parts(&self, stream: Stream, all: &[PartsSum]) -> Result<(), Error> {
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.sum_parts, stream, all, 0, |its| self.blocks(its.count)) }
+    /// The blocks of a task.
+    fn blocks_of(&self, task: &Task) -> usize {
+        match task {
+            Task::Zeros(its) => self.blocks(its.bytes / 4),
+            Task::Transposed(its) => its.squares(),
+            Task::TableIndices(its) => self.blocks(its.count as usize),
+            Task::Scores(its) => self.blocks(32 * its.rows as usize),
+            Task::OuterProducts(its) => its.slices as usize * outer_tiles(its.rows as usize, its.columns as usize),
+            Task::RowSums(its) => its.slices as usize * row_tiles(its.columns as usize),
+            Task::Losses(Losses { .. }) => 1,
+            Task::AddedRows(AddedRows { its, .. }) | Task::DescentOfRows(DescentOfRows { its, .. }) => {
+                (its.count as usize).clamp(1, MOST_TABLE_ROWS) * (its.columns as usize).div_ceil(THREADS as usize)
+            }
+            Task::PartsSum(PartsSum { parts, .. }) | Task::Descent(Descent { gradient: parts, .. }) => {
+                self.blocks(parts.count)
+            }
+            Task::ReadersSums(its) => self.blocks(its.count as usize * its.columns as usize),
+        }
     }
-
-    /// Transposes matrices.
-    ///
-    /// # Safety
-    /// All matrices are on the stream's device, and do not overlap.
-    pub unsafe fn transpose(&self, stream: Stream, matrices: &[Transposed]) -> Result<(), Error> {
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.transpose, stream, matrices, 0, Transposed::squares) }
-    }
-
-    /// Adds up rows. No two of the sums are one.
-    ///
-    /// # Safety
-    /// The structs' arrays are on the stream's device, as long as they say.
-    pub unsafe fn sum_rows(&self, stream: Stream, all: &[RowSums]) -> Result<(), Error> {
-        let blocks = |its: &RowSums| its.slices as usize * row_tiles(its.columns as usize);
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.sum_rows, stream, all, 0, blocks) }
-    }
-
-    /// Finds the rows of a table that rows of a kind name.
-    ///
-    /// # Safety
-    /// The struct's arrays are on the stream's device, as long as it says.
-    pub unsafe fn find_indices(&self, stream: Stream, parameters: TableIndices) -> Result<(), Error> {
-        let blocks = self.blocks(parameters.count as usize);
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.find_indices, stream, [blocks, 1], parameters) }
-    }
-
-    /// Adds rows to those of a table that indices name.
-    ///
-    /// # Safety
-    /// The struct's arrays are on the stream's device, as long as it says.
-    pub unsafe fn add_rows(&self, stream: Stream, parameters: AddedRows) -> Result<(), Error> {
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.add_rows, stream, parameters.its.grid(), parameters) }
-    }
-
-    /// Adds up rows that read the same one.
-    ///
-    /// # Safety
-    /// The struct's arrays are on the stream's device, as long as it says.
-    pub unsafe fn sum_readers(&self, stream: Stream, parameters: ReadersSums) -> Result<(), Error> {
-        let blocks = self.blocks(parameters.count as usize * parameters.columns as usize);
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.sum_readers, stream, [blocks, 1], parameters) }
-    }
-
-    /// Rounds sums to elements.
-    ///
-    /// # Safety
-    /// Both have `count` numbers on the stream's device.
-    pub unsafe fn narrow(
-        &self,
-        stream: Stream,
-        from: *const f32,
-        to: *mut c_void,
-        count: usize,
-        adds: bool,
-    ) -> Result<(), Error> {
-        let parameters = Narrowed { from, to, count, adds: adds.into() };
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.narrow, stream, [self.blocks(count), 1], parameters) }
-    }
-
-    /// Turns scores into the gradient of the sum of all vertices' cross-entropies, and computes these.
-    ///
-    /// # Safety
-    /// The struct's arrays are on the stream's device, as long as it says.
-    pub unsafe fn cross_entropy(&self, stream: Stream, parameters: Scores) -> Result<(), Error> {
-        let blocks = self.blocks(32 * parameters.rows as usize);
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.cross_entropy, stream, [blocks, 1], parameters) }
-    }
-
-    /// Computes the mean of the labelled vertices' losses, and the share that each has in it.
-    ///
-    /// # Safety
-    /// The struct's arrays are on the stream's device, as long as it says.
-    pub unsafe fn sum_losses(&self, stream: Stream, parameters: Losses) -> Result<(), Error> {
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.sum_losses, stream, [1, 1], parameters) }
-    }
-
-    /// Takes a step of gradient descent: each p becomes p - rate (share gradient + decay p).
-    ///
-    /// # Safety
-    /// The structs' arrays are on the stream's device, as long as they say.
-    pub unsafe fn descend(&self, stream: Stream, all: &[Descent]) -> Result<(), Error> {
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.descend, stream, all, 0, |its| self.blocks(its.count)) }
-    }
-
-    /// Takes the step of a table. Its gradient is the sum of rows.
-    ///
-    /// # Safety
-    /// The struct's arrays are on the stream's device, as long as it says.
-    pub unsafe fn descend_rows(&self, stream: Stream, parameters: DescentOfRows) -> Result<(), Error> {
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch(&self.descend_rows, stream, parameters.its.grid(), parameters) }
-    }
-
-    /// Writes zeros.
-    ///
-    /// # Safety
-    /// The memory is on the stream's device, as long as the structs say.
-    pub unsafe fn fill_zeros(&self, stream: Stream, all: &[Zeros]) -> Result<(), Error> {
-        // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_together(&self.fill_zeros, stream, all, 0, |its| self.blocks(its.bytes / 4)) }
-    }
-}
-
-/// Rows dy and x whose outer products are added up: `count`, or as many as a script says.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct OuterProducts {
-    pub dy: *const c_void,
-    pub x: *const c_void,
-    /// `[slices][rows][columns]`
-    pub sums: *mut f32,
-    pub script: *const c_void,
-    pub count: i32,
-    /// The numbers of a row of dy, and of x.
-    pub rows: i32,
-    pub columns: i32,
-    pub slices: i32,
-    /// The sums are added to the numbers that are there.
-    pub adds: i32,
-    /// Rows are edges.
-    pub is_of_children: i32,
-}
-
-/// Rows to add up: `count`, or as many as a script says.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RowSums {
-    pub rows: *const c_void,
-    /// `[slices][columns]`
-    pub sums: *mut f32,
-    pub script: *const c_void,
-    pub count: i32,
-    pub columns: i32,
-    pub slices: i32,
-    /// The sums are added to the numbers that are there.
-    pub adds: i32,
-    /// Rows are edges.
-    pub is_of_children: i32,
-}
-
-/// The sums of slices.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct PartsSum {
-    pub sums: *mut f32,
-    /// `[part_count][count]`
-    pub parts: *const f32,
-    pub count: usize,
-    pub part_count: i32,
-    /// They are added to the numbers that are there.
-    pub adds: i32,
 }
 
 /// A product of the rows that a script counts.
@@ -382,128 +209,4 @@ pub struct LevelProduct {
     pub is_of_children: i32,
     /// The first rows, which are left out.
     pub skipped: i32,
-}
-
-/// Rows of a kind that name rows of a table.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct TableIndices {
-    pub indices: *mut i32,
-    pub rows_of_kind: *const c_void,
-    /// Where the rows are; null for `count` rows of `rows_of_kind`.
-    pub script: *const c_void,
-    pub pulled: *const c_void,
-    pub indices_of_input: *const c_void,
-    pub count: i32,
-    pub table: i32,
-}
-
-/// Rows for those of a table, which their indices name.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RowsOfTable {
-    pub rows: *const c_void,
-    pub indices: *const i32,
-    /// Where the number of rows is; null for `count`.
-    pub script: *const c_void,
-    pub count: i32,
-    pub columns: i32,
-}
-
-impl RowsOfTable {
-    /// The blocks: those of rows, and for each some of the columns.
-    fn grid(&self) -> [usize; 2] {
-        [(self.count as usize).clamp(1, MOST_TABLE_ROWS), (self.columns as usize).div_ceil(THREADS as usize)]
-    }
-}
-
-/// Rows to add to those of a table.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct AddedRows {
-    pub its: RowsOfTable,
-    pub sums: *mut f32,
-}
-
-/// The rows that read each row of an input.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ReadersSums {
-    pub from: *const f32,
-    pub to: *mut c_void,
-    pub readers: *const c_void,
-    pub readers_end: *const c_void,
-    /// Where the number of rows is, behind which zeros are written up to `count`; null for `count`.
-    pub script: *const c_void,
-    pub count: i32,
-    pub columns: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Narrowed {
-    from: *const f32,
-    to: *mut c_void,
-    count: usize,
-    adds: i32,
-}
-
-/// Memory for zeros.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Zeros {
-    pub to: *mut c_void,
-    pub bytes: usize,
-}
-
-/// The scores of vertices, which become their gradients.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Scores {
-    pub scores: *mut c_void,
-    pub labels: *const i32,
-    pub losses: *mut f32,
-    /// Where a static batch's rows of each kind are; null for `rows`.
-    pub kinds: *const c_void,
-    pub kind_count: i32,
-    pub rows: i32,
-    pub columns: i32,
-}
-
-/// The losses of vertices.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Losses {
-    pub losses: *const f32,
-    pub labels: *const i32,
-    pub kinds: *const c_void,
-    /// The place for the mean, or null.
-    pub loss: *mut f32,
-    /// The place for 1 over the number of labelled vertices.
-    pub share: *mut f32,
-    pub kind_count: i32,
-    pub rows: i32,
-    pub columns: i32,
-}
-
-/// A parameter's step of gradient descent.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Descent {
-    pub to: *mut c_void,
-    pub gradient: *const f32,
-    pub share: *const f32,
-    pub rate: f32,
-    pub decay: f32,
-    pub count: usize,
-}
-
-/// A table's step of gradient descent.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DescentOfRows {
-    pub its: RowsOfTable,
-    pub to: *mut c_void,
-    pub share: *const f32,
-    pub rate: f32,
 }

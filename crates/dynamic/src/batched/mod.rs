@@ -9,6 +9,7 @@ mod path;
 mod run;
 pub mod slices;
 mod step;
+mod tasks;
 
 pub use batch::DeviceBatch;
 pub use net::{Net, Unsupported, sources};

@@ -8,13 +8,13 @@ use std::ffi::c_void;
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch};
 use vertex::batch::Batch;
-use vertex::function::{Arity, MOST_FUNCTIONS, MOST_PARAMETERS};
+use vertex::function::{Arity, MOST_FUNCTIONS, MOST_PARAMETERS, ParameterSize};
 use vertex::passes::{Extent, Frame, Pass, Place, Purpose};
 use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, InOneLaunch, Range};
-use super::library::RowsOfTable;
 use super::net::{BatchSizes, Net, OneWay};
+use super::tasks::{Parts, RowsOfTable, Task};
 use crate::emit::{Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
 use crate::memory::Layout;
 use crate::options::Without;
@@ -108,9 +108,27 @@ struct Run<'a> {
     is_there: [bool; MOST_PARAMETERS],
     /// What is added up at the end, all together.
     pending: Pending,
-    /// A bit for each table whose gradient is wanted by rows, and the rows.
-    by_rows: u64,
-    rows_of_tables: Vec<(usize, RowsOfTable)>,
+    /// The run is one of a step, for which it leaves the parameters' gradients.
+    step: Option<OfStep>,
+    left: Vec<Option<Left>>,
+}
+
+/// What a step adds to a run backward.
+pub(super) struct OfStep {
+    /// The gradient of the loss.
+    pub scores: Task,
+    /// The loss.
+    pub losses: Task,
+    /// A bit for each of [`Net::tables_of_rows`] whose gradient is not wanted, but the rows of which it is the sum.
+    pub by_rows: u64,
+}
+
+/// A parameter's gradient as a run leaves it for a step. It stays in the workspace until the next run.
+pub(super) enum Left {
+    /// It is the sum of these.
+    Parts(Parts),
+    /// It is the sum of rows of one pass.
+    Rows(RowsOfTable),
 }
 
 impl Net {
@@ -126,10 +144,10 @@ impl Net {
         stream: Stream,
     ) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        self.launch(stream, |stream| unsafe { self.run_forward(batch, arrays, inputs, stream) })
+        self.launch(stream, |stream| unsafe { self.run_forward(batch, arrays, inputs, true, stream) })
     }
 
-    /// The launches of a run forward.
+    /// The launches of a run forward. `has_rest` asks for zeros behind the last vertex of a static batch.
     ///
     /// # Safety
     /// As for [`Self::forward`].
@@ -138,13 +156,14 @@ impl Net {
         batch: &Batch,
         arrays: &DeviceBatch,
         inputs: Inputs,
+        has_rest: bool,
         stream: Stream,
     ) -> Result<(), Error> {
         let none = Gradients { pushes: &[], pulls: &[], parameters: &[], accumulates: false, are_in_float: false };
         let mut run = Run::new(self, Way::Forward, batch, arrays, inputs, none, stream);
         // SAFETY: the caller's promise.
         unsafe {
-            run.clear_outputs()?;
+            run.clear_outputs(has_rest)?;
             run.stages()
         }
     }
@@ -163,15 +182,12 @@ impl Net {
     ) -> Result<(), Error> {
         self.launch(stream, |stream| {
             // SAFETY: the caller's promise.
-            let rows = unsafe { self.run_backward(batch, arrays, inputs, (gradients, 0), stream) }?;
-            debug_assert!(rows.is_empty(), "no table is wanted by rows");
-            Ok(())
+            unsafe { self.run_backward(batch, arrays, inputs, gradients, None, stream) }.map(drop)
         })
     }
 
-    /// The launches of a run backward. `by_rows` has a bit for each of [`Self::tables_of_rows`] whose gradient is not wanted,
-    /// but the rows of which it is the sum: these are returned, with the table's number. They stay in the workspace until the
-    /// next run.
+    /// The launches of a run backward. Returns what it leaves for a step, by parameters: `None` for a table that is wanted by
+    /// rows and has none.
     ///
     /// # Safety
     /// As for [`Self::backward`].
@@ -180,17 +196,27 @@ impl Net {
         batch: &Batch,
         arrays: &DeviceBatch,
         inputs: Inputs,
-        (gradients, by_rows): (Gradients, u64),
+        gradients: Gradients,
+        step: Option<OfStep>,
         stream: Stream,
-    ) -> Result<Vec<(usize, RowsOfTable)>, Error> {
-        let mut run = Run { by_rows, ..Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream) };
+    ) -> Result<Vec<Option<Left>>, Error> {
+        let mut run = Run::new(self, Way::Backward, batch, arrays, inputs, gradients, stream);
+        run.step = step;
+        if run.step.is_some() {
+            let parameters = self.net.declaration().parameters.iter().zip(gradients.parameters).enumerate();
+            let whole = |(parameter, (size, to)): (usize, (&ParameterSize, &*mut c_void))| {
+                let parts = Parts { sums: to.cast_const().cast(), count: size.elements(), part_count: 1 };
+                (!run.is_by_rows(parameter)).then_some(Left::Parts(parts))
+            };
+            run.left = parameters.map(whole).collect();
+        }
         // SAFETY: the caller's promise.
         unsafe {
             run.begin_backward()?;
             run.stages()?;
             run.finish_backward()?;
         }
-        Ok(run.rows_of_tables)
+        Ok(run.left)
     }
 
     /// Launches all of a run, together where it can be recorded, else one by one.
@@ -225,7 +251,6 @@ impl<'a> Run<'a> {
         let layout = net.layout(&extents, sizes, way);
         let are_sums = gradients.are_in_float || net.element.bytes() == size_of::<f32>();
         let is_there = [gradients.accumulates && are_sums; MOST_PARAMETERS];
-        let (pending, by_rows, rows_of_tables) = (Pending::default(), 0, vec![]);
         Self {
             net,
             way,
@@ -240,9 +265,9 @@ impl<'a> Run<'a> {
             layout,
             stream,
             is_there,
-            pending,
-            by_rows,
-            rows_of_tables,
+            pending: Pending::default(),
+            step: None,
+            left: vec![],
         }
     }
 
@@ -252,6 +277,20 @@ impl<'a> Run<'a> {
 
     fn element(&self) -> usize {
         self.net.element.bytes()
+    }
+
+    /// Runs tasks that need nothing of each other.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn tasks(&self, tasks: &[Task]) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.net.library.run(self.stream, tasks, self.net.tf32) }
+    }
+
+    /// The parameter's gradient is wanted by rows.
+    fn is_by_rows(&self, parameter: usize) -> bool {
+        self.step.as_ref().is_some_and(|step| step.by_rows & 1 << parameter != 0)
     }
 
     /// The bytes of a number of a parameter's gradient.

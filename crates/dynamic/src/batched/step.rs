@@ -8,9 +8,9 @@ use vertex::batch::Batch;
 use vertex::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
 
 use super::batch::DeviceBatch;
-use super::library::{Descent, DescentOfRows, Losses, Scores};
 use super::net::Net;
-use super::run::{Gradients, Inputs};
+use super::run::{Gradients, Inputs, Left, OfStep};
+use super::tasks::{Descent, DescentOfRows, Losses, Scores, Task};
 use crate::memory::{APART, Bytes};
 
 /// The loss of a step, and its update. The pointers are the device's.
@@ -98,38 +98,29 @@ impl Net {
         let inputs = Inputs { pushes: &pushes[..outputs], ..inputs };
         let losses: *mut f32 = at(parts.losses).cast();
         let share = losses.wrapping_add(vertices);
+        let (rows, columns) = (vertices as i32, declaration.pushes[step.push] as i32);
+        let (kinds, kind_count) = (arrays.kind_in_script(0), self.kinds() as i32);
+        let labels = step.labels;
+        let scores = Scores { scores: at(parts.scores), labels, losses, kinds, kind_count, rows, columns };
+        let of_mean = Losses { losses, labels, kinds, loss: step.loss, share, kind_count, rows, columns };
         self.launch(stream, |stream| {
+            let of_step = OfStep { scores: Task::Scores(scores), losses: Task::Losses(of_mean), by_rows };
             // SAFETY: the caller's promise, for the workspace's parts too.
             unsafe {
-                self.run_forward(batch, arrays, inputs, stream)?;
-                let (rows, columns) = (vertices as i32, declaration.pushes[step.push] as i32);
-                let (kinds, kind_count) = (arrays.kind_in_script(0), self.kinds() as i32);
-                let labels = step.labels;
-                let scores = Scores { scores: at(parts.scores), labels, losses, kinds, kind_count, rows, columns };
-                self.library.cross_entropy(stream, scores)?;
-                let of_mean = Losses { losses, labels, kinds, loss: step.loss, share, kind_count, rows, columns };
-                self.library.sum_losses(stream, of_mean)?;
-                let rows_of_tables = self.run_backward(batch, arrays, inputs, (gradients, by_rows), stream)?;
+                self.run_forward(batch, arrays, inputs, false, stream)?;
+                let left = self.run_backward(batch, arrays, inputs, gradients, Some(of_step), stream)?;
                 let rate = step.learning_rate;
-                let parameters = declaration.parameters.iter().enumerate();
-                let descents: Vec<_> = parameters
-                    .filter(|(number, _)| by_rows & 1 << number == 0)
-                    .map(|(number, size)| Descent {
-                        to: inputs.parameters[number].cast_mut(),
-                        gradient: of_parameters[number].cast_const().cast(),
-                        share,
-                        rate,
-                        decay: step.weight_decay,
-                        count: size.elements(),
+                let descents = left.into_iter().zip(inputs.parameters).filter_map(|(left, to)| {
+                    let to = to.cast_mut();
+                    Some(match left? {
+                        Left::Parts(gradient) => {
+                            Task::Descent(Descent { gradient, to, share, rate, decay: step.weight_decay })
+                        }
+                        Left::Rows(its) => Task::DescentOfRows(DescentOfRows { its, to, share, rate }),
                     })
-                    .collect();
-                self.library.descend(stream, &descents)?;
-                for (table, its) in rows_of_tables {
-                    let to = inputs.parameters[table].cast_mut();
-                    self.library.descend_rows(stream, DescentOfRows { its, to, share, rate })?;
-                }
+                });
+                self.library.run(stream, &descents.collect::<Vec<_>>(), self.tf32)
             }
-            Ok(())
         })
     }
 }

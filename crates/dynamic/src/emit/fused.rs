@@ -24,6 +24,8 @@ const MOST_SHARED: usize = 96 << 10;
 /// pass that follows edges to parents waits for memory several times over, so that blocks had better not repeat it.
 const MOST_ROWS: usize = 32;
 const MOST_ROWS_BEHIND_PARENTS: usize = TILE_ROWS;
+/// So few units are one block's: each row is read once, and the weights stay in the cache, however many rows there are.
+const UNITS_OF_BLOCK: usize = THREADS as usize / 32;
 
 /// How a fused kernel is launched.
 #[derive(Clone, Copy, Debug)]
@@ -74,13 +76,16 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     }
     let follows_parents = |step: &Step| matches!(step, Step::Read { op: Op::Take, .. });
     let is_behind_parents = before.is_some_and(|steps| steps.iter().any(follows_parents));
-    let most_rows = if is_behind_parents { MOST_ROWS_BEHIND_PARENTS } else { MOST_ROWS };
-
     // The units: elements of the last pass, in the narrowest pieces.
     let spans = Spans::new(behind);
     let its = pieces(behind, &spans);
     let units = *its.keys().next()?;
     let its = cut_to(&its, units)?;
+    let most_rows = match is_behind_parents {
+        _ if units <= UNITS_OF_BLOCK => usize::MAX,
+        true => MOST_ROWS_BEHIND_PARENTS,
+        false => MOST_ROWS,
+    };
     let mut unit = text.inner();
     let mut line = Line::new(&spans, false);
     line.products = Some(y);

@@ -67,7 +67,8 @@ impl<'a> Builder<'a> {
                 passes.extend(self.rows(stage, is_of_children, &mut rest));
             }
             let is_ready = |place: &usize| {
-                let of_its = |input: &Value| self.inside[*input].is_some() || self.types[*input] == Type::Index;
+                let of_its =
+                    |input: &Value| self.taken(stage, *place, *input).is_some() || self.types[*input] == Type::Index;
                 self.grain.has_own_pass(self.operations[*place].op)
                     && self.operations[*place].inputs().iter().all(of_its)
             };
@@ -84,6 +85,13 @@ impl<'a> Builder<'a> {
     /// Where passes over rows find a value.
     pub fn place(&self, value: Value) -> Option<Place> {
         self.inside[value].or(self.outside[value])
+    }
+
+    /// Where a product, or a reduction, or a sum into a gradient finds an input. Rows that are added to those of a table are
+    /// read once: they need not be copied from where a product of the same stage left them.
+    fn taken(&self, stage: Stage, taker: usize, input: Value) -> Option<Place> {
+        let may_be_outside = self.operations[taker].op == Op::AccumulateRow && self.stages[input] == Some(stage);
+        self.inside[input].or(self.outside[input].filter(|_| may_be_outside))
     }
 
     /// Makes a place for a value.
@@ -137,7 +145,7 @@ impl<'a> Builder<'a> {
                 let is_missing = if self.grain.leaves_at_end(self.operations[taker].op) {
                     is_load && self.place(*input).is_none()
                 } else {
-                    self.inside[*input].is_none() && (is_load || self.outside[*input].is_some())
+                    self.taken(stage, taker, *input).is_none() && (is_load || self.outside[*input].is_some())
                 };
                 let is_of_domain =
                     self.types[*input] != Type::Index && self.types[*input].is_of_children() == is_of_children;
@@ -199,7 +207,8 @@ impl<'a> Builder<'a> {
     fn own_pass(&mut self, stage: Stage, place: usize) -> Pass {
         let operation = self.operations[place];
         let parameter = operation.arguments[0];
-        let input = |number: usize| self.inside[operation.inputs[number]].expect("what a pass takes is stored");
+        let input =
+            |number: usize| self.taken(stage, place, operation.inputs[number]).expect("what a pass takes is stored");
         let work = match operation.op {
             Op::Accumulate => Work::Accumulate { parameter, dy: input(0), x: input(1) },
             Op::AccumulateBias => Work::AccumulateBias { parameter, dy: input(0) },

@@ -4,15 +4,22 @@ use gpu::jit::Error;
 use gpu::products::Products;
 use vertex::passes::{Pass, Work};
 
-use super::{At, Run};
-use crate::batched::library::{
-    AddedRows, LevelProduct, OuterProducts, PartsSum, RowSums, RowsOfTable, Sum, TableIndices, WIDE,
-};
-use crate::emit::GraphArray;
-use crate::memory::ROWS_OF_PRODUCTS;
+use super::{At, Left, Run};
+use crate::batched::library::{LevelProduct, WIDE};
+use crate::batched::tasks::{AddedRows, Numbers, OuterProducts, Parts, PartsSum, RowSums, RowsOfTable, Task};
+use crate::emit::is_in_float;
+use crate::memory::{ROWS_OF_PRODUCTS, index_passes};
 
 /// The fewest rows of a static batch that are worth kernels of their own, which seldom find any: the others multiply zeros.
 const LEAST_REST: usize = 1024;
+
+/// A place for a sum, and whether to add to the numbers there.
+#[derive(Clone, Copy)]
+pub(super) struct Sum {
+    pub to: *mut f32,
+    pub adds: bool,
+}
+
 /// Sums into parameters' gradients, which are launched together. Each has its parameter.
 #[derive(Default)]
 pub(super) struct Pending {
@@ -42,11 +49,12 @@ impl Run<'_> {
         Some(Sum { to, adds })
     }
 
-    /// Launches the sums that wait for it. Where a gradient is the sum of several, these come to be in the workspace first.
+    /// Launches the sums that wait for it, with other tasks. Where a gradient is the sum of several, these come to be in the
+    /// workspace first: the caller adds them up.
     ///
     /// # Safety
     /// As for [`Net::backward`](super::Net::backward).
-    pub(super) unsafe fn add_pending(&mut self) -> Result<(), Error> {
+    pub(super) unsafe fn add_pending(&mut self, mut tasks: Vec<Task>) -> Result<Vec<(usize, PartsSum)>, Error> {
         let Pending { mut outer_products, mut rows } = std::mem::take(&mut self.pending);
         let mut of_parts = vec![];
         for (parameter, size) in self.net.net.declaration().parameters.iter().enumerate() {
@@ -65,16 +73,29 @@ impl Run<'_> {
                 first += slices as usize;
             }
             if part_count > 1 {
-                of_parts.push(PartsSum { sums: to, parts, count, part_count, adds });
+                let parts = Parts { sums: parts, count, part_count };
+                of_parts.push((parameter, PartsSum { parts, to: Numbers { first: to.cast(), are_floats: 1 }, adds }));
             }
         }
-        let outer_products: Vec<_> = outer_products.into_iter().map(|(_, its)| its).collect();
-        let rows: Vec<_> = rows.into_iter().map(|(_, its)| its).collect();
+        tasks.extend(outer_products.into_iter().map(|(_, its)| Task::OuterProducts(its)));
+        tasks.extend(rows.into_iter().map(|(_, its)| Task::RowSums(its)));
         // SAFETY: the caller's promise; the layout has room for the parts of all sums.
+        unsafe { self.tasks(&tasks) }?;
+        Ok(of_parts)
+    }
+
+    /// A sum waits, if its pass has all rows: sums of a block are launched now.
+    ///
+    /// # Safety
+    /// As for [`Net::backward`](super::Net::backward).
+    unsafe fn wait(&mut self, is_all: bool) -> Result<(), Error> {
+        if is_all {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
         unsafe {
-            self.net.library.sum_outer_products(self.stream, &outer_products, self.net.tf32)?;
-            self.net.library.sum_rows(self.stream, &rows)?;
-            self.net.library.sum_parts(self.stream, &of_parts)
+            let of_parts = self.add_pending(vec![])?;
+            self.tasks(&of_parts.into_iter().map(|(_, its)| Task::PartsSum(its)).collect::<Vec<_>>())
         }
     }
 
@@ -86,7 +107,6 @@ impl Run<'_> {
         let At { range, script, is_all, .. } = at;
         let (net, stream) = (self.net, self.stream);
         let library = &net.library;
-        let sizes = &net.net.declaration().parameters;
         match pass.work {
             Work::Product { parameter, is_transposed, x, y } => {
                 let ((from, count), (to, _)) = (self.rows(kind, x, &range), self.rows(kind, y, &range));
@@ -150,7 +170,7 @@ impl Run<'_> {
                 };
                 self.pending.outer_products.push((parameter, its));
                 // SAFETY: the caller's promise.
-                if is_all { Ok(()) } else { unsafe { self.add_pending() } }
+                unsafe { self.wait(is_all) }
             }
             Work::AccumulateBias { parameter, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
@@ -169,34 +189,37 @@ impl Run<'_> {
                 };
                 self.pending.rows.push((parameter, its));
                 // SAFETY: the caller's promise.
-                if is_all { Ok(()) } else { unsafe { self.add_pending() } }
+                unsafe { self.wait(is_all) }
             }
             Work::AccumulateRow { parameter, input, dy } => {
                 let (rows, count) = self.rows(kind, dy, &range);
                 if count == 0 {
                     return Ok(());
                 }
-                let rows_of_kind = self.arrays.all_of(self.batch, kind).rows.cast::<i32>();
-                let indices: *mut i32 = self.workspace(self.layout.indices[parameter]).cast();
-                let of_table = TableIndices {
-                    indices,
-                    rows_of_kind: rows_of_kind.wrapping_add(range.row_of_kind as usize).cast(),
-                    script,
-                    pulled: self.arrays.array(GraphArray::Pulled),
-                    indices_of_input: self.inputs.pulls[input],
-                    count: count as i32,
-                    table: sizes[parameter].rows as i32,
+                let is_it = |(its, pass): (usize, &Pass)| {
+                    let of_pass = |work: &Work| match *work {
+                        Work::AccumulateRow { parameter, input, .. } => Some((parameter, input)),
+                        _ => None,
+                    };
+                    its == kind && of_pass(&pass.work) == Some((parameter, input))
                 };
-                let its = RowsOfTable { rows, indices, script, count: count as i32, columns: dy.width as i32 };
-                // SAFETY: the caller's promise.
-                unsafe { library.find_indices(stream, of_table) }?;
-                if self.by_rows & 1 << parameter != 0 {
-                    self.rows_of_tables.push((parameter, its));
+                let of_table = index_passes(&self.its.passes, &self.extents)
+                    .find(|(its, pass, _)| is_it((*its, *pass)))
+                    .map_or(0, |(.., first)| first);
+                let its = RowsOfTable {
+                    rows: Numbers { first: rows, are_floats: is_in_float(dy.frame).into() },
+                    indices: self.indices(of_table + range.row_of_kind as usize),
+                    script,
+                    count: count as i32,
+                    columns: dy.width as i32,
+                };
+                if self.is_by_rows(parameter) {
+                    self.left[parameter] = Some(Left::Rows(its));
                     return Ok(());
                 }
                 let Some(sum) = self.sum(parameter) else { return Ok(()) };
                 // SAFETY: the caller's promise. The sum was cleared in the beginning.
-                unsafe { library.add_rows(stream, AddedRows { its, sums: sum.to }) }
+                unsafe { self.tasks(&[Task::AddedRows(AddedRows { its, sums: sum.to })]) }
             }
             Work::Rows { .. } | Work::Reduce { .. } | Work::MaxGradient { .. } => unreachable!("they have kernels"),
         }
