@@ -60,6 +60,25 @@ template <typename Each> __device__ __forceinline__ void for_own(int count, Each
     barrier();
 }
 
+// Likewise, where `each` takes numbers that `read` reads for it: those of the thread's first unit are there already.
+template <int reads, typename Read, typename Each>
+__device__ __forceinline__ void for_own(int count, float (&ahead)[reads], Read read, Each each) {
+    for (int pair = threadIdx.x; pair < count * OWN; pair += THREADS) {
+        const int unit = first_unit() + pair % OWN;
+        if (UNITS % OWN && unit >= UNITS) continue;
+        if (SPAN * OWN > THREADS && pair >= THREADS) read(unsigned(pair / OWN), unit, ahead);
+        each(unsigned(pair / OWN), unit, ahead);
+    }
+    barrier();
+}
+
+// Reads the numbers of the thread's first unit, and waits for none.
+template <int reads, typename Read>
+__device__ __forceinline__ void read_ahead(int count, float (&ahead)[reads], Read read) {
+    const int pair = threadIdx.x, unit = first_unit() + pair % OWN;
+    if (pair < count * OWN && (UNITS % OWN == 0 || unit < UNITS)) read(unsigned(pair / OWN), unit, ahead);
+}
+
 // Calls `each` with the number of each row. It computes all own units.
 template <typename Each> __device__ __forceinline__ void for_rows(int count, Each each) {
     for (int row = threadIdx.x; row < count; row += THREADS) each(unsigned(row));

@@ -10,7 +10,7 @@ use vertex::passes::{Pass, Passes, Place, Step, Work};
 use vertex::stages::Stage;
 
 use super::fused::{readers, stores};
-use super::rows::{self, Line, Spans, cut_to, pieces};
+use super::rows::{self, Line, Numbers, Spans, cut_to, pieces};
 use super::{MOST_POINTERS, Pointer, Text, is_in_float, reductions};
 
 /// The threads of a block. The second number is for kernels that spill registers with the first one. Tree-LSTMs took 2 to
@@ -432,12 +432,11 @@ impl<'a> Around<'a> {
             text.line("for_rows(at.row_count, [&](unsigned in_range) {");
             text.numbers(false);
             text.line(&format!("Element own[{class}::OWN_ELEMENTS] = {{}};"));
-            text.line("#pragma unroll");
-            text.line("for (int u = 0; u < OWN; ++u) {");
-            text.line("const int e = first_unit() + u;");
-            text.line("if (UNITS % OWN && e >= UNITS) break;");
-            self.write(text, self.before, units, |line| line.published = Some(self.x));
-            text.line("}");
+            let spans = Spans::new(self.before);
+            let mut line = Line::new(&spans, false);
+            (line.published, line.numbers) = (Some(self.x), Numbers::OfUnits);
+            write(text, &mut line, self.before, units);
+            line.finish(text);
             text.line(&format!(
                 "{class}::publish_own(own, packets_{number} + size_t(in_range) * {class}::PACKETS, epoch);"
             ));
@@ -450,54 +449,73 @@ impl<'a> Around<'a> {
             text.line("const unsigned in_range = first + in_span; const int u = e - first_unit();");
             text.line(&format!("Element *const own = staged + in_span * {class}::OWN_ELEMENTS;"));
             text.numbers(false);
-            self.write(text, self.before, units, |line| line.published = Some(self.x));
+            let spans = Spans::new(self.before);
+            let mut line = Line::new(&spans, false);
+            line.published = Some(self.x);
+            write(text, &mut line, self.before, units);
+            line.finish(text);
             text.line("});");
             text.line(&format!(
                 "{class}::publish_staged(staged, packets_{number} + size_t(first) * {class}::PACKETS, count, epoch);"
             ));
             text.line("}");
         }
+        let spans = Spans::new(self.behind);
+        let mut line = Line::new(&spans, false);
+        (line.products, line.beside) = (Some(self.y), self.before);
+        // In one group, levels have few rows: then a thread waits for packets longer than it computes.
+        let reads_ahead = !text.is_grouped;
+        if reads_ahead {
+            line.numbers = Numbers::Ahead;
+        }
+        write(text, &mut line, self.behind, units);
         text.line("for (int first = 0; first < at.row_count; first += SPAN) {");
         text.line("const int count = min(SPAN, at.row_count - first);");
+        if reads_ahead {
+            text.line(&format!("float ahead[{}] = {{}};", line.read_count().max(1)));
+            text.line("const auto read = [&](unsigned in_span, int e, auto &r) {");
+            text.line("const unsigned in_range = first + in_span;");
+            text.numbers(false);
+            text.line("(void)row; (void)of_kind; (void)e; (void)r;");
+            line.write_ahead(text);
+            text.line("};");
+            text.line("read_ahead(count, ahead, read);");
+        }
         text.line(&format!(
             "{class}::multiply_span(memory_at<Element>(memory, {}), {tile}, packets_{number} + size_t(first) * \
              {class}::PACKETS, count, epoch);",
             product.place
         ));
         text.line(&format!("const float *const products = {class}::products({tile});"));
-        text.line("for_own(count, [&](unsigned in_span, int e) {");
+        text.line(match reads_ahead {
+            true => "for_own(count, ahead, read, [&](unsigned in_span, int e, const auto &r) {",
+            false => "for_own(count, [&](unsigned in_span, int e) {",
+        });
         text.line("const unsigned in_range = first + in_span;");
         text.numbers(false);
-        // The products that the code takes are known behind it.
-        let mut code = text.inner();
-        let shifts = self.write(&mut code, self.behind, units, |line| line.products = Some(self.y));
-        text.pointers = code.pointers;
-        text.is_foreign |= code.is_foreign;
-        for (place, shift) in shifts.iter().enumerate() {
+        text.line("(void)row; (void)of_kind;");
+        if reads_ahead {
+            text.line("(void)r;");
+        }
+        for (place, shift) in line.shifts.iter().enumerate() {
             let column = shift / units.all * units.own;
             text.line(&format!(
                 "const float product_{place} = products[in_span * {class}::COLUMNS + {column} + e - first_unit()];"
             ));
         }
-        text.body.push_str(&code.body);
+        line.finish(text);
         text.line("});");
         text.line("}");
     }
+}
 
-    /// Writes the steps for unit `e`. Returns the first elements of the products that they take.
-    fn write(&self, text: &mut Text, steps: &[Step], units: Units, set: impl Fn(&mut Line)) -> Vec<usize> {
-        text.line("(void)row; (void)of_kind;");
-        let spans = Spans::new(steps);
-        let Some(cut) = cut_to(&pieces(steps, &spans), units.all) else {
-            text.is_foreign = true;
-            return vec![];
-        };
-        let mut line = Line::new(&spans, false);
-        set(&mut line);
-        cut.iter().for_each(|piece| line.write(text, piece));
-        line.finish(text);
-        line.shifts
-    }
+/// Writes the steps into the code for unit `e`.
+fn write(text: &mut Text, line: &mut Line, steps: &[Step], units: Units) {
+    let Some(cut) = cut_to(&pieces(steps, line.spans), units.all) else {
+        text.is_foreign = true;
+        return;
+    };
+    cut.iter().for_each(|piece| line.write(text, piece));
 }
 
 /// The units of a way: the width of its narrowest values. `None` if that does not divide others, or is too little to be

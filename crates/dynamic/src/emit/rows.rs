@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use vertex::function::Op;
 use vertex::passes::{Frame, Place, Span, Step};
 
+use super::fused::stores;
 use super::{GraphArray, Pointer, Text, in_float, stored};
 
 /// A part of a step's result, from its first element on.
@@ -159,9 +160,21 @@ struct Number {
     varies: bool,
 }
 
+/// Where the reads of the code for an element leave their numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Numbers {
+    /// In variables.
+    OfElement,
+    /// In arrays, since a thread has the element of each of the block's own units: it reads those of all before it computes
+    /// one.
+    OfUnits,
+    /// In an array `r` that is filled elsewhere.
+    Ahead,
+}
+
 /// The code for an element of the pieces of one width.
 pub struct Line<'a> {
-    spans: &'a Spans<'a>,
+    pub spans: &'a Spans<'a>,
     is_of_children: bool,
     /// A place whose elements the code has in variables: `product_0` and so on.
     pub products: Option<Place>,
@@ -173,8 +186,16 @@ pub struct Line<'a> {
     pub shared: Option<Place>,
     /// A place whose elements of own units the thread keeps in `own`, to publish them.
     pub published: Option<Place>,
-    /// The stores, which come behind all reads: a read would wait for a store that may be to the same memory.
+    /// What a thread does for an element, in this order: numbers of the row, reads, computations, and stores. A read would
+    /// wait for a store that may be to the same memory, and for a loop before it: so all are on their way together.
+    of_row: Vec<String>,
+    reads: Vec<String>,
+    lines: Vec<String>,
     stores: Vec<String>,
+    /// Where reads leave their numbers.
+    pub numbers: Numbers,
+    /// Steps of other threads of the block, between which and the reads no barrier stands: what they store is read later.
+    pub beside: &'a [Step],
     /// The variables that hold numbers.
     known: HashMap<Number, String>,
     /// The variables that were declared, besides those of numbers.
@@ -193,7 +214,12 @@ impl<'a> Line<'a> {
             needs_others: false,
             shared: None,
             published: None,
+            of_row: vec![],
+            reads: vec![],
+            lines: vec![],
             stores: vec![],
+            numbers: Numbers::OfElement,
+            beside: &[],
             known: HashMap::new(),
             said: HashSet::new(),
             values: 0,
@@ -257,9 +283,58 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Ends the code of all pieces.
+    /// The numbers that are read first.
+    pub fn read_count(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// Ends the code of all pieces, for element `e`.
     pub fn finish(&mut self, text: &mut Text) {
-        self.stores.drain(..).for_each(|store| text.line(&store));
+        self.of_row.iter().for_each(|line| text.line(line));
+        if self.numbers != Numbers::Ahead {
+            self.write_reads(text);
+        }
+        if self.numbers == Numbers::OfUnits {
+            open_units(text);
+        }
+        self.lines.iter().chain(&self.stores).for_each(|line| text.line(line));
+        if self.numbers == Numbers::OfUnits {
+            text.line("}");
+        }
+    }
+
+    /// The reads alone, which go ahead.
+    pub fn write_ahead(&self, text: &mut Text) {
+        self.of_row.iter().for_each(|line| text.line(line));
+        self.write_reads(text);
+    }
+
+    fn write_reads(&self, text: &mut Text) {
+        if self.numbers == Numbers::OfUnits {
+            (0..self.reads.len()).for_each(|number| text.line(&format!("float r{number}[OWN];")));
+            open_units(text);
+        }
+        let declared = if self.numbers == Numbers::OfElement { "const float " } else { "" };
+        for (number, read) in self.reads.iter().enumerate() {
+            text.line(&format!("{declared}{} = {read};", self.name_of_read(number)));
+        }
+        if self.numbers == Numbers::OfUnits {
+            text.line("}");
+        }
+    }
+
+    fn name_of_read(&self, number: usize) -> String {
+        match self.numbers {
+            Numbers::OfElement => format!("r{number}"),
+            Numbers::OfUnits => format!("r{number}[u]"),
+            Numbers::Ahead => format!("r[{number}]"),
+        }
+    }
+
+    /// Reads a number before anything is computed. Returns its name.
+    fn read_first(&mut self, code: String) -> String {
+        self.reads.push(code);
+        self.name_of_read(self.reads.len() - 1)
     }
 
     /// Several blocks compute the rows of a pass that fills shared memory; one of them writes.
@@ -292,8 +367,16 @@ impl<'a> Line<'a> {
                 });
                 format!("product_{place}")
             }
-            Step::Load { from, .. } => in_float(from, &text.element(from, self.is_of_children, &index)),
-            Step::Read { op, arguments, to } => self.read(text, op, arguments, to.width, &index),
+            Step::Load { from, .. } => {
+                let code = in_float(from, &text.element(from, self.is_of_children, &index));
+                if stores(self.beside, from) { code } else { self.read_first(code) }
+            }
+            Step::Read { op: Op::Take, arguments: [state, _], to } => self.take(text, state, to.width, &index),
+            Step::Read { op: Op::Zeros, .. } => "0.0f".to_owned(),
+            Step::Read { op, arguments, to } => {
+                let code = self.read(text, op, arguments, to.width, &index);
+                self.read_first(code)
+            }
             Step::Unary { op, x, constant, .. } => {
                 let x = input(self, text, x);
                 let code = self.unary(text, op, &x, constant);
@@ -317,7 +400,7 @@ impl<'a> Line<'a> {
         };
         let name = format!("v{}", self.values);
         self.values += 1;
-        text.line(&format!("const float {name} = {code};"));
+        self.lines.push(format!("const float {name} = {code};"));
         self.known.insert(number, name.clone());
         name
     }
@@ -326,7 +409,7 @@ impl<'a> Line<'a> {
     fn say(&mut self, text: &mut Text, name: &str, declaration: impl FnOnce(&mut Text) -> String) {
         if self.said.insert(name.to_owned()) {
             let declaration = declaration(text);
-            text.line(&declaration);
+            self.of_row.push(declaration);
         }
     }
 
@@ -389,13 +472,11 @@ impl<'a> Line<'a> {
                 let pointer = text.pointer(Pointer::PushGradient(first));
                 format!("!{pointer} ? 0.0f : {}", of_row(pointer.clone(), &format!("{vertices}[row]")))
             }
-            Op::Take => self.take(text, first, width, index),
-            _ => "0.0f".to_owned(),
+            _ => unreachable!("{} reads no memory", op.name()),
         }
     }
 
-    /// The sum of what a vertex's parents gave, in their order. Of all states that the pass takes, the first parent's part
-    /// is read before anything waits for one of them.
+    /// The sum of what a vertex's parents gave, in their order. The first parent's part is read with all others.
     fn take(&mut self, text: &mut Text, state: usize, width: usize, index: &str) -> String {
         let (parents_of, parents) =
             (text.pointer(Pointer::Graph(GraphArray::ParentsOf)), text.pointer(Pointer::Graph(GraphArray::Parents)));
@@ -405,20 +486,12 @@ impl<'a> Line<'a> {
         self.say(text, "parent_edge", |_| {
             format!("const int parent_edge = first_parent < parents_end ? {parents}[first_parent] : -1;")
         });
-        let variable = |state: usize| format!("t{state}_{}", index.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
-        let taken = self.spans.made.values().filter_map(|(_, step)| match step {
-            Step::Read { op: Op::Take, arguments: [state, _], to } => Some((*state, to.width)),
-            _ => None,
-        });
-        for (state, its) in taken.filter(|(_, its)| *its == width) {
-            let given = text.pointer(Pointer::Given(state));
-            self.say(text, &variable(state), |_| {
-                let read = format!("{given}[parent_edge * {its} + {index}]");
-                format!("float {} = parent_edge < 0 ? 0.0f : {read};", variable(state))
-            });
-        }
-        let (name, given) = (variable(state), text.pointer(Pointer::Given(state)));
-        text.line(&format!(
+        let given = text.pointer(Pointer::Given(state));
+        let first = self.read_first(format!("parent_edge < 0 ? 0.0f : {given}[parent_edge * {width} + {index}]"));
+        let name = format!("t{}", self.values);
+        self.values += 1;
+        self.lines.push(format!("float {name} = {first};"));
+        self.lines.push(format!(
             "for (int parent = first_parent + 1; parent < parents_end; ++parent) {name} += {given}[{parents}[parent] * \
              {width} + {index}];"
         ));
@@ -476,6 +549,14 @@ fn binary(op: Op, x: &str, y: &str) -> String {
         Op::MaximumShare => format!("{x} > {y} ? 1.0f : {x} == {y} ? 0.5f : 0.0f"),
         _ => unreachable!("{} is not element-wise", op.name()),
     }
+}
+
+/// Opens the loop over the block's own units.
+fn open_units(text: &mut Text) {
+    text.line("#pragma unroll");
+    text.line("for (int u = 0; u < OWN; ++u) {");
+    text.line("const int e = first_unit() + u;");
+    text.line("if (UNITS % OWN && e >= UNITS) break;");
 }
 
 /// A step reads what the path makes.

@@ -560,6 +560,50 @@ fn paths_of_bfloat16_emulated_as_the_oracle() {
     paths("nets::paths_of_bfloat16_emulated_as_the_oracle", |_, element| element == Element::Bfloat16);
 }
 
+/// A pass behind a product that reads what the pass before the product left, which another thread of the block runs: a
+/// block has two units.
+#[test]
+fn a_path_around_a_product_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::a_path_around_a_product_emulated_as_the_oracle") {
+        return;
+    }
+    let declaration = "
+        states 66 66
+        parameters 66x66
+        pulls 66
+        pushes 66
+        function 0:
+        %0 = pull 0
+        %1 = tanh %0
+        scatter 0, %0
+        scatter 1, %1
+        push 0, %1
+        function 2:
+        %0 = gather 0, 0
+        %1 = gather 1, 0
+        %2 = mul %0, %1
+        %3 = matmul P0, %2
+        %4 = gather 0, 1
+        %5 = add %3, %2
+        %6 = mul %5, %4
+        %7 = tanh %6
+        scatter 0, %7
+        scatter 1, %5
+        push 0, %7";
+    let first_child = vec![0, 0, 0, 0, 2, 4, 6, 8];
+    let children = vec![0, 1, 1, 2, 3, 4, 5, 4];
+    let graphs = Arrays { first_vertex: vec![0, 7], first_child, children, ..Arrays::default() };
+    for (ids, seed) in [(1, 1), (2, 2)] {
+        let declaration: Declaration = declaration.parse().unwrap();
+        let case = Case { declaration, graphs: graphs.clone(), ids: vec![0; ids], seed };
+        for is_static in [false, true] {
+            if check(&case, 0, persistent(Element::Float, is_static)).is_none() {
+                return;
+            }
+        }
+    }
+}
+
 /// The canonical text of an LSTM: x and h with h numbers.
 fn lstm(h: usize) -> String {
     let gates = |sums: usize| {
