@@ -14,8 +14,8 @@
 #define COLUMNS 2
 
 // A tile of products. The part of a row that a lane multiplies: quads where all rows are aligned, and else single elements.
-template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const Products &it, int first_row) {
-    const int first_column = (blockIdx.x * WARPS + WARP) * COLUMNS;
+template <bool by_quads>
+__device__ __forceinline__ void multiply_few_rows(const Products &it, int first_row, int first_column) {
     float sums[ROWS][COLUMNS] = {};
     const int access = by_quads ? 4 : 1;
     for (int k = LANE * access; k < it.depth; k += 32 * access) {
@@ -57,17 +57,34 @@ template <bool by_quads> __device__ __forceinline__ void multiply_few_rows(const
     }
 }
 
-__device__ __forceinline__ void multiply_tile_of(const Products &it, int first_row) {
-    if (int((blockIdx.x * WARPS + WARP) * COLUMNS) >= it.columns) return;
+// `columns` is the number of the block's columns among those of other blocks.
+__device__ __forceinline__ void multiply_tile_of(const Products &it, int first_row, unsigned columns) {
+    const int first_column = int(columns * WARPS + WARP) * COLUMNS;
+    if (first_column >= it.columns) return;
     const size_t places = size_t(it.x) | size_t(it.weights);
     if (it.depth % 4 == 0 && places % (4 * sizeof(Element)) == 0) {
-        multiply_few_rows<true>(it, first_row);
+        multiply_few_rows<true>(it, first_row, first_column);
     } else {
-        multiply_few_rows<false>(it, first_row);
+        multiply_few_rows<false>(it, first_row, first_column);
     }
 }
 
-KERNEL(few_rows, Products) { multiply_tile_of(parameters, blockIdx.y * ROWS); }
+// Products that need nothing of each other, of few rows.
+KERNEL(few_rows, Together<Products>) {
+    parameters.run([](const Products &it, unsigned block, unsigned) {
+        const unsigned across = (it.columns + WARPS * COLUMNS - 1) / (WARPS * COLUMNS);
+        multiply_tile_of(it, block / across * ROWS, block % across);
+    });
+}
+
+// Likewise of more rows.
+KERNEL(square_tiles, Together<Products>) {
+    SHARED(Element, stages);
+    parameters.run([&](const Products &it, unsigned block, unsigned) {
+        const unsigned across = (it.columns + TILE - 1) / TILE;
+        multiply_square_tile(it, block / across * TILE, block % across * TILE, stages);
+    });
+}
 
 // Likewise for the rows that a script counts, behind those that are skipped. x and the products have all rows of the kind, or
 // those of the level.
@@ -89,7 +106,9 @@ __device__ __forceinline__ Products products_of(const LevelProduct &it) {
 
 KERNEL(level_few_rows, LevelProduct) {
     const Products all = products_of(parameters);
-    for (int row = blockIdx.y * ROWS; row < all.rows; row += gridDim.y * ROWS) multiply_tile_of(all, row);
+    for (int row = blockIdx.y * ROWS; row < all.rows; row += gridDim.y * ROWS) {
+        multiply_tile_of(all, row, blockIdx.x);
+    }
 }
 
 // By tiles, for many rows.

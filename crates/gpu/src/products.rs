@@ -50,6 +50,12 @@ impl Products {
         [self.rows, self.columns, self.depth].map(|count| count as usize)
     }
 
+    /// The blocks of our kernel.
+    pub fn square_tiles(&self) -> usize {
+        let [rows, columns, _] = self.sizes();
+        rows.div_ceil(TILE) * columns.div_ceil(TILE)
+    }
+
     fn product(&self) -> Product {
         let [rows, columns, depth] = self.sizes();
         let left = Factor { data: self.x, stride: depth, is_transposed: false };
@@ -129,18 +135,22 @@ impl Multiplier {
         Ok(Self { element, cublaslt, cublaslt_failed: AtomicBool::new(false), few_rows })
     }
 
+    /// Our kernel, whose blocks have square tiles of products, takes less time for these than cublasLt would.
+    pub fn is_for_square_tiles(&self, products: &Products, tf32: bool) -> bool {
+        let [rows, columns, depth] = products.sizes();
+        let whole = rows.next_multiple_of(TILE) * columns;
+        let full_in_float = self.element == Element::Float && !tf32 && 2 * rows >= TILE;
+        let most = if full_in_float { MOST_IN_FLOAT } else { MOST_OF_OTHERS };
+        self.cublaslt.is_none() || (whole <= MOST_PRODUCTS && whole * depth <= most)
+    }
+
     /// Multiplies; `tf32` allows floats to be rounded to TF32. Returns true if our kernel multiplies: the next launch
     /// may then be early, because our kernel is not early itself and begins after all earlier launches have ended.
     ///
     /// # Safety
     /// The memory is the stream's device's, with the sizes that [`Products`] gives.
     pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<bool, Error> {
-        let [rows, columns, depth] = products.sizes();
-        let whole = rows.next_multiple_of(TILE) * columns;
-        let full_in_float = self.element == Element::Float && !tf32 && 2 * rows >= TILE;
-        let most = if full_in_float { MOST_IN_FLOAT } else { MOST_OF_OTHERS };
-        let is_few = whole <= MOST_PRODUCTS && whole * depth <= most;
-        if self.cublaslt.is_some() && !is_few {
+        if !self.is_for_square_tiles(products, tf32) {
             // SAFETY: the caller promises the memory of `products`, and the product is the same.
             match unsafe { self.multiply_any(stream, &products.product(), tf32) } {
                 Ok(()) => return Ok(false),
@@ -169,9 +179,7 @@ impl Multiplier {
     /// # Safety
     /// As for [`Self::multiply`].
     unsafe fn multiply_few_rows(&self, stream: Stream, products: &Products) -> Result<(), Error> {
-        let [rows, columns, _] = products.sizes();
-        let blocks = rows.div_ceil(TILE) * columns.div_ceil(TILE);
-        let (grid, shared_bytes) = ([blocks as u32, 1, 1], shared_bytes(self.element));
+        let (grid, shared_bytes) = ([products.square_tiles() as u32, 1, 1], shared_bytes(self.element));
         let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, ..Launch::default() };
         let mut arguments = [ptr::from_ref(products).cast_mut().cast()];
         // SAFETY: the kernel has one parameter, a `Products`; the caller promises its memory.

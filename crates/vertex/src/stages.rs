@@ -63,6 +63,15 @@ pub fn stages(operations: &[Operation], way: Way) -> Vec<Option<Stage>> {
             }
         }
     }
+    // Forward, a product that only the end takes waits for it, so that it runs beside the like of other kinds, and with what
+    // follows it. Backward, other kinds need the like of it on the path.
+    for place in (0..operations.len()).filter(|place| is_product(*place)) {
+        let mut takers = operations.iter().zip(&stages).filter(|(operation, _)| operation.inputs().contains(&place));
+        let is_eager = way == Way::Forward && stages[place] == Some(Stage::Eager);
+        if is_eager && takers.all(|(_, stage)| *stage == Some(Stage::Lazy)) {
+            stages[place] = Some(Stage::Lazy);
+        }
+    }
     stages
 }
 

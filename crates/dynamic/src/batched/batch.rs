@@ -8,7 +8,7 @@ use vertex::function::MOST_FUNCTIONS;
 
 use super::net::Net;
 use super::tasks::{Task, Zeros};
-use crate::emit::GraphArray;
+use crate::emit::{GraphArray, WORDS_OF_RANGE};
 
 const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
 
@@ -57,6 +57,15 @@ impl Range {
             edge: block.edge as i32,
             ..Self::first(block.rows, block.edges)
         }
+    }
+
+    /// The words of 8 bytes of a kernel's parameters: the range, and its place in a script.
+    pub fn words(&self, script: *const c_void) -> [*const c_void; WORDS_OF_RANGE] {
+        let Self { row_of_kind, row_count, row, edge_of_kind, edge_count, edge, .. } = *self;
+        let word =
+            |[low, high]: [i32; 2]| std::ptr::without_provenance(low as u32 as usize | (high as u32 as usize) << 32);
+        let [first, second, third] = [[row_of_kind, row_count], [row, edge_of_kind], [edge_count, edge]].map(word);
+        [self.rows, self.edges, first, second, third, script]
     }
 
     fn numbers(&self) -> [i32; OF_RANGE] {

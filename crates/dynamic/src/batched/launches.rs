@@ -16,24 +16,10 @@ struct Together<T> {
     tasks: [T; MOST_TOGETHER],
 }
 
-/// Launches a kernel.
-///
-/// # Safety
-/// `parameters` is the kernel's struct, and its pointers fit it.
-pub unsafe fn launch<P: Copy>(
-    function: &Function,
-    stream: Stream,
-    grid: [usize; 2],
-    parameters: P,
-) -> Result<(), Error> {
-    // SAFETY: the caller's promise.
-    unsafe { launch_sharing(function, stream, grid, 0, parameters) }
-}
-
 /// Launches a kernel with dynamic shared memory.
 ///
 /// # Safety
-/// As for [`launch`].
+/// `parameters` is the kernel's struct, and its pointers fit it.
 pub unsafe fn launch_sharing<P: Copy>(
     function: &Function,
     stream: Stream,

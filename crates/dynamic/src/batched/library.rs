@@ -9,7 +9,7 @@ use gpu::jit::{Error, Function, Source};
 use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE};
 use gpu::{Device, Element, Stream};
 
-use super::launches::{launch, launch_sharing, launch_together};
+use super::launches::{launch_sharing, launch_together};
 use super::slices::{outer_tiles, row_tiles};
 use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, Task};
 use crate::emit::THREADS;
@@ -34,6 +34,7 @@ const MOST_TABLE_ROWS: usize = 1 << 16;
 pub struct Library {
     element: Element,
     few_rows: Function,
+    square_tiles: Function,
     level_few_rows: Function,
     /// `None` for elements of 2 bytes, whose products tensor cores compute exactly as they are.
     exact: Option<Exact>,
@@ -86,8 +87,11 @@ impl Library {
         for tiles in exact_tiles.chain([&level_tensor_tiles]) {
             tiles.allow_shared(products::tensor_shared_bytes(element))?;
         }
+        let square_tiles = module.function(c"square_tiles")?;
+        square_tiles.allow_shared(products::shared_bytes(element))?;
         Ok(Self {
             element,
+            square_tiles,
             few_rows: module.function(c"few_rows")?,
             level_few_rows: module.function(c"level_few_rows")?,
             exact,
@@ -108,19 +112,27 @@ impl Library {
         threads.div_ceil(THREADS as usize).clamp(1, self.most_blocks)
     }
 
-    /// products = x weightsᵀ.
+    /// products = x weightsᵀ, for products that need nothing of each other.
     ///
     /// # Safety
     /// As for [`Multiplier::multiply`].
-    pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<(), Error> {
-        let (rows, columns) = (products.rows as usize, products.columns as usize);
-        // SAFETY: the caller's promise, for either kernel; `Products` is `FewRows`.
+    pub unsafe fn multiply(&self, stream: Stream, all: &[Products], tf32: bool) -> Result<(), Error> {
+        let is_ours = |its: &&Products| its.rows as usize <= FEW || self.multiplier.is_for_square_tiles(its, tf32);
+        let ours: Vec<_> = all.iter().filter(is_ours).copied().collect();
+        // SAFETY: the caller's promise, for either kernel.
         unsafe {
-            if rows <= FEW {
-                let grid = [columns.div_ceil(WARPS * COLUMNS), rows.div_ceil(ROWS)];
-                return launch(&self.few_rows, stream, grid, *products);
+            // One launch takes less time than the better kernel for each.
+            if ours.iter().all(|its| its.rows as usize <= FEW) {
+                let blocks = |its: &Products| {
+                    (its.columns as usize).div_ceil(WARPS * COLUMNS) * (its.rows as usize).div_ceil(ROWS)
+                };
+                launch_together(&self.few_rows, stream, &ours, 0, blocks)?;
+            } else {
+                let shared_bytes = products::shared_bytes(self.element);
+                launch_together(&self.square_tiles, stream, &ours, shared_bytes, Products::square_tiles)?;
             }
-            self.multiplier.multiply(stream, products, tf32).map(drop)
+            let mut others = all.iter().filter(|its| !is_ours(its));
+            others.try_for_each(|its| self.multiplier.multiply(stream, its, tf32).map(drop))
         }
     }
 

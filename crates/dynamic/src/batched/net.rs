@@ -11,12 +11,12 @@ use vertex::batch::{Batch, Maxima};
 use vertex::derivative::differentiate;
 use vertex::function::{self, MOST_FUNCTIONS, Op, Operation};
 use vertex::passes::{Extent, FRAMES, Frame, Grain, Passes, Work, passes};
-use vertex::stages::Way;
+use vertex::stages::{Stage, Way};
 
 use super::library::Library;
 use super::path::{Path, Place};
 use crate::emit::{
-    self, GraphArray, Kernel, Kernels, MOST_POINTERS, PATH_THREADS, PathShape, Pointer, emit, emit_path,
+    self, GraphArray, Kernel, Kernels, MOST_POINTERS, PATH_THREADS, PathShape, Pointer, emit, emit_path, turns,
 };
 use crate::memory::{Bytes, Layout, Sizes};
 use crate::options::{Executor, Options, Without};
@@ -79,6 +79,8 @@ pub(super) struct OneWay {
     pub passes: Vec<Passes>,
     /// For each kind and stage, those of each pass.
     pub kernels: Vec<[Vec<Launched>; 3]>,
+    /// The passes of each stage in the order in which they run: see [`turns`].
+    pub turns: [Vec<Vec<(usize, usize)>>; 3],
     /// The outputs that each kind pushes, or the inputs whose gradients it makes: a bit each.
     pub results: Vec<u64>,
     /// The path in one launch, by each of the net's configurations; `None` where units depend on each other, or the
@@ -87,6 +89,11 @@ pub(super) struct OneWay {
 }
 
 impl OneWay {
+    fn new(passes: Vec<Passes>, kernels: Vec<[Vec<Launched>; 3]>, results: Vec<u64>, paths: Vec<Option<Path>>) -> Self {
+        let turns = Stage::ALL.map(|stage| turns(&passes, stage));
+        Self { passes, kernels, turns, results, paths }
+    }
+
     /// The path by a configuration.
     pub fn path(&self, configuration: usize) -> Option<&Path> {
         self.paths.get(configuration)?.as_ref()
@@ -212,8 +219,8 @@ impl Net {
         let load = |kernel: Kernel| {
             let name = CString::new(kernel.name.as_str()).expect("names have no zeros");
             let function = module.function(&name)?;
-            if let Some(shape) = kernel.fused {
-                function.allow_shared(shape.shared_bytes as u32)?;
+            if kernel.shared_bytes > 0 {
+                function.allow_shared(kernel.shared_bytes as u32)?;
             }
             Ok::<_, gpu::jit::Error>((kernel, function))
         };
@@ -250,13 +257,8 @@ impl Net {
             tf32,
             is_static,
             without,
-            up: OneWay { passes: forward, kernels: of_forward, results: pushed, paths: path_forward },
-            down: is_training.then_some(OneWay {
-                passes: backward,
-                kernels: of_backward,
-                results: pulled,
-                paths: path_backward,
-            }),
+            up: OneWay::new(forward, of_forward, pushed, path_forward),
+            down: is_training.then(|| OneWay::new(backward, of_backward, pulled, path_backward)),
             library,
             executor,
             configurations: executor.groups(),

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch};
+use gpu::products::Products;
 use vertex::batch::Batch;
 use vertex::function::{Arity, MOST_FUNCTIONS, MOST_PARAMETERS, ParameterSize};
 use vertex::passes::{Extent, Frame, Pass, Place, Purpose};
@@ -15,7 +16,7 @@ use vertex::stages::{Stage, Way};
 use super::batch::{DeviceBatch, InOneLaunch, Range};
 use super::net::{BatchSizes, Net, OneWay};
 use super::tasks::{Parts, RowsOfTable, Task};
-use crate::emit::{Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS};
+use crate::emit::{Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS, WORDS_OF_RANGE};
 use crate::memory::Layout;
 use crate::options::Without;
 use products::Pending;
@@ -78,17 +79,6 @@ impl At {
     }
 }
 
-/// The most passes of a stage that a run may leave out.
-const MOST_PASSES: usize = 64;
-
-/// The parameters of a kernel that was made from a pass.
-#[repr(C)]
-struct Parameters {
-    range: Range,
-    script: *const c_void,
-    pointers: [*const c_void; MOST_POINTERS],
-}
-
 /// One run of a batch.
 struct Run<'a> {
     net: &'a Net,
@@ -106,6 +96,8 @@ struct Run<'a> {
     stream: Stream,
     /// The gradients of parameters that were written already.
     is_there: [bool; MOST_PARAMETERS],
+    /// The products of a turn that need no script.
+    products: Vec<Products>,
     /// What is added up at the end, all together.
     pending: Pending,
     /// The run is one of a step, for which it leaves the parameters' gradients.
@@ -265,6 +257,7 @@ impl<'a> Run<'a> {
             layout,
             stream,
             is_there,
+            products: vec![],
             pending: Pending::default(),
             step: None,
             left: vec![],
@@ -320,10 +313,9 @@ impl<'a> Run<'a> {
                 }
                 continue;
             }
-            for kind in 0..self.its.passes.len() {
-                // SAFETY: the caller's promise.
-                unsafe { self.range(stage, kind, self.all_of(kind)) }?;
-            }
+            let all: Vec<_> = (0..self.its.passes.len()).map(|kind| Some(self.all_of(kind))).collect();
+            // SAFETY: the caller's promise.
+            unsafe { self.stage(stage, &all) }?;
         }
         Ok(())
     }
@@ -407,39 +399,55 @@ impl<'a> Run<'a> {
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn range(&mut self, stage: Stage, kind: usize, at: At) -> Result<(), Error> {
-        if at.range.row_count == 0 {
-            return Ok(());
-        }
+        let mut ranges = vec![None; self.its.passes.len()];
+        ranges[kind] = Some(at);
+        // SAFETY: the caller's promise.
+        unsafe { self.stage(stage, &ranges) }
+    }
+
+    /// The passes of a stage over a range of rows of each kind. Kinds need nothing of each other there: what of them may
+    /// run beside each other does.
+    ///
+    /// # Safety
+    /// As for [`Net::forward`].
+    unsafe fn stage(&mut self, stage: Stage, ranges: &[Option<At>]) -> Result<(), Error> {
         let its = self.its;
-        let passes = &its.passes[kind].stages[stage as usize];
-        let is_wanted = |pass: &Pass| self.way == Way::Forward || pass.purpose.is_met_by(self.wanted);
-        let wanted: [bool; MOST_PASSES] = std::array::from_fn(|place| passes.get(place).is_some_and(is_wanted));
-        let mut rest = 0;
-        for (place, (pass, kernels)) in passes.iter().zip(&its.kernels[kind][stage as usize]).enumerate() {
-            if rest > 0 {
-                rest -= 1; // a fused kernel has done its work
-                continue;
-            }
-            // Nets with more passes than that want all.
-            if !wanted.get(place).copied().unwrap_or(true) {
-                continue;
-            }
-            let fused = kernels.fused.iter().find_map(|(kernel, function)| {
-                let shape = kernel.fused.filter(|shape| at.expected[0] <= shape.most_rows)?;
-                let wants_all = wanted.get(place..place + shape.passes)?.iter().all(|wanted| *wanted);
-                (wants_all && self.is_aligned(&shape)).then_some((kernel, function, shape.passes))
-            });
-            // SAFETY: the caller's promise.
-            unsafe {
-                if let Some((kernel, function, passes)) = fused {
-                    self.launch(kind, kernel, function, at)?;
-                    rest = passes - 1;
+        // The next passes of each kind whose work a fused kernel has done.
+        let mut done = [0; MOST_FUNCTIONS];
+        for turn in &its.turns[stage as usize] {
+            let (mut fused, mut own, mut products) = (vec![], vec![], vec![]);
+            for &(kind, place) in turn {
+                let Some(at) = ranges[kind].filter(|at| at.range.row_count > 0) else { continue };
+                if done[kind] > 0 {
+                    done[kind] -= 1;
                     continue;
                 }
-                match &kernels.own {
-                    Some((kernel, function)) => self.launch(kind, kernel, function, at)?,
-                    None => self.product(kind, pass, at)?,
+                let (passes, kernels) =
+                    (&its.passes[kind].stages[stage as usize], &its.kernels[kind][stage as usize][place]);
+                let is_wanted = |pass: &Pass| self.way == Way::Forward || pass.purpose.is_met_by(self.wanted);
+                if !is_wanted(&passes[place]) {
+                    continue;
                 }
+                let of_all = kernels.fused.as_ref().and_then(|(kernel, function)| {
+                    let shape = kernel.fused.filter(|shape| at.expected[0] <= shape.most_rows)?;
+                    let wants_all = passes.get(place..place + shape.passes)?.iter().all(is_wanted);
+                    (wants_all && self.is_aligned(&shape)).then_some((kernel, function, shape.passes))
+                });
+                match (of_all, &kernels.own) {
+                    (Some((kernel, function, passes)), _) => {
+                        fused.push((kind, kernel, function, at));
+                        done[kind] = passes - 1;
+                    }
+                    (None, Some((kernel, function))) => own.push((kind, kernel, function, at)),
+                    (None, None) => products.push((kind, &passes[place], at)),
+                }
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.launch(&fused)?;
+                self.launch(&own)?;
+                products.into_iter().try_for_each(|(kind, pass, at)| self.product(kind, pass, at))?;
+                self.net.library.multiply(self.stream, &std::mem::take(&mut self.products), self.net.tf32)?;
             }
         }
         Ok(())
@@ -451,30 +459,52 @@ impl<'a> Run<'a> {
         matrix.addr().is_multiple_of(4 * self.element())
     }
 
+    /// Launches kernels of passes, with others that are parts of the same one beside each other.
+    ///
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn launch(&self, kind: usize, kernel: &Kernel, function: &Function, at: At) -> Result<(), Error> {
-        let At { range, script, .. } = at;
-        let (count, most_blocks) = (at.launched(kernel.is_of_children), self.net.library.most_blocks);
-        if count == 0 {
-            return Ok(());
-        }
-        let (grid, shared_bytes) = match kernel.fused {
-            Some(shape) => {
-                let across = shape.units.div_ceil(THREADS as usize / 32);
-                ([across, count.div_ceil(TILE_ROWS).min((most_blocks / across).max(1))], shape.shared_bytes as u32)
+    unsafe fn launch(&self, mut members: &[(usize, &Kernel, &Function, At)]) -> Result<(), Error> {
+        let most_blocks = self.net.library.most_blocks;
+        while let [(_, first, function, _), ..] = members {
+            let (together, others) =
+                members.split_at(members.iter().take_while(|(_, kernel, ..)| kernel.name == first.name).count());
+            members = others;
+            let mut parameters = [std::ptr::null::<c_void>(); MOST_POINTERS + WORDS_OF_RANGE];
+            let mut grid = [0, 0, first.parts];
+            for &(kind, kernel, _, at) in together {
+                let count = at.launched(kernel.is_of_children);
+                if count == 0 {
+                    continue;
+                }
+                let its_grid = match kernel.fused {
+                    Some(shape) => {
+                        let across = shape.units.div_ceil(THREADS as usize / 32);
+                        [across, count.div_ceil(TILE_ROWS).min((most_blocks / across).max(1))]
+                    }
+                    None => [(count * kernel.threads_of_row).div_ceil(THREADS as usize).min(most_blocks), 1],
+                };
+                (grid[0], grid[1]) = (grid[0].max(its_grid[0]), grid[1].max(its_grid[1]));
+                let words = &mut parameters[kernel.first_word..];
+                words[..WORDS_OF_RANGE].copy_from_slice(&at.range.words(at.script));
+                for (to, pointer) in words[WORDS_OF_RANGE..].iter_mut().zip(&kernel.pointers) {
+                    *to = self.pointer(kind, *pointer);
+                }
             }
-            None => ([(count * kernel.threads_of_row).div_ceil(THREADS as usize).min(most_blocks), 1], 0),
-        };
-        let mut parameters = Parameters { range, script, pointers: [std::ptr::null(); MOST_POINTERS] };
-        for (to, pointer) in parameters.pointers.iter_mut().zip(&kernel.pointers) {
-            *to = self.pointer(kind, *pointer);
+            if grid[0] == 0 {
+                continue;
+            }
+            let launch = Launch {
+                grid: grid.map(|blocks| blocks as u32),
+                block: [THREADS, 1, 1],
+                shared_bytes: first.shared_bytes as u32,
+                is_uncaptured: true,
+                ..Launch::default()
+            };
+            // SAFETY: the kernel's parameters are those of its parts: a range, a script and pointers each. Parts without
+            // rows have zeros. The caller promises the memory there.
+            unsafe { function.launch(self.stream, &launch, &mut [(&raw mut parameters).cast()]) }?;
         }
-        let grid = [grid[0] as u32, grid[1] as u32, 1];
-        let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
-        // SAFETY: the kernel's parameters are a range, a script and then its pointers; the caller promises the memory
-        // there.
-        unsafe { function.launch(self.stream, &launch, &mut [(&raw mut parameters).cast()]) }
+        Ok(())
     }
 
     fn pointer(&self, kind: usize, pointer: Pointer) -> *const c_void {

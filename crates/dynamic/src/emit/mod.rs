@@ -15,6 +15,7 @@ use gpu::Element;
 use gpu::jit::Source;
 use vertex::function::{Op, ParameterSize};
 use vertex::passes::{Frame, Pass, Passes, Place, Step, Work};
+use vertex::stages::Stage;
 
 /// The threads of a block.
 pub const THREADS: u32 = 256;
@@ -22,7 +23,7 @@ pub const THREADS: u32 = 256;
 /// The blocks for which a multiprocessor has registers. The compiler would make room for more by spilling some.
 const MULTIPROCESSOR_BLOCKS: u32 = 2;
 
-/// The most pointers of a kernel: its parameters have 4 KiB.
+/// The most pointers of a kernel, with the ranges of its parts but the first: its parameters have 4 KiB.
 pub const MOST_POINTERS: usize = 480;
 
 /// Memory that a kernel reads or writes.
@@ -108,13 +109,19 @@ pub fn is_in_float(frame: Frame) -> bool {
     matches!(frame, Frame::WholeOut | Frame::BlockOut)
 }
 
-/// A kernel of a pass.
+/// A kernel of a pass: a part of one that runs passes of several kinds beside each other.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Its name in the source.
+    /// The name in the source.
     pub name: String,
-    /// The pointers behind the range in its parameters.
+    /// How many parts there are.
+    pub parts: usize,
+    /// Where the part's parameters begin, in words of 8 bytes: a range, a script, and the pointers.
+    pub first_word: usize,
+    /// These pointers.
     pub pointers: Vec<Pointer>,
+    /// The most dynamic shared memory of a part.
+    pub shared_bytes: usize,
     /// It runs for edges.
     pub is_of_children: bool,
     /// The threads for a row: elements, or a warp.
@@ -284,23 +291,33 @@ pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Em
         "#define THREADS {THREADS}\n#define MULTIPROCESSOR_BLOCKS {MULTIPROCESSOR_BLOCKS}\n#include \"dynamic/level.cuh\"\n"
     );
     let kernels = ways.iter().enumerate().map(|(way, kinds)| {
-        let way = ["forward", "backward"][way];
-        let kinds = kinds.iter().enumerate().map(|(kind, passes)| {
-            let mut number = 0;
-            passes.stages.each_ref().map(|stage| {
-                let kernels = stage.iter().enumerate().map(|(place, pass)| {
-                    number += 1;
-                    let name = format!("{way}_{kind}_{number}");
-                    let rest = &stage[place..];
-                    Kernels {
-                        fused: fused(&mut text, format!("{name}_fused"), sizes, passes, rest),
-                        own: kernel(&mut text, name, sizes, passes, pass),
+        let of_stage = |passes: &Vec<Pass>| vec![Kernels::default(); passes.len()];
+        let mut kernels: Vec<_> = kinds.iter().map(|passes| passes.stages.each_ref().map(of_stage)).collect();
+        for stage in Stage::ALL {
+            for (turn, members) in turns(kinds, stage).into_iter().enumerate() {
+                let name =
+                    format!("{}_{}_{turn}", ["forward", "backward"][way], ["eager", "path", "lazy"][stage as usize]);
+                let (mut own, mut fused) = (Group::new(name.clone()), Group::new(name + "_fused"));
+                for (kind, place) in members {
+                    let (all, passes) = (&kinds[kind], &kinds[kind].stages[stage as usize][place..]);
+                    let mut code = Text::new(sizes, all);
+                    if let Some(shape) = fused::emit(&mut code, all, passes) {
+                        fused.add(&mut text, (kind, place), &code, (false, 1), Some(shape));
                     }
-                });
-                kernels.collect()
-            })
-        });
-        kinds.collect()
+                    let mut code = Text::new(sizes, all);
+                    if let Some(how) = emit_pass(&mut code, &passes[0]) {
+                        own.add(&mut text, (kind, place), &code, how, None);
+                    }
+                }
+                for ((kind, place), kernel) in own.finish(&mut text) {
+                    kernels[kind][stage as usize][place].own = Some(kernel);
+                }
+                for ((kind, place), kernel) in fused.finish(&mut text) {
+                    kernels[kind][stage as usize][place].fused = Some(kernel);
+                }
+            }
+        }
+        kernels
     });
     let kernels = kernels.collect();
     let headers = kernels::dynamic::PRODUCTS.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
@@ -309,34 +326,116 @@ pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Em
     Emitted { kernels, source }
 }
 
-fn kernel(to: &mut String, name: String, sizes: &[ParameterSize], all: &Passes, pass: &Pass) -> Option<Kernel> {
-    let mut text = Text::new(sizes, all);
-    let (is_of_children, threads_of_row) = match &pass.work {
-        Work::Rows { is_of_children, steps, .. } => (*is_of_children, rows::emit(&mut text, steps, *is_of_children)),
-        Work::Reduce { op, x, y } => reductions::emit(&mut text, *op, *x, *y),
-        Work::MaxGradient { x, dy, dx } => reductions::emit_max_gradient(&mut text, *x, *dy, *dx),
-        _ => return None,
-    };
-    add(to, &name, &text);
-    Some(Kernel { name, pointers: text.pointers, is_of_children, threads_of_row, fused: None })
+/// The passes of a stage, each a kind and a place, in the order in which they run: those of one turn need nothing of each
+/// other, and run beside each other. On the path, levels have a kind each, and so have turns.
+pub fn turns(kinds: &[Passes], stage: Stage) -> Vec<Vec<(usize, usize)>> {
+    let passes = |kind: usize| &kinds[kind].stages[stage as usize];
+    if stage == Stage::Path {
+        return (0..kinds.len())
+            .flat_map(|kind| (0..passes(kind).len()).map(move |place| vec![(kind, place)]))
+            .collect();
+    }
+    let (mut next, mut turns) = (vec![0; kinds.len()], vec![]);
+    loop {
+        let left = || (0..kinds.len()).filter(|kind| next[*kind] < passes(*kind).len());
+        let has_kernel = |kind: &usize| {
+            matches!(
+                passes(*kind)[next[*kind]].work,
+                Work::Rows { .. } | Work::Reduce { .. } | Work::MaxGradient { .. }
+            )
+        };
+        let with_kernel: Vec<_> = left().filter(has_kernel).collect();
+        let members = if with_kernel.is_empty() { left().collect() } else { with_kernel };
+        if members.is_empty() {
+            return turns;
+        }
+        turns.push(members.iter().map(|kind| (*kind, next[*kind])).collect());
+        members.iter().for_each(|kind| next[*kind] += 1);
+    }
 }
 
-fn fused(to: &mut String, name: String, sizes: &[ParameterSize], all: &Passes, passes: &[Pass]) -> Option<Kernel> {
-    let mut text = Text::new(sizes, all);
-    let shape = fused::emit(&mut text, all, passes)?;
-    add(to, &name, &text);
-    Some(Kernel { name, pointers: text.pointers, is_of_children: false, threads_of_row: 1, fused: Some(shape) })
+/// Writes the code of a pass. Returns whether it runs for edges, and the threads for a row. `None` for a product.
+fn emit_pass(text: &mut Text, pass: &Pass) -> Option<(bool, usize)> {
+    match &pass.work {
+        Work::Rows { is_of_children, steps, .. } => Some((*is_of_children, rows::emit(text, steps, *is_of_children))),
+        Work::Reduce { op, x, y } => Some(reductions::emit(text, *op, *x, *y)),
+        Work::MaxGradient { x, dy, dx } => Some(reductions::emit_max_gradient(text, *x, *dy, *dx)),
+        _ => None,
+    }
 }
 
-fn add(to: &mut String, name: &str, text: &Text) {
-    let members = members(&text.pointers);
-    let _ = write!(
-        to,
-        "\nstruct {name}_parameters {{ Range range; const Range *script;{members} }};\n\
-         KERNEL({name}, {name}_parameters) {{\n    const {name}_parameters &it = parameters;\n    \
-         const Range at = it.script ? *it.script : it.range;\n{}}}\n",
-        text.body
-    );
+/// The words of 8 bytes of a part's parameters before its pointers: a range and a script.
+pub const WORDS_OF_RANGE: usize = 6;
+
+/// Kernels of passes that become parts of one.
+struct Group {
+    name: String,
+    parts: Vec<((usize, usize), Kernel)>,
+    done: Vec<((usize, usize), Kernel)>,
+    words: usize,
+}
+
+impl Group {
+    fn new(name: String) -> Self {
+        Self { name, parts: vec![], done: vec![], words: 0 }
+    }
+
+    /// Adds the pass of a kind. Parts that have no room in the parameters begin another kernel.
+    fn add(
+        &mut self,
+        to: &mut String,
+        pass: (usize, usize),
+        text: &Text,
+        (is_of_children, threads_of_row): (bool, usize),
+        fused: Option<Shape>,
+    ) {
+        let words = WORDS_OF_RANGE + text.pointers.len();
+        if self.words + words > MOST_POINTERS + WORDS_OF_RANGE {
+            self.close(to);
+        }
+        let name = if self.done.is_empty() { self.name.clone() } else { format!("{}_{}", self.name, self.done.len()) };
+        let part = self.parts.len();
+        let _ = write!(
+            to,
+            "\nstruct {name}_{part} {{ Range range; const Range *script;{} }};\n\
+             __device__ __forceinline__ void run_{name}_{part}(const {name}_{part} &it) {{\n    \
+             const Range at = it.script ? *it.script : it.range;\n{}}}\n",
+            members(&text.pointers),
+            text.body
+        );
+        let (pointers, first_word) = (text.pointers.clone(), self.words);
+        let shared_bytes = fused.map_or(0, |shape| shape.shared_bytes);
+        let kernel =
+            Kernel { name, parts: 0, first_word, pointers, shared_bytes, is_of_children, threads_of_row, fused };
+        self.parts.push((pass, kernel));
+        self.words += words;
+    }
+
+    /// Writes the kernel of the parts so far.
+    fn close(&mut self, to: &mut String) {
+        let Some((_, first)) = self.parts.first() else { return };
+        let (name, parts) = (first.name.clone(), self.parts.len());
+        let structs: String = (0..parts).map(|part| format!(" {name}_{part} part_{part};")).collect();
+        let runs = (0..parts)
+            .map(|part| format!("    if (blockIdx.z == {part}) run_{name}_{part}(parameters.part_{part});\n"));
+        let _ = write!(
+            to,
+            "\nstruct {name}_parameters {{{structs} }};\n\nKERNEL({name}, {name}_parameters) {{\n{}}}\n",
+            runs.collect::<String>()
+        );
+        let most_shared = self.parts.iter().map(|(_, kernel)| kernel.shared_bytes).max().unwrap_or(0);
+        for (_, kernel) in &mut self.parts {
+            (kernel.parts, kernel.shared_bytes) = (parts, most_shared);
+        }
+        self.done.append(&mut self.parts);
+        self.words = 0;
+    }
+
+    /// The kernels of all passes.
+    fn finish(mut self, to: &mut String) -> Vec<((usize, usize), Kernel)> {
+        self.close(to);
+        self.done
+    }
 }
 
 /// The members of a struct of pointers.

@@ -99,7 +99,8 @@ impl Run<'_> {
         }
     }
 
-    /// Launches the work of a pass that has no kernel of its own: a product, or a sum into a parameter's gradient.
+    /// Launches the work of a pass that has no kernel of its own: a product, or a sum into a parameter's gradient. Products of
+    /// whole batches wait for others, in [`Run::products`].
     ///
     /// # Safety
     /// As for [`Net::forward`](super::Net::forward).
@@ -148,8 +149,8 @@ impl Run<'_> {
                 let rows =
                     if is_last && count > ROWS_OF_PRODUCTS { count.next_multiple_of(ROWS_OF_PRODUCTS) } else { count };
                 let products = Products { x: from, weights, products: to.cast(), rows: rows as i32, columns, depth };
-                // SAFETY: the caller's promise.
-                unsafe { library.multiply(stream, &products, net.tf32) }
+                self.products.push(products);
+                Ok(())
             }
             Work::Accumulate { parameter, dy, x } => {
                 let ((of_dy, count), (of_x, _)) = (self.rows(kind, dy, &range), self.rows(kind, x, &range));
