@@ -13,7 +13,7 @@ use vertex::batch::Policy;
 use vertex::function::{self, Declaration, Op, Operation, ParameterSize};
 use vertex::oracle;
 
-use super::case::{Case, arrays, graphs};
+use super::case::{Arrays, Case, arrays, graphs};
 use super::element::{bytes, epsilon, numbers};
 use super::nets::{ROUNDINGS, aligned, batches, compare, options, poisoned, pulled_bytes, read, rounded_numbers, set};
 use super::tree_lstm;
@@ -68,6 +68,28 @@ fn steps_emulated_as_the_oracle() {
     steps("steps::steps_emulated_as_the_oracle", &STEPS);
 }
 
+/// The launches of a captured step of a Tree-LSTM by a path. Forward: the words' rows, their product and what follows it;
+/// the path; the scores of all vertices. The loss with what comes before the run backward. Backward: the scores' gradients,
+/// and their products; the path; what is left of all kinds, and the words' gradients; all sums. All parameters' descent.
+const LAUNCHES: usize = 13;
+
+#[test]
+fn a_step_has_few_launches() {
+    if !emulated::is_child("steps::a_step_has_few_launches") {
+        return;
+    }
+    let declaration = with_embedding(tree_lstm::tree_lstm(20, 16, Some(5)).parse().unwrap());
+    // More trees of two leaves than rows that are worth one kernel with their product.
+    let graphs =
+        Arrays { first_vertex: vec![0, 3], first_child: vec![0, 0, 0, 2], children: vec![0, 1], ..Arrays::default() };
+    let case = Case { declaration, graphs, ids: vec![0; 40], seed: 7 };
+    for element in [Element::Float, Element::Bfloat16] {
+        let options = Options { executor: Executor::Auto, ..options(element, true) };
+        let Some(launches) = check(&case, 5, options, false, 0.0) else { return };
+        assert_eq!(launches, LAUNCHES, "{element:?}");
+    }
+}
+
 /// The Tree-LSTM with an embedding of words, so few that some of them come more than once, in place of pulled rows.
 fn with_embedding(mut declaration: Declaration) -> Declaration {
     let (table, columns) = (declaration.parameters.len(), std::mem::take(&mut declaration.pulls[0]));
@@ -83,8 +105,8 @@ fn with_embedding(mut declaration: Declaration) -> Declaration {
     declaration
 }
 
-/// Compares a step with one by the oracle. `None` where there is no compiler.
-fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool, weight_decay: f32) -> Option<()> {
+/// Compares a step with one by the oracle. Returns its launches; `None` where there is no compiler.
+fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool, weight_decay: f32) -> Option<usize> {
     let Options { element, is_static, .. } = options;
     let net = function::Net::new(case.declaration.clone()).unwrap();
     let more = if is_static { 2 } else { 0 };
@@ -147,9 +169,11 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool, wei
         reserve: aligned(&mut reserve),
     };
     let mut found = f32::NAN;
+    let before = emulated::launches();
     let step = Step { push: SCORES, labels: labels.as_ptr(), loss: &mut found, learning_rate: RATE, weight_decay };
     // SAFETY: all arrays are as long as the net and the batch say.
     unsafe { made.step(&batch, &arrays, inputs, step, ptr::null_mut()) }.unwrap();
+    let launched = emulated::launches() - before;
     let what = format!("{options:?}: {case:?}");
     let bound = ROUNDINGS * epsilon(element) * loss.max(1.0);
     assert!((f64::from(found) - loss).abs() <= bound, "a loss of {found} in place of {loss}: {what}");
@@ -168,5 +192,5 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool, wei
         assert!(!without.iter().any(is_changed), "parameter {number} where it has no part in the step: {what}");
         assert!(with_part.is_empty() || with_part.iter().any(is_changed), "parameter {number} is as before: {what}");
     }
-    Some(())
+    Some(launched)
 }

@@ -194,6 +194,8 @@ impl Function {
     /// # Safety
     /// As for [`super::Function::launch`].
     pub unsafe fn launch(&self, launch: &Launch, arguments: &mut [*mut c_void]) -> Result<(), Error> {
+        #[cfg(any(test, feature = "testing"))]
+        crate::testing::emulated::count_launch();
         let functions = self.module.0.functions;
         let Launch { grid, block, cluster, shared_bytes, .. } = launch;
         let (grid, block, cluster) = (grid.as_ptr(), block.as_ptr(), cluster.as_ptr());

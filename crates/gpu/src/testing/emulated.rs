@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::process::{Command, Stdio};
 use std::ptr::NonNull;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use guest::testing::skip;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
@@ -11,6 +12,17 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use crate::host;
 
 const CHILD: &str = "UCUDNN_TEST_CHILD";
+
+static LAUNCHES: AtomicUsize = AtomicUsize::new(0);
+
+/// The kernels that this process has launched on the host so far.
+pub fn launches() -> usize {
+    LAUNCHES.load(Ordering::Relaxed)
+}
+
+pub(crate) fn count_launch() {
+    LAUNCHES.fetch_add(1, Ordering::Relaxed);
+}
 
 /// Runs the named test in child processes whose cuDNN is hostdnn, one for each schedule. Returns true in a child, where
 /// the test should go on, and false in the parent.
