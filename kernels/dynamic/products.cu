@@ -144,22 +144,31 @@ KERNEL(level_tensor_tiles, LevelProduct) {
     for_tiles(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
 }
 
-// Tasks without outer products.
+// Tasks without outer products and sums of rows.
 KERNEL(tasks, Together<Task>) {
-    run_tasks(parameters, [](const OuterProducts &, unsigned) {});
+    run_tasks(parameters, [](const Task &, unsigned) {});
+}
+
+template <bool is_exact> __device__ __forceinline__ void run_all(const Together<Task> &tasks, Element *stages) {
+    run_tasks(tasks, [&](const Task &task, unsigned block) {
+        if (task.sort == Task::ROW_SUMS) {
+            sum_columns(task.row_sums, block);
+        } else {
+            sum_outer_products<is_exact>(task.outer_products, block, stages);
+        }
+    });
 }
 
 // Any tasks.
 KERNEL(outer_products, Together<Task>) {
     SHARED(Element, stages);
-    run_tasks(parameters,
-              [&](const OuterProducts &it, unsigned block) { sum_outer_products<false>(it, block, stages); });
+    run_all<false>(parameters, stages);
 }
 
 // Likewise. Elements of 2 bytes have no need of it.
 #ifdef ELEMENT_FLOAT
 KERNEL(exact_outer_products, Together<Task>) {
     SHARED(Element, stages);
-    run_tasks(parameters, [&](const OuterProducts &it, unsigned block) { sum_outer_products<true>(it, block, stages); });
+    run_all<true>(parameters, stages);
 }
 #endif

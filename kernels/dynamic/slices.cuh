@@ -24,7 +24,6 @@ struct Parts {
 
     __device__ __forceinline__ float sum(size_t number) const {
         float sum = 0;
-#pragma unroll 4
         for (int part = 0; part < part_count; ++part) sum += sums[part * count + number];
         return sum;
     }

@@ -77,7 +77,8 @@ struct Task {
     };
 };
 
-// Runs tasks. `sum(outer products, block)` computes a block's part of outer products.
+// Runs tasks. `sum(task, block)` computes a block's part of outer products or of sums of rows, which take more registers than
+// all others.
 template <typename Sum> __device__ __forceinline__ void run_tasks(const Together<Task> &tasks, Sum sum) {
     tasks.run([&](const Task &task, unsigned block, unsigned blocks) {
         switch (task.sort) {
@@ -85,8 +86,8 @@ template <typename Sum> __device__ __forceinline__ void run_tasks(const Together
         case Task::TRANSPOSED: return transpose_square(task.transposed, block);
         case Task::TABLE_INDICES: return find_indices(task.table_indices, block, blocks);
         case Task::SCORES: return cross_entropy(task.scores, block, blocks);
-        case Task::OUTER_PRODUCTS: return sum(task.outer_products, block);
-        case Task::ROW_SUMS: return sum_columns(task.row_sums, block);
+        case Task::OUTER_PRODUCTS:
+        case Task::ROW_SUMS: return sum(task, block);
         case Task::LOSSES: return sum_losses(task.losses);
         case Task::ADDED_ROWS: return add_rows(task.added_rows, block, blocks);
         case Task::PARTS_SUM: return add_up_parts(task.parts_sum, block, blocks);

@@ -169,9 +169,9 @@ impl Library {
     /// # Safety
     /// The tasks' arrays are on the stream's device, as long as they say, and no task writes what another one reads or writes.
     pub unsafe fn run(&self, stream: Stream, tasks: &[Task], tf32: bool) -> Result<(), Error> {
-        let is_outer = |task: &Task| matches!(task, Task::OuterProducts(_));
+        let is_sum = |task: &Task| matches!(task, Task::OuterProducts(_) | Task::RowSums(_));
         let exact = self.exact.as_ref().filter(|_| !tf32);
-        let (function, shared_bytes) = match tasks.iter().any(is_outer) {
+        let (function, shared_bytes) = match tasks.iter().any(is_sum) {
             true => (
                 exact.map_or(&self.outer_products, |exact| &exact.outer_products),
                 (OUTER_ELEMENTS * self.element.bytes()) as u32,

@@ -10,7 +10,8 @@ use std::fmt::Write;
 use vertex::function::Op;
 use vertex::passes::{Pass, Passes, Place, Step, Work};
 
-use super::rows::{Line, Spans, cut_to, pieces};
+use super::pieces::{Spans, cut_to, pieces, stores};
+use super::rows::Line;
 use super::{Pointer, THREADS, Text, in_float};
 
 /// The rows of a tile. Twin of the number in `kernels/dynamic/level.cuh`.
@@ -133,11 +134,6 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     text.line("}");
     let passes = if before.is_some() { 3 } else { 2 };
     Some(Shape { passes, most_rows, is_behind_parents, units, shared_bytes, parameter, is_transposed })
-}
-
-/// A pass stores this place.
-pub fn stores(steps: &[Step], place: Place) -> bool {
-    steps.iter().any(|step| matches!(step, Step::Store { to, .. } if *to == place))
 }
 
 /// Loads the rows of the tile.

@@ -9,8 +9,9 @@ use vertex::function::{Arity, Declaration, Op};
 use vertex::passes::{Pass, Passes, Place, Step, Work};
 use vertex::stages::Stage;
 
-use super::fused::{readers, stores};
-use super::rows::{self, Line, Numbers, Spans, cut_to, pieces};
+use super::fused::readers;
+use super::pieces::{Spans, cut_to, pieces, stores};
+use super::rows::{self, Line, Numbers};
 use super::{MOST_POINTERS, Pointer, Text, is_in_float, reductions};
 
 /// The threads of a block. The second number is for kernels that spill registers with the first one. Tree-LSTMs took 2 to
