@@ -136,7 +136,8 @@ impl Kernels {
             if projected.states.is_null() {
                 return Ok(());
             }
-            self.launch(&self.write_first_gradients, stream, projected.count(), *projected)
+            let count = projected.sequences.batch as usize * projected.width as usize;
+            self.launch(&self.write_first_gradients, stream, count, *projected)
         }
     }
 }

@@ -58,6 +58,12 @@ impl Made {
 }
 
 impl Asking<'_> {
+    /// The program's choice without us, which it would make if it fitted a limit of the user's; if nothing fits a limit of
+    /// its own, cuDNN's first result.
+    pub(super) fn preferred(&self) -> &AlgoPerf {
+        self.plain.as_ref().unwrap_or(&self.own)
+    }
+
     /// Records the promise that `make` makes. If the reported size of its id is less than it needs, `make` makes others:
     /// one within that, as for a query with this limit, and an undivided one; the faster counts. If none fits and `make`
     /// has had its `whole` time, it is not asked again.

@@ -182,47 +182,43 @@ impl Asking<'_> {
         self.descriptors.get_algorithms(self.handle).ok().map(Cow::Owned)
     }
 
-    /// Whether cuDNN's own first result, which the program would choose if it fitted, rounds floats as far as its math
-    /// type lets it. Finds out if the program may wait. `None` if that is not known.
+    /// Whether the preferred algorithm rounds floats as far as its math type lets it. Finds out if the program may wait.
+    /// `None` if that is not known.
     fn rounds(&self, may_wait: bool) -> Option<bool> {
-        let known = rounding::known(&self.problem, &self.own).map(|known| known.rounds());
+        let known = rounding::known(&self.problem, self.preferred()).map(|known| known.rounds());
         if known.is_some() || !may_wait {
             return known;
         }
-        let (begin, plain) = (Moment::now(), rounding::find(&self.problem, &self.own));
-        if rounding::known(&self.problem, &self.own).is_some() {
+        let (begin, plain) = (Moment::now(), rounding::find(&self.problem, self.preferred()));
+        if rounding::known(&self.problem, self.preferred()).is_some() {
             allowance::of_process().explored(begin.elapsed().as_secs_f64() * 1e3);
         }
         Some(plain.rounds())
     }
 
-    /// The numerical class of the program's choice without us. Its math type is no stricter than the one of cuDNN's own
-    /// first result. It rounds floats if that one does.
+    /// The numerical class of the program's choice without us. Its math type is no stricter than the preferred
+    /// algorithm's. It rounds floats if that one does.
     fn class(&self, rounds: bool) -> Class {
-        let chosen = self.fitting.unwrap_or(self.own);
-        let math_types = [chosen.mathType, self.own.mathType];
+        let (chosen, preferred) = (self.fitting.unwrap_or(self.own), self.preferred());
+        let math_types = [chosen.mathType, preferred.mathType];
         let math_type = algorithm::loosest(math_types.into_iter()).unwrap_or(chosen.mathType);
         let class_of = |chosen: &AlgoPerf| {
             let chosen = AlgoPerf { mathType: math_type, ..*chosen };
             Class::of(&Plain::new(&self.problem, &chosen, rounds), settings::get().numerics)
         };
-        Class { winograd: class_of(&chosen).winograd || class_of(&self.own).winograd, ..class_of(&chosen) }
+        Class { winograd: class_of(&chosen).winograd || class_of(preferred).winograd, ..class_of(&chosen) }
     }
 
-    /// Adds cuDNN's own first result, undivided, as the program would run it. In a class without TF32 the same algorithm
-    /// is there under another math type, by which cuDNN may run a slower kernel.
-    fn admit_own(&self, class: Class, candidates: &mut Vec<Candidate<Algorithm>>) {
-        let Self { handle, problem, own, .. } = self;
-        let whole = |it: &Candidate<Algorithm>| it.batch == problem.batch() && it.algorithm.id == own.algo;
-        if candidates.iter().any(|it| whole(it) && it.algorithm.math_type == own.mathType) {
-            return;
-        }
-        let as_it_is = Class { math_type: Some(own.mathType), only: Some(own.algo), winograd: true, ..class };
-        let added = candidates::candidates(*handle, problem, &[*own], as_it_is, &[problem.batch()]);
-        if !added.is_empty() {
-            candidates.retain(|it| !whole(it));
-            candidates.splice(..0, added);
-        }
+    /// Adds the preferred algorithm, undivided, as the program would run it. In a class without TF32 the same algorithm is
+    /// there under another math type, by which cuDNN may run a slower kernel.
+    fn admit_preferred(&self, class: Class, candidates: &mut Vec<Candidate<Algorithm>>) {
+        let preferred = self.preferred();
+        let as_it_is =
+            Class { math_type: Some(preferred.mathType), only: Some(preferred.algo), winograd: true, ..class };
+        let whole = [self.problem.batch()];
+        let mut added = candidates::candidates(self.handle, &self.problem, &[*preferred], as_it_is, &whole);
+        added.retain(|it| !candidates.iter().any(|known| (known.batch, known.algorithm) == (it.batch, it.algorithm)));
+        candidates.splice(..0, added);
     }
 
     /// Makes a promise without timing: reserves workspace for algorithms that cuDNN prefers to the fitting one, and
@@ -245,17 +241,20 @@ impl Asking<'_> {
             (class, candidates::candidates(*handle, problem, &listed, class, &sizes))
         };
         let rounds = self.rounds(false);
-        let (class, mut candidates) = of(rounds.unwrap_or(false));
-        if rounds.is_none() {
-            // The workspace is enough for either.
-            candidates.extend(of(true).1);
+        let (class, strict) = of(rounds.unwrap_or(false));
+        // The workspace is enough for either.
+        let either = [Some(strict), rounds.is_none().then(|| of(true).1)];
+        let (mut room, mut covers) = (None, 0..usize::MAX);
+        for mut candidates in either.into_iter().flatten() {
+            let its = search::covers(&candidates, question.limit);
+            covers = covers.start.max(its.start)..covers.end.min(its.end);
+            candidates.retain(|candidate| candidate.workspace <= question.limit);
+            if fallback.is_none() {
+                any_division(problem.batch(), &candidates)?;
+            }
+            room = room.max(candidates.iter().map(|candidate| candidate.workspace).max());
         }
-        let covers = search::covers(&candidates, question.limit);
-        candidates.retain(|candidate| candidate.workspace <= question.limit);
-        if fallback.is_none() {
-            any_division(problem.batch(), &candidates)?;
-        }
-        let room = candidates.iter().map(|candidate| candidate.workspace).max()?;
+        let room = room?;
         // If the fallback is the last resort, its result must stay, so the promise gets the id of cuDNN's first result.
         let entry = fallback.filter(|fallback| Some(fallback.algo) != self.last_resort).unwrap_or(*own);
         let for_fallback = |fallback: AlgoPerf| fallback.memory.max(self.need(fallback.algo, entry.mathType));
@@ -270,7 +269,7 @@ impl Asking<'_> {
             entry: AlgoPerf { memory: needs, ..entry },
             saves: None,
             needs,
-            preferred: Some(own.algo),
+            preferred: Some(self.preferred().algo),
             class: Some(class),
             fallback: fallback.map(|fallback| fallback.algo),
             determined: None,
@@ -307,7 +306,7 @@ impl Asking<'_> {
         let offered = rounding::listed(*handle, problem, &offered, class.math_type);
         let all_sizes = candidates::sizes(problem, sizes, device);
         let mut candidates = candidates::candidates(*handle, problem, &offered, class, &all_sizes);
-        self.admit_own(class, &mut candidates);
+        self.admit_preferred(class, &mut candidates);
         if patience.is_some() && class.engines {
             targets::learn(handle.raw());
             candidates.extend(&Engines::ours(problem, class, question.limit).candidates);
@@ -422,7 +421,7 @@ impl Asking<'_> {
             entry,
             saves: plain.map(|plain| plain - time),
             needs: memory,
-            preferred: Some(self.own.algo),
+            preferred: Some(self.preferred().algo),
             class: Some(*class),
             fallback: fallback.map(|fallback| fallback.id),
             determined: determined.map(|determined| determined.algo),

@@ -40,7 +40,7 @@ pub struct InferenceContestant {
     /// The memory that cuDNN's calls need.
     pub room: Room,
     ranked: OnceCell<Option<Ranked>>,
-    projecting: OnceCell<Result<Option<Projecting>, String>>,
+    projecting: OnceCell<Option<Projecting>>,
 }
 
 /// The kernels of projections.
@@ -112,13 +112,14 @@ impl InferenceContestant {
 
     /// The kernels of projections, loaded on the calling thread's device once; `None` if the network has none.
     pub fn projecting(&self) -> Result<Option<&Projecting>, String> {
-        let load = || {
+        let load = || -> Result<_, String> {
             let network = &self.key.inference.network;
             let Some(element) = Element::of(network.data_type).filter(|_| network.projects()) else { return Ok(None) };
             let kernels = projection::Kernels::load(element).map_err(|error| error.to_string())?;
             Ok(Some(Projecting { kernels, around: Around::load(element)? }))
         };
-        self.projecting.get_or_init(load).as_ref().map(Option::as_ref).map_err(Clone::clone)
+        // A failure may pass, as for want of memory.
+        self.projecting.get_or_try_init(load).map(Option::as_ref)
     }
 
     fn needs_problem(&self) -> Result<&Problem, String> {

@@ -117,11 +117,13 @@ pub fn takes(network: &Network, data: &Data) -> Result<(), &'static str> {
     };
     let layouts = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED..=CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED;
     let sorted = || data.lengths.is_sorted_by(|a, b| a >= b) && data.lengths.first() == Some(&(data.steps as i32));
+    let is_strict_float = network.data_type == CUDNN_DATA_FLOAT && network.math_type == CUDNN_FMA_MATH;
     let refusals = [
         (!known, "the network is of a kind that is not known here"),
         (Element::of(network.data_type).is_none(), "its type is double"),
         (network.projects() && network.cell != CUDNN_LSTM, "only LSTM has a projection"),
         (network.projection > network.hidden, "its projection is wider than its state"),
+        (network.projects() && is_strict_float, "R W_p would be rounded more than floats without TF32 are"),
         (network.is_clipped, "it clips"),
         (network.input_mode != CUDNN_LINEAR_INPUT, "its first layer skips the input product"),
         (data.data_type != network.data_type || data.vector != network.input, "x's descriptor is another network's"),

@@ -8,7 +8,7 @@ use cudnn::rnn::{Data, Network};
 pub struct Temporary {
     /// A layer's input products of each direction: float, `[D][rows][G·H]`. Without products, every other layer's output.
     pub products: usize,
-    /// With two directions, which both read a layer's whole input: every other layer's output, `[rows][D·H]`.
+    /// With two directions, which both read a layer's whole input: every other layer's output, `[rows][D·P]`.
     pub between: usize,
     /// Sequences' lengths: int, `[B]`.
     pub lengths: usize,

@@ -110,7 +110,8 @@ pub unsafe fn raise_sizes(
             let raise =
                 |told: Option<&mut usize>, needed: usize| told.into_iter().for_each(|told| *told = needed.max(*told));
             raise(workspace, pass.workspace_bytes);
-            // Without a projection, our reserve is not larger than that.
+            // Without a projection, our reserve is not larger than that. With one, cuDNN 9.19 keeps 6 H + P numbers a row, and
+            // we keep 6 H; other versions may keep fewer.
             let is_far = |told: &&mut usize| pass.network.projects() && pass.layout.bytes() > **told + MOST_MORE;
             raise(reserve.filter(|told| !is_far(told)), pass.layout.bytes());
         }

@@ -31,7 +31,7 @@ use tuning::search::{Candidate, Goal, any_division, covers};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub id: c_int,
-    /// The algorithm that the program would request if it fitted a limit, if a promise names it.
+    /// The algorithm that the program would request if it fitted a limit of the user's, if a promise names it.
     pub preferred: Option<c_int>,
     pub limit: usize,
     pub only: bool,
@@ -102,7 +102,8 @@ impl Decision {
             Some(AlgoPerf { mathType: problem.math_type, ..entry })
         };
         let chosen = entry(id)?;
-        let preferred = preferred.and_then(entry).unwrap_or(chosen);
+        // cuDNN may have listed it by times.
+        let preferred = preferred.filter(|_| !is_determined).and_then(entry).unwrap_or(chosen);
         let requested = Algorithm::of(problem.direction, &chosen);
         let sizes_to_try = candidates::sizes(problem, sizes, cudnn::device());
         let may_run = |rounds: bool| {

@@ -104,8 +104,8 @@ pub struct Promise {
     pub saves: Option<f64>,
     /// The bytes that plan, fallback and determined algorithm need: at most the reported ones.
     pub needs: usize,
-    /// cuDNN's own first result, which the program would choose if it fitted. A plan that is found later may round floats
-    /// as far as that one does.
+    /// The program's choice without us, which it would make if it fitted a limit of the user's. A plan that is found later
+    /// may round floats as far as that one does.
     pub preferred: Option<c_int>,
     /// What may run for the program that asked. `None` for a promise without a plan of its own.
     pub class: Option<Class>,

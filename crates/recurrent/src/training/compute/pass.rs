@@ -103,6 +103,10 @@ impl Pass {
         let stream = unsafe { calls::stream_of(handle) }.ok_or("its stream is not told")?;
         let known = known::of(&network);
         let shapes = shape::of(&network, packing.batch()).ok_or("the device tells too little")?;
+        if network.projects() && !shapes.iter().all(|shape| shape.fits) {
+            // A step would multiply H numbers, where cuDNN multiplies P, and R W_p take memory.
+            return Err("R W_p does not fit on the chip");
+        }
         let mut pass = Self {
             handle,
             descriptor,

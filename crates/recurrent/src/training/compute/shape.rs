@@ -23,6 +23,8 @@ pub struct Shape {
     pub problem: Problem,
     /// Ranked once they are asked for: many shapes never are.
     ranked: OnceCell<Vec<Configuration>>,
+    /// Whether any persistent kernel keeps R on the chip.
+    pub fits: bool,
     /// The most bytes of exchange of any kernel.
     pub exchange_bytes: usize,
     /// The most units that R is dealt out to, with those after the last.
@@ -44,10 +46,11 @@ fn one(problem: Problem) -> Arc<Shape> {
     let key = Key { device: cudnn::device().ordinal(), problem };
     let make = || {
         let space = Configuration::space(&problem);
+        let fits = !space.is_empty();
         let exchange_bytes = space.iter().map(|one| one.exchange_bytes(&problem)).max().unwrap_or(0);
         let dealt = space.iter().map(|one| problem.hidden.next_multiple_of(one.dealt_units(problem.hidden)));
         let dealt_units = dealt.max().unwrap_or(problem.hidden);
-        Shape { problem, ranked: OnceCell::new(), exchange_bytes, dealt_units }
+        Shape { problem, ranked: OnceCell::new(), fits, exchange_bytes, dealt_units }
     };
     SHAPES.state(&key, make)
 }

@@ -48,7 +48,7 @@ pub struct Saved {
     pub cells: Option<usize>,
     /// With a projection alone, o ∘ tanh(c), `[R][H]`.
     pub unprojected: Option<usize>,
-    /// The dropout of the layer's input: the reserve of cuDNN's dropout for a tensor of R by D·H.
+    /// The dropout of the layer's input: the reserve of cuDNN's dropout for a tensor of R by D·P.
     pub mask: Option<usize>,
 }
 
