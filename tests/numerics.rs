@@ -70,6 +70,16 @@ fn what_rounds_without_a_limit_rounds_within_it() {
     }
 }
 
+/// A program's own limit is another thing: without us it runs what fits, which does not round.
+#[test]
+fn what_does_not_round_within_the_programs_limit_is_not_rounded() {
+    let variables = [("HOSTDNN_CLOCK", "10"), ("HOSTDNN_TENSOR_CORES", "workspace"), ("UCUDNN_DATABASE", "off")];
+    let program = program();
+    let of_third = |how| errors(&program.preloaded(&["legacy", how, "200"], &variables))[2];
+    assert!(of_third("first") > TF32);
+    assert!(of_third("within") <= TF32);
+}
+
 /// No engine that rounds takes the place of one that does not, though its note says so.
 fn keeps_exact(tensor_cores: &str) {
     let program = program();

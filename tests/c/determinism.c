@@ -1,9 +1,10 @@
 /* Convolutions run many times, and how many results differ in their bits.
  *
- * determinism graph|legacy first|shun|differ CALLS [LIBTORCH algorithms|cudnn FROM UNTIL]
+ * determinism graph|legacy first|shun|differ|within CALLS [LIBTORCH algorithms|cudnn FROM UNTIL]
  *
  * `first` takes cuDNN's first offer; `shun` passes over offers that are nondeterministic by the notes or the results;
- * `differ` is `first`, and goes on after CALLS until a result differs: on a busy machine exploring may begin late.
+ * `differ` is `first`, and goes on after CALLS until a result differs: on a busy machine exploring may begin late;
+ * `within` is `first`, and has a limit of 300 KiB for gradients of inputs, by the query before cuDNN 8.
  * With a library that has libtorch's context, that asks for determinism in the rounds FROM to UNTIL - 1.
  *
  * Prints for each problem: the number of different results in the rounds that ask (without a library, in all), a hash of
@@ -29,7 +30,7 @@ typedef struct {
 } Case;
 
 static cudnnHandle_t handle;
-static int shuns;
+static int shuns, asks_within;
 
 static Shape shape_of(int index) {
     /* The first offers of a filter's gradient are not deterministic on hostdnn. */
@@ -70,13 +71,26 @@ static void open_graph(Case *c) {
     backend_free(graph);
 }
 
+/* Asks as programs before cuDNN 8 do, with a limit of their own. Without us there is no such function. */
+static int algorithm_within(const Kernel *k, size_t limit) {
+    enum { WITHIN = 2 };
+    cudnnStatus_t (*ask)(cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnConvolutionDescriptor_t,
+                         cudnnTensorDescriptor_t, int, size_t, int *);
+    *(void **)&ask = dlsym(RTLD_DEFAULT, "cudnnGetConvolutionBackwardDataAlgorithm");
+    REQUIRE(ask, "%s", dlerror());
+    int algorithm = -1;
+    CALL(ask(handle, k->w_descriptor, k->y_descriptor, k->convolution, k->x_descriptor, WITHIN, limit, &algorithm));
+    return algorithm;
+}
+
 static void open_legacy(Case *c) {
     Perf results[MOST_RESULTS];
     int count = 0, taken = 0;
     CALL(kernel_get(handle, &c->kernel, MOST_RESULTS, &count, results));
     while (shuns && taken < count && results[taken].determinism != CUDNN_DETERMINISTIC) taken++;
     REQUIRE(taken < count && results[taken].status == CUDNN_STATUS_SUCCESS, "nothing is deterministic");
-    c->algorithm = results[taken].algo;
+    int is_within = asks_within && c->kernel.shape.operation == BACKWARD_DATA;
+    c->algorithm = is_within ? algorithm_within(&c->kernel, 300 << 10) : (int)results[taken].algo;
     CALL(cudnnSetConvolutionMathType(c->kernel.convolution, results[taken].mathType));
     size_t bytes = 0;
     CALL(kernel_workspace(handle, &c->kernel, c->algorithm, &bytes));
@@ -135,11 +149,12 @@ static void torch_ask(const char *how, bool value) {
 }
 
 int main(int count, char **arguments) {
-    REQUIRE(count == 4 || count == 8, "determinism graph|legacy first|shun|differ CALLS [LIBTORCH HOW FROM UNTIL]");
+    REQUIRE(count == 4 || count == 8, "determinism graph|legacy first|shun|differ|within CALLS [LIBTORCH HOW FROM UNTIL]");
     int by_graph = strcmp(arguments[1], "graph") == 0, calls = atoi(arguments[3]), from = 0, until = calls;
     int waits = strcmp(arguments[2], "differ") == 0;
     if (waits) until = MOST_ROUNDS;
     shuns = strcmp(arguments[2], "shun") == 0;
+    asks_within = strcmp(arguments[2], "within") == 0;
     REQUIRE(calls <= MOST_CALLS, "%d", calls);
     CALL(cudnnCreate(&handle));
     if (count == 8) {

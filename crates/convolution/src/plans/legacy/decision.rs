@@ -206,8 +206,8 @@ impl Decision {
         if fits { None } else { any_division(batch, &fitting) }
     }
 
-    /// Returns what may run in place of the requested algorithm. As long as it is not known whether the preferred one rounds, nothing
-    /// may that does.
+    /// Returns what may run in place of the requested algorithm. As long as it is not known whether the preferred one
+    /// rounds, nothing may that does.
     fn may_run(&self) -> &MayRun {
         &self.may_run[usize::from(self.rounds.get().copied().unwrap_or(false))]
     }
