@@ -121,11 +121,12 @@ fn the_layers_of_each_stream_share_memory() {
         assert_eq!(run.is_silent_and_told_nothing().divisions().len(), 0, "{}", run.steps);
         kept(&run).0
     };
-    let one = kept_in(1, "80000000");
-    assert!(one > 0);
-    assert_eq!(kept_in(3, "80000000"), 3 * one);
-    let few = kept_in(3, TOTAL.1);
-    assert!((one..3 * one).contains(&few), "{few} calls of three streams, {one} of one");
+    // What the first streams leave is enough for smaller plans, too.
+    for total in ["80000000", TOTAL.1] {
+        let one = kept_in(1, total);
+        assert!(one > 0);
+        assert_eq!(kept_in(3, total), 3 * one, "of {total} bytes");
+    }
 }
 
 /// Any shapes under any total.

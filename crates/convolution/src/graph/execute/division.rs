@@ -53,7 +53,7 @@ impl Execution<'_> {
         };
         let ran = plan.and_then(|plan| {
             // SAFETY: no other work uses the workspace until this has ended.
-            let launch = |workspace| unsafe { self.run_in(plan, operands, workspace) };
+            let launch = |workspace| unsafe { self.run_in(&plan, operands, workspace) };
             network.in_rest(&key, plan.workspace(), stream, launch)
         });
         match ran {

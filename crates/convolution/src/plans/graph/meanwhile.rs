@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
 
 use super::plan::Plan;
 use super::state::{self, Key, State};
@@ -11,25 +11,31 @@ use crate::exec::Failure;
 use crate::problem::graph::{EngineConfiguration, Problem};
 use planner::{Configuration, MicroConfiguration};
 
-/// The plan of a layer that has no segment.
+/// The most plans that are looked for: what a lane may use changes as others take memory.
+const MOST: usize = 4;
+
+/// The plans of a layer that has no segment.
 #[derive(Default)]
 pub struct Meanwhile {
-    /// Chosen on first use, within the memory that there was then. `None` if nothing fits.
-    plan: OnceCell<Option<Arc<Plan>>>,
-    /// Set once the plan has failed.
+    /// What was found within limits in bytes: a plan, or that nothing fits.
+    found: Mutex<Vec<(usize, Option<Arc<Plan>>)>>,
+    /// Set once a plan has failed.
     is_broken: AtomicBool,
 }
 
 impl Meanwhile {
-    /// Returns the plan for `limit` bytes of workspace: the requested engine, which needs `workspace` bytes, if that
-    /// fits. The first caller's limit decides.
+    /// Returns a plan for `limit` bytes of workspace: the requested engine, which needs `workspace` bytes, or if that does
+    /// not fit, what does.
     pub fn plan(
         &self,
         state: &State,
         requested: EngineConfiguration,
         workspace: usize,
         limit: usize,
-    ) -> Option<&Arc<Plan>> {
+    ) -> Option<Arc<Plan>> {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return None;
+        }
         let find = || {
             if workspace > limit {
                 let key = Key { limit, ..state.key.clone() };
@@ -41,10 +47,26 @@ impl Meanwhile {
                 Plan::new(problem, Configuration::undivided(whole), &state.target, usize::MAX, |_, _| None).ok()?;
             (plan.workspace() <= limit).then(|| Arc::new(plan))
         };
-        self.plan.get_or_init(find).as_ref().filter(|_| !self.is_broken.load(Ordering::Relaxed))
+        let mut found = self.found.lock();
+        let fits = |plan: &Option<Arc<Plan>>| plan.as_ref().is_some_and(|plan| plan.workspace() <= limit);
+        // What was found within less memory may be slower, unless it is the requested engine.
+        let answers = |(within, plan): &&(usize, Option<Arc<Plan>>)| match limit <= *within {
+            true => plan.is_none() || fits(plan),
+            false => *within >= workspace && fits(plan),
+        };
+        if let Some((_, known)) = found.iter().find(answers) {
+            return known.clone();
+        }
+        if found.len() == MOST {
+            let mut fitting = found.iter().filter(|(_, plan)| fits(plan));
+            return fitting.next().and_then(|(_, plan)| plan.clone());
+        }
+        let new = find();
+        found.push((limit, new.clone()));
+        new
     }
 
-    /// Gives the plan up after a failure.
+    /// Gives the plans up after a failure.
     pub fn failed(&self, problem: &Problem, failure: Failure) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             log::warn!("{problem}: status {} without a segment; it runs as it is ready", failure.status);
