@@ -40,7 +40,7 @@ PARTS = ("errors", "times", "projections", "repeats", "first", "networks", "call
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # Likewise of LSTMs with a projection.
-PROJECTED_BARS = {"bfloat16": 1.5, "half": 1.5, "tf32": 1.0, "float": 1.0}
+PROJECTED_BARS = {"bfloat16": 1.5, "half": 1.5, "tf32": 1.0}
 # How often a layer under its bar is timed again.
 AGAIN = 2
 WAYS = ("captured", "eager")
