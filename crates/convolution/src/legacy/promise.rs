@@ -209,16 +209,21 @@ impl Asking<'_> {
         Class { winograd: class_of(&chosen).winograd || class_of(preferred).winograd, ..class_of(&chosen) }
     }
 
-    /// Adds the preferred algorithm, undivided, as the program would run it. In a class without TF32 the same algorithm is
-    /// there under another math type, by which cuDNN may run a slower kernel.
+    /// Lets the preferred algorithm run undivided as the program would run it, if that fits. In a class without TF32 the same
+    /// algorithm is there under another math type, by which cuDNN may run a slower kernel. That one goes: the database
+    /// knows both by one name.
     fn admit_preferred(&self, class: Class, candidates: &mut Vec<Candidate<Algorithm>>) {
         let preferred = self.preferred();
         let as_it_is =
             Class { math_type: Some(preferred.mathType), only: Some(preferred.algo), winograd: true, ..class };
         let whole = [self.problem.batch()];
-        let mut added = candidates::candidates(self.handle, &self.problem, &[*preferred], as_it_is, &whole);
-        added.retain(|it| !candidates.iter().any(|known| (known.batch, known.algorithm) == (it.batch, it.algorithm)));
-        candidates.splice(..0, added);
+        let mut admitted = candidates::candidates(self.handle, &self.problem, &[*preferred], as_it_is, &whole);
+        admitted.retain(|it| it.workspace <= self.question.limit);
+        if let [admitted] = admitted[..] {
+            let name = admitted.algorithm.to_string();
+            candidates.retain(|it| it.batch != admitted.batch || it.algorithm.to_string() != name);
+            candidates.insert(0, admitted);
+        }
     }
 
     /// Makes a promise without timing: reserves workspace for algorithms that cuDNN prefers to the fitting one, and
