@@ -101,14 +101,9 @@ KERNEL(write_gradients, Projected) {
 // In a launch of its own: the last states' gradients may lie in the same memory.
 KERNEL(write_first_gradients, Projected) {
     const Projected &p = parameters;
-    for_all((long long)p.sequences.batch * p.width, [&](long long state) {
-        const int sequence = int(state / p.width), unit = int(state % p.width);
-        const int length = p.sequences.length(sequence);
-        if (length == 0) {
-            p.states[state] = given(p, state);
-            return;
-        }
-        const long long row = p.sequences.row(p.sequences.first(length), sequence);
-        p.states[state] = to_element(p.products[row * p.width + unit]);
+    for_units(p, [&](long long state, int time, int sequence, int length, int unit) {
+        if (length == 0 && time == 0) p.states[state] = given(p, state);
+        if (time >= length || time != p.sequences.first(length)) return;
+        p.states[state] = to_element(p.products[p.sequences.row(time, sequence) * p.width + unit]);
     });
 }

@@ -136,8 +136,7 @@ impl Kernels {
             if projected.states.is_null() {
                 return Ok(());
             }
-            let count = projected.sequences.batch as usize * projected.width as usize;
-            self.launch(&self.write_first_gradients, stream, count, *projected)
+            self.launch(&self.write_first_gradients, stream, projected.count(), *projected)
         }
     }
 }
