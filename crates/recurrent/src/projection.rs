@@ -5,16 +5,12 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use crate::training::compute::kernels::Kernels as Around;
+use crate::training::compute::kernels::{Kernels as Around, blocks, launch};
 use cudnn::rnn::Network;
 use gpu::cublaslt::{Factor, Product};
 use gpu::jit::loaded::Loaded;
-use gpu::jit::{Error, Function, Launch, Source};
+use gpu::jit::{Error, Function, Source};
 use gpu::{Element, Stream};
-
-const THREADS: usize = 256;
-/// The most blocks of a launch whose threads take several elements.
-const MOST_BLOCKS: usize = 1 << 12;
 
 /// The rows of sequences, as the recurrence takes them.
 #[repr(C)]
@@ -41,7 +37,7 @@ pub struct FirstStates {
     pub columns: i32,
 }
 
-/// W_p m, or the gradients of h by R, and what is made of them.
+/// The products W_p m and their results, or the gradients of h by R and theirs.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Projected {
@@ -91,21 +87,6 @@ impl Kernels {
         })
     }
 
-    /// # Safety
-    /// `parameters` is the kernel's struct, and its pointers fit it.
-    unsafe fn launch<P: Copy>(
-        &self,
-        function: &Function,
-        stream: Stream,
-        count: usize,
-        mut parameters: P,
-    ) -> Result<(), Error> {
-        let grid = [count.div_ceil(THREADS).clamp(1, MOST_BLOCKS) as u32, 1, 1];
-        let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
-        // SAFETY: the caller's promise.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
-    }
-
     /// Adds R h0 to W x of each sequence's first step.
     ///
     /// # Safety
@@ -113,7 +94,7 @@ impl Kernels {
     pub unsafe fn add_first_states(&self, stream: Stream, states: &FirstStates) -> Result<(), Error> {
         let count = states.sequences.batch as usize * states.columns as usize;
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.add_first_states, stream, count, *states) }
+        unsafe { launch(&self.add_first_states, stream, blocks(count), *states) }
     }
 
     /// Rounds W_p m to y and the last states.
@@ -122,7 +103,7 @@ impl Kernels {
     /// As for [`Self::add_first_states`].
     pub unsafe fn write_projected(&self, stream: Stream, projected: &Projected) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.write_projected, stream, projected.count(), *projected) }
+        unsafe { launch(&self.write_projected, stream, blocks(projected.count()), *projected) }
     }
 
     /// Writes the gradients of h, and those of h0 if they are wanted. The latter may take the memory of the given ones.
@@ -132,11 +113,11 @@ impl Kernels {
     pub unsafe fn write_gradients(&self, stream: Stream, projected: &Projected) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernels' own struct.
         unsafe {
-            self.launch(&self.write_gradients, stream, projected.count(), *projected)?;
+            launch(&self.write_gradients, stream, blocks(projected.count()), *projected)?;
             if projected.states.is_null() {
                 return Ok(());
             }
-            self.launch(&self.write_first_gradients, stream, projected.count(), *projected)
+            launch(&self.write_first_gradients, stream, blocks(projected.count()), *projected)
         }
     }
 }

@@ -198,6 +198,27 @@ pub fn source(element: Element) -> Source {
     Source::new(&kernels::recurrent::TRAINING, vec![element.option().into()])
 }
 
+/// Launches blocks of as many threads as the kernels around the recurrences have.
+///
+/// # Safety
+/// `parameters` is the kernel's struct, and its pointers fit it.
+pub unsafe fn launch<P: Copy>(
+    function: &Function,
+    stream: Stream,
+    grid: [usize; 2],
+    mut parameters: P,
+) -> Result<(), Error> {
+    let grid = [grid[0] as u32, grid[1] as u32, 1];
+    let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
+    // SAFETY: the caller's promise.
+    unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
+}
+
+/// The grid of blocks whose threads take so many elements.
+pub fn blocks(count: usize) -> [usize; 2] {
+    [count.div_ceil(THREADS).clamp(1, MOST_BLOCKS), 1]
+}
+
 impl Kernels {
     /// Finds the kernels of the calling thread's device, or compiles and loads them.
     pub fn load(element: Element) -> Result<Arc<Self>, String> {
@@ -230,33 +251,14 @@ impl Kernels {
         })
     }
 
-    /// # Safety
-    /// `parameters` is the kernel's struct, and its pointers fit it.
-    unsafe fn launch<P: Copy>(
-        &self,
-        function: &Function,
-        stream: Stream,
-        grid: [usize; 2],
-        mut parameters: P,
-    ) -> Result<(), Error> {
-        let grid = [grid[0] as u32, grid[1] as u32, 1];
-        let launch = Launch { grid, block: [THREADS as u32, 1, 1], ..Launch::default() };
-        // SAFETY: the caller's promise.
-        unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
-    }
-
-    fn blocks(count: usize) -> [usize; 2] {
-        [count.div_ceil(THREADS).clamp(1, MOST_BLOCKS), 1]
-    }
-
     /// Copies rows from the program's memory to packed memory.
     ///
     /// # Safety
     /// All memory is the stream's device's, as large as the sizes say.
     pub unsafe fn pack(&self, stream: Stream, rows: &Rows) -> Result<(), Error> {
-        let grid = Self::blocks(rows.steps as usize * rows.batch as usize * rows.width as usize);
+        let grid = blocks(rows.steps as usize * rows.batch as usize * rows.width as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.pack_rows, stream, grid, *rows) }
+        unsafe { launch(&self.pack_rows, stream, grid, *rows) }
     }
 
     /// Copies rows back, and fills the program's padding.
@@ -264,9 +266,9 @@ impl Kernels {
     /// # Safety
     /// As for [`Self::pack`].
     pub unsafe fn unpack(&self, stream: Stream, rows: &Rows) -> Result<(), Error> {
-        let grid = Self::blocks(rows.steps as usize * rows.batch as usize * rows.width as usize);
+        let grid = blocks(rows.steps as usize * rows.batch as usize * rows.width as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.unpack_rows, stream, grid, *rows) }
+        unsafe { launch(&self.unpack_rows, stream, grid, *rows) }
     }
 
     /// Gathers the hidden states before the steps.
@@ -274,9 +276,9 @@ impl Kernels {
     /// # Safety
     /// As for [`Self::pack`].
     pub unsafe fn previous_states(&self, stream: Stream, states: &PreviousStates) -> Result<(), Error> {
-        let grid = Self::blocks(states.steps as usize * states.batch as usize * states.width as usize);
+        let grid = blocks(states.steps as usize * states.batch as usize * states.width as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.previous_states, stream, grid, *states) }
+        unsafe { launch(&self.previous_states, stream, grid, *states) }
     }
 
     /// Deals out R to blocks of units, by its columns.
@@ -285,7 +287,7 @@ impl Kernels {
     /// As for [`Self::pack`].
     pub unsafe fn deal_columns(&self, stream: Stream, dealt: &Dealt) -> Result<(), Error> {
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.deal_columns, stream, [dealt.squares(), 1], *dealt) }
+        unsafe { launch(&self.deal_columns, stream, [dealt.squares(), 1], *dealt) }
     }
 
     /// Multiplies by cublasLt, or by our own kernel where that cannot. `tf32` allows floats to be rounded to TF32.
@@ -306,7 +308,7 @@ impl Kernels {
         let adds = i32::from(product.beta != 0.0);
         let parameters = AnyProducts { factors, products: product.products, is_float, adds };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.strided_products, stream, grid, parameters) }
+        unsafe { launch(&self.strided_products, stream, grid, parameters) }
     }
 
     /// Rounds floats to elements.
@@ -316,7 +318,7 @@ impl Kernels {
     pub unsafe fn narrow(&self, stream: Stream, from: *const f32, to: *mut c_void, count: usize) -> Result<(), Error> {
         let parameters = Narrowed { from, to, count: count as i64 };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.narrow, stream, Self::blocks(count), parameters) }
+        unsafe { launch(&self.narrow, stream, blocks(count), parameters) }
     }
 
     /// Writes halves of 1.
@@ -326,7 +328,7 @@ impl Kernels {
     pub unsafe fn fill_ones(&self, stream: Stream, to: *mut c_void, count: usize) -> Result<(), Error> {
         let parameters = Ones { to, count: count as i64 };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.fill_ones, stream, Self::blocks(count), parameters) }
+        unsafe { launch(&self.fill_ones, stream, blocks(count), parameters) }
     }
 
     /// Replaces halves by elements times `scale`, or by 0 where the half is 0.
@@ -342,7 +344,7 @@ impl Kernels {
     ) -> Result<(), Error> {
         let parameters = Kept { from, to, count: count as i64, scale };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.keep, stream, Self::blocks(count), parameters) }
+        unsafe { launch(&self.keep, stream, blocks(count), parameters) }
     }
 
     /// Adds elements to others.
@@ -352,7 +354,7 @@ impl Kernels {
     pub unsafe fn add(&self, stream: Stream, to: *mut c_void, from: *const c_void, count: usize) -> Result<(), Error> {
         let parameters = Added { to, from, count: count as i64 };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.add, stream, Self::blocks(count), parameters) }
+        unsafe { launch(&self.add, stream, blocks(count), parameters) }
     }
 
     /// Adds the sums of columns to biases' gradients.
@@ -364,8 +366,8 @@ impl Kernels {
         // SAFETY: the caller's promise, and the kernels' own struct.
         unsafe {
             let grid = [sums.parts as usize, columns.div_ceil(SUM_COLUMNS)];
-            self.launch(&self.sum_columns, stream, grid, *sums)?;
-            self.launch(&self.add_sums, stream, Self::blocks(columns), *sums)
+            launch(&self.sum_columns, stream, grid, *sums)?;
+            launch(&self.add_sums, stream, blocks(columns), *sums)
         }
     }
 
@@ -383,7 +385,7 @@ impl Kernels {
             alarm: null_mut(),
         };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.stamp, stream, [1, 1], claim) }
+        unsafe { launch(&self.stamp, stream, [1, 1], claim) }
     }
 
     /// Looks at a reserve's header, which is to be as expected; then its state becomes `next_state`. Else it is spoilt,
@@ -402,7 +404,7 @@ impl Kernels {
         let alarm = self.alarm.place();
         let claim = Claim { header: place, expected, next_state, is_found_wrong: 0, is_wrong, alarm };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.claim, stream, [1, 1], claim) }
+        unsafe { launch(&self.claim, stream, [1, 1], claim) }
     }
 
     /// Looks at a reserve of cuDNN's, where our header, in any state, is wrong.
@@ -419,7 +421,7 @@ impl Kernels {
         let alarm = self.alarm.place();
         let claim = Claim { header: place, expected: header, next_state: 0, is_found_wrong: 1, is_wrong, alarm };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.claim, stream, [1, 1], claim) }
+        unsafe { launch(&self.claim, stream, [1, 1], claim) }
     }
 
     /// Makes all results NaN if `is_wrong` holds 1. Null results have no elements.
@@ -436,7 +438,7 @@ impl Kernels {
         let most = counts.into_iter().max().unwrap_or(0) as usize;
         let parameters = Spoiled { is_wrong, results: results.map(|(result, _)| result), counts };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { self.launch(&self.spoil, stream, Self::blocks(most), parameters) }
+        unsafe { launch(&self.spoil, stream, blocks(most), parameters) }
     }
 
     /// Returns whether the alarm was set since the last time.
