@@ -214,10 +214,8 @@ impl Asking<'_> {
     /// knows both by one name.
     fn admit_preferred(&self, class: Class, candidates: &mut Vec<Candidate<Algorithm>>) {
         let preferred = self.preferred();
-        let as_it_is =
-            Class { math_type: Some(preferred.mathType), only: Some(preferred.algo), winograd: true, ..class };
-        let whole = [self.problem.batch()];
-        let mut admitted = candidates::candidates(self.handle, &self.problem, &[*preferred], as_it_is, &whole);
+        let (alone, whole) = (class.alone(preferred), [self.problem.batch()]);
+        let mut admitted = candidates::candidates(self.handle, &self.problem, &[*preferred], alone, &whole);
         admitted.retain(|it| it.workspace <= self.question.limit);
         if let [admitted] = admitted[..] {
             let name = admitted.algorithm.to_string();

@@ -172,6 +172,11 @@ impl Class {
         }
     }
 
+    /// The class of one algorithm alone, under its own math type: what it rounds does not count.
+    pub fn alone(self, result: &AlgoPerf) -> Self {
+        Self { math_type: Some(result.mathType), winograd: true, only: Some(result.algo), ..self }
+    }
+
     /// Returns true if the class allows `algorithm`, which was timed before.
     pub fn admits_algorithm(&self, algorithm: &Algorithm) -> bool {
         (!self.deterministic || algorithm.deterministic)

@@ -114,8 +114,7 @@ impl Decision {
             let class = Class { deterministic, winograd, only: only.then_some(id), engines: takes_engines, ..class };
             let of = |listed: &[AlgoPerf], class| candidates::candidates(handle, problem, listed, class, &sizes_to_try);
             // The requested algorithm is a candidate whatever its math type allows.
-            let own = Class { math_type: Some(chosen.mathType), only: Some(id), winograd: true, ..class };
-            let own = of(&[chosen], own);
+            let own = of(&[chosen], class.alone(&chosen));
             let listed = rounding::listed(handle, problem, &listed, class.math_type);
             let others = of(&listed, class).into_iter();
             if !parts_may_round(&class, &requested) {
