@@ -51,7 +51,7 @@ fn product_case(width: usize, rows: usize) -> Case {
     Case { declaration: declaration.parse().unwrap(), graphs, ids: vec![0; rows], seed: (width + rows) as u64 }
 }
 
-/// What stands in some rows of factors, at the place from the row's end.
+/// Numbers that poison some rows of factors, each at a place counted from the row's end.
 const POISONS: [&[(usize, f64)]; 6] = [
     &[(1, f64::NAN)],
     &[(1, f64::INFINITY)],

@@ -24,8 +24,8 @@ pub struct Meanwhile {
 }
 
 impl Meanwhile {
-    /// Returns a plan for `limit` bytes of workspace: the requested engine, which needs `workspace` bytes, or if that does
-    /// not fit, what does.
+    /// Returns a plan for `limit` bytes of workspace. The requested engine runs if its `workspace` bytes fit, and another
+    /// configuration if not.
     pub fn plan(
         &self,
         state: &State,
