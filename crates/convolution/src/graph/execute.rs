@@ -75,7 +75,8 @@ impl<'a> Execution<'a> {
             Policy::Off => return self.run_fallback(Some(&operands)),
         }
         let state = &*self.planned.state;
-        if let Some(product) = state.at_once().filter(|_| !state.is_broken.load(Ordering::Relaxed)) {
+        let is_whole = !state.is_broken.load(Ordering::Relaxed);
+        if let Some(product) = self.planned.at_once.as_ref().filter(|_| is_whole) {
             return self.run_plan(product, &operands);
         }
         state.exploring.executed();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::operation_graph::Graph;
 use crate::plans::graph::meanwhile::Meanwhile;
+use crate::plans::graph::plan::Plan;
 use crate::plans::graph::state::State;
 use crate::problem::graph::EngineConfiguration;
 
@@ -17,6 +18,8 @@ pub struct Planned {
     pub own: EngineConfiguration,
     /// The bytes of workspace that the requested engine needs.
     pub requested_workspace: usize,
+    /// What computes the problem as one product, if that is so. No time decides on it.
+    pub at_once: Option<Arc<Plan>>,
     /// Set once the program has read the reported workspace.
     pub is_told: AtomicBool,
     /// How often the plan has run.

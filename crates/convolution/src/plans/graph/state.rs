@@ -54,8 +54,9 @@ pub struct State {
     fallback: OnceCell<Option<Arc<Plan>>>,
     /// One of our engines, once it was looked for. It runs in place of the fallback until the exploration has ended.
     stand_in: OnceCell<Option<Arc<Plan>>>,
-    /// What computes the problem as one product, once it was looked for. It runs from the first execution on.
-    at_once: OnceCell<Option<Arc<Plan>>>,
+    /// What computes the problem as one product, once it was looked for: in the class of engines that do not round floats
+    /// as their notes say, and in that of all others. It runs from the first execution on.
+    at_once: [OnceCell<Option<Arc<Plan>>>; 2],
     /// An undivided configuration, once the fallback has failed.
     last_resort: OnceCell<Option<Arc<Plan>>>,
     /// Set once the settled plan or the stand-in has failed. From then on the fallback runs.
@@ -95,7 +96,7 @@ pub fn state(key: Key, target: &Target) -> Arc<State> {
         target: target.clone(),
         fallback: OnceCell::new(),
         stand_in: OnceCell::new(),
-        at_once: OnceCell::new(),
+        at_once: Default::default(),
         last_resort: OnceCell::new(),
         is_broken: AtomicBool::new(false),
         requested: OnceCell::new(),
@@ -133,11 +134,7 @@ impl Explored for State {
     /// Runs the engine to find that out.
     fn prepare(&self) {
         if let Some(requested) = self.in_doubt() {
-            self.rounds.get_or_init(|| {
-                let rounds = rounds(&self.key.problem, requested, &self.target);
-                // Where it cannot be found out, the notes are all that is known.
-                rounds.inspect_err(|why| log::debug!("{}: {why}", self.key.problem)).unwrap_or(true)
-            });
+            self.rounds.get_or_init(|| self.find_rounding(requested));
         }
     }
 
@@ -230,12 +227,18 @@ impl State {
     /// The class, as far as it is known: without tensor cores, if the requested engine turned out not to round floats.
     fn class(&self) -> Class {
         match (self.rounds.get(), self.requested.get()) {
-            (Some(false), Some((requested, _))) => {
-                let exact = requested.without_tensor_cores();
-                Class::of(&exact, self.key.problem.data_type(), settings::get().numerics, self.key.class.keeps_nan())
-            }
+            (Some(false), Some((requested, _))) => self.class_of(requested, false),
             _ => self.key.class,
         }
+    }
+
+    /// The class of an engine that rounds floats as its notes say, or does not.
+    fn class_of(&self, engine: &EngineConfiguration, rounds: bool) -> Class {
+        if rounds {
+            return self.key.class;
+        }
+        let exact = engine.without_tensor_cores();
+        Class::of(&exact, self.key.problem.data_type(), settings::get().numerics, self.key.class.keeps_nan())
     }
 
     /// Returns whether the notes alone do not tell how an engine rounds: it multiplies single convolutions of floats on
@@ -292,18 +295,41 @@ impl State {
         self.stand_in.get()?.as_ref()
     }
 
-    /// Looks for an engine that computes the problem as one product, for the plans of `requested`, which needs `bytes` of
-    /// workspace. None is found while it is
-    /// unknown how the requested engine rounds: exploring finds that out, and then tries nothing but the product.
-    pub fn prepare_at_once(&self, requested: &EngineConfiguration, bytes: usize) {
-        if !self.may_round(requested) {
-            self.at_once.get_or_init(|| self.find_at_once(bytes));
+    /// Returns the plan that computes the problem as one product, for the plans of `requested`, which needs `bytes` of
+    /// workspace. `None` if there is no such product. No time decides on it. Where the notes of `requested` do not tell
+    /// how it rounds, it runs first to find that out, if it `may_run`.
+    pub fn at_once(
+        &self,
+        requested: &EngineConfiguration,
+        bytes: usize,
+        may_run: impl FnOnce() -> bool,
+    ) -> Option<Arc<Plan>> {
+        if self.key.place != Place::Device(cudnn::device().ordinal()) {
+            return None;
         }
+        let rounds = if self.may_round(requested) { self.rounds_at_once(requested, may_run)? } else { true };
+        let find = || self.find_at_once(self.class_of(requested, rounds), bytes);
+        self.at_once[usize::from(rounds)].get_or_init(find).clone()
     }
 
-    /// Returns the plan of one product, if one was looked for and found. No time decides on it.
-    pub fn at_once(&self) -> Option<&Arc<Plan>> {
-        self.at_once.get()?.as_ref()
+    /// Returns whether an engine rounds floats as its notes say, if that decides on a product.
+    fn rounds_at_once(&self, requested: &EngineConfiguration, may_run: impl FnOnce() -> bool) -> Option<bool> {
+        let is_product = |rounds| {
+            let class = self.class_of(requested, rounds);
+            our_candidates::at_once(&Probe { class, ..self.probe() }).is_some()
+        };
+        if ![false, true].into_iter().any(is_product) {
+            return None;
+        }
+        rounding::known(&plain(&self.key.problem), requested)
+            .or_else(|| may_run().then(|| self.find_rounding(requested)))
+    }
+
+    /// Runs an engine to find out whether it rounds floats as its notes say.
+    fn find_rounding(&self, engine: &EngineConfiguration) -> bool {
+        let rounds = rounds(&self.key.problem, engine, &self.target);
+        // Where it cannot be found out, the notes are all that is known.
+        rounds.inspect_err(|why| log::debug!("{}: {why}", self.key.problem)).unwrap_or(true)
     }
 
     /// Returns a configuration that runs undivided within the limit, for use after a failed fallback, if there is one.
@@ -338,11 +364,8 @@ impl State {
         fallback.map(Arc::new)
     }
 
-    fn find_at_once(&self, plain: usize) -> Option<Arc<Plan>> {
-        let (problem, probe, limit) = (&self.key.problem, self.probe(), self.key.limit);
-        if self.key.place != Place::Device(cudnn::device().ordinal()) {
-            return None;
-        }
+    fn find_at_once(&self, class: Class, plain: usize) -> Option<Arc<Plan>> {
+        let (problem, probe, limit) = (&self.key.problem, Probe { class, ..self.probe() }, self.key.limit);
         let engine = our_candidates::at_once(&probe)?;
         let workspace = Candidates::default().workspace(&probe, problem.batch(), &engine)?;
         let micro = MicroConfiguration { batch: problem.batch(), algorithm: engine, time: 0.0, workspace };
