@@ -34,6 +34,7 @@
 #include "convolution/operands.cuh"
 #include "convolution/planes.cuh"
 #include "convolution/scale.cuh"
+#include "convolution/toeplitz_words.cuh"
 
 #ifdef ALONG
 constexpr bool IS_ALONG = true;
@@ -106,10 +107,6 @@ struct Toeplitz {
 // The first plane of a turn, and the first row and column of its results.
 struct Begin {
     int plane, row, column;
-};
-
-template <int COUNT> struct alignas(COUNT * sizeof(Element)) Elements {
-    Element of[COUNT];
 };
 
 // The bits of the filter's number in a row that a matrix has in a row and a column.
@@ -202,21 +199,6 @@ __device__ __forceinline__ void write(const Toeplitz &of, Element *plane, int ro
             write(of, plane + before + its_column, sums[tile] + 2 * i, count - its_column);
         }
     }
-}
-
-// Two elements as a word.
-__device__ __forceinline__ unsigned word_of(float low, float high) {
-#ifdef EMULATED
-    return bits_of(to_element(low)) | bits_of(to_element(high)) << 16;
-#else
-    unsigned word;
-#ifdef ELEMENT_HALF
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-#else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-#endif
-    return word;
-#endif
 }
 
 // Brings a tile of a plane into shared memory, from a row and a column on, with a beta of 0.

@@ -22,14 +22,13 @@
 #define WARPS (THREADS / 32)
 #define MULTIPROCESSOR_BLOCKS 2
 #include "common/tiles.cuh"
+#include "convolution/diagonals.cuh"
 #include "convolution/operands.cuh"
 #include "convolution/planes.cuh"
 #include "convolution/sum_up.cuh"
 
 // The eights of dy's columns in a tile, the products of one with a row of x, and the eights of x's columns.
 constexpr int EIGHTS = 2, TILES = (DEPTH + 1) / 2, HALVES = STRIDE_COLUMNS * (EIGHTS - 1) + DEPTH;
-// From a column of x to the next in a warp's sums.
-constexpr int SUM_PITCH = 8 + 1;
 #ifdef ALONG
 constexpr bool IS_ALONG = true;
 #else
@@ -102,27 +101,6 @@ __device__ __forceinline__ void add(const Transposed &dy, const Transposed &x, i
     }
 }
 
-// The sums of a warp's places.
-__device__ __forceinline__ void sum_places(const ToeplitzGradient &of, const Sums &sums, float *products,
-                                           float *places) {
-#pragma unroll
-    for (int r = 0; r < FILTER_ROWS; r++) {
-#pragma unroll
-        for (int tile = 0; tile < TILES; tile++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                products[(tile * 16 + LANE / 4 + i / 2 * 8) * SUM_PITCH + LANE % 4 * 2 + i % 2] = sums[r][tile][i];
-        warp_barrier();
-        if (LANE < of.filter_columns) {
-            float sum = 0;
-#pragma unroll
-            for (int q = 0; q < 8; q++) sum += products[(q * STRIDE_COLUMNS + LANE + of.shift) * SUM_PITCH + q];
-            places[r * of.filter_columns + LANE] = sum;
-        }
-        warp_barrier();
-    }
-}
-
 KERNEL(toeplitz_gradient, ToeplitzGradient) {
     SHARED(float, shared);
     const ToeplitzGradient &of = parameters;
@@ -182,10 +160,11 @@ KERNEL(toeplitz_gradient, ToeplitzGradient) {
         }
         barrier();
     }
-    constexpr int WARP_SUMS = TILES * 16 * SUM_PITCH;
+    constexpr int WARP_SUMS = diagonal_words<TILES>();
     float *const places = shared + WARPS * WARP_SUMS;
     const int filter_places = FILTER_ROWS * of.filter_columns;
-    sum_places(of, sums, shared + WARP * WARP_SUMS, places + WARP * filter_places);
+    sum_diagonals<STRIDE_COLUMNS>(sums, of.filter_columns, of.shift, shared + WARP * WARP_SUMS,
+                                  places + WARP * filter_places);
     barrier();
 #pragma unroll 1
     for (int i = threadIdx.x; i < filter_places; i += THREADS) {

@@ -1,0 +1,195 @@
+// A convolution in which each channel has filters of its own, and the gradient of its input, on tensor cores, as
+// `toeplitz.cu` computes it, of many images: with strides and dilation of 1, filters of one slice, and few rows and
+// columns of results.
+//
+// A product's 16 rows are the same 8 results of 16 images, and its depth is the 16 numbers of a row that these read. So
+// what a warp reads once from shared memory is multiplied by the matrices of all rows of the filter, which the warp keeps
+// in registers, with the sums of as many rows of results. A row that has been read ends one row of results, and begins
+// another.
+//
+// A block takes strips of IMAGES planes of a channel, one after the other, in steps of ROWS rows. It copies the next
+// steps while it multiplies. A step's results pass through shared memory, because those of a plane's neighbouring rows
+// are neighbours.
+//
+// A tile's first column is `lead` to the left of a multiple of 8, where that aligns what it reads.
+//
+// Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; PIECE, the numbers that are copied at once; ACCESS, those that are
+// written at once; and what `image_rows.cuh` says. All else is a parameter, the columns of the filter too. Grid: a block
+// for each channel and part. Dynamic shared memory: STAGES steps; then the results of one, `out_pitch` for each plane.
+
+#define THREADS 256
+#define WARPS (THREADS / 32)
+#define MULTIPROCESSOR_BLOCKS 3
+#include "common/tiles.cuh"
+#include "convolution/image_rows.cuh"
+#include "convolution/scale.cuh"
+#include "convolution/toeplitz_words.cuh"
+
+struct ToeplitzImages {
+    const Element *in, *w;
+    // Null for none.
+    const Element *bias;
+    Element *out;
+    // The channels of `out` and of `in`, and the filters of each channel of `in`.
+    int channels, in_channels;
+    Divisor each;
+    // The planes of a channel in all images, their strips, the blocks that share these out, and the steps of one.
+    int count, strips, parts, steps;
+    // The slices of a channel, and the sizes of the planes of `in` and of `out`.
+    Divisor slices;
+    int height, width, out_height, out_width;
+    // The zeros before the first row, and the first column that is read, beside the planes of `in` or in them.
+    int before_rows, first_column;
+    int filter_columns;
+    // Set for the input's gradient.
+    int is_turned_round;
+    // The columns before the first that a product needs, and before the first result.
+    int shift, lead;
+    // From the results of a plane to the next one's in shared memory, and the pieces of ACCESS in a plane's.
+    int out_pitch;
+    Divisor pieces;
+    float alpha, beta;
+};
+
+// The sums of a tile in a row, as warp_mma() has them.
+typedef float Sums[4];
+
+// The bits of two neighbouring numbers of a matrix's column: of a row of the filter, from a place on.
+__device__ __forceinline__ unsigned matrix_word(const ToeplitzImages &of, const Element *row, int place) {
+    unsigned word = 0;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int its = of.is_turned_round ? of.filter_columns - 1 - place - i : place + i;
+        if (unsigned(its) < unsigned(of.filter_columns)) word |= bits_of(row[its]) << 16 * i;
+    }
+    return word;
+}
+
+// A warp's results of a tile in a step.
+struct TileResults {
+    // Where the lane's first pair of numbers comes in shared memory, and how many numbers of it are in the plane.
+    Element *staged;
+    int count;
+    // Where it comes in the tensor, from the strip's first plane on.
+    int column;
+
+    __device__ __forceinline__ TileResults(const ToeplitzImages &of, Element *results)
+        : column(tile_of_warp() * 8 - of.lead + LANE % 4 * 2) {
+        staged = results + (image_of_warp() + LANE / 4) * of.out_pitch + column;
+        count = column < 0 ? 0 : of.out_width - column;
+    }
+
+    // Brings the sums of a row of the step into shared memory.
+    __device__ __forceinline__ void stage(const ToeplitzImages &of, int row, const Sums &sums) const {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            Element *const to = staged + row * of.out_width + i * 8 * of.out_pitch;
+            const unsigned word = word_of(sums[2 * i] * of.alpha, sums[2 * i + 1] * of.alpha);
+            if (ACCESS > 1) {
+                if (count > 0) *reinterpret_cast<unsigned *>(to) = word;
+            } else {
+                if (count > 0) to[0] = element_of(word);
+                if (count > 1) to[1] = element_of(word >> 16);
+            }
+        }
+    }
+
+    // Adds the sums of a row of the planes to what is in the tensor.
+    __device__ __forceinline__ void add(const ToeplitzImages &of, const ChannelPlanes &to, int first, int row,
+                                        const Sums &sums) const {
+        if (unsigned(row) >= unsigned(of.out_height)) return;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int plane = first + image_of_warp() + LANE / 4 + i / 2 * 8;
+            if (plane >= of.count || i % 2 >= count) continue;
+            Element *const result = of.out + to.place(plane) * of.out_height * of.out_width;
+            scale_into(result[row * of.out_width + column + i % 2], sums[i], of.alpha, of.beta);
+        }
+    }
+};
+
+// Writes a step's results from shared memory, whose first row may be above the planes, and the last one below.
+__device__ __forceinline__ void write_staged(const ToeplitzImages &of, const ChannelPlanes &to, int first, int row,
+                                             const Element *staged) {
+    typedef Elements<ACCESS> Piece;
+    const int size = of.out_height * of.out_width, begin = row * of.out_width;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < IMAGES * of.pieces.value; i += THREADS) {
+        int piece = i;
+        const int image = of.pieces.divide(piece), at = begin + piece * ACCESS;
+        if (unsigned(at) >= unsigned(size) || first + image >= of.count) continue;
+        const Element *const from = staged + image * of.out_pitch + piece * ACCESS;
+        *reinterpret_cast<Piece *>(of.out + (to.place(first + image) * size + at)) =
+            *reinterpret_cast<const Piece *>(from);
+    }
+}
+
+KERNEL(toeplitz_images, ToeplitzImages) {
+    SHARED(Element, shared);
+    const ToeplitzImages &of = parameters;
+    const int channel = blockIdx.x, part = blockIdx.y;
+    Element *const staged = shared + STAGES * STAGE;
+    const ChannelPlanes from = {of.in, of.in_channels, of.each.quotient(channel), of.slices, of.height, of.width};
+    const ChannelPlanes to = {of.out, of.channels, channel, of.slices, of.out_height, of.out_width};
+    Step ahead = {part, 0};
+    int stage_ahead = 0;
+    const auto copy = [&] {
+        if (ahead.strip < of.strips)
+            copy_rows<PIECE, READ_COLUMNS>(from, ahead.strip * IMAGES, of.count, ahead.number * ROWS - of.before_rows,
+                                           of.first_column, shared + stage_ahead * STAGE);
+        end_group();
+        ahead.advance(of.steps, of.parts);
+        if (++stage_ahead == STAGES) stage_ahead = 0;
+    };
+#pragma unroll 1
+    for (int i = 0; i + 1 < STAGES; i++) copy();
+    unsigned matrices[FILTER_ROWS][2];
+    const Element *const filter = of.w + channel * FILTER_ROWS * of.filter_columns;
+#pragma unroll
+    for (int r = 0; r < FILTER_ROWS; r++) {
+        const Element *const row = filter + (of.is_turned_round ? FILTER_ROWS - 1 - r : r) * of.filter_columns;
+        const int place = LANE % 4 * 2 - LANE / 4 - of.shift;
+#pragma unroll
+        for (int half = 0; half < 2; half++) matrices[r][half] = matrix_word(of, row, place + half * 8);
+    }
+    const float bias = of.bias ? to_float(of.bias[channel]) : 0;
+    const TileResults results(of, staged);
+    const int begin_of_warp = image_of_warp() * IMAGE_PITCH + tile_of_warp() * 8;
+    Sums sums[FILTER_ROWS];
+    int stage = 0;
+#pragma unroll 1
+    for (Step step = {part, 0}; step.strip < of.strips; step.advance(of.steps, of.parts)) {
+        wait_for_groups<STAGES - 2>();
+        // Behind it nobody reads the results of the last step, or the numbers that it has multiplied.
+        barrier();
+        copy();
+        // The sums of a row of results begin when its first row is read. What others add up is never written.
+#pragma unroll
+        for (int r = 0; r < FILTER_ROWS; r++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (step.number == 0) sums[r][i] = bias;
+        const Element *const lines = shared + stage * STAGE + begin_of_warp;
+        const int first = step.strip * IMAGES, first_row = step.number * ROWS - (FILTER_ROWS - 1);
+        unsigned halves[2][2][2];
+        read_halves(lines, IMAGE_PITCH, halves[0][0], halves[0][1]);
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            const auto &its = halves[row % 2];
+            auto &next = halves[(row + 1) % 2];
+            if (row + 1 < ROWS) read_halves(lines + (row + 1) * PITCH, IMAGE_PITCH, next[0], next[1]);
+            const unsigned a[4] = {its[0][0], its[0][1], its[1][0], its[1][1]};
+#pragma unroll
+            for (int r = 0; r < FILTER_ROWS; r++) warp_mma(sums[(row + ROWS - r) % FILTER_ROWS], a, matrices[r]);
+            Sums &ended = sums[(row + 1) % FILTER_ROWS];
+            if (of.beta == 0) results.stage(of, row, ended);
+            else results.add(of, to, first, first_row + row, ended);
+#pragma unroll
+            for (int i = 0; i < 4; i++) ended[i] = bias;
+        }
+        if (++stage == STAGES) stage = 0;
+        if (of.beta != 0) continue;
+        barrier();
+        write_staged(of, to, first, first_row, staged);
+    }
+}
