@@ -42,20 +42,29 @@ __device__ __forceinline__ void copy_rows(const ChannelPlanes &from, int first, 
     // A thread's pieces are at the same place in several planes.
     constexpr int ACROSS = columns / piece, PIECES = ROWS * ACROSS;
     constexpr int AT_ONCE = PIECES < THREADS ? THREADS / PIECES : 1;
-    const int first_image = PIECES < THREADS ? threadIdx.x / PIECES : 0;
+    // Its places are computed for each step, since registers are scarce.
+    const int thread = in_register(int(threadIdx.x));
+    const int first_image = PIECES < THREADS ? thread / PIECES : 0;
     if (first_image >= AT_ONCE) return;
 #pragma unroll 1
-    for (int i = threadIdx.x - first_image * PIECES; i < PIECES; i += THREADS) {
+    for (int i = thread - first_image * PIECES; i < PIECES; i += THREADS) {
         const int its_row = i / ACROSS, its_column = i % ACROSS * piece;
         const bool is_inside = unsigned(row + its_row) < unsigned(from.height) &&
                                unsigned(column + its_column) < unsigned(from.width);
         const int offset = (row + its_row) * from.width + column + its_column, size = from.height * from.width;
-        Element *const place = to + its_row * PITCH + its_column;
+        Element *place = to + its_row * PITCH + its_column + first_image * IMAGE_PITCH;
+        int plane = first + first_image;
 #pragma unroll 4
-        for (int image = first_image; image < IMAGES; image += AT_ONCE) {
-            const bool is_there = is_inside && first + image < count;
-            const Element *const source = from.data + (is_there ? from.place(first + image) * size + offset : 0);
-            copy_async<piece * sizeof(Element)>(place + image * IMAGE_PITCH, source, is_there);
+        for (int n = 0; n < IMAGES / AT_ONCE; n++, plane += AT_ONCE, place += AT_ONCE * IMAGE_PITCH) {
+            const bool is_there = is_inside && plane < count;
+            const Element *const source = from.data + (is_there ? from.place(plane) * size + offset : 0);
+            copy_async<piece * sizeof(Element)>(place, source, is_there);
+        }
+        // Where this number does not divide the images, some threads have one more.
+        if (IMAGES % AT_ONCE && first_image < IMAGES % AT_ONCE) {
+            const bool is_there = is_inside && plane < count;
+            const Element *const source = from.data + (is_there ? from.place(plane) * size + offset : 0);
+            copy_async<piece * sizeof(Element)>(place, source, is_there);
         }
     }
 }

@@ -65,62 +65,56 @@ __device__ __forceinline__ unsigned matrix_word(const ToeplitzImages &of, const 
     return word;
 }
 
-// A warp's results of a tile in a step.
+// Where a lane's pair of results of a tile's rows is in shared memory.
 struct TileResults {
-    // Where the lane's first pair of numbers comes in shared memory, and how many numbers of it are in the plane.
-    Element *staged;
+    // That of a row, in the lane's first plane and 8 planes on, and how many numbers of it are in the plane.
+    Element *low, *high;
     int count;
-    // Where it comes in the tensor, from the strip's first plane on.
-    int column;
 
-    __device__ __forceinline__ TileResults(const ToeplitzImages &of, Element *results)
-        : column(tile_of_warp() * 8 - of.lead + LANE % 4 * 2) {
-        staged = results + (image_of_warp() + LANE / 4) * of.out_pitch + column;
+    __device__ __forceinline__ TileResults(const ToeplitzImages &of, Element *staged) {
+        const int column = tile_of_warp() * 8 - of.lead + LANE % 4 * 2;
+        low = staged + (image_of_warp() + LANE / 4) * of.out_pitch + column;
+        high = low + 8 * of.out_pitch;
         count = column < 0 ? 0 : of.out_width - column;
     }
 
-    // Brings the sums of a row of the step into shared memory.
-    __device__ __forceinline__ void stage(const ToeplitzImages &of, int row, const Sums &sums) const {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            Element *const to = staged + row * of.out_width + i * 8 * of.out_pitch;
-            const unsigned word = word_of(sums[2 * i] * of.alpha, sums[2 * i + 1] * of.alpha);
-            if (ACCESS > 1) {
-                if (count > 0) *reinterpret_cast<unsigned *>(to) = word;
-            } else {
-                if (count > 0) to[0] = element_of(word);
-                if (count > 1) to[1] = element_of(word >> 16);
-            }
+    // Writes a pair, or adds it to what is there.
+    __device__ __forceinline__ void write(const ToeplitzImages &of, Element *to, float first, float second) const {
+        first *= of.alpha, second *= of.alpha;
+        if (of.beta != 0) {
+            if (count > 0) first += of.beta * to_float(to[0]);
+            if (count > 1) second += of.beta * to_float(to[1]);
+        }
+        const unsigned word = word_of(first, second);
+        if (ACCESS > 1) {
+            if (count > 0) *reinterpret_cast<unsigned *>(to) = word;
+        } else {
+            if (count > 0) to[0] = element_of(word);
+            if (count > 1) to[1] = element_of(word >> 16);
         }
     }
 
-    // Adds the sums of a row of the planes to what is in the tensor.
-    __device__ __forceinline__ void add(const ToeplitzImages &of, const ChannelPlanes &to, int first, int row,
-                                        const Sums &sums) const {
-        if (unsigned(row) >= unsigned(of.out_height)) return;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int plane = first + image_of_warp() + LANE / 4 + i / 2 * 8;
-            if (plane >= of.count || i % 2 >= count) continue;
-            Element *const result = of.out + to.place(plane) * of.out_height * of.out_width;
-            scale_into(result[row * of.out_width + column + i % 2], sums[i], of.alpha, of.beta);
-        }
+    // Brings the sums of a row into shared memory.
+    __device__ __forceinline__ void write(const ToeplitzImages &of, const Sums &sums) const {
+        write(of, low, sums[0], sums[1]);
+        write(of, high, sums[2], sums[3]);
     }
 };
 
-// Writes a step's results from shared memory, whose first row may be above the planes, and the last one below.
-__device__ __forceinline__ void write_staged(const ToeplitzImages &of, const ChannelPlanes &to, int first, int row,
-                                             const Element *staged) {
+// Calls `move(its place in shared memory, its place in the tensor)` for each piece of ACCESS results of a step, whose
+// first row may be above the planes, and the last one below.
+template <typename Move>
+__device__ __forceinline__ void for_pieces(const ToeplitzImages &of, const ChannelPlanes &to, int first, int row,
+                                           Element *staged, const Move &move) {
     typedef Elements<ACCESS> Piece;
     const int size = of.out_height * of.out_width, begin = row * of.out_width;
 #pragma unroll 1
-    for (int i = threadIdx.x; i < IMAGES * of.pieces.value; i += THREADS) {
+    for (int i = in_register(int(threadIdx.x)); i < IMAGES * of.pieces.value; i += THREADS) {
         int piece = i;
         const int image = of.pieces.divide(piece), at = begin + piece * ACCESS;
         if (unsigned(at) >= unsigned(size) || first + image >= of.count) continue;
-        const Element *const from = staged + image * of.out_pitch + piece * ACCESS;
-        *reinterpret_cast<Piece *>(of.out + (to.place(first + image) * size + at)) =
-            *reinterpret_cast<const Piece *>(from);
+        move(*reinterpret_cast<Piece *>(staged + image * of.out_pitch + piece * ACCESS),
+             *reinterpret_cast<Piece *>(of.out + (to.place(first + image) * size + at)));
     }
 }
 
@@ -153,7 +147,7 @@ KERNEL(toeplitz_images, ToeplitzImages) {
         for (int half = 0; half < 2; half++) matrices[r][half] = matrix_word(of, row, place + half * 8);
     }
     const float bias = of.bias ? to_float(of.bias[channel]) : 0;
-    const TileResults results(of, staged);
+    const TileResults tile(of, staged);
     const int begin_of_warp = image_of_warp() * IMAGE_PITCH + tile_of_warp() * 8;
     Sums sums[FILTER_ROWS];
     int stage = 0;
@@ -169,8 +163,14 @@ KERNEL(toeplitz_images, ToeplitzImages) {
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 if (step.number == 0) sums[r][i] = bias;
-        const Element *const lines = shared + stage * STAGE + begin_of_warp;
         const int first = step.strip * IMAGES, first_row = step.number * ROWS - (FILTER_ROWS - 1);
+        typedef Elements<ACCESS> Piece;
+        if (of.beta != 0) {
+            for_pieces(of, to, first, first_row, staged, [](Piece &its, const Piece &from) { its = from; });
+            barrier();
+        }
+        const Element *const lines = shared + stage * STAGE + begin_of_warp;
+        TileResults results = tile;
         unsigned halves[2][2][2];
         read_halves(lines, IMAGE_PITCH, halves[0][0], halves[0][1]);
 #pragma unroll
@@ -182,14 +182,13 @@ KERNEL(toeplitz_images, ToeplitzImages) {
 #pragma unroll
             for (int r = 0; r < FILTER_ROWS; r++) warp_mma(sums[(row + ROWS - r) % FILTER_ROWS], a, matrices[r]);
             Sums &ended = sums[(row + 1) % FILTER_ROWS];
-            if (of.beta == 0) results.stage(of, row, ended);
-            else results.add(of, to, first, first_row + row, ended);
+            results.write(of, ended);
+            results.low += of.out_width, results.high += of.out_width;
 #pragma unroll
             for (int i = 0; i < 4; i++) ended[i] = bias;
         }
         if (++stage == STAGES) stage = 0;
-        if (of.beta != 0) continue;
         barrier();
-        write_staged(of, to, first, first_row, staged);
+        for_pieces(of, to, first, first_row, staged, [](const Piece &its, Piece &to) { to = its; });
     }
 }
