@@ -54,17 +54,20 @@ __device__ __forceinline__ void copy_rows(const ChannelPlanes &from, int first, 
         const int offset = (row + its_row) * from.width + column + its_column, size = from.height * from.width;
         Element *place = to + its_row * PITCH + its_column + first_image * IMAGE_PITCH;
         int plane = first + first_image;
+        // What is not there is not read.
+        const Element *source = from.data + (from.place(plane) * size + offset);
+        const auto copy = [&] {
+            copy_async<piece * sizeof(Element)>(place, source, is_inside && plane < count);
+            plane += AT_ONCE, place += AT_ONCE * IMAGE_PITCH;
+#ifdef VOLUMES
+            source = from.data + (from.place(plane) * size + offset);
+#else
+            source += AT_ONCE * static_cast<long long>(from.channels) * size;
+#endif
+        };
 #pragma unroll 4
-        for (int n = 0; n < IMAGES / AT_ONCE; n++, plane += AT_ONCE, place += AT_ONCE * IMAGE_PITCH) {
-            const bool is_there = is_inside && plane < count;
-            const Element *const source = from.data + (is_there ? from.place(plane) * size + offset : 0);
-            copy_async<piece * sizeof(Element)>(place, source, is_there);
-        }
+        for (int n = 0; n < IMAGES / AT_ONCE; n++) copy();
         // Where this number does not divide the images, some threads have one more.
-        if (IMAGES % AT_ONCE && first_image < IMAGES % AT_ONCE) {
-            const bool is_there = is_inside && plane < count;
-            const Element *const source = from.data + (is_there ? from.place(plane) * size + offset : 0);
-            copy_async<piece * sizeof(Element)>(place, source, is_there);
-        }
+        if (IMAGES % AT_ONCE && first_image < IMAGES % AT_ONCE) copy();
     }
 }

@@ -39,6 +39,22 @@ __device__ __forceinline__ void read_halves(const Element *from, int pitch, unsi
 #endif
 }
 
+// 16 columns whose depth runs down 16 rows, as warp_mma() takes them for rows.
+__device__ __forceinline__ void read_columns(const Element *from, int pitch, unsigned (&words)[4]) {
+#ifndef EMULATED
+    const unsigned place = address_of(from + (LANE % 8 + LANE / 16 * 8) * pitch + LANE / 8 % 2 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(place)
+                 : "memory");
+#else
+    for (int i = 0; i < 4; i++) {
+        const Element *const place = from + (LANE % 4 * 2 + i / 2 * 8) * pitch + i % 2 * 8 + LANE / 4;
+        words[i] = bits_of(place[0]) | bits_of(place[pitch]) << 16;
+    }
+#endif
+}
+
 // Where matrices of 8 columns begin whose depth runs down 16 rows.
 struct Transposed {
 #ifndef EMULATED

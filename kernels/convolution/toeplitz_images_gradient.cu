@@ -82,14 +82,13 @@ KERNEL(toeplitz_images_gradient, ToeplitzImagesGradient) {
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 if (step.number == 0) rows_of_dy[r][i] = 0;
-        const Transposed its_x(of_x + stage * STAGE + begin_of_warp, IMAGE_PITCH);
+        const Element *const its_x = of_x + stage * STAGE + begin_of_warp;
         const Transposed its_dy(of_dy + stage * STAGE + begin_of_warp, IMAGE_PITCH);
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
-            unsigned low[2], high[2];
-            its_x.read(row * PITCH, low, high);
+            unsigned a[4];
+            read_columns(its_x + row * PITCH, IMAGE_PITCH, a);
             its_dy.read(row * PITCH, rows_of_dy[row % FILTER_ROWS]);
-            const unsigned a[4] = {low[0], high[0], low[1], high[1]};
 #pragma unroll
             for (int r = 0; r < FILTER_ROWS; r++)
                 warp_mma(sums[r][0], a, rows_of_dy[(row + ROWS - r) % FILTER_ROWS]);
