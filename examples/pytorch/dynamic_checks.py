@@ -1,12 +1,13 @@
-"""Checks Tree-LSTMs as vertex nets on a device. Prints a line for each check, "right" or "WRONG" first.
+"""Checks vertex nets on a device. Prints a line for each check, "right" or "WRONG" first.
 
-    dynamic_checks.py errors DEVICE             errors against double precision, beside eager PyTorch's
+    dynamic_checks.py errors DEVICE [NET ...]   errors against double precision, beside eager PyTorch's, of these nets or all
     dynamic_checks.py bits DEVICE RUNS          the same batch again and again
     dynamic_checks.py captured DEVICE BATCHES   one CUDA graph for many batches, beside uncaptured runs
     dynamic_checks.py loader DEVICE BATCHES     trainings with a loader, on several streams and captured, beside one without
     dynamic_checks.py small DEVICE              a few runs of small nets, for compute-sanitizer
 """
 
+import argparse
 import contextlib
 import copy
 import itertools
@@ -19,12 +20,16 @@ import ucudnn
 import finds_harness  # noqa: F401
 from dynamic_nets import NETS, Captured
 from dynamic_steps import CLASSES, RATE, CapturedCall, CapturedFromLoader, Steps
-from harness.calls import TYPES, allow_tf32, worst
+from harness.calls import TYPES, allow_tf32, error, largest
+from structures import LEAVES
 from timing import Method
 
 HIDDEN = 256
-# The most that an error may be, in multiples of eager PyTorch's.
-KINDS = {"float": 2.0, "TF32": 1.5, "half": 1.5, "bfloat16": 1.5}
+KINDS = ("float", "TF32", "half", "bfloat16")
+# The most that the largest error of a tensor may be, in multiples of the largest one of eager PyTorch's.
+MOST_ERROR = 1.2
+# The widths of nets, and the numbers of graphs, whose errors are looked at. Rows of an odd width begin anywhere.
+WIDTHS, COUNTS = (256, 100, 37), (1, 8)
 
 OURS = Method("ucudnn", None, lambda model, batch, x: model(batch, x))
 
@@ -51,19 +56,30 @@ def say(is_right, words):
     print("right" if is_right else "WRONG", words, flush=True)
 
 
-def errors(device):
-    net = NETS["tree-lstm"](None)
-    eager = next(method for method in net.methods(device) if method.name == "E")
-    for kind, model, dtype in models(net, device):
-        exact, allowed = copy.deepcopy(model).cpu().double(), KINDS[kind]
-        for count in (1, 8) if device == "cpu" else (1, 8, 64, 256):
-            ids = list(range(100, 100 + count))
-            batch, x, dh = tensors(net, ids, dtype, device)
-            expected = net.expected(exact, ids, x, dh)
-            ours = worst(OURS.run(model, batch, x, dh), expected)
-            rival = worst(eager.run(model, eager.prepare(ids), x, dh), expected)
-            say(ours <= allowed * rival,
-                f"{kind}, {count} trees: {ours:.1e}, {ours / rival:.2f} of eager's; {allowed} accepted")
+def errors(device, *names):
+    """A line for each net, type and width: the largest ratio to eager PyTorch's error of some batches. "By tensor" is the
+    largest of any tensor's error to eager's error of the same one."""
+    for name in names or NETS:
+        net = NETS[name](argparse.Namespace(leaves=LEAVES, words=None))
+        eager = next(method for method in net.methods(device) if method.name == "E")
+        for width in WIDTHS:
+            for kind, model, dtype in models(net, device, hidden=width):
+                exact = copy.deepcopy(model).double()
+                found = [ratios(net, eager, model, exact, count, dtype, device, width) for count in COUNTS]
+                ours, ratio, by_tensor = (largest(each) for each in zip(*found, strict=True))
+                say(ratio <= MOST_ERROR, f"{name}, H = {width}, {kind}: at most {ours:.1e}, {ratio:.2f} of eager's; by "
+                                         f"tensor {by_tensor:.2f}")  # fmt: skip
+
+
+def ratios(net, eager, model, exact, count, dtype, device, width):
+    """Our largest error of a tensor; its ratio to eager PyTorch's; the largest ratio of errors of the same tensor."""
+    ids = list(range(100, 100 + count))
+    batch, x, dh = tensors(net, ids, dtype, device, width)
+    expected = net.expected(exact, ids, x, dh)
+    ours, theirs = ([error(one, its) for one, its in zip(results, expected, strict=True)]
+                    for results in (OURS.run(model, batch, x, dh), eager.run(model, eager.prepare(ids), x, dh)))  # fmt: skip
+    by_tensor = [one / max(other, 1e-30) for one, other in zip(ours, theirs, strict=True) if one > 0]
+    return largest(ours), largest(ours) / largest(theirs), largest(by_tensor)
 
 
 def bits(device, runs):
@@ -181,8 +197,9 @@ def padded(tensor, rows):
 
 
 def main():
-    what, device, *numbers = sys.argv[1:]
-    {"errors": errors, "bits": bits, "captured": captured, "loader": loader, "small": small}[what](device, *map(int, numbers))
+    what, device, *words = sys.argv[1:]
+    checks = {"errors": errors, "bits": bits, "captured": captured, "loader": loader, "small": small}
+    checks[what](device, *(words if what == "errors" else map(int, words)))
 
 
 if __name__ == "__main__":

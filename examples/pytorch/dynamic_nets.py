@@ -27,6 +27,7 @@ names it. Before anything is timed, each method's results are held against doubl
 import argparse
 import functools
 import json
+import pathlib
 import shutil
 import sys
 from collections.abc import Callable
@@ -253,7 +254,7 @@ class Net:
     def expected(self, model, ids, x, dh):
         plain = Method("exact", None, self.exact)
         plain.is_inference = self.is_inference
-        return plain.run(model, ids, x.detach().cpu().double().requires_grad_(), dh.cpu().double())
+        return plain.run(model, ids, x.detach().double().requires_grad_(), dh.double())
 
     def methods(self, device):
         """All that there are, ours first."""
@@ -313,40 +314,80 @@ def is_supported(method, net, model, options):
     return True
 
 
-def compare(net, methods, options):
-    torch.manual_seed(SEED)
-    dtype, allows_tf32, _ = timing.TYPES[options.type]
-    # cuDNN computes in TF32 by default, where products do not.
-    calls.allow_tf32(allows_tf32)
-    model = net.model(options.hidden).to(options.device, dtype)
-    everyone = chosen(methods, options)
-    ours = [method for method in everyone if timing.is_ours(method.name)]
-    if ours and not is_supported(ours[0], net, model, options):
-        everyone = [method for method in everyone if method not in ours]
-    if not everyone:
-        return 1
-    print(f"{options.net}, PyTorch {torch.__version__} on {options.device}, {torch.get_num_threads()} threads; H = "
-          f"{options.hidden}, {options.type}; {net.timed}, median (quartiles) of {options.rounds} "
-          f"{'batches' if options.in_a_row == 1 else f'times {options.in_a_row} batches in a row'}")  # fmt: skip
-    if letters := [f"{method.name}: {METHODS[method.name]}" for method in everyone if method.name in METHODS]:
-        print("; ".join(letters))
-    say("checking results")
-    eager = next(method for method in methods if method.name == "E")
-    if not timing.check(everyone, eager, net, model, options):
-        print("some results are wrong; nothing is timed")
-        return 1
-    rows = []
-    for count in options.batches or net.counts:
-        say(f"timing batches of {count}")
-        timing.measure(everyone, count, net, model, options)
-        rows.append(timing.row(count, everyone))
-        timing.show(rows[-1])
+class Comparison:
+    """The ways to compute a net of one width."""
+
+    def __init__(self, net, methods, options):
+        self.net, self.options = net, options
+        torch.manual_seed(SEED)
+        dtype, allows_tf32, _ = timing.TYPES[options.type]
+        # cuDNN computes in TF32 by default, where products do not.
+        calls.allow_tf32(allows_tf32)
+        self.model = net.model(options.hidden).to(options.device, dtype)
+        self.everyone = chosen(methods, options)
+        ours = [method for method in self.everyone if timing.is_ours(method.name)]
+        if ours and not is_supported(ours[0], net, self.model, options):
+            self.everyone = [method for method in self.everyone if method not in ours]
+        self.eager = next(method for method in methods if method.name == "E")
+
+    def is_right(self):
+        """Prints what is timed. Returns whether there is something, and all results are right."""
+        options = self.options
+        if not self.everyone:
+            return False
+        print(f"{options.net}, PyTorch {torch.__version__} on {options.device}, {torch.get_num_threads()} threads; H = "
+              f"{options.hidden}, {options.type}; {self.net.timed}, median (quartiles) of {options.rounds} "
+              f"{'batches' if options.in_a_row == 1 else f'times {options.in_a_row} batches in a row'}")  # fmt: skip
+        if letters := [f"{method.name}: {METHODS[method.name]}" for method in self.everyone if method.name in METHODS]:
+            print("; ".join(letters))
+        say("checking results")
+        is_right = timing.check(self.everyone, self.eager, self.net, self.model, options)
+        if not is_right:
+            print("some results are wrong; nothing is timed")
+        return is_right
+
+    def timings(self):
+        for count in self.options.batches or self.net.counts:
+            say(f"H = {self.options.hidden}, batches of {count}")
+            yield timing.Timing(self.everyone, count, self.net, self.model, self.options)
+
+    def parameters(self):
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+def compare(net, options):
+    """Times the net in all widths, or if it is to wait, makes all ready first."""
+    rows, waiting, status = [], [], 0
+    for hidden in options.hidden:
+        of_width = argparse.Namespace(**vars(options) | {"hidden": hidden})
+        comparison = Comparison(net, made_methods(net, options), of_width)
+        if not comparison.is_right():
+            status = 1
+            continue
+        for one in comparison.timings():
+            if options.waits:
+                one.prepare()
+                waiting.append((one, comparison.parameters()))
+            else:
+                add_row(rows, one, comparison.parameters(), options)
+    if options.waits:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for one, parameters in waiting:
+            add_row(rows, one, parameters, options)
+    return status
+
+
+def add_row(rows, one, parameters, options):
+    """Measures, prints and keeps a row."""
+    rows.append({"parameters": parameters} | one.measure())
+    timing.show(rows[-1])
     if options.json:
-        facts = {"net": options.net, "timed": net.timed, "torch": torch.__version__, "device": options.device}
-        facts |= {"threads": torch.get_num_threads(), "hidden": options.hidden, "type": options.type, "rounds": options.rounds}
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({**facts, "rows": rows}, file, indent=1)
-    return 0
+        facts = {"net": options.net, "timed": one.net.timed, "torch": torch.__version__, "device": options.device}
+        facts |= {"threads": torch.get_num_threads(), "type": options.type, "rounds": options.rounds}
+        written = pathlib.Path(f"{options.json}.new")
+        written.write_text(json.dumps({**facts, "rows": rows}, indent=1), encoding="utf-8")
+        written.replace(options.json)  # which is whole at any time
 
 
 def say(text):
@@ -380,12 +421,14 @@ def arguments(described):
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="[cpu]")
     parser.add_argument("--threads", type=at_least(1), help="of the CPU")
     parser.add_argument("--type", default="float", choices=timing.TYPES, help="of numbers [float]")
-    parser.add_argument("--hidden", type=at_least(1), default=256, help="the width of inputs and states [256]")
+    parser.add_argument("--hidden", type=several(at_least(1)), default=[256], help="widths of inputs and states [256]")
     parser.add_argument("--batches", type=several(at_least(1)), help="numbers of graphs, such as 1,8,32")
     parser.add_argument("--rounds", type=at_least(3), default=20, help="batches that are timed [20]")
     parser.add_argument("--in-a-row", type=at_least(1), default=1, help="batches whose runs are timed as one, for each [1]")
     parser.add_argument("--methods", type=several(str), help=f"such as {OURS},E,C [all that run]")
     parser.add_argument("--json", help="a file for all figures")
+    parser.add_argument("--waits", action="store_true",
+                        help="make all ready, say so, and time when a line comes on the standard input")  # fmt: skip
     return parser
 
 
@@ -394,10 +437,7 @@ def start(parser, options, made):
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch sees no GPU; --device cpu tries the script without one")
     net = made()
-    methods = net.methods(options.device)
-    names = [method.name for method in methods]
-    for method in methods:
-        method.is_inference = net.is_inference
+    names = [method.name for method in made_methods(net, options)]
     for name in options.methods or []:
         if name not in names:
             parser.error(f"--methods: {name} is none of {options.net}'s: {','.join(names)}")
@@ -406,7 +446,15 @@ def start(parser, options, made):
         parser.error(f"--batches: {options.net} has {most} graphs; 1 to {most} are accepted")
     if options.threads:
         torch.set_num_threads(options.threads)
-    return compare(net, methods, options)
+    return compare(net, options)
+
+
+def made_methods(net, options):
+    """New ones for each width: some keep what they have captured."""
+    methods = net.methods(options.device)
+    for method in methods:
+        method.is_inference = net.is_inference
+    return methods
 
 
 def main():

@@ -127,7 +127,7 @@ def lstm_rivals(chains, device, directions=1):
 
 def lstm_states(lstm, direction, x, before):
     """h and c of a word; `before` has those of the word before, or is empty."""
-    states = before or [torch.zeros(lstm.hidden_size, dtype=torch.float64)] * 2
+    states = before or [x.new_zeros(lstm.hidden_size)] * 2
     found = torch.lstm_cell(x[None], [state[None] for state in states], *lstm.all_weights[direction])
     return [state[0] for state in found]
 
@@ -381,6 +381,6 @@ def dag_gru_rivals(circuits, device):
 
 def dag_gru_vertex(model, row, children):
     """h of a vertex, for `recursion`."""
-    zeros = torch.zeros(model.out_features, dtype=torch.float64)
+    zeros = row.new_zeros(model.out_features)
     s = sum((model.gate(h).sigmoid() * model.mapper(h) for (h,) in children), zeros)
     return (model.cell(row[None], s[None])[0],)

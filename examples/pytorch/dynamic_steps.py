@@ -197,7 +197,7 @@ class Steps(Net):
                 for most, rows in ((self.words, batch.rows), (CLASSES, batch.vertices))]  # fmt: skip
 
     def expected(self, model, ids, words, labels):
-        loss = F.cross_entropy(model.head(self.exact(model, ids, model.embedding(words.cpu()))), labels.cpu())
+        loss = F.cross_entropy(model.head(self.exact(model, ids, model.embedding(words))), labels)
         gradients = torch.autograd.grad(loss, list(model.parameters()))
         return [loss.detach(), *(-CHECKED_RATE * gradient.to_dense() for gradient in gradients)]
 

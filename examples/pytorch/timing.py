@@ -87,9 +87,9 @@ def random_numbers(graphs, ids, options):
 
 
 def errors(everyone, net, model, options):
-    """The largest error of each method against double precision, over some batches."""
-    exact, found = copy.deepcopy(model).cpu().double(), [[] for _ in everyone]
-    id_lists = sampled(3, 3, net.graphs)
+    """The largest error of each method against double precision, over some batches: one, where others wait for us."""
+    exact, found = copy.deepcopy(model).double(), [[] for _ in everyone]
+    id_lists = sampled(3, 1 if options.waits else 3, net.graphs)
     of_methods = zip(*(method.batches(id_lists) for method in everyone), strict=True)
     for ids, batches in zip(id_lists, of_methods, strict=True):
         torch.manual_seed(ids[0])
@@ -114,32 +114,54 @@ def check(everyone, eager, net, model, options):
     return is_right
 
 
-def measure(everyone, count, net, model, options):
-    """Times runs of all methods in turns: each takes the same batch, or the same ones in a row, and another begins each
-    round."""
-    wait, warm_ups, row = waiting(options.device), 2, options.in_a_row
-    id_lists = sampled(count, (options.rounds + warm_ups) * row, net.graphs)
-    batches = {method: method.batches(id_lists) for method in everyone}
-    for method in everyone:
-        method.times = []
-    for number in range(options.rounds + warm_ups):
-        of_round = slice(number * row, (number + 1) * row)
-        inputs = [net.inputs(ids, options) for ids in id_lists[of_round]]
-        first = number % len(everyone)
-        for method in everyone[first:] + everyone[:first]:
-            its = batches[method][of_round]
-            method.warm(model, its[0], *inputs[0])
+WARM_UPS = 2
+
+
+class Timing:
+    """Batches of a number of graphs, and their runs by all methods in turns: each takes the same batch, or the same ones in
+    a row, and another begins each round. Methods are copies: those of several timings may be ready at once."""
+
+    def __init__(self, everyone, count, net, model, options):
+        self.count, self.net, self.model, self.options = count, net, model, options
+        self.everyone = [copy.copy(method) for method in everyone]
+        self.id_lists = sampled(count, (options.rounds + WARM_UPS) * options.in_a_row, net.graphs)
+        self.batches = {method: method.batches(self.id_lists) for method in self.everyone}
+
+    def rounds(self):
+        """Of each round the number, the inputs, and each method with its batches."""
+        row = self.options.in_a_row
+        for number in range(self.options.rounds + WARM_UPS):
+            of_round, first = slice(number * row, (number + 1) * row), number % len(self.everyone)
+            inputs = [self.net.inputs(ids, self.options) for ids in self.id_lists[of_round]]
+            for method in self.everyone[first:] + self.everyone[:first]:
+                its = self.batches[method][of_round]
+                method.warm(self.model, its[0], *inputs[0])
+                yield number, inputs, method, its
+
+    def prepare(self):
+        """Runs ours with all batches, and others with some. What batches compile, and what of them is captured, is there
+        then."""
+        for number, inputs, method, its in self.rounds():
+            if number < WARM_UPS or is_ours(method.name):
+                method.run_in_a_row(self.model, its, inputs)
+
+    def measure(self):
+        wait = waiting(self.options.device)
+        for method in self.everyone:
+            method.times = []
+        for number, inputs, method, its in self.rounds():
             wait()
             begin = time.perf_counter()
-            method.run_in_a_row(model, its, inputs)
+            method.run_in_a_row(self.model, its, inputs)
             wait()
-            if number >= warm_ups:
-                method.times.append((time.perf_counter() - begin) / row)
+            if number >= WARM_UPS:
+                method.times.append((time.perf_counter() - begin) / len(its))
+        return row(self.count, self.everyone, self.options)
 
 
-def row(count, everyone):
+def row(count, everyone, options):
     """The figures of a batch size: of each method the quartiles in ms, and the ms of making a batch; and the ratios."""
-    found = {"batch": count, "ms": {}, "prepare": {}, "ratio": {}}
+    found = {"hidden": options.hidden, "batch": count, "ms": {}, "prepare": {}, "ratio": {}}
     for method in everyone:
         found["ms"][method.name] = [1e3 * time for time in statistics.quantiles(method.times, n=4)]
         if method.preparing:

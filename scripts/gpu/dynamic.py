@@ -1,11 +1,15 @@
 """Nets over graphs: exactness, bits, compute-sanitizer, times beside PyTorch's, and what parts of the executor are worth;
-if they are named, the experiments of VPPS and of Cavs.
+if they are named, the experiments of VPPS and of Cavs, and what the model of the library's choice is fitted to.
 
 In OUT, checks.txt has the checks, table.txt the times and worths, dynamic.svg their picture.
 """
 
+import contextlib
 import json
+import os
+import re
 import subprocess
+import time
 
 from gpu import dynamic_picture, machine
 from gpu.sampler.families import EXECUTORS
@@ -16,35 +20,37 @@ from harness import children
 TIMED = (("tree-lstm", "float"), ("tree-lstm", "bfloat16"), ("tree-lstm", "TF32"), ("lstm", "float"),
          ("tree-fc", "float"), ("dag-gru", "float"), ("rvnn", "float"), ("bilstm", "float"), ("td-rnn", "float"),
          ("td-lstm", "float"))  # fmt: skip
-PARTS = ("checks", "sanitizers", "worths", "executors", "steps", "replays", "times")
+PARTS = ("errors", "checks", "sanitizers", "worths", "executors", "steps", "replays", "times")
 # What a loader is worth is seen in steps that follow each other.
 IN_A_ROW, FROM_LOADER = 20, "ucudnn step,ucudnn step loader,ucudnn step captured,ucudnn step captured loader"
 # They take as long as all others.
-EXPERIMENTS = ("vpps", "cavs")
+NAMED = ("fit", "vpps", "cavs")
+NETS = ("tree-lstm", "rvnn", "tree-fc", "lstm", "bilstm", "bilstm-char", "td-rnn", "td-lstm", "dag-gru")
 
 # The experiments of VPPS (Khorasani et al., MICRO 2018, section IV) and of Cavs (Xu et al., USENIX ATC 2018, section 5). Each
 # names a net, the options of dynamic_nets.py, the sizes of batches, and the methods.
 OURS = "ucudnn,ucudnn captured"
-VPPS = [(net, ["--hidden", width], "1,8,32,128", f"{OURS},{beside}")
+VPPS = [(net, ["--hidden", "256,128,384,512"], "1,8,32,128", f"{OURS},{beside}")
         for net, beside in (("tree-lstm", "E,GC"), ("bilstm", "E,nn.LSTM"), ("bilstm-char", "E,nn.LSTM"),
-                            ("td-rnn", "E,padded"), ("td-lstm", "E,padded"), ("rvnn", "E"))
-        for width in (128, 256, 384, 512)]  # fmt: skip
-BATCHES = "1,16,64,256"
+                            ("td-rnn", "E,padded"), ("td-lstm", "E,padded"), ("rvnn", "E"))]  # fmt: skip
+WIDTHS, BATCHES = ["--hidden", "256,1024,64,512,2048"], "1,16,64,256"
 CAVS = [
-    *(("lstm", ["--words", 64, "--hidden", width], BATCHES, f"{OURS},E,nn.LSTM") for width in (64, 256, 512, 1024, 2048)),
-    *(("lstm", ["--hidden", width], BATCHES, f"{OURS},E,nn.LSTM") for width in (64, 256, 512, 1024, 2048)),
-    *(("tree-fc", ["--leaves", leaves], "1,16,64", f"{OURS},E,complete") for leaves in (32, 64, 128, 256, 512, 1024)),
-    *(("tree-lstm", ["--hidden", width], BATCHES, f"{OURS},E,GC") for width in (64, 256, 512, 1024, 2048)),
-    *((net, ["--inference"], BATCHES, f"{OURS},E") for net in ("tree-lstm", "lstm")),
+    ("tree-lstm", WIDTHS, BATCHES, f"{OURS},E,GC"),
+    ("tree-lstm", ["--inference"], BATCHES, f"{OURS},E"),
+    ("lstm", ["--inference"], BATCHES, f"{OURS},E"),
+    ("lstm", ["--words", 64, *WIDTHS], BATCHES, f"{OURS},E,nn.LSTM"),
+    *(("tree-fc", ["--leaves", leaves], "1,16,64", f"{OURS},E,complete") for leaves in (256, 32, 1024, 64, 128, 512)),
+    ("lstm", WIDTHS, BATCHES, f"{OURS},E,nn.LSTM"),
     *((net, [], "64", "ucudnn,ucudnn one by one,E") for net in ("tree-lstm", "lstm", "tree-fc")),
 ]
+EXPERIMENTAL_ROUNDS = 5
 
 
 def add_arguments(parser):
     machine.add_arguments(parser, "library", out="build/gpu-dynamic", seconds=1500)
     machine.add_arguments(parser, "runs", "python", "host")
     parser.add_argument("--rounds", type=int, help="batches that are timed of each size [20; with --host 3]")
-    machine.add_parts(parser, PARTS, EXPERIMENTS)
+    machine.add_parts(parser, PARTS, NAMED)
 
 
 def main(options):
@@ -76,7 +82,6 @@ class Checks(Session):
     def checks(self):
         runs = self.options.runs or (5 if self.options.host else 10000)
         few = max(runs // 100, 2)
-        self.check("errors")
         self.check("captured", max(runs // 10, 2))
         self.check("loader", max(runs // 10, 2))
         self.check("bits", runs)
@@ -96,10 +101,50 @@ class Checks(Session):
             return
         log = self.out / f"{name.replace(' ', '-')}.log"
         self.succeeds(name, log, self.checks_of(what, *numbers), 200, self.variables | more, log, subprocess.STDOUT)
+        self.judge_lines(name, log)
+
+    def judge_lines(self, name, log):
         for line in log.read_text().splitlines():
             verdict, _, words = line.partition(" ")
             if verdict in ("right", "WRONG"):
                 self.judge(verdict == "right", name, words)
+
+    def errors(self):
+        """A process for each net: they compile kernels, for which the GPU waits."""
+        self.say("errors of all nets")
+        commands = {net: self.checks_of("errors", net) for net in NETS}
+        for together in self.waves(list(commands)):
+            with self.begun({net: commands[net] for net in together}, "errors") as begun:
+                for net, (process, log) in begun.items():
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(self.limit(200))
+                    self.judge_lines("errors", log)
+                    if process.poll() != 0:
+                        self.verdict("WRONG", f"errors {net}", children.failure(process.poll(), log))
+
+    @staticmethod
+    def waves(these):
+        """As many at once as there are cores."""
+        cores = os.cpu_count()
+        return [these[first : first + cores] for first in range(0, len(these), cores)]
+
+    @contextlib.contextmanager
+    def begun(self, commands, what, **more):
+        """Processes by their names, each with its log, which end with the block."""
+        found = {}
+        try:
+            for name, command in commands.items():
+                path = f"{what}-{name}".lower().replace(" ", "-")
+                log, report = (self.out / f"{path}.{ending}" for ending in ("log", "jsonl"))
+                report.unlink(missing_ok=True)
+                variables = self.variables | {"UCUDNN_REPORT": report, "OMP_NUM_THREADS": 2} | more
+                with open(log, "w") as to:
+                    process = children.begin(command, variables, stdin=subprocess.PIPE, stdout=to, stderr=to)
+                found[name] = process, log
+            yield found
+        finally:
+            for process, _ in found.values():
+                children.end(process)
 
     def sanitizers(self):
         """cublasLt's kernels are left out, in which racecheck sees hazards, and PyTorch's."""
@@ -115,11 +160,12 @@ class Checks(Session):
                 summary = [line for line in said.splitlines() if "SUMMARY" in line] or ["no summary"]
                 self.judge(machine.is_clean(said) and "right ran" in said, tool, summary[-1].strip("= "))
 
-    def table(self, name, *words, script="dynamic_nets", **more):
-        """A run of a timing script: its figures, and its text. The figures are None if it did not end."""
+    def table(self, name, *words, script="dynamic_nets", has_small=True, **more):
+        """A run of a timing script, which has small sizes to try: its figures, and its text. The figures are None if it did
+        not end."""
         file, log, errors = (self.out / f"{name}.{ending}" for ending in ("json", "log", "errors.log"))
         file.unlink(missing_ok=True)
-        small = ["--batches", "1,2", "--hidden", "32"] if self.options.host else []
+        small = ["--batches", "1,2", "--hidden", "32"] if self.options.host and has_small else []
         command = self.script(script, "--device", self.device, "--rounds", self.rounds, "--json", file, *words, *small)
         if not self.succeeds(name, errors, command, 300, self.variables | more, log, errors):
             return None, log.read_text()
@@ -143,27 +189,62 @@ class Checks(Session):
         return self.experiments("Cavs", CAVS)
 
     def experiments(self, paper, all_of_them):
-        """A line for each batch of each experiment: ms, and how many times as fast as the others ours are."""
-        lines = ["", f"{paper}: forward and backward unless it says inference; median ms, in float"]
-        for number, (net, words, batches, methods) in enumerate(all_of_them):
-            what = " ".join([net, *(str(word).removeprefix("--") for word in words)])
-            if self.is_over:
-                return [*lines, f"{what} and {len(all_of_them) - number - 1} more: no time left"]
-            self.say(f"{paper}: {what}")
-            name = f"{paper}-{what}".lower().replace(" ", "-")
-            sizes = [] if self.options.host else ["--batches", batches]
-            found, _ = self.table(name, "--net", net, *words, *sizes, "--methods", methods)
-            if not found:
-                lines.append(f"{what}: failed")
-            for row in found["rows"] if found else []:
-                if not row["ratio"]:
-                    lines.append(f"{what}: ours does not run")
-                    break
-                cells = [f"{method} {quartiles[1]:.3f}" for method, quartiles in row["ms"].items()]
-                ours = min((name for name in row["ratio"]), key=lambda name: row["ms"][name][1])
-                ratios = ", ".join(f"{other} {ratio:.2f}" for other, ratio in row["ratio"][ours].items())
-                lines.append(f"{what}, batch {row['batch']}: {', '.join(cells)}; {ours} over {ratios}")
-        return lines
+        """A line for each batch of each experiment: ms, how many times as fast as the others ours are, the groups of blocks,
+        and the weights that a batch loads. Processes make kernels and batches ready beside each other; then they time one
+        after the other."""
+        lines = ["", f"{paper}: forward and backward unless it says inference; median ms, in float. MB: the weights that a "
+                     "batch loads, (with launches for each level)"]  # fmt: skip
+        named = {experiment_name(*its): its for its in all_of_them}
+        compiled = []
+        for names in self.waves(list(named)):
+            commands = {name: self.experiment(paper, name, *named[name]) for name in names}
+            with self.begun(commands, paper) as begun:
+                self.say(f"{paper}: making {', '.join(names)} ready")
+                self.wait_until_ready(begun)
+                for name, (process, log) in begun.items():
+                    lines += self.rows(paper, name, process, log)
+                    compiled.append(compile_times(name, log.with_suffix(".jsonl")))
+        return [*lines, "", f"{paper}: seconds to compile a net's kernels, by its parameters", *compiled]
+
+    def experiment(self, paper, name, net, words, batches, methods):
+        """The command."""
+        small = ["--batches", "1,2", "--hidden", "32,16"] if self.options.host else ["--batches", batches]
+        rounds = self.options.rounds or (3 if self.options.host else EXPERIMENTAL_ROUNDS)
+        return self.script("dynamic_nets", "--device", self.device, "--rounds", rounds, "--json", self.json(paper, name),
+                           "--net", net, *words, *small, "--methods", methods, "--waits")  # fmt: skip
+
+    def json(self, paper, name):
+        return self.out / f"{paper}-{name}.json".lower().replace(" ", "-")
+
+    def wait_until_ready(self, begun):
+        """Waits until each process is ready or has ended, or most of the time is over."""
+        until = time.monotonic() + 0.55 * self.left
+        is_ready = lambda process, log: process.poll() is not None or "\nready\n" in log.read_text()
+        while time.monotonic() < until and not all(is_ready(*its) for its in begun.values()):
+            time.sleep(0.2)
+
+    def rows(self, paper, name, process, log):
+        """Lets a process time, and returns its lines."""
+        if "\nready\n" not in log.read_text():
+            return [f"{name}: " + (children.failure(process.poll(), log) if process.poll() else "not ready in time")]
+        if self.is_over:
+            return [f"{name}: no time left"]
+        self.say(f"{paper}: {name}")
+        file = self.json(paper, name)
+        file.unlink(missing_ok=True)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(self.limit(300))
+        weights = reported_weights(log.with_suffix(".jsonl"))
+        rows = json.loads(file.read_text())["rows"] if file.exists() else []
+        lines = [experiment_line(name, row, weights.get((row["parameters"], row["batch"]))) for row in rows]
+        return lines if process.poll() == 0 else [*lines, f"{name}: {children.failure(process.poll(), log)}"]
+
+    def fit(self):
+        """Replays of steps by each executor, to which the model of the library's choice is fitted."""
+        self.say("replays by executors")
+        return ["", self.table("fit", script="dynamic_paths", has_small=False)[1]]
 
     def steps(self):
         """Whole steps of training; then several in a row, also with batches from a loader."""
@@ -217,3 +298,45 @@ class Checks(Session):
                      for row in found["rows"]]  # fmt: skip
             lines.append(f"{executor}: " + ", ".join(cells))
         return lines
+
+
+def experiment_name(net, words, batches, methods):
+    its = " ".join([net, *map(str, words)]).partition(" --hidden")[0].replace("--", "")
+    return f"{its} one by one" if "one by one" in methods else its
+
+
+def experiment_line(name, row, weights):
+    """A row of an experiment in one line."""
+    short = lambda method: method.replace("ucudnn captured", "captured").replace("ucudnn ", "")
+    cells = [f"{short(method)} {quartiles[1]:.3g}" for method, quartiles in row["ms"].items()]
+    line = f"{name}, H {row['hidden']}, batch {row['batch']}: {', '.join(cells)}"
+    if row["ratio"]:
+        ours = min(row["ratio"], key=lambda method: row["ms"][method][1])
+        line += f"; {short(ours)} over " + ", ".join(f"{other} {ratio:.2f}" for other, ratio in row["ratio"][ours].items())
+    if weights:
+        by_path, by_levels = ((weights["weights"][key] + weights["weights"]["whole batches"]) / 1e6 for key in ("path", "levels"))
+        groups = f"{weights['groups']} groups" if weights["groups"] else "levels"
+        line += f"; {groups}, {by_path:.1f} MB ({by_levels:.1f})"
+    return line
+
+
+def reported(report):
+    """The lines of a report about nets, each with the number of the net's parameters."""
+    parameters, lines = 0, report.read_text().splitlines() if report.exists() else []
+    for line in map(json.loads, lines):
+        if line["event"] == "dynamic":
+            parameters = int(re.search(r"(\d+) parameters", line["net"])[1])
+        if line["event"].startswith("dynamic"):
+            yield parameters, line
+
+
+def reported_weights(report):
+    """What was reported of a static batch, by its net's parameters and its number of graphs."""
+    return {(parameters, line["graphs"]): line for parameters, line in reported(report) if line["event"] == "dynamic-batch"}
+
+
+def compile_times(name, report):
+    seconds = {}
+    for parameters, line in reported(report):
+        seconds[parameters] = seconds.get(parameters, 0) + line.get("seconds", 0)
+    return f"{name}: " + ", ".join(f"{parameters:,} {its:.1f}" for parameters, its in seconds.items())

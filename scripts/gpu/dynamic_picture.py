@@ -23,7 +23,7 @@ def draw(tables, title):
     parts, y = [], TOP
     for table in tables:
         y += HEAD
-        parts.append(text(16, y - 8, f"{table['net']}, H = {table['hidden']}", weight="bold"))
+        parts.append(text(16, y - 8, f"{table['net']}, H = {table['rows'][0]['hidden']}", weight="bold"))
         for row in table["rows"]:
             eager = row["ms"]["E"][1]
             y += 6

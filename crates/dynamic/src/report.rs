@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use vertex::function::Declaration;
 
+use crate::emit::Path;
 use crate::options::Options;
 
 /// A net that was made.
@@ -31,6 +32,43 @@ pub fn made(net: &Made) {
             "event": "dynamic", "net": name, "type": options.element.name(), "tf32": options.tf32,
             "training": options.is_training, "static": options.is_static, "device": device, "chosen": chosen,
             "seconds": seconds, "text": declaration.to_string(),
+        })
+    });
+}
+
+/// Reports that a path's kernel was made, or loaded from the disk, and whether it can run.
+pub fn path(path: &Path, is_loaded: bool, time: Duration) {
+    guest::report::write(|| {
+        json!({
+            "event": "dynamic-path", "name": path.name, "groups": path.groups, "blocks": path.blocks,
+            "loaded": is_loaded, "seconds": time.as_secs_f64(),
+        })
+    });
+}
+
+/// The weights that a run forward and its run backward load, in bytes.
+pub struct Weights {
+    pub graphs: usize,
+    pub vertices: usize,
+    /// The levels with children, of each kind one.
+    pub blocks: usize,
+    /// The groups of blocks; 0 for launches for each level.
+    pub groups: usize,
+    /// What runs load on the path: each group has all weights once.
+    pub on_path: usize,
+    /// What launches for each level would load there.
+    pub by_levels: usize,
+    /// What the products of whole batches load before and behind it.
+    pub of_whole_batches: usize,
+}
+
+/// Reports what was chosen for a static batch.
+pub fn batch(weights: impl FnOnce() -> Weights) {
+    guest::report::write(|| {
+        let Weights { graphs, vertices, blocks, groups, on_path, by_levels, of_whole_batches } = weights();
+        json!({
+            "event": "dynamic-batch", "graphs": graphs, "vertices": vertices, "levels": blocks, "groups": groups,
+            "weights": {"path": on_path, "levels": by_levels, "whole batches": of_whole_batches},
         })
     });
 }

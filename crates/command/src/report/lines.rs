@@ -189,6 +189,8 @@ impl Report {
             "steps" => self.steps.take(Steps::from_fields(&fields)?),
             // These lines say that nothing could be compared.
             "checked" | "kept" => {}
+            // These are for measurements.
+            "dynamic-path" | "dynamic-batch" => {}
             // An event of a later version.
             _ => self.unknown += 1,
         }

@@ -191,6 +191,9 @@ impl DeviceBatch {
     pub fn choose(&mut self, net: &Net, batch: &Batch) -> usize {
         if self.expected.is_empty() {
             self.chosen = self.exchange.as_ref().and_then(|_| net.choose(batch));
+            if net.is_static() {
+                net.report(batch, self.chosen);
+            }
         }
         self.chosen.map_or(1, |number| net.configurations[number])
     }

@@ -11,6 +11,7 @@ use vertex::passes::Extent;
 
 use crate::emit::{self, MOST_POINTERS};
 use crate::memory::APART;
+use crate::report;
 
 /// A kernel for the path of all kinds one way.
 pub struct Path {
@@ -53,6 +54,7 @@ impl Path {
                 loaded = loaded.or_else(|_| try_load(device, other));
             }
             let seconds = begin.elapsed().as_secs_f64();
+            report::path(&self.emitted, loaded.is_ok(), begin.elapsed());
             match &loaded {
                 Ok(_) => log::info!("{name}: {groups} groups of {blocks} blocks, loaded in {seconds:.2} s"),
                 Err(why) => log::warn!("{name}: {groups} groups of {blocks} blocks: {why}; they are not used"),

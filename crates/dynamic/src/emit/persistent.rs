@@ -57,6 +57,8 @@ pub struct Path {
     pub own_units: usize,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: usize,
+    /// The bytes of weights that the blocks of a group load.
+    pub weights: usize,
     /// The pointers behind the steps and the epochs, each of a kind.
     pub pointers: Vec<(usize, Pointer)>,
     /// The products whose factors are published.
@@ -147,6 +149,7 @@ pub fn emit_path(name: &'static str, shape: &PathShape, kinds: &[Passes], declar
         threads: shape.threads,
         own_units: units.own,
         shared_bytes,
+        weights: products.iter().map(|product| product.height * product.depth * shape.element.bytes()).sum(),
         pointers: parts.pointers,
         published: parts.published,
         source: Source { name: "vertex_path.cu".into(), text: text.into(), headers, options },
