@@ -4,6 +4,7 @@
 // | kernel | does |
 // | --- | --- |
 // | pack_rows, unpack_rows | copies rows between the program's layout and the packed one |
+// | copy_rows | copies a matrix to rows that are further or less far apart |
 // | previous_states | gathers the state before each row |
 // | deal_columns | deals out R to blocks, by its columns |
 // | strided_products | a product of any form, for machines without cublasLt |
@@ -52,6 +53,28 @@ KERNEL(unpack_rows, Rows) {
     for_rows(parameters, [&](long long in_memory, long long packed, bool is_there) {
         parameters.memory[in_memory] = is_there ? parameters.packed[packed] : element_of(parameters.fill);
     });
+}
+
+// The rows of a matrix, copied to others that are as wide or wider.
+struct CopiedRows {
+    const void *from;
+    void *to;
+    int rows, width;
+    int from_stride, to_stride; // behind a row of `to` come zeros
+    int bytes;                  // of a number: 2 or 4, and all sizes are counted in these
+};
+
+template <typename Number> __device__ __forceinline__ void copy_numbers(const CopiedRows &p) {
+    for (int row = blockIdx.x; row < p.rows; row += gridDim.x) {
+        const Number *const from = static_cast<const Number *>(p.from) + (long long)row * p.from_stride;
+        Number *const to = static_cast<Number *>(p.to) + (long long)row * p.to_stride;
+        for (int at = threadIdx.x; at < p.to_stride; at += THREADS) to[at] = at < p.width ? from[at] : Number(0);
+    }
+}
+
+KERNEL(copy_rows, CopiedRows) {
+    if (parameters.bytes == 2) copy_numbers<unsigned short>(parameters);
+    else copy_numbers<unsigned>(parameters);
 }
 
 // The hidden states before the steps of packed rows.

@@ -56,7 +56,8 @@ impl Products {
         rows.div_ceil(TILE) * columns.div_ceil(TILE)
     }
 
-    fn product(&self) -> Product {
+    /// The same as a product of any form.
+    pub fn product(&self) -> Product {
         let [rows, columns, depth] = self.sizes();
         let left = Factor { data: self.x, stride: depth, is_transposed: false };
         let right = Factor { data: self.weights, stride: depth, is_transposed: true };

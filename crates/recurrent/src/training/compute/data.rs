@@ -227,7 +227,8 @@ unsafe fn through_inputs(
         };
         // SAFETY: the caller's promise.
         unsafe {
-            engine.around.multiply(stream, &product, pass.allows_tf32()).map_err(text)?;
+            let copies = running.part(places.copies);
+            engine.around.multiply_large(stream, &product, copies, pass.allows_tf32()).map_err(text)?;
             if drops {
                 let mask = pass.layout.saved[pseudo_layer].mask.ok_or("a mask has no place")?;
                 let second = places.second.map(|place| running.part(place));

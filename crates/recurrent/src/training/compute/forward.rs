@@ -68,8 +68,10 @@ pub unsafe fn run(
                     columns: columns as i32,
                     depth: network.layer_input(layer) as i32,
                 };
-                let multiplier = &engine.around.input.products;
-                early = multiplier.multiply(*stream, &products, pass.allows_tf32()).map_err(text)?;
+                let (around, copies) = (&engine.around, running.part(places.copies));
+                let (product, tf32) = (products.product(), pass.allows_tf32());
+                early = !around.multiply_on_copies(*stream, &product, copies, tf32).map_err(text)?
+                    && around.input.products.multiply(*stream, &products, tf32).map_err(text)?;
                 let biases = |place: Option<usize>| place.map_or(ptr::null(), weight);
                 let own_h = |states: *const c_void| running.state_of(states, h_width, pseudo_layer);
                 let own_c = |states: *const c_void| running.state_of(states, c_width, pseudo_layer);

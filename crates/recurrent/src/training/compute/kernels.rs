@@ -40,6 +40,34 @@ pub struct Rows {
     pub fill: u32,
 }
 
+/// The rows of a matrix, and where they are copied to: rows that are as wide or wider, with zeros behind.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CopiedRows {
+    pub from: *const c_void,
+    pub to: *mut c_void,
+    pub rows: i32,
+    pub width: i32,
+    /// Numbers from one row to the next, of both.
+    pub strides: [i32; 2],
+    /// The bytes of a number: 2 or 4.
+    pub bytes: i32,
+}
+
+impl CopiedRows {
+    /// The same in numbers of 4 bytes, if all rows begin and end at such a number.
+    fn in_words(self) -> Self {
+        let [from_stride, to_stride] = self.strides;
+        let sizes = [self.width, from_stride, to_stride];
+        let are_words = |size: i32| (size * self.bytes) % 4 == 0;
+        if self.bytes == 4 || !sizes.into_iter().all(are_words) || (self.from.addr() | self.to.addr()) % 4 != 0 {
+            return self;
+        }
+        let [width, from_stride, to_stride] = sizes.map(|size| size / 2);
+        Self { width, strides: [from_stride, to_stride], bytes: 4, ..self }
+    }
+}
+
 /// The hidden states before the steps of packed rows.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -177,6 +205,7 @@ pub struct Kernels {
     pub input: Arc<Input>,
     pack_rows: Function,
     unpack_rows: Function,
+    copy_rows: Function,
     previous_states: Function,
     deal_columns: Function,
     strided_products: Function,
@@ -233,6 +262,7 @@ impl Kernels {
                 input: input(element)?,
                 pack_rows: function(c"pack_rows")?,
                 unpack_rows: function(c"unpack_rows")?,
+                copy_rows: function(c"copy_rows")?,
                 previous_states: function(c"previous_states")?,
                 deal_columns: function(c"deal_columns")?,
                 strided_products: function(c"strided_products")?,
@@ -269,6 +299,16 @@ impl Kernels {
         let grid = blocks(rows.steps as usize * rows.batch as usize * rows.width as usize);
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { launch(&self.unpack_rows, stream, grid, *rows) }
+    }
+
+    /// Copies the rows of a matrix.
+    ///
+    /// # Safety
+    /// As for [`Self::pack`].
+    pub unsafe fn copy_rows(&self, stream: Stream, rows: &CopiedRows) -> Result<(), Error> {
+        let grid = [(rows.rows as usize).clamp(1, MOST_BLOCKS), 1];
+        // SAFETY: the caller's promise, and the kernel's own struct.
+        unsafe { launch(&self.copy_rows, stream, grid, rows.in_words()) }
     }
 
     /// Gathers the hidden states before the steps.

@@ -15,8 +15,10 @@
 //! | `dropout` | dropout between layers, by cuDNN's masks |
 //! | `back_steps` | a recurrence's gradients, one time step after the other |
 //! | `kernels` | the kernels around the recurrences |
+//! | `copies` | large products on copies whose rows are whole vectors |
 
 mod back_steps;
+mod copies;
 pub mod data;
 mod dropout;
 pub mod forward;

@@ -14,6 +14,7 @@ use crate::network::parts::{ALIGNMENT, Parts};
 use crate::network::temporary::Temporary;
 use crate::steps::Steps;
 use crate::training::compute::back_steps::Scratch;
+use crate::training::compute::copies;
 use crate::training::compute::kernels::{ColumnSums, Rows, split_bytes};
 use crate::training::compute::known::{self, Engine, KnownNetwork};
 use crate::training::compute::packing::Packing;
@@ -153,6 +154,16 @@ impl Pass {
         saved_gates(&self.network) * self.network.hidden
     }
 
+    /// The most bytes of a product's copies, whose numbers have at most `most` bytes.
+    fn copied_bytes(&self, most: usize) -> Option<usize> {
+        let Self { network, packing, .. } = self;
+        let columns = network.gates().checked_mul(network.hidden)?;
+        let above = (network.layers > 1).then(|| self.output());
+        let widths = [Some(network.input), above, Some(network.projection)].into_iter().flatten();
+        let sizes = widths.map(|width| [packing.rows, columns, width]);
+        sizes.map(|sizes| copies::bytes(cudnn::device(), self.element, most, sizes)).try_fold(0, |a, b| Some(a.max(b?)))
+    }
+
     /// True if floats may be rounded to TF32.
     pub fn allows_tf32(&self) -> bool {
         self.network.math_type != CUDNN_FMA_MATH
@@ -207,6 +218,8 @@ pub struct ForwardPlaces {
     pub projection: Option<ForwardProjection>,
     /// A layer's products W x in each direction, float: [D, R, G·H].
     pub products: usize,
+    /// Copies of x and W.
+    pub copies: usize,
     /// The exchange of each direction.
     pub exchange: usize,
     /// The most bytes of one direction's exchange.
@@ -231,6 +244,8 @@ pub struct DataPlaces {
     pub through: Option<usize>,
     pub second: Option<usize>,
     pub projection: Option<DataProjection>,
+    /// Copies of W and of the gradient of x.
+    pub copies: usize,
     pub scratch: usize,
     /// R by its columns, of each direction, as a persistent kernel's blocks take it; and the bytes of one direction.
     pub dealt: usize,
@@ -255,6 +270,8 @@ pub struct WeightPlaces {
     pub sums: usize,
     /// The products' own workspace, and its bytes.
     pub split: (usize, usize),
+    /// Copies of x and the gradient of W, or of the states before and the gradient of R.
+    pub copies: usize,
     pub bytes: usize,
 }
 
@@ -276,6 +293,7 @@ impl ForwardPlaces {
             dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
             projection: ForwardProjection::of(network, packing.batch(), &mut parts)?,
             products: parts.add(&[network.directions(), rows, network.gates(), network.hidden, size_of::<f32>()])?,
+            copies: parts.add(&[pass.copied_bytes(element)?])?,
             exchange: parts.add(&[network.directions(), exchange_bytes])?,
             exchange_bytes,
             bytes: parts.bytes,
@@ -308,6 +326,7 @@ impl DataPlaces {
             through: parts.add_if(drops, &[rows, pass.output(), element])?,
             second: parts.add_if(drops && has_both, &[rows, pass.output(), element])?,
             projection: DataProjection::of(network, [rows, packing.batch()], &mut parts)?,
+            copies: parts.add(&[pass.copied_bytes(if has_both { size_of::<f32>() } else { element })?])?,
             scratch: parts.add(&[scratch])?,
             dealt: parts.add(&[network.directions(), dealt_bytes])?,
             dealt_bytes,
@@ -333,6 +352,7 @@ impl WeightPlaces {
             dropped: parts.add_if(pass.dropout.is_some(), &[rows, pass.output(), element])?,
             sums: parts.add(&[ColumnSums::parts(rows), pass.saved_columns(), size_of::<f32>()])?,
             split: (parts.add(&[split])?, split),
+            copies: parts.add(&[pass.copied_bytes(element)?])?,
             bytes: parts.bytes,
         })
     }

@@ -68,7 +68,7 @@ pub unsafe fn run(
                 };
                 engine.around.previous_states(*stream, &states).map_err(text)?;
                 let factors = [x, states.to.cast_const()];
-                matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors, places.split)?;
+                matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors, places)?;
                 let projection = Trained::of(&running, pseudo_layer, call.dweights, &weights[pseudo_layer])?;
                 if let Some(projection) = projection {
                     projection.add_to_matrix(places.split)?;
@@ -83,8 +83,7 @@ pub unsafe fn run(
     }
 }
 
-/// Adds dgatesᵀ x to the gradient of W, and dgatesᵀ h of the steps before to that of R. `split` is the place of sums of
-/// parts of the rows, and its bytes.
+/// Adds dgatesᵀ x to the gradient of W, and dgatesᵀ h of the steps before to that of R.
 ///
 /// # Safety
 /// As for [`run`].
@@ -95,7 +94,7 @@ unsafe fn matrices(
     dweights: *mut c_void,
     weights: &Weights,
     [x, h]: [*const c_void; 2],
-    split: (usize, usize),
+    places: &WeightPlaces,
 ) -> Result<(), String> {
     let Running { pass, engine, .. } = running;
     let (network, element) = (&pass.network, pass.element);
@@ -116,10 +115,12 @@ unsafe fn matrices(
             rows: count * hidden,
             columns: width,
             depth: pass.packing.rows,
-            workspace: (running.part(split.0), split.1),
+            workspace: (running.part(places.split.0), places.split.1),
         };
+        let (copies, tf32) = (running.part(places.copies), pass.allows_tf32());
         // SAFETY: the caller's promise.
-        unsafe { engine.around.multiply(pass.stream, &product, pass.allows_tf32()) }.map_err(|error| error.to_string())
+        let multiplied = unsafe { engine.around.multiply_large(pass.stream, &product, copies, tf32) };
+        multiplied.map_err(|error| error.to_string())
     };
     add(weights.input, [0, 0, gates], (x, network.layer_input(layer)))?;
     let [width, _] = pass.state_widths();
