@@ -42,6 +42,7 @@ SHARED = {
     "shim": dict(type=pathlib.Path, help="libucudnn.so; without it plain runs alone"),
     "out": dict(type=pathlib.Path, required=True, help="folder of the results"),
     "seconds": dict(type=above_zero, help="what all this may take [as long as it takes]"),
+    "processes": dict(type=count, default=1, metavar="N", help="processes of each kind that take turns [%(default)s]"),
     "only": dict(action="append", default=[], metavar="PATTERN"),
     "again": dict(action="store_true", help="run again what has failed"),
     "list": dict(action="store_true", help="say what would be run, in order, and run nothing"),

@@ -131,3 +131,6 @@ class Child:
         end(self.process)
         self.reader.join()
         self.process.stdout.close()
+        if self.process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()

@@ -18,7 +18,8 @@ memory    the most MiB that PyTorch had handed out during these steps
 loss      the loss after 20 steps from the same seed; the command fails if they differ by more than rounding can do
 
 A step has a floor, and memory may be at most 1.01 times plain's. What does not hold this is marked "below its floor",
-and fails with --floors. --ddp trains an LSTM of 2 layers under DistributedDataParallel on two GPUs instead, for 200
+and fails with --floors. --processes times steps alone, in so many processes of each kind, which take turns: a step is the median of
+theirs. --ddp trains an LSTM of 2 layers under DistributedDataParallel on two GPUs instead, for 200
 steps on our kernels (UCUDNN_RNN_TRAINING=force), and fails if a loss differs, the ranks' weights do, or there is no
 end. UCUDNN_DATABASE holds where it is set.
 """
@@ -30,6 +31,7 @@ import itertools
 import json
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -37,12 +39,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import finds_harness  # noqa: F401
-from harness import arguments
+from harness import arguments, turns
 from harness.budget import Budget
 from harness.children import Child, Ended, python
 from harness.columns import MEBI, aligned, number
 from harness.results import decisions
-from rnn_training import FORCED, child, chosen_since, is_ours, preloaded, results_of, said
+from rnn_training import FORCED, child, chosen_since, is_ours, kinds_of, preloaded, results_of, said
 
 PRECISIONS = ("tf32", "half", "bfloat16")
 # The steps before losses are compared, and how far they may be apart.
@@ -207,7 +209,7 @@ def alone(training, layout, torch):
     return both
 
 
-def measure(network, precision, device, torch):
+def measure(network, precision, device, torch, step_alone=False):
     """The loss, times and memory of a program."""
     from harness.calls import allow_tf32
     from recurrent import graphed, timed
@@ -226,6 +228,8 @@ def measure(network, precision, device, torch):
     found["step_ms"] = timed(training, device)
     if is_cuda:
         found["peak"] = torch.cuda.max_memory_allocated()
+    if step_alone:
+        return found
     found["rnn_ms"] = timed(alone(training, "packed" if network.is_packed else "seq", torch), device)
     if is_cuda and not network.is_packed:
         try:
@@ -239,10 +243,11 @@ def run(options):
     """Prints a line for each case."""
     import torch
 
-    for name in options.run:
+    for name in turns.asked() if options.asked else options.run:
         network, precision = cases()[name]
         network = network.tiny() if options.tiny else network
-        print(json.dumps({"case": name} | measure(network, precision, options.device, torch)), flush=True)
+        found = measure(network, precision, options.device, torch, step_alone=options.asked)
+        print(json.dumps({"case": name} | found), flush=True)
         gc.collect()
         if options.device == "cuda":
             torch.cuda.empty_cache()
@@ -343,11 +348,31 @@ def tried(words, more):
         return {}
 
 
+def wanted_of(options):
+    # PyTorch's CPU has no LSTM in types of 2 bytes.
+    return [name for name in cases(options.only) if options.device == "cuda" or name.endswith("/tf32")]
+
+
+def steps_in_turns(options):
+    """Times steps in several processes of each kind. Returns the results, and whether all are as they should be."""
+    names, rows, budget = wanted_of(options), [], Budget(options.seconds)
+    kinds = kinds_of(options, __file__, ["--device", options.device, *(["--tiny"] if options.tiny else [])])
+    for name, found in turns.answers(kinds, names, lambda: budget.left):
+        steps = {kind: [one["step_ms"] for one in its] for kind, its in found.items()}
+        row = Row(name, *(its[-1] | {"step_ms": statistics.median(steps[kind])} for kind, its in found.items()))
+        told = "; ".join(f"{kind} {', '.join(f'{step:.3f}' for step in its)}" for kind, its in steps.items())
+        print(f"{row.verdict:5} {name}: {row.words}; {told}", flush=True)
+        rows.append(row)
+    if len(rows) < len(names):
+        print(f"no time left for {', '.join(names[len(rows) :])}")
+    wrong, below = sum(bool(row.wrong) for row in rows), sum(bool(row.below) for row in rows)
+    print(f"{len(rows)} programs in {options.processes} processes of each kind, {wrong} wrong, {below} below a floor")
+    return [row.result for row in rows], not wrong and not (options.floors and below)
+
+
 def networks(options):
     """Runs every network plain and ours. Returns the results, and whether all are as they should be."""
-    # PyTorch's CPU has no LSTM in types of 2 bytes.
-    wanted = [name for name in cases(options.only) if options.device == "cuda" or name.endswith("/tf32")]
-    rows = []
+    wanted, rows = wanted_of(options), []
     for _, names in itertools.groupby(wanted, key=lambda name: cases()[name][0].name):
         names = list(names)
         words = [*names, "--device", options.device, *(["--tiny"] if options.tiny else [])]
@@ -466,23 +491,27 @@ def parse_arguments(words=None):
     parser.add_argument("--only", default="*", metavar="PATTERN", help="cases like this, such as 'word-lm/*'")
     parser.add_argument("--floors", action="store_true", help="fail if a step is below its floor")
     parser.add_argument("--ddp", action="store_true", help="train on two GPUs instead")
-    parser.add_argument("--run", nargs="+", help=argparse.SUPPRESS)
+    arguments.add(parser, "seconds", processes={"default": None})
+    parser.add_argument("--run", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--asked", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--rendezvous", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
     arguments.check_files(parser, options, "shim")
     if not cases(options.only):
         parser.error(f"--only {options.only}: no case is like this: {', '.join(cases())}")
+    if options.processes and not options.shim:
+        parser.error("--processes compares with libucudnn.so: --shim is needed")
     return options
 
 
 def main():
     options = parse_arguments()
-    if options.run:
+    if options.run is not None:
         return run(options)
     if options.rank is not None:
         return run_rank(options)
-    return results_of(options, ddp if options.ddp else networks)
+    return results_of(options, ddp if options.ddp else steps_in_turns if options.processes else networks)
 
 
 if __name__ == "__main__":

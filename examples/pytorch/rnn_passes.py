@@ -1,6 +1,7 @@
 """What the processes of rnn_training.py run: passes, repeated ones, and times of layers. Needs PyTorch."""
 
 import contextlib
+import gc
 import json
 import time
 from fnmatch import fnmatchcase
@@ -164,14 +165,24 @@ def layer(cell, precision, hidden, batch, options, device):
     return lambda: model(x), step
 
 
-def run_times(only):
-    """Prints times of layers."""
-    for name, its in layers(only).items():
-        forward, both = layer(*its, "cuda")
-        watched = Watched(both)
-        chosen, off = settle(watched), watched.off.max().item()
-        times = [graphed(forward), graphed(both), timed(both, "cuda")]
-        print(json.dumps({"case": name, "times": times, "chosen": chosen, "off": off}), flush=True)
+def run_times(names, ways):
+    """Prints the times of each layer."""
+    for name in names:
+        print(json.dumps({"case": name} | times_of(layers()[name], ways)), flush=True)
+        # Processes that wait leave the memory to others.
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def times_of(its, ways):
+    """The times of a layer, what was chosen for it, and how far its gradients were from the first step's."""
+    forward, both = layer(*its, "cuda")
+    watched = Watched(both)
+    for _ in range(WARM_UP):
+        watched()
+    chosen, off = settle(watched), watched.off.max().item()
+    timing = {"forward": lambda: graphed(forward), "captured": lambda: graphed(both), "eager": lambda: timed(both, "cuda")}
+    return {"times": {way: timing[way]() for way in ways}, "chosen": chosen, "off": off}
 
 
 def run_first_steps(device, name):

@@ -10,7 +10,7 @@ programs of other forms: retain_graph, save_on_cpu, checkpoint, no_grad, autocas
 It prints a line for each case, and fails if one is above. Without --shim it runs plain alone. Instead of that,
 
 --times       prints times with UCUDNN_RNN_TRAINING=auto once that has chosen: of forward, and of forward and backward,
-              replayed as a CUDA graph, and eager
+              replayed as a CUDA graph, and eager. A time is the median of --processes of each kind, which take turns
 --repeats N   makes the same pass N times on our kernels, and fails if any bit of a result or gradient differs
 --first-steps prints what the first 100 steps of a new network take with `auto`, from an empty database, in new
               processes; it fails if that is more than 1.05 times plain's
@@ -29,7 +29,8 @@ import tempfile
 from fnmatch import fnmatchcase
 
 import finds_harness  # noqa: F401
-from harness import arguments, variables
+from harness import arguments, turns, variables
+from harness.budget import Budget
 from harness.children import Ended, lines_of, python
 from harness.results import decisions, events
 from harness.rounds import in_turns
@@ -40,6 +41,8 @@ ALLOWED, UNITS = 1.5, 8
 UNIT = {"float": 2**-24, "tf32": 2**-11, "half": 2**-11, "bfloat16": 2**-8}
 # Passes before the one that is looked at: until then cuDNN may run.
 WARM_UP = 4
+# How a layer's step is timed.
+WAYS = ("forward", "captured", "eager")
 # The layers whose steps are timed, and the time steps of their sequences.
 HIDDEN, BATCHES, LENGTH = (128, 256, 512, 1024), (8, 32, 64, 128, 256), 100
 # Likewise of LSTMs with a projection: H, B, and further options of PyTorch's. In float without TF32 cuDNN runs them.
@@ -49,7 +52,7 @@ PROJECTED = {
     "H512 P128 B32 L2 D2": (512, 32, {"proj_size": 128, "num_layers": 2, "bidirectional": True}),
     "H512 P256 B64": (512, 64, {"proj_size": 256}),
 }
-OF_PROJECTED = tuple(precision for precision in PRECISIONS if precision != "float")
+OF_PROJECTED = ("half", "bfloat16", "tf32")
 FORMS = ("retain_graph", "save_on_cpu", "checkpoint", "no_grad", "autocast", "captured")
 # The layers whose first steps are timed, how many, in how many processes each, and the most that they may take, in
 # times plain's.
@@ -74,6 +77,8 @@ def cases():
             found.append(Case("small", "lstm", precision, 2, 72, 5, 23, 2, layout, extra))
         found.append(Case("small", "lstm", precision, 1, 200, 33, 11, 1, "packed", "projection"))
         found.append(Case("large", "lstm", precision, 1, 1024, 32, 100, 1, "seq", "projection"))
+        # Rows of H = 1,150 are no whole vectors: large products run on copies.
+        found.append(Case("large", "lstm", precision, 2, 1150, 32, 30, 1, "seq"))
     # ReLU's gradient jumps at 0, where numbers of few digits fall on either side.
     return [case for case in found if case.cell != "relu" or case.precision == "float"]
 
@@ -135,9 +140,9 @@ def compare(plain, ours):
         most = max(ALLOWED * plain["error"], plain["error"] + UNITS * UNIT[plain["precision"]])
         return f"error {plain['error']:.2e} plain, {ours['error']:.2e} ours, {ratio:.2f}", ours["error"] <= most
     if "times" in plain:
-        forward, step, eager = (f"{a:.3f} {b:.3f} {b / a:.2f}" for a, b in zip(plain["times"], ours["times"], strict=True))
-        chosen = ", ".join(ours.get("chosen") or ["undecided"])
-        words = f"plain, ours, ratio in ms: forward {forward}; forward and backward {step}; eager {eager}; {chosen}"
+        pairs = ((way, time, ours["times"][way]) for way, time in plain["times"].items())
+        times = "; ".join(f"{way} {a:.3f} {b:.3f} {b / a:.2f}" for way, a, b in pairs)
+        words = f"plain, ours, ratio in ms: {times}; {', '.join(ours.get('chosen') or ['undecided'])}"
         # Each kernel that was tried gave gradients to within rounding of the first step's, which are cuDNN's.
         off, most = ours["off"], max(1e-4, 32 * UNIT[plain["case"].split("/")[1]])
         return f"{words}; off by {off:.1e}", off <= most
@@ -189,34 +194,62 @@ def results_of(options, made):
 
 def words_of(options):
     """The words of a child."""
-    mode = ["--times"] if options.times else ["--repeats", str(options.repeats)] if options.repeats else []
+    mode = ["--repeats", str(options.repeats)] if options.repeats else []
     return ["--device", options.device, "--only", options.only, *mode]
 
 
 def both(options):
     """Runs plain and ours. Returns the cases' results, and whether all are right."""
     plain = child(__file__, words_of(options), {})
-    # What is compared runs on the model's first choices at once.
-    choice = {"UCUDNN_RNN_TRAINING": "auto"} if options.times else FORCED
-    ours = child(__file__, words_of(options), preloaded(options, **choice))
+    ours = child(__file__, words_of(options), preloaded(options, **FORCED))
     trained = sum(is_ours([event["forward"]]) for event in events(options.report, "rnn-training"))
-    wrong, ratios, speedups = 0, {}, {}
+    wrong, ratios = 0, {}
     for one, other in zip(plain, ours, strict=True):
         wrong += not said(one["case"], *compare(one, other))
         if one.get("error") and other.get("error"):
             ratios.setdefault(one["precision"], []).append(other["error"] / one["error"])
-        if "times" in one:
-            cell, precision, _ = one["case"].split("/")
-            for what, a, b in zip(("captured", "eager"), one["times"][1:], other["times"][1:], strict=True):
-                speedups.setdefault(f"{cell} in {precision}, {what}", []).append(a / b)
     for precision, its in ratios.items():
         mean = statistics.geometric_mean(its)
         print(f"{precision}: ours are {mean:.2f} times as far from float64 as plain's, of {len(its)} cases")
-    for name, its in speedups.items():
-        print(f"{name}: {statistics.geometric_mean(its):.2f} times as fast, at least {min(its):.2f}, of {len(its)} layers")
     print(f"{len(plain) - wrong} of {len(plain)} are right; {trained} networks trained on our kernels")
     found = [{"case": one["case"], "plain": one, "ours": other} for one, other in zip(plain, ours, strict=True)]
-    return found, not wrong and (options.device == "cpu" or options.times or trained > 0)
+    return found, not wrong and (options.device == "cpu" or trained > 0)
+
+
+def median(answers):
+    """What processes of one kind answered about a layer, as one answer: medians of times, and the largest difference."""
+    times = {way: statistics.median(one["times"][way] for one in answers) for way in answers[0]["times"]}
+    off = max((one["off"] for one in answers), key=lambda off: (off != off, off))
+    return answers[-1] | {"times": times, "off": off, "all": [one["times"] for one in answers]}
+
+
+def kinds_of(options, script, words):
+    """The processes of each kind for `turns.answers`: as many plain as ours, each of ours with a report of its own."""
+    command = python(script, "--run", "--asked", *words)
+    reports = [options.report.with_suffix(f".{number}.jsonl") for number in range(options.processes)]
+    for report in reports:
+        report.unlink(missing_ok=True)
+    ours = [preloaded(options, UCUDNN_RNN_TRAINING="auto", UCUDNN_REPORT=str(report)) for report in reports]
+    return {"plain": [(command, os.environ)] * len(ours), "ours": [(command, os.environ | its) for its in ours]}
+
+
+def times(options):
+    """Times layers plain and ours, in turns. Returns the cases' results, and whether all are right."""
+    found, right, speedups, names = [], [], {}, list(layers(options.only))
+    kinds = kinds_of(options, __file__, ["--times", "--ways", ",".join(options.ways)])
+    budget = Budget(options.seconds)
+    for name, its in turns.answers(kinds, names, lambda: budget.left):
+        plain, ours = median(its["plain"]), median(its["ours"])
+        right.append(said(name, *compare(plain, ours)))
+        found.append({"case": name, "plain": plain, "ours": ours})
+        kind = " in ".join(name.split("/")[:2])
+        for way in options.ways:
+            speedups.setdefault(f"{kind}, {way}", []).append(plain["times"][way] / ours["times"][way])
+    for name, its in speedups.items():
+        print(f"{name}: {statistics.geometric_mean(its):.2f} times as fast, at least {min(its):.2f}, of {len(its)} layers")
+    left = f"; no time left for {', '.join(names[len(found) :])}" if len(found) < len(names) else ""
+    print(f"{sum(right)} of {len(names)} are right{left}")
+    return found, all(right)
 
 
 def repeats(options):
@@ -247,12 +280,17 @@ def first_steps(options):
     return found, all(right)
 
 
+def mode_of(options):
+    modes = ((options.first_steps, first_steps), (options.repeats, repeats), (options.times, times))
+    return next((mode for wanted, mode in modes if wanted), both)
+
+
 def run(options):
     """What a child does."""
     import rnn_passes
 
     if options.times:
-        return rnn_passes.run_times(options.only)
+        return rnn_passes.run_times(turns.asked() if options.asked else layers(options.only), options.ways)
     if options.repeats:
         return rnn_passes.run_repeats(options.device, options.only, options.repeats)
     if options.first_steps:
@@ -269,18 +307,23 @@ def main():
     modes.add_argument("--times", action="store_true", help="print times, on a GPU")
     modes.add_argument("--repeats", type=arguments.count, metavar="N", help="compare the bits of N passes")
     modes.add_argument("--first-steps", action="store_true", help="print times of new networks' first steps")
+    parser.add_argument("--ways", type=arguments.some_of(WAYS, "way"), default=list(WAYS), help=f"some of {','.join(WAYS)} [all]")
+    arguments.add(parser, "processes", "seconds")
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--asked", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
         return run(options)
     arguments.check_files(parser, options, "shim")
     if options.first_steps and not options.shim:
         parser.error("--first-steps compares with libucudnn.so: --shim is needed")
+    if options.times and not options.shim:
+        parser.error("--times compares with libucudnn.so: --shim is needed")
     try:
         if not options.shim:
             print(*map(json.dumps, child(__file__, words_of(options), {})), sep="\n")
             return 0
-        return results_of(options, first_steps if options.first_steps else repeats if options.repeats else both)
+        return results_of(options, mode_of(options))
     except Ended as why:
         sys.exit(f"rnn_training: {why}")
 

@@ -8,7 +8,10 @@ from unittest import mock
 
 import rnn
 import rnn_training
-from harness.children import Ended
+from harness import turns
+from harness.budget import Budget
+from harness.children import Ended, python
+from harness.cudnn import ROOT
 from harness.results import decisions
 from harness.testing import InFolder
 
@@ -63,11 +66,20 @@ class RnnTraining(unittest.TestCase):
             self.assertEqual(compared(case=(name, name), difference=(1e-6, ours))[1], is_right, name)
 
     def test_times_are_shown_with_their_ratios(self):
-        case, times = ("lstm/half/H8 B1",) * 2, ([1.0, 2.0, 3.0], [0.5, 1.0, 6.0])
+        ways = rnn_training.WAYS
+        case, times = ("lstm/half/H8 B1",) * 2, (dict(zip(ways, (1.0, 2.0, 3.0))), dict(zip(ways, (0.5, 1.0, 6.0))))
         for off, expected in ((1e-3, True), (0.1, False), (float("nan"), False)):
             words, is_right = compared(case=case, times=times, off=(0.0, off))
             self.assertEqual(is_right, expected, off)
-        self.assertIn("forward 1.000 0.500 0.50; forward and backward 2.000 1.000 0.50; eager 3.000 6.000 2.00", words)
+        self.assertIn("forward 1.000 0.500 0.50; captured 2.000 1.000 0.50; eager 3.000 6.000 2.00", words)
+
+    def test_processes_answer_by_their_median_and_their_largest_difference(self):
+        answers = [{"times": {"eager": time}, "off": off, "chosen": [name]}
+                   for time, off, name in ((3.0, 0.1, "a"), (1.0, float("nan"), "b"), (2.0, 0.2, "c"))]  # fmt: skip
+        found = rnn_training.median(answers)
+        self.assertEqual((found["times"], found["chosen"]), ({"eager": 2.0}, ["c"]))
+        self.assertNotEqual(found["off"], found["off"])
+        self.assertEqual(rnn_training.median(answers[::2])["off"], 0.2)
 
     def test_repeated_passes_have_the_same_bits_on_our_kernels(self):
         found = {"passes": 10, "different": 0, "chosen": ["block", "back"]}
@@ -82,6 +94,36 @@ class RnnTraining(unittest.TestCase):
         for seconds, is_right in (([9.0, 1.04, 1.0], True), ([1.06, 1.06, 0.1], False)):
             self.assertEqual(rnn_training.compare_first([1.0, 5.0, 1.0], seconds)[1], is_right, seconds)
         self.assertIn("1.000 plain, 0.500 ours, 0.500", rnn_training.compare_first([1.0], [0.5])[0])
+
+
+SCRIPT = """
+import os, sys, time
+from harness import turns
+for name in turns.asked():
+    if name == os.environ["FAILS"]: sys.exit("no luck")
+    if name == "slow": time.sleep(60)
+    turns.tell({"case": name, "kind": os.environ["KIND"], "at": time.monotonic()})
+"""
+
+
+class Turns(InFolder):
+    def answers(self, names, fails="", seconds=60.0):
+        (self.path / "script.py").write_text(SCRIPT)
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "examples"), "FAILS": fails}
+        kinds = {kind: [(python(self.path / "script.py"), environment | {"KIND": kind})] * 2 for kind in ("plain", "ours")}
+        budget = Budget(seconds)
+        return list(turns.answers(kinds, names, lambda: budget.left))
+
+    def test_processes_take_turns(self):
+        found = self.answers(["a", "b"])
+        self.assertEqual([name for name, _ in found], ["a", "b"])
+        order = [line["kind"] for _, its in found for line in sorted(sum(its.values(), []), key=lambda line: line["at"])]
+        self.assertEqual(order, ["plain", "ours", "ours", "plain"] * 2)
+
+    def test_a_process_that_fails_says_so_and_a_slow_one_is_cut(self):
+        with self.assertRaisesRegex(Ended, "ended with 1"):
+            self.answers(["a", "b"], fails="b")
+        self.assertEqual([name for name, _ in self.answers(["a", "slow", "b"], seconds=5.0)], ["a"])
 
 
 class Processes(InFolder):

@@ -2,8 +2,9 @@
 
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
 are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, and on those with a
-projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager; one under its bar is
-timed twice more, and the best counts. The calls of layers without a projection are timed without PyTorch by `ucudnn
+projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager, by --processes plain and
+as many with us, which take turns; medians count. eager-half and eager-bfloat16 do so in 5 processes of each kind, eager
+alone, and ppo with PPO's programs in half. The calls of layers without a projection are timed without PyTorch by `ucudnn
 tune`, beside the fastest of cuDNN's algorithms; they have the first bar only. The command ends with 1 if anything is
 wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
@@ -26,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpu import machine, rnn_calls
 from gpu.session import TOOLS, Session, sanitizing
+from harness.arguments import count
 from harness.children import failure, last_line
 from harness.columns import aligned
 from harness.cudnn import library_path
@@ -37,13 +39,15 @@ import rnn_networks  # noqa: E402
 import rnn_training  # noqa: E402
 
 PARTS = ("errors", "times", "projections", "repeats", "first", "networks", "calls", "sanitizers")
+# Of several processes; each ends within two minutes on 16 processors.
+INTERLEAVED = ("eager-half", "eager-bfloat16", "ppo")
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # Likewise of LSTMs with a projection.
 PROJECTED_BARS = {"bfloat16": 1.5, "half": 1.5, "tf32": 1.0}
-# How often a layer under its bar is timed again.
-AGAIN = 2
 WAYS = ("captured", "eager")
+# The processes of each kind that are timed in turns, and the least of each eager layer in their median.
+PROCESSES, LEAST_EAGER = 5, 0.97
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
 # The cases that run with --host.
@@ -53,32 +57,32 @@ FEW = {"errors": "small/lstm/float/*D1/seq", "first": "lstm/float/H128 B8", "net
 def add_arguments(parser):
     machine.add_arguments(parser, "library", "command", out="build/gpu-rnn-training", seconds=1800)
     machine.add_arguments(parser, "runs", "python", "cudnn", "host")
-    machine.add_parts(parser, PARTS)
+    parser.add_argument("--processes", type=count, default=3, help="of each kind that times a layer [%(default)s]")
+    machine.add_parts(parser, PARTS, more=INTERLEAVED)
 
 
 def main(options):
     checks = Checks(options)
     for part in options.parts:
-        getattr(checks, part)()
+        getattr(checks, part.replace("-", "_"))()
     return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in options.parts else []))
 
 
-def pairs(line):
-    """The milliseconds of a layer's step, plain and ours, for each of WAYS."""
-    return list(zip(line["plain"]["times"][1:], line["ours"]["times"][1:], strict=True))
-
-
 def speedups(line):
-    return [plain / ours for plain, ours in pairs(line)]
+    """How many times as fast a layer's step is with us, for each of WAYS that was timed."""
+    plain, ours = line["plain"]["times"], line["ours"]["times"]
+    return {way: plain[way] / ours[way] for way in WAYS if way in plain}
 
 
 def least(line):
-    return min(speedups(line))
+    return min(speedups(line).values())
 
 
 def row(line):
     """The cells of a layer's times."""
-    cells = [cell for plain, ours in pairs(line) for cell in (f"{plain:.3f}", f"{ours:.3f}", f"{plain / ours:.2f}")]
+    plain, ours, faster = line["plain"]["times"], line["ours"]["times"], speedups(line)
+    known = lambda way: (f"{plain[way]:.3f}", f"{ours[way]:.3f}", f"{faster[way]:.2f}")  # noqa: E731
+    cells = [cell for way in WAYS for cell in (known(way) if way in faster else ("–",) * 3)]
     return [line["case"], *cells, ", ".join(line["ours"]["chosen"] or ["undecided"])]
 
 
@@ -159,45 +163,54 @@ class Checks(Session):
         self.judged("rnn_training", "first", 300, "--first-steps", *self.few("first"))
 
     def times(self):
-        if self.options.host:
-            return self.verdict("skipped", "times", "there is no GPU")
-        self.compiled("times", 300, [(precision, "rnn_training", "--run", "--times", "--only", f"lstm/{precision}/H{hidden} *")
-                                     for precision in BARS for hidden in rnn_training.HIDDEN])  # fmt: skip
         for precision, bar in BARS.items():
-            self.layers(f"times-{precision}", precision, f"lstm/{precision}/*", bar)
-        return None
+            self.layers(f"times-{precision}", f"lstm/{precision}/*", {precision: bar}, LEAST)
 
     def projections(self):
         """LSTMs with a projection."""
-        if self.options.host:
-            return self.verdict("skipped", "projections", "there is no GPU")
-        self.compiled("projections", 300, [(precision, "rnn_training", "--run", "--times", "--only", f"projected/{precision}/*")
-                                           for precision in PROJECTED_BARS])  # fmt: skip
-        for precision, bar in PROJECTED_BARS.items():
-            self.layers(f"projections-{precision}", precision, f"projected/{precision}/*", bar)
-        return None
+        self.layers("projections", "projected/*", PROJECTED_BARS, LEAST)
 
-    def layers(self, part, precision, pattern, bar):
-        """The layers of a type whose names are like the pattern."""
-        found = self.timed(part, precision, pattern)
+    def eager_half(self):
+        self.eager("half")
+
+    def eager_bfloat16(self):
+        self.eager("bfloat16")
+
+    def eager(self, precision):
+        self.layers(f"eager-{precision}", f"lstm/{precision}/*", {precision: 1.0}, LEAST_EAGER, PROCESSES, ["eager"])
+
+    def layers(self, part, pattern, bars, least_of_all, processes=None, ways=rnn_training.WAYS):
+        """The layers whose names are like the pattern, with a bar for those of each type, and one for all."""
+        if self.options.host:
+            return self.verdict("skipped", part, "there is no GPU")
+        names = list(rnn_training.layers(pattern))
+        self.compiled(part, 300, [(part, "rnn_training", "--run", "--times", "--ways", "eager", "--only", name) for name in names])
+        words = ["--times", "--ways", ",".join(ways), "--only", pattern, "--processes", processes or self.options.processes,
+                 "--seconds", f"{max(self.left - 5, 1):.0f}"]  # fmt: skip
+        found = self.judged("rnn_training", part, 600, *words, **self.settings(part))
         if not found:
-            return
-        for place, line in enumerate(found):
-            for _ in range(AGAIN):
-                if least(found[place]) < LEAST and not self.is_over:
-                    again = self.timed(f"{part}-again", precision, line["case"])
-                    found[place] = max(found[place], *again, key=least)
-        (self.out / f"{part}.json").write_text(json.dumps(found, indent=1) + "\n")
+            return None
+        if len(found) < len(names):
+            self.verdict("skipped", part, f"no time left for {', '.join(names[len(found) :])}")
         self.rows += map(row, found)
         (self.out / "times.txt").write_text("\n".join([self.options.gpu, *aligned(self.rows, left=(0, 7))]) + "\n")
-        for way, its in zip(WAYS, zip(*map(speedups, found), strict=True), strict=True):
-            self.mean(part, way, its, bar)
+        for precision, bar in bars.items():
+            its = [speedups(line) for line in found if f"/{precision}/" in line["case"]]
+            for way in WAYS if its else ():
+                if way in its[0]:
+                    self.mean(f"{part}, {precision}", way, [one[way] for one in its], bar)
         worst = min(found, key=least)
-        told = f"each at least {least(worst):.2f} times as fast, {worst['case']}; the bar is {LEAST}"
-        self.judge(least(worst) >= LEAST, part, told)
+        told = f"each at least {least(worst):.2f} times as fast, {worst['case']}; the bar is {least_of_all}"
+        return self.judge(least(worst) >= least_of_all, part, told)
 
-    def timed(self, part, precision, pattern):
-        return self.judged("rnn_training", part, 300, "--times", "--only", pattern, **self.settings(precision))
+    def ppo(self):
+        """PPO's programs in half, in several processes."""
+        if self.options.host:
+            return self.verdict("skipped", "ppo", "there is no GPU")
+        names = list(rnn_networks.cases("ppo-*/half"))
+        self.compiled("ppo", 200, [("ppo", "rnn_networks", "--run", name) for name in names])
+        return self.judged("rnn_networks", "ppo", 300, "--floors", "--only", "ppo-*/half", "--processes", PROCESSES,
+                           "--seconds", f"{max(self.left - 5, 1):.0f}", **self.settings("ppo"))  # fmt: skip
 
     def mean(self, part, way, its, bar):
         mean = statistics.geometric_mean(its)
