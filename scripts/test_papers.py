@@ -88,11 +88,12 @@ class Policies(unittest.TestCase):
 
     def test_whole_iterations_say_whether_they_settled(self):
         line = {"step_ms": 8.0, "p10_ms": 7.0, "p90_ms": 9.0, "convolution_ms": 3.0, "torch_peak": 5 * MEBI, "settled": False}
-        found = {"plain": line | {"step_ms": 16.0}, "undivided": line, "all": line | {"step_ms": 4.0, "torch_peak": None}}
-        rows = list(policies.step_rows("64MiB", found))
-        self.assertEqual(rows[0], ["64MiB", "plain", "16.00 (7.00 to 9.00)", "0.50", "3.00", "5", "yes"])
-        self.assertEqual([row[3] for row in rows], ["0.50", "1.00", "2.00"])
-        self.assertEqual((rows[2][5], rows[2][6]), ("–", "no"))
+        found = {("plain", None): line | {"step_ms": 16.0}, ("undivided", "64MiB"): line, ("undivided", "8MiB"): line,
+                 ("all", "64MiB"): line | {"step_ms": 4.0, "torch_peak": None}, ("powerOfTwo", "512MiB"): line}  # fmt: skip
+        rows = list(policies.step_rows(found))
+        self.assertEqual(rows[0], ["none", "plain", "16.00 (7.00 to 9.00)", "–", "3.00", "5", "yes"])
+        self.assertEqual([row[3] for row in rows], ["–", "1.00", "1.00", "2.00", "–"])
+        self.assertEqual((rows[3][5], rows[3][6]), ("–", "no"))
 
 
 class Streams(unittest.TestCase):
@@ -143,9 +144,26 @@ class Recurrent(unittest.TestCase):
 class Parts(InFolder):
     def session(self, seconds):
         options = types.SimpleNamespace(seconds=seconds, out=self.path, host=True, library=self.path / "libucudnn.so",
-                                        command=None, cudnn=None, gpu="a GPU", python="no/python")  # fmt: skip
+                                        command=None, cudnn=None, gpu="a GPU", python="no/python", only=["a*"], math="default")  # fmt: skip
         with contextlib.redirect_stderr(io.StringIO()):
             return papers.Papers(options)
+
+    def test_only_what_is_wanted_is_measured(self):
+        session = self.session(1000)
+        self.assertEqual([session.wants(name) for name in ("a-64MiB", "b-64MiB")], [True, False])
+        session.options.only = []
+        self.assertTrue(session.wants("b-64MiB"))
+
+    def test_whole_iterations_that_are_there_are_not_run_again(self):
+        ran, session = [], self.session(1000 + papers.RESERVE)
+        session.options.only, session.__dict__["python"] = ["*-plain", "*-64MiB"], "python"
+        line = {"step_ms": 8.0, "p10_ms": 7.0, "p90_ms": 9.0, "convolution_ms": 3.0, "torch_peak": None, "settled": True}
+        session.torch_line = lambda what, *words, **more: ran.append(what) or line
+        for _ in range(2):
+            with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+                policies.alexnet_steps(session)
+        name = "fig10-alexnet-step"
+        self.assertEqual(ran, [f"{name}-plain", *(f"{name}-{policy}-64MiB" for policy in policies.POLICIES)])
 
     @unittest.mock.patch.object(papers.Papers, "took", 0.0)
     def test_a_part_leaves_the_later_ones_their_share(self):
@@ -189,7 +207,7 @@ class Parts(InFolder):
         command.add_arguments(parser)
         self.assertEqual(parser.parse_args(["--parts", "grnn,fig1"]).parts, ["grnn", "fig1"])
         self.assertEqual(parser.parse_args([]).parts, list(command.PARTS))
-        refused(self, parser.parse_args, [(["--parts", "fig2"], "'fig2' is no part; fig9, fig12, fig1"),
+        refused(self, parser.parse_args, [(["--parts", "fig2"], "'fig2' is no part; fig9, fig10, fig12"),
                                           (["--math", "half"], "--math")])  # fmt: skip
 
 

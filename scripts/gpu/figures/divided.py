@@ -12,11 +12,10 @@ HEADER = ["total", "Division ms", "MiB", "equal shares ms", "times as fast", "so
 LEGEND = "Milliseconds of all kernels by plan; equal shares: Reuse with the same part of the total for each of them."
 
 
-def run(session):
-    planned(session)
+def measured(session):
     for network, batch, total in session.sized(CASES, CASES[:1]):
         name = f"fig13-{network}-{total}"
-        if not session.begins(name, f"Workspace Division: {network}, {total} in all"):
+        if not session.wants(name) or not session.begins(name, f"Workspace Division: {network}, {total} in all"):
             continue
         table = divide(session, name, (network, batch, "float", total), session.options.math)
         if table is None:

@@ -6,6 +6,7 @@ import json
 from gpu import machine
 from gpu.session import Session
 from harness import cudnn
+from harness.arguments import is_like
 from harness.children import failure
 from harness.columns import aligned
 from harness.cudnn import ROOT
@@ -37,6 +38,10 @@ class Papers(Session):
     def sized(self, on_gpu, on_host):
         """A size of the paper's, or one with which hostdnn ends soon."""
         return on_host if self.host else on_gpu
+
+    def wants(self, name):
+        """Whether --only leaves a measurement in."""
+        return is_like(name, self.options.only)
 
     def leave(self, share):
         """Leaves this share of the time that is left to later parts."""

@@ -1,10 +1,14 @@
 """Figs. 9 to 11: micro-batches of sizes by policy, under a limit a kernel: convolutions, whole iterations, time to plan."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import demo
 from gpu import machine
 from gpu.figures.convnets import DIRECTIONS, Runs, by_direction
 from gpu.figures.papers import NETWORKS
 from harness.columns import MEBI, number
+from harness.results import Results
 from harness.variables import fresh
 
 POLICIES = ("undivided", "powerOfTwo", "all")
@@ -29,11 +33,17 @@ OF_STEP = "Milliseconds of a training step in PyTorch, and of its convolutions' 
 
 def alexnet(session):
     convolutions(session, "Fig. 9", "alexnet", session.sized(256, 2))
+
+
+def alexnet_steps(session):
     steps(session, "Fig. 10", "alexnet", 256)
 
 
 def resnet18(session):
     convolutions(session, "Fig. 11", "resnet18", session.sized(128, 2))
+
+
+def resnet18_steps(session):
     steps(session, "Fig. 11", "resnet18", 128)
 
 
@@ -43,7 +53,7 @@ def convolutions(session, figure, network, batch):
     databases = {policy: fresh(session.out / f"{runs.name}-{policy}.sqlite") for policy in POLICIES}
     table, count = [HEADER], 3 * (len(runs.network.read_text().splitlines()) - 1)
     for limit in LIMITS:
-        if not session.begins(f"{figure}, {limit}"):
+        if not session.wants(f"{runs.name}-{limit}") or not session.begins(f"{figure}, {limit}"):
             continue
         most = PLANNING * session.time / count
         kinds = {f"plain {limit}": (["--limit", limit], {})}
@@ -74,39 +84,63 @@ def rows(limit, reports, decisions, totals):
 
 
 def steps(session, figure, network, batch):
-    """Whole iterations, each of a process of its own."""
+    """Whole iterations, each of a process of its own. Those that OUT has are not run again; plain has no limit."""
     if not session.python:
         return
-    name, table = f"{name_of(figure)}-{network}-step", [STEPS]
-    words = ["--network", network, "--precision", PRECISIONS[session.options.math],
-             *session.sized(["--batch", batch, "--warm-up-seconds", 8],
-                            ["--tiny", "--least", 2, "--most", 4, "--warm-up-seconds", 2, "--seconds", 0.1])]  # fmt: skip
+    name = f"{name_of(figure)}-{network}-step"
+    words = ["--network", network, "--precision", PRECISIONS[session.options.math]]
+    tiny = ["--tiny", "--least", 2, "--most", 4, "--warm-up-seconds", 2, "--seconds", 0.1]
+    timed = session.sized(["--batch", batch, "--warm-up-seconds", 8], tiny)
+    results = Results(session.out / f"{name}.jsonl", lambda line: line["name"])
+    runs = {f"{name}-plain": ("plain", None)}
+    runs |= {f"{name}-{policy}-{limit}": (policy, limit) for limit in OF_STEPS for policy in POLICIES}
+    missing = [what for what in runs if session.wants(what) and not results.is_there(what)]
+    policies = list(dict.fromkeys(runs[what] for what in missing))
+    if not session.host and not session.is_over:
+        compile_kernels(session, name, [*words, "--batch", batch, "--warm-up-seconds", 8, "--seconds", 0.1], policies)
     databases = {policy: fresh(session.out / f"{name}-{policy}.sqlite") for policy in POLICIES}
     left_out = []
-    for limit in OF_STEPS:
-        found = {}
-        for policy in ("plain", *POLICIES):
-            what = f"{name}-{policy}-{limit}"
-            if session.is_over:
-                left_out.append(f"{policy} {limit}")
-                continue
-            session.say(what)
-            variables = {} if policy == "plain" else machine.ours(
-                session.options, session.out / f"{what}.report.jsonl", UCUDNN_EXPLORE="unbounded",
-                UCUDNN_DATABASE=databases[policy], UCUDNN_BATCH_SIZE_POLICY=policy, UCUDNN_WORKSPACE_LIMIT=limit)  # fmt: skip
-            if line := session.torch_line(what, "step", *words, most=90, **variables):
-                found[policy] = line
-        table += step_rows(limit, found)
+    for what in missing:
+        if session.is_over:
+            left_out.append(what)
+            continue
+        session.say(what)
+        variables = under(session, what, databases, *runs[what])
+        if line := session.torch_line(what, "step", *words, *timed, most=90, **variables):
+            results.add(line | {"name": what})
     session.leave_out(f"{figure}, whole iterations", left_out)
-    if len(table) > 1:
-        session.table(f"μ-cuDNN's {figure}: a whole iteration of {network}", OF_STEP, table, (0, 1, 6))
+    table = list(step_rows({runs[what]: line for what, line in results.lines.items() if what in runs}))
+    if table:
+        session.table(f"μ-cuDNN's {figure}: a whole iteration of {network}", OF_STEP, [STEPS, *table], (0, 1, 6))
 
 
-def step_rows(limit, found):
-    undivided = found.get("undivided")
-    for policy, line in found.items():
-        peak = line["torch_peak"]
-        yield [limit, policy, f"{line['step_ms']:.2f} ({line['p10_ms']:.2f} to {line['p90_ms']:.2f})",
+def under(session, what, databases, policy, limit):
+    """The variables of a step by a policy within a limit."""
+    if policy == "plain":
+        return {}
+    return machine.ours(session.options, session.out / f"{what}.report.jsonl", UCUDNN_EXPLORE="unbounded",
+                        UCUDNN_DATABASE=databases[policy], UCUDNN_BATCH_SIZE_POLICY=policy, UCUDNN_WORKSPACE_LIMIT=limit)  # fmt: skip
+
+
+def compile_kernels(session, name, words, policies):
+    """Runs a policy's steps within one limit, side by side with the others: compiled kernels stay beside its database."""
+    limits = {policy: limit for policy, limit in reversed(policies) if policy != "plain"}
+    databases = {policy: session.out / f"{name}-{policy}.sqlite" for policy in limits}
+    session.say(f"{name}: kernels are compiled")
+
+    def one(run):
+        what = f"{name}-compiled-{run[0]}"
+        session.torch_line(what, "step", *words, most=60, **under(session, what, databases, *run))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(one, limits.items()))
+
+
+def step_rows(found):
+    """A row for each line, by its policy and limit; plain has none."""
+    for (policy, limit), line in found.items():
+        peak, undivided = line["torch_peak"], found.get(("undivided", limit))
+        yield [limit or "none", policy, f"{line['step_ms']:.2f} ({line['p10_ms']:.2f} to {line['p90_ms']:.2f})",
                f"{undivided['step_ms'] / line['step_ms']:.2f}" if undivided else "–", f"{line['convolution_ms']:.2f}",
                number(peak, ".0f", MEBI), "yes" if policy == "plain" or line["settled"] else "no"]  # fmt: skip
 

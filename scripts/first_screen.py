@@ -1,0 +1,122 @@
+"""Does what README's first screen says, from the wheels alone: in a new environment, without a network.
+
+    python scripts/first_screen.py build/dist
+
+The environment sees this Python's packages. So where PyTorch and a GPU are, both the demo and `train.py` run there: a
+network of convolutions and batch normalizations that trains in half. Elsewhere train.py runs convnet on hostdnn
+(--convnet, --hostdnn). It prints what each command printed last, and ends with 1 if one failed or the page lacks what was
+gained.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import test_readme
+
+ROOT = test_readme.ROOT
+COMMANDS = 5
+# The lines of a command's output that are shown.
+SHOWN = 6
+# Longer than any of the commands takes.
+DEADLINE = 300
+
+TRAIN = """\
+import time, torch
+from torch import nn
+torch.manual_seed(1)
+widths = [3, 64, 64, 128, 128, 256, 256, 512]
+layers = [part for a, b in zip(widths, widths[1:]) for part in (
+    nn.Conv2d(a, b, 3, stride=2 if b > a > 3 else 1, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU())]
+model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)).cuda()
+optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.01), torch.amp.GradScaler("cuda")
+x, target = torch.randn(64, 3, 128, 128, device="cuda"), torch.randint(10, (64,), device="cuda")
+begin, steps = time.monotonic(), 0
+while time.monotonic() - begin < 30:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = nn.functional.cross_entropy(model(x), target)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    loss.item()
+    steps += 1
+print(f"{steps} steps in {time.monotonic() - begin:.0f} s, loss {loss.item():.3f}")
+"""
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wheels", type=pathlib.Path, help="folder of the wheels of ucudnn and ucudnn_demo")
+    parser.add_argument("--convnet", type=pathlib.Path, default=ROOT / "build/convnet", help="[%(default)s]")
+    parser.add_argument("--hostdnn", type=pathlib.Path, default=ROOT / "build/hostdnn", help="[%(default)s]")
+    parser.add_argument("--keep", type=pathlib.Path, help="a folder for the pages")
+    return parser.parse_args()
+
+
+def sees_gpu():
+    look = "import torch, sys; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", look], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def environment_in(folder):
+    """Makes a new environment that sees this Python's packages. Returns its folder of programs."""
+    make = [sys.executable, "-m", "venv", "--system-site-packages"]
+    if subprocess.run([*make, folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        # Debian's Python has no pip for new environments; the system's serves.
+        subprocess.run([*make, "--without-pip", "--clear", folder], check=True)
+        pip = folder / "bin/pip"
+        pip.write_text(f'#!/bin/sh\nexec {folder}/bin/python -m pip "$@"\n')
+        pip.chmod(0o755)
+    return folder / "bin"
+
+
+def main():
+    options = parse_arguments()
+    commands = test_readme.commands(ROOT / "README.md")[:COMMANDS]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        work = folder / "work"
+        (work / "build/dist").mkdir(parents=True)
+        for name in ("ucudnn", "ucudnn_demo"):
+            for wheel in options.wheels.glob(f"{name}-*.whl"):
+                shutil.copy(wheel, work / "build/dist")
+        has_gpu = sees_gpu()
+        (work / "train.py").write_text(TRAIN if has_gpu else test_readme.train(options))
+        variables = {"HOME": str(folder / "home"), "PATH": f"{environment_in(folder / 'venv')}:{os.environ['PATH']}",
+                     "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}  # fmt: skip
+        (folder / "home").mkdir()
+        failed = [command for command in commands if not runs(command, work, os.environ | variables)]
+        for page in (work / "ucudnn-demo/demo.html", work / "run.html"):
+            if not page.exists() or "times as fast" not in page.read_text() and "plain" not in page.read_text():
+                failed.append(f"{page.name} does not show what was gained")
+            elif options.keep:
+                shutil.copy(page, options.keep)
+    for what in failed:
+        print(f"first_screen: FAILED: {what}")
+    print(f"first_screen: {len(commands)} commands {'on the GPU' if has_gpu else 'on hostdnn'}, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+def runs(command, work, environment):
+    """Runs a command, and shows the end of what it said. Returns whether it succeeded."""
+    begin = time.monotonic()
+    try:
+        ended = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=work, env=environment, text=True, timeout=DEADLINE,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        status, said = ended.returncode, ended.stdout
+    except subprocess.TimeoutExpired as late:
+        status, said = "no end", (late.stdout or b"").decode(errors="replace")
+    lines = [line[:160] for line in re.split(r"[\r\n]+", said) if line.strip()]
+    print(f"$ {command}\n  " + "\n  ".join(lines[-SHOWN:]) + f"\n  ({status}, {time.monotonic() - begin:.0f} s)", flush=True)
+    return status == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
