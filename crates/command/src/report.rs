@@ -86,7 +86,9 @@ pub fn contents(report: &lines::Report, decisions: &[Decisions]) -> (Vec<Part>, 
     let is_decided = !parts.is_empty() || !report.nets.is_empty() || !report.graphs.is_empty();
     parts.splice(..0, report.steps.part());
     let mut notes = also(report);
-    if !is_decided {
+    if !is_decided && !report.exploring.is_empty() {
+        notes.insert_str(0, "Nothing was decided yet: the run was too short.\n");
+    } else if !is_decided {
         let what = "no convolution that can be divided, and nothing else that ours can run";
         notes.insert_str(0, &format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
