@@ -17,7 +17,7 @@ DIST      := build/dist/ucudnn-$(VERSION)-$(shell uname -m)
 GLIBC     := 2.28
 ZIG_TARGET := $(shell uname -m)-unknown-linux-gnu
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
-GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-exploring gpu-canonical-gru gpu-dynamic gpu-norm gpu-depthwise gpu-papers gpu-rnn-training gpu-reported gpu-sweep gpu-truth
+GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-exploring gpu-canonical-gru gpu-dynamic gpu-norm gpu-depthwise gpu-papers gpu-first-table gpu-rnn-training gpu-reported gpu-sweep gpu-truth
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
@@ -92,6 +92,7 @@ gpu-reported: ## programs that went wrong once, on a GPU: plain, by default, for
 gpu-sweep: ## random convolutions of real networks' ranges on a GPU, in PyTorch, plain and with us (ARGS="--seed 2 --seconds 900")
 gpu-norm: ## batch normalization on a GPU: errors, bits, times beside cuDNN's, random shapes, compute-sanitizer
 gpu-depthwise: ## PyTorch's own depthwise convolutions on a GPU: errors, and times beside PyTorch's kernels
+gpu-first-table: ## README's table of training steps, and its picture, of one GPU and one commit
 gpu-papers: build/convnet build/rnn_bench ## the papers' own figures on a GPU (ARGS="--parts fig9,grnn --seconds 1200")
 gpu-truth: ## all kernels in random cases on a GPU, against double precision, beside plain's errors (ARGS="--family norm --seconds 60 --seed 1")
 gpu-dynamic: ## nets over graphs on a GPU: exactness, captured runs, times beside PyTorch, what parts are worth

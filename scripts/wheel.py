@@ -44,6 +44,9 @@ Requires-Dist: ucudnn-demo == {version}; extra == "demo"
 Provides-Extra: glpk
 Requires-Dist: ucudnn-glpk == {version}; extra == "glpk"
 Keywords: cuDNN,CUDA,convolution,LSTM,GRU,PyTorch,micro-batch,workspace
+Project-URL: Paper on micro-batches, https://arxiv.org/abs/1804.04806
+Project-URL: Paper on recurrent networks, https://doi.org/10.1145/3302424.3303949
+Project-URL: Paper on dynamic nets, https://www.usenix.org/conference/atc18/presentation/xu-shizen
 Classifier: Development Status :: 4 - Beta
 Classifier: Environment :: GPU :: NVIDIA CUDA
 Classifier: Intended Audience :: Developers

@@ -177,6 +177,7 @@ class Functions(unittest.TestCase):
 
     def test_attributes_are_named(self):
         seen = {}
+        self.assertLessEqual({"Graphs", "VertexNet", "nn"}, set(dir(ucudnn)))
 
         def function(v):
             seen["states"] = dir(v.children())

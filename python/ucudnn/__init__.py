@@ -43,6 +43,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def library() -> str:
     """The path of libucudnn.so, for LD_PRELOAD."""
     return os.path.join(_HERE, "lib", "libucudnn.so")

@@ -60,7 +60,10 @@ impl CopiedRows {
         let [from_stride, to_stride] = self.strides;
         let sizes = [self.width, from_stride, to_stride];
         let are_words = |size: i32| (size * self.bytes) % 4 == 0;
-        if self.bytes == 4 || !sizes.into_iter().all(are_words) || !(self.from.addr() | self.to.addr()).is_multiple_of(4) {
+        if self.bytes == 4
+            || !sizes.into_iter().all(are_words)
+            || !(self.from.addr() | self.to.addr()).is_multiple_of(4)
+        {
             return self;
         }
         let [width, from_stride, to_stride] = sizes.map(|size| size / 2);
