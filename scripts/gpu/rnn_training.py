@@ -147,7 +147,8 @@ class Checks(Session):
             log = self.out / f"compiled-{part}-{number}.log"
             return self.run(self.script(script, *words), most, machine.torch_environment(**variables), log, subprocess.STDOUT)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        # A process waits now and then for the device, or for its first passes.
+        with ThreadPoolExecutor(2 * os.cpu_count()) as pool:
             statuses = list(pool.map(one, enumerate(runs)))
         if failed := [str(status) for status in statuses if status]:
             self.verdict("WRONG", f"{part}: kernels are compiled", f"runs ended with {' '.join(failed)}")
