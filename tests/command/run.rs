@@ -367,8 +367,7 @@ fn a_terminal_is_told_what_was_gained() {
     // Not where nobody looks, and not for the programs that a program starts.
     let piped = ucudnn.end(&["run", "--database", "t.sqlite", path.to_str().unwrap(), "1", "3", "packed"], &variables);
     assert_eq!((piped.code, &*piped.stderr), (Some(0), ""));
-    let why =
-        "ucudnn: the program loaded no cuDNN; programs that it started have lines of their own if they call cuDNN\r\n";
+    let why = "ucudnn: the program loaded no cuDNN (`ucudnn doctor -- PROGRAM` tells more); those that it started have their own lines\r\n";
     assert_eq!(ucudnn.on_terminal(&["run", "true"], &[]), why);
     assert_eq!(ucudnn.on_terminal(&["run", "true"], &[("UCUDNN_SUMMARY", "off")]), "");
     let shell = "/bin/sh -c true; exec true";

@@ -21,7 +21,7 @@ fn of<P: AsRef<Path>>(files: &[P]) -> &'static str {
     match (cudnn, gpu, torch) {
         (false, _, true) => "this PyTorch has no cuDNN; install one for CUDA",
         (false, ..) => {
-            "the program loaded no cuDNN; programs that it started have lines of their own if they call cuDNN"
+            "the program loaded no cuDNN (`ucudnn doctor -- PROGRAM` tells more); those that it started have their own lines"
         }
         (true, false, true) => "cuDNN was never called: PyTorch used no GPU; move model and data with .to(\"cuda\")",
         (true, true, true) => {
