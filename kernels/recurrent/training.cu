@@ -65,10 +65,19 @@ struct CopiedRows {
 };
 
 template <typename Number> __device__ __forceinline__ void copy_numbers(const CopiedRows &p) {
+    constexpr int TOGETHER = 4;
     for (int row = blockIdx.x; row < p.rows; row += gridDim.x) {
         const Number *const from = static_cast<const Number *>(p.from) + (long long)row * p.from_stride;
         Number *const to = static_cast<Number *>(p.to) + (long long)row * p.to_stride;
-        for (int at = threadIdx.x; at < p.to_stride; at += THREADS) to[at] = at < p.width ? from[at] : Number(0);
+        // Several reads are under way at once.
+        for (int first = threadIdx.x; first < p.to_stride; first += TOGETHER * THREADS) {
+            Number numbers[TOGETHER];
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++) numbers[i] = first + i * THREADS < p.width ? from[first + i * THREADS] : Number(0);
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++)
+                if (first + i * THREADS < p.to_stride) to[first + i * THREADS] = numbers[i];
+        }
     }
 }
 
