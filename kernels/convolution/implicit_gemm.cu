@@ -6,10 +6,16 @@
 //   by what is named _ROWS and _COLUMNS
 //
 // where g counts groups, and v is the filter w[g][m][d][t][r][s]. For an input's gradient v is w[g][d][m] with its axes
-// reversed, and the padding is how far the filter reaches beyond the convolution's padding.
+// reversed, and the padding is how far the filter reaches beyond the convolution's padding. Strides divide there:
+//   e = (z + t · DILATION_SLICES - PADDING_SLICES) / STRIDE_SLICES
+// for the places t for which this is a whole number.
 //
-// A block has ROW_TILE channels m, and up to as many pixels (n, p, q) as its warps have columns: TILE_ROWS ×
-// TILE_COLUMNS pixels of each of TILE_IMAGES images or slices, one after the other. It goes through the channels d,
+// The results are counted in cells. For a convolution a cell is one result. For a gradient it is STRIDE neighbours on
+// each axis, which read the same pixels of `in`, by other places of the filter. A block has one of a cell's rows (and
+// slices) with all its columns: so it writes neighbours.
+//
+// A block has ROW_TILE channels m, and up to as many cells (n, p, q) as its warps have columns: TILE_ROWS ×
+// TILE_COLUMNS cells of each of TILE_IMAGES images or slices, one after the other. It goes through the channels d,
 // DEPTH at a time, with their filters and images in shared memory. From there lanes read single elements for tensor
 // cores.
 //
@@ -22,8 +28,9 @@
 // matrices of 16 rows that a warp has. X_ACCESS and W_ACCESS are the elements of one copy of images and of filters, 2
 // to 16 bytes: they divide the images' width and the columns at which tiles begin, and the elements of a channel's
 // filters. STAGES is the number of DEPTHs in shared memory; all but one are still being copied. It is 1 only if DEPTH
-// has all d. PAIRED is defined if two results at once are written: widths of `out` and of tiles are even. GROUPED is
-// defined if there are several groups. With JOINED, GROUP_ROWS and GROUP_DEPTH are a group's channels m and d. With
+// has all d. TOGETHER is the results that a lane writes at once: it divides the width of `out`, and the results of two
+// cells, which are neighbours in tiles of an even width, or else those of one cell. GROUPED is defined if there are
+// several groups. With JOINED, GROUP_ROWS and GROUP_DEPTH are a group's channels m and d. With
 // SEPARATE_ROWS or SEPARATE_COLUMNS, what each row or column of the filter reads has a place of its own in shared
 // memory, because it lies so far apart that what lies between would take more.
 
@@ -34,18 +41,30 @@
 #define FILTER_SLICES 1
 #endif
 #define FILTER (FILTER_SLICES * FILTER_ROWS * FILTER_COLUMNS)
+// The columns of a cell, and the matrices of sums that a warp has for each of its matrices of columns.
+#ifdef GRADIENT
+#define CELL_COLUMNS STRIDE_COLUMNS
+#else
+#define CELL_COLUMNS 1
+#endif
+#define SUM_MATRICES (ROW_MATRICES * CELL_COLUMNS)
 #if FILTER == 1
+#if defined EXACT && SUM_MATRICES > 2
+// Registers have no room for two blocks.
+#define MULTIPROCESSOR_BLOCKS 1
+#else
 // A block often waits for its copies; another block then works.
 #define MULTIPROCESSOR_BLOCKS 2
+#endif
 #define ROW_WARPS 2
 #else
-#if FILTER > 9 || defined EXACT && ROW_MATRICES > 2 && FILTER_ROWS > 5
+#if FILTER > 9 || defined EXACT && SUM_MATRICES > 2 && FILTER_ROWS > 5
 // Shared memory, or registers, have no room for two blocks.
 #define MULTIPROCESSOR_BLOCKS 1
-#elif ROW_MATRICES == 1 && !defined EXACT
+#elif SUM_MATRICES == 1 && !defined EXACT
 // A block has little to do, and waits for its copies.
 #define MULTIPROCESSOR_BLOCKS 4
-#elif ROW_MATRICES == 2 && !defined EXACT || ROW_MATRICES == 1
+#elif SUM_MATRICES == 2 && !defined EXACT || SUM_MATRICES == 1
 #define MULTIPROCESSOR_BLOCKS 2
 #endif
 #define ROW_WARPS 1
@@ -72,47 +91,86 @@ typedef unsigned Word;
 // Copies that a thread begins together: larger filters leave no registers for more.
 constexpr int COPIES = FILTER == 1 ? 2 : 1;
 constexpr int AREA = TILE_ROWS * TILE_COLUMNS;
-// Pixels of a tile; columns behind the last pixel repeat it.
-constexpr int PIXELS = TILE_IMAGES * AREA;
-static_assert(PIXELS <= COLUMN_WARPS * COLUMN_MATRICES * N_MMA, "a column for each pixel");
+// Cells of a tile; columns behind the last cell repeat it.
+constexpr int CELLS = TILE_IMAGES * AREA;
+static_assert(CELLS <= COLUMN_WARPS * COLUMN_MATRICES * N_MMA, "a column for each cell");
 static_assert(DEPTH % K_MMA == 0, "whole products");
-#ifdef PAIRED
-static_assert(TILE_COLUMNS % 2 == 0, "two neighbours");
-#endif
 #ifdef JOINED
 static_assert(JOINED * GROUP_ROWS <= ROW_TILE && JOINED * GROUP_DEPTH <= DEPTH, "all channels at once");
 #endif
 
 constexpr int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
-// Images in shared memory: their rows, the row of a pixel and of a filter's row behind it, and the image's row.
-#ifdef SEPARATE_ROWS
-constexpr int X_ROWS = TILE_ROWS * FILTER_ROWS, ROW_OF_PIXEL = 1, ROW_OF_PLACE = TILE_ROWS;
-__device__ __forceinline__ int image_row(int row) {
-    return row % TILE_ROWS * STRIDE_ROWS + row / TILE_ROWS * DILATION_ROWS - PADDING_ROWS;
+// The rows and slices of a cell, and how far apart the pixels are that neighbouring cells read.
+#ifdef GRADIENT
+constexpr int CELL_ROWS = STRIDE_ROWS, ROW_OF_CELL = 1, COLUMN_OF_CELL = 1;
+#else
+constexpr int CELL_ROWS = 1, ROW_OF_CELL = STRIDE_ROWS, COLUMN_OF_CELL = STRIDE_COLUMNS;
+#endif
+#if defined VOLUMES && defined GRADIENT
+constexpr int CELL_SLICES = STRIDE_SLICES, SLICE_OF_CELL = 1;
+#elif defined VOLUMES
+constexpr int CELL_SLICES = 1, SLICE_OF_CELL = STRIDE_SLICES;
+#else
+constexpr int CELL_SLICES = 1;
+#endif
+
+// Of a place of the filter on an axis: the pixel that it reads, counted from the cell's first, and the result of the
+// cell that it is for.
+__device__ constexpr int pixel_of_place(int place, int dilation, int padding, int cell) {
+    const int at = place * dilation - padding;
+    return cell == 1 ? at : at < 0 ? -(-at / cell) : (at + cell - 1) / cell;
+}
+__device__ constexpr int result_of_place(int place, int dilation, int padding, int cell) {
+    return pixel_of_place(place, dilation, padding, cell) * cell - (place * dilation - padding);
+}
+__device__ constexpr int row_of_place(int r) { return pixel_of_place(r, DILATION_ROWS, PADDING_ROWS, CELL_ROWS); }
+__device__ constexpr int column_of_place(int s) {
+    return pixel_of_place(s, DILATION_COLUMNS, PADDING_COLUMNS, CELL_COLUMNS);
+}
+__device__ constexpr int result_row(int r) { return result_of_place(r, DILATION_ROWS, PADDING_ROWS, CELL_ROWS); }
+__device__ constexpr int result_column(int s) {
+    return result_of_place(s, DILATION_COLUMNS, PADDING_COLUMNS, CELL_COLUMNS);
+}
+#ifdef VOLUMES
+__device__ constexpr int slice_of_place(int t) {
+    return pixel_of_place(t, DILATION_SLICES, PADDING_SLICES, CELL_SLICES);
+}
+__device__ constexpr int result_slice(int t) {
+    return result_of_place(t, DILATION_SLICES, PADDING_SLICES, CELL_SLICES);
 }
 #else
-constexpr int ROW_OF_PIXEL = STRIDE_ROWS, ROW_OF_PLACE = DILATION_ROWS;
-constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE_ROWS + (FILTER_ROWS - 1) * DILATION_ROWS + 1;
-__device__ __forceinline__ int image_row(int row) { return row - PADDING_ROWS; }
+__device__ constexpr int result_slice(int) { return 0; }
 #endif
-// Likewise the columns. Each part begins LEAD columns before the first pixel's, so that copies are aligned.
+
+// Images in shared memory: their rows, the row of a cell and of a filter's row behind it, and the image's row.
+#ifdef SEPARATE_ROWS
+constexpr int X_ROWS = TILE_ROWS * FILTER_ROWS, ROW_IN_TILE = 1;
+__device__ constexpr int row_behind(int r) { return r * TILE_ROWS; }
+__device__ __forceinline__ int image_row(int row) {
+    return row % TILE_ROWS * ROW_OF_CELL + row_of_place(row / TILE_ROWS);
+}
+#else
+constexpr int ROW_IN_TILE = ROW_OF_CELL;
+constexpr int X_ROWS = (TILE_ROWS - 1) * ROW_OF_CELL + row_of_place(FILTER_ROWS - 1) - row_of_place(0) + 1;
+__device__ constexpr int row_behind(int r) { return row_of_place(r) - row_of_place(0); }
+__device__ __forceinline__ int image_row(int row) { return row + row_of_place(0); }
+#endif
+// Likewise the columns. Each part begins LEAD columns before the first cell's, so that copies are aligned.
 #ifdef SEPARATE_COLUMNS
-constexpr int X_PART = round_up((TILE_COLUMNS - 1) * STRIDE_COLUMNS + X_ACCESS, X_ACCESS);
+constexpr int X_PART = round_up((TILE_COLUMNS - 1) * COLUMN_OF_CELL + X_ACCESS, X_ACCESS);
 constexpr int X_COLUMNS = X_PART * FILTER_COLUMNS;
 __device__ constexpr int begin_of_place(int s) {
-    const int begin = s * DILATION_COLUMNS - PADDING_COLUMNS, beyond = begin % X_ACCESS;
+    const int begin = column_of_place(s), beyond = begin % X_ACCESS;
     return begin - (beyond < 0 ? beyond + X_ACCESS : beyond);
 }
-__device__ constexpr int column_of_place(int s) {
-    return s * X_PART + s * DILATION_COLUMNS - PADDING_COLUMNS - begin_of_place(s);
-}
+__device__ constexpr int column_behind(int s) { return s * X_PART + column_of_place(s) - begin_of_place(s); }
 __device__ __forceinline__ int image_column(int column) { return begin_of_place(column / X_PART) + column % X_PART; }
 #else
-constexpr int LEFT = round_up(PADDING_COLUMNS, X_ACCESS);
-constexpr int X_COLUMNS = round_up((TILE_COLUMNS - 1) * STRIDE_COLUMNS + LEFT - PADDING_COLUMNS +
-                                       (FILTER_COLUMNS - 1) * DILATION_COLUMNS + 1, X_ACCESS);
-__device__ constexpr int column_of_place(int s) { return LEFT - PADDING_COLUMNS + s * DILATION_COLUMNS; }
+constexpr int LEFT = round_up(-column_of_place(0), X_ACCESS);
+constexpr int X_COLUMNS =
+    round_up((TILE_COLUMNS - 1) * COLUMN_OF_CELL + LEFT + column_of_place(FILTER_COLUMNS - 1) + 1, X_ACCESS);
+__device__ constexpr int column_behind(int s) { return LEFT + column_of_place(s); }
 __device__ __forceinline__ int image_column(int column) { return column - LEFT; }
 #endif
 // An image's slices: those that a filter meets.
@@ -152,26 +210,39 @@ __device__ __forceinline__ int groups_of(const ImplicitGemm &of) {
 #endif
 }
 
-// A slice of an image written.
+// A slice of an image written, in cells.
 struct Slice {
     int image, z;
 };
 
 __device__ __forceinline__ Slice slice_of(const ImplicitGemm &of, int index) {
 #ifdef VOLUMES
-    return {index / of.z, index % of.z};
+    const int slices = tiles_of(of.z, CELL_SLICES);
+    return {index / slices, index % slices};
 #else
     return {index, 0};
 #endif
 }
 
-// A block's first row and first pixel, its first group, and the channels d and m of the groups that it has.
+// A block's first row and first cell, its first group, the channels d and m of the groups that it has, and its slice
+// and row of a cell.
 struct Tile {
-    int row, image, p, q, group, depth, rows;
+    int row, image, p, q, group, depth, rows, result_slice, result_row;
 };
 
+// Whether some place of the filter is for a slice and row of a cell.
+__device__ __forceinline__ bool has_places(int slice, int row) {
+    bool in_slices = false, in_rows = false;
+#pragma unroll
+    for (int t = 0; t < FILTER_SLICES; t++) in_slices |= result_slice(t) == slice;
+#pragma unroll
+    for (int r = 0; r < FILTER_ROWS; r++) in_rows |= result_row(r) == row;
+    return in_slices && in_rows;
+}
+
 __device__ __forceinline__ Tile tile_of(const ImplicitGemm &of) {
-    const int across = tiles_of(of.q, TILE_COLUMNS), down = tiles_of(of.p, TILE_ROWS);
+    const int across = tiles_of(tiles_of(of.q, CELL_COLUMNS), TILE_COLUMNS);
+    const int down = tiles_of(tiles_of(of.p, CELL_ROWS), TILE_ROWS);
     // Blocks with the same pixels are neighbours, so they run together.
 #ifdef JOINED
     const int of_group = 1, in_all = tiles_of(of.groups, JOINED), group = int(blockIdx.x) % in_all * JOINED;
@@ -184,14 +255,17 @@ __device__ __forceinline__ Tile tile_of(const ImplicitGemm &of) {
     const int group = 0;
 #endif
 #endif
-    const int pixels = blockIdx.x / in_all;
+    const int results = int(blockIdx.x) / in_all, cells = results / (CELL_SLICES * CELL_ROWS);
+    const int slice = results / CELL_ROWS % CELL_SLICES, row = results % CELL_ROWS;
     return {int(blockIdx.x) % of_group * ROW_TILE,
-            pixels / (across * down) * TILE_IMAGES,
-            pixels / across % down * TILE_ROWS,
-            pixels % across * TILE_COLUMNS,
+            cells / (across * down) * TILE_IMAGES,
+            cells / across % down * TILE_ROWS,
+            cells % across * TILE_COLUMNS,
             group,
-            joined * of.depth,
-            joined * of.rows};
+            has_places(slice, row) ? joined * of.depth : 0,
+            joined * of.rows,
+            slice,
+            row};
 }
 
 // Begins to copy filters, from channel `first` of the depth on. Elements behind the last channel become zero, and those
@@ -230,13 +304,13 @@ __device__ __forceinline__ void copy_images(const ImplicitGemm &of, const Tile &
     for (int i = threadIdx.x; i < DEPTH * of_channel; i += THREADS) {
         const int d = i / of_channel, image = i % of_channel / of_image;
         const int row = i % of_slice / across, column = i % across * X_ACCESS;
-        const int h = tile.p * STRIDE_ROWS + image_row(row), w = tile.q * STRIDE_COLUMNS + image_column(column);
+        const int h = tile.p * ROW_OF_CELL + image_row(row), w = tile.q * COLUMN_OF_CELL + image_column(column);
         const Slice slice = slice_of(of, tile.image + image);
         bool is_there =
             slice.image < of.images && first + d < tile.depth && h >= 0 && h < of.height && w >= 0 && w < of.width;
         long long at = (long long)slice.image * pitch + begin + d;
 #ifdef VOLUMES
-        const int t = i % of_image / of_slice, e = slice.z * STRIDE_SLICES + t * DILATION_SLICES - PADDING_SLICES;
+        const int t = i % of_image / of_slice, e = slice.z * SLICE_OF_CELL + slice_of_place(t);
         is_there &= e >= 0 && e < of.slices;
         at = at * of.slices + e;
 #else
@@ -254,11 +328,11 @@ __device__ __forceinline__ void copy_stage(const ImplicitGemm &of, const Tile &t
     copy_images(of, tile, first, stage + W_ELEMENTS);
 }
 
-struct Pixel {
+struct Cell {
     int image, p, q;
 };
 
-__device__ __forceinline__ Pixel pixel_of(int index) {
+__device__ __forceinline__ Cell cell_of(int index) {
     return {index / AREA, index % AREA / TILE_COLUMNS, index % TILE_COLUMNS};
 }
 
@@ -269,7 +343,7 @@ __device__ __forceinline__ int first_column(int matrix) {
 }
 
 // A warp's sums, in the layout of tensor cores.
-typedef float Sums[ROW_MATRICES][COLUMN_MATRICES][4];
+typedef float Sums[CELL_COLUMNS][ROW_MATRICES][COLUMN_MATRICES][4];
 
 // A lane's word: the elements of neighbouring channels, `pitch` elements apart.
 __device__ __forceinline__ Word word_of(const Element *from, int pitch) {
@@ -310,7 +384,7 @@ __device__ __forceinline__ void add_products(const Element *w, const Element *co
         Word b[COLUMN_MATRICES][PARTS][2];
 #pragma unroll
         for (int i = 0; i < 2 * COLUMN_MATRICES; i++) {
-            const Element *const at = x[i / 2] + column_of_place(s) + i % 2 * (K_MMA / 2) * X_PITCH;
+            const Element *const at = x[i / 2] + column_behind(s) + i % 2 * (K_MMA / 2) * X_PITCH;
             set_factor(word_of(at, X_PITCH), b[i / 2], i % 2);
         }
 #pragma unroll
@@ -324,28 +398,30 @@ __device__ __forceinline__ void add_products(const Element *w, const Element *co
 #pragma unroll
             for (int i = 0; i < PRODUCTS * COLUMN_MATRICES; i++) {
                 const int product = i / COLUMN_MATRICES, n = i % COLUMN_MATRICES;
-                warp_mma(sums[m][n], a[part_of(product, 0)], b[n][part_of(product, 1)]);
+                warp_mma(sums[result_column(s)][m][n], a[part_of(product, 0)], b[n][part_of(product, 1)]);
             }
         }
     }
 }
 
 // Adds the products of all channels of a stage.
-__device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
+__device__ __forceinline__ void add_stage(const Element *stage, const Tile &tile, Sums &sums) {
     const int d = LANE % 4 * PER_WORD;
     const Element *const w = stage + W_FIRST + (first_row() + LANE / 4) * W_OF_ROW + d * W_OF_DEPTH;
     const Element *x[COLUMN_MATRICES];
 #pragma unroll
     for (int n = 0; n < COLUMN_MATRICES; n++) {
-        const Pixel pixel = pixel_of(min(first_column(n) + int(LANE / 4), PIXELS - 1));
-        x[n] = stage + W_ELEMENTS + d * X_PITCH + pixel.image * X_IMAGE + pixel.p * ROW_OF_PIXEL * X_COLUMNS +
-               pixel.q * STRIDE_COLUMNS;
+        const Cell cell = cell_of(min(first_column(n) + int(LANE / 4), CELLS - 1));
+        x[n] = stage + W_ELEMENTS + d * X_PITCH + cell.image * X_IMAGE + cell.p * ROW_IN_TILE * X_COLUMNS +
+               cell.q * COLUMN_OF_CELL;
     }
 #pragma unroll 1
     for (int first = 0; first < DEPTH; first += K_MMA) {
 #pragma unroll 1
         for (int r = 0; r < FILTER_SLICES * FILTER_ROWS; r++) {
-            const int in_image = r / FILTER_ROWS * X_SLICE + r % FILTER_ROWS * ROW_OF_PLACE * X_COLUMNS;
+            if (result_slice(r / FILTER_ROWS) != tile.result_slice) continue;
+            if (result_row(r % FILTER_ROWS) != tile.result_row) continue;
+            const int in_image = r / FILTER_ROWS * X_SLICE + row_behind(r % FILTER_ROWS) * X_COLUMNS;
             const Element *of_x[COLUMN_MATRICES];
 #pragma unroll
             for (int n = 0; n < COLUMN_MATRICES; n++) of_x[n] = x[n] + first * X_PITCH + in_image;
@@ -355,7 +431,7 @@ __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
             Sums row = {};
             add_products(of_w, of_x, row);
 #pragma unroll
-            for (int i = 0; i < ROW_MATRICES * COLUMN_MATRICES * 4; i++) (&sums[0][0][0])[i] += (&row[0][0][0])[i];
+            for (int i = 0; i < int(sizeof(Sums) / sizeof(float)); i++) (&sums[0][0][0][0])[i] += (&row[0][0][0][0])[i];
 #else
             add_products(of_w, of_x, sums);
 #endif
@@ -363,17 +439,11 @@ __device__ __forceinline__ void add_stage(const Element *stage, Sums &sums) {
     }
 }
 
-#ifdef PAIRED
-struct alignas(2 * sizeof(Element)) Results {
-    Element of[2];
+// Neighbouring results that a lane writes at once, of those that it has: two cells.
+struct alignas(TOGETHER * sizeof(Element)) Results {
+    Element of[TOGETHER];
 };
-#else
-struct Results {
-    Element of[1];
-};
-#endif
-// Neighbouring results that a lane writes at once.
-constexpr int TOGETHER = sizeof(Results) / sizeof(Element);
+static_assert((TILE_COLUMNS % 2 == 0 ? 2 * CELL_COLUMNS : CELL_COLUMNS) % TOGETHER == 0, "neighbours");
 
 __device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &tile, const Sums &sums) {
 #ifdef VOLUMES
@@ -385,13 +455,16 @@ __device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &t
 #pragma unroll
     for (int n = 0; n < COLUMN_MATRICES; n++) {
 #pragma unroll
-        for (int i = 0; i < 2; i += TOGETHER) {
-            const int index = first_column(n) + int(LANE % 4) * 2 + i;
-            const Pixel pixel = pixel_of(index);
-            const int p = tile.p + pixel.p, q = tile.q + pixel.q;
-            const Slice of_pixel = slice_of(of, tile.image + pixel.image);
-            if (index >= PIXELS || of_pixel.image >= of.images || p >= of.p || q >= of.q) continue;
-            Element *const out = of.out + (of_pixel.image * pitch + begin) * area + of_pixel.z * slice + p * of.q + q;
+        for (int i = 0; i < 2 * CELL_COLUMNS; i += TOGETHER) {
+            const int index = first_column(n) + int(LANE % 4) * 2 + i / CELL_COLUMNS;
+            const Cell cell = cell_of(index);
+            const Slice of_cell = slice_of(of, tile.image + cell.image);
+            const int z = of_cell.z * CELL_SLICES + tile.result_slice;
+            const int p = (tile.p + cell.p) * CELL_ROWS + tile.result_row;
+            const int q = (tile.q + cell.q) * CELL_COLUMNS + i % CELL_COLUMNS;
+            if (index >= CELLS || of_cell.image >= of.images || p >= of.p || q >= of.q) continue;
+            if (CELL_SLICES > 1 && z >= of.z) continue;
+            Element *const out = of.out + (of_cell.image * pitch + begin) * area + z * slice + p * of.q + q;
 #pragma unroll
             for (int half = 0; half < 2 * ROW_MATRICES; half++) {
                 const int row = tile.row + first_row() + half * (M_MMA / 2) + int(LANE / 4);
@@ -400,8 +473,10 @@ __device__ __forceinline__ void write_sums(const ImplicitGemm &of, const Tile &t
                 Results results;
                 if (of.beta != 0) results = to;
 #pragma unroll
-                for (int j = 0; j < TOGETHER; j++)
-                    scale_into(results.of[j], sums[half / 2][n][half % 2 * 2 + i + j], of.alpha, of.beta);
+                for (int j = 0; j < TOGETHER; j++) {
+                    const int result = (i + j) % CELL_COLUMNS, cell = (i + j) / CELL_COLUMNS;
+                    scale_into(results.of[j], sums[result][half / 2][n][half % 2 * 2 + cell], of.alpha, of.beta);
+                }
                 to = results;
             }
         }
@@ -418,7 +493,7 @@ KERNEL(implicit_gemm, ImplicitGemm) {
     end_group();
     wait_for_groups<0>();
     barrier();
-    add_stage(stages, sums);
+    add_stage(stages, tile, sums);
 #else
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ahead++) {
@@ -433,7 +508,7 @@ KERNEL(implicit_gemm, ImplicitGemm) {
         const int next = first + (STAGES - 1) * DEPTH;
         if (next < tile.depth) copy_stage(of, tile, next, stages + ahead * STAGE);
         end_group();
-        add_stage(stages + at_hand * STAGE, sums);
+        add_stage(stages + at_hand * STAGE, tile, sums);
         at_hand = at_hand == STAGES - 1 ? 0 : at_hand + 1;
         ahead = ahead == STAGES - 1 ? 0 : ahead + 1;
     }

@@ -82,7 +82,7 @@ def _grouped(r, dims, scale):
         sizes["k"] = sizes["c"]
     filters = [r.choices((1, 3, 5, 7, 2, 9, 15), (2, 8, 2, 2, 1, 1, 1))[0] for _ in range(dims)]
     dilation = [1 if is_grouped else r.choices((1, 2, 6, 12, 24, r.randint(1, 40)), (4, 3, 1, 1, 1, 1))[0]] * dims
-    stride = [r.choices((1, 2), (4, 1))[0]] * dims
+    stride = [r.choices((1, 2, 3, 4), (8, 4, 1, 1))[0]] * dims
     padding = [d * (f // 2) for f, d in zip(filters, dilation, strict=True)]
     its = {"transposed": False, "layout": "first"}
     return _made(r, dims, count, sizes, filters, stride, dilation, padding, its, scale)

@@ -27,7 +27,8 @@ const LEAST_OF_GROUP: usize = 2;
 /// dilation - padding\]\[q · stride + s · dilation - padding\], with a stride, dilation and padding for each axis: slices,
 /// rows and columns. Images that are no volumes have one slice. For a convolution v is its filter w. For an input gradient
 /// m counts the inputs of a group and d its outputs, v\[g\]\[m\]\[d\] is w\[g\]\[d\]\[m\] with its axes reversed, and
-/// the padding is the filter's reach beyond the convolution's padding.
+/// the padding is the filter's reach beyond the convolution's padding. Strides divide there: in stands at (z + t · dilation
+/// - padding) / stride, for the places for which this is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupedCorrelation {
     /// The type of all three tensors.
@@ -50,7 +51,6 @@ pub struct GroupedCorrelation {
     pub to: [usize; 3],
     /// Slices t, rows r and columns s of the filter, and so on.
     pub filter: [usize; 3],
-    /// 1 for a gradient.
     pub stride: [usize; 3],
     /// The zeros in front of the images, above them and on their left.
     pub padding: [usize; 3],
@@ -88,7 +88,6 @@ impl Computed for GroupedCorrelation {
         let [Some(slices), Some(rows), Some(columns)] = beyond else {
             return Err(Refusal("a padding as large as the filter"));
         };
-        Refusal::unless([(stride == [1; 3], "strides of an input gradient")])?;
         Ok(Self { padding: [slices, rows, columns], ..convolution })
     }
 
@@ -140,7 +139,6 @@ impl GroupedCorrelation {
             && is_within(&stride, MOST_STRIDE)
             && is_within(&dilation, MOST_DILATION)
             && (0..3).all(|axis| self.padding[axis] <= self.reach(axis))
-            && !(self.is_gradient && stride != [1; 3])
             && depth >= least_depth
             && rows >= least_rows
             && is_small(&from)
@@ -175,6 +173,28 @@ impl GroupedCorrelation {
         Self { from: joined(from), to: joined(to), ..self }
     }
 
+    /// The neighbours on each axis that read the same pixels, and count as one cell.
+    pub fn cell(&self) -> [usize; 3] {
+        if self.is_gradient { self.stride } else { [1; 3] }
+    }
+
+    /// The cells of an image written.
+    pub fn cells(&self) -> [usize; 3] {
+        let cell = self.cell();
+        [0, 1, 2].map(|axis| self.to[axis].div_ceil(cell[axis]))
+    }
+
+    /// How far apart the pixels are that neighbouring cells read.
+    pub fn between_cells(&self) -> [usize; 3] {
+        if self.is_gradient { [1; 3] } else { self.stride }
+    }
+
+    /// How far a cell reads in front of its first pixel, and behind it.
+    pub fn read_around(&self, axis: usize) -> [usize; 2] {
+        let (cell, padding) = (self.cell()[axis], self.padding[axis]);
+        [padding / cell, (self.reach(axis) - padding).div_ceil(cell)]
+    }
+
     /// How far the filter reaches from its first place on an axis to its last.
     fn reach(&self, axis: usize) -> usize {
         self.filter[axis].saturating_sub(1).saturating_mul(self.dilation[axis])
@@ -204,12 +224,18 @@ impl GroupedCorrelation {
         M_MMA * if self.places() == 1 { 2 } else { 1 }
     }
 
-    /// The matrices of rows that a warp has: so many that few rows are idle, and images are read for few blocks.
+    /// The matrices of rows that a warp has: so many that few rows are idle, and images are read for few blocks. Registers
+    /// hold their sums for each column of a cell.
     pub fn row_matrices(&self) -> usize {
         let step = self.row_step();
         let cost = |matrices: usize| self.rows.div_ceil(matrices * step) * (matrices + 1);
-        let most = MOST_MATRICES * M_MMA / step;
+        let most = (MOST_MATRICES * M_MMA / step / self.cell()[2]).max(1);
         (1..=most).rev().min_by_key(|matrices| cost(*matrices)).unwrap_or(most)
+    }
+
+    /// The matrices of a warp's sums.
+    pub fn sum_matrices(&self) -> usize {
+        self.row_matrices() * self.cell()[2]
     }
 
     /// The rows of a block's product.

@@ -59,7 +59,7 @@ fn of_volumes(
     }
 }
 
-/// The input gradient of a convolution with strides of 1.
+/// The input gradient of a convolution.
 fn gradient(of: GroupedCorrelation) -> Option<GroupedCorrelation> {
     let forward = of.convolution();
     GroupedCorrelation::of(&Convolution { direction: Direction::BackwardData, ..forward }).ok()
@@ -115,7 +115,7 @@ fn others_are_not_for_us() {
         GroupedCorrelation { stride: [1, 1, 5], ..of },
         GroupedCorrelation { dilation: [1, 0, 1], ..of },
         GroupedCorrelation { dilation: [1, 1, 257], ..of },
-        GroupedCorrelation { is_gradient: true, stride: [1, 1, 2], ..of },
+        GroupedCorrelation { is_gradient: true, stride: [1, 5, 1], ..of },
         GroupedCorrelation { depth: usize::MAX, ..of },
         GroupedCorrelation { rows: 1 << 20, depth: 1 << 20, ..of },
         GroupedCorrelation { from: [1, 1 << 28, 1], to: [1, 1 << 28, 1], ..of },
@@ -164,6 +164,19 @@ fn general() -> impl Iterator<Item = GroupedCorrelation> {
         of_axes([2, 3, 12, 36], [7, 9], [same, same, one, same]),
         of_axes([1, 9, 8, 8], [6, 8], [same, same, one, same]),
         of_axes([1, 2, 40, 6], [5, 5], [same, [2; 2], one, same]),
+        // Strides: even and odd sizes, larger than the filter, different ones, beside dilation that shares a factor or not.
+        of_axes([2, 9, 8, 8], [12, 16], [[3; 2], [2; 2], same, same]),
+        of_axes([1, 3, 4, 4], [11, 13], [[3; 2], [2; 2], same, same]),
+        of_axes([2, 2, 32, 32], [14, 14], [[3; 2], [2; 2], same, same]),
+        of_axes([1, 1, 64, 64], [9, 8], [[3; 2], [2; 2], [0; 2], same]),
+        of_axes([1, 2, 16, 16], [10, 15], [[3; 2], [3; 2], same, same]),
+        of_axes([2, 3, 8, 6], [17, 16], [[5; 2], [4; 2], [2; 2], same]),
+        of_axes([1, 2, 12, 12], [9, 12], [[2; 2], [4, 3], one, same]),
+        of_axes([1, 1, 16, 32], [1, 40], [[1, 7], [1, 2], [0, 6], same]),
+        of_axes([1, 1, 16, 32], [16, 18], [[3; 2], [2; 2], [2; 2], [2; 2]]),
+        of_axes([1, 2, 8, 8], [24, 21], [[3, 2], [2, 3], [4, 5], [3, 5]]),
+        of_axes([1, 1, 16, 32], [1, 99], [[1, 3], [1, 2], [0, 31], [1, 31]]),
+        of_axes([2, 1, 40, 32], [7, 9], [same, [2; 2], one, same]),
         // Dilation.
         of_axes([2, 1, 16, 32], [12, 12], [[3; 2], same, [2; 2], [2; 2]]),
         of_axes([1, 1, 20, 40], [16, 20], [[3; 2], same, [6; 2], [6; 2]]),
@@ -189,6 +202,8 @@ fn general() -> impl Iterator<Item = GroupedCorrelation> {
         of_volumes([2, 1, 16, 32], [3, 6, 8], [[1, 3, 3], [1; 3], [0, 1, 1], [1; 3]]),
         of_volumes([2, 1, 18, 36], [2, 5, 6], [[1; 3], [1; 3], [0; 3], [1; 3]]),
         of_volumes([1, 1, 16, 32], [6, 6, 6], [[1; 3], [2; 3], [0; 3], [1; 3]]),
+        of_volumes([1, 2, 8, 8], [5, 6, 8], [[3; 3], [2, 1, 2], [1; 3], [1; 3]]),
+        of_volumes([2, 1, 16, 32], [5, 4, 6], [[2; 3], [2; 3], [0; 3], [1; 3]]),
     ];
     shapes.into_iter().flat_map(both_ways).flat_map(in_all_types)
 }
@@ -244,6 +259,8 @@ fn networks() -> impl Iterator<Item = GroupedCorrelation> {
     let layers = [
         three(128, 32, 4, 56, 1),
         three(128, 32, 8, 56, 2),
+        three(128, 32, 16, 28, 2),
+        three(128, 32, 32, 14, 2),
         three(128, 32, 8, 28, 1),
         three(128, 32, 16, 14, 1),
         three(128, 32, 32, 7, 1),
@@ -271,8 +288,9 @@ fn compiles_for_all_gpus_without_spills() {
         [([56, 56], 3, 1), ([14, 14], 3, 1), ([7, 7], 3, 1), ([27, 27], 5, 1), ([56, 56], 3, 2), ([14, 14], 1, 1)];
     let shapes = shapes.map(|(from, filter, stride)| convolution([64, 64, 64], from, filter, stride, filter / 2));
     let all = shapes.into_iter().flat_map(both_ways).flat_map(in_all_types);
+    let strided = networks().chain(general()).filter(|of| of.is_gradient && of.stride != [1; 3]);
     // Every twenty-ninth has every type.
-    let all = all.chain(networks().chain(general()).step_by(29));
+    let all = all.chain(networks().chain(general()).step_by(29)).chain(strided.step_by(7));
     let all: Vec<_> = all.map(GroupedCorrelation::flattened).collect();
     let gpus = [(80, 163), (89, 99), (90, 227), (100, 227)];
     let engines = gpus.into_iter().flat_map(|(capability, kibibytes)| {

@@ -20,7 +20,7 @@ const PRODUCTS_OF_AN_ACCESS: usize = 40;
 /// The tile of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
-    /// The images, or slices of volumes, written.
+    /// The images, or slices of volumes, written; slices, rows and columns count cells.
     pub images: usize,
     /// The tile's rows and columns of the images written.
     pub rows: usize,
@@ -42,7 +42,8 @@ struct Read {
 impl Tiling {
     /// The best tiling for this many multiprocessors, each with `shared` bytes of memory for a block.
     pub fn of(correlation: &GroupedCorrelation, shared: usize, multiprocessors: usize) -> Option<Self> {
-        let GroupedCorrelation { images, from, to: [z, p, q], stride, .. } = *correlation;
+        let GroupedCorrelation { images, from, .. } = *correlation;
+        let ([z, p, q], between) = (correlation.cells(), correlation.between_cells());
         let (most, blocks) = (most_columns(correlation), blocks_at_once(correlation));
         let accesses = ACCESSES.map(|bytes| bytes / correlation.element.bytes());
         let access_of =
@@ -51,7 +52,7 @@ impl Tiling {
         let stages = if correlation.has_one_step() { &ONE_STAGE[..] } else { &STAGES };
         let mut best: Option<(usize, Self)> = None;
         // Copies need an aligned start of each tile.
-        let begins = |columns: &usize| *columns == q || (columns * stride[2]).is_multiple_of(image_access);
+        let begins = |columns: &usize| *columns == q || (columns * between[2]).is_multiple_of(image_access);
         for columns in (1..=q.min(most)).filter(begins) {
             for rows in 1..=p.min(most / columns) {
                 for images in 1..=(images * z).min(most / (rows * columns)) {
@@ -71,9 +72,10 @@ impl Tiling {
 
     /// The number of blocks.
     pub fn blocks(&self, correlation: &GroupedCorrelation) -> usize {
-        let GroupedCorrelation { images, to: [z, p, q], .. } = *correlation;
-        let pixels = (images * z).div_ceil(self.images) * p.div_ceil(self.rows) * q.div_ceil(self.columns);
-        pixels.saturating_mul(correlation.row_tiles())
+        let ([z, p, q], [of_slices, of_rows, _]) = (correlation.cells(), correlation.cell());
+        let images = (correlation.images * z).div_ceil(self.images);
+        let tiles = images * p.div_ceil(self.rows) * q.div_ceil(self.columns);
+        (tiles * of_slices * of_rows).saturating_mul(correlation.row_tiles())
     }
 
     /// The cost of all blocks with `at_once` of them running, as products for one depth step.
@@ -83,7 +85,10 @@ impl Tiling {
         let slices = self.images * correlation.filter[0];
         let images = slices * depth * x_rows * x_columns / self.image_access;
         let filters = correlation.row_tile() * depth * places / self.filter_access;
-        let products = correlation.row_tile() * most_columns(correlation) * depth * places * correlation.products() / 3;
+        // A block has the places that are for its row, and slice, of cells.
+        let [of_slices, of_rows, _] = correlation.cell();
+        let of_block = places.div_ceil(of_slices * of_rows) * correlation.products();
+        let products = correlation.row_tile() * most_columns(correlation) * depth * of_block / 3;
         let costs = products + (images + filters) * PRODUCTS_OF_AN_ACCESS;
         // With many rounds a partial last round is ignored, so that problems of other channels share tiles and code.
         match self.blocks(correlation) {
@@ -94,14 +99,14 @@ impl Tiling {
 
     /// A slice of an image in shared memory, its rows and its columns, laid out like the kernel's.
     fn image(&self, correlation: &GroupedCorrelation) -> [Read; 2] {
-        let GroupedCorrelation { filter, stride, padding, dilation, .. } = *correlation;
+        let (filter, between) = (correlation.filter, correlation.between_cells());
+        let [[above, below], [front, behind]] = [1, 2].map(|axis| correlation.read_around(axis));
         let smaller = |whole: usize, parts: usize| Read { length: whole.min(parts), is_separate: parts < whole };
-        let spanned = |axis: usize, tile: usize| (tile - 1) * stride[axis] + (filter[axis] - 1) * dilation[axis] + 1;
-        let rows = smaller(spanned(1, self.rows), self.rows * filter[1]);
+        let spanned = |axis: usize, tile: usize| (tile - 1) * between[axis] + 1;
+        let rows = smaller(above + spanned(1, self.rows) + below, self.rows * filter[1]);
         let access = self.image_access;
-        let left = padding[2].next_multiple_of(access) - padding[2];
-        let whole = (left + spanned(2, self.columns)).next_multiple_of(access);
-        let part = ((self.columns - 1) * stride[2] + access).next_multiple_of(access);
+        let whole = (front.next_multiple_of(access) + spanned(2, self.columns) + behind).next_multiple_of(access);
+        let part = ((self.columns - 1) * between[2] + access).next_multiple_of(access);
         [rows, smaller(whole, part * filter[2])]
     }
 
@@ -118,6 +123,14 @@ impl Tiling {
         self.stages * (filters + images) * element
     }
 
+    /// The neighbouring results that a lane writes at once. It has two cells.
+    fn together(&self, correlation: &GroupedCorrelation) -> usize {
+        let neighbours = correlation.cell()[2] * if self.columns.is_multiple_of(2) { 2 } else { 1 };
+        let is_whole = |count: &usize| neighbours.is_multiple_of(*count) && correlation.to[2].is_multiple_of(*count);
+        let most = ACCESSES[0] / correlation.element.bytes();
+        [8, 4, 2].into_iter().filter(|count| *count <= most).find(is_whole).unwrap_or(1)
+    }
+
     /// The compiler's options.
     pub fn options(&self, correlation: &GroupedCorrelation) -> Vec<String> {
         let GroupedCorrelation { is_gradient, filter, stride, padding, dilation, .. } = *correlation;
@@ -130,6 +143,7 @@ impl Tiling {
             ("X_ACCESS", self.image_access),
             ("W_ACCESS", self.filter_access),
             ("STAGES", self.stages),
+            ("TOGETHER", self.together(correlation)),
         ];
         let joined = match correlation.joined() {
             1 => vec![],
@@ -140,11 +154,9 @@ impl Tiling {
         let axes = options_of_axes([filter, stride, padding, dilation], correlation.is_flat());
         let values = values.into_iter().chain(joined).map(|(name, value)| format!("-D{name}={value}"));
         let [rows, columns] = self.image(correlation).map(|read| read.is_separate);
-        let is_paired = [self.columns, correlation.to[2]].iter().all(|columns| columns.is_multiple_of(2));
         let flags = [
             (correlation.is_exact, "-DEXACT"),
             (is_gradient, "-DGRADIENT"),
-            (is_paired, "-DPAIRED"),
             (correlation.groups > 1, "-DGROUPED"),
             (rows, "-DSEPARATE_ROWS"),
             (columns, "-DSEPARATE_COLUMNS"),
@@ -161,7 +173,8 @@ pub(super) fn most_columns(correlation: &GroupedCorrelation) -> usize {
 
 /// The blocks that share a multiprocessor, as in the kernel.
 pub(super) fn blocks_at_once(correlation: &GroupedCorrelation) -> usize {
-    match (correlation.places(), correlation.row_matrices(), correlation.is_exact) {
+    match (correlation.places(), correlation.sum_matrices(), correlation.is_exact) {
+        (1, 3.., true) => 1,
         (1, _, _) => 2,
         (2..=9, 1, false) => 4,
         (2..=9, 2, false) | (2..=9, 1, true) => 2,

@@ -60,7 +60,7 @@ fn volumes_that_keep_their_size_are_offered_to_warpgroups() {
         assert_eq!(offered(&problem(direction, sizes, [1, 1, 1], 1)), engines, "{direction}");
     }
     let halved: [&[usize]; 3] = [&[2, 32, 5, 9, 10], &[40, 32, 3, 3, 3], &[2, 40, 3, 5, 5]];
-    for (direction, engines) in [("F", &[19, 2][..]), ("BD", &[]), ("BF", &[0, 20])] {
+    for (direction, engines) in [("F", &[19, 2][..]), ("BD", &[19, 2]), ("BF", &[0, 20])] {
         assert_eq!(offered(&problem(direction, halved, [1, 2, 1], 1)), engines, "{direction}");
     }
 }
@@ -69,8 +69,9 @@ fn volumes_that_keep_their_size_are_offered_to_warpgroups() {
 #[test]
 fn groups_and_dilation_have_engines() {
     let grouped: [&[usize]; 3] = [&[2, 32, 9, 9], &[32, 4, 3, 3], &[2, 32, 9, 9]];
+    let halved: [&[usize]; 3] = [&[2, 32, 9, 9], &[32, 4, 3, 3], &[2, 32, 5, 5]];
     let dilated: [&[usize]; 3] = [&[2, 64, 9, 9], &[64, 64, 3, 3], &[2, 64, 9, 9]];
-    for (sizes, axes, groups) in [(grouped, [1, 1, 1], 8), (dilated, [2, 1, 2], 1)] {
+    for (sizes, axes, groups) in [(grouped, [1, 1, 1], 8), (halved, [1, 2, 1], 8), (dilated, [2, 1, 2], 1)] {
         for (direction, engines) in [("F", &[19, 2][..]), ("BD", &[19, 2]), ("BF", &[0, 20])] {
             assert_eq!(offered(&problem(direction, sizes, axes, groups)), engines, "{direction} {sizes:?}");
         }
@@ -93,7 +94,7 @@ fn volumes_by_filters_of_one_place_are_images() {
 fn patches_are_offered_to_products() {
     let volumes: [&[usize]; 3] = [&[2, 32, 4, 6, 9], &[64, 32, 2, 2, 2], &[2, 64, 2, 3, 4]];
     let images: [&[usize]; 3] = [&[2, 3, 33, 48], &[64, 3, 16, 16], &[2, 64, 2, 3]];
-    let others = [(volumes, 2, [&[19, 2][..], &[], &[0, 20]]), (images, 16, [&[]; 3])];
+    let others = [(volumes, 2, [&[19, 2][..], &[19, 2], &[0, 20]]), (images, 16, [&[]; 3])];
     for (sizes, stride, others) in others {
         for (direction, others) in ["F", "BD", "BF"].into_iter().zip(others) {
             let expected = [&[12, 13], others].concat();
