@@ -13,7 +13,8 @@
 // has eight c and all rows of the block; for images of few channels, eight rows of any channels and some of the pixels;
 // with K_WARPS > 1, some of the k and more c. A block's channels are of one group, or of JOINED small groups: a warp
 // then has the K_MATRICES matrices of k that begin with the group of its first c, and leaves out the sums between
-// groups.
+// groups. Where a row of the filter spans more of x than registers hold, a block has BLOCK_COLUMNS places of one row,
+// each with a part of x of its own.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16; with FILTER_ROWS, a multiple of BLOCK_ROWS,
 // FILTER_COLUMNS, and STRIDE_, DILATION_ and PADDING_ (above and on the left) of both; for volumes with all these of
@@ -25,7 +26,8 @@
 // products of floats. CLUSTER, a power of two up to 16, is defined if that many blocks form a cluster: they share the
 // pixels, and their sums meet in shared memory. SUMMED_TILES is defined if one sum of all pixels of a block is not
 // exact enough: a sum then takes that many tiles. GROUPED is defined if there are several groups. With JOINED, GROUP_K
-// and GROUP_C are a group's channels k and c, and K_TILE is the k up to the last warp's last one.
+// and GROUP_C are a group's channels k and c, and K_TILE is the k up to the last warp's last one. BLOCK_COLUMNS is
+// defined if places have parts of x of their own: it is all of a row's places, or a multiple of 8; BLOCK_ROWS is 1 then.
 
 #ifdef FILTER_SLICES
 #define VOLUMES
@@ -34,7 +36,8 @@
 #endif
 
 // COLUMN_WARPS, K_WARPS and PIXEL_WARPS divide the product's columns, its rows and the pixels among warps. WARP_ROWS is
-// how many rows of x a lane reads at once: rows of the filter, or rows of channels that lie N_MMA apart.
+// how many rows of x a lane reads at once: rows of the filter, or rows of channels that lie N_MMA apart, or the parts
+// of a row below BLOCK_COLUMNS places. ROW_PLACES are the places of the filter that meet each of them.
 #ifdef CHANNELS
 #define C_TILE CHANNELS
 #define WARP_ROWS 1
@@ -43,9 +46,20 @@
 #define PIXEL_WARPS 4
 #else
 #define C_TILE 64
+#ifdef BLOCK_COLUMNS
+#define WARP_ROWS BLOCK_COLUMNS
+#else
 #define WARP_ROWS (K_WARPS > 1 ? K_WARPS : BLOCK_ROWS)
+#endif
 #define COLUMN_WARPS (8 / K_WARPS)
 #define PIXEL_WARPS 1
+#endif
+#ifdef BLOCK_COLUMNS
+#define SEPARATE_COLUMNS
+#define ROW_PLACES 1
+#else
+#define BLOCK_COLUMNS FILTER_COLUMNS
+#define ROW_PLACES FILTER_COLUMNS
 #endif
 // Otherwise the compiler spills registers to fit more blocks. For exact products of several matrices it does not, and
 // begins too many products at once if it need not fit any.
@@ -101,36 +115,63 @@ static_assert(TILE_ROWS % PIXEL_WARPS == 0 && PART % DEPTH == 0, "whole pieces o
 static_assert(TILE_COLUMNS % OF_LANE == 0 && 2 * TILE_COLUMNS >= DEPTH, "in two rows, between lanes");
 static_assert(TILE_COLUMNS % ACCESS == 0, "whole accesses");
 
-// Columns of x that are copied in front of a tile: the padding, rounded up so that copies are aligned.
-constexpr int LEFT = (PADDING_COLUMNS + VECTOR - 1) / VECTOR * VECTOR;
+constexpr int round_up(int value, int to) { return (value + to - 1) / to * to; }
+
+// Columns of x that are copied in front of what a row of the filter meets, so that copies are aligned.
+#ifdef SEPARATE_COLUMNS
+static_assert(BLOCK_ROWS == 1 && K_WARPS == 1, "places of one row");
+static_assert(BLOCK_COLUMNS == FILTER_COLUMNS || BLOCK_COLUMNS % 8 == 0, "all blocks' parts begin alike");
+__device__ constexpr int first_neighbour(int part) {
+    const int beyond = (part * DILATION_COLUMNS - PADDING_COLUMNS) % VECTOR;
+    return beyond < 0 ? beyond + VECTOR : beyond;
+}
+constexpr int most_in_front() {
+    int most = 0;
+    for (int part = 0; part < BLOCK_COLUMNS; part++) most = first_neighbour(part) > most ? first_neighbour(part) : most;
+    return most;
+}
+constexpr int MOST_IN_FRONT = most_in_front();
+#else
+// The padding, rounded up.
+constexpr int LEFT = round_up(PADDING_COLUMNS, VECTOR);
+constexpr int MOST_IN_FRONT = LEFT - PADDING_COLUMNS;
+__device__ constexpr int first_neighbour(int) { return MOST_IN_FRONT; }
+#endif
 // Rows of x below a tile.
 constexpr int X_ROWS = (TILE_ROWS - 1) * STRIDE_ROWS + (BLOCK_ROWS - 1) * DILATION_ROWS + 1;
 static_assert(FILTER_ROWS % BLOCK_ROWS == 0, "whole blocks");
-// A row of the filter spans SPANNED elements of x. A lane's pixels meet NEIGHBOURS of a row of x, from FIRST_NEIGHBOUR
-// on; these lie in the words from FIRST_WORD up to END_WORD. A lane reads TOGETHER words at once.
-constexpr int SPANNED = (FILTER_COLUMNS - 1) * DILATION_COLUMNS + 1;
+// The places that meet a row of x span SPANNED elements of it. A lane's pixels meet NEIGHBOURS of a row, from
+// first_neighbour on; these lie in the words from first_word up to end_word. A lane reads TOGETHER words at once.
+constexpr int SPANNED = (ROW_PLACES - 1) * DILATION_COLUMNS + 1;
 constexpr int NEIGHBOURS = (OF_LANE - 1) * STRIDE_COLUMNS + SPANNED;
-constexpr int FIRST_NEIGHBOUR = LEFT - PADDING_COLUMNS;
-constexpr int FIRST_WORD = FIRST_NEIGHBOUR / PER_WORD;
-constexpr int END_WORD = (FIRST_NEIGHBOUR + NEIGHBOURS - 1) / PER_WORD + 1;
+__device__ constexpr int first_word(int row) { return first_neighbour(row) / PER_WORD; }
+__device__ constexpr int end_word(int row) { return (first_neighbour(row) + NEIGHBOURS - 1) / PER_WORD + 1; }
 constexpr int TOGETHER = 2 * STRIDE_COLUMNS;
-constexpr int READ = (END_WORD + TOGETHER - 1) / TOGETHER * TOGETHER;
+constexpr int READ = round_up((MOST_IN_FRONT + NEIGHBOURS - 1) / PER_WORD + 1, TOGETHER);
 static_assert(STRIDE_COLUMNS == 1 || STRIDE_COLUMNS == 2, "two or four words");
-constexpr int X_NEEDED =
-    ((TILE_COLUMNS - 1) * STRIDE_COLUMNS + FIRST_NEIGHBOUR + SPANNED + VECTOR - 1) / VECTOR * VECTOR;
+constexpr int X_NEEDED = round_up((TILE_COLUMNS - 1) * STRIDE_COLUMNS + MOST_IN_FRONT + SPANNED, VECTOR);
 // A row's four lanes read 4 · TOGETHER words, or half as many twice; the next row's lanes use the banks behind these.
 #ifdef CHANNELS
 // Each row of lanes reads a row of x; behind a channel's last row comes the next channel's first.
 constexpr int X_COLUMNS = pitch_of(X_NEEDED / PER_WORD, 4 * TOGETHER) * PER_WORD;
 constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, BLOCK_ROWS * X_COLUMNS / PER_WORD);
 #else
+#ifdef SEPARATE_COLUMNS
+// The parts of a row, one after the other.
+constexpr int X_COLUMNS = BLOCK_COLUMNS * X_NEEDED;
+#else
 constexpr int X_COLUMNS = X_NEEDED;
+#endif
 constexpr int X_PITCH = pitch_of(X_ROWS * X_COLUMNS / PER_WORD, 4 * TOGETHER);
 #endif
 constexpr int DY_PITCH = pitch_of(PIXELS / PER_WORD, 8);
 // The distance between a lane's rows of x, in channels and in words.
 constexpr int ROW_CHANNELS = K_WARPS > 1 ? N_MMA : 0;
+#ifdef SEPARATE_COLUMNS
+constexpr int ROW_WORDS = X_NEEDED / PER_WORD;
+#else
 constexpr int ROW_WORDS = K_WARPS > 1 ? N_MMA * X_PITCH : DILATION_ROWS * X_COLUMNS / PER_WORD;
+#endif
 // In shared memory, in words.
 constexpr int STAGE = C_TILE * X_PITCH + K_TILE * DY_PITCH;
 
@@ -151,8 +192,8 @@ struct BackwardFilter {
 struct Share {
     // The first of the block's groups, and its first channels k and c, counted over all groups.
     int group, first_k, first_c;
-    // The slice of the filter, and the block's first row of it.
-    int t, first_r;
+    // The slice of the filter, and the block's first row and column of it.
+    int t, first_r, first_s;
     // Tiles of the pixels: from `first` up to `end`.
     int first, end;
     int split;
@@ -187,7 +228,8 @@ __device__ __forceinline__ int end_of(const BackwardFilter &of, const Share &sha
 }
 
 __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
-    const int of_slice = FILTER_ROWS / BLOCK_ROWS, r_tiles = FILTER_SLICES * of_slice;
+    const int of_row = (FILTER_COLUMNS + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
+    const int of_slice = FILTER_ROWS / BLOCK_ROWS * of_row, r_tiles = FILTER_SLICES * of_slice;
 #ifdef JOINED
     const int k_tiles = 1, c_tiles = 1;
 #else
@@ -211,7 +253,8 @@ __device__ __forceinline__ Share share_of(const BackwardFilter &of) {
             group * of.k + in_group / (c_tiles * r_tiles) * K_TILE,
             group * of.c + in_group / r_tiles % c_tiles * C_TILE,
             FILTER_SLICES == 1 ? 0 : in_group % r_tiles / of_slice,
-            in_group % of_slice * BLOCK_ROWS,
+            in_group % of_slice / of_row * BLOCK_ROWS,
+            in_group % of_row * BLOCK_COLUMNS,
             int(all * split / of.splits),
             int(all * (split + 1) / of.splits),
             split};
@@ -266,8 +309,19 @@ __device__ __forceinline__ void copy_tiles(const BackwardFilter &of, const Share
     const Element *const dy =
         of.dy + ((long long)image * groups_of(of) * of.k + share.first_k) * slices_of(of) * of.p * of.q + of_dy;
     const int first_row = p * STRIDE_ROWS - PADDING_ROWS + share.first_r * DILATION_ROWS;
+#ifdef SEPARATE_COLUMNS
+#pragma unroll 1
+    for (int part = 0; part < BLOCK_COLUMNS; part++) {
+        const int s = share.first_s + part;
+        // A place behind the last one has zeros.
+        copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(
+            stage + part * ROW_WORDS, x, s < FILTER_COLUMNS ? channels : 0, slices, of.height, of.width, first_row,
+            q * STRIDE_COLUMNS + s * DILATION_COLUMNS - PADDING_COLUMNS - first_neighbour(part));
+    }
+#else
     copy_tile<C_TILE, X_ROWS, X_NEEDED, X_COLUMNS, X_PITCH>(stage, x, channels, slices, of.height, of.width, first_row,
                                                             q * STRIDE_COLUMNS - LEFT);
+#endif
     copy_tile<K_TILE, TILE_ROWS, TILE_COLUMNS, TILE_COLUMNS, DY_PITCH>(
         stage + C_TILE * X_PITCH, dy, end_of(of, share, of.k) - share.first_k, slices_of(of), of.p, of.q, p, q);
 }
@@ -293,9 +347,9 @@ __device__ __forceinline__ Word operand(Word word) {
 #endif
 }
 
-// From a row of x, the neighbours of a lane's first or second word of pixels, at column s of the filter.
-__device__ __forceinline__ Word below_word(const Word (&x)[READ], int word, int s) {
-    const int at = FIRST_NEIGHBOUR + word * PER_WORD * STRIDE_COLUMNS + s * DILATION_COLUMNS;
+// From row `r` of a lane's, the neighbours of its first or second word of pixels, at the row's place s of the filter.
+__device__ __forceinline__ Word below_word(const Word (&x)[READ], int r, int word, int s) {
+    const int at = first_neighbour(r) + word * PER_WORD * STRIDE_COLUMNS + s * DILATION_COLUMNS;
     if (PER_WORD == 1) return operand(x[at]);
     const int next = at + STRIDE_COLUMNS;
     if (at % 2 == 0 && STRIDE_COLUMNS == 1) return operand(x[at / 2]);
@@ -324,7 +378,7 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
         const Word *const row = below + r * ROW_WORDS;
 #pragma unroll
         for (int at = 0; at < READ; at += TOGETHER) {
-            const int begin = max(at, FIRST_WORD), end = min(at + TOGETHER, END_WORD);
+            const int begin = max(at, first_word(r)), end = min(at + TOGETHER, end_word(r));
             if (end - begin <= 1) {
                 if (begin < end) piece.x[r][begin] = row[begin];
             } else if (TOGETHER == 2) {
@@ -340,8 +394,8 @@ __device__ __forceinline__ void read_piece(const Word *x, const Word *dy, int fi
 }
 
 // A warp's sums, in the layout of tensor cores: a thread has quads.
-typedef float Sums[WARP_ROWS][FILTER_COLUMNS][K_MATRICES][4];
-constexpr int QUADS = WARP_ROWS * FILTER_COLUMNS * K_MATRICES;
+typedef float Sums[WARP_ROWS][ROW_PLACES][K_MATRICES][4];
+constexpr int QUADS = WARP_ROWS * ROW_PLACES * K_MATRICES;
 // The block's first threads, which end up with all of its sums.
 constexpr int SUMMING_THREADS = 32 * COLUMN_WARPS * K_WARPS;
 
@@ -357,22 +411,23 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
         split_float(of_matrix < 2 ? both.x : both.y, a[HIGH][m][of_matrix], a[LOW][m][of_matrix]);
     }
     // Rows that are worked on at once: enough sums to keep tensor cores busy.
-    constexpr int at_once = FILTER_COLUMNS == 1 ? WARP_ROWS : 1;
+    constexpr int at_once = FILTER_COLUMNS == 1 ? WARP_ROWS : ROW_PLACES == 1 && WARP_ROWS % 2 == 0 ? 2 : 1;
 #pragma unroll
     for (int first = 0; first < WARP_ROWS; first += at_once) {
         Word x[2][at_once][READ];
 #pragma unroll
         for (int i = 0; i < at_once * NEIGHBOURS; i++) {
-            const int r = i / NEIGHBOURS, at = FIRST_NEIGHBOUR + i % NEIGHBOURS;
+            const int r = i / NEIGHBOURS, at = first_neighbour(first + r) + i % NEIGHBOURS;
             split_float(piece.x[first + r][at], x[HIGH][r][at], x[LOW][r][at]);
         }
-        float products[at_once][FILTER_COLUMNS][K_MATRICES][4] = {};
+        float products[at_once][ROW_PLACES][K_MATRICES][4] = {};
 #pragma unroll
         for (int which = 0; which < 3; which++) {
             const int of_a = exact_parts[which][0], of_x = exact_parts[which][1];
 #pragma unroll
-            for (int i = 0; i < at_once * FILTER_COLUMNS; i++) {
-                const int r = i / FILTER_COLUMNS, s = i % FILTER_COLUMNS, at = FIRST_NEIGHBOUR + s * DILATION_COLUMNS;
+            for (int i = 0; i < at_once * ROW_PLACES; i++) {
+                const int r = i / ROW_PLACES, s = i % ROW_PLACES;
+                const int at = first_neighbour(first + r) + s * DILATION_COLUMNS;
                 const Word *const of_row = x[of_x][r];
                 const Word b[2] = {of_row[at], of_row[at + STRIDE_COLUMNS]};
 #pragma unroll
@@ -380,7 +435,7 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
             }
         }
 #pragma unroll
-        for (int i = 0; i < at_once * FILTER_COLUMNS * K_MATRICES * 4; i++)
+        for (int i = 0; i < at_once * ROW_PLACES * K_MATRICES * 4; i++)
             (&sums[first][0][0][0])[i] += (&products[0][0][0][0])[i];
     }
 }
@@ -398,8 +453,8 @@ __device__ __forceinline__ void add_products(const Piece &piece, Sums &sums) {
 #pragma unroll
     for (int r = 0; r < WARP_ROWS; r++) {
 #pragma unroll
-        for (int s = 0; s < FILTER_COLUMNS; s++) {
-            const Word b[2] = {below_word(piece.x[r], 0, s), below_word(piece.x[r], 1, s)};
+        for (int s = 0; s < ROW_PLACES; s++) {
+            const Word b[2] = {below_word(piece.x[r], r, 0, s), below_word(piece.x[r], r, 1, s)};
 #pragma unroll
             for (int m = 0; m < K_MATRICES; m++) warp_mma(sums[r][s][m], a[m], b);
         }
@@ -491,11 +546,16 @@ __device__ __forceinline__ void add_parts(float *all, Sums &sums) {
 template <typename Write>
 __device__ __forceinline__ void write_sum(const BackwardFilter &of, const Share &share, int quad, int i, float sum,
                                           Write write) {
-    const int row = quad / (K_MATRICES * FILTER_COLUMNS), s = quad / K_MATRICES % FILTER_COLUMNS, m = quad % K_MATRICES;
+    const int row = quad / (K_MATRICES * ROW_PLACES), place = quad / K_MATRICES % ROW_PLACES, m = quad % K_MATRICES;
     const Column column = column_of(LANE % 4 * 2 + i % 2);
     const int of_block = first_k_of_warp() + m * M_MMA + LANE / 4 + i / 2 * (M_MMA / 2), k = share.first_k + of_block;
     const int c = share.first_c + column.c + row * ROW_CHANNELS;
-    const int r = share.first_r + (ROW_CHANNELS ? 0 : column.r + row);
+#ifdef SEPARATE_COLUMNS
+    const int r = share.first_r, s = share.first_s + row;
+    if (s >= FILTER_COLUMNS) return;
+#else
+    const int r = share.first_r + (ROW_CHANNELS ? 0 : column.r + row), s = place;
+#endif
     if (column.c == C_TILE || k >= end_of(of, share, of.k) || c >= end_of(of, share, of.c)) return;
 #ifdef JOINED
     if (of_block / GROUP_K != column.c / GROUP_C) return;

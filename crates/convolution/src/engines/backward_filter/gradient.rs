@@ -27,8 +27,14 @@ const MOST_SIDE_OF_A_BLOCK: usize = 3;
 /// The most matrices of k that a warp has for small groups that share a block, for exact float products and for others:
 /// registers hold no more sums.
 const MOST_MATRICES: [usize; 2] = [2, 4];
-/// The most of x's columns that a filter's row spans: for few channels of images, and else. With more, registers spill.
+/// The most of x's columns that a filter's row spans: for few channels of images, and else. With more, registers spill,
+/// unless each place has a part of x of its own.
 const MOST_SPANNED: [usize; 2] = [7, 5];
+/// The most places of a row that a block has then, and the most matrices of sums of a warp.
+const MOST_SEPARATE: usize = 8;
+const MOST_SEPARATE_MATRICES: usize = 20;
+/// The least channels on either side for these: a block has as many columns as otherwise.
+const LEAST_OF_SEPARATE: usize = 8;
 /// Those with which registers hold all rows of the filter.
 const MOST_SPANNED_BY_ROWS: usize = 3;
 /// The most places of a filter along other axes, and the largest dilation, which is compiled.
@@ -105,8 +111,29 @@ impl Computed for GroupedGradient {
 impl GroupedGradient {
     /// Returns whether x has so few channels that each column of the product is a filter row.
     pub(super) fn has_few_channels(&self) -> bool {
+        self.may_have_few_channels() && !self.is_separate()
+    }
+
+    fn may_have_few_channels(&self) -> bool {
         let [_, rows, _] = self.filter;
         self.groups == 1 && rows <= MOST_ROWS_OF_FEW && self.c.saturating_mul(rows) <= MOST_FEW_ROWS
+    }
+
+    /// Returns whether each place of the filter's rows has a part of x of its own: registers do not hold what a row
+    /// spans. Exact products of columns that lie apart would spill them, too.
+    pub(super) fn is_separate(&self) -> bool {
+        let most = MOST_SPANNED[usize::from(!(self.may_have_few_channels() && self.is_flat()))];
+        self.reach(2) >= most || self.is_exact && self.reach(2) >= self.filter[2]
+    }
+
+    /// The places of a filter's row that a block has.
+    pub(super) fn block_columns(&self) -> usize {
+        if self.is_separate() { self.filter[2].min(MOST_SEPARATE) } else { self.filter[2] }
+    }
+
+    /// The most matrices of k whose sums registers hold beside those of other places in a row.
+    fn most_matrices(&self) -> usize {
+        if self.is_separate() { MOST_SEPARATE_MATRICES / self.block_columns() } else { usize::MAX }
     }
 
     /// Returns whether our kernel is at least as fast as cuDNN's tensor core engines with enough workspace.
@@ -135,9 +162,7 @@ impl GroupedGradient {
             && is_within(&dilation, MOST_DILATION)
             && is_within(&stride, most_along)
             && stride[2] <= most_across
-            // Exact products of columns that lie apart would spill registers.
-            && (!self.is_exact || self.reach(2) < filter[2])
-            && self.reach(2) < MOST_SPANNED[usize::from(!(self.has_few_channels() && self.is_flat()))]
+            && (!self.is_separate() || groups > 1 || k.min(c) >= LEAST_OF_SEPARATE)
             && (0..3).all(|axis| self.padding[axis] <= self.reach(axis) && end(axis) < MOST_COUNTED)
             && (groups == 1 || k.min(c) >= LEAST_OF_GROUP)
             && counts.into_iter().all(is_counted)
@@ -164,6 +189,7 @@ impl GroupedGradient {
             return (0..C_WARPS).map(|warp| joined.first_k(warp)).max().unwrap_or(0) + joined.k_matrices() * M_MMA;
         }
         let tile = match (self.is_exact, self.k_warps()) {
+            _ if self.most_matrices() < K_TILE / M_MMA => EXACT_K_TILE,
             (true, 1) => EXACT_K_TILE,
             (true, _) if self.k > K_TILE => EXACT_K_TILE_OF_ONE_PLACE,
             _ => K_TILE,
@@ -176,7 +202,8 @@ impl GroupedGradient {
         if self.groups == 1 || self.k.min(self.c) < LEAST_OF_GROUP {
             return None;
         }
-        let (most, matrices) = ((C_TILE / self.c).min(K_TILE / self.k), MOST_MATRICES[usize::from(!self.is_exact)]);
+        let matrices = MOST_MATRICES[usize::from(!self.is_exact)].min(self.most_matrices());
+        let most = (C_TILE / self.c).min(K_TILE / self.k);
         let of_groups = |groups| Joined { groups, k: self.k, c: self.c };
         (2..=most.min(self.groups)).rev().map(of_groups).find(|joined| joined.k_matrices() <= matrices)
     }
@@ -199,13 +226,14 @@ impl GroupedGradient {
             Some(joined) => self.groups.div_ceil(joined.groups),
             None => self.groups.saturating_mul(self.k.div_ceil(k_tile) * c_tiles),
         };
-        tiles.saturating_mul(self.filter[0] * (self.filter[1] / self.block_rows()))
+        let columns = self.filter[2].div_ceil(self.block_columns());
+        tiles.saturating_mul(self.filter[0] * (self.filter[1] / self.block_rows()) * columns)
     }
 
     /// The filter rows of a block: all if registers hold their sums, and else one.
     pub(super) fn block_rows(&self) -> usize {
         let rows = self.filter[1];
-        let is_small = rows <= MOST_SIDE_OF_A_BLOCK && self.reach(2) < MOST_SPANNED_BY_ROWS;
+        let is_small = rows <= MOST_SIDE_OF_A_BLOCK && self.reach(2) < MOST_SPANNED_BY_ROWS && !self.is_separate();
         // Rows that lie apart would take as much shared memory as the rows between them.
         if self.has_few_channels() || is_small && self.dilation[1] == 1 { rows } else { 1 }
     }

@@ -92,12 +92,13 @@ fn others_are_not_for_us() {
         GroupedGradient { dilation: [1, 257, 1], ..of },
         GroupedGradient { dilation: [1, 1, 4], padding: [0; 3], ..of },
         GroupedGradient { is_exact: true, dilation: [1, 1, 2], ..of },
-        // Seven columns of a volume, and of a filter with many rows.
+        // Places that lie apart, of few channels: seven columns of a volume, and of a filter with many rows.
         of_axes([2, 3, 1], [3, 9, 9], [[3, 3, 7], [1; 3], [0; 3], [1; 3]]),
         of_axes([2, 3, 1], [1, 9, 9], [[1, 8, 7], [1; 3], [0; 3], [1; 3]]),
         GroupedGradient { c: usize::MAX, ..of },
         GroupedGradient { k: 1 << 20, c: 1 << 20, ..of },
         gradient([2, 3, 10], [9, 9], [7, 7], 1, 1),
+        GroupedGradient { filter: [1, 1, 33], padding: [0; 3], ..gradient([2, 16, 16], [1, 40], [1, 3], 1, 0) },
         gradient([2, 3, 2], [9, 9], [9, 9], 1, 1),
         gradient([2, 3, 10], [9, 9], [3, 3], 1, 3),
         gradient([2, 3, 10], [9, 9], [3, 3], 3, 1),
@@ -238,6 +239,37 @@ fn general() -> impl Iterator<Item = GroupedGradient> + Clone {
     shapes.into_iter().flat_map(in_all_types).filter(GroupedGradient::is_for_us)
 }
 
+/// Places that lie apart, or are many, in a filter's row: parts that begin aligned or anywhere, as many as a block has, more
+/// and fewer; beside several rows and slices, with strides, in groups, of more channels than a tile.
+fn separate() -> impl Iterator<Item = GroupedGradient> + Clone {
+    let one = [1; 3];
+    let of_a_row = |channels, width, places, stride, padding, dilation| {
+        let axes = [[1, 1, places], [1, 1, stride], [0, 0, padding], [1, 1, dilation]];
+        of_axes(channels, [1, 1, width], axes)
+    };
+    let shapes = [
+        of_a_row([2, 17, 9], 300, 5, 1, 128, 64),
+        of_a_row([1, 70, 66], 96, 3, 1, 8, 8),
+        of_a_row([2, 9, 12], 45, 3, 1, 7, 7),
+        of_a_row([1, 8, 8], 1, 3, 1, 9, 9),
+        of_a_row([3, 10, 20], 50, 7, 1, 3, 1),
+        of_a_row([1, 33, 40], 64, 8, 1, 5, 1),
+        of_a_row([1, 20, 16], 61, 9, 1, 4, 1),
+        of_a_row([2, 16, 24], 40, 25, 1, 12, 1),
+        of_a_row([1, 16, 16], 70, 11, 2, 15, 3),
+        of_a_row([1, 12, 9], 64, 4, 2, 0, 5),
+        of_axes([1, 12, 16], [1, 14, 20], [[1, 7, 7], one, [0, 3, 3], one]),
+        of_axes([2, 9, 24], [1, 20, 33], [[1, 3, 3], one, [0, 6, 6], [1, 6, 6]]),
+        of_axes([1, 8, 8], [1, 16, 18], [[1, 3, 5], [1, 2, 2], [0, 1, 4], [1, 1, 3]]),
+        of_axes([1, 9, 10], [4, 6, 16], [[2, 3, 3], one, [1, 2, 4], [2, 2, 4]]),
+        of_axes([1, 8, 8], [3, 6, 9], [[3, 1, 7], one, [1, 0, 3], one]),
+        in_groups(9, of_a_row([2, 4, 4], 40, 5, 1, 8, 4)),
+        in_groups(3, of_a_row([1, 24, 16], 48, 7, 1, 36, 12)),
+        in_groups(5, of_axes([1, 8, 8], [1, 9, 16], [[1, 7, 7], one, [0, 3, 3], one])),
+    ];
+    shapes.into_iter().flat_map(in_all_types).filter(GroupedGradient::is_for_us)
+}
+
 /// Every shape, in one type or two, in shares as long as possible, and in shares shorter than the tiles copied ahead.
 /// The shared memory is that of large GPUs, for three tiles, and of many smaller ones. `has` gets a shape's number.
 fn as_in_loops(test: &str, has: impl Fn(usize, &GroupedGradient) -> bool) {
@@ -331,6 +363,19 @@ fn volumes_emulated_as_in_loops() {
     );
 }
 
+#[test]
+fn some_separate_columns_emulated_as_in_loops() {
+    let test = "engines::backward_filter::tests::some_separate_columns_emulated_as_in_loops";
+    in_parts_as_in_loops(test, separate(), &[1, 3], |index, _| index % 7 == 0);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn separate_columns_emulated_as_in_loops() {
+    let test = "engines::backward_filter::tests::separate_columns_emulated_as_in_loops";
+    in_parts_as_in_loops(test, separate(), &[1, 3], |_, _| true);
+}
+
 /// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and
 /// some receive none, in one turn or several.
 fn in_clusters() -> Vec<(GroupedGradient, Parts)> {
@@ -349,6 +394,7 @@ fn in_clusters() -> Vec<(GroupedGradient, Parts)> {
         (exact(gradient([5, 34, 3], [12, 32], [3, 3], 1, 1)), 4, 32),
         (gradient([3, 20, 65], [8, 12], [5, 5], 1, 2), 2, 16),
         (half(gradient([3, 66, 3], [12, 32], [1, 1], 1, 0)), 2, 64),
+        (half(gradient([5, 34, 40], [1, 64], [1, 7], 1, 3)), 4, 32),
     ];
     cases.map(|(of, blocks, k_tile)| (of, Parts::InCluster { blocks, k_tile })).to_vec()
 }
@@ -412,7 +458,7 @@ fn compiles_for_all_gpus_without_spills() {
     let exact = exact.map(|of| GroupedGradient { is_exact: true, ..of });
     let all = shapes.into_iter().chain(few).chain([one_place]).flat_map(in_all_types).chain(exact);
     // Every nineteenth has every type.
-    let all = all.chain(grouped().chain(general()).step_by(19));
+    let all = all.chain(grouped().chain(general()).step_by(19)).chain(separate().step_by(7));
     let gpus = [(80, 163), (89, 99), (90, 227), (100, 227)];
     let engines = gpus.into_iter().flat_map(|(capability, kibibytes)| {
         all.clone().flat_map(move |of| {

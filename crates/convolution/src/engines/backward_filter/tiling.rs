@@ -9,9 +9,10 @@ use gpu::jit::Launch;
 const DEPTH_BYTES: usize = 32;
 /// The widths of asynchronous copies, in bytes.
 const ACCESSES: [usize; 4] = [16, 8, 4, 2];
-/// Tile widths that suit the image widths of common networks; the most rows of a tile, beyond which more do not help;
+/// Tile widths that suit the image widths of common networks, and those of images of one row; the most rows of a tile, beyond which more do not help;
 /// and the most depth steps of a warp's pixels, because the kernel's code is unrolled over them.
 const TILE_COLUMNS: [usize; 5] = [32, 28, 16, 14, 8];
+const TILE_COLUMNS_OF_A_ROW: [usize; 2] = [128, 64];
 const MOST_TILE_ROWS: usize = 16;
 const MOST_PIECES: usize = 16;
 /// The tiles in shared memory: one in use and one or two in flight.
@@ -62,7 +63,8 @@ impl Tiling {
         let mut best: Option<(usize, Self)> = None;
         let element = gradient.element.bytes();
         let (depth, of_lane) = (DEPTH_BYTES / element, DEPTH_BYTES / element / 4);
-        for columns in TILE_COLUMNS {
+        let of_a_row = if gradient.dy[1] == 1 { &TILE_COLUMNS_OF_A_ROW[..] } else { &[] };
+        for &columns in TILE_COLUMNS.iter().chain(of_a_row) {
             // Few channels need so many warps that registers are short: no depth step may span two rows.
             let piece = if gradient.has_few_channels() { depth } else { of_lane };
             if !columns.is_multiple_of(piece) || 2 * columns < depth {
@@ -123,7 +125,7 @@ impl Tiling {
         let reading = K_OF_READING_X / gradient.products();
         let most = gradient.k_tile();
         let k = ((self.k_tile + reading) * most) as f64 / (most + reading) as f64;
-        let products = k * (gradient.columns() * gradient.filter[2] * gradient.products()) as f64;
+        let products = k * (gradient.columns() * gradient.block_columns() * gradient.products()) as f64;
         let tiles = self.tiles(gradient).div_ceil(parts.count());
         (rounds * tiles * self.bytes(gradient)) as f64 * products * MICROSECONDS_OF_A_PRODUCT + adding
     }
@@ -135,9 +137,16 @@ impl Tiling {
         let vector = 4 * per_word;
         let spanned =
             |axis: usize, tile: usize, places: usize| (tile - 1) * stride[axis] + (places - 1) * dilation[axis] + 1;
-        let left = padding[2].next_multiple_of(vector) - padding[2];
         let x_rows = spanned(1, self.rows, gradient.block_rows());
-        let x_columns = (left + spanned(2, self.columns, filter[2])).next_multiple_of(vector);
+        let x_columns = if gradient.is_separate() {
+            // The columns in front of each place's part, so that copies are aligned.
+            let in_front = |place: usize| (place * dilation[2] + padding[2] * (vector - 1)) % vector;
+            let most = (0..gradient.block_columns()).map(in_front).max().unwrap_or(0);
+            gradient.block_columns() * (most + spanned(2, self.columns, 1)).next_multiple_of(vector)
+        } else {
+            let in_front = padding[2].next_multiple_of(vector) - padding[2];
+            (in_front + spanned(2, self.columns, filter[2])).next_multiple_of(vector)
+        };
         let (x_row, beyond) = (x_columns / per_word, 8 * stride[2]);
         let x = if gradient.has_few_channels() {
             let x_row = pitch_of(x_row, beyond);
@@ -193,6 +202,7 @@ impl Tiling {
         let exact = gradient.is_exact.then_some(("EXACT", 1));
         let cluster = (self.cluster > 1).then_some(("CLUSTER", self.cluster));
         let summed = self.summed_tiles.map(|tiles| ("SUMMED_TILES", tiles));
+        let separate = gradient.is_separate().then(|| ("BLOCK_COLUMNS", gradient.block_columns()));
         values
             .into_iter()
             .chain([of_channels])
@@ -201,6 +211,7 @@ impl Tiling {
             .chain(exact)
             .chain(cluster)
             .chain(summed)
+            .chain(separate)
             .map(|(name, value)| format!("-D{name}={value}"))
             .chain(axes)
             .chain([element.to_owned()])

@@ -19,7 +19,9 @@ fn as_on_the_host() {
         gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
         gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
-    for of in small().chain(grouped()).chain(general()).chain(larger.into_iter().flat_map(in_all_types)) {
+    for of in
+        small().chain(grouped()).chain(general()).chain(separate()).chain(larger.into_iter().flat_map(in_all_types))
+    {
         let case = Case::new(of, device, stream.raw(), &mut random);
         let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
         for parts in [WHOLE, best] {
