@@ -27,7 +27,8 @@
 // pixels, and their sums meet in shared memory. SUMMED_TILES is defined if one sum of all pixels of a block is not
 // exact enough: a sum then takes that many tiles. GROUPED is defined if there are several groups. With JOINED, GROUP_K
 // and GROUP_C are a group's channels k and c, and K_TILE is the k up to the last warp's last one. BLOCK_COLUMNS is
-// defined if places have parts of x of their own: it is all of a row's places, or a multiple of 8; BLOCK_ROWS is 1 then.
+// defined if places have parts of x of their own: it is all of a row's places, or a multiple of VECTOR; BLOCK_ROWS is 1
+// then.
 
 #ifdef FILTER_SLICES
 #define VOLUMES
@@ -120,7 +121,7 @@ constexpr int round_up(int value, int to) { return (value + to - 1) / to * to; }
 // Columns of x that are copied in front of what a row of the filter meets, so that copies are aligned.
 #ifdef SEPARATE_COLUMNS
 static_assert(BLOCK_ROWS == 1 && K_WARPS == 1, "places of one row");
-static_assert(BLOCK_COLUMNS == FILTER_COLUMNS || BLOCK_COLUMNS % 8 == 0, "all blocks' parts begin alike");
+static_assert(BLOCK_COLUMNS == FILTER_COLUMNS || BLOCK_COLUMNS % VECTOR == 0, "all blocks' parts begin alike");
 __device__ constexpr int first_neighbour(int part) {
     const int beyond = (part * DILATION_COLUMNS - PADDING_COLUMNS) % VECTOR;
     return beyond < 0 ? beyond + VECTOR : beyond;

@@ -30,8 +30,9 @@ const MOST_MATRICES: [usize; 2] = [2, 4];
 /// The most of x's columns that a filter's row spans: for few channels of images, and else. With more, registers spill,
 /// unless each place has a part of x of its own.
 const MOST_SPANNED: [usize; 2] = [7, 5];
-/// The most places of a row that a block has then, and the most matrices of sums of a warp.
-const MOST_SEPARATE: usize = 8;
+/// The most places of a row that a block has then, for exact float products and for others, and the most matrices of sums
+/// of a warp.
+const MOST_SEPARATE: [usize; 2] = [4, 8];
 const MOST_SEPARATE_MATRICES: usize = 20;
 /// The least channels on either side for these: a block has as many columns as otherwise.
 const LEAST_OF_SEPARATE: usize = 8;
@@ -128,7 +129,7 @@ impl GroupedGradient {
 
     /// The places of a filter's row that a block has.
     pub(super) fn block_columns(&self) -> usize {
-        if self.is_separate() { self.filter[2].min(MOST_SEPARATE) } else { self.filter[2] }
+        if self.is_separate() { self.filter[2].min(MOST_SEPARATE[usize::from(!self.is_exact)]) } else { self.filter[2] }
     }
 
     /// The most matrices of k whose sums registers hold beside those of other places in a row.

@@ -288,7 +288,7 @@ fn compiles_for_all_gpus_without_spills() {
         [([56, 56], 3, 1), ([14, 14], 3, 1), ([7, 7], 3, 1), ([27, 27], 5, 1), ([56, 56], 3, 2), ([14, 14], 1, 1)];
     let shapes = shapes.map(|(from, filter, stride)| convolution([64, 64, 64], from, filter, stride, filter / 2));
     let all = shapes.into_iter().flat_map(both_ways).flat_map(in_all_types);
-    let strided = networks().chain(general()).filter(|of| of.is_gradient && of.stride != [1; 3]);
+    let strided = networks().chain(general()).filter(is_divided);
     // Every twenty-ninth has every type.
     let all = all.chain(networks().chain(general()).step_by(29)).chain(strided.step_by(7));
     let all: Vec<_> = all.map(GroupedCorrelation::flattened).collect();
@@ -304,10 +304,31 @@ fn compiles_for_all_gpus_without_spills() {
     compile_a_share_without_spills(3, engines);
 }
 
+/// Returns whether strides divide, as in gradients.
+fn is_divided(of: &GroupedCorrelation) -> bool {
+    of.is_gradient && of.stride != [1; 3]
+}
+
+#[test]
+fn strided_gradients_on_a_gpu_as_on_the_host() {
+    tests::on_a_gpu_as_on_the_host::<ImplicitGemm>(24, small().chain(general()).filter(is_divided));
+}
+
+/// Prints the kernel's speed in half for layers in groups and for input gradients with strides.
+#[test]
+fn on_a_gpu_at_layers_in_groups() {
+    let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
+    for of in networks().filter(|of| of.element == Element::Half && (of.groups > 1 || is_divided(of))) {
+        let kernel = Compiled::<ImplicitGemm>::new(Device::Cuda, &of, &[]).expect("compiled");
+        let pixels = of.images * if of.is_gradient { &of.from } else { &of.to }.iter().product::<usize>();
+        print_time(&kernel, pixels * of.groups * of.rows * of.depth * of.places(), stream);
+    }
+}
+
 /// On a GPU the kernel agrees with loops on the host, and exact products are as accurate as floats.
 #[test]
 fn on_a_gpu_as_on_the_host() {
-    tests::on_a_gpu_as_on_the_host::<ImplicitGemm>(23, small().chain(general()));
+    tests::on_a_gpu_as_on_the_host::<ImplicitGemm>(23, small().chain(general()).filter(|of| !is_divided(of)));
     let device = Device::Cuda;
     let Some(on_gpu::Gpu { stream, .. }) = &on_gpu::first() else { return };
     let mut random = SmallRng::seed_from_u64(25);

@@ -19,9 +19,7 @@ fn as_on_the_host() {
         gradient([3, 70, 130], [14, 14], [3, 3], 1, 1),
         gradient([1, 64, 64], [56, 56], [3, 3], 2, 1),
     ];
-    for of in
-        small().chain(grouped()).chain(general()).chain(separate()).chain(larger.into_iter().flat_map(in_all_types))
-    {
+    for of in small().chain(grouped()).chain(general()).chain(larger.into_iter().flat_map(in_all_types)) {
         let case = Case::new(of, device, stream.raw(), &mut random);
         let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
         for parts in [WHOLE, best] {
@@ -33,6 +31,41 @@ fn as_on_the_host() {
             let case = Case::new(of, device, stream.raw(), &mut random);
             case.check(&compiled(of, parts), device, stream.raw());
         }
+    }
+}
+
+#[test]
+fn separate_columns_as_on_the_host() {
+    let device = Device::Cuda;
+    let Some(Gpu { stream, .. }) = &first() else { return };
+    let mut random = SmallRng::seed_from_u64(17);
+    for of in separate() {
+        let case = Case::new(of, device, stream.raw(), &mut random);
+        let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
+        case.check(&compiled(of, best), device, stream.raw());
+    }
+}
+
+/// Prints the kernel's speed in half where places lie apart, or are many, and for layers in groups.
+#[test]
+fn at_wide_rows_and_groups() {
+    let device = Device::Cuda;
+    let Some(Gpu { stream, .. }) = &first() else { return };
+    let one = [1; 3];
+    let shapes = [
+        of_axes([4, 480, 480], [1, 1, 4096], [[1, 1, 5], one, [0, 0, 128], [1, 1, 64]]),
+        of_axes([8, 256, 256], [1, 1, 4096], [[1, 1, 3], one, [0, 0, 16], [1, 1, 16]]),
+        of_axes([16, 256, 512], [1, 33, 33], [[1, 3, 3], one, [0, 12, 12], [1, 12, 12]]),
+        of_axes([32, 192, 192], [1, 16, 16], [[1, 1, 7], one, [0, 0, 3], one]),
+        of_axes([16, 128, 128], [1, 28, 28], [[1, 7, 7], one, [0, 3, 3], one]),
+        in_groups(32, of_axes([128, 8, 8], [1, 56, 56], [[1, 3, 3], [1, 2, 2], [0, 1, 1], one])),
+        in_groups(32, of_axes([128, 16, 16], [1, 28, 28], [[1, 3, 3], [1, 2, 2], [0, 1, 1], one])),
+        in_groups(32, of_axes([128, 32, 32], [1, 14, 14], [[1, 3, 3], [1, 2, 2], [0, 1, 1], one])),
+    ];
+    for of in shapes.map(|of| GroupedGradient { element: Element::Half, ..of }) {
+        let best = BackwardFilterGemm::best_parts(device, &of, usize::MAX)[0];
+        let products = of.elements() * of.images * of.dy.iter().product::<usize>();
+        print_time(&compiled(of, best), products, stream);
     }
 }
 
