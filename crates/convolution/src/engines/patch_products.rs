@@ -29,7 +29,9 @@ use kernels::KernelSource;
 /// The knob: the images whose patches are in the workspace at once. Without it, all are.
 const IMAGES: cudnnBackendKnobType_t = 0;
 /// About as many bytes of patches are in the workspace at once: the product then reads them from an L2 cache of 50 MB.
-const MOST_BYTES: usize = 24 << 20;
+/// Gradients of filters need room for y's pixels, too. Fewer and larger products gain more in the other directions.
+const MOST_BYTES: usize = 40 << 20;
+const MOST_BYTES_OF_GRADIENT: usize = 24 << 20;
 /// The most products of a batch. Some versions of cublasLt refuse 65,536, or compute them wrongly.
 const MOST_IN_BATCH: usize = 1 << 15;
 /// The knob of cublasLt's workspace, in MiB, and its values. It adds parts of deep sums up there, see [`products`].
@@ -468,9 +470,11 @@ impl Engine for PatchProducts {
             let knobs: Vec<_> = images.into_iter().chain(splits).collect();
             Self::new(device, of, &knobs).filter(|engine| engine.workspace() <= limit).map(|_| knobs)
         };
+        let is_gradient = of.0.direction == Direction::BackwardFilter;
+        let most_bytes = if is_gradient { MOST_BYTES_OF_GRADIENT } else { MOST_BYTES };
         // Parts of nearly equal sizes, as few as possible, and then half as many images again and again.
         let most = most_at_once(of).unwrap_or(images);
-        let parts = images.div_ceil((MOST_BYTES / of_image).clamp(1, images.min(most).max(1)));
+        let parts = images.div_ceil((most_bytes / of_image).clamp(1, images.min(most).max(1)));
         let sizes = std::iter::successors(Some(parts), |parts| (*parts < images).then(|| (2 * parts).min(images)));
         let sizes = sizes.map(|parts| images.div_ceil(parts.max(1)));
         let mut choices = sizes.flat_map(|at_once| SPLIT_SIZES.map(|splits| (at_once, splits)));
