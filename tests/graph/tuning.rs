@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use convolution::engines::{ENGINES, Numerics};
+use convolution::engines::{ENGINES, Numerics, Row};
 
 use super::program;
 use crate::hostdnn::{report, seed};
@@ -299,30 +299,17 @@ fn patches_channels_and_groups_are_right() {
 }
 
 /// A convolution whose filter covers the image is one product, and a patch embedding one of patches. A large one runs as
-/// such from the first execution on, without trials, even where nothing may be explored. Where the note of plain's engine
-/// may be wrong about how it rounds floats, that is found out first.
+/// such from the first execution on, without trials, even where nothing may be explored.
 #[test]
 fn what_is_a_product_runs_as_one_at_once() {
     let program = program("graph_random");
-    let is_product = |line: &Value| {
-        let engine = line["parts"][0]["algorithm"].as_str().filter(|name| name.starts_with("UCUDNN_ENGINE_"));
-        engine.is_some_and(|engine| ENGINES.iter().any(|row| row.number as usize == number(engine) && row.is_product))
-    };
-    let is_large = |line: &&Value| text(line, "kernel").contains(" * 520x");
     // All directions, and types for the covered ones; and then with trials of the small ones.
-    for (kind, cases, explore, tensor_cores, least) in [
-        ("covered", "18", "0", "", 9),
-        ("embeddings", "3", "0", "", 3),
-        ("covered", "6", "unbounded", "", 3),
-        ("covered", "18", "5%", "tf32", 9),
-        ("covered", "18", "5%", "claimed", 9),
-    ] {
-        let decisions = program.file(&format!("{kind}{explore}{tensor_cores}"));
-        let mut variables =
-            vec![("UCUDNN_REPORT", decisions.to_str().unwrap()), ("UCUDNN_CHECK", "1"), ("UCUDNN_EXPLORE", explore)];
-        if !tensor_cores.is_empty() {
-            variables.push(("HOSTDNN_TENSOR_CORES", tensor_cores));
-        }
+    for (kind, cases, explore, least) in
+        [("covered", "18", "0", 9), ("embeddings", "3", "0", 3), ("covered", "6", "unbounded", 3)]
+    {
+        let decisions = program.file(&format!("{kind}{explore}"));
+        let variables =
+            [("UCUDNN_REPORT", decisions.to_str().unwrap()), ("UCUDNN_CHECK", "1"), ("UCUDNN_EXPLORE", explore)];
         program.preloaded(&["5", cases, kind], &variables);
         let lines = report(&decisions);
         are_right(&lines);
@@ -331,7 +318,52 @@ fn what_is_a_product_runs_as_one_at_once() {
         let mut kinds: Vec<_> = at_once.iter().map(|line| text(line, "kernel").split_once(" 65x").unwrap().0).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        assert!(explored == 0 && at_once.iter().all(|line| is_product(line)), "{kind}: {explored}, {kinds:?}");
+        assert!(explored == 0 && at_once.iter().all(|line| product(line).is_some()), "{kind}: {explored}, {kinds:?}");
         assert_eq!(kinds.len(), least, "{kind}: {kinds:?}");
     }
+}
+
+/// Where the note of plain's engine does not tell whether it rounds floats, it runs first, and the product rounds as it
+/// does. Where nothing may be explored, plain's engine stays.
+#[test]
+fn a_product_at_once_rounds_as_the_engine_of_the_program() {
+    let program = program("graph_random");
+    let mut found = vec![];
+    for (tensor_cores, explore) in [("tf32", "5%"), ("claimed", "5%"), ("tf32", "0")] {
+        let decisions = program.file(&format!("{tensor_cores}{explore}"));
+        let variables = [
+            ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+            ("UCUDNN_EXPLORE", explore),
+            ("UCUDNN_LOG", "debug"),
+            ("HOSTDNN_TENSOR_CORES", tensor_cores),
+        ];
+        // The program takes results in TF32 for wrong ones.
+        let log = program.end(&["5", "12", "covered"], &variables, true).outcome.stderr;
+        let lines = report(&decisions);
+        let is_of_floats = |line: &&Value| is_large(line) && text(line, "kernel").contains(" float ");
+        assert!(events(&lines, "exploring").into_iter().filter(is_of_floats).count() == 0, "{tensor_cores}, {explore}");
+        // "F float …: ENGINE_31[] does not round floats to TF32"
+        let answers = log.lines().filter_map(|line| line.split_once("rounding] ")?.1.split_once(": "));
+        for (kernel, answer) in answers.filter(|(kernel, _)| kernel.contains(" * 520x")) {
+            let rounds = answer.contains(" rounds floats");
+            let expected = if rounds { Numerics::OnTensorCores } else { Numerics::ExactFloats };
+            let ran = events(&lines, "ran").into_iter().find(|line| text(line, "kernel") == kernel).and_then(product);
+            assert_eq!(ran.map(|row| row.numerics), Some(expected), "{tensor_cores}, {explore}: {kernel}");
+            found.push((explore, rounds));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, [("5%", false), ("5%", true)]);
+}
+
+/// The engine of ours that ran as a product.
+fn product(line: &Value) -> Option<&'static Row> {
+    let engine = line["parts"][0]["algorithm"].as_str().filter(|name| name.starts_with("UCUDNN_ENGINE_"))?;
+    ENGINES.iter().find(|row| row.number as usize == number(engine) && row.is_product)
+}
+
+/// Whether the problem is one of the large ones among those of a filter that covers the image, and of embeddings.
+fn is_large(line: &&Value) -> bool {
+    text(line, "kernel").contains(" * 520x")
 }
