@@ -51,7 +51,8 @@ __device__ __forceinline__ void copy_rows(const ChannelPlanes &from, int first, 
         const int its_row = i / ACROSS, its_column = i % ACROSS * piece;
         const bool is_inside = unsigned(row + its_row) < unsigned(from.height) &&
                                unsigned(column + its_column) < unsigned(from.width);
-        const int offset = (row + its_row) * from.width + column + its_column, size = from.height * from.width;
+        const int size = in_register(from.height * from.width);
+        const int offset = (row + its_row) * from.width + column + its_column;
         Element *place = to + its_row * PITCH + its_column + first_image * IMAGE_PITCH;
         int plane = first + first_image;
         // What is not there is not read.
