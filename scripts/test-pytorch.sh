@@ -72,17 +72,22 @@ for torch in off force; do
         "$python" -B -W ignore scripts/gpu/programs/refused.py --device cpu >"$out/refused-$torch.txt"
 done
 diff "$out"/refused-{off,force}.txt
-# The ways to group normalization: each call that our kernels take runs on them, and none of a compiled function.
-for torch in off force; do
-    UCUDNN_TORCH=$torch UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
-        PYTHONPATH=examples "$python" -B -W ignore scripts/gpu/programs/group_calls.py --device cpu --compiles >"$out/group-$torch.txt" 2>&1 ||
-        { cat "$out/group-$torch.txt" >&2; exit 1; }
+# The ways to batch and group normalization: each call that our kernels take runs on them, and none that Inductor has
+# compiled.
+for which in "batch 81" "group 35"; do
+    name=${which% *}
+    for torch in off force; do
+        UCUDNN_TORCH=$torch UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
+            PYTHONPATH=examples "$python" -B -W ignore "scripts/gpu/programs/${name}_calls.py" --device cpu --compiles >"$out/$name-$torch.txt" 2>&1 ||
+            { cat "$out/$name-$torch.txt" >&2; exit 1; }
+    done
+    if grep -q 'on our kernels' "$out/$name-off.txt" ||
+        [[ $(grep -c "$name normalization.*on our kernels" "$out/$name-force.txt") -ne ${which#* } ]]; then
+        cat "$out/$name"-{off,force}.txt >&2
+        echo "test-pytorch: expected $name normalization to run on our kernels where it is forced" >&2
+        exit 1
+    fi
 done
-if grep -q 'on our kernels' "$out/group-off.txt" || [[ $(grep -c 'group normalization.*on our kernels' "$out/group-force.txt") -ne 35 ]]; then
-    cat "$out"/group-{off,force}.txt >&2
-    echo "test-pytorch: expected group normalization to run on our kernels where it is forced" >&2
-    exit 1
-fi
 # A kernel of a third library's stays.
 for python_of in "$python" scripts/newest-pytorch.sh; do
     UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \

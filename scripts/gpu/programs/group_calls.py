@@ -8,7 +8,7 @@ import argparse
 
 import batch_norm
 import torch
-from harness import calls
+from looks import Looks, in_double
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
@@ -16,23 +16,8 @@ parser.add_argument("--compiles", action="store_true", help="try torch.compile t
 options = parser.parse_args()
 device = options.device
 group_norm = torch.nn.functional.group_norm
-# The most that a result may be off, as a part of the exact one's norm.
-MOST = {torch.float: 1e-6, torch.half: 2e-3, torch.bfloat16: 1e-2}
-wrong = []
-
-
-def made(*shape, kind=torch.float):
-    return torch.randn(shape, device=device, generator=generator).to(kind).requires_grad_()
-
-
-def look(what, found, exact, kind=None):
-    """Compares tensors with those of double precision."""
-    off = calls.worst(found, exact)
-    kinds = {tensor.dtype for tensor in found}
-    is_right = off <= MOST[kind or found[0].dtype] and kinds == {kind or found[0].dtype}
-    print(f"{'ok' if is_right else 'WRONG'} {what}: off by {off:.1e}, in {', '.join(map(str, kinds))}", flush=True)
-    if not is_right:
-        wrong.append(what)
+looks = Looks(device)
+made, look = looks.made, looks.look
 
 
 def step(x, groups, weight=None, bias=None, dy=None, normalize=group_norm):
@@ -47,11 +32,6 @@ def doubled(x, groups, weight=None, bias=None, dy=None):
     return step(x, groups, weight, bias, dy)
 
 
-def in_double(leaf):
-    return leaf if leaf is None else leaf.detach().double().requires_grad_(leaf.requires_grad)
-
-
-generator = torch.Generator(device).manual_seed(1)
 batch_norm.begin(device)
 for kind in (torch.float, torch.half, torch.bfloat16):
     x, weight, bias, dy = (made(*shape, kind=kind) for shape in ((2, 8, 7, 8), (8,), (8,), (2, 8, 7, 8)))
@@ -103,10 +83,10 @@ for wanted in ([True, True, False], [True, False, True], [False, True, True], [T
     gradients = torch.ops.aten.native_group_norm_backward(
         torch.ones_like(volume), volume.detach(), saved[1], saved[2], ones, 1, 16, 60, 4, wanted)  # fmt: skip
     if [gradient is not None for gradient in gradients] != wanted:
-        wrong.append(f"results {wanted}")
-print(f"{len(wrong)} wrong before torch.compile")
+        looks.wrong.append(f"results {wanted}")
+print(f"{len(looks.wrong)} wrong before torch.compile")
 
 if options.compiles:
     compiled = torch.compile(group_norm)
     look("torch.compile", step(x, 2, weight, bias, dy, compiled), doubled(x, 2, weight, bias, dy))
-raise SystemExit(f"wrong: {', '.join(wrong)}" if wrong else 0)
+looks.end()

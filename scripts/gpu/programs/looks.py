@@ -1,0 +1,37 @@
+"""Results beside those of double precision, with a line for each, for programs that call an operator in many ways."""
+
+import torch
+from harness import calls
+
+# The most that a result may be off, as a part of the exact one's norm.
+MOST = {torch.float: 1e-6, torch.half: 2e-3, torch.bfloat16: 1e-2}
+
+
+class Looks:
+    """Draws tensors on a device, and notes what is wrong."""
+
+    def __init__(self, device):
+        self.device, self.wrong = device, []
+        self.generator = torch.Generator(device).manual_seed(1)
+
+    def made(self, *shape, kind=torch.float):
+        return torch.randn(shape, device=self.device, generator=self.generator).to(kind).requires_grad_()
+
+    def look(self, what, found, exact, kind=None):
+        """Compares tensors with those of double precision."""
+        off = calls.worst(found, exact)
+        kinds = {tensor.dtype for tensor in found}
+        is_right = off <= MOST[kind or found[0].dtype] and kinds == {kind or found[0].dtype}
+        self.note(is_right, what, f"off by {off:.1e}, in {', '.join(map(str, kinds))}")
+
+    def note(self, is_right, what, seen):
+        print(f"{'ok' if is_right else 'WRONG'} {what}: {seen}", flush=True)
+        if not is_right:
+            self.wrong.append(what)
+
+    def end(self):
+        raise SystemExit(f"wrong: {', '.join(self.wrong)}" if self.wrong else 0)
+
+
+def in_double(leaf):
+    return leaf if leaf is None else leaf.detach().double().requires_grad_(leaf.requires_grad)
