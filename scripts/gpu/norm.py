@@ -1,4 +1,4 @@
-"""Batch and group normalization: errors, repeated runs, times beside plain's, random shapes, sanitizer.
+"""Batch and group normalization: errors, repeated runs, times beside plain's on the device and on the host, random shapes, sanitizer.
 
 PyTorch runs the same cases plain and with us. The command ends with 1 if anything is wrong. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
@@ -27,7 +27,9 @@ LEAST_ON_CPU = 4 * 2.0**-24
 MOST_TIME = 1.01
 # On a CPU, PyTorch's own kernels are replaced only where that is forced.
 FORCED = {"UCUDNN_NORM": "force", "UCUDNN_TORCH": "force"}
-PARTS = ("errors", "repeat", "times", "random", "group-errors", "group-repeat", "group-times", "group-random", "sanitizer")
+# Likewise of the host's time for a call, in microseconds.
+MOST_ON_HOST = 5.0
+PARTS = ("errors", "repeat", "times", "random", "host", "group-errors", "group-repeat", "group-times", "group-random", "sanitizer")
 
 
 def add_arguments(parser):
@@ -145,6 +147,18 @@ class Checks(TorchSession):
                          f"limit {its['limit']:.3f} ms")  # fmt: skip
             self.judge(its["ours"] < its["plain"], f"group-times, {network}, {name}, {kind}", lines[-1])
         (self.out / "group-times.txt").write_text("\n".join(lines) + "\n")
+
+    def host(self):
+        """100,000 calls on a small tensor, of which the device's queue holds a thousand."""
+        runs = 200 if self.options.host else 100_000
+        for plain, ours in self.both("host", 60, "--runs", runs, **FORCED):
+            more = ours["microseconds"] - plain["microseconds"]
+            seen = f"{ours['microseconds']:.1f} us, plain {plain['microseconds']:.1f}"
+            if self.options.host:
+                self.verdict("skipped", f"host's time, {plain['case']}", f"kernels are emulated here; {seen}")
+            else:
+                self.judge(more <= MOST_ON_HOST, f"host's time, {plain['case']}", seen)
+        self.took_part("host")
 
     def group_random(self):
         self.random("group-random")

@@ -1,7 +1,7 @@
 """Batch normalization, in training and in inference, by PyTorch, plain or under the library: a JSON line for each case. In
 half and float PyTorch calls cuDNN, in bfloat16 kernels of its own.
 
-    python batch_norm.py times|errors|random|repeat [--device cpu] [--runs N]
+    python batch_norm.py times|errors|random|repeat|host [--device cpu] [--runs N]
 
 Cases have the same data in each process, so that lines of two processes can be compared.
 """
@@ -11,6 +11,8 @@ import ctypes
 import itertools
 import json
 import random
+import statistics
+import time
 
 import torch
 from harness import calls
@@ -34,7 +36,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--runs", type=int, default=10000, help="of each repeated case [10000]")
+    parser.add_argument("--runs", type=int, default=10000, help="of each repeated case, or of each call that the host is timed in [10000]")
     parser.add_argument("--batch", type=int, default=128, help="images of the timed cases [128]")
     parser.add_argument("--cases", type=int, default=200, help="random ones [200]")
     parser.add_argument("--only", help="a type")
@@ -254,7 +256,28 @@ def repeated(options):
         yield {"case": f"{kind} {'x'.join(map(str, shape))}", "different": count_different(run, options)}
 
 
-PARTS = {"times": times, "errors": errors, "random": randomly, "repeat": repeated}
+def host(options):
+    """The host's microseconds of a call on a small tensor: the median of a hundred rounds."""
+    for kind in (kind for kind in TYPES if options.only in (None, kind)):
+        # Parameters of the tensor's type, which is what PyTorch's own kernels take in each type.
+        case = Case(SMALL[0], kind, options.device, own=True)
+        fore = forward(case)
+        for name, run in (("forward", fore), ("backward", backward(case, fore())), ("inference", inference(case))):
+            settled(run, options.device)
+            yield {"case": f"{kind} {name}", "microseconds": statistics.median(rounds(run, options))}
+
+
+def rounds(run, options, count=100):
+    wait = calls.waiting(options.device)
+    for _ in range(count):
+        wait()
+        begin = time.perf_counter()
+        for _ in range(options.runs // count):
+            run()
+        yield 1e6 * (time.perf_counter() - begin) / (options.runs // count)
+
+
+PARTS = {"host": host, "times": times, "errors": errors, "random": randomly, "repeat": repeated}
 
 if __name__ == "__main__":
     main()
