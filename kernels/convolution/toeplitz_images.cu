@@ -15,7 +15,7 @@
 //
 // Compiled with ELEMENT_HALF or ELEMENT_BFLOAT16; PIECE, the numbers that are copied at once; ACCESS, those that are
 // written at once; and what `image_rows.cuh` says. All else is a parameter, the columns of the filter too. Grid: a block
-// for each channel and part. Dynamic shared memory: STAGES steps; then the results of one, `out_pitch` for each plane.
+// for each channel and part. Dynamic shared memory: STAGES steps; then the results of two, `out_pitch` for each plane.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -45,8 +45,9 @@ struct ToeplitzImages {
     int is_turned_round;
     // The columns before the first that a product needs, and before the first result.
     int shift, lead;
-    // From the results of a plane to the next one's in shared memory, and the pieces of ACCESS in a plane's.
-    int out_pitch;
+    // From the results of a plane to the next one's in shared memory, and those of all planes; the pieces of ACCESS in a
+    // plane's.
+    int out_pitch, staged;
     Divisor pieces;
     float alpha, beta;
 };
@@ -150,27 +151,36 @@ KERNEL(toeplitz_images, ToeplitzImages) {
     const TileResults tile(of, staged);
     const int begin_of_warp = image_of_warp() * IMAGE_PITCH + tile_of_warp() * 8;
     Sums sums[FILTER_ROWS];
-    int stage = 0;
+    // Of the last step, whose results are written while the next ones are computed.
+    typedef Elements<ACCESS> Piece;
+    const auto write_last = [&](const Step &last, int turn) {
+        for_pieces(of, to, last.strip * IMAGES, last.number * ROWS - (FILTER_ROWS - 1), staged + turn * of.staged,
+                   [](const Piece &its, Piece &to) { to = its; });
+    };
+    Step last = {-1, 0};
+    int stage = 0, turn = 0;
 #pragma unroll 1
     for (Step step = {part, 0}; step.strip < of.strips; step.advance(of.steps, of.parts)) {
         wait_for_groups<STAGES - 2>();
-        // Behind it nobody reads the results of the last step, or the numbers that it has multiplied.
+        // Behind it all results of the last step are there, and nobody reads those before, or what it has multiplied.
         barrier();
         copy();
+        if (last.strip >= 0) write_last(last, turn ^ 1);
+        last = step;
         // The sums of a row of results begin when its first row is read. What others add up is never written.
 #pragma unroll
         for (int r = 0; r < FILTER_ROWS; r++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 if (step.number == 0) sums[r][i] = bias;
-        const int first = step.strip * IMAGES, first_row = step.number * ROWS - (FILTER_ROWS - 1);
-        typedef Elements<ACCESS> Piece;
         if (of.beta != 0) {
-            for_pieces(of, to, first, first_row, staged, [](Piece &its, const Piece &from) { its = from; });
+            for_pieces(of, to, step.strip * IMAGES, step.number * ROWS - (FILTER_ROWS - 1), staged + turn * of.staged,
+                       [](Piece &its, const Piece &from) { its = from; });
             barrier();
         }
         const Element *const lines = shared + stage * STAGE + begin_of_warp;
         TileResults results = tile;
+        results.low += turn * of.staged, results.high += turn * of.staged;
         unsigned halves[2][2][2];
         read_halves(lines, IMAGE_PITCH, halves[0][0], halves[0][1]);
 #pragma unroll
@@ -180,7 +190,7 @@ KERNEL(toeplitz_images, ToeplitzImages) {
             if (row + 1 < ROWS) read_halves(lines + (row + 1) * PITCH, IMAGE_PITCH, next[0], next[1]);
             const unsigned a[4] = {its[0][0], its[0][1], its[1][0], its[1][1]};
 #pragma unroll
-            for (int r = 0; r < FILTER_ROWS; r++) warp_mma(sums[(row + ROWS - r) % FILTER_ROWS], a, matrices[r]);
+            for (int r = FILTER_ROWS - 1; r >= 0; r--) warp_mma(sums[(row + ROWS - r) % FILTER_ROWS], a, matrices[r]);
             Sums &ended = sums[(row + 1) % FILTER_ROWS];
             results.write(of, ended);
             results.low += of.out_width, results.high += of.out_width;
@@ -188,7 +198,9 @@ KERNEL(toeplitz_images, ToeplitzImages) {
             for (int i = 0; i < 4; i++) ended[i] = bias;
         }
         if (++stage == STAGES) stage = 0;
-        barrier();
-        for_pieces(of, to, first, first_row, staged, [](const Piece &its, Piece &to) { to = its; });
+        turn ^= 1;
     }
+    if (last.strip < 0) return;
+    barrier();
+    write_last(last, turn ^ 1);
 }

@@ -76,6 +76,7 @@ struct Parameters {
     shift: i32,
     lead: i32,
     out_pitch: i32,
+    staged: i32,
     pieces: Divisor,
     alpha: f32,
     beta: f32,
@@ -106,9 +107,10 @@ impl Cut {
         ((self.block.rows() * columns.to).div_ceil(8) | 1) * 8
     }
 
+    /// Those of all steps that are there at once, and of the results of two.
     fn shared_bytes(&self, columns: &Axis, of: &ByChannel) -> usize {
         let Self { block, stages, .. } = self;
-        (stages * block.stage() + block.images() * self.out_pitch(columns)) * of.0.element.bytes()
+        (stages * block.stage() + 2 * block.images() * self.out_pitch(columns)) * of.0.element.bytes()
     }
 
     /// The numbers that are written at once.
@@ -192,6 +194,7 @@ impl Engine for ToeplitzImages {
             shift: cut.shift as i32,
             lead: cut.lead as i32,
             out_pitch: cut.out_pitch(&columns) as i32,
+            staged: (cut.block.images() * cut.out_pitch(&columns)) as i32,
             pieces: Divisor::new(cut.block.rows() * out_width / Cut::access(&columns)),
             alpha,
             beta,
