@@ -63,7 +63,7 @@ __device__ __forceinline__ void copy_rows(const ChannelPlanes &from, int first, 
 #ifdef VOLUMES
             source = from.data + (from.place(plane) * size + offset);
 #else
-            source += AT_ONCE * static_cast<long long>(from.channels) * size;
+            source += AT_ONCE * static_cast<long long>(from.channels * size);
 #endif
         };
 #pragma unroll 4

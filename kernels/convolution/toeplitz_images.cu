@@ -46,9 +46,10 @@ struct ToeplitzImages {
     // The columns before the first that a product needs, and before the first result.
     int shift, lead;
     // From the results of a plane to the next one's in shared memory, and those of all planes; the pieces of ACCESS in a
-    // plane's.
+    // plane's, and how many planes' the threads write at once.
     int out_pitch, staged;
     Divisor pieces;
+    int at_once;
     float alpha, beta;
 };
 
@@ -79,26 +80,27 @@ struct TileResults {
         count = column < 0 ? 0 : of.out_width - column;
     }
 
-    // Writes a pair, or adds it to what is there.
-    __device__ __forceinline__ void write(const ToeplitzImages &of, Element *to, float first, float second) const {
-        first *= of.alpha, second *= of.alpha;
-        if (of.beta != 0) {
-            if (count > 0) first += of.beta * to_float(to[0]);
-            if (count > 1) second += of.beta * to_float(to[1]);
-        }
-        const unsigned word = word_of(first, second);
-        if (ACCESS > 1) {
-            if (count > 0) *reinterpret_cast<unsigned *>(to) = word;
-        } else {
-            if (count > 0) to[0] = element_of(word);
-            if (count > 1) to[1] = element_of(word >> 16);
-        }
-    }
-
-    // Brings the sums of a row into shared memory.
+    // Brings the sums of a row into shared memory, or adds them to what is there.
     __device__ __forceinline__ void write(const ToeplitzImages &of, const Sums &sums) const {
-        write(of, low, sums[0], sums[1]);
-        write(of, high, sums[2], sums[3]);
+        float scaled[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) scaled[i] = sums[i] * of.alpha;
+        if (of.beta != 0) {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (i % 2 < count) scaled[i] += of.beta * to_float((i < 2 ? low : high)[i % 2]);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            Element *const to = i == 0 ? low : high;
+            const unsigned word = word_of(scaled[2 * i], scaled[2 * i + 1]);
+            if (ACCESS > 1) {
+                if (count > 0) *reinterpret_cast<unsigned *>(to) = word;
+            } else {
+                if (count > 0) to[0] = element_of(word);
+                if (count > 1) to[1] = element_of(word >> 16);
+            }
+        }
     }
 };
 
@@ -108,14 +110,28 @@ template <typename Move>
 __device__ __forceinline__ void for_pieces(const ToeplitzImages &of, const ChannelPlanes &to, int first, int row,
                                            Element *staged, const Move &move) {
     typedef Elements<ACCESS> Piece;
-    const int size = of.out_height * of.out_width, begin = row * of.out_width;
+    // A thread's pieces are at the same place in several planes.
+    int piece = in_register(int(threadIdx.x));
+    const int first_image = of.pieces.divide(piece);
+    if (first_image >= of.at_once) return;
+    const int size = in_register(of.out_height * of.out_width), begin = row * of.out_width;
+    const int images = of.count - first < IMAGES ? of.count - first : IMAGES;
 #pragma unroll 1
-    for (int i = in_register(int(threadIdx.x)); i < IMAGES * of.pieces.value; i += THREADS) {
-        int piece = i;
-        const int image = of.pieces.divide(piece), at = begin + piece * ACCESS;
-        if (unsigned(at) >= unsigned(size) || first + image >= of.count) continue;
-        move(*reinterpret_cast<Piece *>(staged + image * of.out_pitch + piece * ACCESS),
-             *reinterpret_cast<Piece *>(of.out + (to.place(first + image) * size + at)));
+    for (; piece < of.pieces.value; piece += THREADS) {
+        const int at = begin + piece * ACCESS;
+        if (unsigned(at) >= unsigned(size)) continue;
+        Element *its = staged + first_image * of.out_pitch + piece * ACCESS;
+        Element *result = of.out + (to.place(first + first_image) * size + at);
+#pragma unroll 2
+        for (int image = first_image; image < images; image += of.at_once) {
+            move(*reinterpret_cast<Piece *>(its), *reinterpret_cast<Piece *>(result));
+            its += of.at_once * of.out_pitch;
+#ifdef VOLUMES
+            result = of.out + (to.place(first + image + of.at_once) * size + at);
+#else
+            result += of.at_once * static_cast<long long>(of.channels * size);
+#endif
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::engines::planes::{Axis, axes, pieces};
 use crate::engines::problem::Memory;
 use crate::engines::sum_up::MOST_PARTS;
 use crate::engines::toeplitz::parts_of_turns;
-use crate::engines::warpgroups::{MOST_COUNTED, launch_of};
+use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
 use gpu::jit::{Function, Launch};
@@ -78,6 +78,7 @@ struct Parameters {
     out_pitch: i32,
     staged: i32,
     pieces: Divisor,
+    at_once: i32,
     alpha: f32,
     beta: f32,
 }
@@ -170,6 +171,7 @@ impl Engine for ToeplitzImages {
         let (from, to) = if is_gradient { (y, x) } else { (x, y) };
         let [[_, height, width], [slices, out_height, out_width]] = of.read_and_written();
         let [rows, columns] = axes(of);
+        let pieces = cut.block.rows() * out_width / Cut::access(&columns);
         let mut parameters = Parameters {
             from,
             w,
@@ -195,7 +197,8 @@ impl Engine for ToeplitzImages {
             lead: cut.lead as i32,
             out_pitch: cut.out_pitch(&columns) as i32,
             staged: (cut.block.images() * cut.out_pitch(&columns)) as i32,
-            pieces: Divisor::new(cut.block.rows() * out_width / Cut::access(&columns)),
+            pieces: Divisor::new(pieces),
+            at_once: (THREADS / pieces).max(1) as i32,
             alpha,
             beta,
         };
