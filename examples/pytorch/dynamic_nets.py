@@ -202,6 +202,7 @@ class Captured(Method):
         if self.inputs:
             return
         rows = self.static.most_vertices
+        inputs = self.read(inputs)
         self.inputs = [tensor.new_zeros(rows, *tensor.shape[1:]) for tensor in inputs]
         self.inputs[0].requires_grad_(inputs[0].requires_grad)
         self.load(ids, *inputs)
@@ -209,7 +210,12 @@ class Captured(Method):
 
     def compute(self, model):
         """What is captured."""
-        return super().run(model, self.static, *self.inputs)
+        x, *dh = self.inputs
+        return super().run(model, self.static, x, *(dh or [None]))
+
+    def read(self, inputs):
+        """Those that a run reads. In inference there is no gradient of h."""
+        return inputs[:1] if self.is_inference else inputs
 
     def load(self, ids, *inputs):
         self.static.set(ids)
@@ -218,7 +224,7 @@ class Captured(Method):
     def copy(self, *inputs):
         """Copies the inputs of the batch to where the captured run has them."""
         with torch.no_grad():
-            for to, tensor in zip(self.inputs, inputs, strict=True):
+            for to, tensor in zip(self.inputs, self.read(inputs), strict=True):
                 to[: len(tensor)] = tensor
 
     def run(self, model, ids, x, dh):
