@@ -26,7 +26,7 @@ struct OuterProducts {
 #define OUTER_ROWS 128
 #define OUTER_COLUMNS 64
 // The rows of dy and x that are copied at once, and how many copies are on their way or in use.
-#define OUTER_DEPTH 16
+#define OUTER_DEPTH (64 / int(sizeof(Element)))
 #define OUTER_STAGES 3
 static_assert(SLICE_ROWS % OUTER_DEPTH == 0, "a sum of sums ends with a stage");
 
@@ -82,8 +82,27 @@ struct alignas(8) Neighbours {
     float number[2];
 };
 
-// The sums of a thread, on tensor cores: a warp has 32 rows and 32 columns of the tile. All factors are TF32: floats are
-// rounded to it, or have exact products, and others are as they are.
+#ifndef ELEMENT_FLOAT
+// Of 16 rows, 8 columns and the next 8, as warp_mma() has them: each word has two neighbouring rows' elements of a column.
+__device__ __forceinline__ void read_columns(const Element *from, int pitch, unsigned (&first)[2], unsigned (&second)[2]) {
+#ifndef EMULATED
+    const unsigned place = __cvta_generic_to_shared(from + LANE % 16 * pitch + LANE / 16 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(first[0]), "=r"(first[1]), "=r"(second[0]), "=r"(second[1])
+                 : "r"(place)
+                 : "memory");
+#else
+    for (int i = 0; i < 2; ++i) {
+        const Element *const place = from + (LANE % 4 * 2 + i * 8) * pitch + LANE / 4;
+        first[i] = bits_of(place[0]) | bits_of(place[pitch]) << 16;
+        second[i] = bits_of(place[8]) | bits_of(place[pitch + 8]) << 16;
+    }
+#endif
+}
+#endif
+
+// The sums of a thread, on tensor cores: a warp has 32 rows and 32 columns of the tile. Factors are elements of 2 bytes as
+// they are, or TF32: floats are rounded to it, or have exact products.
 template <bool is_exact> struct OuterSums {
     static constexpr int row_tiles = 2, column_tiles = 4, tiles = row_tiles * column_tiles;
     // Tensor cores round sums towards zero, so they add up a stage of exact products at most.
@@ -95,6 +114,29 @@ template <bool is_exact> struct OuterSums {
     __device__ __forceinline__ static int first_row() { return int(WARP) % 4 * 32 + int(LANE) / 4; }
     __device__ __forceinline__ static int first_column() { return int(WARP) / 4 * 32; }
 
+#ifndef ELEMENT_FLOAT
+    __device__ __forceinline__ void multiply(const Element *stage) {
+        const Element *const dy = stage + int(WARP) % 4 * 32, *const x = stage + OUTER_DEPTH * DY_PITCH + first_column();
+#pragma unroll
+        for (int k = 0; k < OUTER_DEPTH; k += 16) {
+            unsigned left[row_tiles][4], right[column_tiles][2];
+#pragma unroll
+            for (int tile = 0; tile < row_tiles; ++tile) {
+                unsigned first[2], second[2];
+                read_columns(dy + k * DY_PITCH + tile * 16, DY_PITCH, first, second);
+#pragma unroll
+                for (int i = 0; i < 2; ++i) left[tile][2 * i] = first[i], left[tile][2 * i + 1] = second[i];
+            }
+#pragma unroll
+            for (int tile = 0; tile < column_tiles; tile += 2)
+                read_columns(x + k * X_PITCH + tile * 8, X_PITCH, right[tile], right[tile + 1]);
+#pragma unroll
+            for (int tile = 0; tile < tiles; ++tile)
+                warp_mma(last[tile], left[tile / column_tiles], right[tile % column_tiles]);
+        }
+        if (++stages % most_stages == 0) add_last();
+    }
+#else
     __device__ __forceinline__ void multiply(const Element *stage) {
         const Element *const dy = stage + first_row();
         const Element *const x = stage + OUTER_DEPTH * DY_PITCH + first_column() + LANE / 4;
@@ -121,6 +163,15 @@ template <bool is_exact> struct OuterSums {
         if (++stages % most_stages == 0) add_last();
     }
 
+    template <int count>
+    __device__ __forceinline__ static void set_factor(unsigned (&parts)[2][count], int i, Element element) {
+        if (is_exact)
+            split_float(__float_as_uint(element), parts[HIGH][i], parts[LOW][i]);
+        else
+            parts[HIGH][i] = __float_as_uint(float_to_tf32(element));
+    }
+#endif
+
     __device__ __forceinline__ void add_last() {
 #pragma unroll
         for (int tile = 0; tile < tiles; ++tile)
@@ -137,15 +188,6 @@ template <bool is_exact> struct OuterSums {
                 const int column = first_column() + tile % column_tiles * 8 + int(LANE) % 4 * 2;
                 each(row, column, Neighbours{{all[tile][i], all[tile][i + 1]}});
             }
-    }
-
-    template <int count>
-    __device__ __forceinline__ static void set_factor(unsigned (&parts)[2][count], int i, Element element) {
-        const float value = to_float(element);
-        if (is_exact)
-            split_float(__float_as_uint(value), parts[HIGH][i], parts[LOW][i]);
-        else
-            parts[HIGH][i] = __float_as_uint(sizeof(Element) == sizeof(float) ? float_to_tf32(value) : value);
     }
 };
 

@@ -21,9 +21,8 @@ const COLUMNS: usize = 2;
 /// The most rows for which `few_rows` multiplies: it reads the weights once for eight rows.
 const FEW: usize = 64;
 
-/// Elements of shared memory of a block of sums of outer products. Twin of the numbers in
-/// `kernels/dynamic/outer_products.cuh`.
-const OUTER_ELEMENTS: usize = 3 * 16 * (128 + 8 + 64 + 8);
+/// The shared memory of a block of sums of outer products. Twin of the numbers in `kernels/dynamic/outer_products.cuh`.
+const OUTER_BYTES: u32 = 3 * 64 * (128 + 8 + 64 + 8);
 /// The rows from which on a level of a static batch is wide, so that its product is computed by tiles.
 pub const WIDE: usize = 33;
 
@@ -172,10 +171,7 @@ impl Library {
         let is_sum = |task: &Task| matches!(task, Task::OuterProducts(_) | Task::RowSums(_));
         let exact = self.exact.as_ref().filter(|_| !tf32);
         let (function, shared_bytes) = match tasks.iter().any(is_sum) {
-            true => (
-                exact.map_or(&self.outer_products, |exact| &exact.outer_products),
-                (OUTER_ELEMENTS * self.element.bytes()) as u32,
-            ),
+            true => (exact.map_or(&self.outer_products, |exact| &exact.outer_products), OUTER_BYTES),
             false => (&self.tasks, 0),
         };
         // SAFETY: the caller's promise, and the kernels' own struct.
