@@ -2,6 +2,9 @@
 
 use pulp::Simd;
 
+/// The most rows of a matrix that one sum adds up: a longer one would round each product to the size of the whole.
+const MOST_SUMMED: usize = 32;
+
 /// Numbers that fill vectors.
 pub trait Vectors: Copy {
     /// Σ of each matrix row times each x, all as wide as the matrix.
@@ -22,7 +25,7 @@ pub trait Vectors: Copy {
 }
 
 macro_rules! vectors {
-    ($real:ty, $vector:ident, $lanes:ident, $parts:ident, $parts_mut:ident, $splat:ident, $fused:ident, $sum:ident) => {
+    ($real:ty, $vector:ident, $lanes:ident, $parts:ident, $parts_mut:ident, $splat:ident, $fused:ident, $add:ident, $sum:ident) => {
         impl Vectors for $real {
             #[inline(always)]
             fn dots<S: Simd, const P: usize, const X: usize>(
@@ -71,18 +74,26 @@ macro_rules! vectors {
                 y: [&[Self]; Y],
                 to: [&mut [Self]; Y],
             ) {
-                let mut sums = [[simd.$splat(0.0); V]; Y];
-                for (row, matrix) in matrix.chunks_exact(columns).enumerate() {
-                    let (p, _) = S::$parts(&matrix[first..][..V * S::$lanes]);
-                    for (sums, y) in sums.iter_mut().zip(&y) {
-                        let y = simd.$splat(y[row]);
-                        for (sum, p) in sums.iter_mut().zip(p) {
-                            *sum = simd.$fused(y, *p, *sum);
+                let mut all = [[simd.$splat(0.0); V]; Y];
+                for (part, matrix) in matrix.chunks(MOST_SUMMED * columns).enumerate() {
+                    let mut sums = [[simd.$splat(0.0); V]; Y];
+                    for (row, matrix) in matrix.chunks_exact(columns).enumerate() {
+                        let (p, _) = S::$parts(&matrix[first..][..V * S::$lanes]);
+                        for (sums, y) in sums.iter_mut().zip(&y) {
+                            let y = simd.$splat(y[part * MOST_SUMMED + row]);
+                            for (sum, p) in sums.iter_mut().zip(p) {
+                                *sum = simd.$fused(y, *p, *sum);
+                            }
+                        }
+                    }
+                    for (all, sums) in all.iter_mut().zip(sums) {
+                        for (all, sum) in all.iter_mut().zip(sums) {
+                            *all = simd.$add(*all, sum);
                         }
                     }
                 }
-                for (to, sums) in to.into_iter().zip(sums) {
-                    S::$parts_mut(to).0.copy_from_slice(&sums);
+                for (to, all) in to.into_iter().zip(all) {
+                    S::$parts_mut(to).0.copy_from_slice(&all);
                 }
             }
 
@@ -93,5 +104,5 @@ macro_rules! vectors {
     };
 }
 
-vectors!(f32, f32s, F32_LANES, as_simd_f32s, as_mut_simd_f32s, splat_f32s, mul_add_e_f32s, reduce_sum_f32s);
-vectors!(f64, f64s, F64_LANES, as_simd_f64s, as_mut_simd_f64s, splat_f64s, mul_add_e_f64s, reduce_sum_f64s);
+vectors!(f32, f32s, F32_LANES, as_simd_f32s, as_mut_simd_f32s, splat_f32s, mul_add_e_f32s, add_f32s, reduce_sum_f32s);
+vectors!(f64, f64s, F64_LANES, as_simd_f64s, as_mut_simd_f64s, splat_f64s, mul_add_e_f64s, add_f64s, reduce_sum_f64s);

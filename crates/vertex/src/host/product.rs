@@ -81,8 +81,12 @@ impl<C: Real> Target<C> {
 /// Up to this number of rows the loops here are faster than the `gemm` crate, which first packs the whole matrix.
 const FEW: usize = 48;
 
-/// The most rows that one sum adds up: a longer one would round each product to the size of the whole.
-const MOST_SUMMED: usize = 128;
+/// The most products that one sum adds up: a longer one would round each product to the size of the whole.
+const MOST_SUMMED: usize = 64;
+
+/// The same where rows are added up one by one, and the columns of which a thread adds up at once.
+const GROUP: usize = 16;
+const LEAST: usize = 64;
 
 /// Multiplications that are worth another thread: some 100 µs. Waking it takes a few, but where another library's
 /// threads spin, as OpenMP's do for milliseconds behind their own work, it may wait for the processor.
@@ -102,15 +106,17 @@ pub(super) fn multiply<C: Real>(threads: usize, matrix: &[C], x: Rows<C>, mut y:
         share(threads, 0, rows, parts_of(rows, columns * x.count).next_multiple_of(4), &work);
     } else {
         let work = |first: usize, end: usize| {
-            // SAFETY: rows of y, within its borrow, that no other thread writes; x and P are read, and in range.
-            unsafe {
-                gemm(
-                    [end - first, rows, columns],
-                    (target.row(first), [target.stride, 1]),
-                    (x.numbers.as_ptr().add(first * x.stride), [x.stride, 1]),
-                    (matrix.as_ptr(), [1, columns]),
-                    false,
-                );
+            for part in (0..columns).step_by(MOST_SUMMED) {
+                // SAFETY: rows of y, within its borrow, that no other thread writes; x and P are read, and in range.
+                unsafe {
+                    gemm(
+                        [end - first, rows, MOST_SUMMED.min(columns - part)],
+                        (target.row(first), [target.stride, 1]),
+                        (x.numbers.as_ptr().add(first * x.stride + part), [x.stride, 1]),
+                        (matrix.as_ptr().add(part), [1, columns]),
+                        part > 0,
+                    );
+                }
             }
         };
         share(threads, 0, x.count, parts_of(x.count, rows * columns).max(FEW), &work);
@@ -127,15 +133,17 @@ pub(super) fn multiply_transposed<C: Real>(threads: usize, matrix: &[C], y: Rows
         share(threads, 0, columns, parts_of(columns, rows * x.count).next_multiple_of(64), &work);
     } else {
         let work = |first: usize, end: usize| {
-            // SAFETY: as above.
-            unsafe {
-                gemm(
-                    [end - first, columns, rows],
-                    (target.row(first), [target.stride, 1]),
-                    (y.numbers.as_ptr().add(first * y.stride), [y.stride, 1]),
-                    (matrix.as_ptr(), [columns, 1]),
-                    false,
-                );
+            for part in (0..rows).step_by(MOST_SUMMED) {
+                // SAFETY: as above.
+                unsafe {
+                    gemm(
+                        [end - first, columns, MOST_SUMMED.min(rows - part)],
+                        (target.row(first), [target.stride, 1]),
+                        (y.numbers.as_ptr().add(first * y.stride + part), [y.stride, 1]),
+                        (matrix.as_ptr().add(part * columns), [columns, 1]),
+                        part > 0,
+                    );
+                }
             }
         };
         share(threads, 0, x.count, parts_of(x.count, rows * columns).max(FEW), &work);
@@ -153,11 +161,13 @@ pub(super) fn accumulate<C: Real>(threads: usize, y: Rows<C>, x: Rows<C>, matrix
         if x.count <= FEW {
             return Arch::new().dispatch(Outer { y, x, target, first, end, adds });
         }
-        for part in (0..x.count).step_by(MOST_SUMMED) {
+        // Shorter sums take longer, of which there is little where the rows are few.
+        let summed = if x.count <= 8 * MOST_SUMMED { MOST_SUMMED / 2 } else { MOST_SUMMED };
+        for part in (0..x.count).step_by(summed) {
             // SAFETY: rows of P, within its borrow, that no other thread writes; y and x are read, and in range.
             unsafe {
                 gemm(
-                    [end - first, columns, MOST_SUMMED.min(x.count - part)],
+                    [end - first, columns, summed.min(x.count - part)],
                     (target.row(first), [columns, 1]),
                     (y.numbers.as_ptr().add(part * y.stride + first), [1, y.stride]),
                     (x.numbers.as_ptr().add(part * x.stride), [x.stride, 1]),
@@ -171,15 +181,12 @@ pub(super) fn accumulate<C: Real>(threads: usize, y: Rows<C>, x: Rows<C>, matrix
 
 /// The sum of rows, from a column on, or `to` plus it.
 pub(super) fn sum_rows<C: Real>(threads: usize, rows: Rows<C>, first: usize, to: &mut [C], adds: bool) {
-    const LEAST: usize = 64;
     if threads > 1 && to.len() >= 2 * LEAST {
         let (half, (left, right)) = (threads / 2, to.split_at_mut(to.len() * (threads / 2) / threads));
         let middle = first + left.len();
         rayon::join(|| sum_rows(half, rows, first, left, adds), || sum_rows(threads - half, rows, middle, right, adds));
         return;
     }
-    // Sums of sums: a long sum of single numbers would round each to the size of the whole.
-    const GROUP: usize = 16;
     if !adds {
         to.fill(C::ZERO);
     }
@@ -376,9 +383,19 @@ impl<C: Real> WithSimd for Outer<'_, C> {
             if !self.adds {
                 to.fill(C::ZERO);
             }
-            for at in 0..self.x.count {
-                let y = self.y.row(at)[row];
-                to.iter_mut().zip(self.x.row(at)).for_each(|(to, x)| *to = y.fused(*x, *to));
+            for (part, to) in to.chunks_mut(LEAST).enumerate() {
+                for group in (0..self.x.count).step_by(GROUP) {
+                    let mut sums = [C::ZERO; LEAST];
+                    for at in group..self.x.count.min(group + GROUP) {
+                        let (y, x) = (self.y.row(at)[row], &self.x.row(at)[part * LEAST..][..to.len()]);
+                        for (sum, x) in sums.iter_mut().zip(x) {
+                            *sum = y.fused(*x, *sum);
+                        }
+                    }
+                    for (to, sum) in to.iter_mut().zip(sums) {
+                        *to += sum;
+                    }
+                }
             }
         }
     }
