@@ -20,8 +20,8 @@ t + 1 of the one below, until one is left. All levels have the same weights. In 
 and a word's h is x. In td-lstm, both are the children of a Tree-LSTM's vertex, and words are its leaves.
 
 The methods are `ucudnn`, ours, also captured in CUDA graphs, and PyTorch's in METHODS, which tree_baselines.py and
-dynamic_rivals.py describe. `ucudnn one by one`, a call for each graph, shows what batching is worth; it runs if --methods
-names it. Before anything is timed, each method's results are held against double precision.
+dynamic_rivals.py describe. `ucudnn one by one`, a call for each graph, shows what batching is worth. It runs if --methods
+names it, and so does DyNet (dynet_rivals.py). Before anything is timed, each method's results are held against double precision.
 """
 
 import argparse
@@ -40,6 +40,7 @@ import dynamic_rivals
 import finds_harness  # noqa: F401
 import timing
 import tree_baselines
+from dynet_rivals import DYNET, lstm_cell, tree_lstm_cell, with_dynet
 from structures import (
     LEAVES, SEED, Structures, both_ways, complete_trees, random_chains, random_circuits, random_pyramids, recursion,
     spelled_sentences,
@@ -273,13 +274,13 @@ def square(model):
 
 
 NETS = {
-    "tree-lstm": lambda _: Net(random_trees(), square(TreeLSTM), tree_baselines.vertex, tree_baselines.rivals,
-                               (1, 8, 32, 128, 256)),
+    "tree-lstm": lambda _: Net(random_trees(), square(TreeLSTM), tree_baselines.vertex,
+                               with_dynet(tree_baselines.rivals, tree_lstm_cell), (1, 8, 32, 128, 256)),
     "rvnn": lambda _: Net(random_trees(), RvNN, dynamic_rivals.rvnn_vertex, dynamic_rivals.rvnn_rivals, (1, 8, 32, 128)),
     "tree-fc": lambda options: Net(complete_trees(leaves=options.leaves), RvNN, dynamic_rivals.rvnn_vertex,
                                    dynamic_rivals.tree_fc_rivals, (1, 8, 32, 64)),
     "lstm": lambda options: Net(random_chains(words=options.words), square(LSTM), dynamic_rivals.lstm_vertex,
-                                dynamic_rivals.lstm_rivals, (1, 8, 32, 128, 256)),
+                                with_dynet(dynamic_rivals.lstm_rivals, lstm_cell), (1, 8, 32, 128, 256)),
     "bilstm": lambda options: Net(both_ways(random_chains(words=options.words)),
                                   square(functools.partial(LSTM, bidirectional=True)), dynamic_rivals.lstm_vertex,
                                   functools.partial(dynamic_rivals.lstm_rivals, directions=2), (1, 8, 32, 128)),
@@ -299,7 +300,7 @@ def chosen(methods, options):
         return [method for method in methods if method.name in options.methods]
     device = options.device
     # E is the faster one of these two. Without CUDA there are no graphs, and there torch.compile needs a compiler.
-    left_out = {"chunked", "growing", ONE_BY_ONE}
+    left_out = {"chunked", "growing", ONE_BY_ONE, DYNET}
     if options.in_a_row == 1:
         left_out |= {method.name for method in methods if method.is_for_rows}
     if device == "cpu":
