@@ -123,78 +123,99 @@ def show(rows):
 
 # The fit. The names are those of choice.rs; products and packets have a number for each type.
 
-TODAY = {"LAUNCHES_OF_LEVEL": 12.0, "EXCHANGE": 1.0, "UNITS_DOUBLED": 1.08,
-         **{f"PACKETS {kind}": 45e-6 if kind != "bfloat16" else 85e-6 for kind in TYPES},
-         **{f"PRODUCTS {kind}": 1 / 16e6 if kind != "bfloat16" else 1 / 20e6 for kind in TYPES}}  # fmt: skip
-# Of an H100 or H200.
+def is_2_bytes(kind):
+    return kind == "bfloat16"
+
+
+TODAY = {"LAUNCHES_OF_LEVEL": 5.25, "UNIT": 0.062,
+         **{f"PACKETS {kind}": 42e-6 if is_2_bytes(kind) else 30e-6 for kind in TYPES},
+         **{f"PRODUCTS {kind}": 1 / 20e6 if is_2_bytes(kind) else 1 / 9.7e6 for kind in TYPES}}  # fmt: skip
+# The part of a level that does not depend on the executor's units is seen beside launches alone, and stays as it is.
+EXCHANGE = 1.0
+# Of an H100 or H200: the multiprocessors, and the shared memory of a block.
 MULTIPROCESSORS, SHARED_BYTES = 132, 227 << 10
+# The parts of h in the factor and in the product, forward and backward.
+WAYS = ((2, 5), (5, 2))
+
+
+def units(hidden, groups):
+    return math.ceil(hidden / (MULTIPROCESSORS // groups))
+
+
+def is_whole(row, groups):
+    """Whether the weights of both ways and a tile fit into shared memory (crates/dynamic/src/emit/persistent.rs)."""
+    hidden, own, element = row["hidden"], units(row["hidden"], groups), 2 if is_2_bytes(row["type"]) else 4
+    power = lambda parts, most: 1 << int(math.log2(min(parts, most, 16)))
+
+    def need(depth, height):
+        columns, chunk = height * own, 32 // element
+        padded = math.ceil(math.ceil(hidden / own) * depth * own / chunk) * chunk
+        pitch, chunks = padded + 16 // element, padded // chunk
+        parts = power(chunks, 8)
+        if row["type"] == "float":
+            parts = max(power(chunks, max(1, min(16, 640 // columns))), power(math.ceil(padded / 128), 8))
+        return columns * pitch * element + max(8 * pitch, 64 * depth * own) * element + (8 * parts + 64) * columns * 4
+
+    return all(need(*way) <= SHARED_BYTES for way in WAYS)
 
 
 def terms(row, groups):
-    """By name what the model multiplies its numbers with, forward and backward, on average of the row's batches. None where
-    weights do not fit into shared memory."""
+    """By name what the model multiplies its numbers with, both ways, on average of the row's batches. None where no path
+    runs both ways."""
     hidden, kind = row["hidden"], row["type"]
     levels, rows = (statistics.mean(of) for of in zip(*row["features"], strict=True))
     if not groups:
-        multiplied = 2 * rows * 2 * hidden * 5 * hidden
-        return {"LAUNCHES_OF_LEVEL": 2 * levels, f"PRODUCTS {kind}": multiplied}
-    own = math.ceil(hidden / (MULTIPROCESSORS // groups))
-    blocks, of_packet = math.ceil(hidden / own), 3 if kind != "bfloat16" else 6
-    element = 12 // of_packet
-    if 10 * hidden * own * element * 1.2 > SHARED_BYTES:
+        return {"LAUNCHES_OF_LEVEL": 2 * levels, f"PRODUCTS {kind}": 2 * rows * 2 * hidden * 5 * hidden}
+    if not is_whole(row, groups):
         return None
-    packets = sum(blocks * math.ceil(width * own / of_packet) for width in (2, 5))
-    by_groups = min(groups, row["batch"])
-    return {"EXCHANGE": 2 * levels, "UNITS_DOUBLED": 2 * levels * math.log2(own),
-            f"PACKETS {kind}": 16 * packets * rows / by_groups}  # fmt: skip
+    own, of_packet = units(hidden, groups), 6 if is_2_bytes(kind) else 3
+    packets = sum(math.ceil(hidden / own) * math.ceil(depth * own / of_packet) for depth, _ in WAYS)
+    return {"EXCHANGE": 2 * levels, "UNIT": 2 * levels * own,
+            f"PACKETS {kind}": 16 * packets * rows / min(groups, row["batch"])}  # fmt: skip
 
 
-def by_model(numbers, row):
-    """The model's µs by the executors that run."""
+def of_executors(row):
+    """The terms of those that run."""
     of_all = {executor: terms(row, groups) for executor, groups in EXECUTORS.items()}
-    return {executor: sum(numbers[name] * its for name, its in of.items()) for executor, of in of_all.items() if of}
+    return {executor: its for executor, its in of_all.items() if its}
 
 
 def regrets(numbers, rows):
     """By how much the choice is slower than the fastest executor, by rows."""
     found = []
     for row in rows:
-        us = {executor: statistics.median(row["us"][executor]) for executor in EXECUTORS}
-        model = by_model(numbers, row)
-        chosen = min(model, key=model.get)
-        found.append((us[chosen] / min(us[executor] for executor in model) - 1, chosen, row))
+        us = {executor: statistics.median(its) for executor, its in row["us"].items()}
+        time = {executor: EXCHANGE * its.pop("EXCHANGE", 0) + sum(numbers[name] * term for name, term in its.items())
+                for executor, its in of_executors(row).items()}  # fmt: skip
+        chosen = min(time, key=time.get)
+        found.append((us[chosen] / min(us.values()) - 1, chosen, row))
     return found
 
 
+# Executors that are further behind the fastest are never chosen, and need not be right.
+NEAR = 1.6
+
+
 def fitted(rows):
-    """Least squares of the differences between executors, over the row's fastest time; then steps of single numbers that
-    make the choice better."""
+    """Least squares of the differences between executors, over the row's fastest time."""
     names, left, right = list(TODAY), [], []
     for row in rows:
-        of_all = {executor: terms(row, groups) for executor, groups in EXECUTORS.items()}
-        its = [executor for executor, of in of_all.items() if of]
-        us = torch.tensor([statistics.median(row["us"][executor]) for executor in its], dtype=torch.float64)
-        matrix = torch.tensor([[of_all[executor].get(name, 0.0) for name in names] for executor in its], dtype=torch.float64)
-        weight = 1 / us.min()
-        # Executors that are far behind are never chosen, and need not be right.
-        near = us < 3 * us.min()
-        left.append(weight * (matrix[near] - matrix[near].mean(0)))
-        right.append(weight * (us[near] - us[near].mean()))
-    scale = torch.tensor([TODAY[name] for name in names], dtype=torch.float64)
-    solved = torch.linalg.lstsq(torch.cat(left) * scale, torch.cat(right)[:, None], driver="gelsd").solution[:, 0] * scale
-    numbers = {name: max(number, 0.05 * TODAY[name]) for name, number in zip(names, solved.tolist(), strict=True)}
-    cost = lambda numbers: sum(regret + regret**2 * 10 for regret, *_ in regrets(numbers, rows))
-    for step in (1.3, 1.1, 1.03) * 3:
-        for name in names:
-            tried = [numbers | {name: numbers[name] * factor} for factor in (1.0, step, 1 / step)]
-            numbers = min(tried, key=cost)
-    return numbers
+        us = {executor: statistics.median(its) for executor, its in row["us"].items()}
+        least = min(us.values())
+        near = [(us[executor], its) for executor, its in of_executors(row).items() if us[executor] < NEAR * least]
+        known = torch.tensor([time - EXCHANGE * its.get("EXCHANGE", 0) for time, its in near], dtype=torch.float64)
+        matrix = torch.tensor([[its.get(name, 0.0) for name in names] for _, its in near], dtype=torch.float64)
+        left.append((matrix - matrix.mean(0)) / least)
+        right.append((known - known.mean()) / least)
+    scale = torch.tensor(list(TODAY.values()), dtype=torch.float64)
+    found = torch.linalg.lstsq(torch.cat(left) * scale, torch.cat(right)[:, None], driver="gelsd").solution[:, 0]
+    return dict(zip(names, (found * scale).tolist(), strict=True))
 
 
 def fit(rows):
     for what, numbers in (("today", TODAY), ("fitted", fitted(rows))):
         print(f"{what}: " + ", ".join(
-            f"{name} {number:.3g}" if not name.startswith("PRODUCTS") else f"{name} {1 / number:.3g}"
+            f"{name} {1 / number if name.startswith('PRODUCTS') else number:.3g}"
             for name, number in numbers.items()))  # fmt: skip
         found = sorted(regrets(numbers, rows), key=lambda its: -its[0])
         print(f"   the choice is slower than the fastest by {100 * statistics.mean(its[0] for its in found):.1f}% on average; most: "
