@@ -285,7 +285,7 @@ pub enum Fault {
     Compilation,
     /// Compiling an RNN's GPU kernels ends only with the process.
     Hang,
-    /// No persistent kernel of an RNN's training is launched.
+    /// No persistent kernel of an RNN's training, or of a vertex net's path, is launched.
     Launch,
 }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use gpu::jit::{Function, Launch};
 use gpu::{Device, Stream};
+use guest::settings::{self, Fault};
 use vertex::passes::Extent;
 
 use crate::emit::{self, MOST_POINTERS};
@@ -84,8 +85,12 @@ impl Path {
         let Some((function, launch)) = self.loaded().filter(|_| !self.has_failed.load(Ordering::Relaxed)) else {
             return false;
         };
-        // SAFETY: the caller's promise.
-        let launched = unsafe { function.launch(stream, launch, &mut [(&raw mut pointers).cast()]) };
+        let launched = match settings::get().fault {
+            Some(Fault::Launch) => Err("UCUDNN_FAULT asked for no launch".to_owned()),
+            // SAFETY: the caller's promise.
+            _ => unsafe { function.launch(stream, launch, &mut [(&raw mut pointers).cast()]) }
+                .map_err(|error| error.to_string()),
+        };
         if let Err(why) = &launched {
             self.has_failed.store(true, Ordering::Relaxed);
             log::warn!("{}: {why}; levels have launches", self.emitted.name);

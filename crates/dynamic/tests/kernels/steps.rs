@@ -90,6 +90,26 @@ fn a_step_has_few_launches() {
     }
 }
 
+/// A device may refuse a path, as beside other programs. Then levels have launches, and results are the same.
+#[test]
+fn a_step_whose_paths_are_refused() {
+    if !emulated::is_child_with("steps::a_step_whose_paths_are_refused", &[("UCUDNN_FAULT", "launch")]) {
+        return;
+    }
+    let declaration = with_embedding(tree_lstm::tree_lstm(20, 16, Some(5)).parse().unwrap());
+    // Three levels above the leaves.
+    let graphs = Arrays {
+        first_vertex: vec![0, 7],
+        first_child: vec![0, 0, 0, 2, 2, 4, 4, 6],
+        children: vec![0, 1, 2, 3, 4, 5],
+        ..Arrays::default()
+    };
+    let case = Case { declaration, graphs, ids: vec![0; 5], seed: 8 };
+    let options = Options { executor: Executor::Persistent { groups: 1 }, ..options(Element::Float, true) };
+    let Some(launches) = check(&case, 5, options, false, 0.0) else { return };
+    assert!(launches > LAUNCHES, "{launches}");
+}
+
 /// The Tree-LSTM with an embedding of words, so few that some of them come more than once, in place of pulled rows.
 fn with_embedding(mut declaration: Declaration) -> Declaration {
     let (table, columns) = (declaration.parameters.len(), std::mem::take(&mut declaration.pulls[0]));

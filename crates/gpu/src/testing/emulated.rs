@@ -27,6 +27,11 @@ pub(crate) fn count_launch() {
 /// Runs the named test in child processes whose cuDNN is hostdnn, one for each schedule. Returns true in a child, where
 /// the test should go on, and false in the parent.
 pub fn is_child(test: &str) -> bool {
+    is_child_with(test, &[])
+}
+
+/// Likewise with variables of the environment.
+pub fn is_child_with(test: &str, variables: &[(&str, &str)]) -> bool {
     if std::env::var_os(CHILD).is_some() {
         provide_hostdnn();
         return true;
@@ -36,7 +41,7 @@ pub fn is_child(test: &str) -> bool {
         let mut command = Command::new(&binary);
         command.args(["--exact", test, "--include-ignored", "--nocapture"]).env_clear();
         command.env(CHILD, "1").env("UCUDNN_CUDNN_LIBRARY", binary.with_file_name("libhostdnn.so"));
-        command.envs(seed.map(|seed| ("HOSTDNN_SCHEDULE_SEED", seed)));
+        command.envs(seed.map(|seed| ("HOSTDNN_SCHEDULE_SEED", seed))).envs(variables.iter().copied());
         let passed_on = ["HOSTDNN_CXX", "HOSTDNN_KERNEL_CACHE"];
         command.envs(passed_on.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
