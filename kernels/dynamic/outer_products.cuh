@@ -105,8 +105,8 @@ __device__ __forceinline__ void read_columns(const Element *from, int pitch, uns
 // they are, or TF32: floats are rounded to it, or have exact products.
 template <bool is_exact> struct OuterSums {
     static constexpr int row_tiles = 2, column_tiles = 4, tiles = row_tiles * column_tiles;
-    // Tensor cores round sums towards zero, so they add up a stage of exact products at most.
-    static constexpr int most_stages = is_exact ? 1 : SLICE_ROWS / OUTER_DEPTH;
+    // Tensor cores round sums towards zero, which makes each a bit smaller. So they add up 8 rows of exact products at most.
+    static constexpr int most_stages = SLICE_ROWS / OUTER_DEPTH;
     // Those of all rows, and those of the last stages: [tile of rows, tile of columns][as warp_mma_tf32 has them].
     float all[tiles][4] = {}, last[tiles][4] = {};
     int stages = 0;
@@ -140,7 +140,8 @@ template <bool is_exact> struct OuterSums {
     __device__ __forceinline__ void multiply(const Element *stage) {
         const Element *const dy = stage + first_row();
         const Element *const x = stage + OUTER_DEPTH * DY_PITCH + first_column() + LANE / 4;
-#pragma unroll
+        constexpr int at_once = is_exact ? 1 : 2; // with 2, exact products spill registers
+#pragma unroll at_once
         for (int k = LANE % 4; k < OUTER_DEPTH; k += 8) {
             unsigned left[row_tiles][2][4], right[column_tiles][2][2];
 #pragma unroll
@@ -159,8 +160,9 @@ template <bool is_exact> struct OuterSums {
                 for (int tile = 0; tile < tiles; ++tile)
                     warp_mma_tf32(last[tile], left[tile / column_tiles][of[0]], right[tile % column_tiles][of[1]]);
             }
+            if (is_exact) add_last();
         }
-        if (++stages % most_stages == 0) add_last();
+        if (!is_exact && ++stages % most_stages == 0) add_last();
     }
 
     template <int count>
