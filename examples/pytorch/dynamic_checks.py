@@ -26,10 +26,12 @@ from timing import Method
 
 HIDDEN = 256
 KINDS = ("float", "TF32", "half", "bfloat16")
+NOT_TF32 = ("float", "half", "bfloat16")
 # The most that the largest error of a tensor may be, in multiples of the largest one of eager PyTorch's.
 MOST_ERROR = 1.2
-# The widths of nets, and the numbers of graphs, whose errors are looked at. Rows of an odd width begin anywhere.
-WIDTHS, COUNTS = (256, 100, 37), (1, 8)
+# The widths of nets, and the numbers of graphs, whose errors are looked at. Rows of an odd width begin anywhere. There
+# PyTorch does not round to TF32, so 36 takes its place.
+WIDTHS, COUNTS = (256, 100, 37), (1, 4)
 
 OURS = Method("ucudnn", None, lambda model, batch, x: model(batch, x))
 
@@ -62,8 +64,8 @@ def errors(device, *names):
     for name in names or NETS:
         net = NETS[name](argparse.Namespace(leaves=LEAVES, words=None))
         eager = next(method for method in net.methods(device) if method.name == "E")
-        for width in WIDTHS:
-            for kind, model, dtype in models(net, device, hidden=width):
+        for width, kinds in [*((width, KINDS) for width in WIDTHS[:2]), (WIDTHS[2], NOT_TF32), (36, ("TF32",))]:
+            for kind, model, dtype in models(net, device, kinds, width):
                 exact = copy.deepcopy(model).double()
                 found = [ratios(net, eager, model, exact, count, dtype, device, width) for count in COUNTS]
                 ours, ratio, by_tensor = (largest(each) for each in zip(*found, strict=True))
