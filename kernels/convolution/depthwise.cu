@@ -4,10 +4,12 @@
 //   out[n][c][p][q] = alpha * (bias[c] +
 //   sum over r, s of w[c][r][s] * in[n][c / each][p * stride + r * dilation - padding][…]) + beta * out[n][c][p][q]
 //
-// where `in` is zero outside of the image, and has `each` filters for each channel; with GRADIENT, for which that is
-// one, `in` is the gradient of the convolution's result, and `out` the gradient of its input. Likewise over slices.
+// where `in` is zero outside of the image, and has `each` filters for each channel. With GRADIENT, `in` is the gradient of
+// the convolution's result, and `out` the gradient of its input, in which each channel is a sum over its `each` filters.
+// Likewise over slices.
 //
-// A block reads the part of its planes that its tiles need into shared memory, one slice of the filter after the other.
+// A block reads the part of its planes that its tiles need into shared memory, one slice of the filter after the other,
+// and of one filter after the other.
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16, and what `by_channel.cuh` wants. Grid: a block for
 // each tile of planes. Dynamic shared memory: the floats of `planes` times `rows` rows of `pitch`.
@@ -27,7 +29,7 @@ struct Depthwise {
     // Null for none.
     const Element *bias;
     Element *out;
-    // The channels of `out`, and the filters of each channel of `in`.
+    // The channels of `out`, and the filters of each channel of the convolution's input.
     int channels, each;
     // The planes of `out` in all images.
     int count;
@@ -131,19 +133,23 @@ KERNEL(depthwise, Depthwise) {
     for (int i = 0; i < TILE_ROWS; i++)
 #pragma unroll
         for (int k = 0; k < TILE_COLUMNS; k++) sums[i][k] = bias;
-    for (int tap = 0; tap < of.slices.filter; tap++) {
+    // The filters of a channel whose products are added up.
+    const int added = IS_GRADIENT ? of.each : 1;
+    for (int step = 0; step < added * of.slices.filter; step++) {
+        const int which_filter = step / of.slices.filter, tap = step % of.slices.filter;
         const auto place_of = [&](int which) {
             const int out = first + which;
             const int slice = out < of.count ? of.slices.slice(out % of.to.slices, tap, of.from.slices) : -1;
-            const int in = out / of.to.slices / of.each * of.from.slices + slice;
-            return slice < 0 ? -1 : in * of.from.height * of.from.width;
+            const int channel = out / of.to.slices;
+            const int in = IS_GRADIENT ? channel * of.each + which_filter : channel / of.each;
+            return slice < 0 ? -1 : (in * of.from.slices + slice) * of.from.height * of.from.width;
         };
         const int first_row = Rows::begin(row) + of.rows_on, first_column = Columns::begin(column) + of.columns_on;
         read_planes(block, of.in, of.from, first_row, first_column, place_of, shared);
         barrier();
         if (is_there) {
-            const int channel = plane / of.to.slices % of.channels;
-            const Element *const w = of.w + (long long)(channel * of.slices.filter + tap) * FILTER_ROWS * FILTER_COLUMNS;
+            const int filter = plane / of.to.slices % of.channels * added + which_filter;
+            const Element *const w = of.w + (long long)(filter * of.slices.filter + tap) * FILTER_ROWS * FILTER_COLUMNS;
             if (IS_SMALL) add_small(lines, block.pitch, w, sums);
             else add_large(lines, block.pitch, w, sums);
         }

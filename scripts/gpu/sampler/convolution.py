@@ -25,7 +25,7 @@ def draw(seed, family, number, settings, scale=1.0):
     if r.is_so(0.1):
         return _grouped(r, min(dims, 2), scale)
     if r.is_so(0.1):
-        return _by_channel(r, min(dims, 2), scale)
+        return _by_channel(r, dims, scale)
     groups = r.weighted(one=7, few=2, depthwise=1)
     most = {"one": 512, "few": 64, "depthwise": 1}[groups]
     count = {"one": 1, "few": r.randint(2, 8), "depthwise": r.size(128, 2)}[groups]
@@ -89,8 +89,9 @@ def _grouped(r, dims, scale):
 
 
 def _by_channel(r, dims, scale):
-    """A case with filters of each channel, with the strides of MobileNet and EfficientNet, and others."""
-    sizes = {"n": r.size(128), "c": 1, "k": r.choice((1, 1, 1, 2))} | {f"x{d}": r.size((2048, 112)[dims - 1]) for d in range(dims)}
+    """A case with filters of each channel, or of one channel, with the strides of MobileNet and EfficientNet, and others."""
+    count, each = r.choices(((r.size(256, 2), r.choice((1, 1, 1, 2))), (1, r.size(64))), (3, 1))[0]
+    sizes = {"n": r.size(128), "c": 1, "k": each} | {f"x{d}": r.size((2048, 112, 48)[dims - 1]) for d in range(dims)}
     filters = [r.choices((3, 5, 7, 1, 2, 9, 15, 32), (6, 4, 2, 1, 1, 1, 1, 1))[0] for _ in range(dims)]
     stride = [r.choices((1, 2, 3, 4), (2, 6, 1, 1))[0] for _ in range(dims)]
     if r.is_so(0.7):
@@ -98,7 +99,7 @@ def _by_channel(r, dims, scale):
     same = r.is_so(0.6)
     padding = [f // 2 if same else r.randint(0, f - 1) for f in filters]
     its = {"transposed": False, "layout": "first", "precision": r.choice(("half", "bfloat16"))}
-    return _made(r, dims, r.size(256, 2), sizes, filters, stride, [1] * dims, padding, its, scale)
+    return _made(r, dims, count, sizes, filters, stride, [1] * dims, padding, its, scale)
 
 
 def _same(r, dims, scale):

@@ -28,11 +28,10 @@ impl Computed for ByChannel {
     const TAKES_BIAS: bool = true;
 
     fn of(of: &Convolution) -> Result<Self, Refusal> {
-        let Convolution { direction, inputs, outputs, groups, filter, stride, padding, dilation, .. } = *of;
+        let Convolution { inputs, outputs, groups, filter, stride, padding, dilation, .. } = *of;
         let within = |values: [usize; 3], most: usize| values.iter().all(|value| (1..=most).contains(value));
         Refusal::unless([
             (inputs == groups && outputs.is_multiple_of(groups), "channels that share a filter"),
-            (outputs == groups || direction != Direction::BackwardData, "an input gradient of several filters"),
             (within(filter, MOST_PLACES_ACROSS), "a filter of too many places"),
             (within(stride, MOST_STRIDE), "strides that are too large"),
             (within(dilation, MOST_PADDING), "a dilation that is too large"),
@@ -69,6 +68,11 @@ impl ByChannel {
     /// The filters of each channel of x.
     pub fn each(&self) -> usize {
         self.0.outputs / self.0.inputs
+    }
+
+    /// The channels of the tensor that is written, where that is no filter's gradient.
+    pub fn channels_written(&self) -> usize {
+        if self.0.direction == Direction::BackwardData { self.0.inputs } else { self.0.outputs }
     }
 
     /// The sizes of the tensor that the kernel reads in shared memory, and of the one that its tiles are of.

@@ -52,7 +52,7 @@ impl Depthwise {
     /// The planes that are written.
     fn count(&self) -> usize {
         let [_, to] = self.of.read_and_written();
-        self.of.0.images * self.of.0.outputs * to[0]
+        self.of.0.images * self.of.channels_written() * to[0]
     }
 
     fn blocks(&self) -> usize {
@@ -91,7 +91,7 @@ impl Engine for Depthwise {
         }
         let axes = [1, 2].map(|axis| of.axis(axis, of.0.filter[axis]));
         let [_, to] = of.read_and_written();
-        let block = Block::of(axes, [to[1], to[2]], of.0.images * of.0.outputs * to[0])?;
+        let block = Block::of(axes, [to[1], to[2]], of.0.images * of.channels_written() * to[0])?;
         Some(Self { of: *of, axes, block }).filter(|it| it.blocks() <= MOST_COUNTED)
     }
 
@@ -120,7 +120,7 @@ impl Engine for Depthwise {
             w,
             bias,
             to,
-            channels: of.0.outputs as i32,
+            channels: of.channels_written() as i32,
             each: of.each() as i32,
             count: self.count() as i32,
             from_planes,
