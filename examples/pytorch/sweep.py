@@ -4,7 +4,7 @@
     LD_PRELOAD=libucudnn.so UCUDNN_REPORT=report.jsonl python sweep.py --count 300 --calls 400
 
 A line of JSON for each convolution and direction (F, its input's gradient BD, its filter's BF): the milliseconds of the
-first call, of the longest of the first ones, each waited for, and their sum; the median on the device alone; the bytes
+first call, of the longest of the first ones, each waited for, their median and their sum; the median on the device alone; the bytes
 of the three tensors; the operations. Calls go on until the library, if it is loaded, has stopped trying others. They are
 queued behind other work then, as in a training step, so that the library's trials see the device alone, too.
 """
@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import random
+import statistics
 import sys
 import time
 
@@ -165,8 +166,8 @@ def measured(convolution, options, report):
     same = {"convolution": name(convolution), "bytes": sum(tensor.numel() * tensor.element_size() for tensor in tensors),
             "operations": 2 * pixels * single.w.numel(), "calls": done, "settled": settled}  # fmt: skip
     for way, run in runs.items():
-        yield same | {"way": way, "first": times[way][0], "longest": max(times[way]), "sum": sum(times[way]),
-                      "ms": calls.on_device(run, options.device, options.timed)}  # fmt: skip
+        yield same | {"way": way, "first": times[way][0], "longest": max(times[way]), "usual": statistics.median(times[way]),
+                      "sum": sum(times[way]), "ms": calls.on_device(run, options.device, options.timed)}  # fmt: skip
 
 
 def main(words=None):

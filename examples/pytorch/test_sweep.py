@@ -45,6 +45,7 @@ class Lines(unittest.TestCase):
             self.assertEqual(line["operations"], 2 * (2 * 5 * 3 * 7) * 12 * 2 * 6)
             self.assertEqual(line["calls"], 3)
             self.assertTrue(0 < line["first"] <= line["longest"] < line["sum"] and line["ms"] > 0)
+            self.assertTrue(line["sum"] / 9 < line["usual"] <= line["longest"])
 
 
 if __name__ == "__main__":
