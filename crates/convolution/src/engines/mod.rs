@@ -6,6 +6,7 @@
 //! | `engine`, `problem` | the trait of engines, and the problems that they compute |
 //! | `backward_filter`, `implicit_gemm` | engines: filter gradients; convolutions and input gradients |
 //! | `same`, `same_gradient`, `shifted`, `shifted_gradient`, `few_channels`, `rolling`, `rolling_gradient` | engines on warpgroups |
+//! | `in_groups` | an engine for small groups of channels |
 //! | `products` | an engine that is cublasLt: images of one place |
 //! | `patch_products` | an engine that is a copy and cublasLt: filters as large as their strides |
 //! | `toeplitz_images`, `toeplitz_images_gradient`, `toeplitz`, `toeplitz_gradient`, `depthwise`, `depthwise_gradient` | engines for filters of each channel |
@@ -24,6 +25,7 @@ mod engine;
 mod few_channels;
 mod image_rows;
 mod implicit_gemm;
+mod in_groups;
 mod patch_products;
 mod planes;
 mod problem;
@@ -58,6 +60,7 @@ use depthwise::Depthwise;
 use depthwise_gradient::DepthwiseGradient;
 use few_channels::FewChannels;
 use implicit_gemm::ImplicitGemm;
+use in_groups::InGroups;
 use parking_lot::Mutex;
 use patch_products::PatchProducts;
 use rolling::RollingConvolution;
@@ -91,6 +94,7 @@ pub const ENGINES: &[Row] = &[
     Row::of::<ToeplitzGradient>(22, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(17, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(18, Numerics::ExactFloats),
+    Row::of::<InGroups>(25, Numerics::ShortSums),
     Row::of::<RollingConvolution>(23, Numerics::OnTensorCores),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),

@@ -3,7 +3,7 @@
 //! engines first convert both tensors, in a workspace as large as the tensors. Our kernel also multiplies floats exactly;
 //! cuDNN's exact engines use no tensor cores, or a workspace of several times that size.
 
-mod problem;
+pub mod problem;
 #[cfg(test)]
 mod tests;
 mod tiling;
