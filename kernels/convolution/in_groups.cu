@@ -39,9 +39,11 @@
 #define COLUMN_OF_CELL STRIDE_COLUMNS
 #endif
 #define PLACES (FILTER_ROWS * FILTER_COLUMNS)
-// What stands in registers all along: filters, and the sums of two matrices. Older GPUs' code needs a few registers more.
+// What stands in registers all along: filters, and the sums of two matrices. Older GPUs' code, reads of single
+// numbers, convolutions with strides, and matrices that are not full need a few registers more.
 #define IN_REGISTERS (4 * K_STEPS * PLACES + 8 * CELL_ROWS * CELL_COLUMNS)
-#if IN_REGISTERS <= 44 && !(defined __CUDA_ARCH__ && __CUDA_ARCH__ < 890)
+#define IS_EASY (JOINED * DEPTH == 16 && JOINED * ROWS == 16 && ROW_OF_CELL * COLUMN_OF_CELL == 1 && ACCESS > 1)
+#if IN_REGISTERS <= 44 && IS_EASY && !(defined __CUDA_ARCH__ && __CUDA_ARCH__ < 890)
 #define MULTIPROCESSOR_BLOCKS 3
 #elif IN_REGISTERS <= 80
 #define MULTIPROCESSOR_BLOCKS 2
@@ -85,6 +87,7 @@ __device__ __forceinline__ constexpr int unit_of(int pixel, int unit) {
 static_assert(K_STEPS == 1 || K_STEPS == 2, "a gap after whole pixels");
 static_assert(JOINED == 1 || K_STEPS == 1 && M_TILES == 1, "small groups are joined to one matrix");
 
+// A tensor has fewer elements than an int counts.
 struct InGroups {
     const Element *w, *in;
     Element *out;
@@ -153,24 +156,22 @@ __device__ __forceinline__ void clear_sides(Element *x) {
 __device__ __forceinline__ void read_tile(const InGroups &of, int group, int image, int first, Element *x) {
     constexpr int across = (WIDTH + 3) / 4, of_unit = XH * across;
     const int channels = min(JOINED, of.groups - group) * DEPTH;
-    const long long plane = of.height * WIDTH;
-    const Element *const in = of.in + ((long long)image * of.groups + group) * DEPTH * plane;
+    const int plane = of.height * WIDTH, begin = (image * of.groups + group) * DEPTH * plane;
 #pragma unroll 1
     for (int i = threadIdx.x; i < UNITS * of_unit; i += THREADS) {
         const int unit = i / of_unit, row = i % of_unit / across, column = i % across * 4, h = first + row;
         // The channels that are there, of the unit's eight.
         const int there = h >= 0 && h < of.height ? channels - unit * 8 : 0;
-        const Element *const first_channel = in + unit * 8 * plane + h * WIDTH + column;
+        const int at = begin + unit * 8 * plane + h * WIDTH + column;
         // The words of eight channels: four pixels each.
         Word words[8][2];
 #pragma unroll
         for (int c = 0; c < 8; c++) {
             Element four[4] = {};
-            const Element *const from = first_channel + c * plane;
 #pragma unroll
             for (int k = 0; k < 4; k += ACCESS) {
                 if (c >= there || column + k >= WIDTH) continue;
-                const Read read = *reinterpret_cast<const Read *>(from + k);
+                const Read read = *reinterpret_cast<const Read *>(of.in + (at + c * plane + k));
 #pragma unroll
                 for (int j = 0; j < ACCESS; j++) four[k + j] = read.of[j];
             }
@@ -237,7 +238,7 @@ typedef float Sums[CELL_ROWS * CELL_COLUMNS][2][4];
 
 __device__ __forceinline__ void write_sums(const InGroups &of, int group, int first_m, int image, int row, int first,
                                            const Sums &sums) {
-    const long long begin = ((long long)image * of.groups + group) * ROWS;
+    const int begin = (image * of.groups + group) * ROWS;
     const int channels = min(JOINED, of.groups - group) * ROWS;
 #pragma unroll
     for (int t = 0; t < 2; t++) {

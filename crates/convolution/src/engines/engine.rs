@@ -190,8 +190,13 @@ pub fn source<E: Engine>(engine: &E) -> Source {
 
 /// Compiles and loads an engine's kernels on the calling thread's device. `Err` says why there are none.
 pub fn compile<E: Engine>(device: Device, engine: &E) -> Result<Vec<Function>, String> {
+    compile_source::<E>(device, &source(engine))
+}
+
+/// The same for this text of an engine's source.
+pub fn compile_source<E: Engine>(device: Device, source: &Source) -> Result<Vec<Function>, String> {
     let compile = || {
-        let module = device.load(&source(engine))?;
+        let module = device.load(source)?;
         let kernels = E::KERNELS.iter().map(|name| module.function(name)).collect::<Result<Vec<_>, _>>()?;
         Ok(kernels)
     };

@@ -23,8 +23,11 @@ const MATRIX: usize = 16;
 const MOST_MATRICES: usize = 2;
 /// The most words of filters and of sums that a thread has.
 const MOST_WORDS: usize = 104;
-/// The words in registers, of filters and sums, with which so many blocks share a multiprocessor, as in the kernel.
-const WORDS_OF_BLOCKS: [(usize, usize); 2] = [(44, 3), (80, 2)];
+/// The most places of a filter: each column of it has an address of its own.
+const MOST_PLACES: usize = 9;
+/// The words in registers, of filters and sums, with which three blocks share a multiprocessor, or two, as in the kernel.
+const WORDS_OF_THREE: usize = 44;
+const WORDS_OF_TWO: usize = 80;
 /// The cells that a warp multiplies at once; the most of a tile; and the pixels in the time of a barrier, which serve
 /// only to rank tiles.
 const CELLS_AT_ONCE: usize = 16;
@@ -80,7 +83,12 @@ fn words(of: &GroupedCorrelation) -> usize {
 }
 
 fn blocks_at_once(of: &GroupedCorrelation) -> usize {
-    WORDS_OF_BLOCKS.iter().find(|(most, _)| words(of) <= *most).map_or(1, |(_, blocks)| *blocks)
+    let is_full = [of.depth, of.rows].iter().all(|channels| joined(of) * channels == MATRIX);
+    match words(of) {
+        ..=WORDS_OF_THREE if is_full && of.between_cells() == [1; 3] && of.from[2].is_multiple_of(2) => 3,
+        ..=WORDS_OF_TWO => 2,
+        _ => 1,
+    }
 }
 
 /// Returns whether the kernel computes the correlation.
@@ -91,6 +99,7 @@ fn is_ours(of: &GroupedCorrelation) -> bool {
         && of.is_flat()
         && (1..3).all(|axis| of.dilation[axis] == 1 || of.filter[axis] == 1)
         && matrices(of).iter().all(|count| *count <= MOST_MATRICES)
+        && of.places() <= MOST_PLACES
         && words(of) <= MOST_WORDS
         && of.images.saturating_mul(of.to[1]) <= MOST_COUNTED
         && tiles.saturating_mul(MOST_PARTS) <= MOST_COUNTED

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::engine::{Compiled, Engine, Plan, Priority, compile, source};
+use super::engine::{Compiled, Engine, Plan, Priority, compile, compile_source, source};
 use super::problem::{Computed, Convolution, Memory};
 use cudnn::convolution::Direction;
 use gpu::testing::buffers::{GUARD, between_nans, bytes_of, errors, filled, read, small_whole_numbers, write};
@@ -175,6 +175,40 @@ impl Workspace {
 pub fn emulated<E: Engine>(engine: E) -> Option<Compiled<E>> {
     let kernels = emulated::compiled(compile(Device::Host, &engine))?;
     Some(Compiled { engine, kernels: Arc::new(Some(kernels)) })
+}
+
+/// A change of a kernel's text that some case must show; `Races` only under an adversarial schedule.
+pub enum Mutation {
+    Errs(&'static str, &'static str),
+    Races(&'static str, &'static str),
+}
+
+/// On the CPU, each mutation of the engines' source makes at least one of them disagree with loops.
+pub fn mutants_disagree<E: Engine<Problem: Tensors>>(test: &str, engines: &[E], mutations: &[Mutation]) {
+    if !emulated::is_child(test) {
+        return;
+    }
+    let (device, stream) = (Device::Host, std::ptr::null_mut());
+    let is_adversarial = std::env::var_os("HOSTDNN_SCHEDULE_SEED").is_some();
+    for mutation in mutations {
+        let (from, to) = match mutation {
+            Mutation::Errs(from, to) => (from, to),
+            Mutation::Races(from, to) if is_adversarial => (from, to),
+            Mutation::Races(..) => continue,
+        };
+        let mut is_seen = false;
+        for engine in engines {
+            let mut mutant = source(engine);
+            assert_eq!(mutant.text.matches(from).count(), 1, "{from}");
+            mutant.text = mutant.text.replace(from, to).into();
+            let Some(kernels) = emulated::compiled(compile_source::<E>(device, &mutant)) else { return };
+            let kernel = Compiled { engine: *engine, kernels: Arc::new(Some(kernels)) };
+            let case = Case::new(*engine.problem(), device, stream, &mut SmallRng::seed_from_u64(31));
+            let checked = std::panic::AssertUnwindSafe(|| case.check(&kernel, device, stream));
+            is_seen |= std::panic::catch_unwind(checked).is_err();
+        }
+        assert!(is_seen, "no case shows that this is missing: {from}");
+    }
 }
 
 /// On the CPU, under the emulator and adversarial schedules, engines agree with loops, in those cases that `has`

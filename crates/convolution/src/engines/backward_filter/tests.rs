@@ -6,7 +6,8 @@ use rand::rngs::SmallRng;
 use super::*;
 use crate::engines::engine::Compiled;
 use crate::engines::tests::{
-    Case, compile_a_share_without_spills, emulated, emulated_as_in_loops, errors_of, print_time,
+    Case, Mutation, compile_a_share_without_spills, emulated, emulated_as_in_loops, errors_of, mutants_disagree,
+    print_time,
 };
 use gpu::Element;
 use gpu::testing::emulated::is_child;
@@ -374,6 +375,20 @@ fn some_separate_columns_emulated_as_in_loops() {
 fn separate_columns_emulated_as_in_loops() {
     let test = "engines::backward_filter::tests::separate_columns_emulated_as_in_loops";
     in_parts_as_in_loops(test, separate(), &[1, 3], |_, _| true);
+}
+
+/// Each place reads its own part of x, and places behind the last one are left out.
+#[test]
+fn emulated_mutants_of_separate_columns_disagree() {
+    let halves = separate().filter(|of| of.element == Element::Half && of.filter[2] % 8 != 0);
+    let engines: Vec<_> = halves.step_by(5).take(3).map(|of| in_parts(&of, WHOLE).unwrap()).collect();
+    let mutations = [
+        Mutation::Errs(" - PADDING_COLUMNS - first_neighbour(part));", " - PADDING_COLUMNS);"),
+        Mutation::Errs("if (s >= FILTER_COLUMNS) return;", ""),
+        Mutation::Errs("in_group % of_row * BLOCK_COLUMNS,", "0,"),
+    ];
+    let test = "engines::backward_filter::tests::emulated_mutants_of_separate_columns_disagree";
+    mutants_disagree(test, &engines, &mutations);
 }
 
 /// Clusters of all sizes, in every type and every division among warps. Some blocks receive quads from all others and

@@ -5,7 +5,9 @@ use super::tiling::{RESERVED, blocks_at_once, most_columns};
 use super::*;
 use crate::engines::engine::Compiled;
 use crate::engines::problem::{Computed, Convolution};
-use crate::engines::tests::{self, compile_a_share_without_spills, emulated, errors_of, print_time};
+use crate::engines::tests::{
+    self, Mutation, compile_a_share_without_spills, emulated, errors_of, mutants_disagree, print_time,
+};
 use cudnn::convolution::Direction;
 use gpu::Element;
 use gpu::testing::emulated::is_child;
@@ -228,6 +230,27 @@ fn some_emulated_as_in_loops() {
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_as_in_loops() {
     as_in_loops("engines::implicit_gemm::tests::emulated_as_in_loops", 1);
+}
+
+/// Each result of a cell has its own places, and rows, columns and slices behind the last one are left out.
+#[test]
+fn emulated_mutants_disagree() {
+    let strided = || general().filter(|of| is_divided(of) && of.element == Element::Half);
+    let engine = |of| ImplicitGemm { of, tiling: Tiling::of(&of, SHARED, 1).unwrap() };
+    let flat: Vec<_> = strided().filter(GroupedCorrelation::is_flat).step_by(3).take(3).map(engine).collect();
+    let volumes: Vec<_> = strided().filter(|of| !of.is_flat()).take(2).map(engine).collect();
+    let test = "engines::implicit_gemm::tests::emulated_mutants_disagree";
+    let mutations = [
+        Mutation::Errs("sums[result_column(s)][m][n]", "sums[0][m][n]"),
+        Mutation::Errs("if (result_row(r % FILTER_ROWS) != tile.result_row) continue;", ""),
+        Mutation::Errs("|| p >= of.p || q >= of.q) continue;", "|| q >= of.q) continue;"),
+    ];
+    mutants_disagree(test, &flat, &mutations);
+    let mutations = [
+        Mutation::Errs("if (result_slice(r / FILTER_ROWS) != tile.result_slice) continue;", ""),
+        Mutation::Errs("if (CELL_SLICES > 1 && z >= of.z) continue;", ""),
+    ];
+    mutants_disagree(test, &volumes, &mutations);
 }
 
 /// TF32 products lose only what rounding must, without a bias towards zero. Exact products lose only float's rounding.

@@ -2,7 +2,8 @@ use super::*;
 use crate::engines::engine::Compiled;
 use crate::engines::problem::{Computed, Convolution};
 use crate::engines::tests::{
-    compile_a_share_without_spills, emulated_as_in_loops, on_a_gpu_as_on_the_host as on_a_gpu, print_time,
+    Mutation, compile_a_share_without_spills, emulated_as_in_loops, mutants_disagree,
+    on_a_gpu_as_on_the_host as on_a_gpu, print_time,
 };
 use cudnn::convolution::Direction;
 use gpu::testing::on_gpu;
@@ -67,8 +68,8 @@ fn small() -> impl Iterator<Item = GroupedCorrelation> {
         convolution([2, 4, 8, 8], [9, 12], [one, [2; 2], none]),
         convolution([1, 2, 12, 12], [9, 12], [[2; 2], [2; 2], none]),
         convolution([1, 4, 8, 8], [1, 1], [three, one, one]),
-        convolution([1, 4, 8, 8], [1, 70], [[1, 15], one, [0, 7]]),
-        convolution([1, 2, 8, 8], [40, 3], [[9, 2], one, [8, 1]]),
+        convolution([1, 4, 8, 8], [1, 70], [[1, 9], one, [0, 4]]),
+        convolution([1, 2, 8, 8], [40, 3], [[4, 2], one, [3, 1]]),
         convolution([1, 4, 4, 4], [30, 56], [three, one, one]),
         convolution([1, 2, 8, 8], [56, 28], [three, [2; 2], one]),
     ])
@@ -94,6 +95,24 @@ fn some_emulated_as_in_loops() {
 #[ignore = "long: make test-kernels runs it"]
 fn emulated_as_in_loops_all() {
     emulated_as_in_loops("engines::in_groups::tests::emulated_as_in_loops_all", 81, engines(), |_, _| true);
+}
+
+/// Barriers, zeros beside images and between groups, and the results of a cell are all needed.
+#[test]
+fn emulated_mutants_disagree() {
+    let in_turns = engines().filter(|engine| engine.parts < 3 && engine.of.images > 1).step_by(2).take(4);
+    let strided = engines().filter(|engine| engine.of.is_gradient && engine.of.stride != [1; 3]).take(1);
+    let engines: Vec<_> = in_turns.chain(strided).collect();
+    let mutations = [
+        Mutation::Races("        // Nobody reads the tile before any more.\n        barrier();\n", ""),
+        Mutation::Races("x);\n        barrier();\n", "x);\n"),
+        Mutation::Races("    barrier();\n    const Word *const its", "    const Word *const its"),
+        Mutation::Errs("    clear_sides(x);\n", ""),
+        Mutation::Errs("in_group != d / DEPTH || ", ""),
+        Mutation::Errs("h < of.height ? channels", "h <= of.height ? channels"),
+        Mutation::Errs("sums[result_of_place(r, s)][t]", "sums[0][t]"),
+    ];
+    mutants_disagree("engines::in_groups::tests::emulated_mutants_disagree", &engines, &mutations);
 }
 
 #[test]
@@ -150,7 +169,7 @@ fn others_are_not_for_us() {
         GroupedCorrelation { element: Element::Float, ..of },
         GroupedCorrelation { groups: 1, depth: 32, rows: 32, ..of },
         GroupedCorrelation { dilation: [1, 2, 2], padding: [0, 2, 2], ..of },
-        GroupedCorrelation { filter: [1, 5, 5], padding: [0, 2, 2], ..of },
+        GroupedCorrelation { filter: [1, 2, 5], padding: [0, 1, 2], ..of },
         GroupedCorrelation { filter: [3, 3, 3], ..of },
         GroupedCorrelation { from: [1, 12, 100_000], to: [1, 12, 100_000], ..of },
         GroupedCorrelation { is_gradient: true, stride: [1, 3, 3], ..of },
