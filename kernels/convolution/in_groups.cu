@@ -39,11 +39,13 @@
 #define COLUMN_OF_CELL STRIDE_COLUMNS
 #endif
 #define PLACES (FILTER_ROWS * FILTER_COLUMNS)
-// What stands in registers all along: filters, and the sums of two matrices. Older GPUs' code, reads of single
-// numbers, convolutions with strides, long rows of filters, and matrices that are not full need a few registers more.
+// What stands in registers all along: filters, and the sums of two matrices. Older GPUs' code, single numbers
+// that are read or written, convolutions with strides, longer filters, and matrices that are not full need a few
+// registers more.
 #define IN_REGISTERS (4 * K_STEPS * PLACES + 8 * CELL_ROWS * CELL_COLUMNS)
 #define IS_FULL (JOINED * DEPTH == 16 && JOINED * ROWS == 16)
-#define IS_EASY (ROW_OF_CELL * COLUMN_OF_CELL == 1 && FILTER_COLUMNS <= 3 && ACCESS > 1)
+#define IS_EASY                                                                                                        \
+    (ROW_OF_CELL * COLUMN_OF_CELL == 1 && FILTER_ROWS <= 3 && FILTER_COLUMNS <= 3 && ACCESS > 1 && TOGETHER > 1)
 #if IN_REGISTERS <= 44 && IS_FULL && IS_EASY && !(defined __CUDA_ARCH__ && __CUDA_ARCH__ < 890)
 #define MULTIPROCESSOR_BLOCKS 3
 #elif IN_REGISTERS <= 80

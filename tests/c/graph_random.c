@@ -170,7 +170,7 @@ static Shape random_shape(Random *random) {
             s.operation = (Operation)(made % 3), s.flip = 0;
             s.type = (cudnnDataType_t[]){CUDNN_DATA_HALF, CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16}[made / 3 % 3];
             s.x[0] = 1 + random_below(random, 5), s.x[1] = s.groups = 1 + random_below(random, 20), s.w[1] = 1;
-            s.w[0] = s.groups * (s.operation == BACKWARD_DATA ? 1 : 1 + random_below(random, 3));
+            s.w[0] = s.groups * (1 + random_below(random, 3));
             for (int i = 1; i < 3; i++) s.stride[i] = 1 + random_below(random, 4);
         }
         if (kind == GROUPED) {
@@ -180,10 +180,8 @@ static Shape random_shape(Random *random) {
             int least = s.groups > 1 ? 2 : 32;
             s.x[0] = 1 + random_below(random, 5), s.w[1] = least + random_below(random, 18);
             s.w[0] = s.groups * (least + random_below(random, 18)), s.x[1] = s.groups * s.w[1];
-            for (int i = 0; i < 3; i++) {
-                s.dilation[i] = s.w[i + 2] > 1 ? 1 + random_below(random, 4) : 1;
-                if (s.operation == BACKWARD_DATA) s.stride[i] = 1;
-            }
+            int is_dilated = chance(random, 50);
+            for (int i = 0; i < 3; i++) s.dilation[i] = is_dilated && s.w[i + 2] > 1 ? 1 + random_below(random, 4) : 1;
         }
         int layout = kind == ANY && chance(random, 60) ? 1 + random_below(random, 3) : 0;
         s.w_format = layout == 1 && chance(random, 80) ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;

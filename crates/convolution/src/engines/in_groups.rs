@@ -84,7 +84,8 @@ fn words(of: &GroupedCorrelation) -> usize {
 
 fn blocks_at_once(of: &GroupedCorrelation) -> usize {
     let is_full = [of.depth, of.rows].iter().all(|channels| joined(of) * channels == MATRIX);
-    let is_easy = of.between_cells() == [1; 3] && of.filter[2] <= 3 && of.from[2].is_multiple_of(2);
+    let is_even = of.from[2].is_multiple_of(2) && of.to[2].is_multiple_of(2);
+    let is_easy = of.between_cells() == [1; 3] && of.filter[1].max(of.filter[2]) <= 3 && is_even;
     match words(of) {
         ..=WORDS_OF_THREE if is_full && is_easy => 3,
         ..=WORDS_OF_TWO => 2,
