@@ -94,7 +94,7 @@ pub const ENGINES: &[Row] = &[
     Row::of::<ToeplitzGradient>(22, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(17, Numerics::ShortSums),
     Row::of::<DepthwiseGradient>(18, Numerics::ExactFloats),
-    Row::of::<InGroups>(25, Numerics::ShortSums),
+    Row::of::<InGroups>(27, Numerics::ShortSums),
     Row::of::<RollingConvolution>(23, Numerics::OnTensorCores),
     Row::of::<ShiftedConvolution>(6, Numerics::OnTensorCores),
     Row::of::<SameConvolution>(4, Numerics::OnTensorCores),
