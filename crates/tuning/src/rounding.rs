@@ -37,8 +37,9 @@ const MOST_PRODUCTS: f32 = 4096.0;
 /// Where sums have too many products, most numbers of a tensor are 0: one in so many is not.
 const ONE_IN: [usize; 4] = [1, 4, 16, 64];
 
-/// The findings of this process, by the device and the texts of the problem over the images that run and of the algorithm.
-static FOUND: LazyLock<Mutex<HashMap<Key, bool>>> = LazyLock::new(Mutex::default);
+/// The findings of this process, by the device and the texts of the problem over the images that run and of the algorithm;
+/// or why nothing was found.
+static FOUND: LazyLock<Mutex<HashMap<Key, Result<bool, String>>>> = LazyLock::new(Mutex::default);
 
 /// The handle and the stream of each device's runs. They stay: making a handle takes longer than most runs, and ending
 /// one waits for the device.
@@ -90,11 +91,11 @@ pub fn known<K: Executable>(problem: &K, algorithm: &K::Algorithm) -> Option<boo
 fn known_of_sample<K: Executable>(sample: &K, algorithm: &K::Algorithm) -> Option<bool> {
     let key = key(sample, algorithm);
     if let Some(found) = FOUND.lock().get(&key) {
-        return Some(*found);
+        return found.clone().ok();
     }
     let device = cudnn::device();
     let found = Record::of(sample, device, device.ordinal()).rounds(algorithm)?;
-    FOUND.lock().insert(key, found);
+    FOUND.lock().insert(key, Ok(found));
     Some(found)
 }
 
@@ -110,6 +111,9 @@ pub fn rounds<K: Executable>(
     if let Some(known) = known_of_sample(&sample, algorithm) {
         return Ok(known);
     }
+    if let Some(Err(why)) = FOUND.lock().get(&key(&sample, algorithm)) {
+        return Err(why.clone());
+    }
     if sample.tensors().iter().any(|(_, data_type)| *data_type != CUDNN_DATA_FLOAT) {
         return Err("not all of its data are floats".into());
     }
@@ -119,9 +123,9 @@ pub fn rounds<K: Executable>(
         images /= 2;
         found = run(&sample.with_batch(images), algorithm, &workspace);
     }
+    FOUND.lock().insert(key(&sample, algorithm), found.clone());
     let found = found?;
     let device = cudnn::device();
-    FOUND.lock().insert(key(&sample, algorithm), found);
     Record::of(&sample, device, device.ordinal()).found_rounding(algorithm, found);
     let does = if found { "rounds" } else { "does not round" };
     log::debug!("{problem}: {algorithm} {does} floats to TF32");

@@ -70,6 +70,15 @@ impl ByChannel {
         self.0.outputs / self.0.inputs
     }
 
+    /// Returns whether each channel that is written is of one channel and one filter.
+    pub fn has_one_filter(&self) -> bool {
+        match self.0.direction {
+            Direction::Forward => true,
+            Direction::BackwardData => self.each() == 1,
+            Direction::BackwardFilter => false,
+        }
+    }
+
     /// The channels of the tensor that is written, where that is no filter's gradient.
     pub fn channels_written(&self) -> usize {
         if self.0.direction == Direction::BackwardData { self.0.inputs } else { self.0.outputs }

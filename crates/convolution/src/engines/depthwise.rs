@@ -8,7 +8,7 @@ use std::error::Error;
 use std::ffi::{CStr, c_void};
 
 use crate::engines::by_channel::{Axis, Block, ByChannel, Planes, SliceAxis};
-use crate::engines::engine::{Engine, Priority};
+use crate::engines::engine::{Engine, Priority, is_short};
 use crate::engines::problem::Memory;
 use crate::engines::warpgroups::{MOST_COUNTED, launch_of};
 use crate::problem::graph::Knob;
@@ -79,6 +79,11 @@ impl Engine for Depthwise {
 
     fn priority(_: &ByChannel) -> Priority {
         Priority::Fast
+    }
+
+    fn has_short_sums(of: &ByChannel) -> bool {
+        let filters = if of.0.direction == Direction::BackwardData { of.each() } else { 1 };
+        is_short(of.0.element, filters * of.0.filter.iter().product::<usize>())
     }
 
     fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {

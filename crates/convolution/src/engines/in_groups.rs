@@ -104,6 +104,11 @@ fn is_ours(of: &GroupedCorrelation) -> bool {
         && of.places() <= MOST_PLACES
         && words(of) <= MOST_WORDS
         && of.images.saturating_mul(of.to[1]) <= MOST_COUNTED
+        // The kernel counts pixels of channels behind the last one, too.
+        && [(of.depth, of.from), (of.rows, of.to)].iter().all(|(channels, sizes)| {
+            let elements = [of.images, of.groups].iter().chain(sizes).fold(*channels, |all, &size| all.saturating_mul(size));
+            elements <= MOST_COUNTED
+        })
         && tiles.saturating_mul(MOST_PARTS) <= MOST_COUNTED
 }
 

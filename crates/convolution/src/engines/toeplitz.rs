@@ -267,13 +267,7 @@ impl Engine for Toeplitz {
     }
 
     fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {
-        let has_one_filter = of.each() == 1;
-        let is_direct = match of.0.direction {
-            Direction::Forward => true,
-            Direction::BackwardData => has_one_filter,
-            Direction::BackwardFilter => false,
-        };
-        let is_ours = knobs.is_empty() && is_direct && is_for_matrices(device, of);
+        let is_ours = knobs.is_empty() && of.has_one_filter() && is_for_matrices(device, of);
         let multiprocessors = device.multiprocessors(device.ordinal()).filter(|_| is_ours)?;
         let cut = Cut::of(of, shared_of(device, LEAST_SHARED, MOST_SHARED, BLOCKS)?)?;
         let parts = parts_of_turns(cut.turns(of), of.0.outputs, BLOCKS * multiprocessors, MOST_PARTS);

@@ -138,7 +138,7 @@ impl Engine for ToeplitzImages {
     }
 
     fn new(device: Device, of: &ByChannel, knobs: &[Knob]) -> Option<Self> {
-        let is_ours = knobs.is_empty() && of.0.direction != Direction::BackwardFilter && is_for_images(device, of);
+        let is_ours = knobs.is_empty() && of.has_one_filter() && is_for_images(device, of);
         let multiprocessors = device.multiprocessors(device.ordinal()).filter(|_| is_ours)?;
         let cut = Cut::of(of, device.shared_bytes(device.ordinal())?)?;
         let parts = parts_of_turns(cut.block.strips(of), of.0.outputs, cut.blocks * multiprocessors, MOST_PARTS);

@@ -15,7 +15,6 @@ use crate::problem::graph::{Class, EngineConfiguration};
 use cudnn::graph::{Target, descriptor};
 use cudnn::{calls, policies};
 use guest::settings::{self, Policy};
-use tuning::allowance;
 
 /// Decides the replacement for a plan that cuDNN has finalized. `None` if the plan is to run itself.
 ///
@@ -81,12 +80,11 @@ pub unsafe fn finalize(shadow: &Shadow, plan: cudnnBackendDescriptor_t) -> Optio
     Some(Arc::new(Planned { graph, state, own, requested_workspace, at_once, is_told, executions, meanwhile }))
 }
 
-/// Returns whether engines may run for us while the program makes a plan for a handle: it lets us explore, and does not
-/// capture.
+/// Returns whether engines may run for us while the program makes a plan for a handle: it does not capture.
 fn may_run(handle: Option<cudnnHandle_t>) -> bool {
     // SAFETY: the program makes its plan for this handle, so it is live.
     let stream = handle.and_then(|handle| unsafe { calls::stream_of(handle) });
-    allowance::of_process().explores() && stream.is_some_and(|stream| !cudnn::device().is_capturing(stream))
+    stream.is_some_and(|stream| !cudnn::device().is_capturing(stream))
 }
 
 /// Returns the target of a plan that was made for a handle, or for a device's properties.

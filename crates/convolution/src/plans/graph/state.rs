@@ -17,6 +17,7 @@ use cudnn::graph::Target;
 use gpu::background;
 use guest::settings::{self, Numerics};
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudget};
+use tuning::allowance;
 use tuning::exploring::{Explored, Exploring};
 use tuning::record::Wanted;
 use tuning::registry::Registry;
@@ -297,7 +298,7 @@ impl State {
 
     /// Returns the plan that computes the problem as one product, for the plans of `requested`, which needs `bytes` of
     /// workspace. `None` if there is no such product. No time decides on it. Where the notes of `requested` do not tell
-    /// how it rounds, it runs first to find that out, if it `may_run`.
+    /// how it rounds, it runs first to find that out, if it `may_run` and exploring may cost the time.
     pub fn at_once(
         &self,
         requested: &EngineConfiguration,
@@ -321,12 +322,19 @@ impl State {
         if ![false, true].into_iter().any(is_product) {
             return None;
         }
-        rounding::known(&plain(&self.key.problem), requested)
-            .or_else(|| may_run().then(|| self.find_rounding(requested)))
+        rounding::known(&plain(&self.key.problem), requested).or_else(|| {
+            // The program waits for it.
+            let allowance = allowance::of_process();
+            let may_run = allowance.explores() && allowance.permits(0.0) && may_run();
+            may_run.then(|| allowance.timed(|| self.find_rounding(requested)))
+        })
     }
 
     /// Runs an engine to find out whether it rounds floats as its notes say.
     fn find_rounding(&self, engine: &EngineConfiguration) -> bool {
+        // In this scope, calls do not disturb captures of other threads.
+        let device = cudnn::device();
+        let _entered = device.enter(device.ordinal());
         let rounds = rounds(&self.key.problem, engine, &self.target);
         // Where it cannot be found out, the notes are all that is known.
         rounds.inspect_err(|why| log::debug!("{}: {why}", self.key.problem)).unwrap_or(true)
