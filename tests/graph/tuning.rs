@@ -274,7 +274,7 @@ fn volumes_are_right() {
 fn patches_channels_and_groups_are_right() {
     let program = program("graph_random");
     let engines =
-        [("patches", &[12, 13, 14][..]), ("depthwise", &[15, 16, 17, 18]), ("grouped", &[0, 1, 2, 3, 19, 20])];
+        [("patches", &[12, 13, 14][..]), ("depthwise", &[15, 16, 17, 18]), ("grouped", &[0, 1, 2, 3, 19, 20, 25])];
     for (kind, engines) in engines {
         let tried = ["any", "match"].map(|numerics| {
             let decisions = program.file(&format!("{kind}-{numerics}"));
