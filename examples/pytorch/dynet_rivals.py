@@ -89,9 +89,10 @@ def tree_lstm_cell(dy, parameters, x, children):
 
 def lstm_cell(dy, parameters, x, children):
     hidden = parameters["lstm_bias_hh_l0"].dim()[0][0] // 4
-    gates = dy.affine_transform([parameters["lstm_bias_ih_l0"] + parameters["lstm_bias_hh_l0"],
-                                 parameters["lstm_weight_ih_l0"], x,
-                                 *([parameters["lstm_weight_hh_l0"], children[0][0]] if children else [])])  # fmt: skip
+    if "bias" not in parameters:  # once, or vertices would not go together
+        parameters["bias"] = parameters["lstm_bias_ih_l0"] + parameters["lstm_bias_hh_l0"]
+    of_h = [parameters["lstm_weight_hh_l0"], children[0][0]] if children else []
+    gates = dy.affine_transform([parameters["bias"], parameters["lstm_weight_ih_l0"], x, *of_h])
     i, f, g, o = (dy.pick_range(gates, number * hidden, (number + 1) * hidden) for number in range(4))
     c = dy.cmult(dy.logistic(i), dy.tanh(g))
     c = c + dy.cmult(dy.logistic(f), children[0][1]) if children else c

@@ -82,7 +82,7 @@ impl<C: Real> Target<C> {
 const FEW: usize = 48;
 
 /// The most products that one sum adds up: a longer one would round each product to the size of the whole.
-const MOST_SUMMED: usize = 64;
+const MOST_SUMMED: usize = 128;
 
 /// The same where rows are added up one by one, and the columns of which a thread adds up at once.
 const GROUP: usize = 16;
@@ -162,7 +162,7 @@ pub(super) fn accumulate<C: Real>(threads: usize, y: Rows<C>, x: Rows<C>, matrix
             return Arch::new().dispatch(Outer { y, x, target, first, end, adds });
         }
         // Shorter sums take longer, of which there is little where the rows are few.
-        let summed = if x.count <= 8 * MOST_SUMMED { MOST_SUMMED / 2 } else { MOST_SUMMED };
+        let summed = if x.count <= 4 * MOST_SUMMED { MOST_SUMMED / 4 } else { MOST_SUMMED };
         for part in (0..x.count).step_by(summed) {
             // SAFETY: rows of P, within its borrow, that no other thread writes; y and x are read, and in range.
             unsafe {
@@ -383,8 +383,12 @@ impl<C: Real> WithSimd for Outer<'_, C> {
             if !self.adds {
                 to.fill(C::ZERO);
             }
+            for at in 0..self.x.count.min(GROUP) {
+                let y = self.y.row(at)[row];
+                to.iter_mut().zip(self.x.row(at)).for_each(|(to, x)| *to = y.fused(*x, *to));
+            }
             for (part, to) in to.chunks_mut(LEAST).enumerate() {
-                for group in (0..self.x.count).step_by(GROUP) {
+                for group in (GROUP..self.x.count).step_by(GROUP) {
                     let mut sums = [C::ZERO; LEAST];
                     for at in group..self.x.count.min(group + GROUP) {
                         let (y, x) = (self.y.row(at)[row], &self.x.row(at)[part * LEAST..][..to.len()]);
