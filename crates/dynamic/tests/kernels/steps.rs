@@ -96,18 +96,46 @@ fn a_step_whose_paths_are_refused() {
     if !emulated::is_child_with("steps::a_step_whose_paths_are_refused", &[("UCUDNN_FAULT", "launch")]) {
         return;
     }
+    let Some(launches) = check(&of_three_levels(), 5, by_a_path(), false, 0.0) else { return };
+    assert!(launches > LAUNCHES, "{launches}");
+}
+
+/// A report has the weights that a static batch's runs load: on the path those of U once each way, where launches for each
+/// level would load them for each of three levels.
+#[test]
+fn a_static_batch_reports_its_weights() {
+    let report = std::env::temp_dir().join(format!("ucudnn-weights-{}.jsonl", std::process::id()));
+    let variables = [("UCUDNN_REPORT", report.to_str().unwrap())];
+    if !emulated::is_child_with("steps::a_static_batch_reports_its_weights", &variables) {
+        let text = std::fs::read_to_string(&report).unwrap_or_default();
+        let _ = std::fs::remove_file(&report);
+        let its = format!("\"path\":{}", 2 * BYTES_OF_U);
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("dynamic-batch")).collect();
+        let is_right = |line: &&str| line.contains(&its) && line.contains(&format!("\"levels\":{}", 6 * BYTES_OF_U));
+        assert!(lines.iter().all(is_right), "{text}");
+        assert!(text.contains("dynamic-path") != lines.is_empty(), "{text}");
+        return;
+    }
+    check(&of_three_levels(), 5, by_a_path(), false, 0.0);
+}
+
+/// Of the Tree-LSTM of [`of_three_levels`], whose h has 16 numbers.
+const BYTES_OF_U: usize = 5 * 16 * 2 * 16 * size_of::<f32>();
+
+fn by_a_path() -> Options {
+    Options { executor: Executor::Persistent { groups: 1 }, ..options(Element::Float, true) }
+}
+
+/// Trees with three levels above the leaves.
+fn of_three_levels() -> Case {
     let declaration = with_embedding(tree_lstm::tree_lstm(20, 16, Some(5)).parse().unwrap());
-    // Three levels above the leaves.
     let graphs = Arrays {
         first_vertex: vec![0, 7],
         first_child: vec![0, 0, 0, 2, 2, 4, 4, 6],
         children: vec![0, 1, 2, 3, 4, 5],
         ..Arrays::default()
     };
-    let case = Case { declaration, graphs, ids: vec![0; 5], seed: 8 };
-    let options = Options { executor: Executor::Persistent { groups: 1 }, ..options(Element::Float, true) };
-    let Some(launches) = check(&case, 5, options, false, 0.0) else { return };
-    assert!(launches > LAUNCHES, "{launches}");
+    Case { declaration, graphs, ids: vec![0; 5], seed: 8 }
 }
 
 /// The Tree-LSTM with an embedding of words, so few that some of them come more than once, in place of pulled rows.
