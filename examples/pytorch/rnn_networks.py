@@ -44,7 +44,7 @@ from harness.budget import Budget
 from harness.children import Child, Ended, python
 from harness.columns import MEBI, aligned, number
 from harness.results import decisions
-from rnn_training import FORCED, child, chosen_since, is_ours, kinds_of, preloaded, results_of, said
+from rnn_training import FORCED, IN_TURN, child, chosen_since, is_ours, kinds_of, preloaded, results_of, said
 
 PRECISIONS = ("tf32", "half", "bfloat16")
 # The steps before losses are compared, and how far they may be apart.
@@ -218,7 +218,8 @@ def measure(network, precision, device, torch, step_alone=False):
     # In types of 2 bytes this changes nothing.
     allow_tf32(True)
     is_cuda = device == "cuda"
-    found = {"chosen": settle(Training(network, precision, device, torch)) if is_cuda else None}
+    most = IN_TURN if step_alone else 120
+    found = {"chosen": settle(Training(network, precision, device, torch), most) if is_cuda else None}
     training = Training(network, precision, device, torch)
     for _ in range(STEPS):
         loss = training()
@@ -243,6 +244,10 @@ def run(options):
     """Prints a line for each case."""
     import torch
 
+    if options.asked and options.device == "cuda":
+        from rnn_passes import warm_up
+
+        warm_up()
     for name in turns.asked() if options.asked else options.run:
         network, precision = cases()[name]
         network = network.tiny() if options.tiny else network

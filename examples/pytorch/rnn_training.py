@@ -41,6 +41,8 @@ ALLOWED, UNITS = 1.5, 8
 UNIT = {"float": 2**-24, "tf32": 2**-11, "half": 2**-11, "bfloat16": 2**-8}
 # Passes before the one that is looked at: until then cuDNN may run.
 WARM_UP = 4
+# The seconds that a process may take until it has settled, in its turn: kernels are compiled before.
+IN_TURN = 20
 # How a layer's step is timed.
 WAYS = ("forward", "captured", "eager")
 # The layers whose steps are timed, and the time steps of their sequences.
@@ -235,7 +237,7 @@ def kinds_of(options, script, words):
 
 def times(options):
     """Times layers plain and ours, in turns. Returns the cases' results, and whether all are right."""
-    found, right, speedups, names = [], [], {}, list(layers(options.only))
+    found, right, speedups, names = [], [], {}, options.layers or list(layers(options.only))
     kinds = kinds_of(options, __file__, ["--times", "--ways", ",".join(options.ways)])
     budget = Budget(options.seconds)
     for name, its in turns.answers(kinds, names, lambda: budget.left):
@@ -290,7 +292,10 @@ def run(options):
     import rnn_passes
 
     if options.times:
-        return rnn_passes.run_times(turns.asked() if options.asked else layers(options.only), options.ways)
+        if not options.asked:
+            return rnn_passes.run_times(layers(options.only), options.ways, 120)
+        rnn_passes.warm_up()
+        return rnn_passes.run_times(turns.asked(), options.ways, IN_TURN)
     if options.repeats:
         return rnn_passes.run_repeats(options.device, options.only, options.repeats)
     if options.first_steps:
@@ -303,6 +308,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
     arguments.add(parser, "shim", "device", "json", "report")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="cases like this, such as 'small/lstm/*'")
+    parser.add_argument("--layers", type=lambda text: text.split(","), help="--times of these layers, with commas between them")
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--times", action="store_true", help="print times, on a GPU")
     modes.add_argument("--repeats", type=arguments.count, metavar="N", help="compare the bits of N passes")

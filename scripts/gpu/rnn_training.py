@@ -3,8 +3,8 @@
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
 are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, and on those with a
 projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager, by --processes plain and
-as many with us, which take turns; medians count. eager-half and eager-bfloat16 do so in 5 processes of each kind, eager
-alone, and ppo with PPO's programs in half. The calls of layers without a projection are timed without PyTorch by `ucudnn
+as many with us, which take turns; medians count. eager-half and eager-bfloat16 do so in 5 processes of each kind with the
+layers for which the host is the limit, and ppo with PPO's programs in half. The calls of layers without a projection are timed without PyTorch by `ucudnn
 tune`, beside the fastest of cuDNN's algorithms; they have the first bar only. The command ends with 1 if anything is
 wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
@@ -41,6 +41,8 @@ import rnn_training  # noqa: E402
 PARTS = ("errors", "times", "projections", "repeats", "first", "networks", "calls", "sanitizers")
 # Of several processes; each ends within two minutes on 16 processors.
 INTERLEAVED = ("eager-half", "eager-bfloat16", "ppo")
+# Layers whose eager steps take as long as the host needs for them, and one that cuDNN keeps.
+SMALL = ("H128 B8", "H128 B32", "H128 B64", "H128 B128", "H256 B8", "H256 B32", "H512 B8", "H1024 B256")
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # Likewise of LSTMs with a projection.
@@ -66,6 +68,10 @@ def main(options):
     for part in options.parts:
         getattr(checks, part.replace("-", "_"))()
     return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in options.parts else []))
+
+
+def layers_like(pattern):
+    return list(rnn_training.layers(pattern))
 
 
 def speedups(line):
@@ -165,11 +171,11 @@ class Checks(Session):
 
     def times(self):
         for precision, bar in BARS.items():
-            self.layers(f"times-{precision}", f"lstm/{precision}/*", {precision: bar}, LEAST)
+            self.layers(f"times-{precision}", layers_like(f"lstm/{precision}/*"), {precision: bar}, LEAST)
 
     def projections(self):
         """LSTMs with a projection."""
-        self.layers("projections", "projected/*", PROJECTED_BARS, LEAST)
+        self.layers("projections", layers_like("projected/*"), PROJECTED_BARS, LEAST)
 
     def eager_half(self):
         self.eager("half")
@@ -178,15 +184,15 @@ class Checks(Session):
         self.eager("bfloat16")
 
     def eager(self, precision):
-        self.layers(f"eager-{precision}", f"lstm/{precision}/*", {precision: 1.0}, LEAST_EAGER, PROCESSES, ["eager"])
+        names = [f"lstm/{precision}/{size}" for size in SMALL]
+        self.layers(f"eager-{precision}", names, {precision: 1.0}, LEAST_EAGER, PROCESSES, ["eager"])
 
-    def layers(self, part, pattern, bars, least_of_all, processes=None, ways=rnn_training.WAYS):
-        """The layers whose names are like the pattern, with a bar for those of each type, and one for all."""
+    def layers(self, part, names, bars, least_of_all, processes=None, ways=rnn_training.WAYS):
+        """The layers of these names, with a bar for those of each type, and one for all."""
         if self.options.host:
             return self.verdict("skipped", part, "there is no GPU")
-        names = list(rnn_training.layers(pattern))
         self.compiled(part, 300, [(part, "rnn_training", "--run", "--times", "--ways", "eager", "--only", name) for name in names])
-        words = ["--times", "--ways", ",".join(ways), "--only", pattern, "--processes", processes or self.options.processes,
+        words = ["--times", "--ways", ",".join(ways), "--layers", ",".join(names), "--processes", processes or self.options.processes,
                  "--seconds", f"{max(self.left - 5, 1):.0f}"]  # fmt: skip
         found = self.judged("rnn_training", part, 600, *words, **self.settings(part))
         if not found:
