@@ -372,7 +372,7 @@ def steps_in_turns(options):
         print(f"no time left for {', '.join(names[len(rows) :])}")
     wrong, below = sum(bool(row.wrong) for row in rows), sum(bool(row.below) for row in rows)
     print(f"{len(rows)} programs in {options.processes} processes of each kind, {wrong} wrong, {below} below a floor")
-    return [row.result for row in rows], not wrong and not (options.floors and below)
+    return [row.result for row in rows], bool(rows) and not wrong and not (options.floors and below)
 
 
 def networks(options):

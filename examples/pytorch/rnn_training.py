@@ -251,7 +251,7 @@ def times(options):
         print(f"{name}: {statistics.geometric_mean(its):.2f} times as fast, at least {min(its):.2f}, of {len(its)} layers")
     left = f"; no time left for {', '.join(names[len(found) :])}" if len(found) < len(names) else ""
     print(f"{sum(right)} of {len(names)} are right{left}")
-    return found, all(right)
+    return found, bool(found) and all(right)
 
 
 def repeats(options):
