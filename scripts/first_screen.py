@@ -21,6 +21,9 @@ import time
 import test_readme
 
 ROOT = test_readme.ROOT
+sys.path.insert(0, str(ROOT / "examples"))
+
+from harness import children  # noqa: E402
 COMMANDS = 5
 # The lines of a command's output that are shown.
 SHOWN = 6
@@ -94,7 +97,7 @@ def main():
         (folder / "home").mkdir()
         failed = [command for command in commands if not runs(command, work, os.environ | variables)]
         for page in (work / "ucudnn-demo/demo.html", work / "run.html"):
-            told = re.search(r"Plain cuDNN takes .* as fast|times as fast|→", page.read_text()) if page.exists() else None
+            told = re.search(r"Plain cuDNN takes .* as fast|[0-9] times as fast|[0-9] → [0-9.]+ ms", page.read_text()) if page.exists() else None
             if told:
                 print(f"{page.name}: {told[0]}")
             else:
@@ -109,13 +112,17 @@ def main():
 
 def runs(command, work, environment):
     """Runs a command, and shows the end of what it said. Returns whether it succeeded."""
-    begin = time.monotonic()
-    try:
-        ended = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=work, env=environment, text=True, timeout=DEADLINE,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-        status, said = ended.returncode, ended.stdout
-    except subprocess.TimeoutExpired as late:
-        status, said = "no end", (late.stdout or b"").decode(errors="replace")
+    begin, log = time.monotonic(), work / "said"
+    with open(log, "w") as out:
+        child = children.begin(["bash", "-euo", "pipefail", "-c", command], environment, cwd=work, stdin=subprocess.DEVNULL,
+                               stdout=out, stderr=subprocess.STDOUT)  # fmt: skip
+        try:
+            status = child.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            status = "no end"
+        finally:
+            children.end(child)
+    said = log.read_text(errors="replace")
     lines = [line[:160] for line in re.split(r"[\r\n]+", said) if line.strip()]
     print(f"$ {command}\n  " + "\n  ".join(lines[-SHOWN:]) + f"\n  ({status}, {time.monotonic() - begin:.0f} s)", flush=True)
     return status == 0

@@ -142,11 +142,18 @@ class Recurrent(unittest.TestCase):
 
 
 class Parts(InFolder):
-    def session(self, seconds):
+    def session(self, seconds, library="one"):
+        (self.path / "libucudnn.so").write_text(library)
         options = types.SimpleNamespace(seconds=seconds, out=self.path, host=True, library=self.path / "libucudnn.so",
                                         command=None, cudnn=None, gpu="a GPU", python="no/python", only=["a*"], math="default")  # fmt: skip
         with contextlib.redirect_stderr(io.StringIO()):
             return papers.Papers(options)
+
+    def test_results_of_another_library_do_not_count(self):
+        self.session(1).results("steps").add({"name": "a", "step_ms": 1.0})
+        self.session(1, library="another").results("steps").add({"name": "b", "step_ms": 2.0})
+        self.assertEqual(list(self.session(1).results("steps").lines), ["a"])
+        self.assertTrue(self.session(1, library="another").results("steps").is_there("b"))
 
     def test_only_what_is_wanted_is_measured(self):
         session = self.session(1000)

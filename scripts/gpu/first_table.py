@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from gpu import machine
 from gpu.figures.papers import Papers
 from harness.columns import number
-from harness.results import Results
 from harness.svg import BLUE, FAINT, GREEN, GREY, INK, box, document, line, text
 from harness.variables import fresh
 
@@ -47,7 +46,7 @@ def main(options):
 
 
 def measure(session):
-    results = Results(session.out / "steps.jsonl", lambda line: line["name"])
+    results = session.results("steps")
     runs = [(network, kind) for network in NETWORKS for kind in KINDS]
     missing = [run for run in runs if not results.is_there(name_of(*run))]
     database = session.out / "tuning.sqlite"

@@ -1,6 +1,7 @@
 """A session that makes figures: the tools, the environments, the time of each part, the tables."""
 
 import functools
+import hashlib
 import json
 
 from gpu import machine
@@ -10,10 +11,23 @@ from harness.arguments import is_like
 from harness.children import failure
 from harness.columns import aligned
 from harness.cudnn import ROOT
+from harness.results import Results
 
 NETWORKS = ROOT / "examples/networks"
 # Seconds at the end in which nothing new begins.
 RESERVE = 15
+
+
+class Of(Results):
+    """Results of one GPU and one library, by names of runs. A file's others do not count."""
+
+    def __init__(self, path, of):
+        super().__init__(path, lambda line: line["name"] if line.get("of") == of else None)
+        self.lines.pop(None, None)
+        self.of = of
+
+    def add(self, line):
+        super().add(line | {"of": self.of})
 
 
 class Papers(Session):
@@ -34,6 +48,11 @@ class Papers(Session):
         if not python:
             self.verdict("skipped", "what needs PyTorch", why)
         return python
+
+    def results(self, name):
+        """Those that OUT has of runs, by their names."""
+        library = hashlib.sha256(self.library.read_bytes()).hexdigest()[:16]
+        return Of(self.out / f"{name}.jsonl", [self.options.gpu, library])
 
     def sized(self, on_gpu, on_host):
         """A size of the paper's, or one with which hostdnn ends soon."""

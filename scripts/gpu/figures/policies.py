@@ -8,7 +8,6 @@ from gpu import machine
 from gpu.figures.convnets import DIRECTIONS, Runs, by_direction
 from gpu.figures.papers import NETWORKS
 from harness.columns import MEBI, number
-from harness.results import Results
 from harness.variables import fresh
 
 POLICIES = ("undivided", "powerOfTwo", "all")
@@ -91,7 +90,7 @@ def steps(session, figure, network, batch):
     words = ["--network", network, "--precision", PRECISIONS[session.options.math]]
     tiny = ["--tiny", "--least", 2, "--most", 4, "--warm-up-seconds", 2, "--seconds", 0.1]
     timed = session.sized(["--batch", batch, "--warm-up-seconds", 8], tiny)
-    results = Results(session.out / f"{name}.jsonl", lambda line: line["name"])
+    results = session.results(name)
     runs = {f"{name}-plain": ("plain", None)}
     runs |= {f"{name}-{policy}-{limit}": (policy, limit) for limit in OF_STEPS for policy in POLICIES}
     missing = [what for what in runs if session.wants(what) and not results.is_there(what)]

@@ -1,5 +1,5 @@
 //! The weights that a run loads from the device's memory (Khorasani et al., MICRO 2018, table I), by its launches: each
-//! loads a product's matrix once.
+//! loads a product's matrix once, if the L2 cache keeps it meanwhile. Each group of a path's blocks loads all matrices.
 
 use vertex::batch::Batch;
 use vertex::passes::{Pass, Work};
@@ -14,7 +14,7 @@ impl Net {
         report::batch(|| {
             let groups = configuration.map_or(0, |number| self.configurations[number]);
             let of_way = |way: &OneWay| match configuration.and_then(|number| way.path(number)) {
-                Some(path) => groups.min(batch.graphs()) * path.emitted.weights,
+                Some(path) => groups * path.emitted.weights,
                 None => self.by_levels(way, batch),
             };
             Weights {
