@@ -88,6 +88,10 @@ for which in "batch 81" "group 35"; do
         exit 1
     fi
 done
+# Those to the newest PyTorch's batch normalization, without Inductor.
+UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
+    PYTHONPATH=examples scripts/newest-pytorch.sh -B -W ignore scripts/gpu/programs/batch_calls.py --device cpu >"$out/newest.txt" 2>&1 &&
+    [[ $(grep -c 'batch normalization.*on our kernels' "$out/newest.txt") -eq 80 ]] || { cat "$out/newest.txt" >&2; exit 1; }
 # A kernel of a third library's stays.
 for python_of in "$python" scripts/newest-pytorch.sh; do
     UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \
