@@ -85,18 +85,19 @@ fn sample<K: Executable>(problem: &K) -> K {
 /// Returns whether an algorithm rounds the floats of a problem, if that was found before: in this process, or in one that
 /// shares the database.
 pub fn known<K: Executable>(problem: &K, algorithm: &K::Algorithm) -> Option<bool> {
-    known_of_sample(&sample(problem), algorithm)
+    known_of_sample(&sample(problem), algorithm)?.ok()
 }
 
-fn known_of_sample<K: Executable>(sample: &K, algorithm: &K::Algorithm) -> Option<bool> {
+/// Likewise, or why that cannot be found out, if this process has tried.
+fn known_of_sample<K: Executable>(sample: &K, algorithm: &K::Algorithm) -> Option<Result<bool, String>> {
     let key = key(sample, algorithm);
     if let Some(found) = FOUND.lock().get(&key) {
-        return found.clone().ok();
+        return Some(found.clone());
     }
     let device = cudnn::device();
     let found = Record::of(sample, device, device.ordinal()).rounds(algorithm)?;
     FOUND.lock().insert(key, Ok(found));
-    Some(found)
+    Some(Ok(found))
 }
 
 /// Finds out whether an algorithm rounds the floats of a problem to TF32, and remembers it. Runs on a handle, a stream
@@ -109,10 +110,7 @@ pub fn rounds<K: Executable>(
 ) -> Result<bool, String> {
     let sample = sample(problem);
     if let Some(known) = known_of_sample(&sample, algorithm) {
-        return Ok(known);
-    }
-    if let Some(Err(why)) = FOUND.lock().get(&key(&sample, algorithm)) {
-        return Err(why.clone());
+        return known;
     }
     if sample.tensors().iter().any(|(_, data_type)| *data_type != CUDNN_DATA_FLOAT) {
         return Err("not all of its data are floats".into());
