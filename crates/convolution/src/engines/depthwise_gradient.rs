@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 use crate::engines::by_channel::{Axis, Block, ByChannel, Planes, SliceAxis};
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::problem::Memory;
-use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
+use crate::engines::sum_up::{Sum, knobs_of, parts_of, parts_within, workspace_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
@@ -114,8 +114,7 @@ impl Engine for DepthwiseGradient {
         let Some((multiprocessors, whole)) = whole else { return vec![] };
         let tiles = whole.tiles();
         let wanted = (BLOCKS * multiprocessors).div_ceil(whole.filters()).min(tiles / LEAST_TILES);
-        let most = (limit / (of.filter_elements() * size_of::<f32>())).min(MOST_PARTS);
-        let parts = wanted.max(tiles.div_ceil(MOST_TILES)).min(most).max(1);
+        let parts = parts_within(limit, of.filter_elements(), [tiles, MOST_TILES], |_| wanted);
         let is_possible = Self { parts, ..whole }.is_possible();
         is_possible.then(|| knobs_of(parts)).into_iter().collect()
     }

@@ -78,7 +78,7 @@ impl ImageRows {
         4 * count(of) >= 3 * strips * self.images() && strips.saturating_mul(of.0.outputs) >= 2 * multiprocessors
     }
 
-    /// The compiler's options for it, with so many steps in shared memory at once.
+    /// The compiler's options for it. Shared memory has `stages` steps at once.
     pub fn options(&self, stages: usize) -> impl Iterator<Item = String> + use<> {
         let values =
             [("FILTER_ROWS", self.filter_rows), ("ROUNDS", self.rounds()), ("TILES", self.tiles), ("STAGES", stages)];

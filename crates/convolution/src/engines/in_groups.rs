@@ -112,7 +112,7 @@ fn is_ours(of: &GroupedCorrelation) -> bool {
         && tiles.saturating_mul(MOST_PARTS) <= MOST_COUNTED
 }
 
-/// The pixels of shared memory that a tile of so many rows of cells takes, as in the kernel.
+/// The pixels in shared memory of a tile with `rows` rows of cells. Twin of the kernel's number.
 fn pixels(of: &GroupedCorrelation, rows: usize) -> usize {
     let across = |axis: usize, cells: usize| {
         (cells - 1) * of.between_cells()[axis] + of.read_around(axis).iter().sum::<usize>() + 1

@@ -419,7 +419,8 @@ impl PatchProducts {
         let Self { of, layout, device, .. } = self;
         let Part { memory: Memory { x, w, y, workspace: patches, .. }, images, .. } = *part;
         let (outputs, places) = (of.0.outputs, of.places());
-        let [filters, pixels] = [self.places().filters, self.places().pixels].map(|at| patches.wrapping_byte_add(at));
+        let Places { filters, pixels, .. } = self.places();
+        let [filters, pixels] = [filters, pixels].map(|at| patches.wrapping_byte_add(at));
         let (product, batch) = self.product(part, beta);
         let is_of_pixels = self.multiplies_pixels(beta);
         // SAFETY: the caller promises the tensors and the workspace.

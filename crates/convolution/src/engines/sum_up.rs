@@ -27,6 +27,18 @@ pub fn parts_of(knobs: &[Knob]) -> Option<usize> {
     }
 }
 
+/// The number of parts that share out `turns`, where a part has at most `most_turns`: as many as `wanted` says, given the
+/// most parts whose sums of so many elements fit in the limit. One part needs no memory.
+pub fn parts_within(
+    limit: usize,
+    elements: usize,
+    [turns, most_turns]: [usize; 2],
+    wanted: impl FnOnce(usize) -> usize,
+) -> usize {
+    let most = (limit / (elements * size_of::<f32>())).min(MOST_PARTS);
+    wanted(most.max(1)).max(turns.div_ceil(most_turns)).min(most).max(1)
+}
+
 /// The parameters of the kernel in `kernels/convolution/sum_up.cuh`: dw = `alpha` · sum + `beta` · dw.
 #[repr(C)]
 pub struct Sum {

@@ -10,7 +10,7 @@ use crate::engines::by_channel::ByChannel;
 use crate::engines::engine::{Engine, Priority};
 use crate::engines::planes::{Axis, Lines, axes, pieces, pitch};
 use crate::engines::problem::Memory;
-use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
+use crate::engines::sum_up::{Sum, knobs_of, parts_of, parts_within, workspace_of};
 use crate::engines::toeplitz::{evenly, is_for_matrices, parts_of_turns, shared_of};
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
@@ -246,9 +246,8 @@ impl Engine for ToeplitzGradient {
         let whole = multiprocessors.and_then(|count| Some((count, Cut::of(device, of)?)));
         let Some((multiprocessors, cut)) = whole else { return vec![] };
         let turns = cut.turns(of);
-        let most = (limit / (of.filter_elements() * size_of::<f32>())).min(MOST_PARTS);
-        let wanted = parts_of_turns(turns, cut.filters(of), BLOCKS * multiprocessors, most.max(1));
-        let parts = wanted.max(turns.div_ceil(cut.most_turns())).min(most).max(1);
+        let wanted = |most| parts_of_turns(turns, cut.filters(of), BLOCKS * multiprocessors, most);
+        let parts = parts_within(limit, of.filter_elements(), [turns, cut.most_turns()], wanted);
         let is_possible = Self { of: *of, cut, parts }.is_possible();
         is_possible.then(|| knobs_of(parts)).into_iter().collect()
     }

@@ -12,7 +12,7 @@ use crate::engines::engine::{Engine, Priority};
 use crate::engines::image_rows::{ImageRows, count, is_for_images, is_read, shares};
 use crate::engines::planes::{axes, pieces};
 use crate::engines::problem::Memory;
-use crate::engines::sum_up::{MOST_PARTS, Sum, knobs_of, parts_of, workspace_of};
+use crate::engines::sum_up::{Sum, knobs_of, parts_of, parts_within, workspace_of};
 use crate::engines::toeplitz::parts_of_turns;
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
@@ -146,9 +146,8 @@ impl Engine for ToeplitzImagesGradient {
             return vec![];
         };
         let strips = cut.block.strips(of);
-        let most = (limit / (of.filter_elements() * size_of::<f32>())).min(MOST_PARTS);
-        let wanted = parts_of_turns(strips, of.0.outputs, cut.blocks * multiprocessors, most.max(1));
-        let parts = wanted.max(strips.div_ceil(cut.most_strips(of))).min(most).max(1);
+        let wanted = |most| parts_of_turns(strips, of.0.outputs, cut.blocks * multiprocessors, most);
+        let parts = parts_within(limit, of.filter_elements(), [strips, cut.most_strips(of)], wanted);
         let is_possible = Self { of: *of, cut, parts }.is_possible();
         is_possible.then(|| knobs_of(parts)).into_iter().collect()
     }
