@@ -166,8 +166,12 @@ def measured(convolution, options, report):
     same = {"convolution": name(convolution), "bytes": sum(tensor.numel() * tensor.element_size() for tensor in tensors),
             "operations": 2 * pixels * single.w.numel(), "calls": done, "settled": settled}  # fmt: skip
     for way, run in runs.items():
-        yield same | {"way": way, "first": times[way][0], "longest": max(times[way]), "usual": statistics.median(times[way]),
-                      "sum": sum(times[way]), "ms": calls.on_device(run, options.device, options.timed)}  # fmt: skip
+        yield same | {"way": way} | of_waited(times[way]) | {"ms": calls.on_device(run, options.device, options.timed)}
+
+
+def of_waited(times):
+    """What a line says of the milliseconds of the calls that were waited for."""
+    return {"first": times[0], "longest": max(times), "usual": statistics.median(times), "sum": sum(times)}
 
 
 def main(words=None):

@@ -44,8 +44,12 @@ class Lines(unittest.TestCase):
             self.assertEqual(line["bytes"], 4 * elements)
             self.assertEqual(line["operations"], 2 * (2 * 5 * 3 * 7) * 12 * 2 * 6)
             self.assertEqual(line["calls"], 3)
-            self.assertTrue(0 < line["first"] <= line["longest"] < line["sum"] and line["ms"] > 0)
-            self.assertTrue(line["sum"] / 9 < line["usual"] <= line["longest"])
+            self.assertTrue(0 < line["first"] <= line["longest"] < line["sum"])
+            self.assertTrue(0 < line["usual"] <= line["longest"] and line["ms"] > 0)
+
+    def test_of_the_calls_waited_for_a_line_says_the_first_the_longest_the_median_and_the_sum(self):
+        expected = {"first": 2.0, "longest": 9.0, "usual": 2.5, "sum": 14.5}
+        self.assertEqual(sweep.of_waited([2.0, 9.0, 0.5, 3.0]), expected)
 
 
 if __name__ == "__main__":

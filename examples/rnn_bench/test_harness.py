@@ -29,14 +29,14 @@ class Children(InFolder):
         self.assertEqual((lines, child.has_failed, child.why), ([{}], True, "ended with 1: no luck"))
 
     def test_a_silent_child_has_failed_and_one_without_time_is_cut(self):
-        waits = "import time; print('{}', flush=True); time.sleep(60)"
+        waits = "import time; print('{}', flush=True); time.sleep(1000)"
         begin = time.monotonic()
         child, lines = self.heard(waits, silent=2)
         self.assertEqual((lines, child.has_failed, child.is_cut), ([{}], True, False))
         self.assertEqual(child.why, "took longer than 2 s")
         child, lines = self.heard(waits, seconds=2)
         self.assertEqual((lines, child.has_failed, child.is_cut), ([{}], False, True))
-        self.assertLess(time.monotonic() - begin, 30)
+        self.assertLess(time.monotonic() - begin, 1000)
 
     def test_its_own_children_end_with_it(self):
         sleeps = "import json, subprocess; print(json.dumps({'pid': subprocess.Popen(['sleep', '60']).pid}))"

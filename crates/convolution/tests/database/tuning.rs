@@ -16,7 +16,7 @@ fn one_at_a_time() {
     let Tuning::Mine(first) = database.begin_tuning(&here, &forward(8), SHORT) else { panic!("nobody tunes") };
     let start = Instant::now();
     assert!(matches!(database.begin_tuning(&here, &forward(64), SHORT), Tuning::TimedOut), "whatever its batch");
-    assert!((SHORT..SHORT * 50).contains(&start.elapsed()));
+    assert!(start.elapsed() >= SHORT);
     assert!(matches!(open(&path).begin_tuning(&here, &forward(8), SHORT), Tuning::TimedOut), "by another connection");
     assert!(matches!(database.begin_tuning(&here, &half_filter(8), SHORT), Tuning::Mine(_)), "another kernel");
     assert!(matches!(database.begin_tuning(&environment("B"), &forward(8), SHORT), Tuning::Mine(_)));
@@ -32,7 +32,7 @@ fn who_waits_gets_it() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let Tuning::Mine(_mine) = database.begin_tuning(&here, &forward(8), SHORT * 500) else {
+                let Tuning::Mine(_mine) = database.begin_tuning(&here, &forward(8), SHORT * 10_000) else {
                     panic!("it waits long enough")
                 };
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "alone");
