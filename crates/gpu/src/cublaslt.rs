@@ -29,6 +29,19 @@ pub enum Compute {
     Tf32 = 77,
 }
 
+/// cublasLt's fastest kernels want rows of whole vectors, of so many bytes.
+pub const VECTOR: usize = 16;
+
+/// Returns whether a row of this number of elements is whole [vectors](VECTOR).
+pub fn has_whole_vectors(row: usize, element: Element) -> bool {
+    row.is_multiple_of(VECTOR / element.bytes())
+}
+
+/// The elements of a row that is filled up to whole [vectors](VECTOR); none if they cannot be counted.
+pub fn padded_row(row: usize, element: Element) -> Option<usize> {
+    row.checked_next_multiple_of(VECTOR / element.bytes())
+}
+
 const FLOAT: c_int = 0;
 // Attributes of a product with their values, and attributes of a preference.
 const TRANSPOSE_A: c_int = 3;

@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_void};
 use crate::engines::engine::{Engine, Priority, is_short};
 use crate::engines::implicit_gemm::problem::GroupedCorrelation;
 use crate::engines::problem::Memory;
-use crate::engines::toeplitz::parts_of_turns;
+use crate::engines::turns::parts_of_turns;
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use gpu::jit::Function;

@@ -12,7 +12,7 @@
 //! | `toeplitz_images`, `toeplitz_images_gradient`, `toeplitz`, `toeplitz_gradient`, `depthwise`, `depthwise_gradient` | engines for filters of each channel |
 //! | `by_channel` | such convolutions, and the blocks of the last two |
 //! | `planes`, `image_rows` | what the others read of planes, and how those of many images go through them |
-//! | `warpgroups`, `tiles`, `sum_up` | shared by several engines |
+//! | `warpgroups`, `tiles`, `sum_up`, `turns` | shared by several engines |
 //! | `transposes`, `samples`, `element_kernels` | copies |
 
 mod alone;
@@ -46,6 +46,7 @@ mod toeplitz_gradient;
 mod toeplitz_images;
 mod toeplitz_images_gradient;
 mod transposes;
+mod turns;
 mod warpgroups;
 
 pub use alone::Alone;

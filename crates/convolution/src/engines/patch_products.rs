@@ -21,7 +21,7 @@ use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::{Knob, Matrices};
 use cudnn::convolution::Direction;
 use cudnn_abi::cudnnBackendKnobType_t;
-use gpu::cublaslt::{Batch, Factor, Product};
+use gpu::cublaslt::{Batch, Factor, Product, has_whole_vectors, padded_row};
 use gpu::jit::Function;
 use gpu::{Device, Element, Stream};
 use kernels::KernelSource;
@@ -46,8 +46,7 @@ const MOST_LINES: usize = 1 << 10;
 const UNITS: [usize; 4] = [16, 8, 4, 2];
 /// The alignment of the workspace's parts, in bytes.
 const ALIGNMENT: usize = 256;
-/// The bytes of which cublasLt's fastest kernels want rows to be multiples, and the side of their tiles.
-const VECTOR: usize = 16;
+/// The side of the tiles of cublasLt's fastest kernels.
 const PRODUCT_TILE: usize = 128;
 
 /// A convolution, or one of its gradients, by a filter whose sizes are its strides: it reads each pixel
@@ -78,12 +77,12 @@ impl Patched {
 
     /// Returns whether this number of elements is whole vectors.
     fn is_whole(&self, elements: usize) -> bool {
-        elements.saturating_mul(self.0.element.bytes()).is_multiple_of(VECTOR)
+        has_whole_vectors(elements, self.0.element)
     }
 
     /// Elements from one row of patches to the next.
     fn pitch(&self) -> usize {
-        self.depth().checked_next_multiple_of(VECTOR / self.0.element.bytes()).unwrap_or(usize::MAX)
+        padded_row(self.depth(), self.0.element).unwrap_or(usize::MAX)
     }
 
     /// Returns whether the product is one of y's pixels as rows, in place of one for each image.

@@ -12,6 +12,7 @@ use crate::engines::engine::{Engine, Priority};
 use crate::engines::planes::{Axis, Lines, axes, pitch};
 use crate::engines::problem::{Convolution, Memory};
 use crate::engines::sum_up::MOST_PARTS;
+use crate::engines::turns::parts_of_turns;
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;
@@ -247,13 +248,6 @@ impl Cut {
         let [across, along] = self.tiles(of);
         (across * along).saturating_mul(Self::count(of).div_ceil(self.planes))
     }
-}
-
-/// The number of parts that share out `turns` soonest. Each part has `blocks` blocks, and a device runs `at_once` of
-/// all blocks at once. A block's begin and end take about as long as a turn.
-pub fn parts_of_turns(turns: usize, blocks: usize, at_once: usize, most: usize) -> usize {
-    let time = |parts: &usize| (blocks.saturating_mul(*parts)).div_ceil(at_once) * (turns.div_ceil(*parts) + 1);
-    (1..=turns.min(most)).min_by_key(time).unwrap_or(1)
 }
 
 impl Engine for Toeplitz {

@@ -13,7 +13,7 @@ use crate::engines::image_rows::{ImageRows, count, is_for_images, is_read, share
 use crate::engines::planes::{axes, pieces};
 use crate::engines::problem::Memory;
 use crate::engines::sum_up::{Sum, knobs_of, parts_of, parts_within, workspace_of};
-use crate::engines::toeplitz::parts_of_turns;
+use crate::engines::turns::parts_of_turns;
 use crate::engines::warpgroups::{MOST_COUNTED, THREADS, launch_of};
 use crate::problem::graph::Knob;
 use cudnn::convolution::Direction;

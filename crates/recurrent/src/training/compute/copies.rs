@@ -7,12 +7,10 @@
 use std::ffi::c_void;
 
 use crate::training::compute::kernels::{CopiedRows, Kernels};
-use gpu::cublaslt::{Factor, Product};
+use gpu::cublaslt::{Factor, Product, has_whole_vectors, padded_row};
 use gpu::jit::Error;
 use gpu::{Device, Element, Stream};
 
-/// The bytes of a vector.
-const VECTOR: usize = 16;
 /// The fewest multiply-adds for which copies pay: in half on an H200, cublasLt's other kernels take some 50 µs for these,
 /// and three copies of such matrices less than 20.
 const LEAST: usize = 1 << 32;
@@ -23,20 +21,20 @@ const LEAST_EMULATED: usize = 1 << 10;
 /// `columns`; elements have at most `most` bytes. 0 where products run without copies.
 pub fn bytes(device: Device, element: Element, most: usize, [rows, columns, width]: [usize; 3]) -> Option<usize> {
     let products = rows.checked_mul(columns)?.checked_mul(width)?;
-    if is_whole(width, element) || products < least(device) {
+    if has_whole_vectors(width, element) || products < least(device) {
         return Some(0);
     }
-    rows.checked_add(columns)?.checked_mul(padded(width, element))?.checked_mul(most)
+    rows.checked_add(columns)?.checked_mul(padded_row(width, element)?)?.checked_mul(most)
 }
 
 /// The product on copies at `place`, which has the [`bytes`] of its matrices; none if it runs as well without.
 fn on_copies(device: Device, element: Element, product: &Product, place: *mut c_void, tf32: bool) -> Option<OnCopies> {
     let Product { left, right, rows, columns, depth, output, .. } = *product;
     let is_large = rows.saturating_mul(columns).saturating_mul(depth) >= least(device);
-    if !is_large || is_whole(right.stride, element) || (element == Element::Float && !tf32) {
+    if !is_large || has_whole_vectors(right.stride, element) || (element == Element::Float && !tf32) {
         return None;
     }
-    let (width, copied) = (right.stride, padded(right.stride, element));
+    let (width, copied) = (right.stride, padded_row(right.stride, element)?);
     let behind = |matrix: usize| place.wrapping_byte_add(matrix * copied * element.bytes());
     let copy = |from: *const c_void, to: *mut c_void, count: usize, bytes: usize| CopiedRows {
         from,
@@ -61,7 +59,7 @@ fn on_copies(device: Device, element: Element, product: &Product, place: *mut c_
             })
         }
         // The products' rows are as wide as those of the right factor.
-        (_, false) if columns == width && is_whole(left.stride, element) => {
+        (_, false) if columns == width && has_whole_vectors(left.stride, element) => {
             let products = behind(depth);
             let old = copy(product.products, products, rows, output.bytes());
             Some(OnCopies {
@@ -134,20 +132,12 @@ fn least(device: Device) -> usize {
     if device == Device::Host { LEAST_EMULATED } else { LEAST }
 }
 
-fn is_whole(width: usize, element: Element) -> bool {
-    (width * element.bytes()).is_multiple_of(VECTOR)
-}
-
-/// The elements of a copied row.
-fn padded(width: usize, element: Element) -> usize {
-    width.next_multiple_of(VECTOR / element.bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use std::ptr::without_provenance_mut;
 
     use super::*;
+    use gpu::cublaslt::VECTOR;
 
     const PLACE: usize = 1 << 40;
     const FORMS: [[bool; 2]; 3] = [[false, true], [false, false], [true, false]];
