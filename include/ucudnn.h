@@ -532,6 +532,53 @@ typedef struct ucudnnVertexNetArguments_t {
 } ucudnnVertexNetArguments_t;
 
 /*
+ The rule of an optimizer. g is the gradient of a parameter p plus weightDecay * p; what is named moments is zeros before
+ the first step.
+ */
+typedef int ucudnnOptimizerRule_t;
+
+/*
+ An optimizer for ucudnnRunVertexNetOptimizerStep. Unused fields are 0. A step writes all that the pointers lead to, which
+ is the device's for a net on a device, and must not overlap anything.
+ */
+typedef struct ucudnnOptimizer_t {
+  /*
+   A ucudnnOptimizerRule_t.
+   */
+  ucudnnOptimizerRule_t rule;
+  /*
+   Momentum: what is left of the moment, 0 and more, below 1.
+   */
+  double momentum;
+  /*
+   Adam: beta1, likewise.
+   */
+  double beta1;
+  /*
+   Adam: beta2, likewise.
+   */
+  double beta2;
+  /*
+   Adam: epsilon, from 0 on.
+   */
+  double epsilon;
+  /*
+   [parameterCount] The first moments: each has as many numbers as its parameter, of float, or of double in a net of
+   doubles.
+   */
+  void *const *firstMoments;
+  /*
+   [parameterCount] Adam: the second moments, likewise.
+   */
+  void *const *secondMoments;
+  /*
+   [2] Adam: beta1 and beta2 to the power of the steps so far: 1 and 1 before the first step, each of which multiplies
+   them.
+   */
+  double *betaPowers;
+} ucudnnOptimizer_t;
+
+/*
  Workspace Reuse: each convolution is planned on its own. The default.
  */
 #define UCUDNN_POLICY_WR 0
@@ -806,6 +853,29 @@ typedef struct ucudnnVertexNetArguments_t {
  The mean, over the vertices with a label, of the cross-entropy of softmax(output) and label.
  */
 #define UCUDNN_LOSS_CROSS_ENTROPY 1
+
+/*
+ Momentum: the first moment v becomes momentum * v + g, and p becomes p - learningRate * v.
+ */
+#define UCUDNN_OPTIMIZER_MOMENTUM 0
+
+/*
+ Nesterov's: likewise, and p becomes p - learningRate * (g + momentum * v).
+ */
+#define UCUDNN_OPTIMIZER_NESTEROV 1
+
+/*
+ Adam (Kingma and Ba, ICLR 2015, algorithm 1): the first moment m becomes beta1 * m + (1 - beta1) * g, the second one v
+ becomes beta2 * v + (1 - beta2) * g * g, and at step t, from 1 on, p becomes
+ p - learningRate * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon).
+ */
+#define UCUDNN_OPTIMIZER_ADAM 2
+
+/*
+ AdamW (Loshchilov and Hutter, ICLR 2019, algorithm 2): likewise, with the gradient alone for g; p is multiplied by
+ 1 - learningRate * weightDecay first.
+ */
+#define UCUDNN_OPTIMIZER_ADAMW 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -1205,14 +1275,26 @@ cudnnStatus_t ucudnnRunVertexNetBackward(ucudnnVertexNet_t net,
                                          void *stream);
 
 /*
- Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters. The net was
- made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
+ Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters
+ (ucudnnRunVertexNetOptimizerStep has other rules). The net was made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
  are not in the loss. For the rest see ucudnnRunVertexNetForward.
  */
 cudnnStatus_t ucudnnRunVertexNetStep(ucudnnVertexNet_t net,
                                      ucudnnGraphBatch_t batch,
                                      const struct ucudnnVertexNetArguments_t *arguments,
                                      void *stream);
+
+/*
+ Runs a step of training as ucudnnRunVertexNetStep does, with an optimizer in place of gradient descent; null for that.
+ All elements of all parameters change, those of an embedding whose rows the batch does not have too.
+
+ CUDNN_STATUS_BAD_PARAM: there is no such rule, or a number is out of its range.
+ */
+cudnnStatus_t ucudnnRunVertexNetOptimizerStep(ucudnnVertexNet_t net,
+                                              ucudnnGraphBatch_t batch,
+                                              const struct ucudnnVertexNetArguments_t *arguments,
+                                              const struct ucudnnOptimizer_t *optimizer,
+                                              void *stream);
 
 /*
  Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the

@@ -4,6 +4,7 @@
     dynamic_checks.py bits DEVICE RUNS          the same batch again and again
     dynamic_checks.py captured DEVICE BATCHES   one CUDA graph for many batches, beside uncaptured runs
     dynamic_checks.py loader DEVICE BATCHES     trainings with a loader, on several streams and captured, beside one without
+    dynamic_checks.py optimizers DEVICE BATCHES steps by optimizers, captured, beside uncaptured ones and double precision
     dynamic_checks.py small DEVICE              a few runs of small nets, for compute-sanitizer
 """
 
@@ -137,6 +138,45 @@ def loader(device, batches):
                 f"{kind}, {name}: the parameters after {batches} steps with a loader and without")
 
 
+OPTIMIZERS = {"momentum": ucudnn.Momentum, "Adam": lambda net: ucudnn.Adam(net, eps=1e-3),
+              "AdamW": lambda net: ucudnn.AdamW(net, eps=1e-3)}  # fmt: skip
+# The most that a parameter may be off after the steps, of its norm: in float some roundings a step.
+MOST_OFF = {"float": 1e-5, "bfloat16": 5e-2}
+
+
+def optimizers(device, batches):
+    """Parameters after captured steps by optimizers have the bits of those after uncaptured ones, and are those of steps in
+    double precision on the CPU."""
+    net = Steps(WORDS, device)
+    for kind, model, _ in models(net, device, ("float", "bfloat16")):
+        source = random.Random(kind)
+        id_lists = [source.sample(range(len(net.graphs)), AT_ONCE) for _ in range(batches)]
+        words, labels = torch.randint(WORDS, (net.graphs.rows,)), torch.randint(CLASSES, (net.graphs.vertices,))
+        for name, made in OPTIMIZERS.items():
+            found, expected, exact = copy.deepcopy(model), copy.deepcopy(model), copy.deepcopy(model).double().cpu()
+            method, plain, of_exact = CapturedCall(net.graphs), CapturedCall(net.graphs), made(exact.whole)
+            method.optimizer, plain.optimizer = made(found.whole), made(expected.whole)
+            method.batches(id_lists)
+            plain.static = copy.deepcopy(method.static)
+            plain.inputs = [torch.zeros(plain.static.most_vertices, dtype=torch.int64, device=device) for _ in range(2)]
+            for ids in id_lists:
+                batch = net.graphs.batch(ids)
+                given = words[batch.rows], labels[batch.vertices]
+                state = copy.deepcopy(method.optimizer.state_dict())
+                is_first = not method.inputs
+                method.warm(found, ids, *(its.to(device) for its in given))
+                if is_first:  # what is captured has run
+                    method.optimizer.load_state_dict(state)
+                method.run(found, ids, *(its.to(device) for its in given))
+                plain.load(ids, *(its.to(device) for its in given))
+                plain.compute(expected)
+                exact.whole.step(batch, words=given[0], labels=given[1], lr=RATE, optimizer=of_exact)
+            each = list(zip(*(its.parameters() for its in (found, expected, exact)), strict=True))
+            off = max(error(one.detach().cpu(), its.detach()) for one, _, its in each)
+            say(all(torch.equal(one, its) for one, its, _ in each) and off <= MOST_OFF[kind],
+                f"{kind}, {name}: the parameters after {batches} captured steps and uncaptured ones; off by {off:.1e}")
+
+
 def on_streams(device, graphs, id_lists, samples, found, expected):
     streams = itertools.cycle([torch.cuda.Stream() for _ in range(3)] if device == "cuda" else [None])
     flat = list(itertools.chain.from_iterable(id_lists))
@@ -200,7 +240,7 @@ def padded(tensor, rows):
 
 def main():
     what, device, *words = sys.argv[1:]
-    checks = {"errors": errors, "bits": bits, "captured": captured, "loader": loader, "small": small}
+    checks = {"errors": errors, "bits": bits, "captured": captured, "loader": loader, "optimizers": optimizers, "small": small}
     checks[what](device, *(words if what == "errors" else map(int, words)))
 
 

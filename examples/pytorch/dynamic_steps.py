@@ -103,6 +103,8 @@ class OneCall(Ours, Step):
 class CapturedCall(Captured, Step):
     """The call in a CUDA graph. batches() forgets the graph, which holds the rate."""
 
+    optimizer = None
+
     def warm(self, model, ids, *inputs):
         if not self.inputs:
             with kept(model):
@@ -111,7 +113,7 @@ class CapturedCall(Captured, Step):
     def compute(self, model):
         words, labels = self.inputs
         labels = labels if labels.is_cuda else labels[: len(self.static.vertices)]
-        return model.whole.step(self.static, words=words, labels=labels, lr=self.rate)
+        return model.whole.step(self.static, words=words, labels=labels, lr=self.rate, optimizer=self.optimizer)
 
     def run(self, model, ids, *inputs):
         self.load(ids, *inputs)

@@ -1,12 +1,11 @@
-// A step's loss, and its gradient descent.
+// A step's loss.
 //
 // A source defines THREADS, 256, before it includes this.
 #pragma once
 
 #include "dynamic/level.cuh"
-#include "dynamic/slices.cuh"
-#include "dynamic/tables.cuh"
-#include "dynamic/together.cuh"
+
+#define WARPS (THREADS / 32)
 
 // The vertices of a batch: of a static one, those of all kinds in its script.
 __device__ __forceinline__ int vertices_of(const Range *kinds, int kind_count, int rows) {
@@ -84,38 +83,4 @@ __device__ __forceinline__ void sum_losses(const Losses &it) {
         *it.share = share;
         if (it.loss) *it.loss = sums[0] * share;
     }
-}
-
-// A number p becomes p - rate (share gradient + decay p).
-__device__ __forceinline__ void descend_by(Element &p, float gradient, float share, float rate, float decay) {
-    const float before = to_float(p);
-    p = to_element(before - rate * (share * gradient + decay * before));
-}
-
-struct Descent {
-    Parts gradient;
-    Element *to;
-    const float *share;
-    float rate, decay;
-};
-
-__device__ __forceinline__ void descend(const Descent &it, unsigned block, unsigned blocks) {
-    const float share = *it.share;
-    for_all_of_task(it.gradient.count, block, blocks, [&](size_t number) {
-        descend_by(it.to[number], it.gradient.sum(number), share, it.rate, it.decay);
-    });
-}
-
-// Likewise without decay, of a table whose gradient is the sum of rows: other rows of the table stay as they are.
-struct DescentOfRows {
-    RowsOfTable its;
-    Element *to;
-    const float *share;
-    float rate;
-};
-
-__device__ __forceinline__ void descend_rows(const DescentOfRows &it, unsigned block, unsigned blocks) {
-    const float share = *it.share;
-    for_rows_of_table(it.its, block, blocks, [](size_t) { return 0.0f; },
-                      [&](size_t place, float sum) { descend_by(it.to[place], sum, share, it.rate, 0.0f); });
 }

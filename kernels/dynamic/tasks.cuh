@@ -11,6 +11,7 @@
 #include "dynamic/slices.cuh"
 #include "dynamic/tables.cuh"
 #include "dynamic/together.cuh"
+#include "dynamic/updates.cuh"
 
 // Zeros, in words of 4 bytes where they are aligned.
 struct Zeros {
@@ -59,7 +60,9 @@ struct Task {
         PARTS_SUM,
         READERS_SUMS,
         DESCENT,
-        DESCENT_OF_ROWS
+        DESCENT_OF_ROWS,
+        RULE_OF_STEP,
+        UPDATE
     } sort;
     union {
         Zeros zeros;
@@ -74,6 +77,8 @@ struct Task {
         ReadersSums readers_sums;
         Descent descent;
         DescentOfRows descent_of_rows;
+        RuleOfStep rule_of_step;
+        Update update;
     };
 };
 
@@ -94,6 +99,8 @@ template <typename Sum> __device__ __forceinline__ void run_tasks(const Together
         case Task::READERS_SUMS: return sum_readers(task.readers_sums, block, blocks);
         case Task::DESCENT: return descend(task.descent, block, blocks);
         case Task::DESCENT_OF_ROWS: return descend_rows(task.descent_of_rows, block, blocks);
+        case Task::RULE_OF_STEP: return make_rule(task.rule_of_step);
+        case Task::UPDATE: return update(task.update, block, blocks);
         }
     });
 }

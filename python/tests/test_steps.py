@@ -1,6 +1,8 @@
 """`VertexNet.step`: a whole step of training in one call, against the same by parts in torch."""
 
 import copy
+import itertools
+import pickle
 import unittest
 
 import torch
@@ -128,6 +130,129 @@ class Steps(unittest.TestCase):
         self.assertEqual(str(refused.exception), "vertex 0 has the label 3; -1 to 2 are accepted")
         for one, its in zip(model.parameters(), before, strict=True):
             self.assertTrue(torch.equal(one, its))
+
+
+class Optimizers(unittest.TestCase):
+    LR = 0.0625
+
+    #: Ours, PyTorch's, and the bound of the parameters' error after some steps, by type.
+    PAIRS = {
+        "momentum": (lambda net: ucudnn.Momentum(net, 0.75), lambda its, **more: torch.optim.SGD(its, momentum=0.75, **more)),
+        "nesterov": (lambda net: ucudnn.Momentum(net, 0.75, nesterov=True),
+                     lambda its, **more: torch.optim.SGD(its, momentum=0.75, nesterov=True, **more)),
+        "adam": (ucudnn.Adam, torch.optim.Adam),
+        "adam with other numbers": (lambda net: ucudnn.Adam(net, (0.5, 0.75), 0.125),
+                                    lambda its, **more: torch.optim.Adam(its, betas=(0.5, 0.75), eps=0.125, **more)),
+        "adamw": (ucudnn.AdamW, torch.optim.AdamW),
+    }  # fmt: skip
+
+    def test_steps_are_those_of_pytorchs_optimizers(self):
+        for (name, (ours, theirs)), (dtype, bound) in itertools.product(
+            self.PAIRS.items(), ((torch.float64, 1e-11), (torch.float32, 2e-5))
+        ):
+            for decay in (0.0, Steps.DECAY):
+                with self.subTest(name=name, dtype=dtype, decay=decay):
+                    model, batch, x, labels = setting(dtype)
+                    twin = copy.deepcopy(model)
+                    optimizer = ours(model.net)
+                    expected = theirs(twin.parameters(), lr=self.LR, weight_decay=decay)
+                    for _ in range(6):
+                        model.net.step(batch, x=x, labels=labels, lr=self.LR, weight_decay=decay, optimizer=optimizer)
+                        value = F.cross_entropy(twin.net(batch, x=x).scores, labels, ignore_index=-1)
+                        expected.zero_grad()
+                        value.backward()
+                        expected.step()
+                    for one, its in zip(model.parameters(), twin.parameters(), strict=True):
+                        self.assertLess(error(one, its), bound)
+
+    def test_narrow_parameters_have_moments_of_float(self):
+        for dtype in (torch.float16, torch.bfloat16):
+            with self.subTest(dtype=dtype):
+                model, batch, x, labels = setting(torch.float32)
+                model, x = model.to(dtype), x.to(dtype)
+                twin = copy.deepcopy(model).double()
+                optimizer, of_twin = ucudnn.Adam(model.net, eps=0.01), ucudnn.Adam(twin.net, eps=0.01)
+                model.net.step(batch, x=x, labels=labels, lr=self.LR, optimizer=optimizer)
+                twin.net.step(batch, x=x.double(), labels=labels, lr=self.LR, optimizer=of_twin)
+                pairs = zip(optimizer.state_dict()["moments"][0].items(), of_twin.state_dict()["moments"][0].values(), strict=True)
+                for (name, one), its in pairs:
+                    self.assertEqual((name, one.dtype, its.dtype), (name, torch.float32, torch.float64))
+                    self.assertLess(error(one, its), 4 * torch.finfo(dtype).eps)
+                for one, its in zip(model.parameters(), twin.parameters(), strict=True):
+                    self.assertLess(error(one, its), 4 * torch.finfo(dtype).eps)
+
+    def test_a_state_is_kept_and_brought_back(self):
+        model, batch, x, labels = setting()
+        step = lambda model, optimizer: model.net.step(batch, x=x, labels=labels, lr=self.LR, optimizer=optimizer)
+        optimizer = ucudnn.AdamW(model.net)
+        for _ in range(3):
+            step(model, optimizer)
+        twin, state = copy.deepcopy(model), pickle.loads(pickle.dumps(optimizer.state_dict()))
+        copied, loaded = copy.deepcopy(optimizer), ucudnn.AdamW(twin.net)
+        loaded.load_state_dict(state)
+        first = step(model, optimizer)
+        self.assertEqual(first, step(twin, loaded))
+        for one, its in zip(model.parameters(), twin.parameters(), strict=True):
+            self.assertTrue(torch.equal(one, its))
+        self.assertFalse(torch.equal(copied.state_dict()["powers"], optimizer.state_dict()["powers"]))
+
+    def test_rows_of_an_embedding_that_nobody_reads_change_by_their_moments(self):
+        torch.manual_seed(1)
+        model = Words()
+        batch, words = ucudnn.Graphs([[[], [], [0, 1]]]).batch([0]), torch.tensor([0, 2, 2])
+        labels = torch.tensor([1, 0, 2])
+        optimizer = ucudnn.Momentum(model.net)
+        step = lambda words: model.net.step(batch, words=words, labels=labels, lr=self.LR, optimizer=optimizer)
+        step(words)
+        before = model.table.weight.detach().clone()
+        step(torch.tensor([1, 1, 1]))
+        changed = (model.table.weight != before).any(1).tolist()
+        self.assertEqual(changed, [True, True, True, False])
+
+    def test_what_is_not_accepted(self):
+        model, batch, x, labels = setting()
+        other = Words()
+        adam = ucudnn.Adam(model.net)
+        run = lambda optimizer, model=model: model.net.step(batch, x=x, labels=labels, lr=self.LR, optimizer=optimizer)
+        cases = {
+            "optimizer: one of ucudnn is accepted, as Adam, not Adam": lambda: run(torch.optim.Adam(model.parameters())),
+            "step: the optimizer is of another net: its parameters have other names or sizes":
+                lambda: run(ucudnn.Adam(other.net)),
+            "step: the optimizer's moments of 'W.weight' are of torch.float32 on cpu; torch.float64 on cpu is accepted here: "
+            "make the optimizer when the net is there": lambda: run(ucudnn.Adam(setting(torch.float32)[0].net)),
+            "optimizer: a VertexNet is accepted, not Scorer": lambda: ucudnn.Adam(model),
+            "betas: two numbers are accepted, not 0.9": lambda: ucudnn.Adam(model.net, 0.9),
+            "betas: a number from 0 on, below 1 is accepted, not 1": lambda: ucudnn.Adam(model.net, (0.9, 1)),
+            "momentum: a number from 0 on, below 1 is accepted, not nan": lambda: ucudnn.Momentum(model.net, float("nan")),
+            "momentum: a number from 0 on, below 1 is accepted, not True": lambda: ucudnn.Momentum(model.net, True),
+            "eps: a number from 0 on is accepted, not inf": lambda: ucudnn.Adam(model.net, eps=float("inf")),
+            "load_state_dict: the state is of another optimizer or net: its parameters have other names or sizes":
+                lambda: ucudnn.Momentum(model.net).load_state_dict(adam.state_dict()),
+            "load_state_dict: the state is of another optimizer or net: IndexError('list index out of range')":
+                lambda: adam.load_state_dict(ucudnn.Momentum(model.net).state_dict()),
+        }  # fmt: skip
+        before = [its.clone() for its in (*model.parameters(), *adam.state_dict()["moments"][1].values())]
+        for text, case in cases.items():
+            with self.subTest(text), self.assertRaises(ucudnn.Refused) as refused:
+                case()
+            self.assertEqual(str(refused.exception), text)
+        for one, its in zip((*model.parameters(), *adam.state_dict()["moments"][1].values()), before, strict=True):
+            self.assertTrue(torch.equal(one, its))
+
+
+class Words(torch.nn.Module):
+    """Scores of three classes from an embedding of four words."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(4, 3)
+
+        def vertex(v):
+            s = v.lookup("table.weight", v.pull_index("words")) + v.children().s.sum()
+            v.scatter(s=s)
+            v.push(scores=s)
+
+        self.net = ucudnn.VertexNet({"s": 3}, {"any": vertex}, self, loss="scores")
 
 
 if __name__ == "__main__":

@@ -18,19 +18,21 @@ try:
 except ImportError:  # a checkout: the wheel has the version
     __version__ = "0"
 
-__all__ = ["Batch", "Graphs", "Loader", "NotSupported", "Refused", "StaticBatch", "Value", "Vertex", "VertexNet", "__version__",
-           "command", "include", "library", "nn", "pkgconfig"]  # fmt: skip
+__all__ = ["Adam", "AdamW", "Batch", "Graphs", "Loader", "Momentum", "NotSupported", "Optimizer", "Refused", "StaticBatch",
+           "Value", "Vertex", "VertexNet", "__version__", "command", "include", "library", "nn", "pkgconfig"]  # fmt: skip
 
 if TYPE_CHECKING:
     from . import nn
     from .graphs import Batch, Graphs, StaticBatch
     from .loader import Loader
     from .net import VertexNet
+    from .optimizers import Adam, AdamW, Momentum, Optimizer
     from .vertex import Value, Vertex
 
 # A module that needs torch, or is seldom needed, is imported at its first use.
-_LATER = {"Batch": "graphs", "Graphs": "graphs", "Loader": "loader", "StaticBatch": "graphs", "Value": "vertex",
-          "Vertex": "vertex", "VertexNet": "net"}  # fmt: skip
+_LATER = {"Adam": "optimizers", "AdamW": "optimizers", "Batch": "graphs", "Graphs": "graphs", "Loader": "loader",
+          "Momentum": "optimizers", "Optimizer": "optimizers", "StaticBatch": "graphs", "Value": "vertex", "Vertex": "vertex",
+          "VertexNet": "net"}  # fmt: skip
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -73,6 +73,16 @@ class Arguments(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Optimizer(ctypes.Structure):
+    _fields_ = [
+        ("rule", c_int),
+        *((name, c_double) for name in ("momentum", "beta1", "beta2", "epsilon")),
+        ("firstMoments", POINTER(c_void_p)),
+        ("secondMoments", POINTER(c_void_p)),
+        ("betaPowers", c_void_p),
+    ]
+
+
 # The functions that return a status, and the types of their arguments.
 _FUNCTIONS = {
     "CreateVertexNet": [POINTER(c_void_p), POINTER(NetDescription)],
@@ -88,6 +98,7 @@ _FUNCTIONS = {
     "RunVertexNetForward": [c_void_p, c_void_p, POINTER(Arguments), c_void_p],
     "RunVertexNetBackward": [c_void_p, c_void_p, POINTER(Arguments), c_void_p],
     "RunVertexNetStep": [c_void_p, c_void_p, POINTER(Arguments), c_void_p],
+    "RunVertexNetOptimizerStep": [c_void_p, c_void_p, POINTER(Arguments), POINTER(Optimizer), c_void_p],
     "GetVertexNetText": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
     "GetVertexNetConfiguration": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
 }

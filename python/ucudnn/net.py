@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -22,6 +22,9 @@ from ._kept import DeviceMemory, Kept, Memory
 from ._library import NotSupported, Refused
 from .graphs import Batch, prepared_of
 from .vertex import Symbols, Vertex, check_held
+
+if TYPE_CHECKING:
+    from .optimizers import Optimizer
 
 _TYPES = {getattr(torch, name): number for name, number in _library.DATA_TYPES.items()}
 _TYPE_NAMES = ", ".join(_library.DATA_TYPES)
@@ -122,12 +125,13 @@ class VertexNet(torch.nn.Module):
 
     @torch.no_grad()
     def step(
-        self, batch: Batch, *, labels: torch.Tensor, lr: float, weight_decay: float = 0.0, **inputs: torch.Tensor
-    ) -> float | torch.Tensor:
-        """A step of training in one call: forward, the loss, backward, and gradient descent, which writes the parameters.
+        self, batch: Batch, *, labels: torch.Tensor, lr: float, weight_decay: float = 0.0, optimizer: Optimizer | None = None,
+        **inputs: torch.Tensor,
+    ) -> float | torch.Tensor:  # fmt: skip
+        """A step of training in one call: forward, the loss, backward, and an update, which writes the parameters.
 
         The loss is the mean, over the vertices with a label, of the cross-entropy of softmax(scores) and label. It is
-        returned. Each parameter p becomes p - lr (gradient + weight_decay p).
+        returned. Each parameter p becomes p - lr (gradient + weight_decay p), or changes as the optimizer says.
 
         labels: [vertices of the batch] the class of each vertex, -1 for one that is not in the loss; of a type of integers,
         int8 to int64 or uint8.
@@ -135,6 +139,9 @@ class VertexNet(torch.nn.Module):
         lr: the learning rate. It is rounded to float32, in a net of doubles too.
 
         weight_decay: the part of a parameter that is added to its gradient, rounded likewise.
+
+        optimizer: :class:`ucudnn.Momentum`, :class:`ucudnn.Adam` or :class:`ucudnn.AdamW`, made for this net; None for
+        gradient descent.
 
         inputs: those of a call, by name.
 
@@ -168,11 +175,20 @@ class VertexNet(torch.nn.Module):
         native, prepared = self._core.prepared(prepared_of(batch._number), dtype, True, device)
         more = {"labels": given.data_ptr(), "loss": ctypes.cast(loss.data_ptr(), ctypes.POINTER(ctypes.c_float)),
                 "learningRate": _rate("lr", lr), "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
+        by = None
+        if optimizer is not None:
+            if not hasattr(optimizer, "_of_step"):
+                raise Refused(f"optimizer: one of ucudnn is accepted, as Adam, not {type(optimizer).__name__}")
+            by = optimizer._of_step(dict(zip(self._declaration.parameters, parameters, strict=True)), dtype, device)
         reserve = native.memory.take(prepared.reserve)
-        native.run("Step", prepared, reserve, parameters=parameters, pulls=[pull.contiguous() for pull in pulls], **more)
+        native.run("Step", prepared, reserve, by, parameters=parameters, pulls=[pull.contiguous() for pull in pulls], **more)
         native.memory.give(reserve)
         torch.autograd.graph.increment_version(parameters)
         return loss.item() if device.type == "cpu" else loss
+
+    def _named_parameters(self):
+        """The parameters that the functions take, by name, as they are now."""
+        return {name: _named(self._owner[0], name) for name in self._declaration.parameters}
 
     def _check_labels(self, labels):
         """Refuses labels that are no classes."""
@@ -199,14 +215,15 @@ class VertexNet(torch.nn.Module):
         if inputs.keys() != declaration.pulls.keys():
             names = ", ".join(declaration.pulls) or "none"
             raise Refused(f"inputs {', '.join(inputs) or 'none'} were given; the net's are {names}")
-        given = [*(_named(self._owner[0], name) for name in declaration.parameters), *inputs.values()]
+        named = self._named_parameters()
+        given = [*named.values(), *inputs.values()]
         device = next((tensor.device for tensor in given if isinstance(tensor, torch.Tensor)), torch.device("cpu"))
         kind = "cuda" if device.type == "cuda" else "cpu"  # `_check` refuses others
         cast = torch.get_autocast_dtype(kind) if may_cast and torch.is_autocast_enabled(kind) else None
         dtype, parameters, pulls = None, [], []
         for name, (height, columns) in declaration.parameters.items():
             shape = (height, columns) if columns else (height,)
-            dtype = _check(name, _named(self._owner[0], name), shape, dtype, cast, device, parameters)
+            dtype = _check(name, named[name], shape, dtype, cast, device, parameters)
         rows = batch._input_rows.shape[0]
         for name, width in declaration.pulls.items():
             if width:
@@ -413,8 +430,9 @@ class _Native:
             batch.runs_on(stream)
             batch.end_runs()
 
-    def run(self, which, batch, reserve, **given):
-        """Runs a batch. Lists of tensors become lists of pointers; the tensors are contiguous."""
+    def run(self, which, batch, reserve, optimizer=None, **given):
+        """Runs a batch. Lists of tensors become lists of pointers; the tensors are contiguous. A step may have an optimizer's
+        struct, with what it points to."""
         arguments = {}
         for name, value in given.items():
             if isinstance(value, (list, tuple)):
@@ -432,7 +450,9 @@ class _Native:
                 stream = self.place.stream()
                 if stream:
                     batch.runs_on(stream)
-                _library.call(f"RunVertexNet{which}", self.handle, batch.handle, ctypes.byref(arguments), _number_of(stream))
+                given = [ctypes.byref(arguments), *([ctypes.byref(optimizer[0])] if optimizer else [])]
+                name = f"RunVertexNet{'Optimizer' if optimizer else ''}{which}"
+                _library.call(name, self.handle, batch.handle, *given, _number_of(stream))
         finally:
             self.memory.give(workspace)
 

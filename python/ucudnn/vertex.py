@@ -20,7 +20,7 @@ OPERATIONS = (
     "sum", "concat", "slice", "scatter", "push", "gain", "div", "maximum", "minimum", "log", "sqrt", "power",
 )  # fmt: skip
 # The arguments of a net's call besides its inputs.
-_TAKEN = ("self", "batch", "labels", "lr", "weight_decay")
+_TAKEN = ("self", "batch", "labels", "lr", "weight_decay", "optimizer")
 _NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
 _C_INT = range(-(2**31), 2**31)
 

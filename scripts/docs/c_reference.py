@@ -6,7 +6,7 @@ import re
 # belongs to the first section that matches it.
 SECTIONS = (
     ("Nets over graphs", "Vertex functions over batches of graphs: :doc:`/docs/dynamic-nets` explains them, and "
-     "``examples/tree_lstm.c`` is a complete program.", r"ucudnn\w*(Vertex|Graph|Loss)|UCUDNN_(VERTEX|LOSS)_"),
+     "``examples/tree_lstm.c`` is a complete program.", r"ucudnn\w*(Vertex|Graph|Loss|Optimizer)|UCUDNN_(VERTEX|LOSS|OPTIMIZER)_"),
     ("Recurrent networks", "Recurrent networks without cuDNN: :doc:`/docs/rnn` explains the kernels, and "
      "``examples/gru.c`` is a complete program.", r"ucudnn\w*Rnn|UCUDNN_RNN_"),
     ("Limits and policies of a handle", "They decide how much workspace the convolutions of a handle take. "
@@ -26,6 +26,7 @@ VALUES = {
     "ucudnnRnnCell_t": "UCUDNN_RNN_",
     "ucudnnVertexOp_t": "UCUDNN_VERTEX_",
     "ucudnnLoss_t": "UCUDNN_LOSS_",
+    "ucudnnOptimizerRule_t": "UCUDNN_OPTIMIZER_",
     "cudnnConvolutionFwdPreference_t": "CUDNN_CONVOLUTION_FWD_",
     "cudnnConvolutionBwdDataPreference_t": "CUDNN_CONVOLUTION_BWD_DATA_",
     "cudnnConvolutionBwdFilterPreference_t": "CUDNN_CONVOLUTION_BWD_FILTER_",

@@ -65,7 +65,7 @@ def named_parameters(app, what, name, obj, options, lines):
 
 
 # The package makes the objects of these classes, and a program makes none.
-NOT_CALLED = ("Batch", "StaticBatch", "Loader", "Vertex", "Value", "vertex.States", "vertex.Index")
+NOT_CALLED = ("Batch", "StaticBatch", "Loader", "Optimizer", "Vertex", "Value", "vertex.States", "vertex.Index")
 
 
 def how_it_is_made(app, what, name, obj, options, signature, annotation):

@@ -6,6 +6,7 @@ import ast
 SECTIONS = (
     ("Graphs and batches", ("Graphs", "Batch", "StaticBatch", "Loader")),
     ("Nets", ("VertexNet",)),
+    ("Optimizers of steps", ("Momentum", "Adam", "AdamW", "Optimizer")),
     ("Vertex functions", ("Vertex", "Value", "vertex.States", "vertex.Index")),
     ("Ready nets", ("nn.NaryTreeLSTM", "nn.ChildSumTreeLSTM", "nn.TreeGRU", "nn.DagGRU")),
     ("Errors", ("Refused", "NotSupported")),
@@ -14,7 +15,7 @@ SECTIONS = (
 # A module, whose names are public themselves; and a name that says all.
 PASSED_OVER = ("nn", "__version__")
 # The classes whose base the page names.
-OF_OURS = ("StaticBatch", "Refused", "NotSupported")
+OF_OURS = ("StaticBatch", "Momentum", "Adam", "AdamW", "Refused", "NotSupported")
 
 HEAD = """\
 Python

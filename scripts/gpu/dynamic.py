@@ -89,6 +89,7 @@ class Checks(Session):
         few = max(runs // 100, 2)
         self.check("captured", max(runs // 10, 2))
         self.check("loader", max(runs // 10, 2))
+        self.check("optimizers", max(runs // 100, 2))
         self.check("bits", runs)
         # Another process runs its own persistent paths on the device meanwhile.
         other = children.begin(self.checks_of("bits", runs), self.variables, stdout=subprocess.DEVNULL,

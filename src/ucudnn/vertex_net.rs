@@ -193,8 +193,8 @@ pub unsafe extern "C" fn ucudnnRunVertexNetBackward(
     REFUSALS.answered(|| unsafe { runs::run(net, batch, arguments, Asked::Backward, stream) })
 }
 
-/// Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters. The net was
-/// made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
+/// Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters
+/// (ucudnnRunVertexNetOptimizerStep has other rules). The net was made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
 /// are not in the loss. For the rest see ucudnnRunVertexNetForward.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunVertexNetStep(
@@ -204,7 +204,23 @@ pub unsafe extern "C" fn ucudnnRunVertexNetStep(
     stream: *mut c_void,
 ) -> cudnnStatus_t {
     // SAFETY: the caller's promise.
-    REFUSALS.answered(|| unsafe { runs::run(net, batch, arguments, Asked::Step, stream) })
+    REFUSALS.answered(|| unsafe { runs::run(net, batch, arguments, Asked::Step(std::ptr::null()), stream) })
+}
+
+/// Runs a step of training as ucudnnRunVertexNetStep does, with an optimizer in place of gradient descent; null for that.
+/// All elements of all parameters change, those of an embedding whose rows the batch does not have too.
+///
+/// CUDNN_STATUS_BAD_PARAM: there is no such rule, or a number is out of its range.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ucudnnRunVertexNetOptimizerStep(
+    net: ucudnnVertexNet_t,
+    batch: ucudnnGraphBatch_t,
+    arguments: *const ucudnnVertexNetArguments_t,
+    optimizer: *const ucudnnOptimizer_t,
+    stream: *mut c_void,
+) -> cudnnStatus_t {
+    // SAFETY: the caller's promise.
+    REFUSALS.answered(|| unsafe { runs::run(net, batch, arguments, Asked::Step(optimizer), stream) })
 }
 
 /// Gets the canonical text of a net: its sizes and its functions. Writes at most textSizeInBytes bytes to text, the

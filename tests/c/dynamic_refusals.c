@@ -488,6 +488,69 @@ static void small_memory(void) {
     RUN_REFUSED(Backward, arguments.reserveSizeInBytes, 0, BAD_PARAM_SIZE_INSUFFICIENT, reserve);
 }
 
+/* What a step by an optimizer needs beside the parameters. */
+static void optimizers(void) {
+    static void *first[NAMED], *second[NAMED];
+    static double powers[2] = {1, 1};
+    ucudnnOptimizer_t adam = {UCUDNN_OPTIMIZER_ADAM, 0, 0.9, 0.999, 1e-8, first, second, powers}, changed;
+    for (int number = 0; number < run.net->description.parameterCount; number++) {
+        first[number] = calloc(case_elements(&run, PARAMETER, number), sizeof(float));
+        second[number] = calloc(case_elements(&run, PARAMETER, number), sizeof(float));
+        REQUIRE(first[number] && second[number], "no memory");
+    }
+#define BY_REFUSED(place, value, status, text)                                                           \
+    do {                                                                                                 \
+        changed = adam, changed.place = (value);                                                         \
+        refused(ucudnnRunVertexNetOptimizerStep(run.handle, run.batch, &run.arguments, &changed, NULL),  \
+                CUDNN_STATUS_##status, text, __LINE__);                                                  \
+        case_check(&run, 1);                                                                             \
+    } while (0)
+    BY_REFUSED(rule, 4, BAD_PARAM, "the optimizer's rule is 4; 0 to 3 are accepted");
+    BY_REFUSED(rule, -1, BAD_PARAM, "the optimizer's rule is -1; 0 to 3 are accepted");
+    BY_REFUSED(beta1, 1, BAD_PARAM, "beta1 is 1; 0 and more, below 1, is accepted");
+    BY_REFUSED(beta2, -0.5, BAD_PARAM, "beta2 is -0.5; 0 and more, below 1, is accepted");
+    BY_REFUSED(epsilon, (double)NAN, BAD_PARAM, "epsilon is NaN; a finite number from 0 on is accepted");
+    BY_REFUSED(firstMoments, NULL, BAD_PARAM_NULL_POINTER, "firstMoments is null");
+    BY_REFUSED(secondMoments, NULL, BAD_PARAM_NULL_POINTER, "secondMoments is null");
+    BY_REFUSED(betaPowers, NULL, BAD_PARAM_NULL_POINTER, "betaPowers is null");
+    BY_REFUSED(betaPowers, MISALIGNED(powers), BAD_PARAM_MISALIGNED_POINTER, "betaPowers is not aligned to 8 bytes");
+    BY_REFUSED(firstMoments, second, BAD_PARAM, "firstMoments[0] and secondMoments[0] overlap");
+    BY_REFUSED(secondMoments, run.pointers[PARAMETER], BAD_PARAM, "parameters[0] and secondMoments[0] overlap");
+    ucudnnOptimizer_t *misaligned = MISALIGNED(&adam);
+    REFUSED(ucudnnRunVertexNetOptimizerStep(run.handle, run.batch, &run.arguments, misaligned, NULL),
+            BAD_PARAM_MISALIGNED_POINTER, "optimizer is not aligned to 8 bytes");
+    void *kept = second[1];
+    second[1] = NULL;
+    REFUSED(ucudnnRunVertexNetOptimizerStep(run.handle, run.batch, &run.arguments, &adam, NULL), BAD_PARAM_NULL_POINTER,
+            "secondMoments[1] is null");
+    second[1] = kept;
+    changed = adam, changed.rule = UCUDNN_OPTIMIZER_NESTEROV, changed.momentum = 1;
+    REFUSED(ucudnnRunVertexNetOptimizerStep(run.handle, run.batch, &run.arguments, &changed, NULL), BAD_PARAM,
+            "the momentum is 1; 0 and more, below 1, is accepted");
+    case_check(&run, 1);
+    REQUIRE(powers[0] == 1 && powers[1] == 1, "a refused step has counted");
+    for (int number = 0; number < run.net->description.parameterCount; number++)
+        for (size_t i = 0; i < case_elements(&run, PARAMETER, number); i++)
+            REQUIRE(((float *)first[number])[i] == 0 && ((float *)second[number])[i] == 0, "a moment was written");
+    /* Momentum has one moment; no optimizer is gradient descent. */
+    static const long long ids[2] = {0, 1};
+    static Case c;
+    case_open(&c, run.net, &trees, ids, 2, &randoms);
+    case_expect(&c);
+    DYNAMIC_OK(ucudnnRunVertexNetOptimizerStep(c.handle, c.batch, &c.arguments, NULL, NULL));
+    REQUIRE(case_step_error(&c) < 4, "off by %g", case_step_error(&c));
+    case_close(&c);
+    case_open(&c, run.net, &trees, ids, 2, &randoms);
+    changed = adam, changed.rule = UCUDNN_OPTIMIZER_MOMENTUM, changed.secondMoments = NULL, changed.betaPowers = NULL;
+    /* With moments of zeros the first step is gradient descent. */
+    case_expect(&c);
+    DYNAMIC_OK(ucudnnRunVertexNetOptimizerStep(c.handle, c.batch, &c.arguments, &changed, NULL));
+    REQUIRE(case_step_error(&c) < 4, "off by %g", case_step_error(&c));
+    REQUIRE(((float *)first[0])[0] != 0, "no moment was written");
+    case_close(&c);
+    for (int number = 0; number < run.net->description.parameterCount; number++) free(first[number]), free(second[number]);
+}
+
 static void contents(void) {
     int *labels = (int *)(void *)run.labels.start, label = labels[3];
     labels[3] = 3;
@@ -637,6 +700,7 @@ int main(void) {
     unfit_graphs();
     sizes_and_texts();
     arguments();
+    optimizers();
     small_memory();
     contents();
     reserves();

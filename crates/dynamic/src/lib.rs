@@ -18,7 +18,7 @@ mod options;
 mod report;
 mod version;
 
-pub use batched::{DeviceBatch, Gradients, Inputs, Net, Step, Unsupported, sources};
+pub use batched::{DeviceBatch, Gradients, Inputs, Net, Optimizer, Step, Unsupported, sources};
 pub use memory::Bytes;
 pub use options::{Executor, Options, Without};
 pub use version::{version, version_of};

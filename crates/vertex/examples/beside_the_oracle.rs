@@ -130,7 +130,7 @@ fn main() {
         let mut parameters: Vec<_> = in_float.iter_mut().map(Vec::as_mut_slice).collect();
         let to = (&mut workspace[..], &mut reserve[..]);
         let pull = [host::Pull::Rows(&words)];
-        let loss = executor.step(&batch, &mut parameters, &pull, &step, to).expect("the arguments are right");
+        let loss = executor.step(&batch, &mut parameters, &pull, &step, None, to).expect("the arguments are right");
         times[0] += start.elapsed();
 
         let start = Instant::now();

@@ -11,7 +11,7 @@ use gpu::{Device, Element, Stream};
 
 use super::launches::{launch_sharing, launch_together};
 use super::slices::{outer_tiles, row_tiles};
-use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, Task};
+use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, RuleOfStep, Task, Update};
 use crate::emit::THREADS;
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
@@ -187,13 +187,13 @@ impl Library {
             Task::Scores(its) => self.blocks(32 * its.rows as usize),
             Task::OuterProducts(its) => its.slices as usize * outer_tiles(its.rows as usize, its.columns as usize),
             Task::RowSums(its) => its.slices as usize * row_tiles(its.columns as usize),
-            Task::Losses(Losses { .. }) => 1,
+            Task::Losses(Losses { .. }) | Task::RuleOfStep(RuleOfStep { .. }) => 1,
             Task::AddedRows(AddedRows { its, .. }) | Task::DescentOfRows(DescentOfRows { its, .. }) => {
                 (its.count as usize).clamp(1, MOST_TABLE_ROWS) * (its.columns as usize).div_ceil(THREADS as usize)
             }
-            Task::PartsSum(PartsSum { parts, .. }) | Task::Descent(Descent { gradient: parts, .. }) => {
-                self.blocks(parts.count)
-            }
+            Task::PartsSum(PartsSum { parts, .. })
+            | Task::Descent(Descent { gradient: parts, .. })
+            | Task::Update(Update { gradient: parts, .. }) => self.blocks(parts.count),
             Task::ReadersSums(its) => self.blocks(its.count as usize * its.columns as usize),
         }
     }

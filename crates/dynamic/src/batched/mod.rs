@@ -15,4 +15,4 @@ mod weights;
 pub use batch::DeviceBatch;
 pub use net::{Net, Unsupported, sources};
 pub use run::{Gradients, Inputs};
-pub use step::Step;
+pub use step::{Optimizer, Step};

@@ -110,8 +110,8 @@ struct Run<'a> {
 pub(super) struct OfStep {
     /// The gradient of the loss.
     pub scores: Task,
-    /// The loss.
-    pub losses: Task,
+    /// The loss, and what else comes before the update.
+    pub losses: Vec<Task>,
     /// A bit for each of [`Net::tables_of_rows`] whose gradient is not wanted, but the rows of which it is the sum.
     pub by_rows: u64,
 }

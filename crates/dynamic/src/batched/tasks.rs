@@ -33,6 +33,10 @@ pub enum Task {
     Descent(Descent),
     /// Takes a table's.
     DescentOfRows(DescentOfRows),
+    /// Makes the rule of a step.
+    RuleOfStep(RuleOfStep),
+    /// Changes a parameter by a rule.
+    Update(Update),
 }
 
 /// Rows dy and x whose outer products are added up: `count`, or as many as a script says.
@@ -205,4 +209,46 @@ pub struct DescentOfRows {
     pub to: *mut c_void,
     pub share: *const f32,
     pub rate: f32,
+}
+
+/// The rules of optimizers. Twin of the enum in `kernels/dynamic/updates.cuh`.
+#[repr(u32)]
+#[derive(Clone, Copy)]
+pub enum RuleSort {
+    Momentum,
+    Nesterov,
+    Adam,
+    AdamW,
+}
+
+/// The numbers of a rule for a step. Their place has [`RULE_BYTES`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RuleOfStep {
+    /// What is left of moments: of momentum, or Adam's betas.
+    pub first_left: f64,
+    pub second_left: f64,
+    /// `[2]` The powers of Adam's betas; null for other rules.
+    pub powers: *mut f64,
+    pub rule: *mut c_void,
+    pub rate: f32,
+    pub decay: f32,
+    pub epsilon: f32,
+    pub sort: RuleSort,
+}
+
+/// The bytes of the kernels' struct `Rule`.
+pub const RULE_BYTES: usize = 10 * size_of::<f32>();
+
+/// A parameter's change by a rule.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Update {
+    pub gradient: Parts,
+    pub to: *mut c_void,
+    /// The moments, in float; the second one is Adam's.
+    pub first: *mut f32,
+    pub second: *mut f32,
+    pub share: *const f32,
+    pub rule: *const c_void,
 }

@@ -7,17 +7,18 @@ use cudnn_abi::*;
 use guest::refusal::Refusal;
 use vertex::batch::Batch;
 use vertex::function::{Declaration, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
+use vertex::host::Rule;
 
 use super::given::{check, misaligned, null};
-use super::types::ucudnnVertexNetArguments_t;
+use super::types::{ucudnnOptimizer_t, ucudnnVertexNetArguments_t};
 
 /// What a call runs.
 #[derive(Clone, Copy, Debug)]
-pub enum Call {
+pub enum Call<'a> {
     Forward,
     Backward,
-    /// With the output that has the scores.
-    Step(usize),
+    /// With the output that has the scores, and an optimizer, whose rule was read.
+    Step(usize, Option<(Rule, &'a ucudnnOptimizer_t)>),
 }
 
 /// The pointers of a run, checked. Those that a call does not take are empty.
@@ -29,13 +30,16 @@ pub struct Pointers<'a> {
     pub push_gradients: &'a [*const c_void],
     pub pull_gradients: &'a [*mut c_void],
     pub parameter_gradients: &'a [*mut c_void],
+    /// An optimizer's first and second moments.
+    pub moments: [&'a [*mut c_void]; 2],
 }
 
 /// What the arrays of a run are checked for.
 #[derive(Clone, Copy)]
 pub struct Sizes {
-    /// The bytes of a tensor's element.
+    /// The bytes of a tensor's element, and of a sum's.
     pub element: usize,
+    pub sum: usize,
     /// The rows of inputs, and of outputs.
     pub rows: usize,
     pub vertices: usize,
@@ -65,7 +69,7 @@ impl std::fmt::Display for Array {
     }
 }
 
-const MOST_ARRAYS: usize = 2 * MOST_PARAMETERS + 4 * MOST_PULLS_AND_PUSHES + 4;
+const MOST_ARRAYS: usize = 4 * MOST_PARAMETERS + 4 * MOST_PULLS_AND_PUSHES + 5;
 
 /// The arrays of a run, which are checked before the first of them is touched.
 struct Arrays {
@@ -150,13 +154,15 @@ pub unsafe fn checked<'a>(
     batch: &Batch,
     given: &ucudnnVertexNetArguments_t,
     sizes: Sizes,
-    call: Call,
+    call: Call<'_>,
 ) -> Result<Pointers<'a>, Refusal> {
     if batch.graphs() == 0 {
         return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM, "the batch was not set yet"));
     }
     let (parameters, pulls, pushes) = (declaration.parameters.len(), declaration.pulls.len(), declaration.pushes.len());
-    let (is_backward, is_step) = (matches!(call, Call::Backward), matches!(call, Call::Step(_)));
+    let (is_backward, is_step) = (matches!(call, Call::Backward), matches!(call, Call::Step(..)));
+    let optimizer = if let Call::Step(_, optimizer) = call { optimizer } else { None };
+    let moment = |which: usize| optimizer.filter(|(rule, _)| which < rule.moments()).map(|(_, its)| its);
     // SAFETY: the caller promises the arrays of pointers.
     let its = unsafe {
         Pointers {
@@ -176,9 +182,13 @@ pub unsafe fn checked<'a>(
                 "parameterGradients",
                 true,
             )?,
+            moments: [
+                moment(0).map_or(Ok(&[][..]), |its| pointers(its.firstMoments, parameters, "firstMoments", false))?,
+                moment(1).map_or(Ok(&[][..]), |its| pointers(its.secondMoments, parameters, "secondMoments", false))?,
+            ],
         }
     };
-    let Sizes { rows, vertices, element, .. } = sizes;
+    let Sizes { rows, vertices, element, sum, .. } = sizes;
     let parameter_size = |number: usize| declaration.parameters[number].elements() * element;
     let pull_size = |number: usize| declaration.pulls[number] * rows * element;
     let push_size = |number: usize| declaration.pushes[number] * vertices * element;
@@ -212,6 +222,16 @@ pub unsafe fn checked<'a>(
         if !given.loss.is_null() {
             arrays.add(given.loss, 1, ("loss", None), true)?;
         }
+    }
+    for (name, moments) in ["firstMoments", "secondMoments"].into_iter().zip(its.moments) {
+        for (number, pointer) in moments.iter().enumerate() {
+            let bytes = declaration.parameters[number].elements() * sum;
+            arrays
+                .add_bytes(Array { name, number: Some(number), first: pointer.addr(), bytes, is_result: true }, sum)?;
+        }
+    }
+    if let Some(its) = moment(1) {
+        arrays.add(its.betaPowers, 2, ("betaPowers", None), true)?;
     }
     let spaces = [
         ("workspace", given.workspace, given.workspaceSizeInBytes, sizes.workspace),

@@ -9,7 +9,7 @@ use vertex::batch::Batch;
 use super::arrays::{Call, Sizes, checked};
 use super::given::bad;
 use super::types::ucudnnVertexNetArguments_t;
-use crate::{Bytes, DeviceBatch, Gradients, Inputs, Net, Step};
+use crate::{Bytes, DeviceBatch, Gradients, Inputs, Net, Optimizer, Step};
 
 /// Launches a run.
 ///
@@ -21,7 +21,7 @@ pub unsafe fn run(
     arrays: &DeviceBatch,
     given: &ucudnnVertexNetArguments_t,
     bytes: Bytes,
-    call: Call,
+    call: Call<'_>,
     stream: *mut c_void,
 ) -> Result<(), Refusal> {
     let (element, workspace, reserve) = (net.element().bytes(), bytes.workspace, bytes.reserve);
@@ -29,10 +29,10 @@ pub unsafe fn run(
         true => (batch.maxima().vertices, batch.maxima().vertices),
         false => (batch.pulled_rows(), batch.vertices()),
     };
-    let sizes = Sizes { element, rows, vertices, workspace, reserve, alignment: 256 };
+    let sizes = Sizes { element, sum: size_of::<f32>(), rows, vertices, workspace, reserve, alignment: 256 };
     // SAFETY: the caller promises the arrays of pointers.
     let its = unsafe { checked(net.net().declaration(), batch, given, sizes, call) }?;
-    if matches!(call, Call::Step(_)) {
+    if matches!(call, Call::Step(..)) {
         vertex::host::check_rates(given.learningRate.into(), given.weightDecay.into()).map_err(bad)?;
     }
     let is_captured = net.device().is_capturing(stream);
@@ -64,10 +64,13 @@ pub unsafe fn run(
         match call {
             Call::Forward => net.forward(batch, arrays, inputs, stream),
             Call::Backward => net.backward(batch, arrays, inputs, gradients, stream),
-            Call::Step(push) => {
+            Call::Step(push, optimizer) => {
                 let (labels, loss) = (given.labels, given.loss);
                 let (learning_rate, weight_decay) = (given.learningRate, given.weightDecay);
-                let step = Step { push, labels, loss, learning_rate, weight_decay };
+                let [first, second] = its.moments;
+                let optimizer =
+                    optimizer.map(|(rule, given)| Optimizer { rule, first, second, powers: given.betaPowers });
+                let step = Step { push, labels, loss, learning_rate, weight_decay, optimizer };
                 net.step(batch, arrays, inputs, step, stream)
             }
         }

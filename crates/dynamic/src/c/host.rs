@@ -7,7 +7,7 @@ use cudnn_abi::*;
 use guest::refusal::Refusal;
 use vertex::batch::{Batch, Maxima};
 use vertex::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
-use vertex::host::{Element, Executor, Gradients, Inputs, Memory, Pull, Step};
+use vertex::host::{Element, Executor, Gradients, Inputs, Memory, Moments, Pull, Step};
 
 use super::arrays::{Call, Sizes, checked};
 use super::given::bad;
@@ -92,7 +92,7 @@ pub unsafe fn run(
     batch: (&Batch, u64),
     given: &ucudnnVertexNetArguments_t,
     memory: Memory,
-    call: Call,
+    call: Call<'_>,
 ) -> Result<(), Refusal> {
     let sizes = bytes(kind, executor, memory);
     // SAFETY: the caller's promise.
@@ -136,11 +136,12 @@ unsafe fn run_as<E: Element>(
     (batch, graphs): (&Batch, u64),
     given: &ucudnnVertexNetArguments_t,
     (memory, [workspace, reserve]): (Memory, [usize; 2]),
-    call: Call,
+    call: Call<'_>,
 ) -> Result<(), Refusal> {
     let declaration = executor.net().declaration();
     let (rows, vertices) = (batch.pulled_rows(), batch.vertices());
-    let of_run = Sizes { element: size_of::<E>(), rows, vertices, workspace, reserve, alignment: 8 };
+    let (element, sum) = (size_of::<E>(), size_of::<E::Real>());
+    let of_run = Sizes { element, sum, rows, vertices, workspace, reserve, alignment: 8 };
     // SAFETY: the caller's promise.
     let its = unsafe { checked(declaration, batch, given, of_run, call) }?;
     let (parameter_sizes, parameters) =
@@ -175,7 +176,7 @@ unsafe fn run_as<E: Element>(
         let read_pulls = &read_pulls[..pulls];
         let mut parts = [const { None }; MOST_PARAMETERS];
         let mut read_parameters: [&[E]; MOST_PARAMETERS] = [&[]; MOST_PARAMETERS];
-        if let Call::Step(push) = call {
+        if let Call::Step(push, optimizer) = call {
             let mut written: [&mut [E]; MOST_PARAMETERS] = std::array::from_fn(|_| [].as_mut_slice());
             for (number, pointer) in its.parameters.iter().enumerate() {
                 written[number] = write(pointer.cast_mut().cast(), parameter_sizes[number]);
@@ -186,8 +187,24 @@ unsafe fn run_as<E: Element>(
                 learning_rate: given.learningRate.into(),
                 weight_decay: given.weightDecay.into(),
             };
+            let mut moments: [[&mut [E::Real]; MOST_PARAMETERS]; 2] =
+                std::array::from_fn(|_| std::array::from_fn(|_| [].as_mut_slice()));
+            for (to, pointers) in moments.iter_mut().zip(its.moments) {
+                for ((to, pointer), size) in to.iter_mut().zip(pointers).zip(parameter_sizes) {
+                    *to = write(pointer.cast(), size);
+                }
+            }
+            let [first, second] = &mut moments;
+            let mut no_powers = [1.0; 2];
+            let moments = optimizer.map(|(rule, given)| Moments {
+                rule,
+                first: &mut first[..parameters],
+                second: &mut second[..parameters],
+                powers: if rule.moments() > 1 { &mut *given.betaPowers.cast() } else { &mut no_powers },
+            });
             let memory = (workspace, reserve);
-            let loss = executor.step(batch, &mut written[..parameters], read_pulls, &step, memory).map_err(bad)?;
+            let loss =
+                executor.step(batch, &mut written[..parameters], read_pulls, &step, moments, memory).map_err(bad)?;
             of_graphs.into_iter().for_each(|number| *number = 0); // its parameters are others now
             if !given.loss.is_null() {
                 given.loss.write(loss as f32);

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_abi::*;
 use guest::refusal::Refusal;
+use vertex::host::Rule;
 
 use super::arrays::Call;
 use super::given::{bad, check};
@@ -18,8 +19,8 @@ pub enum Asked {
     Forward,
     /// A run backward.
     Backward,
-    /// A step of training.
-    Step,
+    /// A step of training, by an optimizer, or null for gradient descent.
+    Step(*const ucudnnOptimizer_t),
 }
 
 /// Runs a batch in the memory that the arguments name.
@@ -41,10 +42,16 @@ pub unsafe fn run(
             return Err(bad("the net was made without isTraining"));
         }
         (Asked::Backward, _) => Call::Backward,
-        (Asked::Step, Some(push)) => Call::Step(push),
-        (Asked::Step, None) => return Err(bad("the net was made without a loss")),
+        (Asked::Step(optimizer), Some(push)) if optimizer.is_null() => Call::Step(push, None),
+        (Asked::Step(optimizer), Some(push)) => {
+            check(optimizer, "optimizer")?;
+            // SAFETY: neither null nor misaligned, and the caller promises the optimizer.
+            let optimizer = unsafe { &*optimizer };
+            Call::Step(push, Some((rule_of(optimizer)?, optimizer)))
+        }
+        (Asked::Step(_), None) => return Err(bad("the net was made without a loss")),
     };
-    let step = if let Call::Step(push) = call { Some(push) } else { None };
+    let step = if let Call::Step(push, _) = call { Some(push) } else { None };
     let of_batch = batch.batch.lock();
     let Batches { batch, on_device, graphs } = &*of_batch;
     match (&net.runs, on_device) {
@@ -61,4 +68,18 @@ pub unsafe fn run(
         }
         (Runs::OnDevice(_), None) => Err(Refusal::new(CUDNN_STATUS_INTERNAL_ERROR, "a batch without a device")),
     }
+}
+
+/// The rule of an optimizer, checked.
+fn rule_of(optimizer: &ucudnnOptimizer_t) -> Result<Rule, Refusal> {
+    let ucudnnOptimizer_t { rule, momentum, beta1, beta2, epsilon, .. } = *optimizer;
+    let rule = match rule {
+        UCUDNN_OPTIMIZER_MOMENTUM => Rule::Momentum { momentum, is_nesterov: false },
+        UCUDNN_OPTIMIZER_NESTEROV => Rule::Momentum { momentum, is_nesterov: true },
+        UCUDNN_OPTIMIZER_ADAM => Rule::Adam { betas: [beta1, beta2], epsilon, is_decoupled: false },
+        UCUDNN_OPTIMIZER_ADAMW => Rule::Adam { betas: [beta1, beta2], epsilon, is_decoupled: true },
+        _ => return Err(bad(format!("the optimizer's rule is {rule}; 0 to {UCUDNN_OPTIMIZER_ADAMW} are accepted"))),
+    };
+    rule.check().map_err(bad)?;
+    Ok(rule)
 }

@@ -86,6 +86,21 @@ pub const UCUDNN_LOSS_NONE: ucudnnLoss_t = 0;
 /// The mean, over the vertices with a label, of the cross-entropy of softmax(output) and label.
 pub const UCUDNN_LOSS_CROSS_ENTROPY: ucudnnLoss_t = 1;
 
+/// The rule of an optimizer. g is the gradient of a parameter p plus weightDecay * p; what is named moments is zeros before
+/// the first step.
+pub type ucudnnOptimizerRule_t = c_int;
+/// Momentum: the first moment v becomes momentum * v + g, and p becomes p - learningRate * v.
+pub const UCUDNN_OPTIMIZER_MOMENTUM: ucudnnOptimizerRule_t = 0;
+/// Nesterov's: likewise, and p becomes p - learningRate * (g + momentum * v).
+pub const UCUDNN_OPTIMIZER_NESTEROV: ucudnnOptimizerRule_t = 1;
+/// Adam (Kingma and Ba, ICLR 2015, algorithm 1): the first moment m becomes beta1 * m + (1 - beta1) * g, the second one v
+/// becomes beta2 * v + (1 - beta2) * g * g, and at step t, from 1 on, p becomes
+/// p - learningRate * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon).
+pub const UCUDNN_OPTIMIZER_ADAM: ucudnnOptimizerRule_t = 2;
+/// AdamW (Loshchilov and Hutter, ICLR 2019, algorithm 2): likewise, with the gradient alone for g; p is multiplied by
+/// 1 - learningRate * weightDecay first.
+pub const UCUDNN_OPTIMIZER_ADAMW: ucudnnOptimizerRule_t = 3;
+
 /// An operation of a vertex function. Its value has the operation's number in the list.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -255,4 +270,29 @@ pub struct ucudnnVertexNetArguments_t {
     pub workspaceSizeInBytes: usize,
     /// The size of the reserve in bytes.
     pub reserveSizeInBytes: usize,
+}
+
+/// An optimizer for ucudnnRunVertexNetOptimizerStep. Unused fields are 0. A step writes all that the pointers lead to, which
+/// is the device's for a net on a device, and must not overlap anything.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ucudnnOptimizer_t {
+    /// A ucudnnOptimizerRule_t.
+    pub rule: ucudnnOptimizerRule_t,
+    /// Momentum: what is left of the moment, 0 and more, below 1.
+    pub momentum: f64,
+    /// Adam: beta1, likewise.
+    pub beta1: f64,
+    /// Adam: beta2, likewise.
+    pub beta2: f64,
+    /// Adam: epsilon, from 0 on.
+    pub epsilon: f64,
+    /// [parameterCount] The first moments: each has as many numbers as its parameter, of float, or of double in a net of
+    /// doubles.
+    pub firstMoments: *const *mut c_void,
+    /// [parameterCount] Adam: the second moments, likewise.
+    pub secondMoments: *const *mut c_void,
+    /// [2] Adam: beta1 and beta2 to the power of the steps so far: 1 and 1 before the first step, each of which multiplies
+    /// them.
+    pub betaPowers: *mut f64,
 }

@@ -8,9 +8,10 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_dynamic::{DeviceBatch, Executor, Inputs, Net, Options, Step};
+use ucudnn_dynamic::{DeviceBatch, Executor, Inputs, Net, Optimizer, Options, Step};
 use vertex::batch::Policy;
 use vertex::function::{self, Declaration, Op, Operation, ParameterSize};
+use vertex::host::Rule;
 use vertex::oracle;
 
 use super::case::{Arrays, Case, arrays, graphs};
@@ -49,7 +50,7 @@ fn steps(test: &str, all: &[(usize, usize, usize)]) {
                 // Without labels nothing else than decay changes a parameter.
                 let has_no_labels = number == 3;
                 let decay = if has_no_labels { DECAYS[1] } else { DECAYS[(number + usize::from(is_static)) % 2] };
-                if check(&case, classes, options, has_no_labels, decay).is_none() {
+                if check(&case, classes, options, has_no_labels, (decay, None)).is_none() {
                     return;
                 }
             }
@@ -85,8 +86,39 @@ fn a_step_has_few_launches() {
     let case = Case { declaration, graphs, ids: vec![0; 40], seed: 7 };
     for element in [Element::Float, Element::Bfloat16] {
         let options = Options { executor: Executor::Auto, ..options(element, true) };
-        let Some(launches) = check(&case, 5, options, false, 0.0) else { return };
+        let Some(launches) = check(&case, 5, options, false, (0.0, None)) else { return };
         assert_eq!(launches, LAUNCHES, "{element:?}");
+    }
+}
+
+/// Numbers that tell each of a rule's places from the others.
+const RULES: [Rule; 4] = [
+    Rule::Momentum { momentum: 0.75, is_nesterov: false },
+    Rule::Momentum { momentum: 0.75, is_nesterov: true },
+    Rule::Adam { betas: [0.9, 0.99], epsilon: 0.125, is_decoupled: false },
+    Rule::Adam { betas: [0.9, 0.99], epsilon: 0.125, is_decoupled: true },
+];
+/// The steps before one by a rule.
+const STEPS_BEFORE: i32 = 3;
+
+#[test]
+fn steps_by_rules_emulated_as_in_double() {
+    if !emulated::is_child("steps::steps_by_rules_emulated_as_in_double") {
+        return;
+    }
+    let case = of_three_levels();
+    // A rule takes no launch of its own.
+    let Some(expected) = check(&case, 5, by_a_path(), false, (DECAYS[1], None)) else { return };
+    for (number, rule) in RULES.into_iter().enumerate() {
+        for (place, weight_decay) in DECAYS.into_iter().enumerate() {
+            // In float with decay: narrow types would hide a rule's mistake.
+            let element = [Element::ALL[1 + number % 2], Element::Float][place];
+            let options = Options { element, ..by_a_path() };
+            // Without any gradient, numbers change by their moments.
+            let has_no_labels = place == 0 && number % 2 == 0;
+            let launches = check(&case, 5, options, has_no_labels, (weight_decay, Some(rule))).unwrap();
+            assert_eq!(launches, expected, "{rule:?}");
+        }
     }
 }
 
@@ -96,7 +128,7 @@ fn a_step_whose_paths_are_refused() {
     if !emulated::is_child_with("steps::a_step_whose_paths_are_refused", &[("UCUDNN_FAULT", "launch")]) {
         return;
     }
-    let Some(launches) = check(&of_three_levels(), 5, by_a_path(), false, 0.0) else { return };
+    let Some(launches) = check(&of_three_levels(), 5, by_a_path(), false, (0.0, None)) else { return };
     assert!(launches > LAUNCHES, "{launches}");
 }
 
@@ -116,7 +148,7 @@ fn a_static_batch_reports_its_weights() {
         assert!(text.contains("dynamic-path") != lines.is_empty(), "{text}");
         return;
     }
-    check(&of_three_levels(), 5, by_a_path(), false, 0.0);
+    check(&of_three_levels(), 5, by_a_path(), false, (0.0, None));
 }
 
 /// Of the Tree-LSTM of [`of_three_levels`], whose h has 16 numbers.
@@ -153,8 +185,33 @@ fn with_embedding(mut declaration: Declaration) -> Declaration {
     declaration
 }
 
-/// Compares a step with one by the oracle. Returns its launches; `None` where there is no compiler.
-fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool, weight_decay: f32) -> Option<usize> {
+/// What a step by a rule makes of a number p, with its two moments, and the gradient of the loss.
+fn by_rule(rule: Rule, decay: f64, [p, first, second]: [f64; 3], gradient: f64) -> [f64; 3] {
+    let (rate, steps) = (f64::from(RATE), STEPS_BEFORE + 1);
+    match rule {
+        Rule::Momentum { momentum, is_nesterov } => {
+            let g = gradient + decay * p;
+            let v = momentum * first + g;
+            [p - rate * if is_nesterov { g + momentum * v } else { v }, v, second]
+        }
+        Rule::Adam { betas: [beta1, beta2], epsilon, is_decoupled } => {
+            let (p, g) = if is_decoupled { (p - rate * decay * p, gradient) } else { (p, gradient + decay * p) };
+            let (m, v) = (beta1 * first + (1.0 - beta1) * g, beta2 * second + (1.0 - beta2) * g * g);
+            let [m_hat, v_hat] = [m / (1.0 - beta1.powi(steps)), v / (1.0 - beta2.powi(steps))];
+            [p - rate * m_hat / (v_hat.sqrt() + epsilon), m, v]
+        }
+    }
+}
+
+/// Compares a step with one by the oracle, with a decay of weights, and by a rule or by gradient descent. Returns its launches;
+/// `None` where there is no compiler.
+fn check(
+    case: &Case,
+    classes: usize,
+    options: Options,
+    has_no_labels: bool,
+    (weight_decay, rule): (f32, Option<Rule>),
+) -> Option<usize> {
     let Options { element, is_static, .. } = options;
     let net = function::Net::new(case.declaration.clone()).unwrap();
     let more = if is_static { 2 } else { 0 };
@@ -218,23 +275,52 @@ fn check(case: &Case, classes: usize, options: Options, has_no_labels: bool, wei
     };
     let mut found = f32::NAN;
     let before = emulated::launches();
-    let step = Step { push: SCORES, labels: labels.as_ptr(), loss: &mut found, learning_rate: RATE, weight_decay };
+    // The first moments of all parameters, and then the second ones, which no gradient makes small.
+    let mut moment = |of: &Vec<f64>| of.iter().map(|_| rng.random_range(0.25..1.0)).collect::<Vec<f32>>();
+    let first_moments: [Vec<_>; 2] = std::array::from_fn(|_| its.parameters.iter().map(&mut moment).collect());
+    let mut moments = first_moments.clone();
+    let betas = if let Some(Rule::Adam { betas, .. }) = rule { betas } else { [1.0; 2] };
+    let mut powers = betas.map(|beta: f64| beta.powi(STEPS_BEFORE));
+    let of_moments =
+        moments.each_mut().map(|all| all.iter_mut().map(|its| its.as_mut_ptr().cast()).collect::<Vec<_>>());
+    let [first, second] = of_moments.each_ref().map(|all| &all[..]);
+    let optimizer = rule.map(|rule| Optimizer { rule, first, second, powers: powers.as_mut_ptr() });
+    let (labels, loss_at) = (labels.as_ptr(), &raw mut found);
+    let step = Step { push: SCORES, labels, loss: loss_at, learning_rate: RATE, weight_decay, optimizer };
     // SAFETY: all arrays are as long as the net and the batch say.
     unsafe { made.step(&batch, &arrays, inputs, step, ptr::null_mut()) }.unwrap();
     let launched = emulated::launches() - before;
     let what = format!("{options:?}: {case:?}");
     let bound = ROUNDINGS * epsilon(element) * loss.max(1.0);
     assert!((f64::from(found) - loss).abs() <= bound, "a loss of {found} in place of {loss}: {what}");
+    let expected_powers = betas.map(|beta: f64| beta.powi(STEPS_BEFORE + i32::from(rule.is_some())));
+    compare(&powers, &expected_powers, f64::EPSILON, "powers");
     for (number, (words, (before, gradient))) in
         parameters.iter().zip(its.parameters.iter().zip(&gradients)).enumerate()
     {
-        let expected: Vec<_> =
-            before.iter().zip(gradient).map(|(before, gradient)| before - rate * (gradient + decay * before)).collect();
+        let expected = before.iter().zip(gradient).enumerate().map(|(place, (p, gradient))| {
+            let moments = first_moments.each_ref().map(|all| f64::from(all[number][place]));
+            match rule {
+                None => [p - rate * (gradient + decay * p), moments[0], moments[1]],
+                Some(rule) => by_rule(rule, decay, [*p, moments[0], moments[1]], *gradient),
+            }
+        });
+        let expected: Vec<_> = expected.collect();
+        let of = |which: usize| expected.iter().map(|its| its[which]).collect::<Vec<_>>();
         let found = read(words, element, expected.len());
-        compare(&found, &expected, epsilon(element), &format!("parameter {number} of {what}"));
+        compare(&found, &of(0), epsilon(element), &format!("parameter {number} of {what}"));
+        for (which, all) in moments.iter().enumerate() {
+            let found: Vec<_> = all[number].iter().copied().map(f64::from).collect();
+            compare(
+                &found,
+                &of(1 + which),
+                epsilon(element),
+                &format!("moment {which} of parameter {number} of {what}"),
+            );
+        }
         // A number that has no part in the step stays as it is. Of the others some change.
         let before = numbers(element, &bytes(element, before));
-        let has_part = |place: usize| gradient[place] != 0.0 || decay != 0.0;
+        let has_part = |place: usize| gradient[place] != 0.0 || decay != 0.0 || rule.is_some();
         let (with_part, without): (Vec<_>, Vec<_>) = (0..before.len()).partition(|place| has_part(*place));
         let is_changed = |place: &usize| found[*place] != before[*place];
         assert!(!without.iter().any(is_changed), "parameter {number} where it has no part in the step: {what}");

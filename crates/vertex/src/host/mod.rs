@@ -10,6 +10,7 @@ mod rows;
 mod run;
 mod step;
 mod threads;
+mod update;
 
 pub use elements::Element;
 pub use memory::Memory;
@@ -17,6 +18,7 @@ pub use real::Real;
 pub use rows::Pull;
 pub use step::{Step, check_rates};
 pub use threads::Threads;
+pub use update::{Moments, Rule};
 
 use crate::batch::{Batch, Maxima};
 use crate::derivative::differentiate;

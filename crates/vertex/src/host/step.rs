@@ -2,6 +2,7 @@
 
 use super::elements::Space;
 use super::real::Real;
+use super::update::{Moments, update};
 use super::{Element, Executor, Gradients, Inputs, Memory, Pull, Refused};
 use crate::batch::{Batch, Maxima};
 use crate::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
@@ -15,7 +16,7 @@ pub struct Step<'a> {
     pub labels: &'a [i32],
     /// The step's length.
     pub learning_rate: f64,
-    /// The part of a parameter that is added to its gradient.
+    /// The part of a parameter that is added to its gradient; see [`Rule`](super::Rule) for AdamW's.
     pub weight_decay: f64,
 }
 
@@ -34,14 +35,15 @@ impl Executor {
     }
 
     /// Runs a batch forward and backward by the mean over its labelled vertices of the cross-entropy of softmax(scores)
-    /// and label, and takes one step of gradient descent: each parameter p becomes p - rate (gradient + decay p).
-    /// Returns the loss; 0 without labels.
+    /// and label, and updates the parameters: each p becomes p - rate (gradient + decay p), or changes by the rule of
+    /// `moments`. Returns the loss; 0 without labels.
     pub fn step<E: Element>(
         &self,
         batch: &Batch,
         parameters: &mut [&mut [E]],
         pulls: &[Pull<E>],
         step: &Step,
+        moments: Option<Moments<E::Real>>,
         (workspace, reserve): (&mut [E::Real], &mut [E::Real]),
     ) -> Result<f64, Refused> {
         let declaration = self.net().declaration();
@@ -56,6 +58,7 @@ impl Executor {
             return Err(Refused(why));
         }
         check_rates(step.learning_rate, step.weight_decay)?;
+        check_moments(moments.as_ref(), parameters)?;
         let mut space = Space(workspace);
         let scores = space.take(width * batch.vertices())?;
         let mut gradients: [Option<&mut [E::Real]>; MOST_PARAMETERS] = [const { None }; MOST_PARAMETERS];
@@ -85,13 +88,7 @@ impl Executor {
             };
             self.run_backward(batch, inputs.inputs(), all, (space.0, reserve))?;
         }
-        let (rate, decay) = (E::Real::of(step.learning_rate), E::Real::of(step.weight_decay));
-        for (parameter, gradient) in parameters.iter_mut().zip(&gradients) {
-            for (number, gradient) in parameter.iter_mut().zip(gradient.as_deref().unwrap_or_default()) {
-                let before = number.widen();
-                *number = E::narrow(before - rate * (*gradient + decay * before));
-            }
-        }
+        update(parameters, &gradients, [step.learning_rate, step.weight_decay], moments);
         Ok(loss)
     }
 }
@@ -101,6 +98,19 @@ pub fn check_rates(learning_rate: f64, weight_decay: f64) -> Result<(), Refused>
     for (what, number) in [("learning rate", learning_rate), ("weight decay", weight_decay)] {
         if !number.is_finite() {
             return Err(Refused(format!("the {what} is {number}; a finite number is accepted")));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses moments that are not as many as the parameters' elements, and their rule.
+fn check_moments<E: Element>(moments: Option<&Moments<E::Real>>, parameters: &[&mut [E]]) -> Result<(), Refused> {
+    let Some(moments) = moments else { return Ok(()) };
+    moments.rule.check()?;
+    for (which, its) in [&moments.first, &moments.second].into_iter().enumerate().take(moments.rule.moments()) {
+        let fit = its.len() == parameters.len() && its.iter().zip(parameters).all(|(its, of)| its.len() == of.len());
+        if !fit {
+            return Err(Refused(format!("moments {which} are not as many as the parameters' elements")));
         }
     }
     Ok(())

@@ -162,7 +162,7 @@ impl Run<'_> {
     /// # Safety
     /// As for [`Net::backward`].
     pub(super) unsafe fn finish_backward(&mut self) -> Result<(), Error> {
-        let losses = self.step.iter().map(|step| step.losses).collect();
+        let losses = self.step.iter_mut().flat_map(|step| std::mem::take(&mut step.losses)).collect();
         // SAFETY: the caller's promise.
         let mut sums = unsafe { self.add_pending(losses) }?;
         if self.gradient_bytes() != size_of::<f32>() {
