@@ -98,6 +98,30 @@ fn a_note_is_no_rounding() {
     keeps_exact("claimed");
 }
 
+/// An engine runs on a part of an image where there is no memory for more. Where there is none at all it counts as one that
+/// does not round.
+#[test]
+fn a_part_of_an_image_tells_what_rounds() {
+    let program = program();
+    for (tensor_cores, bytes, expected) in
+        [("tf32", "20KiB", "rounds"), ("claimed", "20KiB", "does not round"), ("claimed", "64", "")]
+    {
+        let variables = [
+            ("HOSTDNN_CLOCK", "10"),
+            ("HOSTDNN_TENSOR_CORES", tensor_cores),
+            ("UCUDNN_TUNE_BYTES", bytes),
+            ("UCUDNN_DATABASE", "off"),
+            ("UCUDNN_LOG", "debug"),
+        ];
+        let outcome = program.preloaded(&["graph", "first", "200"], &variables);
+        let answers = outcome.stderr.lines().filter_map(|line| line.strip_suffix(" floats to TF32"));
+        let found: Vec<_> = answers.map(|line| line.ends_with(expected)).collect();
+        assert_eq!(found, vec![true; if expected.is_empty() { 0 } else { 4 }], "{tensor_cores}, {bytes}");
+        let errors = errors(&outcome);
+        assert!(tensor_cores == "tf32" || errors.iter().all(|error| *error <= TF32), "{tensor_cores}: {errors:?}");
+    }
+}
+
 /// An engine rounds a few images, and not all of them: neither is it known from one image, nor may it run in parts.
 #[test]
 fn what_rounds_a_few_images_may_not_round_all() {

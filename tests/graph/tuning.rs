@@ -357,6 +357,32 @@ fn a_product_at_once_rounds_as_the_engine_of_the_program() {
     assert_eq!(found, [("5%", false), ("5%", true)]);
 }
 
+/// Whether there is time to find out how plain's engine rounds is chance. So nothing comes of it for a program that asks for
+/// determinism: it gets the products that it gets where nothing may be explored.
+#[test]
+fn no_product_at_once_depends_on_time_where_determinism_is_asked() {
+    let program = program("graph_random");
+    let products = |numerics, explore| {
+        let decisions = program.file(&format!("{numerics}{explore}"));
+        let variables = [
+            ("UCUDNN_REPORT", decisions.to_str().unwrap()),
+            ("UCUDNN_EXPLORE", explore),
+            ("UCUDNN_NUMERICS", numerics),
+            ("HOSTDNN_TENSOR_CORES", "claimed"),
+        ];
+        program.end(&["5", "12", "covered"], &variables, true);
+        let lines = report(&decisions);
+        let ran = events(&lines, "ran").into_iter().filter(is_large).filter(|line| product(line).is_some());
+        let mut kernels: Vec<_> = ran.map(|line| text(line, "kernel").to_owned()).collect();
+        kernels.sort();
+        kernels.dedup();
+        kernels
+    };
+    let without_time = products("deterministic", "0");
+    assert_eq!(products("deterministic", "unbounded"), without_time);
+    assert!(!without_time.is_empty() && products("match", "unbounded").len() > without_time.len());
+}
+
 /// The engine of ours that ran as a product.
 fn product(line: &Value) -> Option<&'static Row> {
     let engine = line["parts"][0]["algorithm"].as_str().filter(|name| name.starts_with("UCUDNN_ENGINE_"))?;

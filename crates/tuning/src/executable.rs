@@ -26,6 +26,12 @@ pub trait Executable: Subject {
     /// random numbers.
     fn tensors(&self) -> Vec<(usize, cudnnDataType_t)>;
 
+    /// The same problem with about half of its data, though it has one image: less of the image, or fewer results. `None` if
+    /// it cannot be cut.
+    fn halved(&self) -> Option<Self> {
+        None
+    }
+
     /// The operands of an execution that overwrites its results; `tensors` are the addresses of [`Self::tensors`], in
     /// order.
     fn operands(&self, tensors: &[*mut c_void]) -> Self::Operands;

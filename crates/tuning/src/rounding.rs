@@ -4,8 +4,8 @@
 //! engines whose notes name tensor cores have computed convolutions to full precision.
 //!
 //! The algorithm runs twice in memory of our own: once all numbers are 1, once 1 + 2⁻¹². It runs on all images, or on as
-//! many as the memory holds: an engine of cuDNN's that rounded one image of 511 channels did not round 16 of them. TF32
-//! has 10 bits of mantissa, so it rounds the second number to the first. Each element of the result is a sum of products of two
+//! many as the memory holds: an engine of cuDNN's that rounded one image of 511 channels did not round 16 of them. Of an
+//! image that is larger than that, it runs on a part. TF32 has 10 bits of mantissa, so it rounds the second number to the first. Each element of the result is a sum of products of two
 //! such numbers. Both results are equal if both factors are rounded. Otherwise they differ by a factor of 1 + 2⁻¹² or
 //! more, in any order of summing; rounding errors of sums and transforms are far below that.
 
@@ -26,6 +26,8 @@ use planner::{Configuration, MicroConfiguration};
 
 /// The most bytes of memory that a run takes, unless `UCUDNN_TUNE_BYTES` names another number.
 const MOST_BYTES: usize = 16 << 20;
+/// No less data is tried where that fails.
+const LEAST_BYTES: usize = 1 << 12;
 /// The most bytes of a tensor that are looked at.
 const MOST_READ: usize = 1 << 20;
 /// The second number.
@@ -73,13 +75,19 @@ fn most_bytes() -> usize {
     settings::get().tune_bytes.unwrap_or(MOST_BYTES)
 }
 
-/// Cuts a problem to the images whose data fits in the memory of a run.
+/// Cuts a problem to the data that fits in the memory of a run, if it can be cut so far.
 fn sample<K: Executable>(problem: &K) -> K {
-    let mut images = problem.batch();
-    while images > 1 && OwnBuffers::data_bytes(&problem.with_batch(images)) > most_bytes() {
-        images /= 2;
+    let mut sample = problem.clone();
+    while OwnBuffers::data_bytes(&sample) > most_bytes() {
+        let Some(less) = less_of(&sample) else { break };
+        sample = less;
     }
-    problem.with_batch(images)
+    sample
+}
+
+/// About half of a problem: of its images, or of the only one.
+fn less_of<K: Executable>(problem: &K) -> Option<K> {
+    if problem.batch() > 1 { Some(problem.with_batch(problem.batch() / 2)) } else { problem.halved() }
 }
 
 /// Returns whether an algorithm rounds the floats of a problem, if that was found before: in this process, or in one that
@@ -115,11 +123,12 @@ pub fn rounds<K: Executable>(
     if sample.tensors().iter().any(|(_, data_type)| *data_type != CUDNN_DATA_FLOAT) {
         return Err("not all of its data are floats".into());
     }
-    let (mut images, mut found) = (sample.batch(), run(&sample, algorithm, &workspace));
-    // With their workspace, fewer images may fit.
-    while found.is_err() && images > 1 {
-        images /= 2;
-        found = run(&sample.with_batch(images), algorithm, &workspace);
+    let mut found = run(&sample, algorithm, &workspace);
+    // With its workspace, less may fit.
+    let mut less = less_of(&sample);
+    while let Some(part) = less.filter(|part| found.is_err() && OwnBuffers::data_bytes(part) >= LEAST_BYTES) {
+        found = run(&part, algorithm, &workspace);
+        less = less_of(&part);
     }
     FOUND.lock().insert(key(&sample, algorithm), found.clone());
     let found = found?;

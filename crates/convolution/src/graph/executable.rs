@@ -44,6 +44,10 @@ impl Executable for Problem {
         tensors.map(|tensor| (tensor.bytes().unwrap_or(usize::MAX), tensor.data_type)).collect()
     }
 
+    fn halved(&self) -> Option<Self> {
+        self.halved()
+    }
+
     fn operands(&self, tensors: &[*mut c_void]) -> Operands {
         let mut pointers = [ptr::null_mut(); MOST_TENSORS];
         let mut tensors = tensors.iter();

@@ -76,7 +76,9 @@ impl<'a> Execution<'a> {
         }
         let state = &*self.planned.state;
         let is_whole = !state.is_broken.load(Ordering::Relaxed);
-        if let Some(product) = self.planned.at_once.as_ref().filter(|_| is_whole) {
+        // Time decided whether there is a product for an engine that may round.
+        let is_by_time = || determinism::is_asked() && state.may_round(&self.planned.own);
+        if let Some(product) = self.planned.at_once.as_ref().filter(|_| is_whole && !is_by_time()) {
             return self.run_plan(product, &operands);
         }
         state.exploring.executed();

@@ -15,6 +15,7 @@ use super::probe::{self, Candidates, Probe};
 use crate::problem::graph::{Class, EngineConfiguration, Factor, Problem};
 use cudnn::graph::Target;
 use gpu::background;
+use guest::determinism;
 use guest::settings::{self, Numerics};
 use planner::{BatchSizePolicy, Configuration, MicroConfiguration, WorkspaceBudget};
 use tuning::allowance;
@@ -135,7 +136,8 @@ impl Explored for State {
     /// Runs the engine to find that out.
     fn prepare(&self) {
         if let Some(requested) = self.in_doubt() {
-            self.rounds.get_or_init(|| self.find_rounding(requested));
+            // If that fails, no plan rounds more than an engine that does not.
+            self.rounds.get_or_init(|| self.find_rounding(requested).unwrap_or(false));
         }
     }
 
@@ -244,7 +246,7 @@ impl State {
 
     /// Returns whether the notes alone do not tell how an engine rounds: it multiplies single convolutions of floats on
     /// tensor cores, by its notes. Notes are all that counts where the program wants what it allows.
-    fn may_round(&self, engine: &EngineConfiguration) -> bool {
+    pub fn may_round(&self, engine: &EngineConfiguration) -> bool {
         matches!(settings::get().numerics, Numerics::Match | Numerics::Deterministic)
             && engine.has_tensor_cores()
             && self.key.problem.data_type() == CUDNN_DATA_FLOAT
@@ -298,7 +300,8 @@ impl State {
 
     /// Returns the plan that computes the problem as one product, for the plans of `requested`, which needs `bytes` of
     /// workspace. `None` if there is no such product. No time decides on it. Where the notes of `requested` do not tell
-    /// how it rounds, it runs first to find that out, if it `may_run` and exploring may cost the time.
+    /// how it rounds, it runs first to find that out, if it `may_run` and exploring may cost the time. So a program that asks
+    /// for determinism gets no product then.
     pub fn at_once(
         &self,
         requested: &EngineConfiguration,
@@ -308,7 +311,11 @@ impl State {
         if self.key.place != Place::Device(cudnn::device().ordinal()) {
             return None;
         }
-        let rounds = if self.may_round(requested) { self.rounds_at_once(requested, may_run)? } else { true };
+        let rounds = match self.may_round(requested) {
+            true if determinism::is_asked() => return None,
+            true => self.rounds_at_once(requested, may_run)?,
+            false => true,
+        };
         let find = || self.find_at_once(self.class_of(requested, rounds), bytes);
         self.at_once[usize::from(rounds)].get_or_init(find).clone()
     }
@@ -326,18 +333,17 @@ impl State {
             // The program waits for it.
             let allowance = allowance::of_process();
             let may_run = allowance.explores() && allowance.permits(0.0) && may_run();
-            may_run.then(|| allowance.timed(|| self.find_rounding(requested)))
+            if may_run { allowance.timed(|| self.find_rounding(requested)) } else { None }
         })
     }
 
-    /// Runs an engine to find out whether it rounds floats as its notes say.
-    fn find_rounding(&self, engine: &EngineConfiguration) -> bool {
+    /// Runs an engine to find out whether it rounds floats as its notes say. `None` if that cannot be found out.
+    fn find_rounding(&self, engine: &EngineConfiguration) -> Option<bool> {
         // In this scope, calls do not disturb captures of other threads.
         let device = cudnn::device();
         let _entered = device.enter(device.ordinal());
         let rounds = rounds(&self.key.problem, engine, &self.target);
-        // Where it cannot be found out, the notes are all that is known.
-        rounds.inspect_err(|why| log::debug!("{}: {why}", self.key.problem)).unwrap_or(true)
+        rounds.inspect_err(|why| log::debug!("{}: {why}", self.key.problem)).ok()
     }
 
     /// Returns a configuration that runs undivided within the limit, for use after a failed fallback, if there is one.

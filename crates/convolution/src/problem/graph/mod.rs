@@ -7,6 +7,7 @@ mod engine;
 mod execution_plan;
 mod legacy;
 mod operation_graph;
+mod part;
 mod text;
 
 use cudnn_abi::*;
