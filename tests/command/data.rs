@@ -275,7 +275,14 @@ fn a_line_that_cannot_be_read_is_named_and_left_out() {
     assert!(ucudnn.fails(1, &["report", "empty.jsonl"]).contains("empty.jsonl: empty"));
     assert!(ucudnn.fails(1, &["report", "none.jsonl"]).contains("none.jsonl: No such file"));
     std::fs::write(ucudnn.path("binary"), [0xff, 0xfe]).unwrap();
-    assert!(ucudnn.fails(1, &["report", "binary"]).contains("binary: it is not text"));
+    assert!(ucudnn.fails(1, &["report", "binary"]).contains("binary: not a report"));
+    // A line that ends within a character, where the disk was full, and whole ones around it.
+    let mut lines = good.clone().into_bytes();
+    lines.extend(b"{\"event\": \"exploring\", \"kernel\": \"8\xc3\n");
+    lines.extend(good.bytes());
+    std::fs::write(ucudnn.path("cut.jsonl"), lines).unwrap();
+    let ended = ucudnn.end(&["report", "cut.jsonl"], &[]);
+    assert!(ended.code == Some(0) && ended.stderr.contains("cut.jsonl:2: column "), "{}", ended.stderr);
 }
 
 #[test]

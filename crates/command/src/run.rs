@@ -167,10 +167,12 @@ fn near(folder: &Path) -> Result<PathBuf, String> {
     ))
 }
 
-/// Refuses a space or a colon: the loader splits LD_PRELOAD at both and has no quotes.
+/// Refuses a space or a colon, since the loader splits LD_PRELOAD at both and has no quotes; and a dollar, since it puts
+/// folders in the place of `$LIB` and the like.
 fn listable(library: &Path) -> Result<(), Failure> {
-    if library.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
-        let why = format!("{} cannot be preloaded: LD_PRELOAD takes no path with a space or a colon", library.shown());
+    if library.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$')) {
+        let why = "LD_PRELOAD takes no path with a space, a colon or a dollar";
+        let why = format!("{} cannot be preloaded: {why}", library.shown());
         return Err(Failure::Failed(why));
     }
     Ok(())

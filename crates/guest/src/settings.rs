@@ -371,7 +371,10 @@ impl Settings {
                 text.parse().ok().filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds)).map(Some)
             }),
             tune_bytes: reader.parse(TUNE_BYTES, None, BYTES, |t| parse_bytes(t).map(Some)),
-            database: reader.path(DATABASE, "a path or off").map_or(default.database, database_at),
+            database: match reader.text(DATABASE) {
+                Some(text) if text == "off" => Database::Off,
+                _ => reader.path(DATABASE, "a path or off").map_or(default.database, Database::Path),
+            },
             seed_database: reader.path(SEED_DATABASE, "a path"),
             benchmark_devices: reader.parse(
                 BENCHMARK_DEVICES,
@@ -471,14 +474,15 @@ impl<L: Fn(&str) -> Option<OsString>> Reader<L> {
         (self.lookup)(name).filter(|text| !text.is_empty())
     }
 
-    /// Reads a path, which may have any bytes. Blanks alone are none.
+    /// Reads a path, which may have any bytes. Blanks alone are none. A relative one is in the folder of this moment: a
+    /// program may change its folder.
     fn path(&mut self, name: &str, accepted: &str) -> Option<PathBuf> {
         let path = self.text(name)?;
         if path.to_string_lossy().trim().is_empty() {
             self.refuse(name, &path.to_string_lossy(), accepted);
             return None;
         }
-        Some(path.into())
+        Some(absolute(path.into()))
     }
 
     fn refuse(&mut self, name: &str, text: &str, accepted: &str) {
@@ -535,8 +539,9 @@ fn one_of<T: Copy>(names: &[(&str, T)]) -> impl Fn(&str) -> Option<T> {
     move |text| names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
 }
 
-fn database_at(path: PathBuf) -> Database {
-    if path.as_os_str() == "off" { Database::Off } else { Database::Path(path) }
+/// The path from the root on; as it is, if nobody knows the folder.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// A value for a message: its beginning, in quotes.

@@ -108,6 +108,17 @@ fn a_path_may_have_any_bytes_but_blanks_alone() {
     }
 }
 
+/// A program may change its folder before the path is used.
+#[test]
+fn a_relative_path_is_in_the_folder_of_its_reading() {
+    let here = std::env::current_dir().unwrap();
+    let (settings, _) = read(&[(DATABASE, "t.sqlite"), (SEED_DATABASE, "../s.sqlite"), (REPORT, "r.jsonl")]);
+    assert_eq!(settings.database, Database::Path(here.join("t.sqlite")));
+    assert_eq!(settings.seed_database, Some(here.join("../s.sqlite")));
+    assert_eq!(settings.report, Some(here.join("r.jsonl")));
+    assert_eq!(read(&[(DATABASE, "off")]).0.database, Database::Off);
+}
+
 #[test]
 fn a_total_selects_division() {
     assert_eq!(read(&[(TOTAL_WORKSPACE_SIZE, "120MiB")]).0.policy, Policy::Division);
