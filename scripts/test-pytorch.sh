@@ -92,6 +92,10 @@ done
 UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
     PYTHONPATH=examples scripts/newest-pytorch.sh -B -W ignore scripts/gpu/programs/batch_calls.py --device cpu >"$out/newest.txt" 2>&1 &&
     [[ $(grep -c 'batch normalization.*on our kernels' "$out/newest.txt") -eq 80 ]] || { cat "$out/newest.txt" >&2; exit 1; }
+# In two processes under DistributedDataParallel: 6 passes of training and 2 of evaluation, in two types and on two ranks.
+UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
+    PYTHONPATH=examples "$python" -B -W ignore scripts/gpu/programs/batch_ranks.py --device cpu >"$out/ranks.txt" 2>&1 &&
+    [[ $(grep -c 'batch normalization.*on our kernels' "$out/ranks.txt") -eq 32 ]] || { cat "$out/ranks.txt" >&2; exit 1; }
 # A kernel of a third library's stays.
 for python_of in "$python" scripts/newest-pytorch.sh; do
     UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \

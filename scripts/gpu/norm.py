@@ -1,4 +1,4 @@
-"""Batch and group normalization: errors, repeated runs, times beside plain's on the device and on the host, random shapes, sanitizer.
+"""Batch and group normalization: errors, repeated runs, ways to call it, two ranks, times, random shapes, sanitizer.
 
 PyTorch runs the same cases plain and with us. The command ends with 1 if anything is wrong. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
@@ -12,7 +12,7 @@ import math
 import statistics
 
 from gpu import machine
-from gpu.session import TorchSession, sanitizing
+from gpu.session import FORCED, TorchSession, sanitizing
 from gpu.sampler.families import is_ours
 from harness.children import last_line
 from harness.results import events
@@ -25,11 +25,10 @@ MOST_ERROR, LEAST = 1.2, 1e-8
 LEAST_ON_CPU = 4 * 2.0**-24
 # The most that a step may take, over plain's.
 MOST_TIME = 1.01
-# On a CPU, PyTorch's own kernels are replaced only where that is forced.
-FORCED = {"UCUDNN_NORM": "force", "UCUDNN_TORCH": "force"}
 # Likewise of the host's time for a call, in microseconds.
 MOST_ON_HOST = 5.0
-PARTS = ("errors", "repeat", "times", "random", "host", "group-errors", "group-repeat", "group-times", "group-random", "sanitizer")
+PARTS = ("errors", "repeat", "calls", "ranks", "times", "random", "host", "group-errors", "group-repeat", "group-calls", "group-times",
+         "group-random", "sanitizer")  # fmt: skip
 
 
 def add_arguments(parser):
@@ -89,6 +88,16 @@ class Checks(TorchSession):
 
     def group_repeat(self):
         self.repeat("group-repeat")
+
+    def calls(self):
+        self.looks("calls", "batch_calls", "batch normalization", 90)
+
+    def group_calls(self):
+        self.looks("group-calls", "group_calls", "group normalization", 90)
+
+    def ranks(self):
+        """Two processes under DistributedDataParallel."""
+        self.looks("ranks", "batch_ranks", "batch normalization", 60)
 
     def limit_of(self, bytes_):
         """The milliseconds that the device's memory takes for so many bytes; 0 for a device that is not known."""

@@ -1,5 +1,6 @@
 """Several checks in a limited time, with a line for each."""
 
+import subprocess
 import sys
 
 from gpu import machine
@@ -10,6 +11,8 @@ from harness.results import whole_lines
 
 # compute-sanitizer's, of memory, of barriers and of shared memory.
 TOOLS = ("memcheck", "synccheck", "racecheck")
+# On a CPU, PyTorch's own kernels are replaced only where that is forced.
+FORCED = {"UCUDNN_NORM": "force", "UCUDNN_TORCH": "force"}
 
 
 class Session(Budget):
@@ -90,17 +93,37 @@ class TorchSession(Session):
     def program_lines(self, program, part, kind, most, *words, command=(), **variables):
         """Runs a part of a program, plain or with us. Returns its lines; [] if it failed, which is noted."""
         name = f"{part}-{kind}"
-        out, log, report = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log", "report.jsonl"))
+        out, log = (self.out / f"{name}.{ending}" for ending in ("jsonl", "log"))
         if not self.begins(name):
             return []
         if kind != "plain":
-            if self.options.host:
-                variables["UCUDNN_CUDNN_LIBRARY"] = self.options.library.with_name("libhostdnn.so")
-            variables |= machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG="info")
+            variables |= self.with_us(name, "info")
         command = [*command, *machine.setting(variables),
                    *machine.program(program, part, "--device", self.options.device, *words, python=self.python)]  # fmt: skip
         is_right = self.succeeds(name, log, command, most, machine.torch_environment(), out, log)
         return whole_lines(out) if is_right else []
+
+    def with_us(self, name, log):
+        """The variables of a run with us, without a database."""
+        host = {"UCUDNN_CUDNN_LIBRARY": self.options.library.with_name("libhostdnn.so")} if self.options.host else {}
+        report = self.out / f"{name}.report.jsonl"
+        return host | machine.ours(self.options, report, UCUDNN_DATABASE="off", UCUDNN_LOG=log)
+
+    def looks(self, part, program, what, most, *words):
+        """Runs a program that comes to PyTorch's operators in many ways, with our kernels forced. Notes how many results are
+        right, and how many passes of this name ran on our kernels."""
+        if not self.begins(part, part):
+            return
+        log = self.out / f"{part}.log"
+        variables = self.with_us(part, "warn,ucudnn_torch=debug,ucudnn_norm=debug") | FORCED
+        command = [*machine.setting(variables),
+                   *machine.program(program, "--device", self.options.device, *words, python=self.python)]  # fmt: skip
+        status = self.run(command, most, machine.torch_environment(), log, subprocess.STDOUT)
+        lines = log.read_text(errors="replace").splitlines()
+        ours = sum(what in line and line.endswith("on our kernels") for line in lines)
+        right, wrong = (sum(line.startswith(f"{verdict} ") for line in lines) for verdict in ("ok", "WRONG"))
+        told = f"{right} right, {wrong} wrong, {ours} passes on our kernels"
+        self.judge(status == 0 and right, part, told if status == 0 else f"{told}; {failure(status, log)}")
 
 
 def sanitizing(sanitizer, tool, log, *more):

@@ -25,7 +25,8 @@ class Looks:
         self.note(is_right, what, f"off by {off:.1e}, in {', '.join(map(str, kinds))}")
 
     def note(self, is_right, what, seen):
-        print(f"{'ok' if is_right else 'WRONG'} {what}: {seen}", flush=True)
+        # In one piece: several processes may write to one file.
+        print(f"{'ok' if is_right else 'WRONG'} {what}: {seen}\n", end="", flush=True)
         if not is_right:
             self.wrong.append(what)
 
