@@ -1,10 +1,12 @@
-"""Depthwise convolutions of PyTorch's own: errors, and times beside PyTorch's kernels.
+"""Depthwise convolutions of PyTorch's own: errors, ways to call them, and times beside PyTorch's kernels.
 
 PyTorch runs the same cases plain and with us. The command ends with 1 if anything is wrong. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
   times.txt    layers of networks: the time of each pass, plain, forced and chosen, beside the bytes' limit
   *.jsonl      what each process has found; *.report.jsonl, what was decided there
 """
+
+import shutil
 
 from gpu import machine
 from gpu.norm import BANDWIDTHS
@@ -17,7 +19,7 @@ MOST_ERROR = {"half": 8e-4, "bfloat16": 6e-3, "float": 3e-6}
 # The most that the chosen pass may take over plain's.
 MOST_TIME = 1.05
 SETTINGS = {"plain": {}, "forced": {"UCUDNN_TORCH": "force"}, "chosen": {"UCUDNN_EXPLORE": "unbounded"}}
-PARTS = ("errors", "times")
+PARTS = ("errors", "calls", "times")
 
 
 def add_arguments(parser):
@@ -62,6 +64,11 @@ class Checks(TorchSession):
             ours = {line["spec"] for line in decided if line["spec"].startswith(f"{direction} ") and is_ours(line["chosen"])}
             least = len(found) * (1.0 if self.options.host else 0.4)
             self.judge(bool(found) and len(ours) >= least, f"our engine, {direction}", f"{len(ours)} of {len(found)} cases")
+
+    def calls(self):
+        # Where there is no compiler, torch.compile cannot be tried.
+        compiles = ["--compiles"] if shutil.which("cc") else []
+        self.looks("calls", "depthwise_calls", "depthwise convolution", 120, *compiles)
 
     def times(self):
         plain, forced, chosen = (self.lines("times", setting, 120) for setting in SETTINGS)

@@ -245,8 +245,10 @@ impl Operator for Call<'_> {
         if unsafe { ours.plan.run(stream, memory, 1.0, 0.0) } { Ok(()) } else { Err("the launch failed".into()) }
     }
 
-    fn count_ours(&self, _: &Ready) {
+    fn count_ours(&self, ours: &Ready) {
         summary::count(Counted::Replaced);
+        let subject = Subject { of: ours.of, is_of_volumes: self.window.axes == 3 };
+        log::debug!("depthwise convolution {subject}: on our kernels");
     }
 
     fn results<'a>(&'a self, (result, _): (Tensor<'a>, Option<Tensor<'a>>)) -> Tensor<'a> {
