@@ -22,7 +22,7 @@ import finds_harness  # noqa: F401
 import branches
 from cells import MODES
 from device import Cpu, Cuda, Watch
-from harness import arguments, calls
+from harness import arguments, calls, turns
 from harness.arguments import count, some_of
 from networks import NETWORKS, settle
 from training import Inference, Training, add_arguments, reference
@@ -35,6 +35,8 @@ CONVOLUTIONS = {f"aten::{name}" for name in (
     "convolution_backward", "_conv_depthwise2d", "conv_depthwise3d", "mkldnn_convolution", "_slow_conv2d_forward", "slow_conv_transpose2d",
 )}  # fmt: skip
 PROFILED = 3
+# When a process may wait for its turn: before anything ran, with cuDNN loaded, or after the first step.
+TURNS = ("begun", "loaded", "stepped")
 
 
 def parse_arguments():
@@ -57,6 +59,9 @@ def parse_arguments():
     parser.add_argument(
         "--write-reference", action="store_true", help="write those to --reference, and measure nothing"
     )
+    parser.add_argument("--times-alone", action="store_true", help="no workspace, and no time of convolutions alone")
+    parser.add_argument("--turn", choices=TURNS, help="say on standard output when so much is done, and go on at a line "
+                        "of standard input; memory in use is then that of all processes that wait")  # fmt: skip
     arguments.add(parser, "device")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -121,6 +126,20 @@ def captured(training, device):
     return calls.captured(training, ready=ready)[0]
 
 
+def load(options):
+    """Runs a small convolution: then cuDNN is loaded."""
+    x = torch.ones(2, 8, 8, 8, device=options.device, dtype=torch.half if options.device == "cuda" else None)
+    torch.nn.Conv2d(8, 8, 3, device=x.device, dtype=x.dtype)(x).sum().backward()
+
+
+def wait_at(place, options, device):
+    """Waits for this process's turn, if that is here. Processes that wait leave the memory to others."""
+    if options.turn == place:
+        device.wait()
+        device.release()
+        next(turns.asked())
+
+
 def measure(mode, training, device, options):
     cuda = options.device == "cuda"
     found = {"mode": mode}
@@ -139,6 +158,7 @@ def measure(mode, training, device, options):
         step()
         device.wait()
         found["first_s"] = time.monotonic() - begin
+        wait_at("stepped", options, device)
         found["warm_up_steps"], found["settled"] = warm_up(step, device, options)
     found["device_peak"] = all_along.peak
     found |= timed(step, device, options)
@@ -151,8 +171,9 @@ def measure(mode, training, device, options):
     found["device_settled"] = settled.peak
     found["torch_peak"] = torch.cuda.max_memory_allocated() if cuda else None
     eager = mode != "graphs"
-    found["workspace"] = largest_workspace(step, device) if cuda and eager else None
-    found["convolution_ms"] = convolution_time(step, device, cuda) if eager else None
+    if not options.times_alone:
+        found["workspace"] = largest_workspace(step, device) if cuda and eager else None
+        found["convolution_ms"] = convolution_time(step, device, cuda) if eager else None
     exact = options.reference and options.reference.exists()
     found["errors"] = training.errors(step, torch.load(options.reference)) if exact else None
     return found
@@ -173,6 +194,10 @@ def main():
     training = kind(network, options.batch, options.size, options.layout, options.precision, options.device)
     if options.streams and not branches.spread(training.model, branches.streams(options.device)):
         sys.exit(f"step.py: --streams: {options.network} has no branches; inception_v3 has some")
+    if options.turn == "loaded":
+        load(options)
+    if options.turn != "stepped":
+        wait_at(options.turn, options, device)
     for mode in options.modes:
         print(json.dumps(same | measure(mode, training, device, options)), flush=True)
 

@@ -1,8 +1,9 @@
 """README's table and its picture: training steps of six networks in bfloat16, of one GPU and one commit.
 
 Each step is timed plain, in channels_last, in channels_last under torch.compile, and with us, in a process of its own
-(examples/pytorch/step.py). Before that, processes side by side fill the caches of torch.compile and of our kernels; what
-they time is thrown away. OUT then holds
+(examples/pytorch/step.py). All processes begin side by side: they load, torch.compile compiles, and others compile our
+kernels. Then each is measured alone, in its turn. With us it explores first, without a bound, as a program's first steps
+do: it finds compiled kernels, and no times but those of the networks before it. OUT then holds
   table.txt    the table
   README.md    its rows, as README has them
   table.svg    the picture
@@ -10,11 +11,14 @@ they time is thrown away. OUT then holds
   checks.txt   what was wrong or left out
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import subprocess
 
 from gpu import machine
 from gpu.figures.papers import Papers
+from harness import children, turns
+from harness.budget import Budget
+from harness.children import Child, Ended
 from harness.columns import number
 from harness.svg import BLUE, FAINT, GREEN, GREY, INK, box, document, line, text
 from harness.variables import fresh
@@ -27,13 +31,16 @@ KINDS = {"plain": [], "channels_last": ["--layout", "channels_last"],
 COLOURS = {"plain": GREY, "channels_last": GREEN, "compiled": INK, "with us": BLUE}
 OURS = "with us"
 HEADER = ["", *KINDS, "over plain", "settled"]
-# Seconds of the runs that fill caches, and of a warm-up.
-FILLING, WARM_UP = 110, 25
+LEGEND = "Eager; compiled: in channels_last; with us: after its own steps have explored without a bound, with kernels compiled before."
+# Where a process waits for its turn, if not where cuDNN is loaded.
+TURNS = {"compiled": "stepped", OURS: "begun"}
+# The most seconds until all processes are ready, of a warm-up, and of one that explores.
+FILLING, WARM_UP, WARM_UPS = 110, 4, {OURS: 25}
 LEFT, PLOT, ROW, TOP = 150, 480, 15, 66
 
 
 def add_arguments(parser):
-    machine.add_arguments(parser, "library", "command", out="build/gpu-first-table", seconds=560)
+    machine.add_arguments(parser, "library", "command", out="build/gpu-first-table", seconds=330)
     machine.add_arguments(parser, "python", "cudnn", "host")
 
 
@@ -47,46 +54,80 @@ def main(options):
 
 def measure(session):
     results = session.results("steps")
-    runs = [(network, kind) for network in NETWORKS for kind in KINDS]
-    missing = [run for run in runs if not results.is_there(name_of(*run))]
-    database = session.out / "tuning.sqlite"
-    if not session.host:
-        session.say("caches are filled")
-        filling = [run for run in missing if run[1] in ("compiled", OURS)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda run: step(session, *run, database, ["--seconds", 0.1], FILLING, "filling-"), filling))
-    fresh(database)
-    left_out = []
-    for network, kind in missing:
-        name = name_of(network, kind)
-        if session.is_over:
-            left_out.append(name)
-        elif found := step(session, network, kind, database, [], 90):
-            session.say(f"{name}: {found['step_ms']:.2f} ms")
-            results.add(found | {"name": name})
+    missing = [(network, kind) for network in NETWORKS for kind in KINDS]
+    missing = [run for run in missing if not results.is_there(name_of(*run))]
+    with contextlib.ExitStack() as stack:
+        left_out = timed(session, missing, results, stack.enter_context)
     session.leave_out("steps", left_out)
     found = {network: {kind: results.lines.get(name_of(network, kind)) for kind in KINDS} for network in NETWORKS}
     table = list(rows(found))
-    session.table(f"Training steps in bfloat16, in ms; {session.options.gpu}", "Eager; compiled: in channels_last; with us: exploring without a bound.",
-                  [HEADER, *table])  # fmt: skip
+    session.table(f"Training steps in bfloat16, in ms; {session.options.gpu}", LEGEND, [HEADER, *table])
     (session.out / "README.md").write_text("".join(f"| {' | '.join(row[:-1])} |\n" for row in table))
     (session.out / "table.svg").write_text(draw(found, session.options.gpu))
+
+
+def timed(session, runs, results, started):
+    """Adds the results of the runs, each measured alone, in its turn. Returns those that there was no time for."""
+    database = fresh(session.out / "tuning.sqlite")
+    session.say(f"{len(runs)} processes begin, and caches are filled")
+    waiting = {run: started(begin(session, *run, database, "--turn", TURNS.get(run[1], "loaded"))) for run in runs}
+    # What these explore beside others is thrown away. The kernels that they compile stay.
+    filling = [] if session.host else [run for run in runs if run[1] == OURS]
+    fillers = {run: started(begin(session, *run, database, "--seconds", 0.1, prefix="filling-")) for run in filling}
+    budget = Budget(FILLING)
+    left = lambda: min(budget.left, session.left)  # noqa: E731
+    for run, process in fillers.items():
+        for _ in process.lines(left):
+            pass
+        if process.has_failed:
+            session.verdict("WRONG", f"filling of {name_of(*run)}", process.why)
+        children.end(process.process)
+    ready = [run for run, process in waiting.items() if heard(session, run, turns.answer, process, left)]
+    fresh(database)
+    left_out = []
+    for run in ready:
+        if session.is_over:
+            left_out.append(name_of(*run))
+        elif line := heard(session, run, turns.ask, waiting[run], "", lambda: session.left):
+            session.say(f"{name_of(*run)}: {line['step_ms']:.2f} ms")
+            results.add(line | {"name": name_of(*run)})
+            if run[1] == OURS:
+                # It may still write what the next one reads.
+                for _ in waiting[run].lines(lambda: session.limit(20)):
+                    pass
+        # What it holds is for the next one.
+        children.end(waiting[run].process)
+    return left_out
+
+
+def heard(session, run, ask, process, *more):
+    """What a process answers; None if it failed or time was up, which is noted. It then disturbs no other one."""
+    try:
+        return ask(process, *more)
+    except Ended as why:
+        session.verdict("WRONG", name_of(*run), why)
+    except turns.Cut:
+        session.verdict("skipped", name_of(*run), "no time left")
+    children.end(process.process)
+    return None
 
 
 def name_of(network, kind):
     return f"{network}, {kind}"
 
 
-def step(session, network, kind, database, words, most, prefix=""):
-    """The line of a step of a kind; None if it failed, which is noted."""
+def begin(session, network, kind, database, *words, prefix=""):
+    """A process of a step of a kind."""
     file = f"{prefix}{network}-{kind.replace(' ', '-')}"
     variables = {"TORCHINDUCTOR_CACHE_DIR": session.out / "inductor"}
     if kind == OURS:
         variables |= machine.ours(session.options, session.out / f"{file}.report.jsonl", UCUDNN_DATABASE=database,
                                   UCUDNN_EXPLORE="unbounded")  # fmt: skip
-    size = session.sized(["--precision", "bfloat16", "--warm-up-seconds", WARM_UP],
+    size = session.sized(["--precision", "bfloat16", "--warm-up-seconds", WARM_UPS.get(kind, WARM_UP)],
                          ["--precision", "float", "--tiny", "--least", 2, "--most", 4, "--seconds", 0.1])  # fmt: skip
-    return session.torch_line(file, "step", "--network", network, *KINDS[kind], *size, *words, most=most, **variables)
+    command = machine.program("step", "--network", network, "--device", session.options.device, "--times-alone", *KINDS[kind],
+                              *size, *words, python=session.python, folder=machine.PYTORCH)  # fmt: skip
+    return Child(command, machine.torch_environment(**variables), log=session.out / f"{file}.log", given=subprocess.PIPE)
 
 
 def rows(found):
