@@ -5,6 +5,7 @@ import io
 import os
 import pathlib
 import stat
+import sys
 import tempfile
 import types
 import unittest
@@ -181,6 +182,12 @@ class Turns(InFolder):
             list(b.until("ready"))
             with self.assertRaisesRegex(Ended, "ended with 9"):
                 b.finish()
+
+    def test_a_program_that_hangs_is_killed(self):
+        self.program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+        with unittest.mock.patch("turns.MOST", 0.1), self.runner("a", 1) as a:
+            with self.assertRaisesRegex(Ended, "ended with -9"):
+                list(a.until("ready"))
 
 
 if __name__ == "__main__":

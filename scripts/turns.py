@@ -4,10 +4,13 @@ import contextlib
 import json
 import pathlib
 import subprocess
+import threading
 
 from harness.children import Ended, begin
 
 MARK = "turn: "
+# The most seconds until a program's next line. It says each choice of its tuning, and ends each iteration long before.
+MOST = 600
 
 
 class Runner:
@@ -20,7 +23,7 @@ class Runner:
 
     def until(self, last):
         """The program's steps, as it says them, before it says `last`."""
-        for line in self.process.stdout:
+        for line in iter(self.line, ""):
             if not line.startswith(MARK):
                 self.hear(line.rstrip("\n"))
                 continue
@@ -29,6 +32,15 @@ class Runner:
                 return
             yield said
         self.fail()
+
+    def line(self):
+        """The program's next line; nothing at its end. It is killed if it hangs."""
+        killer = threading.Timer(MOST, self.process.kill)
+        killer.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            killer.cancel()
 
     def iterate(self):
         """Runs one iteration."""

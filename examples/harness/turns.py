@@ -11,6 +11,9 @@ import sys
 from harness.children import Child, Ended
 from harness.rounds import in_turn
 
+# The most seconds of an answer: a process that hangs ends with a reason, whatever time is left.
+MOST = 120
+
 
 class Cut(Exception):
     """Time was up while a process measured."""
@@ -30,7 +33,7 @@ def answers(kinds, names, left):
     """The answers of all processes of each kind about each name: pairs of a name, and lists by kind.
 
     `kinds` has the processes of each kind, as many of each: commands and variables. left() says how many seconds are left:
-    without any, no further case comes. A process that fails raises Ended.
+    without any, no further case comes. A process that fails, or does not answer for MOST seconds, raises Ended.
     """
     with contextlib.ExitStack() as stack, contextlib.suppress(Cut):
         running = {kind: [stack.enter_context(Child(command, its, given=subprocess.PIPE)) for command, its in processes]
@@ -54,6 +57,6 @@ def ask(process, name, left):
 
 
 def answer(process, left):
-    for line in process.lines(left):
+    for line in process.lines(left, silent=MOST):
         return line
     raise Cut if process.is_cut else Ended(process.why)

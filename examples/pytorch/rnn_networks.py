@@ -44,9 +44,11 @@ from harness.budget import Budget
 from harness.children import Child, Ended, python
 from harness.columns import MEBI, aligned, number
 from harness.results import decisions
-from rnn_training import FORCED, IN_TURN, child, chosen_since, is_ours, kinds_of, preloaded, results_of, said
+from rnn_training import FORCED, IN_TURN, child, chosen_by, chosen_since, is_ours, kinds_of, preloaded, results_of, said
 
 PRECISIONS = ("tf32", "half", "bfloat16")
+# The steps of a process before its first turn.
+WARM_UP = 2
 # The steps before losses are compared, and how far they may be apart.
 STEPS, TOLERANCES = 20, {"tf32": 1e-3, "half": 1e-2, "bfloat16": 3e-2}
 # The most memory, in times plain's.
@@ -244,10 +246,12 @@ def run(options):
     """Prints a line for each case."""
     import torch
 
-    if options.asked and options.device == "cuda":
-        from rnn_passes import warm_up
-
-        warm_up()
+    if options.asked:
+        # What these programs load is loaded before the first turn.
+        for network, precision in wanted_of(options).values():
+            training = Training(network.tiny(), precision, options.device, torch)
+            for _ in range(WARM_UP):
+                training()
     for name in turns.asked() if options.asked else options.run:
         network, precision = cases()[name]
         network = network.tiny() if options.tiny else network
@@ -354,17 +358,18 @@ def tried(words, more):
 
 
 def wanted_of(options):
+    """The cases that are wanted, by name."""
     # PyTorch's CPU has no LSTM in types of 2 bytes.
-    return [name for name in cases(options.only) if options.device == "cuda" or name.endswith("/tf32")]
+    return {name: its for name, its in cases(options.only).items() if options.device == "cuda" or name.endswith("/tf32")}
 
 
 def steps_in_turns(options):
     """Times steps in several processes of each kind. Returns the results, and whether all are as they should be."""
-    names, rows, budget = wanted_of(options), [], Budget(options.seconds)
-    kinds = kinds_of(options, __file__, ["--device", options.device, *(["--tiny"] if options.tiny else [])])
+    names, rows, budget = list(wanted_of(options)), [], Budget(options.seconds)
+    kinds = kinds_of(options, __file__, ["--device", options.device, "--only", options.only, *(["--tiny"] if options.tiny else [])])
     for name, found in turns.answers(kinds, names, lambda: budget.left):
         steps = {kind: [one["step_ms"] for one in its] for kind, its in found.items()}
-        row = Row(name, *(its[-1] | {"step_ms": statistics.median(steps[kind])} for kind, its in found.items()))
+        row = Row(name, *(its[-1] | {"step_ms": statistics.median(steps[kind]), "chosen": chosen_by(its)} for kind, its in found.items()))
         told = "; ".join(f"{kind} {', '.join(f'{step:.3f}' for step in its)}" for kind, its in steps.items())
         print(f"{row.verdict:5} {name}: {row.words}; {told}", flush=True)
         rows.append(row)

@@ -26,6 +26,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from fnmatch import fnmatchcase
 
 import finds_harness  # noqa: F401
@@ -222,7 +223,16 @@ def median(answers):
     """What processes of one kind answered about a layer, as one answer: medians of times, and the largest difference."""
     times = {way: statistics.median(one["times"][way] for one in answers) for way in answers[0]["times"]}
     off = max((one["off"] for one in answers), key=lambda off: (off != off, off))
-    return answers[-1] | {"times": times, "off": off, "all": [one["times"] for one in answers]}
+    return {"case": answers[0].get("case"), "times": times, "off": off, "chosen": chosen_by(answers), "all": answers}
+
+
+def chosen_by(answers):
+    """What most of several processes have chosen, with their number if not all have."""
+    choice, count = Counter(tuple(one["chosen"] or ()) for one in answers).most_common(1)[0]
+    if count == len(answers):
+        return list(choice) or None
+    *first, last = choice or ("undecided",)
+    return [*first, f"{last} ({count} of {len(answers)} processes)"]
 
 
 def kinds_of(options, script, words):

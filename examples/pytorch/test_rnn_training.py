@@ -77,9 +77,16 @@ class RnnTraining(unittest.TestCase):
         answers = [{"times": {"eager": time}, "off": off, "chosen": [name]}
                    for time, off, name in ((3.0, 0.1, "a"), (1.0, float("nan"), "b"), (2.0, 0.2, "c"))]  # fmt: skip
         found = rnn_training.median(answers)
-        self.assertEqual((found["times"], found["chosen"]), ({"eager": 2.0}, ["c"]))
+        self.assertEqual(found["times"], {"eager": 2.0})
         self.assertNotEqual(found["off"], found["off"])
         self.assertEqual(rnn_training.median(answers[::2])["off"], 0.2)
+
+    def test_the_choice_of_most_processes_is_shown_with_their_number(self):
+        of = lambda *chosen: rnn_training.chosen_by([{"chosen": its} for its in chosen])  # noqa: E731
+        ours, others = ["block", "back"], ["cuDNN", "cuDNN"]
+        self.assertEqual(of(others, ours, ours), ["block", "back (2 of 3 processes)"])
+        self.assertEqual((of(ours, ours), of(None, None)), (ours, None))
+        self.assertEqual(of(None, None, ours), ["undecided (2 of 3 processes)"])
 
     def test_repeated_passes_have_the_same_bits_on_our_kernels(self):
         found = {"passes": 10, "different": 0, "chosen": ["block", "back"]}
@@ -124,6 +131,8 @@ class Turns(InFolder):
         with self.assertRaisesRegex(Ended, "ended with 1"):
             self.answers(["a", "b"], fails="b")
         self.assertEqual([name for name, _ in self.answers(["a", "slow", "b"], seconds=5.0)], ["a"])
+        with mock.patch("harness.turns.MOST", 5.0), self.assertRaisesRegex(Ended, "took longer than 5 s"):
+            self.answers(["slow"], seconds=float("inf"))
 
 
 class Processes(InFolder):

@@ -3,8 +3,8 @@
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
 are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, and on those with a
 projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager, by --processes plain and
-as many with us, which take turns; medians count. eager-half and eager-bfloat16 do so in 5 processes of each kind with the
-layers for which the host is the limit, and ppo with PPO's programs in half. The calls of layers without a projection are timed without PyTorch by `ucudnn
+as many with us, which take turns; medians count. `eager` does so in 5 processes of each kind with the layers in bfloat16 and
+half, and ppo with PPO's programs in half. The calls of layers without a projection are timed without PyTorch by `ucudnn
 tune`, beside the fastest of cuDNN's algorithms; they have the first bar only. The command ends with 1 if anything is
 wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpu import machine, rnn_calls
 from gpu.session import TOOLS, Session, sanitizing
-from harness.arguments import count
+from harness.arguments import count, is_like
 from harness.children import failure, last_line
 from harness.columns import aligned
 from harness.cudnn import library_path
@@ -39,10 +39,8 @@ import rnn_networks  # noqa: E402
 import rnn_training  # noqa: E402
 
 PARTS = ("errors", "times", "projections", "repeats", "first", "networks", "calls", "sanitizers")
-# Of several processes; each ends within two minutes on 16 processors.
-INTERLEAVED = ("eager-half", "eager-bfloat16", "ppo")
-# Layers whose eager steps take as long as the host needs for them, and one that cuDNN keeps.
-SMALL = ("H128 B8", "H128 B32", "H128 B64", "H128 B128", "H256 B8", "H256 B32", "H512 B8", "H1024 B256")
+# Of several processes; `eager` takes some 140 seconds on 16 processors, and ppo 50.
+INTERLEAVED = ("eager", "ppo")
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # Likewise of LSTMs with a projection.
@@ -61,6 +59,8 @@ def add_arguments(parser):
     machine.add_arguments(parser, "runs", "python", "cudnn", "host")
     parser.add_argument("--processes", type=count, default=3, help="of each kind that times a layer [%(default)s]")
     machine.add_parts(parser, PARTS, more=INTERLEAVED)
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
+                        help="layers of the part `eager`, such as 'lstm/half/H256 *'; may be given several times [all]")  # fmt: skip
 
 
 def main(options):
@@ -177,15 +177,11 @@ class Checks(Session):
         """LSTMs with a projection."""
         self.layers("projections", layers_like("projected/*"), PROJECTED_BARS, LEAST)
 
-    def eager_half(self):
-        self.eager("half")
-
-    def eager_bfloat16(self):
-        self.eager("bfloat16")
-
-    def eager(self, precision):
-        names = [f"lstm/{precision}/{size}" for size in SMALL]
-        self.layers(f"eager-{precision}", names, {precision: 1.0}, LEAST_EAGER, PROCESSES, ["eager"])
+    def eager(self):
+        """The LSTM layers in types of two bytes; --only chooses some."""
+        kinds = ("bfloat16", "half")
+        names = [name for kind in kinds for name in layers_like(f"lstm/{kind}/*") if is_like(name, self.options.only)]
+        self.layers("eager", names, dict.fromkeys(kinds, 1.0), LEAST_EAGER, PROCESSES, ["eager"])
 
     def layers(self, part, names, bars, least_of_all, processes=None, ways=rnn_training.WAYS):
         """The layers of these names, with a bar for those of each type, and one for all."""
