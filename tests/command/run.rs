@@ -426,3 +426,25 @@ fn a_report_is_there_whatever_the_program_does() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("--report") && ended.stderr.contains("No such file"), "{}", ended.stderr);
 }
+
+/// Its user may have forgotten the switch, and must not look for another reason.
+#[test]
+fn a_report_says_that_the_program_ran_switched_off() {
+    let ucudnn = Installed::new("off-report");
+    let (real, program, report) = (ucudnn.path("real/libcudnn.so.9"), ucudnn.path("calls"), ucudnn.path("run.jsonl"));
+    fake(&real, 91_900);
+    compile(&program, [OsString::from("-DDLOPEN"), source("calls.c").into()]);
+    let [real, program, report] = [&real, &program, &report].map(|path| path.to_str().unwrap());
+    let run = ["run", "--dlopen", "--cudnn-library", real, "--report", report];
+    let said = |words: &[&str], switch| {
+        let ended = ucudnn.end(&[&run[..], words].concat(), &[(SWITCH, switch)]);
+        assert_eq!((ended.code, line(&ended, "version")), (Some(0), "91900"), "{}", ended.stderr);
+        ucudnn.run(&["report", report])
+    };
+    let off = "Switched off by UCUDNN=off: 1 program. Every call went to cuDNN.\n";
+    assert_eq!(said(&[program], "off"), off);
+    assert_eq!(ucudnn.json(&["report", report, "--json"])["switched_off"], 1);
+    // Another program of the same report has other reasons.
+    assert_eq!(said(&["--append", program], "off"), off.replace("1 program", "2 programs"));
+    assert!(said(&[program], "on").starts_with("Nothing was decided"));
+}

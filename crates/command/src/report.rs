@@ -88,7 +88,7 @@ pub fn contents(report: &lines::Report, decisions: &[Decisions]) -> (Vec<Part>, 
     let mut notes = also(report);
     if !is_decided && !report.exploring.is_empty() {
         notes.insert_str(0, "Nothing was decided yet: the run was too short.\n");
-    } else if !is_decided {
+    } else if !is_decided && report.switched_off == 0 {
         let what = "no convolution that can be divided, and nothing else that ours can run";
         notes.insert_str(0, &format!("Nothing was decided: the program ran {what}, or has not come to it.\n"));
     }
@@ -109,7 +109,8 @@ fn json_of(report: &lines::Report, decisions: &[Decisions]) -> Value {
         "depthwise": of_kind(Contested::DepthwiseConvolution),
         "graphs": report.graphs.iter().map(|(graph, why)| json!({ "graph": graph, "why": why })).collect::<Vec<_>>(),
         "nets": report.nets.iter().map(VertexNet::to_json).collect::<Vec<_>>(),
-        "steps": report.steps.to_json(), "exploring": report.exploring.len(), "unknown": report.unknown,
+        "steps": report.steps.to_json(), "exploring": report.exploring.len(),
+        "switched_off": report.switched_off, "unknown": report.unknown,
     })
 }
 
@@ -147,6 +148,10 @@ fn also(report: &lines::Report) -> String {
     }
     if let Some(Divided { ready: ready @ 1.., .. }) = report.divided {
         said += &format!("Without a segment: {}. They run what needs none.\n", quantity::counted(ready, "layer"));
+    }
+    if report.switched_off > 0 {
+        let programs = quantity::counted(report.switched_off, "program");
+        said += &format!("Switched off by UCUDNN=off: {programs}. Every call went to cuDNN.\n");
     }
     if report.unknown > 0 {
         said += &format!("{} of events that this version does not know.\n", quantity::counted(report.unknown, "line"));

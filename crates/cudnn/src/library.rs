@@ -143,8 +143,12 @@ fn load() -> &'static Library {
     }
 }
 
-/// Logs the library found, and a refusal of the place that the user named. Only the publisher calls it, so once.
+/// Logs the library found, and a refusal of the place that the user named. A report says that we are switched off: it
+/// has no other line then. Only the publisher calls it, so once.
 fn report(library: &Library, refused: &[(Place, String)]) {
+    if !guest::settings::get().is_on {
+        guest::report::switched_off();
+    }
     let Ok(real) = &library.real else { return };
     if let Some((place, why)) = refused.iter().find(|(place, _)| place.origin == CUDNN_LIBRARY) {
         log::warn!("{place}: {why}; using {} instead", real.path.shown());

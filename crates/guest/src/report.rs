@@ -25,6 +25,11 @@ pub fn write(line: impl FnOnce() -> Value) {
     }
 }
 
+/// Notes that this process hands every call to cuDNN (`UCUDNN=off`).
+pub fn switched_off() {
+    write(|| json!({ "event": "off", "process": std::process::id() }));
+}
+
 /// Begins a report. A report that is there loses its lines, unless they are to be kept. `Err` also for another file.
 pub fn begin(path: &Path, keep: bool) -> io::Result<()> {
     if !keep && path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {

@@ -43,6 +43,8 @@ pub struct Report {
     pub steps: OfProcesses,
     /// How often each problem, by text and limit, was being explored when the report was written.
     pub exploring: HashMap<(String, Option<usize>), usize>,
+    /// The number of processes that handed every call to cuDNN (`UCUDNN=off`).
+    pub switched_off: usize,
     /// The number of lines with events unknown to this version.
     pub unknown: usize,
 }
@@ -143,6 +145,7 @@ impl Report {
                 }
                 put(&mut self.reused, (decision, limit), |(decision, _)| &decision.spec);
             }
+            "off" => self.switched_off += 1,
             "began" => {} // the library's version, for people
             "exploring" => {
                 *self.exploring.entry((spec(&fields)?, fields.optional("limit"))).or_default() += 1;
