@@ -3,7 +3,10 @@
 import argparse
 import contextlib
 import io
+import itertools
+import os
 import pathlib
+import subprocess
 import sys
 import types
 import unittest
@@ -13,6 +16,8 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
 
 from gpu import papers as command
 from gpu.figures import convnets, desirable, divided, papers, policies, recurrent, streams, undercut
+from harness import children
+from harness.children import Child
 from harness.testing import InFolder, refused
 
 MEBI = 1 << 20
@@ -141,6 +146,18 @@ class Recurrent(unittest.TestCase):
         self.assertEqual(recurrent.in_words("gru/float/256/5", 100), "GRU hidden=256 batch=5 steps=100 type=float math=fma")
 
 
+STEP = """
+import pathlib, sys, time
+from harness import turns
+_, name, begun = sys.argv
+if name == "broken": sys.exit(1)
+while name == "late" and not pathlib.Path(begun).exists(): time.sleep(0.01)
+if name != "filler":
+    next(turns.asked())
+    turns.tell({"step_ms": 1.0})
+"""
+
+
 class Parts(InFolder):
     def session(self, seconds, library="one"):
         (self.path / "libucudnn.so").write_text(library)
@@ -165,12 +182,27 @@ class Parts(InFolder):
         ran, session = [], self.session(1000 + papers.RESERVE)
         session.options.only, session.__dict__["python"] = ["*-plain", "*-64MiB"], "python"
         line = {"step_ms": 8.0, "p10_ms": 7.0, "p90_ms": 9.0, "convolution_ms": 3.0, "torch_peak": None, "settled": True}
-        session.torch_line = lambda what, *words, **more: ran.append(what) or line
+        session.in_turns = lambda results, runs, *_: [ran.append(what) or results.add(line | {"name": what}) for what in runs][:0]
         for _ in range(2):
             with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
                 policies.alexnet_steps(session)
         name = "fig10-alexnet-step"
         self.assertEqual(ran, [f"{name}-plain", *(f"{name}-{policy}-64MiB" for policy in policies.POLICIES)])
+
+    def test_processes_wait_for_their_turn_and_a_late_one_comes_last(self):
+        (self.path / "script.py").write_text(STEP)
+        session, begun = self.session(600 + papers.RESERVE), self.path / "begun"
+        environment = os.environ | {"PYTHONPATH": str(papers.ROOT / "examples")}
+        command = lambda *words: children.python(self.path / "script.py", *words, begun)  # noqa: E731
+        session.step_process = lambda name, *_: Child(command(name), environment, given=subprocess.PIPE)
+        results, runs = session.results("steps"), dict.fromkeys(("late", "a", "b", "broken"), ([], {}))
+        # There is time for the filler, and then for each but the first.
+        seconds = itertools.chain([60, 0, 0], itertools.repeat(60))
+        given = type("Given", (), {"left": property(lambda _: next(seconds))})
+        with contextlib.redirect_stderr(io.StringIO()), unittest.mock.patch.object(papers, "Budget", lambda _: given()):
+            left_out = session.in_turns(results, runs, {"filler": ([], {})}, begun.touch)
+        self.assertEqual((list(results.lines), left_out), (["a", "b", "late"], []))
+        self.assertIn("WRONG    broken: ended with 1", session.noted.read_text())
 
     @unittest.mock.patch.object(papers.Papers, "took", 0.0)
     def test_a_part_leaves_the_later_ones_their_share(self):

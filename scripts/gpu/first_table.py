@@ -11,14 +11,8 @@ do: it finds compiled kernels, and no times but those of the networks before it.
   checks.txt   what was wrong or left out
 """
 
-import contextlib
-import subprocess
-
 from gpu import machine
 from gpu.figures.papers import Papers
-from harness import children, turns
-from harness.budget import Budget
-from harness.children import Child, Ended
 from harness.columns import number
 from harness.svg import BLUE, FAINT, GREEN, GREY, INK, box, document, line, text
 from harness.variables import fresh
@@ -34,8 +28,8 @@ HEADER = ["", *KINDS, "over plain", "settled"]
 LEGEND = "Eager; compiled: in channels_last; with us: after its own steps have explored without a bound, with kernels compiled before."
 # Where a process waits for its turn, if not where cuDNN is loaded.
 TURNS = {"compiled": "stepped", OURS: "begun"}
-# The most seconds until all processes are ready, of a warm-up, and of one that explores.
-FILLING, WARM_UP, WARM_UPS = 110, 4, {OURS: 25}
+# The most seconds of a warm-up, and of one that explores.
+WARM_UP, WARM_UPS = 4, {OURS: 25}
 LEFT, PLOT, ROW, TOP = 150, 480, 15, 66
 
 
@@ -56,9 +50,12 @@ def measure(session):
     results = session.results("steps")
     missing = [(network, kind) for network in NETWORKS for kind in KINDS]
     missing = [run for run in missing if not results.is_there(name_of(*run))]
-    with contextlib.ExitStack() as stack:
-        left_out = timed(session, missing, results, stack.enter_context)
-    session.leave_out("steps", left_out)
+    database = session.out / "tuning.sqlite"
+    runs = {name_of(*run): process(session, name_of(*run), *run, database, "--turn", TURNS.get(run[1], "loaded")) for run in missing}
+    # What these explore beside others is thrown away. The kernels that they compile stay.
+    filling = {f"filling {name_of(*run)}": run for run in missing if run[1] == OURS and not session.host}
+    fillers = {name: process(session, name, *run, database, "--seconds", 0.1) for name, run in filling.items()}
+    session.leave_out("steps", session.in_turns(results, runs, fillers, lambda: fresh(database)))
     found = {network: {kind: results.lines.get(name_of(network, kind)) for kind in KINDS} for network in NETWORKS}
     table = list(rows(found))
     session.table(f"Training steps in bfloat16, in ms; {session.options.gpu}", LEGEND, [HEADER, *table])
@@ -66,68 +63,19 @@ def measure(session):
     (session.out / "table.svg").write_text(draw(found, session.options.gpu))
 
 
-def timed(session, runs, results, started):
-    """Adds the results of the runs, each measured alone, in its turn. Returns those that there was no time for."""
-    database = fresh(session.out / "tuning.sqlite")
-    session.say(f"{len(runs)} processes begin, and caches are filled")
-    waiting = {run: started(begin(session, *run, database, "--turn", TURNS.get(run[1], "loaded"))) for run in runs}
-    # What these explore beside others is thrown away. The kernels that they compile stay.
-    filling = [] if session.host else [run for run in runs if run[1] == OURS]
-    fillers = {run: started(begin(session, *run, database, "--seconds", 0.1, prefix="filling-")) for run in filling}
-    budget = Budget(FILLING)
-    left = lambda: min(budget.left, session.left)  # noqa: E731
-    for run, process in fillers.items():
-        for _ in process.lines(left):
-            pass
-        if process.has_failed:
-            session.verdict("WRONG", f"filling of {name_of(*run)}", process.why)
-        children.end(process.process)
-    ready = [run for run, process in waiting.items() if heard(session, run, turns.answer, process, left)]
-    fresh(database)
-    left_out = []
-    for run in ready:
-        if session.is_over:
-            left_out.append(name_of(*run))
-        elif line := heard(session, run, turns.ask, waiting[run], "", lambda: session.left):
-            session.say(f"{name_of(*run)}: {line['step_ms']:.2f} ms")
-            results.add(line | {"name": name_of(*run)})
-            if run[1] == OURS:
-                # It may still write what the next one reads.
-                for _ in waiting[run].lines(lambda: session.limit(20)):
-                    pass
-        # What it holds is for the next one.
-        children.end(waiting[run].process)
-    return left_out
-
-
-def heard(session, run, ask, process, *more):
-    """What a process answers; None if it failed or time was up, which is noted. It then disturbs no other one."""
-    try:
-        return ask(process, *more)
-    except Ended as why:
-        session.verdict("WRONG", name_of(*run), why)
-    except turns.Cut:
-        session.verdict("skipped", name_of(*run), "no time left")
-    children.end(process.process)
-    return None
-
-
 def name_of(network, kind):
     return f"{network}, {kind}"
 
 
-def begin(session, network, kind, database, *words, prefix=""):
-    """A process of a step of a kind."""
-    file = f"{prefix}{network}-{kind.replace(' ', '-')}"
+def process(session, name, network, kind, database, *words):
+    """The words and variables of a process that measures steps of a kind."""
     variables = {"TORCHINDUCTOR_CACHE_DIR": session.out / "inductor"}
     if kind == OURS:
-        variables |= machine.ours(session.options, session.out / f"{file}.report.jsonl", UCUDNN_DATABASE=database,
+        variables |= machine.ours(session.options, session.out / f"{name}.report.jsonl", UCUDNN_DATABASE=database,
                                   UCUDNN_EXPLORE="unbounded")  # fmt: skip
     size = session.sized(["--precision", "bfloat16", "--warm-up-seconds", WARM_UPS.get(kind, WARM_UP)],
                          ["--precision", "float", "--tiny", "--least", 2, "--most", 4, "--seconds", 0.1])  # fmt: skip
-    command = machine.program("step", "--network", network, "--device", session.options.device, "--times-alone", *KINDS[kind],
-                              *size, *words, python=session.python, folder=machine.PYTORCH)  # fmt: skip
-    return Child(command, machine.torch_environment(**variables), log=session.out / f"{file}.log", given=subprocess.PIPE)
+    return ["--network", network, "--times-alone", *KINDS[kind], *size, *words], variables
 
 
 def rows(found):

@@ -1,14 +1,17 @@
 """A session that makes figures: the tools, the environments, the time of each part, the tables."""
 
+import contextlib
 import functools
 import hashlib
 import json
+import subprocess
 
 from gpu import machine
 from gpu.session import Session
-from harness import cudnn
+from harness import children, cudnn, turns
 from harness.arguments import is_like
-from harness.children import failure
+from harness.budget import Budget
+from harness.children import Child, Ended, failure
 from harness.columns import aligned
 from harness.cudnn import ROOT
 from harness.results import Results
@@ -16,6 +19,10 @@ from harness.results import Results
 NETWORKS = ROOT / "examples/networks"
 # Seconds at the end in which nothing new begins.
 RESERVE = 15
+# The most seconds until processes that begin side by side are ready.
+FILLING = 110
+# The answer of a process for which time was up.
+CUT = {}
 
 
 class Of(Results):
@@ -115,6 +122,64 @@ class Papers(Session):
             return None
         lines = out.read_text().splitlines()
         return json.loads(lines[-1]) if lines else {}
+
+    def in_turns(self, results, runs, fillers, begins):
+        """Adds what examples/pytorch/step.py measures, of `runs`: its words and variables by name. Returns the names of those
+        that there was no time for.
+
+        All begin side by side, and each says when it is ready (--turn). `fillers` are others that compile what these find,
+        and end. Then comes begins(), and each run is measured alone, in its turn. What is not ready in time goes on compiling,
+        and comes last.
+        """
+        if not runs:
+            return []
+        self.say(f"{len(runs)} processes begin{', and others compile' if fillers else ''}")
+        with contextlib.ExitStack() as stack:
+            waiting, filling = ({name: stack.enter_context(self.step_process(name, *its)) for name, its in all_.items()}
+                                for all_ in (runs, fillers))  # fmt: skip
+            budget = Budget(FILLING)
+            left = lambda: min(budget.left, self.left - self.reserve)  # noqa: E731
+            for name, process in filling.items():
+                for _ in process.lines(left):
+                    pass
+                if process.has_failed:
+                    self.verdict("WRONG", name, process.why)
+                children.end(process.process)
+            ready = {name: self.heard(name, turns.answer, process, left) for name, process in waiting.items()}
+            begins()
+            left_out = []
+            for name in sorted(waiting, key=lambda name: ready[name] is CUT):
+                if self.is_over:
+                    left_out.append(name)
+                    continue
+                if ready[name] is CUT:
+                    self.say(f"{name} is waited for")
+                    ready[name] = self.heard(name, turns.answer, waiting[name], lambda: self.left - self.reserve)
+                line = ready[name] and self.heard(name, turns.ask, waiting[name], "", lambda: self.left)
+                if line:
+                    self.say(f"{name}: {line['step_ms']:.2f} ms")
+                    results.add(line | {"name": name})
+                    # What it still writes is for the next one, and so is the memory that it holds.
+                    for _ in waiting[name].lines(lambda: self.limit(20)) if "LD_PRELOAD" in runs[name][1] else ():
+                        pass
+                elif line is CUT:
+                    left_out.append(name)
+                children.end(waiting[name].process)
+        return left_out
+
+    def step_process(self, name, words, variables):
+        command = machine.program("step", *words, "--device", self.options.device, python=self.python, folder=machine.PYTORCH)
+        return Child(command, machine.torch_environment(**variables), log=self.out / f"{name}.log", given=subprocess.PIPE)
+
+    def heard(self, name, ask, process, *more):
+        """What a process answers; CUT if time was up, and None if it failed, which is noted."""
+        try:
+            return ask(process, *more)
+        except Ended as why:
+            self.verdict("WRONG", name, why)
+            return None
+        except turns.Cut:
+            return CUT
 
     def wrote(self, file, what):
         """Whether a program has left a file; if not, it is noted."""

@@ -1,8 +1,5 @@
 """Figs. 9 to 11: micro-batches of sizes by policy, under a limit a kernel: convolutions, whole iterations, time to plan."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import demo
 from gpu import machine
 from gpu.figures.convnets import DIRECTIONS, Runs, by_direction
@@ -88,27 +85,20 @@ def steps(session, figure, network, batch):
         return
     name = f"{name_of(figure)}-{network}-step"
     words = ["--network", network, "--precision", PRECISIONS[session.options.math]]
-    tiny = ["--tiny", "--least", 2, "--most", 4, "--warm-up-seconds", 2, "--seconds", 0.1]
-    timed = session.sized(["--batch", batch, "--warm-up-seconds", 8], tiny)
+    words += session.sized(["--batch", batch, "--warm-up-seconds", 8], ["--tiny", "--least", 2, "--most", 4, "--seconds", 0.1])
     results = session.results(name)
-    runs = {f"{name}-plain": ("plain", None)}
-    runs |= {f"{name}-{policy}-{limit}": (policy, limit) for limit in OF_STEPS for policy in POLICIES}
-    missing = [what for what in runs if session.wants(what) and not results.is_there(what)]
-    policies = list(dict.fromkeys(runs[what] for what in missing))
-    if not session.host and not session.is_over:
-        compile_kernels(session, name, [*words, "--batch", batch, "--warm-up-seconds", 8, "--seconds", 0.1], policies)
-    databases = {policy: fresh(session.out / f"{name}-{policy}.sqlite") for policy in POLICIES}
-    left_out = []
-    for what in missing:
-        if session.is_over:
-            left_out.append(what)
-            continue
-        session.say(what)
-        variables = under(session, what, databases, *runs[what])
-        if line := session.torch_line(what, "step", *words, *timed, most=90, **variables):
-            results.add(line | {"name": what})
-    session.leave_out(f"{figure}, whole iterations", left_out)
-    table = list(step_rows({runs[what]: line for what, line in results.lines.items() if what in runs}))
+    wanted = {f"{name}-plain": ("plain", None)}
+    wanted |= {f"{name}-{policy}-{limit}": (policy, limit) for limit in OF_STEPS for policy in POLICIES}
+    missing = {what: run for what, run in wanted.items() if session.wants(what) and not results.is_there(what)}
+    databases = {policy: session.out / f"{name}-{policy}.sqlite" for policy in POLICIES}
+    turn = lambda policy: ["--turn", "loaded" if policy == "plain" else "begun"]  # noqa: E731
+    runs = {what: ([*words, *turn(run[0])], under(session, what, databases, *run)) for what, run in missing.items()}
+    # Each policy's kernels are compiled within one limit. They stay beside its database, whose times are thrown away.
+    fillers = {f"{name}-compiled-{run[0]}": run for run in reversed(missing.values()) if run[0] != "plain" and not session.host}
+    fillers = {what: ([*words, "--seconds", 0.1], under(session, what, databases, *run)) for what, run in fillers.items()}
+    begins = lambda: [fresh(database) for database in databases.values()]  # noqa: E731
+    session.leave_out(f"{figure}, whole iterations", session.in_turns(results, runs, fillers, begins))
+    table = list(step_rows({wanted[what]: line for what, line in results.lines.items() if what in wanted}))
     if table:
         session.table(f"μ-cuDNN's {figure}: a whole iteration of {network}", OF_STEP, [STEPS, *table], (0, 1, 6))
 
@@ -119,20 +109,6 @@ def under(session, what, databases, policy, limit):
         return {}
     return machine.ours(session.options, session.out / f"{what}.report.jsonl", UCUDNN_EXPLORE="unbounded",
                         UCUDNN_DATABASE=databases[policy], UCUDNN_BATCH_SIZE_POLICY=policy, UCUDNN_WORKSPACE_LIMIT=limit)  # fmt: skip
-
-
-def compile_kernels(session, name, words, policies):
-    """Runs a policy's steps within one limit, side by side with the others: compiled kernels stay beside its database."""
-    limits = {policy: limit for policy, limit in reversed(policies) if policy != "plain"}
-    databases = {policy: session.out / f"{name}-{policy}.sqlite" for policy in limits}
-    session.say(f"{name}: kernels are compiled")
-
-    def one(run):
-        what = f"{name}-compiled-{run[0]}"
-        session.torch_line(what, "step", *words, most=60, **under(session, what, databases, *run))
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(one, limits.items()))
 
 
 def step_rows(found):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpu import machine
 from harness import children
+from harness.children import failure
 from harness.columns import number
 from harness.cudnn import ROOT
 from harness.results import events, whole_lines
@@ -122,22 +123,22 @@ def searched(network, few, everything):
 
 
 def processor(session, networks, most):
-    """The median milliseconds of a call of PyTorch's LSTM on the CPU, by network."""
-    if not session.python:
+    """The median milliseconds of a call of PyTorch's LSTM on the CPU, by network, of those that there is time for."""
+    lstms = [name for name in networks if name.startswith("lstm/")]
+    if not session.python or not lstms:
         return {}
-    found, left_out, begin = {}, [], session.took
-    for network in (name for name in networks if name.startswith("lstm/")):
-        if session.took - begin >= most or session.is_over:
-            left_out.append(network)
-            continue
-        _, _, hidden, batch = network.split("/")
-        out = session.out / f"cpu-{hidden}-{batch}.csv"
-        words, log = [SECONDS, "cpu", hidden, batch, steps(session), "float"], out.with_suffix(".log")
-        command = machine.program("rnn_calls", *words, python=session.python)
-        if session.succeeds(f"{network} on the CPU", log, command, 60, machine.torch_environment(), out, log):
-            found[network] = statistics.median(float(took) for _, took in csv.reader(out.read_text().splitlines()))
-    session.leave_out("torch.nn.LSTM on the CPU", left_out)
-    return found
+    out, log = (session.out / f"cpu.{ending}" for ending in ("csv", "log"))
+    words = [word for name in lstms for word in (*name.split("/")[2:], steps(session), "float")]
+    command = machine.program("rnn_calls", SECONDS, "cpu", *words, python=session.python)
+    status = session.run(command, most, machine.torch_environment(), out, log)
+    if status:
+        session.verdict("WRONG", "torch.nn.LSTM on the CPU", failure(status, log))
+    times = {}
+    # One alone has no number.
+    for *number, _, took in csv.reader(out.read_text().splitlines()):
+        times.setdefault(lstms[int(number[0]) if number else 0], []).append(float(took))
+    session.leave_out("torch.nn.LSTM on the CPU", [name for name in lstms if name not in times])
+    return {name: statistics.median(its) for name, its in times.items()}
 
 
 def bench(session, networks, most):

@@ -1,6 +1,7 @@
-"""rnn_calls.py SECONDS cuda|cpu [HIDDEN BATCH STEPS float|half]: runs an LSTM, or six recurrent networks in turns.
+"""rnn_calls.py SECONDS cuda|cpu [HIDDEN BATCH STEPS float|half]...: runs LSTMs one after the other, or six recurrent networks
+in turns.
 
-It waits for each call, and prints for each the begin and the milliseconds; before them the network if there are six.
+It waits for each call, and prints for each the begin and the milliseconds; before them the network if there are several.
 """
 
 import csv
@@ -28,18 +29,28 @@ def networks(device, hidden=256, batch=4, steps=100):
         yield (name,), make(hidden, hidden, **arguments).to(device, TYPES[kind]).eval(), x
 
 
-def single(device, hidden, batch, steps, kind):
+def single(device, name, hidden, batch, steps, kind):
     hidden, place = int(hidden), (device, TYPES[kind])
     x = torch.randn(int(steps), int(batch), hidden).to(*place)
-    yield (), torch.nn.LSTM(hidden, hidden).to(*place).eval(), x
+    yield name, torch.nn.LSTM(hidden, hidden).to(*place).eval(), x
 
 
-def main(seconds, device, *one):
-    wait, made, calls = waiting(device), list(single(device, *one) if one else networks(device)), []
+def main(seconds, device, *words):
+    ones = [words[at : at + 4] for at in range(0, len(words), 4)]
+    if not ones:
+        return run(seconds, device, list(networks(device)), 1)
+    for number, one in enumerate(ones):
+        run(seconds, device, list(single(device, (number,) if len(ones) > 1 else (), *one)), 5)
+    return None
+
+
+def run(seconds, device, made, first):
+    """Calls networks in turns, each of them so many times before that."""
+    wait, calls = waiting(device), []
     with torch.inference_mode():
         # In its first calls cuDNN loads its kernels, plain and under the library.
         for _, model, x in made:
-            for _ in range(5 if one else 1):
+            for _ in range(first):
                 model(x)
         wait()
         start = time.perf_counter()
@@ -50,6 +61,7 @@ def main(seconds, device, *one):
                 wait()
                 calls.append((*name, begin - start, 1e3 * (time.perf_counter() - begin)))
     csv.writer(sys.stdout).writerows(calls)
+    sys.stdout.flush()
 
 
 main(*sys.argv[1:])
