@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import site
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,7 @@ def sees_gpu():
 
 
 def environment_in(folder):
-    """Makes a new environment that sees this Python's packages. Returns its folder of programs."""
+    """Makes a new environment that sees this Python's packages, its own ones first. Returns its folder of programs."""
     make = [sys.executable, "-m", "venv", "--system-site-packages"]
     if subprocess.run([*make, folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         # Debian's Python has no pip for new environments; the system's serves.
@@ -87,6 +88,9 @@ def environment_in(folder):
         pip = folder / "bin/pip"
         pip.write_text(f'#!/bin/sh\nexec {folder}/bin/python -m pip "$@"\n')
         pip.chmod(0o755)
+    # If this Python is an environment itself, the new one sees only what both are made from.
+    own = next(folder.glob("lib/python*/site-packages"))
+    (own / "outer.pth").write_text("".join(f"{packages}\n" for packages in site.getsitepackages()))
     return folder / "bin"
 
 
