@@ -150,7 +150,7 @@ STEP = """
 import pathlib, sys, time
 from harness import turns
 _, name, begun = sys.argv
-if name == "broken": sys.exit(1)
+if name == "broken" or name == "poor" and not pathlib.Path(begun).exists(): sys.exit(1)
 while name == "late" and not pathlib.Path(begun).exists(): time.sleep(0.01)
 if name != "filler":
     next(turns.asked())
@@ -195,13 +195,13 @@ class Parts(InFolder):
         environment = os.environ | {"PYTHONPATH": str(papers.ROOT / "examples")}
         command = lambda *words: children.python(self.path / "script.py", *words, begun)  # noqa: E731
         session.step_process = lambda name, *_: Child(command(name), environment, given=subprocess.PIPE)
-        results, runs = session.results("steps"), dict.fromkeys(("late", "a", "b", "broken"), ([], {}))
+        results, runs = session.results("steps"), dict.fromkeys(("late", "a", "poor", "b", "broken"), ([], {}))
         # There is time for the filler, and then for each but the first.
         seconds = itertools.chain([60, 0, 0], itertools.repeat(60))
         given = type("Given", (), {"left": property(lambda _: next(seconds))})
         with contextlib.redirect_stderr(io.StringIO()), unittest.mock.patch.object(papers, "Budget", lambda _: given()):
             left_out = session.in_turns(results, runs, {"filler": ([], {})}, begun.touch)
-        self.assertEqual((list(results.lines), left_out), (["a", "b", "late"], []))
+        self.assertEqual((list(results.lines), left_out), (["a", "b", "late", "poor"], []))
         self.assertIn("WRONG    broken: ended with 1", session.noted.read_text())
 
     @unittest.mock.patch.object(papers.Papers, "took", 0.0)

@@ -61,7 +61,7 @@ def parse_arguments():
     )
     parser.add_argument("--times-alone", action="store_true", help="no workspace, and no time of convolutions alone")
     parser.add_argument("--turn", choices=TURNS, help="say on standard output when so much is done, and go on at a line "
-                        "of standard input; memory in use is then that of all processes that wait")  # fmt: skip
+                        "of standard input; the device's memory in use is then left out")  # fmt: skip
     arguments.add(parser, "device")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -188,6 +188,9 @@ def main():
         torch.save(reference(network, options.batch, options.size, options.device), options.reference)
         return
     device = Cuda() if options.device == "cuda" else Cpu()
+    if options.turn:
+        # The memory in use is that of all processes, and a process that waits must not look at it all the time.
+        device.used = None
     same = {name: getattr(options, name) for name in ("network", "batch", "size", "layout", "precision", "benchmark")}
     same |= device.facts() | {"torch": torch.__version__}
     kind = Inference if options.inference else Training

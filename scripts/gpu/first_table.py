@@ -71,7 +71,7 @@ def process(session, name, network, kind, database, *words):
     """The words and variables of a process that measures steps of a kind."""
     variables = {"TORCHINDUCTOR_CACHE_DIR": session.out / "inductor"}
     if kind == OURS:
-        variables |= machine.ours(session.options, session.out / f"{name}.report.jsonl", UCUDNN_DATABASE=database,
+        variables |= machine.ours(session.options, session.file(name, "report.jsonl"), UCUDNN_DATABASE=database,
                                   UCUDNN_EXPLORE="unbounded")  # fmt: skip
     size = session.sized(["--precision", "bfloat16", "--warm-up-seconds", WARM_UPS.get(kind, WARM_UP)],
                          ["--precision", "float", "--tiny", "--least", 2, "--most", 4, "--seconds", 0.1])  # fmt: skip

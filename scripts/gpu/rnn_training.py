@@ -187,7 +187,7 @@ class Checks(Session):
         """The layers of these names, with a bar for those of each type, and one for all."""
         if self.options.host:
             return self.verdict("skipped", part, "there is no GPU")
-        self.compiled(part, 300, [(part, "rnn_training", "--run", "--times", "--ways", "eager", "--only", name) for name in names])
+        self.compiled(part, min(300, self.left / 2), [(part, "rnn_training", "--run", "--times", "--ways", "eager", "--only", name) for name in names])
         words = ["--times", "--ways", ",".join(ways), "--layers", ",".join(names), "--processes", processes or self.options.processes,
                  "--seconds", f"{max(self.left - 5, 1):.0f}"]  # fmt: skip
         found = self.judged("rnn_training", part, 600, *words, **self.settings(part))

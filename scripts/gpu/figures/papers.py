@@ -129,7 +129,7 @@ class Papers(Session):
 
         All begin side by side, and each says when it is ready (--turn). `fillers` are others that compile what these find,
         and end. Then comes begins(), and each run is measured alone, in its turn. What is not ready in time goes on compiling,
-        and comes last.
+        and comes last; what failed beside others, as for memory, begins again then.
         """
         if not runs:
             return []
@@ -145,15 +145,17 @@ class Papers(Session):
                 if process.has_failed:
                     self.verdict("WRONG", name, process.why)
                 children.end(process.process)
-            ready = {name: self.heard(name, turns.answer, process, left) for name, process in waiting.items()}
+            ready = {name: self.ready(process, left) for name, process in waiting.items()}
             begins()
             left_out = []
-            for name in sorted(waiting, key=lambda name: ready[name] is CUT):
+            for name in sorted(waiting, key=lambda name: not ready[name]):
                 if self.is_over:
                     left_out.append(name)
                     continue
-                if ready[name] is CUT:
+                if not ready[name]:
                     self.say(f"{name} is waited for")
+                    if ready[name] is None:
+                        waiting[name] = stack.enter_context(self.step_process(name, *runs[name]))
                     ready[name] = self.heard(name, turns.answer, waiting[name], lambda: self.left - self.reserve)
                 line = ready[name] and self.heard(name, turns.ask, waiting[name], "", lambda: self.left)
                 if line:
@@ -167,9 +169,22 @@ class Papers(Session):
                 children.end(waiting[name].process)
         return left_out
 
+    def ready(self, process, left):
+        """What a process says when it is ready; CUT if time was up, and None if it failed."""
+        try:
+            return turns.answer(process, left)
+        except Ended:
+            return None
+        except turns.Cut:
+            return CUT
+
+    def file(self, name, ending):
+        """A file of a run."""
+        return self.out / f"{name.replace(',', '').replace(' ', '-')}.{ending}"
+
     def step_process(self, name, words, variables):
         command = machine.program("step", *words, "--device", self.options.device, python=self.python, folder=machine.PYTORCH)
-        return Child(command, machine.torch_environment(**variables), log=self.out / f"{name}.log", given=subprocess.PIPE)
+        return Child(command, machine.torch_environment(**variables), log=self.file(name, "log"), given=subprocess.PIPE)
 
     def heard(self, name, ask, process, *more):
         """What a process answers; CUT if time was up, and None if it failed, which is noted."""
