@@ -8,8 +8,10 @@ which is filled first. Prints a table and the division, and writes both.
 
 import argparse
 import json
+import os
 import statistics
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import demo  # first: it puts harness on the path
 
@@ -20,6 +22,8 @@ from harness.rounds import in_turns
 
 # The resolution of the search for Reuse's limits, in bytes.
 RESOLUTION = 1 << 18
+# The runs of that search that ask for their plans at once.
+SIDE_BY_SIDE = 7
 
 
 def parse_arguments():
@@ -52,14 +56,29 @@ class Runs:
         return found
 
     def reuse_near(self, peak, most):
-        """The limits under which Reuse's peak comes nearest to `peak`: from below (or equal), and from above."""
+        """The limits under which Reuse's peak comes nearest to `peak`: from below (or equal), and from above. The database
+        has all times, so several runs may ask for their plans side by side."""
         low, high = 0, most  # a larger limit means a larger peak
-        while high - low > RESOLUTION:
-            middle = (low + high) // 2 // RESOLUTION * RESOLUTION or RESOLUTION
-            found = self.run("reuse", {"UCUDNN_WORKSPACE_LIMIT": str(middle)}, 1)["peak"]
-            demo.say(f"division: Reuse within {middle / MEBI:.2f} MiB a kernel takes {found / MEBI:.2f} MiB")
-            low, high = (middle, high) if found <= peak else (low, middle)
+        while limits := between(low, high, min(SIDE_BY_SIDE, os.cpu_count())):
+            with ThreadPoolExecutor(len(limits)) as pool:
+                peaks = list(pool.map(self.peak_within, limits))
+            for limit, found in zip(limits, peaks, strict=True):
+                demo.say(f"division: Reuse within {limit / MEBI:.2f} MiB a kernel takes {found / MEBI:.2f} MiB")
+                if found > peak:
+                    high = limit
+                    break
+                low = limit
         return low, high
+
+    def peak_within(self, limit):
+        return self.run(f"reuse-{limit}", {"UCUDNN_WORKSPACE_LIMIT": str(limit)}, 1)["peak"]
+
+
+def between(low, high, count):
+    """Up to so many limits between these, evenly; none if there is none."""
+    apart = (high - low) / (count + 1)
+    limits = {int(low + apart * number) // RESOLUTION * RESOLUTION or RESOLUTION for number in range(1, count + 1)}
+    return sorted(limit for limit in limits if low < limit < high)
 
 
 def print_division(division):
