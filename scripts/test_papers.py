@@ -182,12 +182,13 @@ class Parts(InFolder):
         ran, session = [], self.session(1000 + papers.RESERVE)
         session.options.only, session.__dict__["python"] = ["*-plain", "*-64MiB"], "python"
         line = {"step_ms": 8.0, "p10_ms": 7.0, "p90_ms": 9.0, "convolution_ms": 3.0, "torch_peak": None, "settled": True}
-        session.in_turns = lambda results, runs, *_: [ran.append(what) or results.add(line | {"name": what}) for what in runs][:0]
+        session.in_turns = lambda add, runs, *_: [ran.append(what) or add(line | {"name": what}) for what in runs][:0]
         for _ in range(2):
             with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-                policies.alexnet_steps(session)
-        name = "fig10-alexnet-step"
-        self.assertEqual(ran, [f"{name}-plain", *(f"{name}-{policy}-64MiB" for policy in policies.POLICIES)])
+                policies.steps(session)
+        names = ("fig10-alexnet-step", "fig11-resnet18-step")
+        kinds = ("plain", *(f"{policy}-64MiB" for policy in policies.POLICIES))
+        self.assertEqual(ran, [f"{name}-{kind}" for name in names for kind in kinds])
 
     def test_processes_wait_for_their_turn_and_a_late_one_comes_last(self):
         (self.path / "script.py").write_text(STEP)
@@ -200,7 +201,7 @@ class Parts(InFolder):
         seconds = itertools.chain([60, 0, 0], itertools.repeat(60))
         given = type("Given", (), {"left": property(lambda _: next(seconds))})
         with contextlib.redirect_stderr(io.StringIO()), unittest.mock.patch.object(papers, "Budget", lambda _: given()):
-            left_out = session.in_turns(results, runs, {"filler": ([], {})}, begun.touch)
+            left_out = session.in_turns(results.add, runs, {"filler": ([], {})}, begun.touch)
         self.assertEqual((list(results.lines), left_out), (["a", "b", "late", "poor"], []))
         self.assertIn("WRONG    broken: ended with 1", session.noted.read_text())
 
@@ -246,7 +247,7 @@ class Parts(InFolder):
         command.add_arguments(parser)
         self.assertEqual(parser.parse_args(["--parts", "grnn,fig1"]).parts, ["grnn", "fig1"])
         self.assertEqual(parser.parse_args([]).parts, list(command.PARTS))
-        refused(self, parser.parse_args, [(["--parts", "fig2"], "'fig2' is no part; fig9, fig10, fig12"),
+        refused(self, parser.parse_args, [(["--parts", "fig2"], "'fig2' is no part; fig9, steps, fig12"),
                                           (["--math", "half"], "--math")])  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def measure(session):
     # What these explore beside others is thrown away. The kernels that they compile stay.
     filling = {f"filling {name_of(*run)}": run for run in missing if run[1] == OURS and not session.host}
     fillers = {name: process(session, name, *run, database, "--seconds", 0.1) for name, run in filling.items()}
-    session.leave_out("steps", session.in_turns(results, runs, fillers, lambda: fresh(database)))
+    session.leave_out("steps", session.in_turns(results.add, runs, fillers, lambda: fresh(database)))
     found = {network: {kind: results.lines.get(name_of(network, kind)) for kind in KINDS} for network in NETWORKS}
     table = list(rows(found))
     session.table(f"Training steps in bfloat16, in ms; {session.options.gpu}", LEGEND, [HEADER, *table])

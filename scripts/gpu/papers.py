@@ -17,7 +17,7 @@ from gpu.figures.papers import Papers
 # What makes each part, and its share of the time.
 PARTS = {
     "fig9": (policies.alexnet, 20),
-    "fig10": (policies.alexnet_steps, 14),
+    "steps": (policies.steps, 20),
     "fig12": (divided.planned, 4),
     "fig13": (divided.measured, 16),
     "fig1": (undercut.run, 8),
@@ -26,7 +26,6 @@ PARTS = {
     "grnn": (recurrent.table, 12),
     "search": (recurrent.search, 6),
     "fig11": (policies.resnet18, 8),
-    "fig11-steps": (policies.resnet18_steps, 10),
 }
 
 

@@ -123,8 +123,8 @@ class Papers(Session):
         lines = out.read_text().splitlines()
         return json.loads(lines[-1]) if lines else {}
 
-    def in_turns(self, results, runs, fillers, begins):
-        """Adds what examples/pytorch/step.py measures, of `runs`: its words and variables by name. Returns the names of those
+    def in_turns(self, add, runs, fillers, begins):
+        """add()s what examples/pytorch/step.py measures, of `runs`: its words and variables by name. Returns the names of those
         that there was no time for.
 
         All begin side by side, and each says when it is ready (--turn). `fillers` are others that compile what these find,
@@ -160,7 +160,7 @@ class Papers(Session):
                 line = ready[name] and self.heard(name, turns.ask, waiting[name], "", lambda: self.left)
                 if line:
                     self.say(f"{name}: {line['step_ms']:.2f} ms")
-                    results.add(line | {"name": name})
+                    add(line | {"name": name})
                     # What it still writes is for the next one, and so is the memory that it holds.
                     for _ in waiting[name].lines(lambda: self.limit(20)) if "LD_PRELOAD" in runs[name][1] else ():
                         pass

@@ -31,16 +31,8 @@ def alexnet(session):
     convolutions(session, "Fig. 9", "alexnet", session.sized(256, 2))
 
 
-def alexnet_steps(session):
-    steps(session, "Fig. 10", "alexnet", 256)
-
-
 def resnet18(session):
     convolutions(session, "Fig. 11", "resnet18", session.sized(128, 2))
-
-
-def resnet18_steps(session):
-    steps(session, "Fig. 11", "resnet18", 128)
 
 
 def convolutions(session, figure, network, batch):
@@ -79,36 +71,65 @@ def rows(limit, reports, decisions, totals):
                f"{report['workspace_total'] / MEBI:.2f}", f"{report['asking_ms'] / 1e3:.2f}"]  # fmt: skip
 
 
-def steps(session, figure, network, batch):
-    """Whole iterations, each of a process of its own. Those that OUT has are not run again; plain has no limit."""
+class Steps:
+    """A network's whole iterations, each of a process of its own, by names. Plain has no limit."""
+
+    def __init__(self, session, figure, network, batch):
+        self.session, self.title = session, f"μ-cuDNN's {figure}: a whole iteration of {network}"
+        self.name = f"{name_of(figure)}-{network}-step"
+        self.words = ["--network", network, "--precision", PRECISIONS[session.options.math]]
+        self.words += session.sized(["--batch", batch, "--warm-up-seconds", 8],
+                                    ["--tiny", "--least", 2, "--most", 4, "--seconds", 0.1])  # fmt: skip
+        self.results = session.results(self.name)
+        self.named = {f"{self.name}-plain": ("plain", None)}
+        self.named |= {f"{self.name}-{policy}-{limit}": (policy, limit) for limit in OF_STEPS for policy in POLICIES}
+        self.databases = {policy: session.out / f"{self.name}-{policy}.sqlite" for policy in POLICIES}
+        # Those that OUT has are not run again.
+        self.missing = {what: run for what, run in self.named.items() if session.wants(what) and not self.results.is_there(what)}
+
+    def runs(self):
+        turn = lambda policy: ["--turn", "loaded" if policy == "plain" else "begun"]  # noqa: E731
+        return {what: ([*self.words, *turn(run[0])], self.under(what, *run)) for what, run in self.missing.items()}
+
+    def fillers(self):
+        """What compiles each policy's kernels, within one limit. They stay beside its database, whose times are thrown away."""
+        of = {policy: limit for policy, limit in reversed(self.missing.values()) if policy != "plain" and not self.session.host}
+        named = {f"{self.name}-compiled-{policy}": (policy, limit) for policy, limit in of.items()}
+        return {what: ([*self.words, "--seconds", 0.1], self.under(what, *run)) for what, run in named.items()}
+
+    def under(self, what, policy, limit):
+        """The variables of a step by a policy within a limit."""
+        if policy == "plain":
+            return {}
+        return machine.ours(self.session.options, self.session.out / f"{what}.report.jsonl", UCUDNN_EXPLORE="unbounded",
+                            UCUDNN_DATABASE=self.databases[policy], UCUDNN_BATCH_SIZE_POLICY=policy,
+                            UCUDNN_WORKSPACE_LIMIT=limit)  # fmt: skip
+
+    def table(self):
+        rows = list(step_rows({self.named[what]: line for what, line in self.results.lines.items() if what in self.named}))
+        if rows:
+            self.session.table(self.title, OF_STEP, [STEPS, *rows], (0, 1, 6))
+
+
+def steps(session):
+    """Whole iterations of two networks."""
     if not session.python:
         return
-    name = f"{name_of(figure)}-{network}-step"
-    words = ["--network", network, "--precision", PRECISIONS[session.options.math]]
-    words += session.sized(["--batch", batch, "--warm-up-seconds", 8], ["--tiny", "--least", 2, "--most", 4, "--seconds", 0.1])
-    results = session.results(name)
-    wanted = {f"{name}-plain": ("plain", None)}
-    wanted |= {f"{name}-{policy}-{limit}": (policy, limit) for limit in OF_STEPS for policy in POLICIES}
-    missing = {what: run for what, run in wanted.items() if session.wants(what) and not results.is_there(what)}
-    databases = {policy: session.out / f"{name}-{policy}.sqlite" for policy in POLICIES}
-    turn = lambda policy: ["--turn", "loaded" if policy == "plain" else "begun"]  # noqa: E731
-    runs = {what: ([*words, *turn(run[0])], under(session, what, databases, *run)) for what, run in missing.items()}
-    # Each policy's kernels are compiled within one limit. They stay beside its database, whose times are thrown away.
-    fillers = {f"{name}-compiled-{run[0]}": run for run in reversed(missing.values()) if run[0] != "plain" and not session.host}
-    fillers = {what: ([*words, "--seconds", 0.1], under(session, what, databases, *run)) for what, run in fillers.items()}
-    begins = lambda: [fresh(database) for database in databases.values()]  # noqa: E731
-    session.leave_out(f"{figure}, whole iterations", session.in_turns(results, runs, fillers, begins))
-    table = list(step_rows({wanted[what]: line for what, line in results.lines.items() if what in wanted}))
-    if table:
-        session.table(f"μ-cuDNN's {figure}: a whole iteration of {network}", OF_STEP, [STEPS, *table], (0, 1, 6))
+    networks = [Steps(session, "Fig. 10", "alexnet", 256), Steps(session, "Fig. 11", "resnet18", 128)]
+    runs = dict(run for its in networks for run in its.runs().items())
+    fillers = dict(run for its in networks for run in its.fillers().items())
 
+    def add(line):
+        next(its for its in networks if line["name"] in its.named).results.add(line)
 
-def under(session, what, databases, policy, limit):
-    """The variables of a step by a policy within a limit."""
-    if policy == "plain":
-        return {}
-    return machine.ours(session.options, session.out / f"{what}.report.jsonl", UCUDNN_EXPLORE="unbounded",
-                        UCUDNN_DATABASE=databases[policy], UCUDNN_BATCH_SIZE_POLICY=policy, UCUDNN_WORKSPACE_LIMIT=limit)  # fmt: skip
+    def begins():
+        for its in networks:
+            for database in its.databases.values():
+                fresh(database)
+
+    session.leave_out("whole iterations", session.in_turns(add, runs, fillers, begins))
+    for its in networks:
+        its.table()
 
 
 def step_rows(found):
