@@ -7,6 +7,7 @@ which is filled first. Prints a table and the division, and writes both.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -18,7 +19,8 @@ import demo  # first: it puts harness on the path
 from harness import variables
 from harness.columns import MEBI, aligned, spread
 from harness.results import events
-from harness.rounds import in_turns
+from harness.rounds import in_turn, totals
+from turns import Runner
 
 # The resolution of the search for Reuse's limits, in bytes.
 RESOLUTION = 1 << 18
@@ -42,18 +44,46 @@ class Runs:
         database = str(variables.fresh(options.output / "tuning.sqlite"))
         self.preloaded = variables.preloaded(options.target / "libucudnn.so", UCUDNN_DATABASE=database)
 
-    def run(self, name, policy, iterations):
-        """The program's report, with the peak of the workspace that the program and the library held, in bytes."""
-        options = argparse.Namespace(**vars(self.options) | {"iterations": iterations})
+    def environment(self, name, policy):
+        """The variables of a run, which writes a new report; None for no policy is plain."""
         report = self.options.output / f"{name}.jsonl"
         report.unlink(missing_ok=True)
-        ours = {} if policy is None else self.preloaded | policy | {"UCUDNN_REPORT": str(report)}
-        found = demo.run(options, self.plain | ours, self.options.output / name, dump=False)
-        found["peak"] = found["workspace_total"]
+        return self.plain | ({} if policy is None else self.preloaded | policy | {"UCUDNN_REPORT": str(report)})
+
+    def found(self, name, policy, report):
+        """The program's report, with the peak of the workspace that the program and the library held, in bytes."""
+        report["peak"] = report["workspace_total"]
         if policy and "UCUDNN_TOTAL_WORKSPACE_SIZE" in policy:
-            found["division"] = events(report, "divided")[-1]
-            found["peak"] += found["division"]["arena"]
-        return found
+            report["division"] = events(self.options.output / f"{name}.jsonl", "divided")[-1]
+            report["peak"] += report["division"]["arena"]
+        return report
+
+    def run(self, name, policy):
+        """One iteration."""
+        options = argparse.Namespace(**vars(self.options) | {"iterations": 1})
+        return self.found(name, policy, demo.run(options, self.environment(name, policy), self.options.output / name, dump=False))
+
+    def in_turns(self, kinds):
+        """Rounds of several policies, by kind. Each is a process that is set up once, and then iterations take turns."""
+        options, folder = self.options, self.options.output
+        name_of = lambda kind: kind.split(",")[-1].strip().replace(" ", "-").lower()  # noqa: E731
+        with contextlib.ExitStack() as stack:
+            runners = {}
+            for kind, policy in kinds.items():
+                demo.say(f"division: {kind}")
+                its = argparse.Namespace(**vars(options) | {"limit": "0" if policy is None else "none"})
+                name = name_of(kind)
+                command = demo.command_of(its, folder / name, options.rounds * options.iterations, dump=False)
+                runner = Runner(command, self.environment(name, policy), folder / name / "convnet.json", demo.say)
+                runners[kind] = stack.enter_context(runner)
+                for _ in runner.until("ready"):
+                    pass
+                runner.iterate()  # the warm-up
+            for number in range(options.rounds):
+                for kind in in_turn(tuple(runners), number):
+                    for _ in range(options.iterations):
+                        runners[kind].iterate()
+            return {kind: self.found(name_of(kind), kinds[kind], runner.finish()) for kind, runner in runners.items()}
 
     def reuse_near(self, peak, most):
         """The limits under which Reuse's peak comes nearest to `peak`: from below (or equal), and from above. The database
@@ -71,7 +101,7 @@ class Runs:
         return low, high
 
     def peak_within(self, limit):
-        return self.run(f"reuse-{limit}", {"UCUDNN_WORKSPACE_LIMIT": str(limit)}, 1)["peak"]
+        return self.run(f"reuse-{limit}", {"UCUDNN_WORKSPACE_LIMIT": str(limit)})["peak"]
 
 
 def between(low, high, count):
@@ -98,7 +128,7 @@ def main():
     title = f"{options.network}, batch {options.batch}, {options.type}, {options.format.upper()}"
     division = {"UCUDNN_TOTAL_WORKSPACE_SIZE": options.total}
     demo.say(f"division: {title}: filling the database")
-    first = runs.run("division", division, 1)
+    first = runs.run("division", division)
     below, above = runs.reuse_near(first["peak"], first["division"]["total"])
     kinds = {
         "plain, no workspace": None,
@@ -107,24 +137,20 @@ def main():
         "Reuse, above": {"UCUDNN_WORKSPACE_LIMIT": str(above)},
     }
 
-    def run(kind, number):
-        demo.say(f"division: {title}: {kind}, round {number + 1} of {options.rounds}")
-        options.limit = "0" if kinds[kind] is None else "none"
-        return runs.run(kind.split()[0].strip(",").lower(), kinds[kind], options.iterations)
-
-    found = in_turns(tuple(kinds), options.rounds, run)
-    rows = [
-        {
+    demo.say(f"division: {title}: {options.rounds} rounds in turns")
+    found = runs.in_turns(kinds)
+    rows = []
+    for kind, report in found.items():
+        its = totals(report, options.rounds)
+        rows.append({
             "kind": kind,
-            "limit": "" if not policy else " ".join(policy.values()),
-            "peak": max(run["peak"] for run in reports),
-            "resident_peak": max(run["resident_peak"] for run in reports),
-            "ms": statistics.median(run["total_ms"] for run in reports),
-            "least": min(run["total_ms"] for run in reports),
-            "most": max(run["total_ms"] for run in reports),
-        }
-        for (kind, policy), reports in zip(kinds.items(), found.values(), strict=True)
-    ]
+            "limit": " ".join((kinds[kind] or {}).values()),
+            "peak": report["peak"],
+            "resident_peak": report["resident_peak"],
+            "ms": statistics.median(its),
+            "least": min(its),
+            "most": max(its),
+        })  # fmt: skip
     ours = next(row for row in rows if row["kind"] == "Workspace Division")
     print(f"\n{title}: a workspace for each convolution\n")
     lines = [["", "limit or total", "peak MiB", "ms (least to most)", "Division"]]
@@ -133,7 +159,7 @@ def main():
         peak, ratio = f"{row['peak'] / MEBI:.2f}", f"{row['ms'] / ours['ms']:.2f}×"
         lines.append([row["kind"], row["limit"], peak, times, ratio])
     print(*aligned(lines), sep="\n")
-    last = found["Workspace Division"][-1]["division"]
+    last = found["Workspace Division"]["division"]
     print_division(last)
     (options.output / f"{options.network}.json").write_text(
         json.dumps({"title": title, "rows": rows, "division": last}, indent=1))  # fmt: skip
