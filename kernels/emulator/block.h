@@ -53,6 +53,8 @@ struct Fiber : Thread {
     // The thread waits until this differs from `seen`; null if it may go on.
     const unsigned *generation = nullptr;
     unsigned seen = 0;
+    // Rounds for which the thread rests after it has looked in vain, and the round in which it looks again.
+    unsigned rest = 0, rests_until = 0;
     Where where = {};
     std::vector<Copy> copying;
     // Number of ended groups of copies.

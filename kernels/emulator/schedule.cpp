@@ -14,8 +14,11 @@ namespace {
 // The most threads alive at once; further blocks begin when others have ended, as on a GPU.
 constexpr size_t most_threads = 1 << 15;
 // The launch is deadlocked after this many rounds in which threads have only looked again in vain. With any seed, each
-// thread has 30 turns in these rounds, almost surely.
+// thread has 20 turns in these rounds, almost surely.
 constexpr unsigned most_idle_rounds = 1000;
+// A thread that has looked in vain again and again rests for up to this many rounds, for most threads of a launch may
+// wait for a slow block.
+constexpr unsigned most_rest = 7;
 // Also a deadlock: rounds in which no thread has come to a barrier or its end, whatever else it did.
 constexpr unsigned most_rounds_apart = 100 * most_idle_rounds;
 // The most blocks of a cluster, as on a GPU.
@@ -66,6 +69,11 @@ class Schedule {
     void leave() { emulator_switch(&fiber().stack, scheduler); }
     // A thread awaits something new.
     void go_on() { idle_rounds = 0; }
+    // The thread that now runs has looked in vain: the next time it looks some rounds later.
+    void rest() {
+        fiber().rest = std::min(2 * fiber().rest + 1, most_rest);
+        fiber().rests_until = round + fiber().rest;
+    }
     // A thread has come to a barrier or to its end.
     void arrive() { idle_rounds = rounds_apart = 0; }
     // Sends a value, which arrives at once or later. Returns an error, or null.
@@ -82,7 +90,7 @@ class Schedule {
     std::vector<std::unique_ptr<Block>> resident;
     std::vector<std::unique_ptr<Cluster>> clusters;
     std::vector<Waiting> waiting_blocks;
-    unsigned idle_rounds = 0, rounds_apart = 0;
+    unsigned round = 0, idle_rounds = 0, rounds_apart = 0;
     bool failed = false;
     char message[2048];
 
@@ -124,6 +132,7 @@ const char *Schedule::run() {
         if (!has_ended && open < places) open++;
         has_ended = false;
         bool any = open < places && !waiting_blocks.empty();
+        round++;
         idle_rounds++;
         rounds_apart++;
         for (size_t place = 0; place < open; place++) {
@@ -239,7 +248,7 @@ bool Schedule::give_turns(Block &block) {
         if (thread.number % 32 == 0) warp_skipped = skips(block.warps[thread.number / 32].skips);
         if (!thread.stack || (thread.generation && *thread.generation == thread.seen)) continue;
         any = true;
-        if (all_skipped || warp_skipped || skips(block.skips_thread)) continue;
+        if (all_skipped || warp_skipped || round < thread.rests_until || skips(block.skips_thread)) continue;
         thread.generation = nullptr;
         current = &thread;
         emulator_switch(&scheduler, thread.stack);
@@ -411,7 +420,12 @@ unsigned long long meet_warp(const Where &where, Slot mine, Combine combine) {
 
 void give_way(const Where &where, bool went_on) {
     fiber().where = where;
-    if (went_on) running->go_on();
+    if (went_on) {
+        fiber().rest = 0;
+        running->go_on();
+    } else {
+        running->rest();
+    }
     running->leave();
 }
 

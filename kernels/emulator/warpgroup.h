@@ -9,13 +9,17 @@ struct Factor {
     const unsigned char *place;
     int apart;
 
-    // The number of a row or column at a depth.
-    template <Way WAY> float number(int row, int depth) const {
-        const intptr_t bytes = WAY == ALONG ? row * LINE_BYTES + depth * 2
-                                            : row / LINE * apart + depth * LINE_BYTES + row % LINE * 2;
-        const intptr_t straight = reinterpret_cast<intptr_t>(place) + bytes;
-        const intptr_t mixed = straight ^ (straight / ORDER_BYTES % (LINE_BYTES / PIECE_BYTES) * PIECE_BYTES);
-        return to_float(*reinterpret_cast<const Element *>(mixed));
+    // The numbers of a row or column at the depths of a product.
+    template <Way WAY> void numbers(int row, float (&to)[DEPTH_OF_PRODUCT]) const {
+        // Neighbours along a line stay together in their piece.
+        constexpr int TOGETHER = WAY == ALONG ? PIECE_BYTES / 2 : 1, APART = WAY == ALONG ? PIECE_BYTES : LINE_BYTES;
+        const intptr_t first = reinterpret_cast<intptr_t>(place) +
+                               (WAY == ALONG ? row * LINE_BYTES : row / LINE * apart + row % LINE * 2);
+        for (int d = 0; d < DEPTH_OF_PRODUCT; d += TOGETHER) {
+            const intptr_t straight = first + d / TOGETHER * APART;
+            const intptr_t mixed = straight ^ (straight / ORDER_BYTES % (LINE_BYTES / PIECE_BYTES) * PIECE_BYTES);
+            for (int i = 0; i < TOGETHER; i++) to[d + i] = to_float(reinterpret_cast<const Element *>(mixed)[i]);
+        }
     }
 };
 
@@ -65,15 +69,16 @@ template <int COLUMNS> struct SumsOf {
     unsigned groups = 0;
 
     template <Way A, Way B> static void multiply(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b) {
-        float rows[2][DEPTH_OF_PRODUCT];
+        float rows[2][DEPTH_OF_PRODUCT], numbers[DEPTH_OF_PRODUCT];
         const int row = threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
-        for (int i = 0; i < 2; i++)
-            for (int d = 0; d < DEPTH_OF_PRODUCT; d++) rows[i][d] = a.number<A>(row + 8 * i, d);
+        for (int i = 0; i < 2; i++) a.numbers<A>(row + 8 * i, rows[i]);
         for (int j = 0; j < COLUMNS / 8; j++)
-            for (int k = 0; k < 2; k++)
-                for (int d = 0; d < DEPTH_OF_PRODUCT; d++) {
-                    const float number = b.number<B>(8 * j + column + k, d);
-                    for (int i = 0; i < 2; i++) of[4 * j + 2 * i + k] += rows[i][d] * number;
-                }
+            for (int k = 0; k < 2; k++) {
+                b.numbers<B>(8 * j + column + k, numbers);
+                float sums[2] = {of[4 * j + k], of[4 * j + 2 + k]};
+                for (int d = 0; d < DEPTH_OF_PRODUCT; d++)
+                    for (int i = 0; i < 2; i++) sums[i] += rows[i][d] * numbers[d];
+                for (int i = 0; i < 2; i++) of[4 * j + 2 * i + k] = sums[i];
+            }
     }
 };
