@@ -7,11 +7,13 @@ use std::ptr::{NonNull, null_mut};
 
 /// The least usable bytes of a stack.
 const USABLE: usize = 64 << 10;
-/// The first stacks, this many, keep their memory, and have an inaccessible page below: an overflow ends the program
-/// where it happens. The memory of further stacks goes back to the system when a launch ends: threads touch some 12
-/// KiB of each. Further stacks have no such page: with one each they would be many mappings, whose number the system
-/// limits, and which it visits one by one when it takes memory back.
-const MOST_KEPT: usize = 4096;
+/// The first stacks, this many, have an inaccessible page below: an overflow ends the program where it happens. Further
+/// stacks have none: with one each they would be many mappings, whose number the system limits, and which it visits one
+/// by one when it takes memory back.
+const GUARDED: usize = 4096;
+/// The first stacks, this many, keep their memory: threads touch some 12 KiB of each, and the system takes longer to clear
+/// that anew than most launches take. The memory of further stacks goes back to the system when a launch ends.
+const MOST_KEPT: usize = 16384;
 
 /// The stacks in `kernels/emulator/fiber.h`.
 #[repr(C)]
@@ -54,7 +56,7 @@ impl Mapping {
             Self { memory: NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED)?, count, stride, lent: 0 };
         // SAFETY: each page is the lowest of a stack in the mapping, which nobody uses yet.
         let guard = |number| unsafe { libc::mprotect(memory.byte_add(number * stride), page, libc::PROT_NONE) };
-        (0..count.min(MOST_KEPT)).all(|number| guard(number) == 0).then_some(mapping)
+        (0..count.min(GUARDED)).all(|number| guard(number) == 0).then_some(mapping)
     }
 }
 
