@@ -78,5 +78,5 @@ fn a_batch_changes_its_configuration() {
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn batches_change_their_configuration() {
-    batches_change("choices::batches_change_their_configuration", 100, 200, 5);
+    batches_change("choices::batches_change_their_configuration", 100, 200, 3);
 }

@@ -51,7 +51,7 @@ fn ready_nets_compile_for_all_gpus_without_spills() {
             }
         }
     }
-    let mut all: Vec<_> = share(all, 5).collect();
+    let mut all: Vec<_> = share(all, 11).collect();
     // A net of the operations that no ready net has.
     let net = Net::new(not_finite_in_empty_slots().declaration).unwrap();
     for element in Element::ALL {

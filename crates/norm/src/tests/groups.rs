@@ -181,7 +181,7 @@ fn check_backward(
 }
 
 /// The most clusters that are emulated with all their blocks.
-const MOST_LARGEST: usize = 6;
+const MOST_LARGEST: usize = 2;
 
 /// Checks both passes of tensors in a type: images, channels, groups, and the elements of a plane. By the likely clusters
 /// and the largest ones, and by single blocks with little shared memory, which read most vectors again.
@@ -227,8 +227,9 @@ fn check(device: Device, stream: Stream, element: Element, sizes: &[[usize; 4]])
 }
 
 /// Planes of whole vectors, of others, of fewer elements than a vector has and of one; groups of one channel, of several
-/// and of all; groups that begin within a vector.
-const SIZES: [[usize; 4]; 11] = [
+/// and of all; groups that begin within a vector. Of the first group most blocks of the largest cluster have nothing.
+const SIZES: [[usize; 4]; 12] = [
+    [1, 4, 1, 24],
     [2, 8, 2, 64],
     [2, 12, 3, 49],
     [3, 16, 1, 72],
@@ -276,8 +277,9 @@ fn halves_emulated_as_in_double() {
     check_emulated("tests::groups::halves_emulated_as_in_double", Element::Half, &SIZES);
 }
 
+// Half has the same accesses.
 #[test]
 #[ignore = "long: make test-kernels runs it"]
 fn bfloat16_emulated_as_in_double() {
-    check_emulated("tests::groups::bfloat16_emulated_as_in_double", Element::Bfloat16, &SIZES);
+    check_emulated("tests::groups::bfloat16_emulated_as_in_double", Element::Bfloat16, &SIZES[3..7]);
 }

@@ -325,7 +325,7 @@ fn compiles_for_all_gpus_without_spills() {
             Some((capability, ImplicitGemm { of, tiling: tiling? }))
         })
     });
-    compile_a_share_without_spills(3, engines);
+    compile_a_share_without_spills(7, engines);
 }
 
 /// Returns whether strides divide, as in gradients.

@@ -2,7 +2,7 @@ use super::*;
 use crate::engines::engine::Compiled;
 use crate::engines::problem::{Correlation, Slices};
 use crate::engines::sum_up::PARTS;
-use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, gpu_for};
+use crate::engines::tests::{Case, compile_a_share_without_spills, emulated_as_in_loops as in_loops, gpu_for};
 use crate::engines::warpgroups::tests::{both_ways, filter_gradient, rolling_volumes};
 use gpu::Element;
 use gpu::testing::on_gpu::Gpu;
@@ -34,7 +34,7 @@ fn emulated_as_in_loops() {
 
 #[test]
 fn compiles_for_hopper_without_spills() {
-    compile_without_spills(90, engines());
+    compile_a_share_without_spills(3, engines().map(|engine| (90, engine)));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn emulated_as_in_loops() {
 #[test]
 fn compiles_for_hopper_without_spills() {
     let engines = small_of_several_places().flat_map(|of| with_widths(of, SHARED));
-    compile_a_share_without_spills(5, engines.map(|engine| (90, engine)));
+    compile_a_share_without_spills(11, engines.map(|engine| (90, engine)));
 }
 
 #[test]

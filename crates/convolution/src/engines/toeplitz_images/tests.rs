@@ -5,7 +5,9 @@ use super::*;
 use crate::engines::depthwise::tests::{LAYERS, SIZES, Sizes, convolution};
 use crate::engines::engine::Compiled;
 use crate::engines::problem::{Computed, Convolution};
-use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops};
+use crate::engines::tests::{
+    Case, compile_a_share_without_spills, compile_without_spills, emulated_as_in_loops as in_loops,
+};
 use crate::engines::toeplitz::tests::{OWN as MORE, with_zeros_behind};
 use gpu::Element;
 use gpu::testing::on_gpu;
@@ -85,7 +87,7 @@ fn compiles_for_all_gpus_without_spills() {
     for capability in [80, 100] {
         compile_without_spills(capability, engines().step_by(4));
     }
-    compile_without_spills(90, engines());
+    compile_a_share_without_spills(3, engines().map(|engine| (90, engine)));
 }
 
 #[test]

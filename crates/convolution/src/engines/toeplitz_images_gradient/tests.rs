@@ -6,7 +6,9 @@ use crate::engines::depthwise::tests::{LAYERS, SIZES, convolution};
 use crate::engines::engine::Compiled;
 use crate::engines::problem::Computed;
 use crate::engines::sum_up::PARTS;
-use crate::engines::tests::{Case, compile_without_spills, emulated_as_in_loops as in_loops, print_time};
+use crate::engines::tests::{
+    Case, compile_a_share_without_spills, compile_without_spills, emulated_as_in_loops as in_loops, print_time,
+};
 use crate::engines::toeplitz::Toeplitz;
 use crate::engines::toeplitz::tests::OWN as MORE;
 use crate::engines::toeplitz_gradient::ToeplitzGradient;
@@ -44,7 +46,7 @@ fn compiles_for_all_gpus_without_spills() {
     for capability in [80, 100] {
         compile_without_spills(capability, engines().step_by(4));
     }
-    compile_without_spills(90, engines());
+    compile_a_share_without_spills(3, engines().map(|engine| (90, engine)));
 }
 
 #[test]
