@@ -71,7 +71,7 @@ fn random_graph(seed: u64) -> Vec<Step> {
 /// The number of seeds: fewer over versions of cuDNN that hostdnn does not stand in for.
 fn seeds(backend: &Backend) -> u64 {
     // SAFETY: every version declares the function so.
-    if unsafe { (backend.cudnnGetVersion)() } == 91900 { 300 } else { 100 }
+    if unsafe { (backend.cudnnGetVersion)() } == 91900 { 150 } else { 50 }
 }
 
 #[test]

@@ -237,7 +237,7 @@ pub fn both_in_a_child(test: &str) -> Option<[Api; 2]> {
 fn computing_calls_refuse_alike() {
     let Some(libraries) = both_in_a_child("real_rnn::computing::computing_calls_refuse_alike") else { return };
     let mut taken = [0; 3];
-    for seed in 0..1500 {
+    for seed in 0..750 {
         let [ours, real] = libraries.each_ref().map(|api| calls(api, &mut Dice(StdRng::seed_from_u64(seed))));
         assert_eq!(ours, real, "seed {seed}: hostdnn on the left");
         for (taken, status) in taken.iter_mut().zip(&ours.1[6..9]) {
@@ -245,5 +245,5 @@ fn computing_calls_refuse_alike() {
         }
     }
     eprintln!("1500 calls each of forward, data and weights compared, of which {taken:?} were sound");
-    assert!(taken.iter().all(|taken| (300..1350).contains(taken)), "calls are neither all sound nor all refused");
+    assert!(taken.iter().all(|taken| (150..675).contains(taken)), "calls are neither all sound nor all refused");
 }
