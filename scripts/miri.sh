@@ -18,4 +18,4 @@ export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 # Those of the planner's tests that Miri, hundreds of times as slow, ends within a minute. It cannot load the solver.
 cargo "+$toolchain" miri test --locked -p ucudnn-planner --lib -- configuration:: policy:: tests::candidates tests::dropping
 # Runs of one thread: Miri rejects the code of rayon's queues.
-PROPTEST_CASES=4 cargo "+$toolchain" miri test --locked -p ucudnn-vertex --test vertex -- gradients:: merging levels::
+PROPTEST_CASES=2 cargo "+$toolchain" miri test --locked -p ucudnn-vertex --test vertex -- gradients:: merging levels::

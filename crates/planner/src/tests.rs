@@ -123,7 +123,7 @@ fn time_by(policy: BatchSizePolicy, batch: usize, micro: &[Micro], limit: usize)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 2_000 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 2_000 }))]
 
     #[test]
     fn equals_brute_force_where_costs_tie((batch, micro) in case(12, tying())) {

@@ -16,7 +16,7 @@ const MOST_ERROR: f64 = 1e-12;
 const MOST_ERROR_OF_SLOPES: f64 = 1e-6;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 2_000 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 2_000 }))]
 
     #[test]
     fn the_host_computes_what_the_oracle_does(case in cases()) {
