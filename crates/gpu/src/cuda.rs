@@ -92,9 +92,14 @@ pub fn compute_capability(ordinal: i32) -> Option<u32> {
     u32::try_from(10 * attribute(ordinal, MAJOR)? + attribute(ordinal, MINOR)?).ok()
 }
 
-/// The most blocks of a cluster, non-portable sizes included; 0 before compute capability 9.0.
+/// The most blocks of a cluster, non-portable sizes included; 0 before compute capability 9.0. GPUs beside a CPU on one chip,
+/// as in Thor and GB10, hold clusters of portable sizes alone.
 pub fn cluster_blocks(ordinal: i32) -> usize {
-    if compute_capability(ordinal).is_some_and(|capability| capability >= 90) { 16 } else { 0 }
+    match compute_capability(ordinal) {
+        None | Some(..90) => 0,
+        Some(101 | 110 | 121) => 8,
+        Some(_) => 16,
+    }
 }
 
 /// The most bytes of shared memory that a block may opt in to.

@@ -16,6 +16,10 @@ mod nets;
 mod not_finite;
 #[path = "../../../vertex/nets/ready.rs"]
 mod ready;
+// For its own test: those of a library with `test = false` run nowhere else.
+#[path = "../../src/batched/slices.rs"]
+#[allow(dead_code)]
+mod slices;
 mod steps;
 #[path = "../../../vertex/nets/tree_lstm.rs"]
 mod tree_lstm;
