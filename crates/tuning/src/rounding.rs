@@ -26,8 +26,8 @@ use planner::{Configuration, MicroConfiguration};
 
 /// The most bytes of memory that a run takes, unless `UCUDNN_TUNE_BYTES` names another number.
 const MOST_BYTES: usize = 16 << 20;
-/// No less data is tried where that fails.
-const LEAST_BYTES: usize = 1 << 12;
+/// Where a run fails, half of the data is tried, so many times: some engines are compiled for each size.
+const MOST_HALVES: usize = 7;
 /// The most bytes of a tensor that are looked at.
 const MOST_READ: usize = 1 << 20;
 /// The second number.
@@ -125,10 +125,11 @@ pub fn rounds<K: Executable>(
     }
     let mut found = run(&sample, algorithm, &workspace);
     // With its workspace, less may fit.
-    let mut less = less_of(&sample);
-    while let Some(part) = less.filter(|part| found.is_err() && OwnBuffers::data_bytes(part) >= LEAST_BYTES) {
+    for part in std::iter::successors(less_of(&sample), less_of).take(MOST_HALVES) {
+        if found.is_ok() {
+            break;
+        }
         found = run(&part, algorithm, &workspace);
-        less = less_of(&part);
     }
     FOUND.lock().insert(key(&sample, algorithm), found.clone());
     let found = found?;
