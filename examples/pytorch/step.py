@@ -199,8 +199,8 @@ def main():
         sys.exit(f"step.py: --streams: {options.network} has no branches; inception_v3 has some")
     if options.turn == "loaded":
         load(options)
-    if options.turn != "stepped":
-        wait_at(options.turn, options, device)
+    for place in ("begun", "loaded"):
+        wait_at(place, options, device)
     for mode in options.modes:
         print(json.dumps(same | measure(mode, training, device, options)), flush=True)
 

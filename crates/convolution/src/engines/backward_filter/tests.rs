@@ -487,5 +487,5 @@ fn compiles_for_all_gpus_without_spills() {
             })
         })
     });
-    compile_a_share_without_spills(11, engines);
+    compile_a_share_without_spills(5, engines);
 }
