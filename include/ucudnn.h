@@ -532,8 +532,8 @@ typedef struct ucudnnVertexNetArguments_t {
 } ucudnnVertexNetArguments_t;
 
 /*
- The rule of an optimizer. g is the gradient of a parameter p plus weightDecay * p; what is named moments is zeros before
- the first step.
+ The rule of an optimizer. g is the gradient of a parameter p plus weightDecay * p. Moments are zeros before the first
+ step.
  */
 typedef int ucudnnOptimizerRule_t;
 
@@ -547,7 +547,7 @@ typedef struct ucudnnOptimizer_t {
    */
   ucudnnOptimizerRule_t rule;
   /*
-   Momentum: what is left of the moment, 0 and more, below 1.
+   Momentum: a step keeps this part of the moment. It is 0 or more, and below 1.
    */
   double momentum;
   /*
@@ -1276,8 +1276,9 @@ cudnnStatus_t ucudnnRunVertexNetBackward(ucudnnVertexNet_t net,
 
 /*
  Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters
- (ucudnnRunVertexNetOptimizerStep has other rules). The net was made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
- are not in the loss. For the rest see ucudnnRunVertexNetForward.
+ (ucudnnRunVertexNetOptimizerStep has other rules). The net was made with a loss. On a device, the labels and the place
+ for the loss are the device's, and labels that are no classes are not in the loss. For the rest see
+ ucudnnRunVertexNetForward.
  */
 cudnnStatus_t ucudnnRunVertexNetStep(ucudnnVertexNet_t net,
                                      ucudnnGraphBatch_t batch,

@@ -162,13 +162,14 @@ def optimizers(device, batches):
             for ids in id_lists:
                 batch = net.graphs.batch(ids)
                 given = words[batch.rows], labels[batch.vertices]
+                there = [its.to(device) for its in given]
                 state = copy.deepcopy(method.optimizer.state_dict())
                 is_first = not method.inputs
-                method.warm(found, ids, *(its.to(device) for its in given))
+                method.warm(found, ids, *there)
                 if is_first:  # what is captured has run
                     method.optimizer.load_state_dict(state)
-                method.run(found, ids, *(its.to(device) for its in given))
-                plain.load(ids, *(its.to(device) for its in given))
+                method.run(found, ids, *there)
+                plain.load(ids, *there)
                 plain.compute(expected)
                 exact.whole.step(batch, words=given[0], labels=given[1], lr=RATE, optimizer=of_exact)
             each = list(zip(*(its.parameters() for its in (found, expected, exact)), strict=True))

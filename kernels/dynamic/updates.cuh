@@ -49,7 +49,7 @@ enum RuleSort : unsigned { MOMENTUM, NESTEROV, ADAM, ADAM_W };
 struct Rule {
     RuleSort sort;
     float rate, decay;
-    // What is left of the first moment and of the second one, and what part of a gradient is added.
+    // The parts of both moments that a step keeps, and the parts of the gradient that it adds.
     float first_left, first_added, second_left, second_added;
     // Adam's: 1 / (1 - beta1^t), sqrt(1 - beta2^t), and epsilon, at step t.
     float of_first, of_second, epsilon;

@@ -194,8 +194,9 @@ pub unsafe extern "C" fn ucudnnRunVertexNetBackward(
 }
 
 /// Runs a step of training: forward, the loss, backward, and gradient descent, which writes the parameters
-/// (ucudnnRunVertexNetOptimizerStep has other rules). The net was made with a loss. On a device, the labels and the place for the loss are the device's, and labels that are no classes
-/// are not in the loss. For the rest see ucudnnRunVertexNetForward.
+/// (ucudnnRunVertexNetOptimizerStep has other rules). The net was made with a loss. On a device, the labels and the place
+/// for the loss are the device's, and labels that are no classes are not in the loss. For the rest see
+/// ucudnnRunVertexNetForward.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunVertexNetStep(
     net: ucudnnVertexNet_t,

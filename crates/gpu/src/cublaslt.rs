@@ -29,7 +29,7 @@ pub enum Compute {
     Tf32 = 77,
 }
 
-/// cublasLt's fastest kernels want rows of whole vectors, of so many bytes.
+/// The bytes of a vector. cublasLt's fastest kernels want rows of whole vectors.
 pub const VECTOR: usize = 16;
 
 /// Returns whether a row of this number of elements is whole [vectors](VECTOR).

@@ -26,7 +26,7 @@ use planner::{Configuration, MicroConfiguration};
 
 /// The most bytes of memory that a run takes, unless `UCUDNN_TUNE_BYTES` names another number.
 const MOST_BYTES: usize = 16 << 20;
-/// Where a run fails, half of the data is tried, so many times: some engines are compiled for each size.
+/// Where a run fails, a run on half of the data follows, at most so many times: some engines are compiled for each size.
 const MOST_HALVES: usize = 7;
 /// The most bytes of a tensor that are looked at.
 const MOST_READ: usize = 1 << 20;

@@ -197,14 +197,8 @@ names = ("aten::_conv_depthwise2d" if device == "cuda" else "aten::convolution",
 looks.note(all(counts.get(name) == 1 for name in names), "the profiler", ", ".join(names))
 
 if device == "cuda":
-    held = [tensor.detach().clone() for tensor in (x, dy)]
-    graph, captured = calls.captured(lambda: step(held[0].requires_grad_(), weight, bias, held[1]))
-    launches.new()
-    for _ in range(3):
-        with torch.no_grad():
-            held[0].normal_(), held[1].normal_()
-        graph.replay()
-        look("a CUDA graph's replay", captured, doubled(held[0], weight, bias, held[1]))
+    at = lambda run: lambda x, dy: run(x, weight, bias, dy)  # noqa: E731
+    looks.replays(at(step), at(doubled), x, dy, launches.new)
 print(f"{len(looks.wrong)} wrong before torch.compile", flush=True)
 
 for backend in ("aot_eager", "inductor") if options.compiles else ():

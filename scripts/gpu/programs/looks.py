@@ -30,6 +30,18 @@ class Looks:
         if not is_right:
             self.wrong.append(what)
 
+    def replays(self, step, exact, x, dy, captured=lambda: None):
+        """Looks at three replays of a CUDA graph of step(x, dy), each with other numbers, beside exact(x, dy). Calls `captured`
+        before the first one."""
+        held = [tensor.detach().clone() for tensor in (x, dy)]
+        graph, results = calls.captured(lambda: step(held[0].requires_grad_(), held[1]))
+        captured()
+        for _ in range(3):
+            with torch.no_grad():
+                held[0].normal_(), held[1].normal_()
+            graph.replay()
+            self.look("a CUDA graph's replay", results, exact(*held))
+
     def end(self):
         raise SystemExit(f"wrong: {', '.join(self.wrong)}" if self.wrong else 0)
 

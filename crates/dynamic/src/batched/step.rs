@@ -45,7 +45,7 @@ pub struct Optimizer<'a> {
 }
 
 impl Optimizer<'_> {
-    /// What makes the rule of a step at this place.
+    /// The task that writes the numbers of a step's rule to a place.
     fn of_step(&self, step: &Step, rule: *mut c_void) -> RuleOfStep {
         let (sort, [first_left, second_left], epsilon) = match self.rule {
             Rule::Momentum { momentum, is_nesterov: false } => (RuleSort::Momentum, [momentum, 0.0], 0.0),

@@ -225,7 +225,7 @@ pub enum RuleSort {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RuleOfStep {
-    /// What is left of moments: of momentum, or Adam's betas.
+    /// The parts of moments that a step keeps: the momentum, or Adam's betas.
     pub first_left: f64,
     pub second_left: f64,
     /// `[2]` The powers of Adam's betas; null for other rules.

@@ -86,8 +86,8 @@ pub const UCUDNN_LOSS_NONE: ucudnnLoss_t = 0;
 /// The mean, over the vertices with a label, of the cross-entropy of softmax(output) and label.
 pub const UCUDNN_LOSS_CROSS_ENTROPY: ucudnnLoss_t = 1;
 
-/// The rule of an optimizer. g is the gradient of a parameter p plus weightDecay * p; what is named moments is zeros before
-/// the first step.
+/// The rule of an optimizer. g is the gradient of a parameter p plus weightDecay * p. Moments are zeros before the first
+/// step.
 pub type ucudnnOptimizerRule_t = c_int;
 /// Momentum: the first moment v becomes momentum * v + g, and p becomes p - learningRate * v.
 pub const UCUDNN_OPTIMIZER_MOMENTUM: ucudnnOptimizerRule_t = 0;
@@ -279,7 +279,7 @@ pub struct ucudnnVertexNetArguments_t {
 pub struct ucudnnOptimizer_t {
     /// A ucudnnOptimizerRule_t.
     pub rule: ucudnnOptimizerRule_t,
-    /// Momentum: what is left of the moment, 0 and more, below 1.
+    /// Momentum: a step keeps this part of the moment. It is 0 or more, and below 1.
     pub momentum: f64,
     /// Adam: beta1, likewise.
     pub beta1: f64,

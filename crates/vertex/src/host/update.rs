@@ -10,7 +10,7 @@ pub enum Rule {
     /// One moment v, which becomes momentum · v + g; p becomes p - r v. By Nesterov it becomes p - r (g + momentum · v),
     /// with the new v.
     Momentum {
-        /// What is left of v.
+        /// The part of v that a step keeps.
         momentum: f64,
         /// Whether it is Nesterov's.
         is_nesterov: bool,
@@ -104,8 +104,7 @@ pub(super) fn update<E: Element>(
             let ([first_left, second_left], [first_added, second_added]) =
                 (betas.map(of), betas.map(|beta| of(1.0 - beta)));
             let (of_first, of_second) = (of(1.0 / (1.0 - powers[0])), of((1.0 - powers[1]).sqrt()));
-            let moments = [first, second].map(|all| all.iter_mut().flat_map(|its| its.iter_mut()));
-            let [firsts, seconds] = moments;
+            let [firsts, seconds] = [first, second].map(|all| all.iter_mut().flat_map(|its| its.iter_mut()));
             for (((number, gradient), first), second) in all.flatten().zip(firsts).zip(seconds) {
                 let mut before = number.widen();
                 let mut gradient = *gradient;

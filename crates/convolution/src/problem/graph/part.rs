@@ -31,7 +31,7 @@ impl Problem {
         if w.bytes()? > x.bytes()?.max(y.bytes()?) {
             let is_in_groups = w.dims[1] != x.dims[1];
             // A multiple of 8 stays one.
-            let outputs = (w.dims[0] / 16 * 8).max(w.dims[0] / 2 * i64::from(w.dims[0] < 16));
+            let outputs = if w.dims[0] < 16 { w.dims[0] / 2 } else { w.dims[0] / 16 * 8 };
             if is_in_groups || outputs == 0 {
                 return None;
             }
