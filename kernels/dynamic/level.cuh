@@ -79,10 +79,22 @@ template <int depth, int count>
 __device__ __forceinline__ void multiply_tile(float (&products)[count], const float *x, int rows, const Element *matrix,
                                               const int (&columns)[count], int unit) {
     float sums[TILE_ROWS][count] = {};
+    Quad next[count];
+    const auto read = [&](int k) {
+#pragma unroll
+        for (int i = 0; i < count; ++i)
+            next[i] = *reinterpret_cast<const Quad *>(matrix + size_t(columns[i] + unit) * depth + k);
+    };
+    // Of few products, the weights that come next are on their way meanwhile: a large matrix comes from memory. There are no
+    // registers for more.
+    constexpr bool is_ahead = count <= 5;
+    if (is_ahead && int(LANE) * 4 < depth) read(LANE * 4);
     for (int k = LANE * 4; k < depth; k += 128) {
+        if (!is_ahead) read(k);
         float4 weights[count];
 #pragma unroll
-        for (int i = 0; i < count; ++i) weights[i] = quad_at(matrix + size_t(columns[i] + unit) * depth + k);
+        for (int i = 0; i < count; ++i) weights[i] = in_float(next[i]);
+        if (is_ahead && k + 128 < depth) read(k + 128);
 #pragma unroll
         for (int row = 0; row < TILE_ROWS; ++row) {
             if (row < rows) {

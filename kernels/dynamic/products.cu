@@ -2,11 +2,11 @@
 //
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of tensors. Sums are float.
 #define THREADS 256
+// The compiler would make room for more blocks by spilling registers.
+#define MULTIPROCESSOR_BLOCKS 2
 #include "common/tile_products.cuh"
-#ifdef ELEMENT_FLOAT
-#include "dynamic/exact_tiles.cuh"
-#endif
 #include "dynamic/level.cuh"
+#include "dynamic/level_products.cuh"
 #include "dynamic/tasks.cuh"
 
 // The rows and the columns of which a warp computes products at once.
@@ -86,63 +86,39 @@ KERNEL(square_tiles, Together<Products>) {
     });
 }
 
-// Likewise for the rows that a script counts, behind those that are skipped. x and the products have all rows of the kind, or
-// those of the level.
-struct LevelProduct {
-    const Element *x, *weights;
-    float *products;
-    const Range *script;
-    int columns, depth;
-    int has_all_x, has_all_products, is_of_children, skipped;
-};
-
-__device__ __forceinline__ Products products_of(const LevelProduct &it) {
-    const Range at = *it.script;
-    const size_t first = it.is_of_children ? at.edge_of_kind : at.row_of_kind, skipped = it.skipped;
-    return {it.x + ((it.has_all_x ? first : 0) + skipped) * it.depth, it.weights,
-            it.products + ((it.has_all_products ? first : 0) + skipped) * it.columns,
-            (it.is_of_children ? at.edge_count : at.row_count) - it.skipped, it.columns, it.depth};
-}
-
+// Products of a level's rows. Each has a launch, by the rows that it is made for.
 KERNEL(level_few_rows, LevelProduct) {
-    const Products all = products_of(parameters);
-    for (int row = blockIdx.y * ROWS; row < all.rows; row += gridDim.y * ROWS) {
-        multiply_tile_of(all, row, blockIdx.x);
-    }
+    SHARED(Element, shared);
+    multiply_level<8, 64, 3, false>(parameters, shared);
 }
 
-// By tiles, for many rows.
-template <typename Multiply> __device__ __forceinline__ void for_tiles(const Products &all, Multiply multiply) {
-    for (int row = blockIdx.y * TILE; row < all.rows; row += gridDim.y * TILE) {
-        multiply(row);
-        barrier(); // nobody reads the shared memory of the last tile any more
-    }
+KERNEL(level_some_rows, LevelProduct) {
+    SHARED(Element, shared);
+    multiply_level<32, 64, 3, false>(parameters, shared);
 }
 
-// Elements of 2 bytes have no need of it.
+KERNEL(level_many_rows, LevelProduct) {
+    SHARED(Element, shared);
+    multiply_level<64, 128, 2, false>(parameters, shared);
+}
+
+// Likewise. Elements of 2 bytes have no need of them.
 #ifdef ELEMENT_FLOAT
-template <int Access> __device__ __forceinline__ void multiply_exact_tiles(const LevelProduct &it, Element *stages) {
-    const Products all = products_of(it);
-    for_tiles(all, [&](int row) { multiply_exact_tile<Access>(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
+KERNEL(exact_level_few_rows, LevelProduct) {
+    SHARED(Element, shared);
+    multiply_level<8, 64, 3, true>(parameters, shared);
 }
 
-// Rows are aligned for quads. Copies of single elements take so many registers that a multiprocessor has one block.
-KERNEL(level_exact_tiles, LevelProduct) {
-    SHARED(Element, stages);
-    multiply_exact_tiles<4>(parameters, stages);
+KERNEL(exact_level_some_rows, LevelProduct) {
+    SHARED(Element, shared);
+    multiply_level<32, 64, 3, true>(parameters, shared);
 }
 
-KERNEL(level_exact_tiles_of_any_rows, LevelProduct) {
-    SHARED(Element, stages);
-    multiply_exact_tiles<1>(parameters, stages);
+KERNEL(exact_level_many_rows, LevelProduct) {
+    SHARED(Element, shared);
+    multiply_level<64, 128, 2, true>(parameters, shared);
 }
 #endif
-
-KERNEL(level_tensor_tiles, LevelProduct) {
-    SHARED(Element, stages);
-    const Products all = products_of(parameters);
-    for_tiles(all, [&](int row) { multiply_tensor_tile(all, row, blockIdx.x * TENSOR_COLUMNS, stages); });
-}
 
 // Tasks without outer products and sums of rows.
 KERNEL(tasks, Together<Task>) {

@@ -20,7 +20,7 @@ struct Together<T> {
 ///
 /// # Safety
 /// `parameters` is the kernel's struct, and its pointers fit it.
-pub unsafe fn launch_sharing<P: Copy>(
+unsafe fn launch_sharing<P: Copy>(
     function: &Function,
     stream: Stream,
     grid: [usize; 2],

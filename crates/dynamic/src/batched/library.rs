@@ -1,17 +1,18 @@
 //! The kernels that all nets share (`kernels/dynamic/products.cu`), and the choice between them and cublasLt.
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use gpu::cublaslt::CublasLt;
 use gpu::jit::loaded::Loaded;
-use gpu::jit::{Error, Function, Source};
-use gpu::products::{self, Multiplier, Products, TENSOR_COLUMNS, TILE};
+use gpu::jit::{Error, Function, Launch, Module, Source};
+use gpu::products::{self, Multiplier, Products};
 use gpu::{Device, Element, Stream};
 
-use super::launches::{launch_sharing, launch_together};
+use super::launches::launch_together;
 use super::slices::{outer_tiles, row_tiles};
 use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, RuleOfStep, Task, Update};
+use super::tiles::{TILES, Tile, parts_of_depth};
 use crate::emit::THREADS;
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
@@ -23,9 +24,9 @@ const FEW: usize = 64;
 
 /// The shared memory of a block of sums of outer products. Twin of the numbers in `kernels/dynamic/outer_products.cuh`.
 const OUTER_BYTES: u32 = 3 * 64 * (128 + 8 + 64 + 8);
-/// The rows from which on a level of a static batch is wide, so that its product is computed by tiles.
-pub const WIDE: usize = 33;
 
+/// The fewest numbers of a matrix that is better read once for all of up to [`FEW`] rows, by a launch of its own.
+const LARGE: usize = 1 << 20;
 /// The most blocks of rows of a table; they take turns where there are more rows.
 const MOST_TABLE_ROWS: usize = 1 << 16;
 
@@ -34,10 +35,12 @@ pub struct Library {
     element: Element,
     few_rows: Function,
     square_tiles: Function,
-    level_few_rows: Function,
+    /// For levels of few, some and many rows: see [`TILES`].
+    level: [Function; TILES.len()],
     /// `None` for elements of 2 bytes, whose products tensor cores compute exactly as they are.
     exact: Option<Exact>,
-    level_tensor_tiles: Function,
+    /// The most blocks of a cluster; 0 without clusters.
+    cluster_blocks: usize,
     outer_products: Function,
     tasks: Function,
     multiplier: Multiplier,
@@ -47,10 +50,19 @@ pub struct Library {
 
 /// Kernels for floats alone, which are not rounded.
 struct Exact {
-    /// For rows that are aligned for quads.
-    level_tiles: Function,
-    level_tiles_of_any_rows: Function,
+    level: [Function; TILES.len()],
     outer_products: Function,
+}
+
+/// The kernels for levels, whose names end so.
+fn of_levels(module: &Module, beginning: &str) -> Result<[Function; TILES.len()], Error> {
+    let of = |rows: &str, tile: &Tile| {
+        let name = format!("{beginning}level_{rows}_rows");
+        let function = module.function(&CString::new(name).expect("names have no zeros"))?;
+        function.allow_shared(tile.shared_bytes()).map(|()| function)
+    };
+    let [few, some, many] = &TILES;
+    Ok([of("few", few)?, of("some", some)?, of("many", many)?])
 }
 
 impl Library {
@@ -75,26 +87,20 @@ impl Library {
         };
         let exact = match element {
             Element::Float => Some(Exact {
-                level_tiles: module.function(c"level_exact_tiles")?,
-                level_tiles_of_any_rows: module.function(c"level_exact_tiles_of_any_rows")?,
+                level: of_levels(&module, "exact_")?,
                 outer_products: module.function(c"exact_outer_products")?,
             }),
             Element::Half | Element::Bfloat16 => None,
         };
-        let level_tensor_tiles = module.function(c"level_tensor_tiles")?;
-        let exact_tiles = exact.iter().flat_map(|exact| [&exact.level_tiles, &exact.level_tiles_of_any_rows]);
-        for tiles in exact_tiles.chain([&level_tensor_tiles]) {
-            tiles.allow_shared(products::tensor_shared_bytes(element))?;
-        }
         let square_tiles = module.function(c"square_tiles")?;
         square_tiles.allow_shared(products::shared_bytes(element))?;
         Ok(Self {
             element,
             square_tiles,
             few_rows: module.function(c"few_rows")?,
-            level_few_rows: module.function(c"level_few_rows")?,
+            level: of_levels(&module, "")?,
             exact,
-            level_tensor_tiles,
+            cluster_blocks: device.cluster_blocks(device.ordinal()),
             outer_products: module.function(c"outer_products")?,
             tasks: module.function(c"tasks")?,
             multiplier: Multiplier::new(&multiplying, element, cublaslt)?,
@@ -116,12 +122,15 @@ impl Library {
     /// # Safety
     /// As for [`Multiplier::multiply`].
     pub unsafe fn multiply(&self, stream: Stream, all: &[Products], tf32: bool) -> Result<(), Error> {
-        let is_ours = |its: &&Products| its.rows as usize <= FEW || self.multiplier.is_for_square_tiles(its, tf32);
-        let ours: Vec<_> = all.iter().filter(is_ours).copied().collect();
-        // SAFETY: the caller's promise, for either kernel.
+        let is_few = |its: &Products| its.rows as usize <= FEW;
+        let is_large = |its: &Products| is_few(its) && its.columns as usize * its.depth as usize >= LARGE;
+        let (large, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_large);
+        let is_ours = |its: &Products| is_few(its) || self.multiplier.is_for_square_tiles(its, tf32);
+        let (ours, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_ours);
+        // SAFETY: the caller's promise, for each kernel.
         unsafe {
             // One launch takes less time than the better kernel for each.
-            if ours.iter().all(|its| its.rows as usize <= FEW) {
+            if ours.iter().all(is_few) {
                 let blocks = |its: &Products| {
                     (its.columns as usize).div_ceil(WARPS * COLUMNS) * (its.rows as usize).div_ceil(ROWS)
                 };
@@ -130,12 +139,14 @@ impl Library {
                 let shared_bytes = products::shared_bytes(self.element);
                 launch_together(&self.square_tiles, stream, &ours, shared_bytes, Products::square_tiles)?;
             }
-            let mut others = all.iter().filter(|its| !is_ours(its));
-            others.try_for_each(|its| self.multiplier.multiply(stream, its, tf32).map(drop))
+            let of_large = |its: &Products| [its.rows as usize; 2];
+            large.iter().try_for_each(|its| self.multiply_level(stream, LevelProduct::of(its), of_large(its), tf32))?;
+            others.iter().try_for_each(|its| self.multiplier.multiply(stream, its, tf32).map(drop))
         }
     }
 
-    /// Likewise for the rows that a script counts. There are blocks for `rows`, and those of a wide level compute tiles.
+    /// Likewise for the rows that a script counts. The launch is made for the first number of rows, and has blocks for the
+    /// second.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
@@ -143,24 +154,28 @@ impl Library {
         &self,
         stream: Stream,
         product: LevelProduct,
-        rows: usize,
-        is_wide: bool,
+        [expected, launched]: [usize; 2],
         tf32: bool,
     ) -> Result<(), Error> {
-        let is_aligned = product.depth % 4 == 0 && (product.x.addr() | product.weights.addr()).is_multiple_of(16);
-        let by_tiles = match self.exact.as_ref().filter(|_| !tf32) {
-            Some(exact) if is_aligned => &exact.level_tiles,
-            Some(exact) => &exact.level_tiles_of_any_rows,
-            None => &self.level_tensor_tiles,
+        let number = TILES.iter().position(|tile| expected <= tile.most_rows).unwrap_or(TILES.len() - 1);
+        let tile = &TILES[number];
+        let function = &self.exact.as_ref().filter(|_| !tf32).map_or(&self.level, |exact| &exact.level)[number];
+        let across = (product.columns as usize).div_ceil(tile.columns);
+        let tiles = across * expected.div_ceil(tile.rows).max(1);
+        let parts = parts_of_depth(tiles, product.depth as usize * self.element.bytes(), self.cluster_blocks);
+        let down = launched.div_ceil(tile.rows).clamp(1, (self.most_blocks / (across * parts)).max(1));
+        // Tiles of the same columns follow each other: the matrix is in the cache then.
+        let launch = Launch {
+            grid: [parts, down, across].map(|blocks| blocks as u32),
+            block: [THREADS, 1, 1],
+            cluster: [parts as u32, 1, 1],
+            shared_bytes: tile.shared_bytes(),
+            is_uncaptured: true,
+            ..Launch::default()
         };
-        let (function, tile_rows, tile_columns, shared_bytes) = match is_wide {
-            false => (&self.level_few_rows, ROWS, WARPS * COLUMNS, 0),
-            true => (by_tiles, TILE, TENSOR_COLUMNS, products::tensor_shared_bytes(self.element)),
-        };
-        let across = (product.columns as usize).div_ceil(tile_columns);
-        let down = rows.div_ceil(tile_rows).clamp(1, (self.most_blocks / across).max(1));
+        let mut product = LevelProduct { parts: parts as i32, ..product };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe { launch_sharing(function, stream, [across, down], shared_bytes, product) }
+        unsafe { function.launch(stream, &launch, &mut [(&raw mut product).cast()]) }
     }
 
     /// Runs tasks that need nothing of each other. `tf32` allows floats of outer products to be rounded to TF32.
@@ -199,7 +214,7 @@ impl Library {
     }
 }
 
-/// A product of the rows that a script counts.
+/// A product of the rows that a script counts. Twin of the struct in `kernels/dynamic/level_products.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct LevelProduct {
@@ -217,4 +232,29 @@ pub struct LevelProduct {
     pub is_of_children: i32,
     /// The first rows, which are left out.
     pub skipped: i32,
+    /// The rows, without a script.
+    pub count: i32,
+    /// The parts of the depth, which the launch chooses.
+    pub parts: i32,
+}
+
+impl LevelProduct {
+    /// A product of all rows.
+    fn of(its: &Products) -> Self {
+        let Products { x, weights, products, rows: count, columns, depth } = *its;
+        Self {
+            x,
+            weights,
+            products,
+            script: std::ptr::null(),
+            columns,
+            depth,
+            has_all_x: 0,
+            has_all_products: 0,
+            is_of_children: 0,
+            skipped: 0,
+            count,
+            parts: 1,
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod run;
 pub mod slices;
 mod step;
 mod tasks;
+mod tiles;
 mod weights;
 
 pub use batch::DeviceBatch;

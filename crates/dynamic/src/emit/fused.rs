@@ -25,6 +25,9 @@ const MOST_SHARED: usize = 96 << 10;
 /// pass that follows edges to parents waits for memory several times over, so that blocks had better not repeat it.
 const MOST_ROWS: usize = 32;
 const MOST_ROWS_BEHIND_PARENTS: usize = TILE_ROWS;
+/// The fewest numbers of a matrix that the cache does not keep, beside all else, for several tiles of rows: a product of its
+/// own reads it once.
+const LARGE: usize = 1 << 22;
 /// So few units are one block's: each row is read once, and the weights stay in the cache, however many rows there are.
 const UNITS_OF_BLOCK: usize = THREADS as usize / 32;
 
@@ -85,6 +88,7 @@ pub fn emit(text: &mut Text, all: &Passes, passes: &[Pass]) -> Option<Shape> {
     let most_rows = match is_behind_parents {
         _ if units <= UNITS_OF_BLOCK => usize::MAX,
         true => MOST_ROWS_BEHIND_PARENTS,
+        false if x.width * y.width >= LARGE => TILE_ROWS,
         false => MOST_ROWS,
     };
     let mut unit = text.inner();

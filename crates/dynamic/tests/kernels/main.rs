@@ -11,6 +11,7 @@ mod element;
 #[path = "../../../vertex/tests/vertex/functions.rs"]
 mod functions;
 mod header;
+mod levels;
 mod mutations;
 mod nets;
 mod not_finite;
@@ -21,6 +22,9 @@ mod ready;
 #[allow(dead_code)]
 mod slices;
 mod steps;
+#[path = "../../src/batched/tiles.rs"]
+#[allow(dead_code)] // it has unit tests
+mod tiles;
 #[path = "../../../vertex/nets/tree_lstm.rs"]
 mod tree_lstm;
 mod version;

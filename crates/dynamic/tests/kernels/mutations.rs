@@ -12,6 +12,7 @@ use ucudnn_dynamic::{Executor, Options, sources};
 use vertex::function::{Declaration, Net};
 
 use super::case::{Case, arrays, graphs};
+use super::levels::product_case;
 use super::nets::{check_changed, options, tree_lstm_case};
 use super::ready::ready;
 
@@ -28,7 +29,10 @@ struct Mutation {
 /// The text of a net's own kernels.
 const NET: &str = "vertex_net.cu";
 
-const MUTATIONS: [Mutation; 16] = [
+/// The text of products of levels.
+const LEVELS: &str = "dynamic/level_products.cuh";
+
+const MUTATIONS: [Mutation; 27] = [
     // The product begins before the tile is there; the next tile is made while the last one is read.
     Mutation { file: NET, from: "barrier();", first: 0, each: 2, to: "" },
     Mutation { file: NET, from: "barrier();", first: 1, each: 2, to: "" },
@@ -48,17 +52,31 @@ const MUTATIONS: [Mutation; 16] = [
     // The last level's children.
     Mutation { file: NET, from: "[first_edge + 1]", first: 0, each: 1, to: "[first_edge]" },
     // Products of a level read the rows of another level.
-    Mutation { file: "dynamic/products.cu", from: "it.has_all_x ? first : 0", first: 0, each: 1, to: "0" },
+    Mutation { file: LEVELS, from: "it.has_all_x ? first : 0", first: 0, each: 1, to: "0" },
     // A static batch's rows after the skipped ones: x starts at the first row instead.
-    Mutation { file: "dynamic/products.cu", from: "+ skipped) * it.depth", first: 0, each: 1, to: ") * it.depth" },
+    Mutation { file: LEVELS, from: "+ skipped) * it.depth", first: 0, each: 1, to: ") * it.depth" },
     // A tile's shared memory is written while others read it, or before it has arrived.
+    Mutation { file: LEVELS, from: "barrier(); // the strip is there", first: 0, each: 1, to: "//" },
+    Mutation { file: LEVELS, from: "barrier(); // nobody reads the strips", first: 0, each: 1, to: "//" },
+    Mutation { file: LEVELS, from: "barrier(); // all parts are there", first: 0, each: 1, to: "//" },
+    Mutation { file: LEVELS, from: "barrier(); // nobody reads the parts", first: 0, each: 1, to: "//" },
+    // Blocks of a cluster: another one's strips are overwritten, its parts are not waited for, or are those of the last tile;
+    // a part begins too late, or is left out; rows go to another block.
     Mutation {
-        file: "dynamic/products.cu",
-        from: "barrier(); // nobody reads the shared memory",
+        file: LEVELS,
+        from: "cluster_sync(); // no block reads",
         first: 0,
         each: 1,
-        to: "//",
+        to: "cluster_barrier(); //",
     },
+    Mutation { file: LEVELS, from: "while (!arrived.has_ended(parity)) spin.again();", first: 0, each: 1, to: "" },
+    Mutation { file: LEVELS, from: "parity ^= 1", first: 0, each: 1, to: "" },
+    Mutation { file: LEVELS, from: "min(part * of_part", first: 0, each: 1, to: "min((part + part) * of_part" },
+    Mutation { file: LEVELS, from: "other < it.parts * Tile::sharers", first: 0, each: 1, to: "other + 1 < it.parts" },
+    Mutation { file: LEVELS, from: "r * it.parts / Rows", first: 0, each: 1, to: "r % it.parts" },
+    // A group of the depth is left out; rows of the tile are.
+    Mutation { file: LEVELS, from: "+ of_group - 1) / of_group", first: 0, each: 1, to: ") / of_group" },
+    Mutation { file: LEVELS, from: "first * 8 >= rows", first: 0, each: 1, to: "first * 8 + 8 >= rows" },
     Mutation {
         file: "dynamic/outer_products.cuh",
         from: "barrier(); // the rows are there",
@@ -167,7 +185,9 @@ fn are_found(test: &str, mutations: &[Mutation]) {
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[9; 32]));
     // Narrow and wide levels, with the passes of each in kernels of their own and together. Of the wide ones, static
     // batches are set to fewer trees at first, or to these; and of the others some have several parts of outer products.
-    let cases: Vec<Case> = [6, 500, 200, 20].map(|most| tree_lstm_case(&mut runner, 0, 12, most)).into();
+    let mut cases: Vec<Case> = [6, 500, 200, 20].map(|most| tree_lstm_case(&mut runner, 0, 12, most)).into();
+    // Blocks share out the depth of few rows, and of a second tile that the launch has no blocks for.
+    cases.extend([product_case(200, 5), product_case(200, 100)]);
     let missed = missed(mutations, &cases, Executor::Batched);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }

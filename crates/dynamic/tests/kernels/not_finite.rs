@@ -6,6 +6,7 @@ use gpu::testing::emulated;
 use vertex::oracle::Pull;
 
 use super::case::{Arrays, Case, Numbers};
+use super::levels::product_case;
 use super::nets::{check, check_of, options, persistent};
 
 #[test]
@@ -37,17 +38,6 @@ fn infinite_factors_emulated_as_the_oracle() {
         check(&case, 0, options(Element::Float, true));
         check(&case, 0, persistent(Element::Float, false));
     }
-}
-
-/// A product of a matrix [width][width] with the states of as many leaves as there are rows, in one level.
-fn product_case(width: usize, rows: usize) -> Case {
-    let declaration = format!(
-        "states {width}\nparameters {width}x{width}\npulls {width}\npushes {width}\nfunction 0:\n%0 = pull 0\n\
-         scatter 0, %0\npush 0, %0\nfunction 1:\n%0 = gather 0, 0\n%1 = matmul P0, %0\nscatter 0, %1\npush 0, %1"
-    );
-    let graphs =
-        Arrays { first_vertex: vec![0, 2], first_child: vec![0, 0, 1], children: vec![0], ..Arrays::default() };
-    Case { declaration: declaration.parse().unwrap(), graphs, ids: vec![0; rows], seed: (width + rows) as u64 }
 }
 
 /// Numbers that poison some rows of factors, each at a place counted from the row's end.
@@ -117,5 +107,10 @@ fn a_product_that_is_no_number_emulated_as_the_oracle() {
 fn products_that_are_no_numbers_emulated_as_the_oracle() {
     let rows = [1, 2, 3, 8, 9, 33, 65].map(|rows| (12, rows));
     let widths = [4, 15, 16, 64, 68].map(|width| (width, 34));
-    products("not_finite::products_that_are_no_numbers_emulated_as_the_oracle", &[&rows[..], &widths].concat());
+    // Blocks share out the depth.
+    let shared = [(200, 5), (203, 9)];
+    products(
+        "not_finite::products_that_are_no_numbers_emulated_as_the_oracle",
+        &[&rows[..], &widths, &shared].concat(),
+    );
 }

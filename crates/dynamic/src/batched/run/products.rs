@@ -5,7 +5,7 @@ use gpu::products::Products;
 use vertex::passes::{Pass, Work};
 
 use super::{At, Left, Run};
-use crate::batched::library::{LevelProduct, WIDE};
+use crate::batched::library::LevelProduct;
 use crate::batched::tasks::{AddedRows, Numbers, OuterProducts, Parts, PartsSum, RowSums, RowsOfTable, Task};
 use crate::emit::is_in_float;
 use crate::memory::{ROWS_OF_PRODUCTS, index_passes};
@@ -130,19 +130,20 @@ impl Run<'_> {
                     has_all_products: y.is_whole().into(),
                     is_of_children: x.is_of_children.into(),
                     skipped: 0,
+                    count: count as i32,
+                    parts: 1,
                 };
                 if at.is_counted_by_script() {
-                    let launched = at.launched(x.is_of_children);
-                    let is_wide = at.expected[usize::from(x.is_of_children)] >= WIDE;
+                    let rows = [at.expected[usize::from(x.is_of_children)], at.launched(x.is_of_children)];
                     // SAFETY: the caller's promise.
-                    return unsafe { library.multiply_level(stream, counted, launched, is_wide, net.tf32) };
+                    return unsafe { library.multiply_level(stream, counted, rows, net.tf32) };
                 }
                 let most = count;
                 let count = self.multiplied_whole(kind, x.is_of_children, most);
                 if count < most {
                     let rest = LevelProduct { skipped: count as i32, ..counted };
                     // SAFETY: the caller's promise.
-                    unsafe { library.multiply_level(stream, rest, most - count, true, net.tf32) }?;
+                    unsafe { library.multiply_level(stream, rest, [most - count; 2], net.tf32) }?;
                 }
                 // Rows behind the last one mean nothing, in a frame of one block or of all rows.
                 let is_last = !y.is_whole() || is_all;

@@ -1,0 +1,61 @@
+//! The tiles of products of a level's rows, and in how many parts blocks share out the depth.
+
+/// The tile of a block's products of a level's rows. Twin of the numbers in `kernels/dynamic/products.cu`.
+pub struct Tile {
+    /// Rows of the products.
+    pub rows: usize,
+    /// Columns of the products.
+    pub columns: usize,
+    /// The strips of factors that are in shared memory.
+    stages: usize,
+    /// The most rows for which a launch has such tiles.
+    pub most_rows: usize,
+}
+
+/// For few rows, for some and for many.
+pub const TILES: [Tile; 3] = [
+    Tile { rows: 8, columns: 64, stages: 3, most_rows: 8 },
+    Tile { rows: 32, columns: 64, stages: 3, most_rows: 64 },
+    Tile { rows: 64, columns: 128, stages: 2, most_rows: usize::MAX },
+];
+
+/// The most blocks of a product whose depth is cut: a large GPU has 132 multiprocessors, each with room for two or three.
+const MOST_BLOCKS: usize = 3 * 132;
+
+/// The bytes of a row of a strip. Twin of the number in `kernels/dynamic/level_products.cuh`.
+const STRIP_BYTES: usize = 256;
+/// The fewest strips of a block's part of the depth: while one is multiplied, the next is on its way.
+const STRIPS_OF_PART: usize = 2;
+/// The most parts of a depth: each block adds up a row of the smallest tile.
+const MOST_PARTS: usize = 8;
+
+impl Tile {
+    /// The shared memory of a block: the strips, and an Mbarrier.
+    pub fn shared_bytes(&self) -> u32 {
+        (self.stages * (self.rows + self.columns) * STRIP_BYTES + size_of::<u64>()) as u32
+    }
+}
+
+/// In how many parts the blocks of a cluster, of `most`, share out a depth of so many bytes.
+pub fn parts_of_depth(tiles: usize, depth_bytes: usize, most: usize) -> usize {
+    let strips = depth_bytes.div_ceil(STRIP_BYTES);
+    let most = most.min(MOST_PARTS).min(MOST_BLOCKS / tiles).min(strips / STRIPS_OF_PART);
+    most.checked_ilog2().map_or(1, |log| 1 << log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_depth_fill_the_device() {
+        // The products of a Tree-LSTM with 2,048 units, both ways, in a level of few rows; of an LSTM with 1,024, back.
+        assert_eq!(parts_of_depth(160, 4 * 4096, 8), 2);
+        assert_eq!(parts_of_depth(64, 4 * 10240, 16), 4);
+        assert_eq!(parts_of_depth(16, 4 * 4096, 16), 8);
+        // Few clusters, or none; many tiles; a short depth.
+        assert_eq!([4, 2, 1, 0].map(|most| parts_of_depth(16, 4 * 4096, most)), [4, 2, 1, 1]);
+        assert_eq!(parts_of_depth(1000, 1 << 20, 8), 1);
+        assert_eq!([0, 256, 768, 1024, 2047, 2048].map(|bytes| parts_of_depth(1, bytes, 8)), [1, 1, 1, 2, 4, 4]);
+    }
+}

@@ -1,0 +1,60 @@
+//! Products of the rows of a level: by tiles for few, some and many rows, and by blocks that share out the depth.
+
+use gpu::Element;
+use gpu::testing::emulated;
+use ucudnn_dynamic::Options;
+
+use super::case::{Arrays, Case};
+use super::nets::{check, options};
+
+/// A product of a matrix [width][width] with the states of as many leaves as there are rows, in one level.
+pub fn product_case(width: usize, rows: usize) -> Case {
+    let declaration = format!(
+        "states {width}\nparameters {width}x{width}\npulls {width}\npushes {width}\nfunction 0:\n%0 = pull 0\n\
+         scatter 0, %0\npush 0, %0\nfunction 1:\n%0 = gather 0, 0\n%1 = matmul P0, %0\nscatter 0, %1\npush 0, %1"
+    );
+    let graphs =
+        Arrays { first_vertex: vec![0, 2], first_child: vec![0, 0, 1], children: vec![0], ..Arrays::default() };
+    Case { declaration: declaration.parse().unwrap(), graphs, ids: vec![0; rows], seed: (width + rows) as u64 }
+}
+
+/// The types of numbers, each with whether products are rounded to TF32.
+const TYPES: [(Element, bool); 4] =
+    [(Element::Float, false), (Element::Float, true), (Element::Half, false), (Element::Bfloat16, false)];
+
+/// Checks products of these widths and numbers of rows; those with an odd number were made for a quarter of the rows.
+fn levels(test: &str, types: &[(Element, bool)], sizes: &[(usize, usize)]) {
+    if !emulated::is_child(test) {
+        return;
+    }
+    for &(element, tf32) in types {
+        for (number, &(width, rows)) in sizes.iter().enumerate() {
+            if check(&product_case(width, rows), number, Options { tf32, ..options(element, true) }).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_product_of_a_level_emulated_as_the_oracle() {
+    levels("levels::a_product_of_a_level_emulated_as_the_oracle", &TYPES[..1], &[(200, 5)]);
+}
+
+/// Numbers of rows around the sizes of tiles; widths of odd numbers, and parts of the depth.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn products_of_levels_emulated_as_the_oracle() {
+    let rows = [1, 8, 9, 40, 64, 65, 130].map(|rows| (36, rows));
+    let parts = [(200, 100), (203, 7), (322, 9), (193, 70)];
+    levels("levels::products_of_levels_emulated_as_the_oracle", &TYPES, &[&rows[..], &parts].concat());
+}
+
+/// Of a large matrix, a batch that is not static multiplies few rows in the same way.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn a_product_of_a_large_matrix_emulated_as_the_oracle() {
+    if emulated::is_child("levels::a_product_of_a_large_matrix_emulated_as_the_oracle") {
+        check(&product_case(1024, 3), 0, options(Element::Float, false));
+    }
+}
