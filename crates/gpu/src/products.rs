@@ -11,7 +11,7 @@ use crate::{Element, Stream};
 
 const THREADS: u32 = 256;
 /// The side of a block's square of products, the length of a strip of a row, and the strips in shared memory at once.
-pub const TILE: usize = 32;
+const TILE: usize = 32;
 const STRIP: usize = 64;
 const STAGES: usize = 3;
 /// Bytes of padding between the rows of a strip.
@@ -20,8 +20,6 @@ const APART: usize = 16;
 const STRIDED_TILE: usize = 32;
 /// The side of a square that a block transposes.
 const SQUARE_SIDE: usize = 32;
-/// The columns of a block's tile on tensor cores.
-pub const TENSOR_COLUMNS: usize = 64;
 /// The most work of our kernel where there is cublasLt, counted in whole squares of rows: products, and multiply-adds;
 /// fewer multiply-adds where cublasLt uses tensor cores, or where most of a square would be empty. On an H200, for
 /// LSTMs with 64 to 1,024 units, our kernel took as long as cublasLt or less, timed by events. For example, 100 rows
@@ -190,16 +188,7 @@ impl Multiplier {
 
 /// Dynamic shared memory of a block of products, in bytes: strips of both factors' rows.
 pub fn shared_bytes(element: Element) -> u32 {
-    strips(element, 2 * TILE)
-}
-
-/// Likewise of a block on tensor cores.
-pub fn tensor_shared_bytes(element: Element) -> u32 {
-    strips(element, TILE + TENSOR_COLUMNS)
-}
-
-fn strips(element: Element, rows: usize) -> u32 {
-    (STAGES * rows * (STRIP * element.bytes() + APART)) as u32
+    (STAGES * 2 * TILE * (STRIP * element.bytes() + APART)) as u32
 }
 
 /// The source of the kernel for few rows.
