@@ -62,13 +62,7 @@ const MUTATIONS: [Mutation; 27] = [
     Mutation { file: LEVELS, from: "barrier(); // nobody reads the parts", first: 0, each: 1, to: "//" },
     // Blocks of a cluster: another one's strips are overwritten, its parts are not waited for, or are those of the last tile;
     // a part begins too late, or is left out; rows go to another block.
-    Mutation {
-        file: LEVELS,
-        from: "cluster_sync(); // no block reads",
-        first: 0,
-        each: 1,
-        to: "cluster_barrier(); //",
-    },
+    Mutation { file: LEVELS, from: "cluster_sync(); // no block reads", first: 0, each: 1, to: "barrier(); //" },
     Mutation { file: LEVELS, from: "while (!arrived.has_ended(parity)) spin.again();", first: 0, each: 1, to: "" },
     Mutation { file: LEVELS, from: "parity ^= 1", first: 0, each: 1, to: "" },
     Mutation { file: LEVELS, from: "min(part * of_part", first: 0, each: 1, to: "min((part + part) * of_part" },
