@@ -122,6 +122,7 @@ def main():
             else:
                 failed.append(f"{page.name} does not show what was gained")
             if options.keep and page.exists():
+                options.keep.mkdir(parents=True, exist_ok=True)
                 shutil.copy(page, options.keep)
     for what in failed:
         print(f"first_screen: FAILED: {what}")

@@ -94,7 +94,7 @@ class Table(unittest.TestCase):
         self.assertEqual(len({len(line) for line in lines[1:2] + lines[-2:]}), 1, lines)
         self.assertIn("1.61×", lines[-1])
         self.assertIn("2.00×", lines[2])
-        options = types.SimpleNamespace(type="float")
+        options = types.SimpleNamespace(type="float", math="fma")
         agree, said = demo.sentences(options, {"asking_ms": 3210}, total, {"plain_ms": [41, 41], "ms": [25, 26]})
         self.assertTrue(agree)
         self.assertEqual(said[0], "An iteration takes 41 ms plain and 26 ms with us: 1.61 times as fast (medians). "
@@ -103,6 +103,10 @@ class Table(unittest.TestCase):
         self.assertFalse(agree)
         self.assertIn("DO NOT AGREE", said[-1])
         self.assertTrue(all(line.isascii() for line in said))
+        rounding = types.SimpleNamespace(type="float", math="default", cudnn="libcudnn.so.9")
+        for difference, is_right in ((4e-4, True), (2e-3, False)):
+            found = demo.sentences(rounding, {"asking_ms": 1}, total | {"difference": difference}, {"plain_ms": [1], "ms": [1]})
+            self.assertEqual(found[0], is_right)
 
 
 class Shown(unittest.TestCase):
