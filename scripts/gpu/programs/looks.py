@@ -17,11 +17,11 @@ class Looks:
     def made(self, *shape, kind=torch.float):
         return torch.randn(shape, device=self.device, generator=self.generator).to(kind).requires_grad_()
 
-    def look(self, what, found, exact, kind=None):
-        """Compares tensors with those of double precision."""
+    def look(self, what, found, exact, kind=None, rounded_to=None):
+        """Compares tensors with those of double precision. They may be of a longer type than what was rounded on the way."""
         off = calls.worst(found, exact)
-        kinds = {tensor.dtype for tensor in found}
-        is_right = off <= MOST[kind or found[0].dtype] and kinds == {kind or found[0].dtype}
+        kinds, kind = {tensor.dtype for tensor in found}, kind or found[0].dtype
+        is_right = off <= MOST[rounded_to or kind] and kinds == {kind}
         self.note(is_right, what, f"off by {off:.1e}, in {', '.join(map(str, kinds))}")
 
     def note(self, is_right, what, seen):
@@ -30,17 +30,18 @@ class Looks:
         if not is_right:
             self.wrong.append(what)
 
-    def replays(self, step, exact, x, dy, captured=lambda: None):
-        """Looks at three replays of a CUDA graph of step(x, dy), each with other numbers, beside exact(x, dy). Calls `captured`
-        before the first one."""
-        held = [tensor.detach().clone() for tensor in (x, dy)]
-        graph, results = calls.captured(lambda: step(held[0].requires_grad_(), held[1]))
+    def replays(self, step, exact, leaves, dy, captured=lambda: None):
+        """Looks at three replays of a CUDA graph of step(*leaves, dy), each with other numbers, beside exact(*leaves, dy). Calls
+        `captured` before the first one."""
+        # New leaves: to those of results that are still there, gradients come on the stream of their first call.
+        leaves, dy = [leaf.detach().clone().requires_grad_() for leaf in leaves], dy.detach().clone()
+        graph, results = calls.captured(lambda: step(*leaves, dy))
         captured()
         for _ in range(3):
             with torch.no_grad():
-                held[0].normal_(), held[1].normal_()
+                leaves[0].normal_(), dy.normal_()
             graph.replay()
-            self.look("a CUDA graph's replay", results, exact(*held))
+            self.look("a CUDA graph's replay", results, exact(*leaves, dy))
 
     def end(self):
         raise SystemExit(f"wrong: {', '.join(self.wrong)}" if self.wrong else 0)
