@@ -66,10 +66,17 @@ grep 'our kernels' "$out/norm/checks.txt"
 # Its depthwise convolutions likewise; a CPU has none of PyTorch's own.
 on_host depthwise
 grep 'our engine' "$out/depthwise/checks.txt"
+# with_torch VALUE PYTHON PROGRAM [OPTION...]: one of scripts/gpu/programs on the CPU, preloaded, with this UCUDNN_TORCH.
+hostdnn=$(realpath -e "$1/libhostdnn.so")
+with_torch() {
+    local value=$1 its_python=$2 name=$3
+    shift 3
+    UCUDNN_TORCH=$value UCUDNN_CUDNN_LIBRARY=$hostdnn UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
+        PYTHONPATH=examples "$its_python" -B -W ignore "scripts/gpu/programs/$name.py" "$@" --device cpu
+}
 # What PyTorch refuses reaches the program through our frames.
 for torch in off force; do
-    UCUDNN_TORCH=$torch UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \
-        "$python" -B -W ignore scripts/gpu/programs/refused.py --device cpu >"$out/refused-$torch.txt"
+    with_torch $torch "$python" refused >"$out/refused-$torch.txt"
 done
 diff "$out"/refused-{off,force}.txt
 # The ways to batch and group normalization: each call that our kernels take runs on them, and none that Inductor has
@@ -77,8 +84,7 @@ diff "$out"/refused-{off,force}.txt
 for which in "batch 81" "group 35"; do
     name=${which% *}
     for torch in off force; do
-        UCUDNN_TORCH=$torch UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
-            PYTHONPATH=examples "$python" -B -W ignore "scripts/gpu/programs/${name}_calls.py" --device cpu --compiles >"$out/$name-$torch.txt" 2>&1 ||
+        with_torch $torch "$python" "${name}_calls" --compiles >"$out/$name-$torch.txt" 2>&1 ||
             { cat "$out/$name-$torch.txt" >&2; exit 1; }
     done
     if grep -q 'on our kernels' "$out/$name-off.txt" ||
@@ -89,21 +95,17 @@ for which in "batch 81" "group 35"; do
     fi
 done
 # Those to the newest PyTorch's batch normalization, without Inductor.
-UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
-    PYTHONPATH=examples scripts/newest-pytorch.sh -B -W ignore scripts/gpu/programs/batch_calls.py --device cpu >"$out/newest.txt" 2>&1 &&
+with_torch force scripts/newest-pytorch.sh batch_calls >"$out/newest.txt" 2>&1 &&
     [[ $(grep -c 'batch normalization.*on our kernels' "$out/newest.txt") -eq 80 ]] || { cat "$out/newest.txt" >&2; exit 1; }
 # In two processes under DistributedDataParallel: 6 passes of training and 2 of evaluation, in two types and on two ranks.
-UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
-    PYTHONPATH=examples "$python" -B -W ignore scripts/gpu/programs/batch_ranks.py --device cpu >"$out/ranks.txt" 2>&1 &&
+with_torch force "$python" batch_ranks >"$out/ranks.txt" 2>&1 &&
     [[ $(grep -c 'batch normalization.*on our kernels' "$out/ranks.txt") -eq 32 ]] || { cat "$out/ranks.txt" >&2; exit 1; }
 # A kernel of a third library's stays.
 for python_of in "$python" scripts/newest-pytorch.sh; do
-    UCUDNN_TORCH=force UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so UCUDNN_DATABASE=off LD_PRELOAD=$shim PYTHONPATH=examples \
-        "$python_of" -B -W ignore scripts/gpu/programs/other_kernels.py --device cpu >"$out/other.txt" ||
-        { cat "$out/other.txt" >&2; exit 1; }
+    with_torch force "$python_of" other_kernels >"$out/other.txt" 2>&1 || { cat "$out/other.txt" >&2; exit 1; }
 done
 # On a CPU nothing changes unless that is forced, and nothing is said.
-said=$(UCUDNN_CUDNN_LIBRARY=$1/libhostdnn.so LD_PRELOAD=$shim PYTHONPATH=examples "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
+said=$(UCUDNN_CUDNN_LIBRARY=$hostdnn LD_PRELOAD=$shim PYTHONPATH=examples "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)
 [[ -z $said ]] || { echo "test-pytorch: expected no words, found: $said" >&2; exit 1; }
 
 # The table of training steps: its unit tests, and one cell on the CPU, interrupted and continued.
