@@ -17,7 +17,7 @@ DIST      := build/dist/ucudnn-$(VERSION)-$(shell uname -m)
 GLIBC     := 2.28
 ZIG_TARGET := $(shell uname -m)-unknown-linux-gnu
 CONVNET   := $(wildcard examples/convnet.c examples/convnet/*.c)
-GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-exploring gpu-canonical-gru gpu-dynamic gpu-norm gpu-depthwise gpu-papers gpu-first-table gpu-rnn-training gpu-reported gpu-sweep gpu-truth
+GPU       := gpu-division gpu-pytorch gpu-cuda-graph gpu-rnn gpu-rnn-start gpu-exploring gpu-canonical-gru gpu-dynamic gpu-norm gpu-depthwise gpu-papers gpu-first-table gpu-rnn-training gpu-reported gpu-sample-inputs gpu-sweep gpu-truth
 RNN_BENCH := $(wildcard examples/rnn_bench.c examples/rnn_bench/*.c) examples/convnet/memory.c
 
 .DEFAULT_GOAL := help
@@ -89,6 +89,7 @@ gpu-rnn-training: ## RNN training on a GPU: errors, times beside cuDNN's, bits, 
 gpu-exploring: build/convnet ## the cost of exploring in whole programs on a GPU: first steps, memory, several RNNs
 gpu-canonical-gru: ## canonical GRU on a GPU, by how its blocks exchange
 gpu-reported: ## programs that went wrong once, on a GPU: plain, by default, forced
+gpu-sample-inputs: ## the samples of PyTorch's own tests on a GPU: results and gradients beside plain's (ARGS="--only conv2d")
 gpu-sweep: ## random convolutions of real networks' ranges on a GPU, in PyTorch, plain and with us (ARGS="--seed 2 --seconds 900")
 gpu-norm: ## batch normalization on a GPU: errors, bits, times beside cuDNN's, random shapes, compute-sanitizer
 gpu-depthwise: ## PyTorch's own depthwise convolutions on a GPU: errors, and times beside PyTorch's kernels

@@ -10,11 +10,11 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "examples"))
-from gpu import canonical_gru, check, cuda_graph, depthwise, division, dynamic, exploring, first_table, machine, norm, papers, pytorch, reported, rnn, rnn_start, rnn_training, sweep, truth  # noqa: E402
+from gpu import canonical_gru, check, cuda_graph, depthwise, division, dynamic, exploring, first_table, machine, norm, papers, pytorch, reported, rnn, rnn_start, rnn_training, sample_inputs, sweep, truth  # noqa: E402
 
 SUBCOMMANDS = {"check": check, "division": division, "pytorch": pytorch, "cuda-graph": cuda_graph, "rnn": rnn,
                "rnn-start": rnn_start, "exploring": exploring, "canonical-gru": canonical_gru, "dynamic": dynamic, "norm": norm, "depthwise": depthwise, "papers": papers, "first-table": first_table,
-               "rnn-training": rnn_training, "reported": reported, "sweep": sweep, "truth": truth}  # fmt: skip
+               "rnn-training": rnn_training, "reported": reported, "sample-inputs": sample_inputs, "sweep": sweep, "truth": truth}  # fmt: skip
 
 
 def main():

@@ -27,7 +27,7 @@ is below E**1.75 / 80 of its expectation in one of a hundred cases. The floor of
 import math
 
 FACTOR, UNITS = 4.0, 4.0
-UNIT = {"float": 2.0**-24, "tf32": 2.0**-11, "half": 2.0**-11, "bfloat16": 2.0**-8}
+UNIT = {"double": 2.0**-53, "float": 2.0**-24, "tf32": 2.0**-11, "half": 2.0**-11, "bfloat16": 2.0**-8}
 # Norms of more elements than this are near their expectation: 1 / sqrt(2 * 64) is 9%.
 FEW = 64
 TIMES = {"norm": 1.0, "worst": 4.0}
@@ -43,7 +43,7 @@ def floor(measure, found):
     """The error above plain's that a tensor may have: `found` is its entry in a case's line."""
     u = unit(found["precision"], found["elements"], found["goes_by_plain"])
     by_chance = max(1.0, 80 / max(found["elements"], 1) ** 1.75)
-    return by_chance * TIMES[measure] * (UNITS * u * math.sqrt(found["chain"]) + UNIT["float"] * math.sqrt(found["depth"]))
+    return by_chance * TIMES[measure] * (UNITS * u * math.sqrt(found["chain"]) + min(u, UNIT["float"]) * math.sqrt(found["depth"]))
 
 
 def ratio(measure, found, plain):
