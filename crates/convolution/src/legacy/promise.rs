@@ -206,7 +206,7 @@ impl Asking<'_> {
             let chosen = AlgoPerf { mathType: math_type, ..*chosen };
             Class::of(&Plain::new(&self.problem, &chosen, rounds), settings::get().numerics)
         };
-        Class { winograd: class_of(&chosen).winograd || class_of(preferred).winograd, ..class_of(&chosen) }
+        Class { winograd: class_of(&chosen).winograd.max(class_of(preferred).winograd), ..class_of(&chosen) }
     }
 
     /// Lets the preferred algorithm run undivided as the program would run it, if that fits. In a class without TF32 the same

@@ -134,6 +134,18 @@ impl Plain {
     }
 }
 
+/// Which of Winograd's transforms may run. They round more than sums of products do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Winograd {
+    /// None.
+    No,
+    /// Those whose products are not rounded: they round less than TF32 does. In TF32 they were off by ten times as much
+    /// as other algorithms (`WINOGRAD_NONFUSED` of AlexNet's conv2 for the filter's gradient, on an H200).
+    Exact,
+    /// All.
+    Yes,
+}
+
 /// The algorithms that a plan may use in place of the chosen one, so that no result loses accuracy or determinism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
@@ -141,8 +153,8 @@ pub struct Class {
     pub deterministic: bool,
     /// The loosest math type; `None` allows all of cuDNN's.
     pub math_type: Option<cudnnMathType_t>,
-    /// Whether Winograd's transforms may run. They round less than TF32, and more than sums of products.
-    pub winograd: bool,
+    /// Winograd's transforms.
+    pub winograd: Winograd,
     /// The only algorithm allowed, if any: some fused calls take no other.
     pub only: Option<c_int>,
     /// Whether engines of the graph API may run. They compute no fused calls.
@@ -157,7 +169,7 @@ impl Class {
         let allowed = Self {
             deterministic: is_deterministic || numerics == Numerics::Deterministic,
             math_type: Some(chosen.mathType),
-            winograd: true,
+            winograd: Winograd::Yes,
             only: None,
             engines: true,
         };
@@ -166,7 +178,11 @@ impl Class {
             Numerics::Allowed => allowed,
             Numerics::Match | Numerics::Deterministic => Self {
                 math_type: Some(if *is_exact { CUDNN_FMA_MATH } else { chosen.mathType }),
-                winograd: *is_tf32 || Algorithm::of(*direction, chosen).is_winograd(),
+                winograd: match Algorithm::of(*direction, chosen).is_winograd() {
+                    true => Winograd::Yes,
+                    false if *is_tf32 => Winograd::Exact,
+                    false => Winograd::No,
+                },
                 ..allowed
             },
         }
@@ -174,7 +190,7 @@ impl Class {
 
     /// The class of one algorithm alone, under its own math type: what it rounds does not count.
     pub fn alone(self, result: &AlgoPerf) -> Self {
-        Self { math_type: Some(result.mathType), winograd: true, only: Some(result.algo), ..self }
+        Self { math_type: Some(result.mathType), winograd: Winograd::Yes, only: Some(result.algo), ..self }
     }
 
     /// Returns true if the class allows `algorithm`, which was timed before.
@@ -182,8 +198,16 @@ impl Class {
         (!self.deterministic || algorithm.deterministic)
             && (self.engines || algorithm.engine.is_none())
             && self.math_type.is_none_or(|loosest| looseness(algorithm.math_type) <= looseness(loosest))
-            && (self.winograd || !algorithm.is_winograd())
+            && (!algorithm.is_winograd() || self.admits_winograd(algorithm))
             && self.only.is_none_or(|only| algorithm.id == only)
+    }
+
+    fn admits_winograd(&self, algorithm: &Algorithm) -> bool {
+        match self.winograd {
+            Winograd::No => false,
+            Winograd::Exact => algorithm.math_type == CUDNN_FMA_MATH,
+            Winograd::Yes => true,
+        }
     }
 
     /// Returns true if a query's result succeeded and the class allows its algorithm.
@@ -206,19 +230,24 @@ impl Class {
             CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS => allows(CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION),
             CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC => !self.deterministic,
             CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION => false,
-            _ => self.winograd,
+            _ => self.winograd != Winograd::No,
         })
+        .with_rounded_transforms(self.winograd != Winograd::Exact)
     }
 }
 
-/// Writes `deterministic, math 0, algorithm any, no Winograd`, in cuDNN's numbers.
+/// Writes `deterministic, math 0, algorithm any, no Winograd`, in cuDNN's numbers; all of Winograd's transforms are no words.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { deterministic, math_type, winograd, only, engines } = self;
         let number = |number: &Option<c_int>| number.map_or("any".to_owned(), |number| number.to_string());
         let deterministic = if *deterministic { "deterministic, " } else { "" };
         let engines = if *engines { " or engine" } else { "" };
-        let winograd = if *winograd { "" } else { ", no Winograd" };
+        let winograd = match winograd {
+            Winograd::No => ", no Winograd",
+            Winograd::Exact => ", Winograd without TF32",
+            Winograd::Yes => "",
+        };
         write!(f, "{deterministic}math {}, algorithm {}{engines}{winograd}", number(math_type), number(only))
     }
 }
@@ -266,7 +295,7 @@ mod tests {
         assert!(!admits(&loose, &result(0, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION)));
     }
 
-    /// The math type allows TF32, and Winograd's transforms round less than that.
+    /// The math type allows TF32. Winograd's transforms round less than that, unless their products are rounded too.
     #[test]
     fn a_class_rounds_as_cudnn_does() {
         let chosen = result(1, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH);
@@ -280,6 +309,8 @@ mod tests {
             let class = class(&chosen, rounds, numerics);
             let admitted = [chosen, winograd].map(|result| class.admits(Direction::Forward, &result));
             assert_eq!(admitted, allows, "{numerics:?} {rounds}: {class}");
+            let rounded = AlgoPerf { mathType: CUDNN_DEFAULT_MATH, ..winograd };
+            assert_eq!(class.admits(Direction::Forward, &rounded), numerics == Numerics::Allowed, "{class}");
         }
         let of_winograd = class(&AlgoPerf { mathType: CUDNN_DEFAULT_MATH, ..winograd }, false, Numerics::Match);
         assert!(of_winograd.admits(Direction::Forward, &winograd) && !of_winograd.admits(Direction::Forward, &chosen));

@@ -15,7 +15,7 @@ use super::rounding;
 use cudnn_abi::CUDNN_FMA_MATH;
 
 use crate::plans::graph::targets;
-use crate::problem::algorithm::Plain;
+use crate::problem::algorithm::{Plain, Winograd};
 use crate::problem::{Algorithm, Class, Problem};
 use cudnn::convolution::AlgoPerf;
 use cudnn::convolution::Descriptors;
@@ -110,7 +110,7 @@ impl Decision {
             let class_of = |algorithm| Class::of(&Plain::new(problem, algorithm, rounds), settings::get().numerics);
             let (class, preferred) = (class_of(&chosen), class_of(&preferred));
             let (deterministic, winograd) =
-                (class.deterministic || is_determined, class.winograd || preferred.winograd);
+                (class.deterministic || is_determined, class.winograd.max(preferred.winograd));
             let class = Class { deterministic, winograd, only: only.then_some(id), engines: takes_engines, ..class };
             let of = |listed: &[AlgoPerf], class| candidates::candidates(handle, problem, listed, class, &sizes_to_try);
             // The requested algorithm is a candidate whatever its math type allows.
@@ -167,7 +167,7 @@ impl Decision {
             engine: None,
         };
         let only = Some(ask.id);
-        let class = Class { deterministic: false, math_type: None, winograd: true, only, engines: false };
+        let class = Class { deterministic: false, math_type: None, winograd: Winograd::Yes, only, engines: false };
         let nothing = MayRun { class, algorithms: Vec::new() };
         let decision = Self {
             ask,

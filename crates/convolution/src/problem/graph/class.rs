@@ -33,13 +33,17 @@ const WINOGRAD: [cudnnBackendNumericalNote_t; 4] = [
 pub struct Class {
     /// The loose notes that an engine may have.
     allowed: Notes,
+    /// False if an engine may not both transform floats by Winograd's way and round them to TF32, although it may do
+    /// either: together they lose more digits.
+    takes_rounded_transforms: bool,
     /// True if NaN must spread as IEEE 754 requires.
     is_nan_strict: bool,
 }
 
 impl Class {
     /// The class of an engine that was chosen for data of a type, as strict as `numerics` requires: the engine's own
-    /// notes, and what rounds less than they allow. Winograd's transforms of floats round less than TF32. Where the program
+    /// notes, and what rounds less than they allow. Winograd's transforms of floats round less than TF32, unless their
+    /// products are rounded to it. Where the program
     /// `keeps_nan`, an engine that spreads NaN as IEEE 754 requires gives place to such engines alone. cuDNN proposes
     /// engines for their speed, so it is chance otherwise that one is strict.
     pub fn of(chosen: &EngineConfiguration, data_type: cudnnDataType_t, numerics: Numerics, keeps_nan: bool) -> Self {
@@ -57,6 +61,9 @@ impl Class {
         };
         Self {
             allowed: LOOSE.into_iter().filter(may).collect(),
+            takes_rounded_transforms: !is_tf32
+                || largest_tile.is_some()
+                || matches!(numerics, Numerics::Allowed | Numerics::Any),
             is_nan_strict: keeps_nan && numerics != Numerics::Any && has(&CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
         }
     }
@@ -68,13 +75,21 @@ impl Class {
 
     /// The class of engines that have no loose notes except those to `allow`.
     pub fn allowing(allow: impl Fn(cudnnBackendNumericalNote_t) -> bool) -> Self {
-        Self { allowed: LOOSE.into_iter().filter(|note| allow(*note)).collect(), is_nan_strict: false }
+        let allowed = LOOSE.into_iter().filter(|note| allow(*note)).collect();
+        Self { allowed, takes_rounded_transforms: true, is_nan_strict: false }
+    }
+
+    /// The same class with or without engines that transform floats and round their products to TF32.
+    pub fn with_rounded_transforms(self, takes_rounded_transforms: bool) -> Self {
+        Self { takes_rounded_transforms, ..self }
     }
 
     /// Returns true if the class allows `engine`.
     pub fn admits(&self, engine: &EngineConfiguration) -> bool {
         let has = |note| engine.numerics.contains(note);
+        let rounds_transforms = || has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && WINOGRAD.into_iter().any(has);
         LOOSE.into_iter().all(|note| !has(note) || self.allowed.contains(note))
+            && (self.takes_rounded_transforms || !rounds_transforms())
             && (!self.is_nan_strict || has(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP))
     }
 
@@ -91,8 +106,9 @@ impl fmt::Display for Class {
         let notes: Vec<_> = self.allowed.iter().map(|note| note.to_string()).collect();
         write!(
             f,
-            "only notes {}{}",
+            "only notes {}{}{}",
             if notes.is_empty() { "none".into() } else { notes.join(",") },
+            if self.takes_rounded_transforms { "" } else { ", not TF32 in transforms" },
             if self.is_nan_strict { ", strict NaN" } else { "" }
         )
     }
@@ -134,8 +150,13 @@ mod tests {
             let chosen = engine(&[CUDNN_NUMERICAL_NOTE_TENSOR_CORE]);
             let class = Class::of(&chosen, data_type, Numerics::Match, true);
             assert!(class.admits(&chosen) && class.allows_tensor_cores());
-            assert!(WINOGRAD.iter().all(|&note| class.admits(&engine(&[note])) == is_admitted), "{data_type}");
+            for note in WINOGRAD {
+                assert_eq!(class.admits(&engine(&[note])), is_admitted, "{data_type}");
+                assert!(!class.admits(&engine(&[note, CUDNN_NUMERICAL_NOTE_TENSOR_CORE])), "{data_type}");
+            }
         }
+        let both = [CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, CUDNN_NUMERICAL_NOTE_TENSOR_CORE];
+        assert!(class(&both, Numerics::Match).admits(&engine(&both)));
     }
 
     #[test]
