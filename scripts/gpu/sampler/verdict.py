@@ -6,14 +6,14 @@ numbers, the case gives a magnitude in place of ||exact||. Ours may be FACTOR ti
 data, and `floor` above that:
 
     ours <= FACTOR * plain + floor
-    floor = TIMES * (UNITS * u * sqrt(chain) + 2**-24 * sqrt(depth))
+    floor = TIMES * (UNITS * u * sqrt(chain) + min(u, 2**-24) * sqrt(depth))
 
 u is the unit of the type's rounding. A right computation may round a number to its type a few times (UNITS) where plain
 does not: h between blocks, a gradient's parts. Such roundings are independent, so after `chain` time steps, or levels,
-their sum has grown by the root of it. Sums are in float: one of `depth` random numbers in another order than plain's is
-off by some 2**-24 sqrt(depth) of its norm; `depth` counts the numbers of all steps that a result depends on. Of an
-element TIMES is 4, since the furthest of a million normal numbers is 5 deviations from 0, and that of a hundred is 2.5;
-of a norm it is 1.
+their sum has grown by the root of it. Sums are in float, of doubles in double: one of `depth` random numbers in another
+order than plain's is off by some 2**-24 sqrt(depth) of its norm; `depth` counts the numbers of all steps that a result
+depends on. Of an element TIMES is 4, since the furthest of a million normal numbers is 5 deviations from 0, and that of a
+hundred is 2.5; of a norm it is 1.
 
 Floats have u = 2**-24, also where the program allows TF32, because what plain does not round to TF32, we do not either:
 if it does, FACTOR times its error has room for ours. Two kinds of cases cannot go by that. A tensor of few elements may
@@ -43,7 +43,8 @@ def floor(measure, found):
     """The error above plain's that a tensor may have: `found` is its entry in a case's line."""
     u = unit(found["precision"], found["elements"], found["goes_by_plain"])
     by_chance = max(1.0, 80 / max(found["elements"], 1) ** 1.75)
-    return by_chance * TIMES[measure] * (UNITS * u * math.sqrt(found["chain"]) + min(u, UNIT["float"]) * math.sqrt(found["depth"]))
+    sums = min(u, UNIT["float"]) * math.sqrt(found["depth"])
+    return by_chance * TIMES[measure] * (UNITS * u * math.sqrt(found["chain"]) + sums)
 
 
 def ratio(measure, found, plain):
