@@ -27,6 +27,9 @@ const SQUARE_SIDE: usize = 32;
 const MOST_PRODUCTS: usize = 1 << 19;
 const MOST_IN_FLOAT: usize = 1 << 29;
 const MOST_OF_OTHERS: usize = 1 << 25;
+/// The most products that cublasLt adds up in one sum of floats, which it does one after the other. Sums of 4,096 were 1.6
+/// times as far from double precision as PyTorch's, which are cut into parts.
+const MOST_SUMMED: usize = 2048;
 
 /// `products[row][column] = Σ x[row][k] · weights[column][k]`; all are row-major and packed.
 #[repr(C)]
@@ -52,6 +55,25 @@ impl Products {
     pub fn square_tiles(&self) -> usize {
         let [rows, columns, _] = self.sizes();
         rows.div_ceil(TILE) * columns.div_ceil(TILE)
+    }
+
+    /// The same as products of any form with sums of so many products at most. Each adds to what the one before left.
+    fn cut(&self, element: Element, most: usize) -> impl Iterator<Item = Product> {
+        let whole = self.product();
+        // Rows of parts begin where whole vectors do, if rows of the whole do.
+        let deep = whole.depth.div_ceil(whole.depth.div_ceil(most).max(1)).next_multiple_of(16).max(16);
+        (0..whole.depth.max(1)).step_by(deep).map(move |first| {
+            let from =
+                |factor: Factor| Factor { data: factor.data.wrapping_byte_add(first * element.bytes()), ..factor };
+            let beta = if first == 0 { 0.0 } else { 1.0 };
+            Product {
+                left: from(whole.left),
+                right: from(whole.right),
+                beta,
+                depth: deep.min(whole.depth - first),
+                ..whole
+            }
+        })
     }
 
     /// The same as a product of any form.
@@ -150,8 +172,10 @@ impl Multiplier {
     /// The memory is the stream's device's, with the sizes that [`Products`] gives.
     pub unsafe fn multiply(&self, stream: Stream, products: &Products, tf32: bool) -> Result<bool, Error> {
         if !self.is_for_square_tiles(products, tf32) {
-            // SAFETY: the caller promises the memory of `products`, and the product is the same.
-            match unsafe { self.multiply_any(stream, &products.product(), tf32) } {
+            let is_exact = self.element == Element::Float && !tf32;
+            let mut parts = products.cut(self.element, if is_exact { MOST_SUMMED } else { usize::MAX });
+            // SAFETY: the caller promises the memory of `products`, and together the parts are the same product.
+            match parts.try_for_each(|part| unsafe { self.multiply_any(stream, &part, tf32) }) {
                 Ok(()) => return Ok(false),
                 Err(why) if !self.cublaslt_failed.swap(true, Ordering::Relaxed) => {
                     log::warn!("{why}; a kernel of ours multiplies (said once)");
@@ -263,6 +287,32 @@ mod tests {
             .collect();
         let (error, _) = errors(found, &exact);
         assert!(error < 4e-7, "{rows} × {columns} × {depth} of {element:?}: {error:.1e}");
+    }
+
+    #[test]
+    fn cut_products_are_the_whole() {
+        for (depth, most, expected) in [
+            (4096, 2048, &[2048, 2048][..]),
+            (4100, 2048, &[1376, 1376, 1348]),
+            (2049, 2048, &[1040, 1009]),
+            (2048, 2048, &[2048]),
+            (7, usize::MAX, &[7]),
+        ] {
+            let (x, weights) = (ptr::without_provenance(1 << 20), ptr::without_provenance(1 << 30));
+            let whole = Products { x, weights, products: ptr::null_mut(), rows: 3, columns: 5, depth };
+            let parts: Vec<_> = whole.cut(Element::Float, most).collect();
+            assert_eq!(parts.iter().map(|part| part.depth).collect::<Vec<_>>(), expected, "{depth}");
+            let mut first = 0;
+            for part in parts {
+                assert_eq!([part.left, part.right].map(|factor| factor.stride), [depth as usize; 2]);
+                assert_eq!(
+                    [part.left.data.addr(), part.right.data.addr()],
+                    [(1 << 20) + 4 * first, (1 << 30) + 4 * first]
+                );
+                assert_eq!(part.beta, if first == 0 { 0.0 } else { 1.0 });
+                first += part.depth;
+            }
+        }
     }
 
     #[test]
