@@ -34,7 +34,7 @@ LEFT, PLOT, ROW, TOP = 150, 480, 15, 66
 
 
 def add_arguments(parser):
-    machine.add_arguments(parser, "library", "command", out="build/gpu-first-table", seconds=330)
+    machine.add_arguments(parser, "library", "command", out="build/gpu-first-table", seconds=400)
     machine.add_arguments(parser, "python", "cudnn", "host")
 
 

@@ -128,8 +128,9 @@ class Papers(Session):
         that there was no time for.
 
         All begin side by side, and each says when it is ready (--turn). `fillers` are others that compile what these find,
-        and end. Then comes begins(), and each run is measured alone, in its turn. What is not ready in time goes on compiling,
-        and comes last; what failed beside others, as for memory, begins again then.
+        and end. Then comes begins(), and each run is measured alone, in its turn. What is not ready in time is ended, since it
+        would take processors from what is measured, and begins again last: it finds what it has compiled. So does what failed
+        beside others, as for memory.
         """
         if not runs:
             return []
@@ -146,6 +147,9 @@ class Papers(Session):
                     self.verdict("WRONG", name, process.why)
                 children.end(process.process)
             ready = {name: self.ready(process, left) for name, process in waiting.items()}
+            for name, process in waiting.items():
+                if not ready[name]:
+                    children.end(process.process)
             begins()
             left_out = []
             for name in sorted(waiting, key=lambda name: not ready[name]):
@@ -153,9 +157,8 @@ class Papers(Session):
                     left_out.append(name)
                     continue
                 if not ready[name]:
-                    self.say(f"{name} is waited for")
-                    if ready[name] is None:
-                        waiting[name] = stack.enter_context(self.step_process(name, *runs[name]))
+                    self.say(f"{name} begins again")
+                    waiting[name] = stack.enter_context(self.step_process(name, *runs[name]))
                     ready[name] = self.heard(name, turns.answer, waiting[name], lambda: self.left - self.reserve)
                 line = ready[name] and self.heard(name, turns.ask, waiting[name], "", lambda: self.left)
                 if line:
@@ -170,13 +173,11 @@ class Papers(Session):
         return left_out
 
     def ready(self, process, left):
-        """What a process says when it is ready; CUT if time was up, and None if it failed."""
+        """What a process says when it is ready; None if time was up, or if it failed."""
         try:
             return turns.answer(process, left)
-        except Ended:
+        except (Ended, turns.Cut):
             return None
-        except turns.Cut:
-            return CUT
 
     def file(self, name, ending):
         """A file of a run."""
