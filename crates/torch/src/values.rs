@@ -253,13 +253,24 @@ impl Libtorch {
         }
     }
 
-    /// The sizes of a list, one for each axis; zeros if it has another number of them.
+    /// The sizes of a list.
     ///
     /// # Safety
     /// The value is a list of sizes, whose owner is the caller.
-    pub unsafe fn sizes_of_axes<const AXES: usize>(&self, value: Value) -> [i64; AXES] {
-        // SAFETY: the caller's promise.
-        unsafe { self.list(value) }.map_or([0; AXES], |items| items.map(|item| item as i64))
+    pub unsafe fn sizes(&self, value: Value) -> Vec<i64> {
+        let list = value as *mut c_void;
+        let mut size = 0;
+        // SAFETY: the list lives until it is deleted here.
+        unsafe {
+            let count = if (self.list_size)(list, &mut size) == 0 { size } else { 0 };
+            let item = |place| {
+                let mut item = 0;
+                ((self.list_item)(list, place, &mut item) == 0).then_some(item as i64)
+            };
+            let sizes = (0..count).map_while(item).collect();
+            (self.delete_list)(list);
+            sizes
+        }
     }
 
     /// Three bools of a list. `None` if they are not three.

@@ -53,19 +53,32 @@ impl OfLibtorch for DepthwiseFunctions<3> {
 /// # Safety
 /// The call's tensors live.
 pub unsafe fn convolve<'a>(call: &Call<'a>) -> Tensor<'a> {
-    let torch = call.torch;
-    let forward = match call.window.axes {
+    // SAFETY: the caller's promise.
+    unsafe { by_pytorch(call.torch, call.window.axes, [call.x, call.weight], call.bias, call.window.sizes()) }
+}
+
+/// Likewise for x, the weight, and the lists of the filter's sizes, strides, padding and dilation, of any length.
+///
+/// # Safety
+/// The tensors and the sizes live.
+pub unsafe fn by_pytorch<'a>(
+    torch: &'a Libtorch,
+    axes: usize,
+    [x, weight]: [&Tensor; 2],
+    bias: Option<&Tensor>,
+    [kernel, stride, padding, dilation]: [Sizes; 4],
+) -> Tensor<'a> {
+    let forward = match axes {
         2 => torch.depthwise.as_ref().map(|its| its.forward),
         _ => torch.depthwise_of_volumes.as_ref().map(|its| its.forward),
     };
     let Some(forward) = forward else {
         return Tensor::undefined(torch).expect("memory for a tensor that is none");
     };
-    let (bias, [kernel, stride, padding, dilation]) = (Tensor::optional(call.bias), call.window.sizes());
-    let mut y = null_mut();
+    let (bias, mut y) = (Tensor::optional(bias), null_mut());
     // SAFETY: the function takes the operator's arguments, and borrows them.
     unsafe {
-        forward(&mut y, call.x.raw(), call.weight.raw(), kernel, &bias, stride, padding, dilation);
+        forward(&mut y, x.raw(), weight.raw(), kernel, &bias, stride, padding, dilation);
         Tensor::of_cpp(y, torch)
     }
 }
@@ -183,9 +196,11 @@ where
     results
 }
 
+/// The sizes of lists, one for each axis; `None` if one has another number of them.
+///
 /// # Safety
 /// The sizes live.
-unsafe fn read_sizes<const AXES: usize>(all: [Sizes; 4]) -> Option<[[i64; AXES]; 4]> {
+pub unsafe fn read_sizes<const AXES: usize>(all: [Sizes; 4]) -> Option<[[i64; AXES]; 4]> {
     // SAFETY: the caller's promise.
     let [kernel, stride, padding, dilation] = all.map(|sizes| unsafe { sizes.of_axes::<AXES>() });
     Some([kernel?, stride?, padding?, dilation?])

@@ -22,8 +22,8 @@ use subject::Subject;
 use tuning::contest::Contest;
 
 pub use contestant::FAMILY;
-use functions::Gradient;
 pub use functions::take_gradient;
+use functions::{Gradient, read_sizes};
 
 /// The kernel of `_conv_depthwise2d(x, weight, kernel size, bias?, stride, padding, dilation)`, where `AXES` is 2. With 3 axes
 /// it is that of `conv_depthwise3d`.
@@ -34,17 +34,21 @@ pub unsafe extern "C-unwind" fn forward<const AXES: usize>(stack: *mut Value, _:
     let torch = Libtorch::of_kernels();
     // SAFETY: libtorch puts the arguments there in the order of the operator's schema; the kernel owns them.
     unsafe {
-        let list = |place| torch.sizes_of_axes::<AXES>(*stack.add(place));
         let [x, weight] = [0, 1].map(|place| Tensor::taken(*stack.add(place), torch));
-        let (kernel, bias) = (list(2), Tensor::taken_if_any(*stack.add(3), torch));
-        let [stride, padding, dilation] = [4, 5, 6].map(list);
-        let window = Window::of([kernel, stride, padding, dilation]);
+        let bias = Tensor::taken_if_any(*stack.add(3), torch);
+        let lists = [2, 4, 5, 6].map(|place| torch.sizes(*stack.add(place)));
+        let sizes = lists.each_ref().map(|list| Sizes::of(list));
+        let read = read_sizes::<AXES>(sizes);
         // PyTorch would copy it, too.
-        let copy = guarded(|| x.repacked()).flatten();
-        let x = copy.as_ref().unwrap_or(&x);
+        let copy = read.and_then(|_| guarded(|| x.repacked()).flatten());
+        let (x, bias, direction) = (copy.as_ref().unwrap_or(&x), bias.as_ref(), Direction::Forward);
         let call =
-            Call { torch, direction: Direction::Forward, x, weight: &weight, bias: bias.as_ref(), dy: None, window };
-        let y = operator::run(&call);
+            read.map(|all| Call { torch, direction, x, weight: &weight, bias, dy: None, window: Window::of(all) });
+        let y = match &call {
+            Some(call) => operator::run(call),
+            // PyTorch says what is wrong with the lists.
+            None => functions::by_pytorch(torch, AXES, [x, &weight], bias, sizes),
+        };
         stack.write(y.into_value());
     }
 }
