@@ -207,7 +207,7 @@ fn fallback_time(job: &Job<Problem>, chosen: &AlgoPerf) -> Option<f64> {
     });
     let (id, limit) = promised.unwrap_or((chosen.algo, usize::MAX));
     let math_type = Some(job.problem.math_type);
-    let class = Class { deterministic: false, math_type, winograd: Winograd::Yes, only: Some(id), engines: false };
+    let class = Class { deterministic: false, math_type, winograd: Winograd::All, only: Some(id), engines: false };
     let goal = Goal::Fastest { limit };
     let search = ahead::tune(&Job { class: Some(class), sizes: BatchSizePolicy::Undivided, goal, ..*job }).ok()?;
     search.smallest_whole().map(|micro| micro.time)

@@ -56,14 +56,8 @@ impl Algorithm {
 
     /// Returns true for Winograd's transforms.
     pub fn is_winograd(&self) -> bool {
-        const NOTES: [cudnnBackendNumericalNote_t; 4] = [
-            CUDNN_NUMERICAL_NOTE_WINOGRAD,
-            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
-            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
-            CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
-        ];
         match self.engine {
-            Some(engine) => NOTES.into_iter().any(|note| engine.numerics.contains(note)),
+            Some(engine) => graph::WINOGRAD.into_iter().any(|note| engine.numerics.contains(note)),
             None => self.name().starts_with("WINOGRAD"),
         }
     }
@@ -134,16 +128,14 @@ impl Plain {
     }
 }
 
-/// Which of Winograd's transforms may run. They round more than sums of products do.
+/// Which of Winograd's transforms may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Winograd {
-    /// None.
-    No,
+    None,
     /// Those whose products are not rounded: they round less than TF32 does. In TF32 they were off by ten times as much
     /// as other algorithms (`WINOGRAD_NONFUSED` of AlexNet's conv2 for the filter's gradient, on an H200).
     Exact,
-    /// All.
-    Yes,
+    All,
 }
 
 /// The algorithms that a plan may use in place of the chosen one, so that no result loses accuracy or determinism.
@@ -169,7 +161,7 @@ impl Class {
         let allowed = Self {
             deterministic: is_deterministic || numerics == Numerics::Deterministic,
             math_type: Some(chosen.mathType),
-            winograd: Winograd::Yes,
+            winograd: Winograd::All,
             only: None,
             engines: true,
         };
@@ -179,9 +171,9 @@ impl Class {
             Numerics::Match | Numerics::Deterministic => Self {
                 math_type: Some(if *is_exact { CUDNN_FMA_MATH } else { chosen.mathType }),
                 winograd: match Algorithm::of(*direction, chosen).is_winograd() {
-                    true => Winograd::Yes,
+                    true => Winograd::All,
                     false if *is_tf32 => Winograd::Exact,
-                    false => Winograd::No,
+                    false => Winograd::None,
                 },
                 ..allowed
             },
@@ -190,7 +182,7 @@ impl Class {
 
     /// The class of one algorithm alone, under its own math type: what it rounds does not count.
     pub fn alone(self, result: &AlgoPerf) -> Self {
-        Self { math_type: Some(result.mathType), winograd: Winograd::Yes, only: Some(result.algo), ..self }
+        Self { math_type: Some(result.mathType), winograd: Winograd::All, only: Some(result.algo), ..self }
     }
 
     /// Returns true if the class allows `algorithm`, which was timed before.
@@ -204,9 +196,9 @@ impl Class {
 
     fn admits_winograd(&self, algorithm: &Algorithm) -> bool {
         match self.winograd {
-            Winograd::No => false,
+            Winograd::None => false,
             Winograd::Exact => algorithm.math_type == CUDNN_FMA_MATH,
-            Winograd::Yes => true,
+            Winograd::All => true,
         }
     }
 
@@ -225,18 +217,19 @@ impl Class {
             CUDNN_DATA_FLOAT => CUDNN_DEFAULT_MATH,
             _ => CUDNN_TENSOR_OP_MATH,
         };
-        graph::Class::allowing(|note| match note {
+        let class = graph::Class::allowing(|note| match note {
             CUDNN_NUMERICAL_NOTE_TENSOR_CORE => allows(tensor_cores),
             CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS => allows(CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION),
             CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC => !self.deterministic,
             CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION => false,
-            _ => self.winograd != Winograd::No,
-        })
-        .with_rounded_transforms(self.winograd != Winograd::Exact)
+            _ => self.winograd != Winograd::None,
+        });
+        if self.winograd == Winograd::Exact { class.without_rounded_transforms() } else { class }
     }
 }
 
-/// Writes `deterministic, math 0, algorithm any, no Winograd`, in cuDNN's numbers; all of Winograd's transforms are no words.
+/// Writes `deterministic, math 0, algorithm any, no Winograd`, in cuDNN's numbers. A class with all of Winograd's transforms
+/// has no words for them.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { deterministic, math_type, winograd, only, engines } = self;
@@ -244,9 +237,9 @@ impl fmt::Display for Class {
         let deterministic = if *deterministic { "deterministic, " } else { "" };
         let engines = if *engines { " or engine" } else { "" };
         let winograd = match winograd {
-            Winograd::No => ", no Winograd",
+            Winograd::None => ", no Winograd",
             Winograd::Exact => ", Winograd without TF32",
-            Winograd::Yes => "",
+            Winograd::All => "",
         };
         write!(f, "{deterministic}math {}, algorithm {}{engines}{winograd}", number(math_type), number(only))
     }

@@ -167,7 +167,7 @@ impl Decision {
             engine: None,
         };
         let only = Some(ask.id);
-        let class = Class { deterministic: false, math_type: None, winograd: Winograd::Yes, only, engines: false };
+        let class = Class { deterministic: false, math_type: None, winograd: Winograd::All, only, engines: false };
         let nothing = MayRun { class, algorithms: Vec::new() };
         let decision = Self {
             ask,

@@ -21,7 +21,7 @@ const LOOSE: [cudnnBackendNumericalNote_t; 8] = [
 
 /// Winograd's notes, the smallest tile first. A smaller tile rounds less. The note without a tile comes first too: an
 /// engine that has it alone is admitted with any tile.
-const WINOGRAD: [cudnnBackendNumericalNote_t; 4] = [
+pub const WINOGRAD: [cudnnBackendNumericalNote_t; 4] = [
     CUDNN_NUMERICAL_NOTE_WINOGRAD,
     CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4,
     CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
@@ -33,37 +33,36 @@ const WINOGRAD: [cudnnBackendNumericalNote_t; 4] = [
 pub struct Class {
     /// The loose notes that an engine may have.
     allowed: Notes,
-    /// False if an engine may not both transform floats by Winograd's way and round them to TF32, although it may do
-    /// either: together they lose more digits.
-    takes_rounded_transforms: bool,
+    /// Those that an engine on tensor cores may have. What TF32 rounds, Winograd's transforms amplify, so that both lose
+    /// more digits than either.
+    on_tensor_cores: Notes,
     /// True if NaN must spread as IEEE 754 requires.
     is_nan_strict: bool,
 }
 
 impl Class {
     /// The class of an engine that was chosen for data of a type, as strict as `numerics` requires: the engine's own
-    /// notes, and what rounds less than they allow. Winograd's transforms of floats round less than TF32, unless their
-    /// products are rounded to it. Where the program
-    /// `keeps_nan`, an engine that spreads NaN as IEEE 754 requires gives place to such engines alone. cuDNN proposes
-    /// engines for their speed, so it is chance otherwise that one is strict.
+    /// notes, and what rounds less than they allow. Winograd's transforms of floats round less than TF32, unless they are
+    /// rounded to it themselves. Where the program `keeps_nan`, an engine that spreads NaN as IEEE 754 requires gives place
+    /// to such engines alone. cuDNN proposes engines for their speed, so it is chance otherwise that one is strict.
     pub fn of(chosen: &EngineConfiguration, data_type: cudnnDataType_t, numerics: Numerics, keeps_nan: bool) -> Self {
         let has = |note: &cudnnBackendNumericalNote_t| chosen.numerics.contains(*note);
         let largest_tile = WINOGRAD.iter().rposition(has);
         let is_tf32 = data_type == CUDNN_DATA_FLOAT && has(&CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-        let takes_transforms = is_tf32 || numerics == Numerics::Allowed;
-        let may = |note: &cudnnBackendNumericalNote_t| match (numerics, *note) {
-            (Numerics::Any, _) => true,
-            (Numerics::Deterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) => false,
-            _ => match WINOGRAD.iter().position(|winograd| winograd == note) {
-                Some(tile) => takes_transforms || largest_tile.is_some_and(|largest| tile <= largest),
-                None => has(note),
-            },
+        let of_engines = |takes_transforms: bool| {
+            let may = |note: &cudnnBackendNumericalNote_t| match (numerics, *note) {
+                (Numerics::Any, _) => true,
+                (Numerics::Deterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) => false,
+                _ => match WINOGRAD.iter().position(|winograd| winograd == note) {
+                    Some(tile) => takes_transforms || largest_tile.is_some_and(|largest| tile <= largest),
+                    None => has(note),
+                },
+            };
+            LOOSE.into_iter().filter(may).collect()
         };
         Self {
-            allowed: LOOSE.into_iter().filter(may).collect(),
-            takes_rounded_transforms: !is_tf32
-                || largest_tile.is_some()
-                || matches!(numerics, Numerics::Allowed | Numerics::Any),
+            allowed: of_engines(is_tf32 || numerics == Numerics::Allowed),
+            on_tensor_cores: of_engines(numerics == Numerics::Allowed),
             is_nan_strict: keeps_nan && numerics != Numerics::Any && has(&CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP),
         }
     }
@@ -76,20 +75,20 @@ impl Class {
     /// The class of engines that have no loose notes except those to `allow`.
     pub fn allowing(allow: impl Fn(cudnnBackendNumericalNote_t) -> bool) -> Self {
         let allowed = LOOSE.into_iter().filter(|note| allow(*note)).collect();
-        Self { allowed, takes_rounded_transforms: true, is_nan_strict: false }
+        Self { allowed, on_tensor_cores: allowed, is_nan_strict: false }
     }
 
-    /// The same class with or without engines that transform floats and round their products to TF32.
-    pub fn with_rounded_transforms(self, takes_rounded_transforms: bool) -> Self {
-        Self { takes_rounded_transforms, ..self }
+    /// The same class, whose engines on tensor cores make no transforms.
+    pub fn without_rounded_transforms(self) -> Self {
+        let is_other = |note: &cudnnBackendNumericalNote_t| self.allowed.contains(*note) && !WINOGRAD.contains(note);
+        Self { on_tensor_cores: LOOSE.into_iter().filter(is_other).collect(), ..self }
     }
 
     /// Returns true if the class allows `engine`.
     pub fn admits(&self, engine: &EngineConfiguration) -> bool {
         let has = |note| engine.numerics.contains(note);
-        let rounds_transforms = || has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && WINOGRAD.into_iter().any(has);
-        LOOSE.into_iter().all(|note| !has(note) || self.allowed.contains(note))
-            && (self.takes_rounded_transforms || !rounds_transforms())
+        let allowed = if has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) { self.on_tensor_cores } else { self.allowed };
+        LOOSE.into_iter().all(|note| !has(note) || allowed.contains(note))
             && (!self.is_nan_strict || has(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP))
     }
 
@@ -99,16 +98,21 @@ impl Class {
     }
 }
 
-/// Writes the form used in the `question` of a stored search: `only notes 0,1,4` or `only notes 0, strict NaN`. Without
-/// the first word it was a question of earlier versions, whose classes all allowed Winograd's transforms.
+/// Writes the form used in the `question` of a stored search: `only notes 0,1,4`, `only notes 0, strict NaN` or `only notes
+/// 0,5, on tensor cores 0`. Without the first word it was a question of earlier versions, whose classes all allowed
+/// Winograd's transforms.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let notes: Vec<_> = self.allowed.iter().map(|note| note.to_string()).collect();
+        let all = |notes: &Notes| {
+            let numbers: Vec<_> = notes.iter().map(|note| note.to_string()).collect();
+            if numbers.is_empty() { "none".into() } else { numbers.join(",") }
+        };
+        let is_one = self.on_tensor_cores == self.allowed || !self.allows_tensor_cores();
         write!(
             f,
             "only notes {}{}{}",
-            if notes.is_empty() { "none".into() } else { notes.join(",") },
-            if self.takes_rounded_transforms { "" } else { ", not TF32 in transforms" },
+            all(&self.allowed),
+            if is_one { String::new() } else { format!(", on tensor cores {}", all(&self.on_tensor_cores)) },
             if self.is_nan_strict { ", strict NaN" } else { "" }
         )
     }
@@ -155,8 +159,14 @@ mod tests {
                 assert!(!class.admits(&engine(&[note, CUDNN_NUMERICAL_NOTE_TENSOR_CORE])), "{data_type}");
             }
         }
-        let both = [CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, CUDNN_NUMERICAL_NOTE_TENSOR_CORE];
-        assert!(class(&both, Numerics::Match).admits(&engine(&both)));
+        // Of both together, what was chosen has its tile.
+        let of_4x4 =
+            class(&[CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4], Numerics::Match);
+        for (note, is_admitted) in WINOGRAD.into_iter().zip([true, true, false, false]) {
+            assert_eq!(of_4x4.admits(&engine(&[note, CUDNN_NUMERICAL_NOTE_TENSOR_CORE])), is_admitted, "{note}");
+            assert!(of_4x4.admits(&engine(&[note])), "{note}");
+        }
+        assert_eq!(of_4x4.to_string(), "only notes 0,5,6,7,8, on tensor cores 0,5,6");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use cudnn_abi::*;
 
 pub use batch::WORKSPACE_ALIGNMENT;
 pub use channels_last::{Matrices, Sampling};
-pub use class::Class;
+pub use class::{Class, WINOGRAD};
 pub use engine::{EngineConfiguration, Knob, Notes, OUR_ENGINES, Route};
 pub use execution_plan::ExecutionPlan;
 pub use operation_graph::OperationGraph;
