@@ -66,17 +66,17 @@ grep 'our kernels' "$out/norm/checks.txt"
 # Its depthwise convolutions likewise; a CPU has none of PyTorch's own.
 on_host depthwise
 grep 'our engine' "$out/depthwise/checks.txt"
-# with_torch VALUE PYTHON PROGRAM [OPTION...]: one of scripts/gpu/programs on the CPU, preloaded, with this UCUDNN_TORCH.
 hostdnn=$(realpath -e "$1/libhostdnn.so")
+# with_torch VALUE PYTHON PROGRAM [OPTION...]: one of scripts/gpu/programs on the CPU, preloaded, with this UCUDNN_TORCH.
 with_torch() {
-    local value=$1 its_python=$2 name=$3
+    local value=$1 interpreter=$2 name=$3
     shift 3
     UCUDNN_TORCH=$value UCUDNN_CUDNN_LIBRARY=$hostdnn UCUDNN_DATABASE=off UCUDNN_LOG=warn,ucudnn_torch=debug LD_PRELOAD=$shim \
-        PYTHONPATH=examples "$its_python" -B -W ignore "scripts/gpu/programs/$name.py" "$@" --device cpu
+        PYTHONPATH=examples "$interpreter" -B -W ignore "scripts/gpu/programs/$name.py" "$@" --device cpu
 }
 # What PyTorch refuses reaches the program through our frames.
 for torch in off force; do
-    with_torch $torch "$python" refused >"$out/refused-$torch.txt"
+    with_torch $torch "$python" refused >"$out/refused-$torch.txt" 2>"$out/refused.log" || { cat "$out/refused.log" >&2; exit 1; }
 done
 diff "$out"/refused-{off,force}.txt
 # The ways to batch and group normalization: each call that our kernels take runs on them, and none that Inductor has
@@ -101,8 +101,8 @@ with_torch force scripts/newest-pytorch.sh batch_calls >"$out/newest.txt" 2>&1 &
 with_torch force "$python" batch_ranks >"$out/ranks.txt" 2>&1 &&
     [[ $(grep -c 'batch normalization.*on our kernels' "$out/ranks.txt") -eq 32 ]] || { cat "$out/ranks.txt" >&2; exit 1; }
 # A kernel of a third library's stays.
-for python_of in "$python" scripts/newest-pytorch.sh; do
-    with_torch force "$python_of" other_kernels >"$out/other.txt" 2>&1 || { cat "$out/other.txt" >&2; exit 1; }
+for interpreter in "$python" scripts/newest-pytorch.sh; do
+    with_torch force "$interpreter" other_kernels >"$out/other.txt" 2>&1 || { cat "$out/other.txt" >&2; exit 1; }
 done
 # On a CPU nothing changes unless that is forced, and nothing is said.
 said=$(UCUDNN_CUDNN_LIBRARY=$hostdnn LD_PRELOAD=$shim PYTHONPATH=examples "$python" -W ignore scripts/gpu/programs/batch_norm.py errors --device cpu 2>&1 >/dev/null)

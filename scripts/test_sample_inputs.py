@@ -23,18 +23,18 @@ def line(case, error=1e-7, precision="float", outcome=None, strides=(8, 1), **mo
 
 
 class Compare(InFolder):
-    def noted(self, pairs, host=False):
-        """What is noted of pairs of lines, plain's and ours."""
+    def noted(self, pairs, host=False, cut=None):
+        """What is noted of pairs of lines, plain's and ours, of which there was time for so many."""
         checks = Checks.__new__(Checks)
         Session.__init__(checks, types.SimpleNamespace(seconds=100, out=self.path, host=host, only=""), reserve=0)
         plain, ours = ({its["case"]: its for its in side} for side in zip(*pairs, strict=True))
         with contextlib.redirect_stderr(io.StringIO()), open(self.path / "wrong.txt", "w") as checks.wrong:
-            checks.compare("forced", plain, ours)
+            checks.compare("forced", plain, dict(list(ours.items())[:cut]))
         return (self.path / "checks.txt").read_text()
 
     def test_like_errors_are_right(self):
         noted = self.noted([(line("conv2d float a"), line("conv2d float a", 1.1e-7))])
-        self.assertIn("ok       forced: 1 samples right, 0 wrong of 1", noted)
+        self.assertIn("ok       forced: 1 samples right, 0 wrong;", noted)
         self.assertNotIn("WRONG", noted)
 
     def test_a_larger_error_is_wrong_in_each_type(self):
@@ -57,7 +57,20 @@ class Compare(InFolder):
 
     def test_a_later_call_that_raises_is_wrong(self):
         ours = line("conv2d float a", outcomes=[None, "backward: RuntimeError: no"])
-        self.assertIn("WRONG", self.noted([(line("conv2d float a"), ours)]))
+        for host in (False, True):
+            self.assertIn("WRONG", self.noted([(line("conv2d float a"), ours)], host))
+
+    def test_on_a_host_statistics_in_float_may_be_refused(self):
+        plain, refused = line("batch_norm half a"), "backward: RuntimeError: expected scalar type Half but found Float"
+        ours = line("batch_norm half a", outcome=refused, form={}, tensors={})
+        self.assertNotIn("WRONG    forced, batch_norm", self.noted([(plain, ours)], host=True))
+        self.assertIn("WRONG    forced, batch_norm", self.noted([(plain, ours)]))
+        self.assertIn("WRONG    forced, batch_norm", self.noted([(line("batch_norm half a", outcome="refused"), plain)], host=True))
+
+    def test_what_there_was_no_time_for_is_said(self):
+        plain = {name: line(name) for name in ("conv2d float a", "conv2d float b")}
+        noted = self.noted([(its, its) for its in plain.values()], cut=1)
+        self.assertIn("skipped  forced: 1 of 2 samples: no time left", noted)
 
     def test_other_strides_and_a_missing_result_are_wrong(self):
         self.assertIn("has the form", self.noted([(line("conv2d float a"), line("conv2d float a", strides=(1, 2)))]))

@@ -4,7 +4,7 @@ PyTorch's wheel carries the samples of its tests (OpInfo, ModuleInfo): small and
 layouts. Results, gradients and gradients of gradients are held against double precision; what a call raises, and the types,
 sizes and strides of its results, against plain's. Wrong is an error far above plain's (sampler/verdict.py says how far), and a
 family of samples whose middle error is more than 1.2 times plain's. The command ends with 1 if anything is wrong, and with 2
-where a package is missing that PyTorch's tests import, such as expecttest. OUT then holds
+where a package is missing that PyTorch's tests import: expecttest or numpy. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
   wrong.txt    a line for each wrong sample, by whose name --only repeats it
   *.jsonl      what each process has found; *.report.jsonl, what was decided there
@@ -33,12 +33,15 @@ ROUNDS = {"plain": 1, "forced": 12, "default": 6}
 MOST_ERROR = 1.2
 # The seconds at the end in which no sample begins.
 RESERVE = 20
+# On a CPU our kernels save statistics in float, as a GPU's do, and PyTorch's own backward pass refuses them in two bytes.
+# Only what is forced without a GPU meets this.
+REFUSED_ON_HOST = "expected scalar type"
 # The first wrong samples of a setting that are printed.
 SHOWN = 12
 
 
 def add_arguments(parser):
-    machine.add_arguments(parser, "library", out="build/gpu-sample-inputs", seconds=80)
+    machine.add_arguments(parser, "library", out="build/gpu-sample-inputs", seconds=150)
     machine.add_arguments(parser, "python", "host")
     parser.add_argument("--only", default="", help="the samples whose name has this in it [all]")
     parser.add_argument("--rounds", type=count, help="how often each sample runs with us [12 forced, 6 by default]")
@@ -55,6 +58,8 @@ def main(options):
     if 2 in [status for status, _ in ended]:
         machine.stop(next(said for status, said in ended if status == 2))
     plain = checks.lines("plain")
+    if any("cut" in line for file in options.out.glob("plain-*[0-9].jsonl") for line in whole_lines(file)):
+        checks.verdict("skipped", "plain: the other samples", "no time left")
     checks.judge(bool(plain), "plain", f"{len(plain)} samples, {sum(len(line['tensors']) for line in plain.values())} tensors")
     with open(options.out / "wrong.txt", "w") as checks.wrong:
         for setting in ("forced", "default"):
@@ -101,19 +106,23 @@ class Checks(TorchSession):
             self.wrong.write(f"{setting}: {case}: {'; '.join(wrong)}\n")
         for case, wrong in found[:SHOWN]:
             self.verdict("WRONG", f"{setting}, {case}", "; ".join(wrong[:3])[:300])
-        told = f"{len(both) - len(found)} samples right, {len(found)} wrong of {len(plain)}"
+        told = f"{len(both) - len(found)} samples right, {len(found)} wrong"
         self.judge(both and not found, setting, f"{told}; {sum(len(line['outcomes']) > 1 for _, line in both)} changed between calls")
+        if len(both) < len(plain):
+            self.verdict("skipped", f"{setting}: {len(plain) - len(both)} of {len(plain)} samples", "no time left")
         self.middles(setting, both)
 
     def differences(self, setting, plain, ours):
         """What is wrong with a sample, in words."""
-        if self.options.host and setting == "forced":
-            # PyTorch saves a normalization's statistics on a CPU in other forms than on a GPU, and our kernels keep to the latter.
+        is_host = self.options.host and setting == "forced"
+        outcomes = [its for its in ours["outcomes"] if not (is_host and its and REFUSED_ON_HOST in its)]
+        if outcomes and outcomes != plain["outcomes"]:
+            return [f"outcome {' or '.join(map(str, outcomes))}, plain {plain['outcomes'][0]}"]
+        if is_host:
+            # The forms of statistics differ, too.
             shared = plain["tensors"].keys() & ours["tensors"].keys()
             ours = ours | {"tensors": {name: ours["tensors"][name] for name in shared}}
             return judge(ours, plain, False, False)[0]
-        if ours["outcomes"] != plain["outcomes"]:
-            return [f"outcome {' or '.join(map(str, ours['outcomes']))}, plain {plain['outcomes'][0]}"]
         if ours.get("form") != plain.get("form"):
             names = [name for name in plain["form"] | ours["form"] if plain["form"].get(name) != ours["form"].get(name)]
             return [f"{name} has the form {ours['form'].get(name)}, plain {plain['form'].get(name)}" for name in names]

@@ -53,6 +53,7 @@ def main():
     for number in range(options.rounds):
         for sample in samples(options, place - 1, parts) if number == 0 else [its for its, _ in found.values()]:
             if time.monotonic() > options.until:
+                say({"cut": sample.name})
                 return
             say({"begin": sample.name})
             with tf32(" tf32 " in sample.name):

@@ -49,8 +49,9 @@ fn points() -> Vec<f32> {
     magnitudes.chain(around).flat_map(|x| [x, -x]).filter(|x| *x != 0.0).collect()
 }
 
-/// Allows for a rounding of the exponential's argument, the exponential, the sum, the quotient and the difference.
-const MOST_OFF: f64 = 2.0;
+/// From 1 on a relative error of the power e^2x comes to at most 0.27 of itself in the tangent. So this allows for roundings
+/// of the exponential's argument, the exponential, the sum, the quotient and the difference.
+const MOST_OFF: f64 = 1.0;
 
 /// The largest relative error of the tangents, in a float's roundings of 2^-23.
 fn tangents_off(module: &Module, x: &[f32]) -> f64 {
@@ -101,7 +102,7 @@ fn they_are_within_a_few_roundings_of_double_precision() {
 #[test]
 fn what_is_off_is_found() {
     let mutations = [
-        ("< 1 ?", "< 0.1f ?"),
+        ("< 1 ?", "< 0.6f ?"),
         ("< 1 ?", "< 1.3f ?"),
         ("-0.000358452031f", "-0.00036f"),
         ("0.00230136467f", "0.002303f"),
