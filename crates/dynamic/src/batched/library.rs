@@ -12,7 +12,7 @@ use gpu::{Device, Element, Stream};
 use super::launches::launch_together;
 use super::slices::{outer_tiles, row_tiles};
 use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, RuleOfStep, Task, Update};
-use super::tiles::{TILES, Tile, parts_of_depth};
+use super::tiles::{MOST_PARTS, TILES, Tile, parts_of_depth};
 use crate::emit::THREADS;
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
@@ -44,6 +44,7 @@ pub struct Library {
     outer_products: Function,
     tasks: Function,
     multiplier: Multiplier,
+    multiprocessors: usize,
     /// The blocks that fill the device.
     pub most_blocks: usize,
 }
@@ -63,6 +64,30 @@ fn of_levels(module: &Module, beginning: &str) -> Result<[Function; TILES.len()]
     };
     let [few, some, many] = &TILES;
     Ok([of("few", few)?, of("some", some)?, of("many", many)?])
+}
+
+/// A launch of blocks with a tile each, in clusters of so many.
+fn launch_of(tile: &Tile, grid: [usize; 3], cluster: usize) -> Launch {
+    Launch {
+        grid: grid.map(|blocks| blocks as u32),
+        block: [THREADS, 1, 1],
+        cluster: [cluster as u32, 1, 1],
+        shared_bytes: tile.shared_bytes(),
+        is_uncaptured: true,
+        ..Launch::default()
+    }
+}
+
+/// The most blocks of a cluster, of `most`, that the device holds of each kernel: a part of a GPU may hold fewer than the
+/// GPU's kind. 0 without clusters.
+fn blocks_of_clusters(kernels: &[Function; TILES.len()], most: usize) -> Result<usize, Error> {
+    let mut blocks = most.min(MOST_PARTS);
+    for (kernel, tile) in kernels.iter().zip(&TILES) {
+        while blocks > 1 && kernel.resident_clusters(&launch_of(tile, [blocks, 1, 1], blocks))? == 0 {
+            blocks /= 2;
+        }
+    }
+    Ok(blocks)
 }
 
 impl Library {
@@ -92,19 +117,26 @@ impl Library {
             }),
             Element::Half | Element::Bfloat16 => None,
         };
+        let multiprocessors = device.multiprocessors(device.ordinal()).unwrap_or(64);
         let square_tiles = module.function(c"square_tiles")?;
         square_tiles.allow_shared(products::shared_bytes(element))?;
+        let level = of_levels(&module, "")?;
+        let mut cluster_blocks = blocks_of_clusters(&level, device.cluster_blocks(device.ordinal()))?;
+        if let Some(exact) = &exact {
+            cluster_blocks = blocks_of_clusters(&exact.level, cluster_blocks)?;
+        }
         Ok(Self {
             element,
             square_tiles,
             few_rows: module.function(c"few_rows")?,
-            level: of_levels(&module, "")?,
+            level,
             exact,
-            cluster_blocks: device.cluster_blocks(device.ordinal()),
+            cluster_blocks,
             outer_products: module.function(c"outer_products")?,
             tasks: module.function(c"tasks")?,
             multiplier: Multiplier::new(&multiplying, element, cublaslt)?,
-            most_blocks: 8 * device.multiprocessors(device.ordinal()).unwrap_or(64),
+            multiprocessors,
+            most_blocks: 8 * multiprocessors,
         })
     }
 
@@ -145,8 +177,8 @@ impl Library {
         }
     }
 
-    /// Likewise for the rows that a script counts. The launch is made for the first number of rows, and has blocks for the
-    /// second.
+    /// Likewise for the rows that a script counts. The launch's tiles are made for the rows that are expected, and there are
+    /// blocks for those that are launched.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
@@ -162,17 +194,11 @@ impl Library {
         let function = &self.exact.as_ref().filter(|_| !tf32).map_or(&self.level, |exact| &exact.level)[number];
         let across = (product.columns as usize).div_ceil(tile.columns);
         let tiles = across * expected.div_ceil(tile.rows).max(1);
-        let parts = parts_of_depth(tiles, product.depth as usize * self.element.bytes(), self.cluster_blocks);
+        let depth_bytes = product.depth as usize * self.element.bytes();
+        let parts = parts_of_depth(tiles, depth_bytes, self.cluster_blocks, self.multiprocessors);
         let down = launched.div_ceil(tile.rows).clamp(1, (self.most_blocks / (across * parts)).max(1));
         // Tiles of the same columns follow each other: the matrix is in the cache then.
-        let launch = Launch {
-            grid: [parts, down, across].map(|blocks| blocks as u32),
-            block: [THREADS, 1, 1],
-            cluster: [parts as u32, 1, 1],
-            shared_bytes: tile.shared_bytes(),
-            is_uncaptured: true,
-            ..Launch::default()
-        };
+        let launch = launch_of(tile, [parts, down, across], parts);
         let mut product = LevelProduct { parts: parts as i32, ..product };
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { function.launch(stream, &launch, &mut [(&raw mut product).cast()]) }
@@ -214,7 +240,7 @@ impl Library {
     }
 }
 
-/// A product of the rows that a script counts. Twin of the struct in `kernels/dynamic/level_products.cuh`.
+/// A product of the rows that a script counts, or of `count` rows. Twin of the struct in `kernels/dynamic/level_products.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct LevelProduct {

@@ -19,15 +19,15 @@ pub const TILES: [Tile; 3] = [
     Tile { rows: 64, columns: 128, stages: 2, most_rows: usize::MAX },
 ];
 
-/// The most blocks of a product whose depth is cut: a large GPU has 132 multiprocessors, each with room for two or three.
-const MOST_BLOCKS: usize = 3 * 132;
+/// The most blocks on a multiprocessor, of a product whose depth is cut: there is room for two or three.
+const BLOCKS_AT_ONCE: usize = 3;
 
 /// The bytes of a row of a strip. Twin of the number in `kernels/dynamic/level_products.cuh`.
 const STRIP_BYTES: usize = 256;
 /// The fewest strips of a block's part of the depth: while one is multiplied, the next is on its way.
 const STRIPS_OF_PART: usize = 2;
 /// The most parts of a depth: each block adds up a row of the smallest tile.
-const MOST_PARTS: usize = 8;
+pub const MOST_PARTS: usize = 8;
 
 impl Tile {
     /// The shared memory of a block: the strips, and an Mbarrier.
@@ -37,9 +37,9 @@ impl Tile {
 }
 
 /// In how many parts the blocks of a cluster, of `most`, share out a depth of so many bytes.
-pub fn parts_of_depth(tiles: usize, depth_bytes: usize, most: usize) -> usize {
+pub fn parts_of_depth(tiles: usize, depth_bytes: usize, most: usize, multiprocessors: usize) -> usize {
     let strips = depth_bytes.div_ceil(STRIP_BYTES);
-    let most = most.min(MOST_PARTS).min(MOST_BLOCKS / tiles).min(strips / STRIPS_OF_PART);
+    let most = most.min(MOST_PARTS).min(BLOCKS_AT_ONCE * multiprocessors / tiles).min(strips / STRIPS_OF_PART);
     most.checked_ilog2().map_or(1, |log| 1 << log)
 }
 
@@ -50,12 +50,13 @@ mod tests {
     #[test]
     fn parts_of_a_depth_fill_the_device() {
         // The products of a Tree-LSTM with 2,048 units, both ways, in a level of few rows; of an LSTM with 1,024, back.
-        assert_eq!(parts_of_depth(160, 4 * 4096, 8), 2);
-        assert_eq!(parts_of_depth(64, 4 * 10240, 16), 4);
-        assert_eq!(parts_of_depth(16, 4 * 4096, 16), 8);
-        // Few clusters, or none; many tiles; a short depth.
-        assert_eq!([4, 2, 1, 0].map(|most| parts_of_depth(16, 4 * 4096, most)), [4, 2, 1, 1]);
-        assert_eq!(parts_of_depth(1000, 1 << 20, 8), 1);
-        assert_eq!([0, 256, 768, 1024, 2047, 2048].map(|bytes| parts_of_depth(1, bytes, 8)), [1, 1, 1, 2, 4, 4]);
+        assert_eq!(parts_of_depth(160, 4 * 4096, 8, 132), 2);
+        assert_eq!(parts_of_depth(64, 4 * 10240, 16, 132), 4);
+        assert_eq!(parts_of_depth(16, 4 * 4096, 16, 132), 8);
+        // Few clusters, or none; many tiles; a small device; a short depth.
+        assert_eq!([4, 2, 1, 0].map(|most| parts_of_depth(16, 4 * 4096, most, 132)), [4, 2, 1, 1]);
+        assert_eq!(parts_of_depth(1000, 1 << 20, 8, 132), 1);
+        assert_eq!(parts_of_depth(64, 4 * 10240, 8, 46), 2);
+        assert_eq!([0, 256, 768, 1024, 2047, 2048].map(|bytes| parts_of_depth(1, bytes, 8, 132)), [1, 1, 1, 2, 4, 4]);
     }
 }
