@@ -14,6 +14,7 @@ use convolution::graph::normalization;
 use convolution::graph::planned::Planned;
 use convolution::graph::shadow;
 use cudnn::arguments::*;
+use cudnn::finalizing;
 use cudnn::policies;
 
 /// Runs `tell` to record a successful cuDNN call. The result is cuDNN's status, even if `tell` panics.
@@ -124,7 +125,7 @@ impl Answer for Promised<GetExecutionPlanWorkspaceSize> {
 /// For an execution plan, decides on the plan that runs in its place. Reports an operation graph with a normalization.
 impl Answer for Promised<BackendFinalize> {
     fn answer(&self) -> cudnnStatus_t {
-        let status = self.by_cudnn();
+        let status = finalizing::for_program(|| self.by_cudnn());
         if status != CUDNN_STATUS_SUCCESS {
             let is_plan =
                 || shadow::of(self.descriptor).is_some_and(|it| it.kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);

@@ -4,6 +4,7 @@
 pub mod arguments;
 pub mod calls;
 pub mod convolution;
+pub mod finalizing;
 pub mod graph;
 pub mod handle;
 pub mod library;

@@ -1,6 +1,7 @@
 //! Background threads that plan while the program runs. We join them before the process ends: nothing may use cuDNN
 //! while the libraries below it are being taken down. A forked process has no such threads, so it plans nothing.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,6 +21,10 @@ static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 /// The process that started the threads. A forked process copies their handles, but cannot join them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
+thread_local! {
+    static IS_THIS_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
 static RESTING: Mutex<()> = Mutex::new(());
 static WAKE: Condvar = Condvar::new();
 
@@ -34,6 +39,11 @@ pub fn rest(time: Duration) -> bool {
         }
     }
     !stopped()
+}
+
+/// Returns whether the calling thread is one of these.
+pub fn is_this_thread() -> bool {
+    IS_THIS_THREAD.get()
 }
 
 /// True if planning has to end at once.
@@ -56,6 +66,7 @@ pub fn spawn(plan: impl FnOnce() + Send + 'static, otherwise: &'static str) -> b
     }
     let body = move || {
         signals::leave_to_program();
+        IS_THIS_THREAD.set(true);
         if catch_unwind(AssertUnwindSafe(plan)).is_err() {
             log::error!("a panic inside ucudnn while it planned: {otherwise}");
         }

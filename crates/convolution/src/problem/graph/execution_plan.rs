@@ -4,6 +4,7 @@ use cudnn_abi::*;
 
 use crate::problem::graph::{EngineConfiguration, OperationGraph};
 use cudnn::calls;
+use cudnn::finalizing;
 use cudnn::graph::VariantPack;
 use cudnn::graph::descriptor::Owned;
 
@@ -44,7 +45,7 @@ impl ExecutionPlan {
         let mut plan = Owned::create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         target.set_on(&mut plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?;
         plan.set_descriptors(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&chosen])?;
-        plan.finalize()?;
+        finalizing::in_turn(|| plan.finalize())?;
         let workspace: i64 = plan.get_one(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64)?;
         let workspace = usize::try_from(workspace).map_err(|_| CUDNN_STATUS_INTERNAL_ERROR)?;
         held.extend([engine, chosen]);
