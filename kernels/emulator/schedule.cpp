@@ -65,8 +65,15 @@ class Schedule {
 
     // Runs the launch to its end. Returns an error, or null.
     const char *run();
-    // Switches from a thread to the scheduler.
-    void leave() { emulator_switch(&fiber().stack, scheduler); }
+    // Suspends the thread that now runs.
+    void leave() { leave(fiber().stack); }
+    // Its stack pointer goes to `stack`. The block's next thread that has a turn runs at once: the way over the scheduler
+    // would be two switches, whose returns the processor does not foresee.
+    void leave(void *&stack) {
+        Fiber *const to = failed ? nullptr : next();
+        current = to;
+        emulator_switch(&stack, to ? to->stack : scheduler);
+    }
     // A thread awaits something new.
     void go_on() { idle_rounds = 0; }
     // The thread that now runs has looked in vain: the next time it looks some rounds later.
@@ -93,6 +100,12 @@ class Schedule {
     unsigned round = 0, idle_rounds = 0, rounds_apart = 0;
     bool failed = false;
     char message[2048];
+    // The block that has its turn: its threads that have not had theirs in it, and what its threads have drawn.
+    struct {
+        Block *block;
+        Fiber *next, *end;
+        bool all_skipped, warp_skipped, any;
+    } turn = {};
 
     // Draws from the seed whether to skip a turn.
     bool skips(unsigned percent) { return launch.is_adversarial && random.chance(percent); }
@@ -101,6 +114,7 @@ class Schedule {
     // Lets some values that were sent to a block arrive. Returns an error, or null.
     const char *deliver(Block &block);
     bool give_turns(Block &block);
+    Fiber *next();
     const char *explain(const char *why);
     const char *deadlock();
     static void enter();
@@ -236,26 +250,33 @@ const char *Schedule::deliver(Block &block) {
 
 // Returns whether any of the block's threads may go on.
 bool Schedule::give_turns(Block &block) {
-    bool any = false;
     if (const char *wrong = deliver(block)) {
         failed = true;
         explain(wrong);
-        return any;
+        return false;
     }
-    const bool all_skipped = skips(block.skips_all);
-    bool warp_skipped = false;
-    for (Fiber &thread : block.threads) {
-        if (thread.number % 32 == 0) warp_skipped = skips(block.warps[thread.number / 32].skips);
+    Fiber *const first = block.threads.data();
+    turn = {&block, first, first + block.threads.size(), skips(block.skips_all), false, false};
+    if (Fiber *const to = next()) {
+        current = to;
+        emulator_switch(&scheduler, to->stack);
+    }
+    return turn.any;
+}
+
+// The next thread of the block that goes on in this turn, or null.
+Fiber *Schedule::next() {
+    const Block &block = *turn.block;
+    while (turn.next != turn.end) {
+        Fiber &thread = *turn.next++;
+        if (thread.number % 32 == 0) turn.warp_skipped = skips(block.warps[thread.number / 32].skips);
         if (!thread.stack || (thread.generation && *thread.generation == thread.seen)) continue;
-        any = true;
-        if (all_skipped || warp_skipped || round < thread.rests_until || skips(block.skips_thread)) continue;
+        turn.any = true;
+        if (turn.all_skipped || turn.warp_skipped || round < thread.rests_until || skips(block.skips_thread)) continue;
         thread.generation = nullptr;
-        current = &thread;
-        emulator_switch(&scheduler, thread.stack);
-        current = nullptr;
-        if (failed) break;
+        return &thread;
     }
-    return any;
+    return nullptr;
 }
 
 void Schedule::enter() {
@@ -264,10 +285,9 @@ void Schedule::enter() {
     running->arrive();
     fiber().block->meeting.ended();
     fiber().block->cluster->meeting.ended();
-    void *nowhere;
-    void *const scheduler = running->scheduler;
     fiber().stack = nullptr;
-    emulator_switch(&nowhere, scheduler);
+    void *nowhere;
+    running->leave(nowhere);
     __builtin_unreachable();
 }
 
