@@ -18,7 +18,7 @@ macro_rules! files {
 }
 
 /// The emulator: the headers that `device.cuh` includes, and its own sources.
-pub const EMULATOR: &[(&str, &str)] = files!("async_copy.h" "block.h" "cluster.h" "device.h" "fiber.cpp" "fiber.h" "half.h" "intrinsics.h" "mma.h" "schedule.cpp" "schedule.h" "vectors.h" "warpgroup.h");
+pub const EMULATOR: &[(&str, &str)] = files!("async_copy.h" "block.h" "cluster.h" "device.h" "fiber.cpp" "fiber.h" "half.h" "intrinsics.h" "mma.h" "products.cpp" "products.h" "schedule.cpp" "schedule.h" "vectors.h" "warpgroup.h");
 
 /// The folder of those files, beside a source's headers.
 const FOLDER: &str = "emulator";
@@ -39,6 +39,9 @@ const OPTIONS: [&str; 11] = [
     "-DEMULATED",
     "-I.",
 ];
+
+/// The emulator's own object runs most of a launch, and is compiled once for all kernels.
+const OF_EMULATOR: &str = "-O3";
 
 /// A compiler that runs.
 pub struct Compiler {
@@ -85,7 +88,7 @@ impl Compiler {
 
     /// Everything besides the source that determines an object.
     pub fn identity(&self) -> impl Iterator<Item = &str> {
-        [self.version.as_str()].into_iter().chain(OPTIONS).chain(of_processor())
+        [self.version.as_str()].into_iter().chain(OPTIONS).chain([OF_EMULATOR]).chain(of_processor())
     }
 
     /// Compiles the emulator, which is a part of every object, in an empty folder.
@@ -95,7 +98,7 @@ impl Compiler {
         let all: String = sources.map(|(name, _)| format!("#include \"{FOLDER}/{name}\"\n")).collect();
         write(folder, "all.cpp", &all)?;
         let mut command = Self::command_of(&self.command);
-        command.args(OPTIONS).args(of_processor()).args(["-c", "all.cpp"]);
+        command.args(OPTIONS).arg(OF_EMULATOR).args(of_processor()).args(["-c", "all.cpp"]);
         run(command, folder, path, "the emulator")
     }
 

@@ -20,7 +20,7 @@ fn threads_keep_what_they_hold() {
     command.args(["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti"]);
     command.args(["-Wall", "-Wextra", "-Werror", "-DEMULATED", "-I"]).arg(&kernels).arg("-o").arg(&program);
     command.arg(root.join("tests/c/emulator.cpp"));
-    command.args(["fiber.cpp", "schedule.cpp"].map(|source| kernels.join("emulator").join(source)));
+    command.args(["fiber.cpp", "products.cpp", "schedule.cpp"].map(|source| kernels.join("emulator").join(source)));
     built::succeed(&mut command);
     let mut words = runner.split_whitespace().map(Into::into).chain([program.into_os_string()]);
     let output = built::succeed(Command::new(words.next().unwrap()).args(words));
