@@ -1,6 +1,23 @@
 // Conversions between float and the types of 2 bytes.
 #pragma once
 
+namespace emulator {
+// Eight numbers, which compilers convert at once. A conversion of one vector type to another keeps the bits.
+typedef unsigned short Halves __attribute__((vector_size(16)));
+typedef unsigned Words __attribute__((vector_size(32)));
+typedef float Floats __attribute__((vector_size(32)));
+
+inline void bfloat16s_to_floats(Halves bits, Floats &to) { to = Floats(__builtin_convertvector(bits, Words) << 16); }
+
+// As half_to_float does.
+inline void halves_to_floats(Halves bits, Floats &to) {
+    const Words halves = __builtin_convertvector(bits, Words);
+    const Words magnitude = (halves & 0x7fff) << 13, sign = (halves & 0x8000) << 16;
+    const Words infinite = Words((halves & 0x7c00) == 0x7c00) & 0x7f800000;
+    to = Floats(Words(Floats(magnitude) * 0x1p112f) | infinite | sign);
+}
+} // namespace emulator
+
 inline float bfloat16_to_float(unsigned short bits) { return __uint_as_float(unsigned(bits) << 16); }
 
 inline unsigned short float_to_bfloat16(float value) {

@@ -5,20 +5,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Eight elements that follow each other, as `to_float` has them.
+inline void eight_floats(const Element *elements, emulator::Floats &to) {
+    emulator::Halves bits;
+    memcpy(&bits, elements, sizeof bits);
+#ifdef ELEMENT_HALF
+    emulator::halves_to_floats(bits, to);
+#else
+    emulator::bfloat16s_to_floats(bits, to);
+#endif
+}
+
 struct Factor {
     const unsigned char *place;
     int apart;
 
-    // The numbers of a row or column at the depths of a product.
-    template <Way WAY> void numbers(int row, float (&to)[DEPTH_OF_PRODUCT]) const {
+    // The elements of a row or column at the depths of a product, which go to places NEXT apart.
+    template <Way WAY, int NEXT> void read(unsigned row, Element *to) const {
         // Neighbours along a line stay together in their piece.
         constexpr int TOGETHER = WAY == ALONG ? PIECE_BYTES / 2 : 1, APART = WAY == ALONG ? PIECE_BYTES : LINE_BYTES;
-        const intptr_t first = reinterpret_cast<intptr_t>(place) +
-                               (WAY == ALONG ? row * LINE_BYTES : row / LINE * apart + row % LINE * 2);
+        const uintptr_t first = reinterpret_cast<uintptr_t>(place) +
+                                (WAY == ALONG ? row * LINE_BYTES : row / LINE * apart + row % LINE * 2);
         for (int d = 0; d < DEPTH_OF_PRODUCT; d += TOGETHER) {
-            const intptr_t straight = first + d / TOGETHER * APART;
-            const intptr_t mixed = straight ^ (straight / ORDER_BYTES % (LINE_BYTES / PIECE_BYTES) * PIECE_BYTES);
-            for (int i = 0; i < TOGETHER; i++) to[d + i] = to_float(reinterpret_cast<const Element *>(mixed)[i]);
+            const uintptr_t straight = first + d / TOGETHER * APART;
+            const uintptr_t mixed = straight ^ (straight / ORDER_BYTES % (LINE_BYTES / PIECE_BYTES) * PIECE_BYTES);
+#pragma GCC unroll 8
+            for (int i = 0; i < TOGETHER; i++) to[(d + i) * NEXT] = reinterpret_cast<const Element *>(mixed)[i];
         }
     }
 };
@@ -68,17 +80,25 @@ template <int COLUMNS> struct SumsOf {
     size_t count = 0;
     unsigned groups = 0;
 
+    // Each sum adds its products in the order of their depths; eight sums are computed together.
     template <Way A, Way B> static void multiply(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b) {
-        float rows[2][DEPTH_OF_PRODUCT], numbers[DEPTH_OF_PRODUCT];
-        const int row = threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
-        for (int i = 0; i < 2; i++) a.numbers<A>(row + 8 * i, rows[i]);
-        for (int j = 0; j < COLUMNS / 8; j++)
-            for (int k = 0; k < 2; k++) {
-                b.numbers<B>(8 * j + column + k, numbers);
-                float sums[2] = {of[4 * j + k], of[4 * j + 2 + k]};
-                for (int d = 0; d < DEPTH_OF_PRODUCT; d++)
-                    for (int i = 0; i < 2; i++) sums[i] += rows[i][d] * numbers[d];
-                for (int i = 0; i < 2; i++) of[4 * j + 2 * i + k] = sums[i];
+        constexpr int COUNT = COLUMNS / 4;
+        Element rows[2][DEPTH_OF_PRODUCT];
+        alignas(16) Element numbers[DEPTH_OF_PRODUCT][COUNT];
+        const unsigned row = threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+        for (int i = 0; i < 2; i++) a.read<A, 1>(row + 8 * i, rows[i]);
+        for (unsigned c = 0; c < COUNT; c++) b.read<B, COUNT>(c / 2 * 8 + column + c % 2, &numbers[0][c]);
+        for (int c = 0; c < COUNT; c += 8) {
+            emulator::Floats sums[2];
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++) sums[i / 2 % 2][i / 4 * 2 + i % 2] = of[2 * c + i];
+            for (int d = 0; d < DEPTH_OF_PRODUCT; d++) {
+                emulator::Floats eight;
+                eight_floats(&numbers[d][c], eight);
+                for (int i = 0; i < 2; i++) sums[i] += to_float(rows[i][d]) * eight;
             }
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++) of[2 * c + i] = sums[i / 2 % 2][i / 4 * 2 + i % 2];
+        }
     }
 };
