@@ -33,6 +33,8 @@ MOST_ERROR = 1.2
 # The widths of nets, and the numbers of graphs, whose errors are looked at. Rows of an odd width begin anywhere. There
 # PyTorch does not round to TF32, so 36 takes its place.
 WIDTHS, COUNTS = (256, 100, 37), (1, 4)
+# Wide nets have launches for each level, and sums of thousands of products: nets, a width, and a number of graphs, on a GPU.
+WIDE = (("tree-lstm", 1024, 16), ("tree-lstm", 2048, 4), ("lstm", 1024, 16))
 
 OURS = Method("ucudnn", None, lambda model, batch, x: model(batch, x))
 
@@ -65,10 +67,13 @@ def errors(device, *names):
     for name in names or NETS:
         net = NETS[name](argparse.Namespace(leaves=LEAVES, words=None))
         eager = next(method for method in net.methods(device) if method.name == "E")
-        for width, kinds in [*((width, KINDS) for width in WIDTHS[:2]), (WIDTHS[2], NOT_TF32), (36, ("TF32",))]:
+        sizes = [*((width, KINDS, COUNTS) for width in WIDTHS[:2]), (WIDTHS[2], NOT_TF32, COUNTS), (36, ("TF32",), COUNTS)]
+        if device == "cuda":
+            sizes += [(width, ("float",), (count,)) for wide, width, count in WIDE if wide == name]
+        for width, kinds, counts in sizes:
             for kind, model, dtype in models(net, device, kinds, width):
                 exact = copy.deepcopy(model).double()
-                found = [ratios(net, eager, model, exact, count, dtype, device, width) for count in COUNTS]
+                found = [ratios(net, eager, model, exact, count, dtype, device, width) for count in counts]
                 ours, ratio, by_tensor = (largest(each) for each in zip(*found, strict=True))
                 say(ratio <= MOST_ERROR, f"{name}, H = {width}, {kind}: at most {ours:.1e}, {ratio:.2f} of eager's; by "
                                          f"tensor {by_tensor:.2f}")  # fmt: skip

@@ -198,6 +198,13 @@ names = ("aten::_conv_depthwise2d" if device == "cuda" else "aten::convolution",
 looks.note(all(counts.get(name) == 1 for name in names), "the profiler", ", ".join(names))
 
 if device == "cuda":
+    for strides in ([1], [1, 1, 1]):
+        try:
+            torch.ops.aten._conv_depthwise2d(x, weight, [3, 3], None, strides, [1, 1], [1, 1])
+        except RuntimeError as error:
+            looks.note(True, f"{len(strides)} strides", f"refused: {str(error).splitlines()[0]}")
+        else:
+            looks.note(False, f"{len(strides)} strides", "PyTorch refuses them, and nothing was raised")
     looks.replays(step, doubled, (x, weight, bias), dy, launches.new)
 print(f"{len(looks.wrong)} wrong before torch.compile", flush=True)
 
