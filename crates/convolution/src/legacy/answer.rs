@@ -80,8 +80,13 @@ pub unsafe fn algorithms(
     // SAFETY: `asking` and `query` are of this query (see `# Safety`).
     let promise = unsafe { asking.answer(&query) };
     let own = results.clone();
-    let results = answered(sizes::with_told(cudnn::device(), &problem, results), promise.as_ref(), asked);
-    registry::state(cudnn::device(), &problem).known.lock().offer(results.first(), own);
+    let mut results = answered(sizes::with_told(cudnn::device(), &problem, results), promise.as_ref(), asked);
+    let state = registry::state(cudnn::device(), &problem);
+    let mut known = state.known.lock();
+    if promise.is_none() {
+        known.keep_first(question, &mut results);
+    }
+    known.offer(results.first(), own);
     Ok(results)
 }
 

@@ -57,6 +57,9 @@ pub struct State {
     pub tuned: Condvar,
 }
 
+/// The most questions of a problem whose first results are kept: a program may ask under any limit.
+const MOST_FIRSTS: usize = 64;
+
 /// The knowledge of one problem on one device.
 #[derive(Default)]
 pub struct Known {
@@ -74,6 +77,8 @@ pub struct Known {
     pub(super) told: Vec<(c_int, usize)>,
     /// The questions that no promise answers, because of the sizes that were reported before.
     pub(super) declined: Vec<(Question, Range<usize>)>,
+    /// The algorithm and the math type of the first result to a question that no promise answers.
+    firsts: Vec<(Question, [c_int; 2])>,
     /// The first result that the program has been told since the last call, and cuDNN's own results.
     offered: (Option<AlgoPerf>, Vec<AlgoPerf>),
     /// Set if it has had several that differ: then nobody knows which of them a call follows.
@@ -169,6 +174,24 @@ impl Known {
         self.declined.iter().any(|(declined, covers)| declined.includes(covers, question))
     }
 
+    /// Puts that result first which was first when such a question was answered before, if it still runs: Find lists
+    /// results by times that cuDNN takes anew. They are cuDNN's own results.
+    pub fn keep_first(&mut self, question: Question, results: &mut [AlgoPerf]) {
+        let key = |result: &AlgoPerf| [result.algo, result.mathType];
+        let ran = |result: &&AlgoPerf| result.status == CUDNN_STATUS_SUCCESS;
+        match self.firsts.iter().find(|(asked, _)| *asked == question) {
+            Some((_, first)) => {
+                if let Some(place) = results.iter().position(|result| ran(&result) && key(result) == *first) {
+                    results[..=place].rotate_right(1);
+                }
+            }
+            None if self.firsts.len() < MOST_FIRSTS => {
+                self.firsts.extend(results.first().filter(ran).map(|result| (question, key(result))));
+            }
+            None => {}
+        }
+    }
+
     /// Returns the promise behind a call of `id` with `workspace` bytes: of the promises that fit, the one that needs
     /// most.
     pub fn promise(&self, id: c_int, workspace: usize) -> Option<&Promise> {
@@ -220,5 +243,32 @@ impl Known {
             self.measured.retain(|old| old.batch != new.batch || old.algorithm != new.algorithm);
             self.measured.push(*new);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_result_stays_the_first() {
+        let result = |algo, status| AlgoPerf { algo, status, ..Default::default() };
+        let (runs, failed) = (CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_SUPPORTED);
+        let question = |limit| Question { asked: Some(limit), limit, sizes: BatchSizePolicy::All };
+        let mut known = Known::default();
+        let mut answer = |limit: usize, listed: &[(c_int, cudnnStatus_t)]| -> Vec<c_int> {
+            let mut results: Vec<_> = listed.iter().map(|(algo, status)| result(*algo, *status)).collect();
+            known.keep_first(question(limit), &mut results);
+            results.iter().map(|result| result.algo).collect()
+        };
+        assert_eq!(answer(100, &[(1, runs), (2, runs), (0, failed)]), [1, 2, 0]);
+        assert_eq!(answer(100, &[(2, runs), (0, runs), (1, runs)]), [1, 2, 0]);
+        // Another question has an answer of its own, and what does not run any more gives place.
+        assert_eq!(answer(50, &[(2, runs), (1, runs)]), [2, 1]);
+        assert_eq!(answer(100, &[(2, runs), (1, failed)]), [2, 1]);
+        // An answer without a result that ran is none.
+        assert_eq!(answer(10, &[(0, failed)]), [0]);
+        assert_eq!(answer(10, &[(3, runs), (0, runs)]), [3, 0]);
+        assert_eq!(answer(10, &[(0, runs), (3, runs)]), [3, 0]);
     }
 }
