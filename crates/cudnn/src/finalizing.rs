@@ -32,8 +32,8 @@ pub fn for_program<T>(finalize: impl FnOnce() -> T) -> T {
 
 /// Finalizes a plan of ours. A thread in the background waits for its turn first.
 pub fn in_turn<T>(finalize: impl FnOnce() -> T) -> T {
-    let _turn = background::is_this_thread().then(|| IN_BACKGROUND.lock());
-    if _turn.is_some() {
+    let turn = background::is_this_thread().then(|| IN_BACKGROUND.lock());
+    if turn.is_some() {
         while OF_PROGRAM.load(Ordering::Acquire) > 0 && background::rest(PAUSE) {}
     }
     finalize()
