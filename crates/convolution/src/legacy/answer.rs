@@ -15,6 +15,9 @@
 //!   is the last resort, the plan gets its main algorithm's id, which needs more workspace undivided.) Without a limit,
 //!   all other results stay as cuDNN gave them: a program that walks down the list finds the same entries.
 //!
+//! Where no promise can be made, the answer is cuDNN's own results. The one that was first stays first, whatever Find has
+//! timed since.
+//!
 //! The reported workspace of an id is final ([`sizes`]): a promise under the id keeps within it and
 //! reports it, and so does cuDNN's result of the id.
 
