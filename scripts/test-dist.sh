@@ -73,7 +73,7 @@ int main(void) { return printf("%zu\n", (size_t)ucudnnGetVersion()) < 0; }
 C
 # shellcheck disable=SC2086
 "${CC:-gcc}" -I"$hostdnn" -I"$examples/../hostdnn/include" version.c $flags -o version
-LD_LIBRARY_PATH=$top/lib:$hostdnn ./version | grep -qE '^[0-9]+$' || fail "a program linked by pkg-config does not run"
+LD_LIBRARY_PATH=$top/lib:$hostdnn ./version | grep -E '^[0-9]+$' >/dev/null || fail "a program linked by pkg-config does not run"
 echo "  ok: a C program is built with pkg-config's flags, and runs"
 
 # A program that names cuDNN itself, as Caffe's Makefile does, before the library or after it.
@@ -84,7 +84,7 @@ for compiler in gcc clang; do
             # shellcheck disable=SC2086
             $compiler -std=c99 -O1 -I"$examples/../hostdnn/include" "$examples"/convnet.c "$examples"/convnet/*.c \
                 -Wl,$needed_only $libraries -ldl -lm -o linked
-            ! needed linked | grep -q '^libcudnn' || fail "by $compiler $needed_only $libraries a program needs cuDNN itself"
+            ! needed linked | grep '^libcudnn' >/dev/null || fail "by $compiler $needed_only $libraries a program needs cuDNN itself"
             LD_BIND_NOW=1 LD_DEBUG=bindings LD_LIBRARY_PATH=$top/lib:$hostdnn UCUDNN_DATABASE=off ./linked --batch 1 \
                 --iterations 1 --layers conv5 "$network" 2>&1 >linked.out |
                 grep "linked.* symbol .cudnn" >bindings || true
@@ -106,7 +106,7 @@ run() {
 run "$top/lib/libucudnn.so"
 [[ ! -s run.err ]] || fail "dividing workspace says:"$'\n'"$(cat run.err)"
 grep -q '"event":"divided"' run.jsonl || fail "the tarball's library divided no workspace"
-LD_LIBRARY_PATH=$hostdnn "$top/bin/ucudnn" doctor | grep -qE "^solver +$top/lib/libucudnn_solver\.so$" ||
+LD_LIBRARY_PATH=$hostdnn "$top/bin/ucudnn" doctor | grep -E "^solver +$top/lib/libucudnn_solver\.so$" >/dev/null ||
     fail "the tarball's library does not load its solver"
 echo "  ok: preloaded from $top, it divides workspace"
 

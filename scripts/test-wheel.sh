@@ -82,7 +82,7 @@ python=$venv/bin/python
 "$venv/bin/ucudnn" demo 2>demo.err && fail "ucudnn demo runs without the extra"
 grep -q "pip install 'ucudnn\[demo\]'" demo.err || fail "ucudnn demo does not name the extra: $(cat demo.err)"
 "$venv/bin/pip" install --quiet --no-index --find-links "$(dirname "$glpk")" "ucudnn[glpk,demo]==$version"
-LD_LIBRARY_PATH=$hostdnn "$venv/bin/ucudnn" doctor | grep -qE '^solver +/.*/libucudnn_solver\.so$' ||
+LD_LIBRARY_PATH=$hostdnn "$venv/bin/ucudnn" doctor | grep -E '^solver +/.*/libucudnn_solver\.so$' >/dev/null ||
     fail "the library does not load the extra's solver"
 if [[ $hidden == 1 ]]; then
     cp "$package/lib/libucudnn_solver.so" alone.so
@@ -111,7 +111,7 @@ C
     -L"$hostdnn" -o linked
 needed=$(readelf --dynamic --wide linked | sed -n 's/.*(NEEDED).*\[\(lib.*cudnn.*\)\]/\1/p')
 [[ $needed == libucudnn.so ]] || fail "a program linked with the wheel's lib/ucudnn needs '$needed'"
-LD_LIBRARY_PATH=$lib:$hostdnn ./linked | grep -qE '^[0-9]+ 9[0-9]{4}$' || fail "a program linked with the wheel does not run"
+LD_LIBRARY_PATH=$lib:$hostdnn ./linked | grep -E '^[0-9]+ 9[0-9]{4}$' >/dev/null || fail "a program linked with the wheel does not run"
 echo "  ok: a C program links the library under cuDNN's name, and runs"
 
 # PyTorch's wheels have cuDNN here. Nothing else leads to this one.
