@@ -30,7 +30,7 @@ pub fn for_program<T>(finalize: impl FnOnce() -> T) -> T {
     finalize()
 }
 
-/// Finalizes a plan of ours. A thread in the background waits for its turn first.
+/// Finalizes a plan of ours. A background thread first waits until no other thread finalizes.
 pub fn in_turn<T>(finalize: impl FnOnce() -> T) -> T {
     let turn = background::is_this_thread().then(|| IN_BACKGROUND.lock());
     if turn.is_some() {

@@ -29,7 +29,7 @@ const MOST_IN_FLOAT: usize = 1 << 29;
 const MOST_OF_OTHERS: usize = 1 << 25;
 /// cublasLt adds up the products of a float one after the other, so the error of a sum grows with the root of its length.
 /// Sums of 4,096 and 6,144 products were 1.6 times as far from double precision as PyTorch's on an H200, whose kernels cut
-/// them too; parts of 2,048 left 1.5. So sums longer than this are cut, into parts of so many products at most.
+/// them too; parts of 2,048 left 1.5. So a sum longer than this is cut into parts of at most this many products.
 const LONG_SUM: usize = 2048;
 const SUMMED_AT_ONCE: usize = 768;
 

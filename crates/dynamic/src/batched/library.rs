@@ -66,7 +66,7 @@ fn of_levels(module: &Module, beginning: &str) -> Result<[Function; TILES.len()]
     Ok([of("few", few)?, of("some", some)?, of("many", many)?])
 }
 
-/// A launch of blocks with a tile each, in clusters of so many.
+/// A launch whose blocks compute a tile each. `cluster` is the number of blocks in a cluster.
 fn launch_of(tile: &Tile, grid: [usize; 3], cluster: usize) -> Launch {
     Launch {
         grid: grid.map(|blocks| blocks as u32),

@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn forward<const AXES: usize>(stack: *mut Value, _:
             read.map(|all| Call { torch, direction, x, weight: &weight, bias, dy: None, window: Window::of(all) });
         let y = match &call {
             Some(call) => operator::run(call),
-            // PyTorch says what is wrong with the lists.
+            // PyTorch raises an exception, which names the wrong list.
             None => functions::by_pytorch(torch, AXES, [x, &weight], bias, sizes),
         };
         stack.write(y.into_value());

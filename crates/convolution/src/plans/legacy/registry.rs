@@ -263,7 +263,7 @@ mod tests {
         };
         assert_eq!(answer(100, &[(1, runs), (2, runs), (0, failed)]), [1, 2, 0]);
         assert_eq!(answer(100, &[(2, runs), (0, runs), (1, runs)]), [1, 2, 0]);
-        // Another question has an answer of its own, and what does not run any more gives place.
+        // Another question has an answer of its own. A result that fails is not put first.
         assert_eq!(answer(50, &[(2, runs), (1, runs)]), [2, 1]);
         assert_eq!(answer(100, &[(2, runs), (1, failed)]), [2, 1]);
         // An answer without a result that ran is none.

@@ -159,7 +159,7 @@ mod tests {
                 assert!(!class.admits(&engine(&[note, CUDNN_NUMERICAL_NOTE_TENSOR_CORE])), "{data_type}");
             }
         }
-        // Of both together, what was chosen has its tile.
+        // An engine on tensor cores has tiles up to the chosen one's. An exact engine has any.
         let of_4x4 =
             class(&[CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4], Numerics::Match);
         for (note, is_admitted) in WINOGRAD.into_iter().zip([true, true, false, false]) {
