@@ -142,36 +142,36 @@ def units(hidden, groups):
     return math.ceil(hidden / (MULTIPROCESSORS // groups))
 
 
-def is_whole(row, groups):
-    """Whether the weights of both ways and a tile fit into shared memory (crates/dynamic/src/emit/persistent.rs)."""
+def fits(row, groups, depth, height):
+    """Whether a way's weights and a tile fit into shared memory (crates/dynamic/src/emit/persistent.rs)."""
     hidden, own, element = row["hidden"], units(row["hidden"], groups), 2 if is_2_bytes(row["type"]) else 4
     power = lambda parts, most: 1 << int(math.log2(min(parts, most, 16)))
-
-    def need(depth, height):
-        columns, chunk = height * own, 32 // element
-        padded = math.ceil(math.ceil(hidden / own) * depth * own / chunk) * chunk
-        pitch, chunks = padded + 16 // element, padded // chunk
-        parts = power(chunks, 8)
-        if row["type"] == "float":
-            parts = max(power(chunks, max(1, min(16, 640 // columns))), power(math.ceil(padded / 128), 8))
-        return columns * pitch * element + max(8 * pitch, 64 * depth * own) * element + (8 * parts + 64) * columns * 4
-
-    return all(need(*way) <= SHARED_BYTES for way in WAYS)
+    columns, chunk = height * own, 32 // element
+    padded = math.ceil(math.ceil(hidden / own) * depth * own / chunk) * chunk
+    pitch, chunks = padded + 16 // element, padded // chunk
+    parts = power(chunks, 8)
+    if row["type"] == "float":
+        parts = max(power(chunks, max(1, min(16, 640 // columns))), power(math.ceil(padded / 128), 8))
+    tile = max(8 * pitch, 64 * depth * own) * element + (8 * parts + 64) * columns * 4
+    return columns * pitch * element + tile <= SHARED_BYTES
 
 
 def terms(row, groups):
-    """By name what the model multiplies its numbers with, both ways, on average of the row's batches. None where no path
-    runs both ways."""
+    """By name what the model multiplies its numbers with, both ways, on average of the row's batches. A way whose weights do
+    not fit has launches for each level. None where no way has a path."""
     hidden, kind = row["hidden"], row["type"]
     levels, rows = (statistics.mean(of) for of in zip(*row["features"], strict=True))
-    if not groups:
-        return {"LAUNCHES_OF_LEVEL": 2 * levels, f"PRODUCTS {kind}": 2 * rows * 2 * hidden * 5 * hidden}
-    if not is_whole(row, groups):
+    paths = [way for way in WAYS if groups and fits(row, groups, *way)]
+    if groups and not paths:
         return None
-    own, of_packet = units(hidden, groups), 6 if is_2_bytes(kind) else 3
-    packets = sum(math.ceil(hidden / own) * math.ceil(depth * own / of_packet) for depth, _ in WAYS)
-    return {"EXCHANGE": 2 * levels, "UNIT": 2 * levels * own,
-            f"PACKETS {kind}": 16 * packets * rows / min(groups, row["batch"])}  # fmt: skip
+    by_levels = len(WAYS) - len(paths)
+    found = {"LAUNCHES_OF_LEVEL": by_levels * levels, f"PRODUCTS {kind}": by_levels * rows * 2 * hidden * 5 * hidden}
+    if paths:
+        own, of_packet = units(hidden, groups), 6 if is_2_bytes(kind) else 3
+        packets = sum(math.ceil(hidden / own) * math.ceil(depth * own / of_packet) for depth, _ in paths)
+        found |= {"EXCHANGE": len(paths) * levels, "UNIT": len(paths) * levels * own,
+                  f"PACKETS {kind}": 16 * packets * rows / min(groups, row["batch"])}  # fmt: skip
+    return found
 
 
 def of_executors(row):

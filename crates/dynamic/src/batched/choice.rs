@@ -1,9 +1,9 @@
 //! Which executor runs the path of a batch: the one that takes the least time by a model of an H200.
 //!
 //! The model's numbers are fitted to steps of N-ary Tree-LSTMs of 256 units (float, TF32 and bfloat16, 1 to 256 trees) and of
-//! 512 (1, 8 and 32 trees), which `examples/pytorch/dynamic_paths.py` measures. There a step takes 0.7% more than by the
-//! fastest executor on average, and at most 8%: with 512 units and 32 trees in float, a path one way and launches the other
-//! are faster than a path both ways, which is what runs.
+//! 512 (1, 8 and 32 trees), which `examples/pytorch/dynamic_paths.py` measures. There a step takes 0.3% more than by the
+//! fastest executor on average, and at most 4%. Where the weights of one way fit into a group's blocks and those of the other
+//! do not, that other way has launches for each level.
 //!
 //! Executors differ in the order of their sums. The choice depends on the net and the batch alone, so that a program has
 //! the same bits each time it runs. So it is not made by times, and a program compiles only what is chosen.
@@ -62,13 +62,9 @@ impl Net {
             Executor::Auto => self.ways().map(|way| self.time(way, None, &steps)).sum(),
             Executor::Batched | Executor::Persistent { .. } => f64::INFINITY,
         };
-        // Paths one way and launches the other are mostly slower than any whole path.
-        let ways = |number: usize| self.ways().filter(|way| way.path(number).is_some()).count();
-        let most = (0..self.configurations.len()).map(ways).max().unwrap_or(0);
-        let whole = (0..self.configurations.len()).filter(|number| ways(*number) == most);
-        let times = whole.map(|number| (number, time(number)));
-        let faster = times.filter(|(_, time)| *time < batched);
-        let mut numbers: Vec<_> = faster.collect();
+        let runs = |number: &usize| self.ways().any(|way| way.path(*number).is_some());
+        let times = (0..self.configurations.len()).filter(runs).map(|number| (number, time(number)));
+        let mut numbers: Vec<_> = times.filter(|(_, time)| *time < batched).collect();
         numbers.sort_by(|left, right| left.1.total_cmp(&right.1));
         numbers.into_iter().map(|(number, _)| number).find(|number| self.load(*number))
     }
