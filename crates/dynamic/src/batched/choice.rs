@@ -62,8 +62,8 @@ impl Net {
             Executor::Auto => self.ways().map(|way| self.time(way, None, &steps)).sum(),
             Executor::Batched | Executor::Persistent { .. } => f64::INFINITY,
         };
-        let runs = |number: &usize| self.ways().any(|way| way.path(*number).is_some());
-        let times = (0..self.configurations.len()).filter(runs).map(|number| (number, time(number)));
+        let all = (0..self.configurations.len()).filter(|number| self.has_path(*number));
+        let times = all.map(|number| (number, time(number)));
         let mut numbers: Vec<_> = times.filter(|(_, time)| *time < batched).collect();
         numbers.sort_by(|left, right| left.1.total_cmp(&right.1));
         numbers.into_iter().map(|(number, _)| number).find(|number| self.load(*number))

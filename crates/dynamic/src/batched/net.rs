@@ -391,7 +391,7 @@ impl Net {
     }
 
     /// Some way has a path by this configuration.
-    fn has_path(&self, configuration: usize) -> bool {
+    pub(super) fn has_path(&self, configuration: usize) -> bool {
         self.ways().any(|way| way.path(configuration).is_some())
     }
 

@@ -182,6 +182,29 @@ fn paths_of_other_trees_emulated_as_the_oracle() {
     tree_lstms("nets::paths_of_other_trees_emulated_as_the_oracle", |number| number == 6, persistent);
 }
 
+/// The weights of one way fit into a group's blocks, and those of the other do not: it has launches for each level.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn paths_of_one_way_emulated_as_the_oracle() {
+    if !emulated::is_child("nets::paths_of_one_way_emulated_as_the_oracle") {
+        return;
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[15; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    // Groups of one block, which holds the weights forward, and of four, which hold those backward.
+    for (number, (hidden, groups)) in [(36, 64), (88, 16)].into_iter().enumerate() {
+        let case = tree_lstm_case(&mut runner, number, hidden, 6);
+        let net = function::Net::new(case.declaration.clone()).unwrap();
+        for is_static in [false, true] {
+            let options = Options { executor: Executor::Persistent { groups }, ..options(Element::Float, is_static) };
+            let made = Net::new(&net, Device::Host, options).map_err(|why| why.to_string());
+            let Some(made) = emulated::compiled(made) else { return };
+            assert!(made.configuration().starts_with("persistent on 64 blocks, "), "{}", made.configuration());
+            check(&case, number, options);
+        }
+    }
+}
+
 /// A Tree-LSTM of width `hidden` on at most `most` random trees.
 pub fn tree_lstm_case(runner: &mut TestRunner, number: usize, hidden: usize, most: usize) -> Case {
     let declaration: Declaration = tree_lstm::tree_lstm(hidden, hidden, None).parse().unwrap();
