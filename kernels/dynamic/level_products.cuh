@@ -29,8 +29,6 @@ struct LevelProduct {
     int columns, depth;
     int has_all_x, has_all_products, is_of_children, skipped;
     int count;
-    // The blocks of a cluster, each with a part of the depth: a power of two, at most 8.
-    int parts;
 };
 
 __device__ __forceinline__ Products products_of(const LevelProduct &it) {
@@ -190,20 +188,20 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
     }
 };
 
-// A block multiplies its part of the depth for a tile, and then for the next one that no other block has. Each block of a
-// cluster adds up some rows of the tile: the parts in their order, whoever comes first. `shared` has the stages, in which
-// the parts of the sums lie in the end, and an Mbarrier.
+// A block multiplies its part of the depth for a tile, and then for the next one that no other block has. The blocks of a
+// cluster, at most 8 and a power of two, have a part each. Each of them adds up some rows of the tile: the parts in their
+// order, whoever comes first. `shared` has the stages, in which the parts of the sums lie in the end, and an Mbarrier.
 template <int Rows, int Columns, int Stages, bool is_exact>
 __device__ __forceinline__ void multiply_level(const LevelProduct &it, Element *shared) {
     using Tile = LevelTile<Rows, Columns, Stages, is_exact>;
     const Products all = products_of(it);
-    const int part = blockIdx.x, column = blockIdx.z * Columns, own_rows = Rows / it.parts;
-    const int strips = (all.depth + LEVEL_STRIP - 1) / LEVEL_STRIP, of_part = (strips + it.parts - 1) / it.parts;
+    const int part = blockIdx.x, part_count = gridDim.x, column = blockIdx.z * Columns, own_rows = Rows / part_count;
+    const int strips = (all.depth + LEVEL_STRIP - 1) / LEVEL_STRIP, of_part = (strips + part_count - 1) / part_count;
     const int begin = min(part * of_part * LEVEL_STRIP, all.depth), end = min(begin + of_part * LEVEL_STRIP, all.depth);
     float *const parts = reinterpret_cast<float *>(shared);
 #ifdef HAS_CLUSTERS
     Mbarrier &arrived = *reinterpret_cast<Mbarrier *>(shared + Stages * Tile::stage);
-    if (it.parts > 1 && threadIdx.x == 0) arrived.initialize(1);
+    if (part_count > 1 && threadIdx.x == 0) arrived.initialize(1);
     unsigned parity = 0;
 #endif
     for (int row = blockIdx.y * Rows; row < all.rows; row += gridDim.y * Rows) {
@@ -214,7 +212,7 @@ __device__ __forceinline__ void multiply_level(const LevelProduct &it, Element *
         const auto place = [&](int r, int c) {
             return ((part * Tile::sharers + Tile::sharer()) * own + (r & (own - 1))) * Columns + c;
         };
-        if (it.parts == 1) {
+        if (part_count == 1) {
             barrier(); // nobody reads the strips any more
             tile.for_each([&](int r, int c, float sum) { parts[place(r, c)] = sum; });
             barrier(); // all parts are there
@@ -223,7 +221,7 @@ __device__ __forceinline__ void multiply_level(const LevelProduct &it, Element *
         else {
             cluster_sync(); // no block reads its strips any more
             if (threadIdx.x == 0) arrived.expect(Tile::sharers * Rows * Columns * sizeof(float));
-            tile.for_each([&](int r, int c, float sum) { send(sum, parts + place(r, c), arrived, r * it.parts / Rows); });
+            tile.for_each([&](int r, int c, float sum) { send(sum, parts + place(r, c), arrived, r * part_count / Rows); });
             Spin spin;
             while (!arrived.has_ended(parity)) spin.again();
             parity ^= 1;
@@ -233,7 +231,7 @@ __device__ __forceinline__ void multiply_level(const LevelProduct &it, Element *
             const int r = row + part * own_rows + number / Columns, c = column + number % Columns;
             if (r >= all.rows || c >= all.columns) continue;
             float sum = 0;
-            for (int other = 0; other < it.parts * Tile::sharers; ++other) sum += parts[other * own_rows * Columns + number];
+            for (int other = 0; other < part_count * Tile::sharers; ++other) sum += parts[other * own_rows * Columns + number];
             if (is_exact && sum != sum) {
                 sum = sum_in_order(0, all.depth, [&](int k, float sum) {
                     return fmaf(to_float(all.x[size_t(r) * all.depth + k]), to_float(all.weights[size_t(c) * all.depth + k]),

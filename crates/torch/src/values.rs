@@ -235,21 +235,23 @@ impl Libtorch {
         unsafe { (self.byte)() }
     }
 
-    /// The values of a list of `N`. `None` if it has another number.
+    /// The values of a list, up to the first one that cannot be read.
     ///
     /// # Safety
     /// The value is a list, whose owner is the caller.
-    unsafe fn list<const N: usize>(&self, value: Value) -> Option<[Value; N]> {
+    unsafe fn list(&self, value: Value) -> Vec<Value> {
         let list = value as *mut c_void;
-        let (mut size, mut items) = (0, [0; N]);
+        let mut size = 0;
         // SAFETY: the list lives until it is deleted here.
         unsafe {
-            let mut is_read = (self.list_size)(list, &mut size) == 0 && size == N;
-            for (place, item) in items.iter_mut().enumerate() {
-                is_read = is_read && (self.list_item)(list, place, item) == 0;
-            }
+            let count = if (self.list_size)(list, &mut size) == 0 { size } else { 0 };
+            let item = |place| {
+                let mut item = 0;
+                ((self.list_item)(list, place, &mut item) == 0).then_some(item)
+            };
+            let items = (0..count).map_while(item).collect();
             (self.delete_list)(list);
-            is_read.then_some(items)
+            items
         }
     }
 
@@ -258,19 +260,8 @@ impl Libtorch {
     /// # Safety
     /// The value is a list of sizes, whose owner is the caller.
     pub unsafe fn sizes(&self, value: Value) -> Vec<i64> {
-        let list = value as *mut c_void;
-        let mut size = 0;
-        // SAFETY: the list lives until it is deleted here.
-        unsafe {
-            let count = if (self.list_size)(list, &mut size) == 0 { size } else { 0 };
-            let item = |place| {
-                let mut item = 0;
-                ((self.list_item)(list, place, &mut item) == 0).then_some(item as i64)
-            };
-            let sizes = (0..count).map_while(item).collect();
-            (self.delete_list)(list);
-            sizes
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.list(value) }.into_iter().map(|item| item as i64).collect()
     }
 
     /// Three bools of a list. `None` if they are not three.
@@ -279,7 +270,8 @@ impl Libtorch {
     /// The value is a list of bools, whose owner is the caller.
     pub unsafe fn three_bools(&self, value: Value) -> Option<[bool; 3]> {
         // SAFETY: the caller's promise.
-        unsafe { self.list(value) }.map(|items| items.map(as_bool))
+        let items: [Value; 3] = unsafe { self.list(value) }.try_into().ok()?;
+        Some(items.map(as_bool))
     }
 }
 

@@ -185,7 +185,7 @@ impl Library {
     pub unsafe fn multiply_level(
         &self,
         stream: Stream,
-        product: LevelProduct,
+        mut product: LevelProduct,
         [expected, launched]: [usize; 2],
         tf32: bool,
     ) -> Result<(), Error> {
@@ -199,7 +199,6 @@ impl Library {
         let down = launched.div_ceil(tile.rows).clamp(1, (self.most_blocks / (across * parts)).max(1));
         // Tiles of the same columns follow each other: the matrix is in the cache then.
         let launch = launch_of(tile, [parts, down, across], parts);
-        let mut product = LevelProduct { parts: parts as i32, ..product };
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { function.launch(stream, &launch, &mut [(&raw mut product).cast()]) }
     }
@@ -260,8 +259,6 @@ pub struct LevelProduct {
     pub skipped: i32,
     /// The rows, without a script.
     pub count: i32,
-    /// The parts of the depth, which the launch chooses.
-    pub parts: i32,
 }
 
 impl LevelProduct {
@@ -280,7 +277,6 @@ impl LevelProduct {
             is_of_children: 0,
             skipped: 0,
             count,
-            parts: 1,
         }
     }
 }

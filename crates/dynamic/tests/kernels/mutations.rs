@@ -66,8 +66,14 @@ const MUTATIONS: [Mutation; 27] = [
     Mutation { file: LEVELS, from: "while (!arrived.has_ended(parity)) spin.again();", first: 0, each: 1, to: "" },
     Mutation { file: LEVELS, from: "parity ^= 1", first: 0, each: 1, to: "" },
     Mutation { file: LEVELS, from: "min(part * of_part", first: 0, each: 1, to: "min((part + part) * of_part" },
-    Mutation { file: LEVELS, from: "other < it.parts * Tile::sharers", first: 0, each: 1, to: "other + 1 < it.parts" },
-    Mutation { file: LEVELS, from: "r * it.parts / Rows", first: 0, each: 1, to: "r % it.parts" },
+    Mutation {
+        file: LEVELS,
+        from: "other < part_count * Tile::sharers",
+        first: 0,
+        each: 1,
+        to: "other + 1 < part_count",
+    },
+    Mutation { file: LEVELS, from: "r * part_count / Rows", first: 0, each: 1, to: "r % part_count" },
     // A group of the depth is left out; rows of the tile are.
     Mutation { file: LEVELS, from: "+ of_group - 1) / of_group", first: 0, each: 1, to: ") / of_group" },
     Mutation { file: LEVELS, from: "first * 8 >= rows", first: 0, each: 1, to: "first * 8 + 8 >= rows" },

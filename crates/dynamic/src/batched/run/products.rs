@@ -131,7 +131,6 @@ impl Run<'_> {
                     is_of_children: x.is_of_children.into(),
                     skipped: 0,
                     count: count as i32,
-                    parts: 1,
                 };
                 if at.is_counted_by_script() {
                     let rows = [at.expected[usize::from(x.is_of_children)], at.launched(x.is_of_children)];
