@@ -39,9 +39,6 @@ const PACKET_ELEMENTS: usize = 12;
 /// The pointers in front of those of the kinds: the steps, the epochs, and the numbers of a group's steps.
 const OWN_POINTERS: usize = 3;
 
-/// The most own units of which a thread computes all of a row. It computes them one after the other.
-const MOST_OF_THREAD: usize = 2;
-
 /// A kernel for the path of all kinds one way.
 #[derive(Clone, Debug)]
 pub struct Path {
@@ -364,7 +361,7 @@ impl Product {
         }
     }
 
-    /// The tile, or in its place where threads share a row's units its own elements; the parts; the products of a span.
+    /// The tile, or in its place the own elements of a span; the parts; the products of a span.
     fn tile_bytes(&self, units: Units, shape: &PathShape, rows: usize) -> usize {
         let (bytes, columns) = (shape.element.bytes(), self.columns(units));
         let elements = (rows * self.pitch(units, shape.element)).max(SPAN * self.own_elements(units));
@@ -432,38 +429,23 @@ impl<'a> Around<'a> {
         let (class, packets) = (product.class(), packets(text, product, number, "at.row_of_kind"));
         text.line(&format!("Packet<Element> *const packets_{number} = {packets};"));
         let tile = format!("memory_at<Element>(memory, {tile})");
-        if units.own <= MOST_OF_THREAD {
-            text.line("for_rows(at.row_count, [&](unsigned in_range) {");
-            text.numbers(false);
-            text.line(&format!("Element own[{class}::OWN_ELEMENTS] = {{}};"));
-            let spans = Spans::new(self.before);
-            let mut line = Line::new(&spans, false);
-            (line.published, line.numbers) = (Some(self.x), Numbers::OfUnits);
-            write(text, &mut line, self.before, units);
-            line.finish(text);
-            text.line(&format!(
-                "{class}::publish_own(own, packets_{number} + size_t(in_range) * {class}::PACKETS, epoch);"
-            ));
-            text.line("});");
-        } else {
-            text.line(&format!("Element *const staged = {tile};"));
-            text.line("for (int first = 0; first < at.row_count; first += SPAN) {");
-            text.line("const int count = min(SPAN, at.row_count - first);");
-            text.line("for_own(count, [&](unsigned in_span, int e) {");
-            text.line("const unsigned in_range = first + in_span; const int u = e - first_unit();");
-            text.line(&format!("Element *const own = staged + in_span * {class}::OWN_ELEMENTS;"));
-            text.numbers(false);
-            let spans = Spans::new(self.before);
-            let mut line = Line::new(&spans, false);
-            line.published = Some(self.x);
-            write(text, &mut line, self.before, units);
-            line.finish(text);
-            text.line("});");
-            text.line(&format!(
-                "{class}::publish_staged(staged, packets_{number} + size_t(first) * {class}::PACKETS, count, epoch);"
-            ));
-            text.line("}");
-        }
+        text.line(&format!("Element *const staged = {tile};"));
+        text.line("for (int first = 0; first < at.row_count; first += SPAN) {");
+        text.line("const int count = min(SPAN, at.row_count - first);");
+        text.line("for_own(count, [&](unsigned in_span, int e) {");
+        text.line("const unsigned in_range = first + in_span; const int u = e - first_unit();");
+        text.line(&format!("Element *const own = staged + in_span * {class}::OWN_ELEMENTS;"));
+        text.numbers(false);
+        let spans = Spans::new(self.before);
+        let mut line = Line::new(&spans, false);
+        line.published = Some(self.x);
+        write(text, &mut line, self.before, units);
+        line.finish(text);
+        text.line("});");
+        text.line(&format!(
+            "{class}::publish_staged(staged, packets_{number} + size_t(first) * {class}::PACKETS, count, epoch);"
+        ));
+        text.line("}");
         let spans = Spans::new(self.behind);
         let mut line = Line::new(&spans, false);
         (line.products, line.beside) = (Some(self.y), self.before);

@@ -48,9 +48,6 @@ struct Number {
 pub enum Numbers {
     /// In variables.
     OfElement,
-    /// In arrays, since a thread has the element of each of the block's own units: it reads those of all before it computes
-    /// one.
-    OfUnits,
     /// In an array `r` that is filled elsewhere.
     Ahead,
 }
@@ -67,7 +64,7 @@ pub struct Line<'a> {
     pub needs_others: bool,
     /// A place that the block has in shared memory too.
     pub shared: Option<Place>,
-    /// A place whose elements of own units the thread keeps in `own`, to publish them.
+    /// A place whose elements go to `own` too, to be published.
     pub published: Option<Place>,
     /// What a thread does for an element, in this order: numbers of the row, reads, computations, and stores. A read would
     /// wait for a store that may be to the same memory, and for a loop before it: so all are on their way together.
@@ -177,13 +174,7 @@ impl<'a> Line<'a> {
         if self.numbers != Numbers::Ahead {
             self.write_reads(text);
         }
-        if self.numbers == Numbers::OfUnits {
-            open_units(text);
-        }
         self.lines.iter().chain(&self.stores).for_each(|line| text.line(line));
-        if self.numbers == Numbers::OfUnits {
-            text.line("}");
-        }
     }
 
     /// The reads alone, which go ahead.
@@ -193,23 +184,15 @@ impl<'a> Line<'a> {
     }
 
     fn write_reads(&self, text: &mut Text) {
-        if self.numbers == Numbers::OfUnits {
-            (0..self.reads.len()).for_each(|number| text.line(&format!("float r{number}[OWN];")));
-            open_units(text);
-        }
         let declared = if self.numbers == Numbers::OfElement { "const float " } else { "" };
         for (number, read) in self.reads.iter().enumerate() {
             text.line(&format!("{declared}{} = {read};", self.name_of_read(number)));
-        }
-        if self.numbers == Numbers::OfUnits {
-            text.line("}");
         }
     }
 
     fn name_of_read(&self, number: usize) -> String {
         match self.numbers {
             Numbers::OfElement => format!("r{number}"),
-            Numbers::OfUnits => format!("r{number}[u]"),
             Numbers::Ahead => format!("r[{number}]"),
         }
     }
@@ -432,14 +415,6 @@ fn binary(op: Op, x: &str, y: &str) -> String {
         Op::MaximumShare => format!("{x} > {y} ? 1.0f : {x} == {y} ? 0.5f : 0.0f"),
         _ => unreachable!("{} is not element-wise", op.name()),
     }
-}
-
-/// Opens the loop over the block's own units.
-fn open_units(text: &mut Text) {
-    text.line("#pragma unroll");
-    text.line("for (int u = 0; u < OWN; ++u) {");
-    text.line("const int e = first_unit() + u;");
-    text.line("if (UNITS % OWN && e >= UNITS) break;");
 }
 
 /// A step reads what the path makes.
