@@ -47,7 +47,7 @@ impl Path {
 
     /// Loads the kernel, where compiling it takes a second or two for the first time. Returns false if it cannot run.
     pub fn load(&self, device: Device) -> bool {
-        let loaded = self.loaded.get_or_init(|| {
+        self.loaded.get_or_init(|| {
             let begin = Instant::now();
             let (name, groups, blocks) = (self.emitted.name, self.emitted.groups, self.emitted.blocks);
             let mut loaded = try_load(device, &self.emitted);
@@ -62,12 +62,17 @@ impl Path {
             }
             loaded.ok()
         });
-        loaded.is_some() && !self.has_failed.load(Ordering::Relaxed)
+        self.is_ready()
     }
 
     /// The kernel, if it is loaded.
     fn loaded(&self) -> Option<&(Function, Launch)> {
         self.loaded.get()?.as_ref()
+    }
+
+    /// The kernel is loaded, and no launch of it has failed.
+    pub fn is_ready(&self) -> bool {
+        self.loaded().is_some() && !self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Keeps the kernel loaded for good.
@@ -82,7 +87,7 @@ impl Path {
     /// # Safety
     /// The pointers are the kernel's parameters, and lead to its memory.
     pub unsafe fn launch(&self, stream: Stream, mut pointers: [*const c_void; MOST_POINTERS]) -> bool {
-        let Some((function, launch)) = self.loaded().filter(|_| !self.has_failed.load(Ordering::Relaxed)) else {
+        let Some((function, launch)) = self.loaded().filter(|_| self.is_ready()) else {
             return false;
         };
         let launched = match settings::get().fault {

@@ -16,6 +16,7 @@ use vertex::stages::{Stage, Way};
 
 use super::batch::{DeviceBatch, InOneLaunch, Range};
 use super::net::{BatchSizes, Net, OneWay};
+use super::path::Path;
 use super::tasks::{Parts, RowsOfTable, Task};
 use crate::emit::{MOST_POINTERS, Pointer, TILE_ROWS};
 use crate::memory::Layout;
@@ -136,8 +137,9 @@ impl Net {
         inputs: Inputs,
         stream: Stream,
     ) -> Result<(), Error> {
+        let ways = &[Way::Forward];
         // SAFETY: the caller's promise.
-        self.launch(stream, |stream| unsafe { self.run_forward(batch, arrays, inputs, true, stream) })
+        self.launch(arrays, ways, stream, |stream| unsafe { self.run_forward(batch, arrays, inputs, true, stream) })
     }
 
     /// The launches of a run forward. `has_rest` asks for zeros behind the last vertex of a static batch.
@@ -173,7 +175,7 @@ impl Net {
         gradients: Gradients,
         stream: Stream,
     ) -> Result<(), Error> {
-        self.launch(stream, |stream| {
+        self.launch(arrays, &[Way::Backward], stream, |stream| {
             // SAFETY: the caller's promise.
             unsafe { self.run_backward(batch, arrays, inputs, gradients, None, stream) }.map(drop)
         })
@@ -212,14 +214,27 @@ impl Net {
         Ok(run.left)
     }
 
-    /// Launches all of a run, together where it can be recorded, else one by one.
-    pub(super) fn launch(&self, stream: Stream, launches: impl Fn(Stream) -> Result<(), Error>) -> Result<(), Error> {
+    /// Launches all of a run these ways: together where levels have launches and it can be recorded, else one by one. A run
+    /// whose paths are one launch each has few, of which the device begins the first while the host makes the others. To
+    /// record them and to update and launch a graph would take the host longer.
+    pub(super) fn launch(
+        &self,
+        arrays: &DeviceBatch,
+        ways: &[Way],
+        stream: Stream,
+        launches: impl Fn(Stream) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if self.is_static && self.device.is_capturing(stream) {
             self.keep_loaded();
             return launches(stream);
         }
+        let has_path = |path: &InOneLaunch| {
+            ways.iter().all(|way| self.way(*way).path(path.configuration).is_some_and(Path::is_ready))
+        };
         match &self.recorder {
-            Some(recorder) if recorder.run(stream, &launches)? => Ok(()),
+            Some(recorder) if !arrays.path().as_ref().is_some_and(has_path) && recorder.run(stream, &launches)? => {
+                Ok(())
+            }
             _ => launches(stream),
         }
     }

@@ -7,6 +7,7 @@ use gpu::jit::Error;
 use vertex::batch::Batch;
 use vertex::function::{MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
 use vertex::host::Rule;
+use vertex::stages::Way;
 
 use super::batch::DeviceBatch;
 use super::net::Net;
@@ -137,7 +138,7 @@ impl Net {
         let scores = Scores { scores: at(parts.scores), labels, losses, kinds, kind_count, rows, columns };
         let of_mean = Losses { losses, labels, kinds, loss: step.loss, share, kind_count, rows, columns };
         let rule = at(parts.rule);
-        self.launch(stream, |stream| {
+        self.launch(arrays, &[Way::Forward, Way::Backward], stream, |stream| {
             let of_rule = step.optimizer.map(|optimizer| Task::RuleOfStep(optimizer.of_step(&step, rule)));
             let losses = [Task::Losses(of_mean)].into_iter().chain(of_rule).collect();
             let of_step = OfStep { scores: Task::Scores(scores), losses, by_rows };
