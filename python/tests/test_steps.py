@@ -89,6 +89,24 @@ class Steps(unittest.TestCase):
             results.append((value, [parameter.tolist() for parameter in model.parameters()]))
         self.assertTrue(all(result == results[0] for result in results))
 
+    def test_labels_may_lie_apart(self):
+        for dtype in (torch.int64, torch.int32):
+            losses = []
+            for is_apart in (False, True):
+                model, batch, x, labels = setting()
+                labels = labels.to(dtype)
+                if is_apart:
+                    labels = torch.stack([labels, torch.zeros_like(labels)], 1)[:, 0]
+                    self.assertFalse(labels.is_contiguous())
+                losses.append(model.net.step(batch, x=x, labels=labels, lr=self.LR))
+            self.assertEqual(*losses)
+
+    def test_a_step_refuses_a_parametrized_parameter(self):
+        model, batch, x, labels = setting()
+        torch.nn.utils.parametrizations.weight_norm(model.W)
+        with self.assertRaisesRegex(ucudnn.Refused, "'W.weight' requires no gradient"):
+            model.net.step(batch, x=x, labels=labels, lr=self.LR)
+
     def test_a_vertex_without_a_label_is_not_in_the_loss(self):
         model, batch, x, labels = setting()
         labels[:] = -1

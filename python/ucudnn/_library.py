@@ -63,7 +63,7 @@ class Arguments(ctypes.Structure):
                                                  "parameterGradients")),
         ("accumulatesGradients", c_int),
         ("labels", c_void_p),
-        ("loss", POINTER(c_float)),
+        ("loss", c_void_p),
         ("learningRate", c_float),
         ("weightDecay", c_float),
         ("workspace", c_void_p),

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _TYPES = {getattr(torch, name): number for name, number in _library.DATA_TYPES.items()}
 _TYPE_NAMES = ", ".join(_library.DATA_TYPES)
 _LABEL_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_LARGEST_FLOAT = torch.finfo(torch.float32).max
 
 VertexFunction = Callable[[Vertex], None]
 
@@ -167,21 +169,20 @@ class VertexNet(torch.nn.Module):
             raise Refused(f"labels: integers [{len(rows)}] are accepted, not {labels.dtype} {list(labels.shape)}")
         if "cpu" in (device.type, labels.device.type):
             self._check_labels(labels)
+        elif labels.dtype == torch.int64:  # those that are no classes stay such in 32 bits
+            labels = labels.clamp(-1, self._declaration.pushes[self._declaration.loss])
+        given = labels.to(device, torch.int32).contiguous()
         loss = torch.empty((), dtype=torch.float32, device=device)
-        # Other labels that are no classes stay such in 32 bits.
-        classes = self._declaration.pushes[self._declaration.loss]
-        given = labels.to(device)
-        given = (given.clamp(-1, classes) if given.dtype == torch.int64 else given).to(torch.int32)
         native, prepared = self._core.prepared(prepared_of(batch._number), dtype, True, device)
-        more = {"labels": given.data_ptr(), "loss": ctypes.cast(loss.data_ptr(), ctypes.POINTER(ctypes.c_float)),
-                "learningRate": _rate("lr", lr), "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
+        more = {"labels": given.data_ptr(), "loss": loss.data_ptr(), "learningRate": _rate("lr", lr),
+                "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
         by = None
         if optimizer is not None:
             if not hasattr(optimizer, "_of_step"):
                 raise Refused(f"optimizer: one of ucudnn is accepted, as Adam, not {type(optimizer).__name__}")
             by = optimizer._of_step(dict(zip(self._declaration.parameters, parameters, strict=True)), dtype, device)
         reserve = native.memory.take(prepared.reserve)
-        native.run("Step", prepared, reserve, by, parameters=parameters, pulls=[pull.contiguous() for pull in pulls], **more)
+        native.run("Step", prepared, reserve, by, parameters=parameters, pulls=_contiguous(pulls), **more)
         native.memory.give(reserve)
         torch.autograd.graph.increment_version(parameters)
         return loss.item() if device.type == "cpu" else loss
@@ -193,8 +194,9 @@ class VertexNet(torch.nn.Module):
     def _check_labels(self, labels):
         """Refuses labels that are no classes."""
         most = self._declaration.pushes[self._declaration.loss] - 1
-        wrong = torch.nonzero((labels < -1) | (labels > most))
-        if len(wrong):
+        least, largest = torch.aminmax(labels)
+        if least < -1 or largest > most:
+            wrong = torch.nonzero((labels < -1) | (labels > most))
             raise Refused(f"vertex {int(wrong[0])} has the label {int(labels[wrong[0]])}; -1 to {most} are accepted")
 
     def _by_name(self, in_order, inputs):
@@ -237,7 +239,7 @@ def _check(name, tensor, shape, dtype, cast, device, to):
     """Adds a tensor to a list, cast if it has to be. Returns its type, which is `dtype` if that is known."""
     if not isinstance(tensor, torch.Tensor):
         raise Refused(f"{name}: a tensor is accepted, not {type(tensor).__name__}")
-    if tensor.device.type not in ("cpu", "cuda"):
+    if not (tensor.is_cpu or tensor.is_cuda):
         raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU and on CUDA devices")
     if tensor.device != device:
         raise Refused(f"{name} is on {tensor.device}; {device} is accepted here, where the other tensors are")
@@ -261,7 +263,7 @@ def _rate(what, number):
         rate = float(number)
     except (TypeError, ValueError, OverflowError):
         raise Refused(f"step: {what}: a number is accepted, not {type(number).__name__}") from None
-    if not abs(rate) <= torch.finfo(torch.float32).max:
+    if not abs(rate) <= _LARGEST_FLOAT:
         raise Refused(f"step: {what}: a finite number that float32 holds is accepted, not {rate}")
     return rate
 
@@ -371,11 +373,11 @@ class _Place:
 
     def entered(self):
         """A context in which the device is the current one."""
-        return torch.cuda.device(self.device) if self.device else contextlib.nullcontext()
+        return torch.cuda.device(self.device.index) if self.device else contextlib.nullcontext()
 
     def stream(self):
         """The stream that a call launches on; None on the CPU."""
-        return torch.cuda.current_stream(self.device) if self.device else None
+        return torch.cuda.current_stream(self.device.index) if self.device else None
 
 
 class _Native:
@@ -390,7 +392,7 @@ class _Native:
         self._batches, self._is_set_ahead, self._process = [], False, os.getpid()
 
     def fits(self, sizes):
-        return all(size <= most for size, most in zip(sizes, self.maxima, strict=True))
+        return all(map(operator.le, sizes, self.maxima))
 
     def take_batch(self, prepared, is_ahead=False):
         """A batch of the library's, for the graphs of a batch. It may be on another stream than the one of runs, ahead of
@@ -409,7 +411,7 @@ class _Native:
             stream = self.place.stream()
             if stream:
                 batch.wait_for_runs(stream)
-            _library.call("SetGraphBatch", batch.handle, graphs._handle, ids.data_ptr(), len(ids), _number_of(stream))
+            _library.call("SetGraphBatch", batch.handle, graphs._handle, ids.data_ptr(), ids.numel(), _number_of(stream))
         if self.is_static and batch.workspace:
             return  # always the same
         workspace, reserve = ctypes.c_size_t(), ctypes.c_size_t()
