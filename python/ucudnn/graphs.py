@@ -24,7 +24,7 @@ _LARGEST = 2**31 - 1
 #: The most vertices of a graph.
 _MOST_VERTICES = 1 << 24
 
-#: Up to this number, ranges are made one by one.
+#: So many numbers Python adds up, compares and counts on from sooner than torch does: each call there takes microseconds.
 _FEW = 8
 
 #: The batches, for the operators. A tensor also has a number that tells the graphs of its batch from others.
@@ -55,7 +55,9 @@ def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
     if dimensions is not None and tensor.dim() != dimensions:
         raise Refused(f"{what}: {dimensions} dimensions are accepted, not {tensor.dim()}")
     is_unsigned = tensor.dtype == torch.uint64
-    tensor = tensor.to(torch.int64).contiguous()
+    if tensor.dtype != torch.int64:  # asking for what it is takes a microsecond
+        tensor = tensor.to(torch.int64)
+    tensor = tensor.contiguous()
     if is_unsigned and bool((tensor < 0).any()):  # 2**63 and more became negative
         raise Refused(f"{what}: {least} to {most} are accepted, not 2**63 and more")
     _check_range(what, tensor, least, most)
@@ -63,8 +65,12 @@ def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
 
 
 def _check_range(what, integers, least, most):
-    if integers.numel():
-        low, high = map(int, torch.aminmax(integers))
+    if count := integers.numel():
+        if count <= _FEW:
+            numbers = integers.flatten().tolist()
+            low, high = min(numbers), max(numbers)
+        else:
+            low, high = map(int, torch.aminmax(integers))
         if not least <= low <= high <= most:
             raise Refused(f"{what}: {least} to {most} are accepted, not {low} to {high}")
 
@@ -75,11 +81,12 @@ def _starts(counts):
 
 
 def _ranges(starts, counts):
-    """starts[0], starts[0] + 1, … of counts[0] numbers, then those of the next. (repeat_interleave would wake all of
-    torch's threads, for whatever number.)"""
+    """starts[0], starts[0] + 1, … of counts[0] numbers, then those of the next; of tensors, or of lists of a few.
+    (repeat_interleave would wake all of torch's threads, for whatever number.)"""
     if len(counts) <= _FEW:
-        ranges = [torch.arange(start, start + count) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
-        return torch.cat(ranges) if ranges else starts
+        lists = (its if isinstance(its, list) else its.tolist() for its in (starts, counts))
+        ranges = [torch.arange(start, start + count) for start, count in zip(*lists, strict=True)]
+        return ranges[0] if len(ranges) == 1 else torch.cat(ranges) if ranges else starts
     # Each number is the one before it and 1 more; where a range begins, it jumps. Ranges of none begin where the next does.
     ends = counts.cumsum(0)
     begins = ends - counts
@@ -406,8 +413,10 @@ class Batch:
         self._choose(graphs, ids)
 
     def _choose(self, graphs, ids):
-        chosen = graphs._checked(ids).clone()  # the caller's tensor may change, and nets read the numbers later
-        if len(chosen) == 0:
+        chosen = graphs._checked(ids)
+        if not isinstance(ids, list):
+            chosen = chosen.clone()  # the caller's tensor may change, and nets read the numbers later
+        if chosen.numel() == 0:
             raise Refused("ids: a batch has at least one graph")
         self._set(graphs, chosen)
 
@@ -423,7 +432,7 @@ class Batch:
     @property
     def offsets(self) -> torch.Tensor:
         """[graphs + 1] The first vertex of each graph in the batch, and the number of all."""
-        return _starts(_Chosen(self._graphs, self._ids).counts)
+        return _starts(self._graphs._of_each[2, self._ids])
 
     # Tensors as long as inputs and outputs have rows.
 
@@ -469,23 +478,27 @@ def _batch_again(graphs, vertices, rows):
 
 
 class _Chosen:
-    """What graphs have: [graphs] the first vertex and row among those of all graphs, and the numbers of both."""
+    """What graphs have: [graphs] the first vertex and row among those of all graphs, and the numbers of both. Lists, of
+    a few graphs."""
 
     def __init__(self, graphs, ids):
-        self._graphs = graphs
-        self.first_vertex, self.first_row, self.counts, self.row_counts, self._slots = graphs._of_each.index_select(1, ids)
+        self._has_rows, self._are_few = graphs._rows is not None, ids.numel() <= _FEW
+        its = graphs._of_each.index_select(1, ids)
+        its = its.tolist() if self._are_few else its.unbind()
+        self._first_vertex, self._first_row, self._counts, self._row_counts, self._slots = its
 
     def sizes(self):
         """Graphs, vertices, slots, and no fewer levels than there are."""
-        return len(self.counts), int(self.counts.sum()), int(self._slots.sum()), int(self.counts.max())
+        total, most = (sum, max) if self._are_few else (torch.sum, torch.max)
+        return len(self._counts), int(total(self._counts)), int(total(self._slots)), int(most(self._counts))
 
     def vertices(self):
         """The number of each vertex among those of all graphs."""
-        return _ranges(self.first_vertex, self.counts)
+        return _ranges(self._first_vertex, self._counts)
 
     def rows(self):
         """Likewise of each input row; None if each vertex has its own."""
-        return None if self._graphs._rows is None else _ranges(self.first_row, self.row_counts)
+        return _ranges(self._first_row, self._row_counts) if self._has_rows else None
 
 
 class StaticBatch(Batch):
