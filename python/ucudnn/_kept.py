@@ -65,7 +65,7 @@ class Memory:
             piece = self._free.pop()
         except IndexError:
             piece = None
-        if piece is None or len(piece) < size:
+        if piece is None or piece.numel() < size:
             # Pages that nothing touches cost nothing.
             piece = torch.empty(1 << max(size - 1, 63).bit_length(), dtype=torch.uint8)
         return piece
@@ -78,7 +78,7 @@ class Memory:
     def lend(self, size):
         """A tensor of so many bytes, which mean nothing. They come back once nobody holds the tensor's storage."""
         piece = self.take(size)
-        view = (ctypes.c_uint8 * len(piece)).from_address(piece.data_ptr())
+        view = (ctypes.c_uint8 * piece.numel()).from_address(piece.data_ptr())
         view.loan = _Loan(self, piece)
         return torch.frombuffer(view, dtype=torch.uint8, count=max(size, 1))  # whose storage holds the view
 

@@ -45,7 +45,9 @@ def prepared_of(tensor):
 def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
     """A tensor of torch.int64 on the CPU, whose numbers are in a range."""
     try:
-        tensor = torch.as_tensor(numbers).detach().cpu()
+        tensor = torch.as_tensor(numbers)
+        if not tensor.is_cpu:
+            tensor = tensor.detach().cpu()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise Refused(f"{what}: no array of integers: {error}") from None
     if tensor.numel() == 0:
@@ -66,8 +68,8 @@ def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
 
 def _check_range(what, integers, least, most):
     if count := integers.numel():
-        if count <= _FEW:
-            numbers = integers.flatten().tolist()
+        if count <= _FEW and integers.dim() == 1:
+            numbers = integers.tolist()
             low, high = min(numbers), max(numbers)
         else:
             low, high = map(int, torch.aminmax(integers))
@@ -226,7 +228,7 @@ class Graphs:
         weakref.finalize(self, _library.call, "DestroyGraphs", self._handle).atexit = False
 
     def __len__(self) -> int:
-        return len(self._first_vertex) - 1
+        return self._first_vertex.numel() - 1
 
     def __repr__(self) -> str:
         return f"<{len(self)} graphs of {self.vertices} vertices>"

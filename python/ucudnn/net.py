@@ -443,9 +443,9 @@ class _Native:
             arguments[name] = value
         workspace = self.memory.take(batch.workspace)
         arguments = _library.Arguments(
-            workspace=workspace.data_ptr(), workspaceSizeInBytes=len(workspace),
+            workspace=workspace.data_ptr(), workspaceSizeInBytes=workspace.numel(),
             reserve=reserve.data_ptr() if reserve is not None else None,
-            reserveSizeInBytes=len(reserve) if reserve is not None else 0, **arguments,
+            reserveSizeInBytes=reserve.numel() if reserve is not None else 0, **arguments,
         )  # fmt: skip
         try:
             with self.place.entered():
@@ -590,7 +590,7 @@ def _forward(batch, vertices, parameters, pulls, net, widths, is_training):
     native, its = core.prepared(prepared, dtype, is_training, device)
     memory = native.memory.lend(its.reserve) if is_training else None
     make = torch.zeros if prepared.is_static and device.type == "cpu" else torch.empty  # devices fill up with zeros
-    pushes = [make((len(vertices), width), dtype=dtype, device=device) for width in widths]
+    pushes = [make((vertices.numel(), width), dtype=dtype, device=device) for width in widths]
     parameters, pulls = _contiguous(parameters), _contiguous(pulls)
     native.run("Forward", its, memory, parameters=parameters, pulls=pulls, pushes=pushes)
     return [*pushes, _RESERVES.keep(_Reserve(_Origin(native, its, prepared), memory))] if is_training else pushes
