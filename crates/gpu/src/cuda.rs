@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use cudarc::driver::sys;
 use once_cell::sync::Lazy;
+use parking_lot::RwLock;
 
 use super::stream::{Elapsed, Stream};
 
@@ -66,22 +67,37 @@ fn device(ordinal: i32) -> Option<sys::CUdevice> {
 
 /// The name of a device, and its number of multiprocessors.
 pub fn properties(ordinal: i32) -> Option<(String, i32)> {
-    use sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as COUNT;
-    let device = device(ordinal)?;
-    let (mut name, mut multiprocessors) = ([0; 256], 0);
+    let (device, multiprocessors) = (device(ordinal)?, multiprocessors(ordinal)?);
+    let mut name = [0; 256];
     // SAFETY: writes a C string of at most `name.len()` bytes to `name`.
     let named = ok(|| unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), name.len() as i32, device) });
-    // SAFETY: writes one number to a live variable.
-    let known = named && ok(|| unsafe { sys::cuDeviceGetAttribute(&mut multiprocessors, COUNT, device) });
     // SAFETY: cuDeviceGetName has succeeded, so `name` holds a C string.
-    known.then(|| (unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(), multiprocessors))
+    named.then(|| (unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(), multiprocessors))
 }
 
+/// An attribute of a device, which never changes. Each is asked for once, because calls look at some of them.
 fn attribute(ordinal: i32, attribute: sys::CUdevice_attribute) -> Option<i32> {
+    static KNOWN: RwLock<Vec<(i32, sys::CUdevice_attribute, i32)>> = RwLock::new(Vec::new());
+    let is_it = |known: &&(i32, sys::CUdevice_attribute, i32)| (known.0, known.1) == (ordinal, attribute);
+    if let Some(known) = KNOWN.read().iter().find(is_it) {
+        return Some(known.2);
+    }
     let device = device(ordinal)?;
     let mut value = 0;
     // SAFETY: writes one number to a live variable.
-    ok(|| unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) }).then_some(value)
+    let is_told = ok(|| unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) });
+    is_told.then(|| {
+        let mut known = KNOWN.write();
+        if !known.iter().any(|one| is_it(&one)) {
+            known.push((ordinal, attribute, value));
+        }
+        value
+    })
+}
+
+/// The multiprocessors of a device.
+pub fn multiprocessors(ordinal: i32) -> Option<i32> {
+    attribute(ordinal, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 }
 
 /// The compute capability of a device: 10 · major + minor.

@@ -125,7 +125,7 @@ impl Device {
     pub fn multiprocessors(self, ordinal: i32) -> Option<usize> {
         match self {
             Self::Host => Some(host::MULTIPROCESSORS as usize),
-            Self::Cuda => usize::try_from(cuda::properties(ordinal)?.1).ok(),
+            Self::Cuda => usize::try_from(cuda::multiprocessors(ordinal)?).ok(),
         }
     }
 
