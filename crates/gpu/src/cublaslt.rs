@@ -301,7 +301,7 @@ unsafe impl Sync for Ready {}
 pub struct CublasLt {
     functions: &'static Functions,
     handle: Object,
-    ready: Mutex<HashMap<Shape, Option<Arc<Ready>>>>,
+    ready: Mutex<HashMap<Shape, Option<Arc<Ready>>, foldhash::fast::RandomState>>,
 }
 
 // SAFETY: cublasLt accepts calls with one handle from any thread.
