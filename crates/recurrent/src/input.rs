@@ -60,6 +60,11 @@ impl Input {
         Ok(Self { products, prepare: module.function(c"prepare")? })
     }
 
+    /// Keeps the kernels loaded for good.
+    pub fn keep_loaded(&self) {
+        self.prepare.keep_loaded();
+    }
+
     /// The source of the kernels.
     pub fn source(element: Element) -> Source {
         products::source(element)
@@ -78,6 +83,9 @@ impl Input {
     /// The memory is the stream's device's, with the sizes that [`Preparation`] gives.
     pub unsafe fn prepare(&self, stream: Stream, preparation: &Preparation) -> Result<(), Error> {
         let Preparation { zeroed: (zeroed, bytes), lengths, starts } = *preparation;
+        if bytes == 0 && lengths.is_none() && starts.is_none() {
+            return Ok(());
+        }
         let (values, lengths) = lengths.unwrap_or((&[], ptr::null_mut()));
         let (starts, steps) = starts.unwrap_or((ptr::null_mut(), 0));
         let quads = bytes / 16;

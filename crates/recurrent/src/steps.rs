@@ -64,6 +64,11 @@ impl StepKernels {
             Ok(Self { start: module.function(c"start_steps")?, reset, finish: module.function(c"finish_step")? })
         })
     }
+
+    /// Keeps the kernels loaded for good.
+    pub fn keep_loaded(&self) {
+        self.start.keep_loaded();
+    }
 }
 
 /// The recurrences of a network, for batches of one size.

@@ -57,6 +57,11 @@ impl BackKernels {
         })
     }
 
+    /// Keeps the kernels loaded for good.
+    pub fn keep_loaded(&self) {
+        self.start.keep_loaded();
+    }
+
     /// # Safety
     /// The step's memory is the stream's device's, with the sizes that it gives.
     unsafe fn each(&self, function: &Function, stream: Stream, step: &BackStep) -> Result<(), Error> {

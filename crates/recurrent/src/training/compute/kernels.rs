@@ -260,9 +260,14 @@ impl Kernels {
             let text = |error: Error| error.to_string();
             let module = device.load(&source(element)).map_err(text)?;
             let function = |name| module.function(name).map_err(text);
+            let input = input(element)?;
+            // Both modules stay loaded anyway, so no launch has to ask whether a graph will hold it.
+            input.keep_loaded();
+            let stamp = function(c"stamp")?;
+            stamp.keep_loaded();
             Ok(Self {
                 element,
-                input: input(element)?,
+                input,
                 pack_rows: function(c"pack_rows")?,
                 unpack_rows: function(c"unpack_rows")?,
                 copy_rows: function(c"copy_rows")?,
@@ -275,7 +280,7 @@ impl Kernels {
                 keep: function(c"keep")?,
                 sum_columns: function(c"sum_columns")?,
                 add_sums: function(c"add_sums")?,
-                stamp: function(c"stamp")?,
+                stamp,
                 claim: function(c"claim")?,
                 spoil: function(c"spoil")?,
                 alarm: Pinned::new(device, 1).ok_or("the host has no memory that the device reaches")?,
