@@ -20,7 +20,7 @@ use crate::training::compute::data;
 
 use crate::training::compute::forward;
 use crate::training::compute::known::{self, Engine, KnownNetwork};
-use crate::training::compute::pass::{DataPlaces, ForwardPlaces, Pass, Spaces, TOO_LARGE, WeightPlaces};
+use crate::training::compute::pass::{Pass, Spaces};
 use crate::training::compute::runner::{NotRun, Outcome, Runner};
 use crate::training::compute::weights;
 
@@ -172,7 +172,7 @@ struct Found {
 /// # Safety
 /// The reserve is null, or memory of the stream's device, of this size.
 unsafe fn find_owner(pass: &Pass, (reserve, size): (*mut c_void, usize), call: Back) -> Found {
-    let Pass { known, stream, layout, .. } = pass;
+    let (known, stream, layout) = (&pass.known, &pass.stream, &pass.layout);
     let (at, hash) = (reserve.addr(), layout.hash());
     if !known.has_run.load(Ordering::Relaxed) {
         if call == Back::Data {
@@ -337,12 +337,11 @@ pub(super) fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result
     let (hy, cy) = (memory.hy.cast_const(), memory.cy.cast_const());
     let states = [(call.h_descriptor, [memory.hx, hy]), (call.c_descriptor, [memory.cx, cy])];
     let data = [memory.x, memory.y.cast_const(), memory.hx, memory.cx, hy, cy];
-    let places = ForwardPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: descriptors and memory are a call's, and `check` has looked at their sizes.
     unsafe {
         let ready = check(pass, &spaces, call.y_descriptor, states, &data, 2)?;
         let fill = ready.y.padding_fill;
-        forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &places), runner)?;
+        forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &pass.forward), runner)?;
     }
     pass.known.ran_forward();
     summary::count(Counted::OnOurKernels);
@@ -400,11 +399,10 @@ pub(super) fn data_by_us(pass: &Pass, call: &Promised<RnnBackwardData>, runner: 
     let (dx, dhx, dcx) = (call.dx.cast_const(), call.dhx.cast_const(), call.dcx.cast_const());
     let states = [(call.h_descriptor, [call.dhy, dhx]), (call.c_descriptor, [call.dcy, dcx])];
     let data = [call.y, call.dy, dx, call.hx, call.cx, call.dhy, call.dcy, dhx, dcx];
-    let places = DataPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: descriptors and memory are a call's, and `check` has looked at their sizes.
     unsafe {
         let ready = check(pass, &data::spaces(call), call.y_descriptor, states, &data, 3)?;
-        Ok(data::run(pass, ready.engine, call, ready.weights, &places, runner)?)
+        Ok(data::run(pass, ready.engine, call, ready.weights, &pass.back, runner)?)
     }
 }
 
@@ -438,12 +436,11 @@ pub fn run_backward_weights(call: &Promised<RnnBackwardWeights>) -> cudnnStatus_
 pub(super) fn weights_by_us(pass: &Pass, call: &Promised<RnnBackwardWeights>) -> Result<(), Refusal> {
     let nothing = std::ptr::null();
     let states = [(call.h_descriptor, [call.hx, nothing]), (std::ptr::null_mut(), [nothing; 2])];
-    let places = WeightPlaces::of(pass).ok_or(TOO_LARGE)?;
     // SAFETY: descriptors and memory are a call's, and `check` has looked at their sizes.
     unsafe {
         let data = [call.x, call.y, call.hx];
         let ready = check(pass, &weights::spaces(call), call.y_descriptor, states, &data, 2)?;
-        Ok(weights::run(pass, ready.engine, call, ready.weights, &places)?)
+        Ok(weights::run(pass, ready.engine, call, ready.weights, &pass.weights)?)
     }
 }
 

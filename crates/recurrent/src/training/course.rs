@@ -26,7 +26,7 @@ static CONTESTS: Registry<Key, Alike> = Registry::new(1 << 10, |_| false).forget
 /// The contest of a pass. If `begins`, the pass's forward runs next. Otherwise the program goes back from the pass that
 /// began last.
 pub fn of(pass: &Pass, begins: bool) -> Arc<TrainingContest> {
-    let (device, subject) = (cudnn::device().ordinal(), Inference::of(&pass.network, &pass.data));
+    let (device, subject) = (pass.known.device, Inference::of(&pass.network, &pass.data));
     let mut alike = Key { device, subject: subject.clone() };
     alike.subject.network.algorithm = CUDNN_RNN_ALGO_STANDARD;
     alike.subject.network.math_type = CUDNN_DEFAULT_MATH;

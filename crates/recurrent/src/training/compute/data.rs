@@ -13,7 +13,8 @@ use crate::training::compute::back_steps::{BackSteps, Scratch};
 use crate::training::compute::dropout;
 use crate::training::compute::kernels::Dealt;
 use crate::training::compute::known::Engine;
-use crate::training::compute::pass::{DataPlaces, Pass, Running, Spaces};
+use crate::training::compute::pass::{Pass, Running, Spaces};
+use crate::training::compute::plan::DataPlaces;
 use crate::training::compute::projected::Trained;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
@@ -53,7 +54,7 @@ pub unsafe fn run(
     places: &DataPlaces,
     runner: &Runner,
 ) -> Result<(), String> {
-    let Pass { network, packing, stream, .. } = pass;
+    let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
     let [at_hx, at_cx, at_dhy, at_dcy, at_dhx, at_dcx] = places.states;
     let (hidden, directions) = (network.hidden, network.directions());
     let scratch = Scratch::of(pass.cell, pass.element, hidden, packing.batch()).ok_or("states are too large")?;
@@ -141,7 +142,7 @@ pub unsafe fn run(
         running.unpack(call.dx, places.dx, network.input, [0; 4])?;
         running.unrank(call.dhx, at_dhx, h_width)?;
         running.unrank(call.dcx, at_dcx, c_width)?;
-        engine.around.spoil(*stream, running.is_wrong, results(call, pass)).map_err(|error| error.to_string())
+        engine.around.spoil(stream, running.is_wrong, results(call, pass)).map_err(|error| error.to_string())
     }
 }
 
@@ -197,7 +198,7 @@ unsafe fn through_inputs(
     to: *mut c_void,
 ) -> Result<(), String> {
     let Running { pass, engine, .. } = running;
-    let Pass { network, packing, .. } = pass;
+    let (network, packing) = (&pass.network, &pass.packing);
     let stream = pass.stream;
     let (width, directions) = (network.layer_input(layer), network.directions());
     let count = packing.rows * width;

@@ -8,7 +8,8 @@ use crate::network::memory::Memory;
 use crate::recurrence::{Recurrence, Recurrent};
 use crate::training::compute::dropout;
 use crate::training::compute::known::Engine;
-use crate::training::compute::pass::{ForwardPlaces, Pass, Running};
+use crate::training::compute::pass::{Pass, Running};
+use crate::training::compute::plan::ForwardPlaces;
 use crate::training::compute::projected::Trained;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
@@ -29,7 +30,7 @@ pub unsafe fn run(
     (padding_fill, places): ([u8; 8], &ForwardPlaces),
     runner: &Runner,
 ) -> Result<(), String> {
-    let Pass { network, packing, stream, .. } = pass;
+    let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
     let text = |error: Error| error.to_string();
     let [at_hx, at_cx, at_hy, at_cy] = places.states;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
@@ -41,7 +42,7 @@ pub unsafe fn run(
         let exchange_bytes = if runner.kernel.is_some() { runner.exchange_bytes() } else { places.exchange_bytes };
         let running =
             Running::begin(pass, engine, memory.workspace, reserve, &places.order, (places.exchange, zeroed))?;
-        engine.around.stamp(*stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
+        engine.around.stamp(stream, reserve, pass.layout.header(State::Forward)).map_err(text)?;
         let mut input = running.packed(memory.x, places.x, network.input)?;
         let [h_width, c_width] = pass.state_widths();
         let (hx, cx) = (running.ranked(memory.hx, at_hx, h_width)?, running.ranked(memory.cx, at_cx, c_width)?);
@@ -70,8 +71,8 @@ pub unsafe fn run(
                 };
                 let (around, copies) = (&engine.around, running.part(places.copies));
                 let (product, tf32) = (products.product(), pass.allows_tf32());
-                early = !around.multiply_on_copies(*stream, &product, copies, tf32).map_err(text)?
-                    && around.input.products.multiply(*stream, &products, tf32).map_err(text)?;
+                early = !around.multiply_on_copies(stream, &product, copies, tf32).map_err(text)?
+                    && around.input.products.multiply(stream, &products, tf32).map_err(text)?;
                 let biases = |place: Option<usize>| place.map_or(ptr::null(), weight);
                 let own_h = |states: *const c_void| running.state_of(states, h_width, pseudo_layer);
                 let own_c = |states: *const c_void| running.state_of(states, c_width, pseudo_layer);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cudnn_abi::*;
 use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
 
 use crate::configuration::{Cell, Element};
 use crate::network::room::Room;
@@ -13,8 +14,9 @@ use crate::projection;
 use crate::steps::{self, Kind, StepKernels};
 use crate::training::compute::back_steps::{self, BackKernels};
 use crate::training::compute::kernels::{self, Kernels};
+use crate::training::compute::plan::Plan;
 use crate::training::owner::owners::Owner;
-use cudnn::rnn::{Network, Weights};
+use cudnn::rnn::{Data, Network, Weights};
 use gpu::jit::Source;
 use tuning::registry::Registry;
 
@@ -28,10 +30,13 @@ struct Key {
 /// The facts about a network, and its kernels.
 #[derive(Default)]
 pub struct KnownNetwork {
+    pub device: i32,
     weights: OnceCell<Option<Vec<Weights>>>,
     engine: OnceCell<Result<Engine, String>>,
     /// What cuDNN's calls need.
     pub room: Room,
+    /// The plan of the last call.
+    plan: Mutex<Option<Arc<Plan>>>,
     /// Forward ran on our kernels. From then on the network is kept.
     pub has_run: AtomicBool,
     /// The forward calls in a row that cuDNN ran, and those that our kernels ran. One of them is 0.
@@ -64,7 +69,8 @@ static NETWORKS: Registry<Key, KnownNetwork> =
 /// The network of a network on the calling thread's device.
 pub fn of(network: &Network) -> Arc<KnownNetwork> {
     let network = Network { algorithm: CUDNN_RNN_ALGO_STANDARD, math_type: CUDNN_DEFAULT_MATH, ..*network };
-    NETWORKS.state(&Key { device: cudnn::device().ordinal(), network }, KnownNetwork::default)
+    let device = cudnn::device().ordinal();
+    NETWORKS.state(&Key { device, network }, || KnownNetwork { device, ..KnownNetwork::default() })
 }
 
 impl KnownNetwork {
@@ -85,10 +91,28 @@ impl KnownNetwork {
         self.weights.get_or_init(|| (0..network.pseudo_layers()).map(of).collect()).as_deref()
     }
 
+    /// The plan of a call, with a mask of so many bytes in case of dropout. The calls of a pass find that of the first.
+    /// `Err` says why our kernels cannot run it.
+    pub fn plan(&self, network: &Network, data: Data, mask: Option<usize>) -> Result<Arc<Plan>, &'static str> {
+        if let Some(last) = self.plan.lock().as_ref().filter(|last| last.is_of(network, &data, mask)) {
+            return Ok(last.clone());
+        }
+        let plan = Arc::new(Plan::of(network, data, mask)?);
+        *self.plan.lock() = Some(plan.clone());
+        Ok(plan)
+    }
+
     /// Forward has run on our kernels.
     pub fn ran_forward(&self) {
-        self.has_run.store(true, Ordering::Relaxed);
+        if self.has_run.swap(true, Ordering::Relaxed) {
+            return;
+        }
         ANY_HAS_RUN.store(true, Ordering::Relaxed);
+        // The network is kept, so no launch of a time step has to ask whether a graph will hold it.
+        if let Some(engine) = self.loaded() {
+            engine.steps.keep_loaded();
+            engine.back.keep_loaded();
+        }
     }
 
     /// Counts a forward call.
@@ -156,4 +180,54 @@ fn parts(network: &Network) -> Result<(Cell, Element), &'static str> {
     let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
     let element = Element::of(network.data_type).ok_or("the type is not known here")?;
     Ok((cell, element))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu::testing::emulated;
+
+    #[test]
+    fn a_plan_is_kept_for_its_network_its_batch_and_its_mask() {
+        if !emulated::is_child("training::compute::known::tests::a_plan_is_kept_for_its_network_its_batch_and_its_mask")
+        {
+            return;
+        }
+        let network = Network {
+            algorithm: CUDNN_RNN_ALGO_STANDARD,
+            cell: CUDNN_LSTM,
+            bias: CUDNN_RNN_DOUBLE_BIAS,
+            direction: CUDNN_UNIDIRECTIONAL,
+            input_mode: CUDNN_LINEAR_INPUT,
+            data_type: CUDNN_DATA_FLOAT,
+            math_type: CUDNN_DEFAULT_MATH,
+            input: 3,
+            hidden: 5,
+            projection: 5,
+            layers: 2,
+            flags: CUDNN_RNN_PADDED_IO_ENABLED,
+            is_clipped: false,
+        };
+        let data = |lengths: [i32; 2]| Data {
+            data_type: CUDNN_DATA_FLOAT,
+            layout: CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
+            steps: 4,
+            vector: 3,
+            lengths: lengths.to_vec(),
+            padding_fill: [0; 8],
+        };
+        let known = KnownNetwork::default();
+        let plan = |network: &Network, lengths, mask| known.plan(network, data(lengths), mask).ok().unwrap();
+        let first = plan(&network, [4, 3], None);
+        let backward = Network { algorithm: CUDNN_RNN_ALGO_PERSIST_STATIC, ..network };
+        assert!(Arc::ptr_eq(&first, &plan(&backward, [4, 3], None)));
+        let exact = Network { math_type: CUDNN_FMA_MATH, ..network };
+        for (of, lengths, mask) in [(network, [4, 2], None), (network, [4, 3], Some(64)), (exact, [4, 3], None)] {
+            let other = plan(&of, lengths, mask);
+            assert!(!Arc::ptr_eq(&first, &other));
+            assert_eq!((&other.packing.lengths[..], other.allows_tf32()), (&lengths[..], of != exact));
+            assert_eq!(other.layout.saved[1].mask.is_some(), mask.is_some());
+            plan(&network, [4, 3], None);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `pass` | what the three calls have in common |
+//! | `plan` | the part of it that the network and its batch alone decide |
 //! | `known` | the facts about a network that trains, and its kernels |
 //! | `shape` | the persistent kernels of the recurrences, as the model ranks them |
 //! | `runner` | the choice for a call's recurrences: a persistent kernel, or one launch a time step |
@@ -26,6 +27,7 @@ pub mod kernels;
 pub mod known;
 mod packing;
 pub mod pass;
+pub mod plan;
 mod projected;
 pub mod projection_places;
 pub mod runner;

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::projection::{Projected, Projection, Sequences};
-use crate::training::compute::pass::{Pass, Running};
+use crate::training::compute::pass::Running;
 use crate::training::compute::projection_places::{DataProjection, ForwardProjection};
 use cudnn::rnn::Weights;
 use gpu::Element;
@@ -34,7 +34,7 @@ impl<'a> Trained<'a> {
         weights: &Weights,
     ) -> Result<Option<Self>, String> {
         let Running { pass, engine, .. } = running;
-        let Pass { network, packing, .. } = pass;
+        let (network, packing) = (&pass.network, &pass.packing);
         let saved = &pass.layout.saved[pseudo_layer];
         let Some((matrix, unprojected)) = weights.projection.zip(saved.unprojected) else { return Ok(None) };
         let direction = pseudo_layer % network.directions();
@@ -91,13 +91,14 @@ impl<'a> Trained<'a> {
         dy: *const c_void,
         dhy: *const c_void,
     ) -> Result<[*const c_void; 3], String> {
-        let Pass { network, packing, element, .. } = self.running.pass;
+        let pass = self.running.pass;
+        let (network, packing, element) = (&pass.network, &pass.packing, pass.element);
         let (hidden, width) = (network.hidden, network.projection);
         let [folded, rows, last] = [parts.folded, parts.gradients, parts.last];
         let [folded, rows, last] = [folded, rows, last].map(|each| self.running.part(each.of(self.direction)));
         let by_matrix = |count: usize, left, to| {
             // SAFETY: the caller's promise.
-            unsafe { self.of.multiply([count, hidden, width], left, (self.of.matrix, false), (to, *element)) }
+            unsafe { self.of.multiply([count, hidden, width], left, (self.of.matrix, false), (to, element)) }
         };
         by_matrix(packing.rows, (dy, network.output()), rows).map_err(text)?;
         if !dhy.is_null() {
@@ -120,7 +121,8 @@ impl<'a> Trained<'a> {
         dy: *const c_void,
         [dhy, dhx]: [*const c_void; 2],
     ) -> Result<(), String> {
-        let Pass { network, packing, stream, .. } = self.running.pass;
+        let pass = self.running.pass;
+        let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
         let products = self.running.part(parts.products);
         let depth = network.gates() * network.hidden;
         let projected = Projected {
@@ -135,7 +137,7 @@ impl<'a> Trained<'a> {
         // SAFETY: the caller's promise.
         unsafe {
             self.of.multiply(sizes, left, right, (products, Element::Float)).map_err(text)?;
-            self.of.kernels.write_gradients(*stream, &projected).map_err(text)
+            self.of.kernels.write_gradients(stream, &projected).map_err(text)
         }
     }
 
@@ -144,12 +146,13 @@ impl<'a> Trained<'a> {
     /// # Safety
     /// As for [`Self::begin_forward`]; the weight space has the weights' gradients.
     pub unsafe fn add_to_matrix(&self, split: (usize, usize)) -> Result<(), String> {
-        let Pass { network, packing, element, stream, .. } = self.running.pass;
+        let pass = self.running.pass;
+        let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
         let product = Product {
             left: Factor { data: self.gradients, stride: network.projection, is_transposed: true },
             right: Factor { data: self.of.outputs, stride: network.hidden, is_transposed: false },
             products: self.of.matrix.cast_mut(),
-            output: *element,
+            output: pass.element,
             beta: 1.0,
             rows: network.projection,
             columns: network.hidden,
@@ -157,6 +160,6 @@ impl<'a> Trained<'a> {
             workspace: (self.running.part(split.0), split.1),
         };
         // SAFETY: the caller's promise.
-        unsafe { self.of.around.multiply(*stream, &product, self.of.allows_tf32) }.map_err(text)
+        unsafe { self.of.around.multiply(stream, &product, self.of.allows_tf32) }.map_err(text)
     }
 }

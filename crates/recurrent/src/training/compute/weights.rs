@@ -8,7 +8,8 @@ use cudnn_abi::*;
 use crate::training::compute::forward::dropped;
 use crate::training::compute::kernels::{ColumnSums, PreviousStates};
 use crate::training::compute::known::Engine;
-use crate::training::compute::pass::{Pass, Running, Spaces, WeightPlaces};
+use crate::training::compute::pass::{Pass, Running, Spaces};
+use crate::training::compute::plan::WeightPlaces;
 use crate::training::compute::projected::Trained;
 use crate::training::owner::reserve::State;
 use cudnn::arguments::RnnBackwardWeights;
@@ -38,7 +39,7 @@ pub unsafe fn run(
     weights: &[Weights],
     places: &WeightPlaces,
 ) -> Result<(), String> {
-    let Pass { network, packing, stream, .. } = pass;
+    let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
     let text = |error: gpu::jit::Error| error.to_string();
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
@@ -66,7 +67,7 @@ pub unsafe fn run(
                     batch: packing.batch() as i32,
                     reverse: direction as i32,
                 };
-                engine.around.previous_states(*stream, &states).map_err(text)?;
+                engine.around.previous_states(stream, &states).map_err(text)?;
                 let factors = [x, states.to.cast_const()];
                 matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors, places)?;
                 let projection = Trained::of(&running, pseudo_layer, call.dweights, &weights[pseudo_layer])?;
@@ -79,7 +80,7 @@ pub unsafe fn run(
         }
         let nothing = (ptr::null_mut(), 0);
         let count = call.weight_space_size / pass.element.bytes();
-        engine.around.spoil(*stream, running.is_wrong, [(call.dweights, count), nothing, nothing]).map_err(text)
+        engine.around.spoil(stream, running.is_wrong, [(call.dweights, count), nothing, nothing]).map_err(text)
     }
 }
 
