@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import statistics
 import time
 from fnmatch import fnmatchcase
 
@@ -175,24 +176,42 @@ def warm_up():
 
 
 def run_times(names, ways, most):
-    """Prints the times of each layer, once it has settled, for which it has so many seconds."""
+    """Prints the times of each layer, once it has settled, for which it has so many seconds. A later visit is for the eager
+    step alone."""
+    chosen = {}
     for name in names:
-        print(json.dumps({"case": name} | times_of(layers()[name], ways, most)), flush=True)
+        found = times_of(layers()[name], ["eager"] if name in chosen else ways, most, chosen.get(name))
+        chosen[name] = found["chosen"]
+        print(json.dumps({"case": name} | found), flush=True)
         # Processes that wait leave the memory to others.
         gc.collect()
         torch.cuda.empty_cache()
 
 
-def times_of(its, ways, most):
-    """The times of a layer, what was chosen for it, and how far its gradients were from the first step's."""
+def times_of(its, ways, most, known=None):
+    """The times of a layer, what was chosen for it, how far its gradients were from the first step's, and the host's time of
+    an eager step. What was chosen may be `known` from an earlier visit."""
     before = decisions("rnn-training")
     forward, both = layer(*its, "cuda")
     watched = Watched(both)
     for _ in range(WARM_UP):
         watched()
-    chosen, off = settle(watched, most, before), watched.off.max().item()
+    chosen, off = known or settle(watched, most, before), watched.off.max().item()
     timing = {"forward": lambda: graphed(forward), "captured": lambda: graphed(both), "eager": lambda: timed(both, "cuda")}
-    return {"times": {way: timing[way]() for way in ways}, "chosen": chosen, "off": off}
+    times = {way: timing[way]() for way in ways}
+    return {"times": times, "chosen": chosen, "off": off, "host": until_returned(both)}
+
+
+def until_returned(step, count=10):
+    """The median milliseconds until a step returns that begins on an idle device."""
+    times = []
+    for _ in range(count):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        step()
+        times.append(1e3 * (time.perf_counter() - begin))
+    torch.cuda.synchronize()
+    return statistics.median(times)
 
 
 def run_first_steps(device, name):

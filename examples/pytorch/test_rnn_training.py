@@ -1,5 +1,7 @@
 """Checks of rnn_training.py that need no GPU and no PyTorch: `python -m unittest` in this folder."""
 
+import contextlib
+import io
 import json
 import os
 import unittest
@@ -76,10 +78,51 @@ class RnnTraining(unittest.TestCase):
     def test_processes_answer_by_their_median_and_their_largest_difference(self):
         answers = [{"times": {"eager": time}, "off": off, "chosen": [name]}
                    for time, off, name in ((3.0, 0.1, "a"), (1.0, float("nan"), "b"), (2.0, 0.2, "c"))]  # fmt: skip
+        answers = [rnn_training.least([answer]) for answer in answers]
         found = rnn_training.median(answers)
-        self.assertEqual(found["times"], {"eager": 2.0})
+        self.assertEqual((found["times"], found["usual"]), ({"eager": 2.0}, {"eager": 2.0}))
         self.assertNotEqual(found["off"], found["off"])
         self.assertEqual(rnn_training.median(answers[::2])["off"], 0.2)
+
+    def visit(self, plain, ours, host=1.0):
+        """The answers of a visit: eager milliseconds of processes of both kinds, of which the host takes a part."""
+        answer = lambda time: {"times": {"eager": time}, "host": host * time, "off": time, "chosen": ["a"],
+                               "case": "lstm/half/H1 B1"}  # fmt: skip  # noqa: E731
+        return {"plain": list(map(answer, plain)), "ours": list(map(answer, ours))}
+
+    def test_a_process_gives_the_least_of_its_visits(self):
+        found = rnn_training.visited([self.visit([1.0, 5.0], [2.0, 2.0]), self.visit([3.0, 4.0], [4.0, 1.0]),
+                                      self.visit([2.0, 3.0], [6.0, 3.0])])  # fmt: skip
+        plain, ours = found["plain"], found["ours"]
+        self.assertEqual((plain["times"], ours["times"]), ({"eager": 2.0}, {"eager": 1.5}))
+        self.assertEqual((plain["usual"], ours["usual"]), ({"eager": 3.0}, {"eager": 3.0}))
+        self.assertEqual((ours["visits"], ours["off"], ours["chosen"]), (3, 6.0, ["a"]))
+        words, _ = rnn_training.compare(plain, ours)
+        self.assertIn("eager 2.000 1.500 0.75; a; the least of 3 visits, whose median is 3.000 3.000 1.00", words)
+
+    def test_later_visits_are_for_the_eager_step_alone(self):
+        visits = [{"times": {"captured": 1.0, "eager": 3.0}, "off": 0.0, "chosen": None},
+                  {"times": {"eager": 2.0}, "off": 0.0, "chosen": None}]  # fmt: skip
+        found = rnn_training.least(visits)
+        self.assertEqual((found["times"], found["each"]), ({"captured": 1.0, "eager": 2.0}, {"captured": [1.0], "eager": [3.0, 2.0]}))
+
+    def test_layers_that_are_the_host_s_and_near_plain_s_are_visited_again(self):
+        answers = {"near": self.visit([1.0], [0.9]), "slower": self.visit([1.0], [1.3]), "faster": self.visit([1.0], [0.7]),
+                   "the device's": self.visit([1.0], [1.0], host=0.5)}  # fmt: skip
+        answers = {name: [visit] for name, visit in answers.items()}
+        names = list(rnn_training.in_visits(list(answers), answers))
+        self.assertEqual(names, [*answers, *["near", "slower"] * (rnn_training.VISITS - 1)])
+
+    def test_later_visits_come_in_when_the_first_are_known(self):
+        layers = {"lstm/half/H1 B1": 0.9, "lstm/half/H2 B1": 0.5}
+        options = SimpleNamespace(layers=list(layers), ways=["eager"], seconds=None)
+        answer = lambda _, names, __: ((name, self.visit([0.0011], [0.001 * layers[name]])) for name in names)  # noqa: E731
+        with mock.patch("rnn_training.kinds_of"), mock.patch("harness.turns.answers", answer), \
+                contextlib.redirect_stdout(io.StringIO()) as printed:
+            found, is_right = rnn_training.times(options)
+        self.assertTrue(is_right)
+        self.assertEqual([line["ours"]["visits"] for line in found], [rnn_training.VISITS, 1])
+        self.assertIn("lstm in half, eager: 1.64 times as fast, at least 1.22, of 2 layers", printed.getvalue())
 
     def test_the_choice_of_most_processes_is_shown_with_their_number(self):
         of = lambda *chosen: rnn_training.chosen_by([{"chosen": its} for its in chosen])  # noqa: E731

@@ -3,13 +3,15 @@
 PyTorch runs the same networks plain and with us (examples/pytorch/rnn_training.py and rnn_networks.py). Before times
 are taken, processes side by side compile the kernels. Bars are on the 20 LSTM layers of each type, and on those with a
 projection: the geometric mean, and each layer. A layer is timed in PyTorch, captured and eager, by --processes plain and
-as many with us, which take turns; medians count. `eager` does so in 5 processes of each kind with the layers in bfloat16 and
-half, and ppo with PPO's programs in half. The calls of layers without a projection are timed without PyTorch by `ucudnn
-tune`, beside the fastest of cuDNN's algorithms; they have the first bar only. The command ends with 1 if anything is
-wrong, or a bar is not held. OUT then holds
+as many with us, which take turns; medians count. Where the host determines an eager step that is near plain's, each
+process visits the layer several times and gives the least. `eager` does so in 5 processes of each kind with the layers in
+bfloat16 and half, and ppo with PPO's programs in half. The calls of layers without a projection are timed without PyTorch
+by `ucudnn tune`, beside the fastest of cuDNN's algorithms; they have the first bar only. `host` times the host in these
+calls. The command ends with 1 if anything is wrong, or a bar is not held. OUT then holds
   checks.txt   a line for each check: ok, WRONG, or skipped, and why
   times.txt    the layers' times in PyTorch, plain and ours
   calls.txt    the calls' times, cuDNN's and ours
+  host.txt     the host's time of the calls, until they return
   *.json       full results of each part; *.log, what its script printed; *.report.jsonl, what the library chose
   calls/       the same of the calls, by type and algorithm, with a database for each type
   kernels/     compiled kernels: the same command again finds them
@@ -27,8 +29,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpu import machine, rnn_calls
 from gpu.session import TOOLS, Session, sanitizing
+from harness import turns
 from harness.arguments import count, is_like
-from harness.children import failure, last_line
+from harness.children import Ended, failure, last_line
 from harness.columns import aligned
 from harness.cudnn import library_path
 from harness.results import events
@@ -38,16 +41,23 @@ sys.path.append(str(machine.PYTORCH))
 import rnn_networks  # noqa: E402
 import rnn_training  # noqa: E402
 
-PARTS = ("errors", "times", "projections", "repeats", "first", "networks", "calls", "sanitizers")
-# Of several processes; `eager` takes some 140 seconds on 16 processors, and ppo 50.
+PARTS = ("errors", "times", "projections", "repeats", "first", "networks", "calls", "host", "sanitizers")
+# Of several processes; on 16 processors `eager` takes some 140 seconds and what later visits take, and ppo 50.
 INTERLEAVED = ("eager", "ppo")
 # How many times as fast the layers of a type are to be in the geometric mean, and each of them.
 BARS, LEAST = {"bfloat16": 2.3, "tf32": 2.5, "half": 1.7, "float": 2.0}, 0.98
 # Likewise of LSTMs with a projection.
 PROJECTED_BARS = {"bfloat16": 1.5, "half": 1.5, "tf32": 1.0}
 WAYS = ("captured", "eager")
+# What the table of times holds.
+TAKEN = """A time is the median of processes. With several visits, the host determines the layer's eager step: each process
+gives the least of its visits, each of which is a median of 30 steps. By medians: how many times as fast a layer is if each
+process gives the median of its visits instead."""
 # The processes of each kind that are timed in turns, and the least of each eager layer in their median.
 PROCESSES, LEAST_EAGER = 5, 0.97
+# The layers whose calls the host is timed in, the processes of each kind, and the most microseconds that the three calls
+# may take above plain's: three hundredths of PyTorch's step of a small layer.
+ON_HOST, HOST_PROCESSES, MOST_ON_HOST = ("half/H128 B8", "half/H128 B256", "half/H1024 B8"), 3, 30.0
 # Networks whose layers run in blocks, in clusters of them, and on the whole grid.
 BLOCKS, CLUSTERS, GRIDS = "small/gru/*/L2*D2/packed", "small/lstm/*/L1 H200*", "small/lstm/*/L1 H1024*"
 # The cases that run with --host.
@@ -67,7 +77,7 @@ def main(options):
     checks = Checks(options)
     for part in options.parts:
         getattr(checks, part.replace("-", "_"))()
-    return checks.end("times.txt", "calls.txt", *(["networks.log"] if "networks" in options.parts else []))
+    return checks.end("times.txt", "calls.txt", "host.txt", *(["networks.log"] if "networks" in options.parts else []))
 
 
 def layers_like(pattern):
@@ -84,12 +94,31 @@ def least(line):
     return min(speedups(line).values())
 
 
+def of_host(answers, call):
+    """Microseconds of a call: of what nine of ten calls take at least, and of the median, the median of the processes."""
+    return [statistics.median(one[call][which] for one in answers) for which in range(2)]
+
+
+def on_host(found):
+    """The table of the host's times: of each layer, the question for sizes, the calls, and the sum of these."""
+    yield ["µs until a call returns", "9 of 10 take at least", "ours", "more", "median", "ours"]
+    for name, its in found.items():
+        rows = {call: [of_host(its[kind], call) for kind in ("plain", "ours")] for call in ("sizes", *rnn_calls.CALLS)}
+        sums = [[sum(times) for times in zip(*side)] for side in zip(*map(rows.get, rnn_calls.CALLS))]
+        for call, (plain, ours) in (rows | {"three calls": sums}).items():
+            yield [f"lstm/{name}, {call}", f"{plain[0]:.1f}", f"{ours[0]:.1f}", f"{ours[0] - plain[0]:+.1f}",
+                   f"{plain[1]:.1f}", f"{ours[1]:.1f}"]  # fmt: skip
+
+
 def row(line):
     """The cells of a layer's times."""
     plain, ours, faster = line["plain"]["times"], line["ours"]["times"], speedups(line)
     known = lambda way: (f"{plain[way]:.3f}", f"{ours[way]:.3f}", f"{faster[way]:.2f}")  # noqa: E731
     cells = [cell for way in WAYS for cell in (known(way) if way in faster else ("–",) * 3)]
-    return [line["case"], *cells, ", ".join(line["ours"]["chosen"] or ["undecided"])]
+    visits, by_median = line["ours"]["visits"], "–"
+    if visits > 1:
+        by_median = f"{line['plain']['usual']['eager'] / line['ours']['usual']['eager']:.2f}"
+    return [line["case"], *cells, str(visits), by_median, ", ".join(line["ours"]["chosen"] or ["undecided"])]
 
 
 class Checks(Session):
@@ -103,9 +132,9 @@ class Checks(Session):
                 machine.stop(f"--command {self.command}: there is no such program")
             self.libraries = library_path(machine.cudnn_folder(options))
         self.device = ["--device", options.device]
-        self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "forward, backward"]]
+        self.rows = [["", *(cell for way in WAYS for cell in (f"{way} ms", "ours", "faster")), "visits", "by medians", "forward, backward"]]
         (self.out / "kernels").mkdir(exist_ok=True)
-        for table in ("times.txt", "calls.txt"):
+        for table in ("times.txt", "calls.txt", "host.txt"):
             (self.out / table).unlink(missing_ok=True)
         self.say(options.gpu)
 
@@ -196,7 +225,7 @@ class Checks(Session):
         if len(found) < len(names):
             self.verdict("skipped", part, f"no time left for {', '.join(names[len(found) :])}")
         self.rows += map(row, found)
-        (self.out / "times.txt").write_text("\n".join([self.options.gpu, *aligned(self.rows, left=(0, 7))]) + "\n")
+        (self.out / "times.txt").write_text("\n".join([self.options.gpu, TAKEN, *aligned(self.rows, left=(0, 9))]) + "\n")
         for precision, bar in bars.items():
             its = [speedups(line) for line in found if f"/{precision}/" in line["case"]]
             for way in WAYS if its else ():
@@ -237,6 +266,36 @@ class Checks(Session):
                 self.verdict("ok", part, f"{len(layers)} layers were timed")
             else:
                 self.mean(part, "three calls", [layer.faster for layer in layers], bar)
+
+    def host(self):
+        """The host's time of the three calls, until they return: plain and ours forced, in processes that take turns."""
+        if not self.begins("host", "host"):
+            return
+        names, steps = (("float/H16 B2",), 4) if self.options.host else (ON_HOST, rnn_training.LENGTH)
+        command = machine.program("rnn_host", self.options.device, steps, python=self.python)
+        # PyTorch may bring a cuDNN for GPUs.
+        hostdnn = [self.options.library.with_name("libhostdnn.so")] if self.options.host else []
+        variables = rnn_training.FORCED | self.settings("host") | {"UCUDNN_CUDNN_LIBRARY": file for file in hostdnn}
+        reports = [self.out / f"host-{number}.report.jsonl" for number in range(1 if self.options.host else HOST_PROCESSES)]
+        ours = [machine.torch_environment(**machine.ours(self.options, report, **variables)) for report in reports]
+        kinds = {"plain": [([*command, *hostdnn], machine.torch_environment())] * len(ours),
+                 "ours": [(command, its) for its in ours]}  # fmt: skip
+        try:
+            found = dict(turns.answers(kinds, names, lambda: self.left))
+        except Ended as why:
+            return self.verdict("WRONG", "host", str(why))
+        (self.out / "host.json").write_text(json.dumps(found, indent=1) + "\n")
+        (self.out / "host.txt").write_text("\n".join([self.options.gpu, *aligned(list(on_host(found)), left=(0,))]) + "\n")
+        trained = [rnn_training.is_ours([event["forward"]]) for report in reports for event in events(report, "rnn-training")]
+        self.judge(any(trained), "host: our kernels", f"{sum(trained)} of {len(trained)} networks")
+        for name, its in found.items():
+            plain, ours = (sum(of_host(its[kind], call)[0] for call in rnn_calls.CALLS) for kind in ("plain", "ours"))
+            seen = f"three calls {ours:.1f} us, plain {plain:.1f}"
+            if self.options.host:
+                self.verdict("skipped", f"host's time, {name}", f"kernels are emulated here; {seen}")
+            else:
+                self.judge(ours - plain <= MOST_ON_HOST, f"host's time, {name}", seen)
+        return None
 
     def networks(self):
         names = list(rnn_networks.cases())

@@ -14,10 +14,10 @@ TENSOR_OP = 1
 
 
 class Cudnn:
-    """cuDNN as the process has it: through the library where that is preloaded."""
+    """cuDNN as the process has it, through the library where that is preloaded, or the one of a file."""
 
-    def __init__(self):
-        self.library = ctypes.CDLL(None)
+    def __init__(self, file=None):
+        self.library = ctypes.CDLL(file)
         if not hasattr(self.library, "cudnnCreate"):
             self.library = ctypes.CDLL("libcudnn.so.9")
         self.handle = self.made("cudnnCreate")
