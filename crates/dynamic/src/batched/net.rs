@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use gpu::jit::{Function, Source};
 use gpu::{Device, Element, Recorder};
+use parking_lot::Mutex;
 use vertex::batch::{Batch, Maxima};
 use vertex::derivative::differentiate;
 use vertex::function::{self, MOST_FUNCTIONS, Op, Operation};
@@ -56,6 +57,8 @@ pub struct Net {
     pub(super) configurations: Vec<usize>,
     /// `None` on the host.
     pub(super) recorder: Option<Recorder>,
+    /// Held while a run is launched.
+    pub(super) in_turn: Mutex<()>,
 }
 
 /// The sizes of a batch, or of the largest one.
@@ -263,6 +266,7 @@ impl Net {
             executor,
             configurations: executor.groups(),
             recorder: Recorder::new(device),
+            in_turn: Mutex::new(()),
         };
         if executor != Executor::Auto {
             made.load_all();

@@ -228,6 +228,8 @@ impl Net {
             self.keep_loaded();
             return launches(stream);
         }
+        // Two threads may run one net on one stream: no run's launches come between those of another.
+        let _in_turn = self.in_turn.lock();
         let has_path = |path: &InOneLaunch| {
             ways.iter().all(|way| self.way(*way).path(path.configuration).is_some_and(Path::is_ready))
         };
