@@ -109,6 +109,9 @@ class Forms(unittest.TestCase):
         for none in (ucudnn.Graphs([]), *of_arrays):
             self.assertEqual(sizes(none), (0, 0, 0))
             self.assertEqual(len(none.select([])), 0)
+            for static in (False, True, 5):
+                with self.assertRaisesRegex(ucudnn.Refused, "at least one graph"):
+                    none.batch([], static=static)
         self.assertEqual(len(ucudnn.Graphs([[[], []]], rows=[-1, -1]).batch([0]).rows), 0)
 
     def test_vertices_need_not_be_connected_and_may_be_many(self):

@@ -12,12 +12,12 @@ from common import as_graphs, error, random_tree, seeded
 
 
 class Scorer(torch.nn.Module):
-    """Scores of three classes at each vertex of a tree whose words are at the leaves."""
+    """Scores of classes at each vertex of a tree whose words are at the leaves."""
 
-    def __init__(self, loss="scores"):
+    def __init__(self, loss="scores", classes=3):
         super().__init__()
         self.W, self.U = torch.nn.Linear(5, 4), torch.nn.Linear(4, 4)
-        self.head = torch.nn.Linear(4, 3)
+        self.head = torch.nn.Linear(4, classes)
 
         def vertex(v):
             s = (v.linear("W", v.pull("x", 5)) + v.linear("U", v.children().s).sum()).tanh()
@@ -83,11 +83,21 @@ class Steps(unittest.TestCase):
 
     def test_labels_may_be_of_any_type_of_integers(self):
         results = []
-        for dtype in (torch.int64, torch.int32, torch.int16, torch.int8):
+        for dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             model, batch, x, labels = setting()
+            labels = labels.abs()  # uint8 has no -1
             value = model.net.step(batch, x=x, labels=labels.to(dtype), lr=self.LR)
             results.append((value, [parameter.tolist() for parameter in model.parameters()]))
         self.assertTrue(all(result == results[0] for result in results))
+
+    def test_labels_of_few_bytes_may_be_of_many_classes(self):
+        for dtype, classes in ((torch.int8, 200), (torch.uint8, 256), (torch.int16, 40_000)):
+            model = Scorer(classes=classes)
+            batch = ucudnn.Graphs([[[], [], [0, 1]]]).batch([0])
+            x = torch.randn(len(batch.rows), 5)
+            labels = torch.tensor([5, 0, 100], dtype=dtype)
+            losses = [copy.deepcopy(model).net.step(batch, x=x, labels=its, lr=self.LR) for its in (labels, labels.long())]
+            self.assertEqual(*losses)
 
     def test_labels_may_lie_apart(self):
         for dtype in (torch.int64, torch.int32):

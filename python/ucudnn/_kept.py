@@ -67,7 +67,7 @@ class Memory:
             piece = None
         if piece is None or piece.numel() < size:
             # Pages that nothing touches cost nothing.
-            piece = torch.empty(1 << max(size - 1, 63).bit_length(), dtype=torch.uint8)
+            piece = torch.empty(1 << max(size - 1, 63).bit_length(), dtype=torch.uint8, device="cpu")
         return piece
 
     def give(self, piece):

@@ -24,8 +24,13 @@ _LARGEST = 2**31 - 1
 #: The most vertices of a graph.
 _MOST_VERTICES = 1 << 24
 
+#: Where all that describes graphs is, whatever PyTorch's default device is.
+_CPU = torch.device("cpu")
+
 #: So many numbers Python adds up, compares and counts on from sooner than torch does: each call there takes microseconds.
 _FEW = 8
+
+_NO_GRAPHS = "ids: a batch has at least one graph"
 
 #: The batches, for the operators. A tensor also has a number that tells the graphs of its batch from others.
 BATCHES = Kept("a batch")
@@ -45,9 +50,7 @@ def prepared_of(tensor):
 def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
     """A tensor of torch.int64 on the CPU, whose numbers are in a range."""
     try:
-        tensor = torch.as_tensor(numbers)
-        if not tensor.is_cpu:
-            tensor = tensor.detach().cpu()
+        tensor = torch.as_tensor(numbers, device=_CPU)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise Refused(f"{what}: no array of integers: {error}") from None
     if tensor.numel() == 0:
@@ -79,7 +82,7 @@ def _check_range(what, integers, least, most):
 
 def _starts(counts):
     """[n + 1] The sums of the numbers before each, and of all."""
-    return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    return torch.cat([torch.zeros(1, dtype=torch.int64, device=_CPU), counts.cumsum(0)])
 
 
 def _ranges(starts, counts):
@@ -87,14 +90,14 @@ def _ranges(starts, counts):
     (repeat_interleave would wake all of torch's threads, for whatever number.)"""
     if len(counts) <= _FEW:
         lists = (its if isinstance(its, list) else its.tolist() for its in (starts, counts))
-        ranges = [torch.arange(start, start + count) for start, count in zip(*lists, strict=True)]
+        ranges = [torch.arange(start, start + count, device=_CPU) for start, count in zip(*lists, strict=True)]
         return ranges[0] if len(ranges) == 1 else torch.cat(ranges) if ranges else starts
     # Each number is the one before it and 1 more; where a range begins, it jumps. Ranges of none begin where the next does.
     ends = counts.cumsum(0)
     begins = ends - counts
-    steps = torch.ones(int(ends[-1]) + 1, dtype=torch.int64)
+    steps = torch.ones(int(ends[-1]) + 1, dtype=torch.int64, device=_CPU)
     steps[0] = 0
-    steps.index_add_(0, begins, (starts - begins).diff(prepend=torch.zeros(1, dtype=torch.int64)))
+    steps.index_add_(0, begins, (starts - begins).diff(prepend=torch.zeros(1, dtype=torch.int64, device=_CPU)))
     return steps.cumsum(0)[:-1]
 
 
@@ -116,7 +119,7 @@ def _bytes(tensor):
 def _tensor(data, dtype):
     if data is None:
         return None
-    return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.zeros(0, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.zeros(0, dtype=dtype, device=_CPU)
 
 
 def _check_counts(counts):
@@ -176,7 +179,7 @@ class Graphs:
             raise Refused(f"edge_index is [2, edges], not {list(edges.shape)}")
         total = int(counts.sum())
         _check_range("edge_index", edges, 0, total - 1)
-        graph = _repeated(torch.arange(len(counts)), counts)
+        graph = _repeated(torch.arange(len(counts), device=_CPU), counts)
         child, parent = edges[:, torch.argsort(edges[1], stable=True)]
         strange = torch.nonzero(graph[child] != graph[parent])
         if len(strange):
@@ -212,8 +215,8 @@ class Graphs:
         if rows is None:
             rows_of_graph = counts
         else:
-            graph = _repeated(torch.arange(len(counts)), counts)
-            rows_of_graph = torch.zeros(len(counts), dtype=torch.int64).scatter_reduce(0, graph, rows + 1, "amax")
+            graph = _repeated(torch.arange(len(counts), device=_CPU), counts)
+            rows_of_graph = torch.zeros(len(counts), dtype=torch.int64, device=_CPU).scatter_reduce(0, graph, rows + 1, "amax")
         self._first_row = _starts(rows_of_graph)
         slots_of_graph = self._first_child[self._first_vertex].diff()
         #: [5, graphs] What `_Chosen` has of each.
@@ -383,7 +386,7 @@ def _flattened(graphs):
             what = f"children of graph {number}"
             raise Refused(f"{what}: an array or a sequence of sequences is accepted; {error}") from None
         if len(set(widths)) > 1:
-            slots.append(torch.tensor(widths))
+            slots.append(torch.tensor(widths, device=_CPU))
             flat = [child for row in graph for child in row]
             children.append(_integers(f"children of graph {number}", flat, 1))
             continue
@@ -395,8 +398,8 @@ def _flattened(graphs):
         of_table = _of_table(table)
         slots.append(of_table[0])
         children.append(of_table[1])
-    none = torch.zeros(0, dtype=torch.int64)
-    return torch.tensor(counts, dtype=torch.int64), torch.cat([none, *slots]), torch.cat([none, *children])
+    none = torch.zeros(0, dtype=torch.int64, device=_CPU)
+    return torch.tensor(counts, dtype=torch.int64, device=_CPU), torch.cat([none, *slots]), torch.cat([none, *children])
 
 
 class Batch:
@@ -416,10 +419,10 @@ class Batch:
 
     def _choose(self, graphs, ids):
         chosen = graphs._checked(ids)
-        if not isinstance(ids, list):
+        if type(ids) is not list:
             chosen = chosen.clone()  # the caller's tensor may change, and nets read the numbers later
         if chosen.numel() == 0:
-            raise Refused("ids: a batch has at least one graph")
+            raise Refused(_NO_GRAPHS)
         self._set(graphs, chosen)
 
     def _set(self, graphs, ids):
@@ -456,7 +459,7 @@ class Batch:
     def roots(self) -> torch.Tensor:
         """[roots] The vertices of the batch that are nobody's child: for trees one a graph, in the graphs' order."""
         graphs = self._graphs
-        local = torch.zeros(len(self.vertices), dtype=torch.bool)
+        local = torch.zeros(len(self.vertices), dtype=torch.bool, device=_CPU)
         first, end = graphs._first_vertex[self._ids], graphs._first_vertex[self._ids + 1]
         of_child = graphs._first_child[first]
         counts = graphs._first_child[end] - of_child
@@ -472,7 +475,7 @@ class Batch:
 
 def _batch_again(graphs, vertices, rows):
     made = Batch.__new__(Batch)
-    made._set(graphs, torch.arange(len(graphs)))
+    made._set(graphs, torch.arange(len(graphs), device=_CPU))
     # The numbers among those of all graphs that there were.
     made.vertices = _tensor(vertices, torch.int64)
     made.rows = made.vertices if rows is None else _tensor(rows, torch.int64)
@@ -518,12 +521,15 @@ class StaticBatch(Batch):
     most_vertices: int
 
     def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor, vertices: int | None):
-        self._begin(graphs, ids, graphs._most(len(torch.as_tensor(ids)), vertices))
+        count = graphs._checked(ids).numel()
+        if count == 0:
+            raise Refused(_NO_GRAPHS)
+        self._begin(graphs, ids, graphs._most(count, vertices))
 
     def _begin(self, graphs, ids, most):
         self._most = most
         self.most_vertices = most[1]
-        self._all_rows = torch.empty(self.most_vertices, dtype=torch.int64)
+        self._all_rows = torch.empty(self.most_vertices, dtype=torch.int64, device=_CPU)
         self._prepared = None
         self._choose(graphs, ids)
 

@@ -123,7 +123,8 @@ class Loader:
             batches = iter(lambda: list(itertools.islice(ids, size)), [])
         else:
             count = len(self._graphs)
-            order = torch.randperm(count, generator=self._generator) if self._shuffle else torch.arange(count)
+            at = self._generator.device if self._generator else "cpu"  # whatever PyTorch's default device is
+            order = torch.randperm(count, generator=self._generator, device=at) if self._shuffle else torch.arange(count, device=at)
             batches = order.split(size) if count else ()
         return (ids for ids in batches if len(ids) == size or not self._drop_last)
 
@@ -136,8 +137,8 @@ def _check_count(name, count, least):
 def _typical(graphs, count, static):
     """The numbers of graphs to make a static batch with: it runs fastest with others that are like them. They are from all
     parts, or from all those that are small enough."""
-    every = torch.arange(len(graphs))
-    spread = lambda ids: ids[torch.arange(count) * len(ids) // count]
+    every = torch.arange(len(graphs), device="cpu")
+    spread = lambda ids: ids[torch.arange(count, device="cpu") * len(ids) // count]
     ids = spread(every)
     sizes = graphs._first_vertex.diff()
     if isinstance(static, int) and static is not True and int(sizes[ids].sum()) > static:

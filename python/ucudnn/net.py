@@ -194,8 +194,9 @@ class VertexNet(torch.nn.Module):
     def _check_labels(self, labels):
         """Refuses labels that are no classes."""
         most = self._declaration.pushes[self._declaration.loss] - 1
-        least, largest = torch.aminmax(labels)
+        least, largest = map(int, torch.aminmax(labels))
         if least < -1 or largest > most:
+            labels = labels.long()  # torch would compare bytes with a byte: -1 as 255
             wrong = torch.nonzero((labels < -1) | (labels > most))
             raise Refused(f"vertex {int(wrong[0])} has the label {int(labels[wrong[0]])}; -1 to {most} are accepted")
 
