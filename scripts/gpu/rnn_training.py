@@ -52,7 +52,7 @@ WAYS = ("captured", "eager")
 # What the table of times holds.
 TAKEN = """A time is the median of processes. With several visits, the host determines the layer's eager step: each process
 gives the least of its visits, each of which is a median of 30 steps. By medians: how many times as fast a layer is if each
-process gives the median of its visits instead."""
+process gives the median of its visits instead. A layer that looks far faster than plain at first is visited once."""
 # The processes of each kind that are timed in turns, and the least of each eager layer in their median.
 PROCESSES, LEAST_EAGER = 5, 0.97
 # The layers whose calls the host is timed in, the processes of each kind, and the most microseconds that the three calls
