@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.function import once_differentiable
+from torch.autograd import forward_ad
 
 from . import _library
 from ._kept import DeviceMemory, Kept, Memory
@@ -684,7 +684,6 @@ class _Run(torch.autograd.Function):
         return tuple(pushes)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *gradients):
         first, second, *tensors = ctx.saved_tensors
         if ctx.saved is None:
@@ -693,5 +692,22 @@ class _Run(torch.autograd.Function):
             batch, reserve = ctx.batch, [first, second]
             _check_saved(ctx.saved, (first, second, *tensors))
         wanted = list(ctx.needs_input_grad[5:])
-        found = iter(_backward_operator(batch, reserve, tensors[: ctx.count], tensors[ctx.count :], gradients, wanted))
+        parameters, pulls = tensors[: ctx.count], tensors[ctx.count :]
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            found = _Gradients.apply(batch, reserve, wanted, ctx.count, len(tensors), *tensors, *gradients)
+        else:
+            found = _backward_operator(batch, reserve, parameters, pulls, gradients, wanted)
+        found = iter(found)
         return (None, None, None, None, None, *(next(found) if want else None for want in wanted))
+
+
+class _Gradients(torch.autograd.Function):
+    # With create_graph=True. Gradients without a place in autograd's graph would be taken for constants there.
+
+    @staticmethod
+    def forward(ctx, batch, reserve, wanted, count, end, *tensors):
+        return tuple(_backward_operator(batch, reserve, tensors[:count], tensors[count:end], tensors[end:], wanted))
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotSupported("a net has no second derivatives: its gradients are not differentiable")
