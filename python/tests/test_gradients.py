@@ -82,6 +82,43 @@ class Gradients(unittest.TestCase):
             with self.assertRaisesRegex(ucudnn.NotSupported, "a net has no second derivatives"):
                 (first.square().sum() + x.sum()).backward()
 
+    def test_forward_mode_is_refused(self):
+        model, _, batch, x = setting()
+        x, forward = x.detach(), torch.autograd.forward_ad
+        output = model(batch, x)[0]
+        runs = {
+            "": lambda dual: model(batch, dual),
+            "without gradients": torch.no_grad()(lambda dual: model(batch, dual)),
+            "backward": lambda dual: torch.autograd.grad(output, model.U_f.weight, dual[:1, :4].expand_as(output)),
+        }
+        for name, run in runs.items():
+            with self.subTest(name), forward.dual_level():
+                with self.assertRaisesRegex(ucudnn.NotSupported, "a net has no derivatives in forward mode"):
+                    run(forward.make_dual(x, torch.ones_like(x)))
+        # What has no tangent runs there.
+        with forward.dual_level():
+            self.same(model(batch, x), [output, model(batch, x)[1]])
+
+    def test_transforms_are_refused(self):
+        model, _, batch, x = setting()
+        run = lambda x: model(batch, x)[0]
+        several = lambda x: x.expand(2, *x.shape)
+        for name, case in {
+            "vmap": lambda x: torch.func.vmap(run)(several(x)),
+            "grad": torch.func.grad(lambda x: run(x).sum()),
+            "vjp": lambda x: torch.func.vjp(run, x),
+            "jvp": lambda x: torch.func.jvp(run, (x,), (x,)),
+            "parameters": lambda x: torch.func.vmap(lambda y: run(x) + y.sum())(several(x)),
+        }.items():
+            for is_trained in (True, False):
+                model.requires_grad_(is_trained)
+                with self.subTest(name, is_trained=is_trained):
+                    if name == "parameters" and not is_trained:
+                        self.assertEqual(case(x.detach()).shape[0], 2)
+                        continue
+                    with self.assertRaisesRegex(ucudnn.NotSupported, "torch.func's transforms"):
+                        case(x.detach())
+
     def test_only_what_requires_a_gradient_gets_one(self):
         model, _, batch, x = setting()
         tensors = dict(model.named_parameters()) | {"x": x}

@@ -59,7 +59,7 @@ class VertexNet(torch.nn.Module):
     Tensors are of torch.float32, float64, float16 or bfloat16, one type in a call, and all on the CPU or on one CUDA
     device, where they are not of float64. float16 and bfloat16 are summed in float. A net without tensors is of float32, on
     the CPU. Under autocast, tensors of float32 are cast to its type. Gradients flow to parameters and inputs; second
-    derivatives are refused.
+    derivatives, derivatives in forward mode and torch.func's transforms are refused.
 
     On a device a call launches on the current stream and waits for nothing; torch.backends.cuda.matmul.allow_tf32 counts as
     elsewhere; and an index that is out of range reads zeros. On the CPU it is refused. A stream that is being captured is
@@ -117,6 +117,8 @@ class VertexNet(torch.nn.Module):
         parameters, pulls, *_ = self._tensors(batch, self._by_name(in_order, inputs))
         tensors = (*parameters, *pulls)
         is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        if not torch.compiler.is_compiling():
+            _check_transforms(tensors, is_training)
         if not is_training:
             found = _forward_operator(batch._number, batch._output_rows, parameters, pulls, self._core.number,
                                       self._core.widths, False)  # fmt: skip
@@ -254,6 +256,16 @@ def _check(name, tensor, shape, dtype, cast, device, to):
         raise Refused(f"{name} is of {tensor.dtype}; {dtype} is accepted here")
     to.append(tensor)
     return tensor.dtype
+
+
+def _check_transforms(tensors, is_training=False):
+    """Refuses what autograd's graph does not have: transforms of torch.func, and derivatives in forward mode, which a run
+    would lose."""
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    if torch._C._are_functorch_transforms_active() and (is_training or any(map(is_wrapped, tensors))):
+        raise NotSupported("torch.func's transforms, such as vmap and grad, do not go through a net; backward does")
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise NotSupported("a net has no derivatives in forward mode; backward gives those of its outputs")
 
 
 def _rate(what, number):
@@ -691,6 +703,8 @@ class _Run(torch.autograd.Function):
         else:
             batch, reserve = ctx.batch, [first, second]
             _check_saved(ctx.saved, (first, second, *tensors))
+        if not torch.compiler.is_compiling():
+            _check_transforms([gradient for gradient in gradients if gradient is not None])
         wanted = list(ctx.needs_input_grad[5:])
         parameters, pulls = tensors[: ctx.count], tensors[ctx.count :]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
