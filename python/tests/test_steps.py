@@ -117,6 +117,14 @@ class Steps(unittest.TestCase):
         with self.assertRaisesRegex(ucudnn.Refused, "'W.weight' requires no gradient"):
             model.net.step(batch, x=x, labels=labels, lr=self.LR)
 
+    def test_a_step_refuses_one_tensor_of_two_names(self):
+        model, batch, x, labels = setting()
+        model.U.bias = model.W.bias
+        with self.assertRaises(ucudnn.Refused) as refused:
+            model.net.step(batch, x=x, labels=labels, lr=self.LR)
+        text = "step: parameters 'W.bias' and 'U.bias' are one tensor, which has one name in the functions of a net that steps"
+        self.assertEqual(str(refused.exception), text)
+
     def test_a_vertex_without_a_label_is_not_in_the_loss(self):
         model, batch, x, labels = setting()
         labels[:] = -1
@@ -244,6 +252,7 @@ class Optimizers(unittest.TestCase):
         run = lambda optimizer, model=model: model.net.step(batch, x=x, labels=labels, lr=self.LR, optimizer=optimizer)
         cases = {
             "optimizer: one of ucudnn is accepted, as Adam, not Adam": lambda: run(torch.optim.Adam(model.parameters())),
+            "optimizer: one of ucudnn is accepted, as Adam, not type": lambda: run(ucudnn.Adam),
             "step: the optimizer is of another net: its parameters have other names or sizes":
                 lambda: run(ucudnn.Adam(other.net)),
             "step: the optimizer's moments of 'W.weight' are of torch.float32 on cpu; torch.float64 on cpu is accepted here: "
@@ -256,6 +265,11 @@ class Optimizers(unittest.TestCase):
             "eps: a number from 0 on is accepted, not inf": lambda: ucudnn.Adam(model.net, eps=float("inf")),
             "load_state_dict: the state is of another optimizer or net: its parameters have other names or sizes":
                 lambda: ucudnn.Momentum(model.net).load_state_dict(adam.state_dict()),
+            "eps: a number that float64 holds is accepted, and this one is greater": lambda: ucudnn.Adam(model.net, eps=10**400),
+            "load_state_dict: tensors of real numbers are accepted, not list":
+                lambda: adam.load_state_dict(adam.state_dict() | {"powers": [1, 1]}),
+            "load_state_dict: tensors of real numbers are accepted, not torch.float64 on meta":
+                lambda: adam.load_state_dict(adam.state_dict() | {"powers": torch.ones(2, dtype=torch.float64, device="meta")}),
             "load_state_dict: the state is of another optimizer or net: IndexError('list index out of range')":
                 lambda: adam.load_state_dict(ucudnn.Momentum(model.net).state_dict()),
         }  # fmt: skip

@@ -57,6 +57,10 @@ class Optimizer:
             pairs.append((self._powers, state["powers"]))
         except (KeyError, IndexError, TypeError) as error:
             raise Refused(f"load_state_dict: the state is of another optimizer or net: {error!r}") from None
+        strange = next((its for _, its in pairs if not isinstance(its, torch.Tensor) or its.is_meta or its.is_complex()), None)
+        if strange is not None:
+            what = f"{strange.dtype} on {strange.device}" if isinstance(strange, torch.Tensor) else type(strange).__name__
+            raise Refused(f"load_state_dict: tensors of real numbers are accepted, not {what}")
         if counts != [len(each) for each in self._moments] or any(to.shape != its.shape for to, its in pairs):
             raise Refused("load_state_dict: the state is of another optimizer or net: its parameters have other names or sizes")
         for to, its in pairs:
@@ -118,7 +122,10 @@ def _number(what, number, end):
     """A number from 0 on, below an end."""
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < end:
         raise Refused(f"{what}: a number from 0 on{'' if end == float('inf') else f', below {end}'} is accepted, not {number!r}")
-    return float(number)
+    try:
+        return float(number)
+    except OverflowError:  # an integer, whose digits may be too many to show
+        raise Refused(f"{what}: a number that float64 holds is accepted, and this one is greater") from None
 
 
 def _below_one(what, number):
