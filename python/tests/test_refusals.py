@@ -269,9 +269,9 @@ NETS = {
     "pushCount is 65; 0 to 64 are accepted": written(lambda v: v.push(**{f"y{n}": x(v) for n in range(65)})),
     "pullCount is 65; 0 to 64 are accepted": written(lambda v: [v.pull(f"x{n}", 4) for n in range(65)]),
     "stateCount is 9; 0 to 8 are accepted": written(_of, states={f"h{n}" if n else "h": 4 for n in range(9)}),
-    "state 0: a width is 1 to 65536, not 0": _declared({0: lambda v: v.push(y=x(v))}, {"h": 0}),
-    "stateWidths[0] is -1; it is not negative": _declared({0: lambda v: v.push(y=x(v))}, {"h": -1}),
-    "state 0: a width is 1 to 65536, not 65537": _declared({0: lambda v: v.push(y=x(v))}, {"h": 65537}),
+    "state 'h': a width is 1 to 65536, not 0": _declared({0: lambda v: v.push(y=x(v))}, {"h": 0}),
+    "state 'h': a width is 1 to 65536, not -1": _declared({0: lambda v: v.push(y=x(v))}, {"h": -1}),
+    "state 'h': a width is 1 to 65536, not 65537": _declared({0: lambda v: v.push(y=x(v))}, {"h": 65537}),
     "input 0: a width is 0 to 65536, not 65537": written(lambda v: v.push(y=x(v, 65537)[:4])),
     "function 0: a vertex has at most 65535 children, not 65536": written(lambda v: v.push(y=x(v)), 65536),
     "function 0: operationCount is 513; 0 to 512 are accepted": written(_many(513)),
@@ -465,6 +465,9 @@ CALLS = {
         lambda: Model().net(ucudnn.Graphs(ONE).batch([0]), torch.zeros(2, 4), x=torch.zeros(2, 4)),
     "inputs x were given; the net's are x, i": lambda: Model().net(ucudnn.Graphs(ONE).batch([0]), torch.zeros(2, 4)),
     "x: a tensor is accepted, not list": Model().of(x=[[0.0] * 4] * 2),
+    "x is of torch.sparse_coo; a dense tensor is accepted, of torch.strided": Model().of(x=torch.zeros(2, 4).to_sparse()),
+    "x is a nested tensor; a dense tensor is accepted, of torch.strided":
+        Model().of(x=torch.nested.nested_tensor([torch.zeros(4), torch.zeros(4)])),
     "x is [2, 5]; [2, 4] is accepted": Model().of(x=torch.zeros(2, 5)),
     "x is [3, 4]; [2, 4] is accepted": Model().of(x=torch.zeros(3, 4)),
     "x is [8]; [2, 4] is accepted": Model().of(x=torch.zeros(8)),
@@ -494,10 +497,14 @@ CALLS = {
     "labels: integers [2] are accepted, not torch.int64 [3]": _refused_step(labels=torch.zeros(3).long()),
     "labels: integers [2] are accepted, not torch.int64 [2, 1]": _refused_step(labels=torch.zeros(2, 1).long()),
     "labels: integers [2] are accepted, not torch.bool [2]": _refused_step(labels=torch.tensor([True, False])),
+    "labels is of torch.sparse_coo; a dense tensor is accepted, of torch.strided":
+        _refused_step(labels=torch.tensor([0, 1]).to_sparse()),
     "labels: a tensor is accepted, not list": _refused_step(labels=[0, 1]),
     "vertex 0 has the label 4294967296; -1 to 2 are accepted": _refused_step(labels=torch.tensor([2**32, 0])),
     "vertex 1 has the label -4294967296; -1 to 2 are accepted": _refused_step(labels=torch.tensor([0, -(2**32)])),
     "step: lr: a number is accepted, not str": _refused_step(lr="0.1"),
+    "step: lr: a finite number that float32 holds is accepted, not inf": _refused_step(lr=10**400),
+    "step: lr: a number is accepted, not Tensor": _refused_step(lr=torch.zeros(2)),
     "step: lr: a finite number that float32 holds is accepted, not 1e+39": _refused_step(lr=1e39),
     "step: weight_decay: a finite number that float32 holds is accepted, not nan":
         _refused_step(weight_decay=float("nan")),
@@ -505,6 +512,7 @@ CALLS = {
     "vertex 0 has the label -2; -1 to 2 are accepted": _refused_step(labels=torch.tensor([-2, 0])),
 }  # fmt: skip
 NOT_YET = {
+    "labels is on meta; nets run on the CPU and on CUDA devices": _refused_step(labels=torch.zeros(2, dtype=int, device="meta")),
     "x is on meta; nets run on the CPU and on CUDA devices": Model().of(x=torch.zeros(2, 4, device="meta")),
     "linear.weight is on meta; nets run on the CPU and on CUDA devices": changed(_elsewhere),
 }
@@ -536,7 +544,9 @@ class Refusals(unittest.TestCase):
     def test_what_is_no_array(self):
         for case in (graphs([[]], counts=["one"]), from_edges([[0], [1, 2]], [2]), graphs(ONE, rows=object()),
                      lambda: ucudnn.Graphs(ONE).batch(None), lambda: ucudnn.Graphs(ONE).batch(["0"]),
-                     lambda: ucudnn.Graphs(ONE).batch([2**70])):  # fmt: skip
+                     lambda: ucudnn.Graphs(ONE).batch([2**70]),
+                     lambda: ucudnn.Graphs(ONE).batch(torch.tensor([0]).to_sparse()),
+                     lambda: ucudnn.Graphs(ONE).batch(torch.quantize_per_tensor(torch.zeros(1), 1, 0, torch.quint8))):  # fmt: skip
             with self.assertRaisesRegex(Refused, "^(counts|edge_index|rows|ids): no array of integers: "):
                 case()
 

@@ -53,6 +53,8 @@ def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
         tensor = torch.as_tensor(numbers, device=_CPU)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise Refused(f"{what}: no array of integers: {error}") from None
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise Refused(f"{what}: no array of integers: a tensor of {tensor.dtype} and {tensor.layout}")
     if tensor.numel() == 0:
         tensor = tensor.long()
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool:

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import math
 import operator
 import os
 import sys
@@ -154,12 +155,17 @@ class VertexNet(torch.nn.Module):
         as its outputs have rows.
 
         Raises :class:`ucudnn.Refused`, and writes nothing, for a label that is no class, a number that float32 does not
-        hold, a parameter that is not contiguous or requires no gradient, and what a call refuses.
+        hold, a parameter that is not contiguous, requires no gradient or shares memory with one of another name, and what
+        a call refuses.
         """
         if self._declaration.loss is None:
             raise Refused("step: the net was made without loss=, the name of the output with the scores")
         parameters, pulls, dtype, device = self._tensors(batch, inputs, may_cast=False)
+        names = {}
         for name, parameter in zip(self._declaration.parameters, parameters, strict=True):
+            if names.setdefault(id(parameter), name) != name:
+                both = f"{names[id(parameter)]!r} and {name!r}"
+                raise Refused(f"step: parameters {both} are one tensor, which has one name in the functions of a net that steps")
             if not parameter.is_contiguous():
                 raise Refused(f"step: parameter {name!r} is not contiguous")
             if not parameter.requires_grad:
@@ -167,6 +173,7 @@ class VertexNet(torch.nn.Module):
         if not isinstance(labels, torch.Tensor):
             raise Refused(f"labels: a tensor is accepted, not {type(labels).__name__}")
         rows = batch._output_rows if device.type == "cuda" else batch.vertices
+        _check_dense("labels", labels)
         if labels.dtype not in _LABEL_TYPES or labels.shape != rows.shape:
             raise Refused(f"labels: integers [{len(rows)}] are accepted, not {labels.dtype} {list(labels.shape)}")
         if "cpu" in (device.type, labels.device.type):
@@ -180,7 +187,7 @@ class VertexNet(torch.nn.Module):
                 "weightDecay": _rate("weight_decay", weight_decay)}  # fmt: skip
         by = None
         if optimizer is not None:
-            if not hasattr(optimizer, "_of_step"):
+            if not hasattr(type(optimizer), "_of_step"):
                 raise Refused(f"optimizer: one of ucudnn is accepted, as Adam, not {type(optimizer).__name__}")
             by = optimizer._of_step(dict(zip(self._declaration.parameters, parameters, strict=True)), dtype, device)
         reserve = native.memory.take(prepared.reserve)
@@ -238,12 +245,20 @@ class VertexNet(torch.nn.Module):
         return parameters, pulls, dtype or torch.float32, device
 
 
+def _check_dense(name, tensor):
+    """Refuses a tensor whose numbers a run cannot read where they are."""
+    if tensor.layout != torch.strided or tensor.is_nested:
+        kind = "a nested tensor" if tensor.is_nested else f"of {tensor.layout}"
+        raise Refused(f"{name} is {kind}; a dense tensor is accepted, of {torch.strided}")
+    if not (tensor.is_cpu or tensor.is_cuda):
+        raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU and on CUDA devices")
+
+
 def _check(name, tensor, shape, dtype, cast, device, to):
     """Adds a tensor to a list, cast if it has to be. Returns its type, which is `dtype` if that is known."""
     if not isinstance(tensor, torch.Tensor):
         raise Refused(f"{name}: a tensor is accepted, not {type(tensor).__name__}")
-    if not (tensor.is_cpu or tensor.is_cuda):
-        raise NotSupported(f"{name} is on {tensor.device}; nets run on the CPU and on CUDA devices")
+    _check_dense(name, tensor)
     if tensor.device != device:
         raise Refused(f"{name} is on {tensor.device}; {device} is accepted here, where the other tensors are")
     if tensor.shape != shape:
@@ -274,7 +289,9 @@ def _rate(what, number):
         if isinstance(number, (str, bytes)):
             raise TypeError  # float would read it
         rate = float(number)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:  # an integer, whose digits may be too many to show
+        rate = math.inf
+    except (TypeError, ValueError):
         raise Refused(f"step: {what}: a number is accepted, not {type(number).__name__}") from None
     if not abs(rate) <= _LARGEST_FLOAT:
         raise Refused(f"step: {what}: a finite number that float32 holds is accepted, not {rate}")

@@ -278,7 +278,8 @@ class Symbols:
             _check_name("state", name)
             if not isinstance(width, int):
                 raise Refused(f"state {name!r}: a width is a whole number, not {width!r}")
-            check_held(f"state {name!r}: a width is 1 to 65536", width)
+            if not 1 <= width <= 65536:
+                raise Refused(f"state {name!r}: a width is 1 to 65536, not {width}")
         #: The module of the parameters: `named(name)`, `size(name)` and `name_of(tensor)`.
         self.owner = owner
         self.pulls: dict[str, int] = {}  # widths; 0 for indices
