@@ -62,6 +62,16 @@ class Static(unittest.TestCase):
         with self.assertRaisesRegex(ucudnn.Refused, "it was made for at most 1"):
             graphs.batch([0, 1], static=1)
 
+    def test_has_room_for_a_graph_several_times(self):
+        graphs = trees(10)
+        largest = int(graphs._first_vertex.diff().argmax())
+        for count in (2, 13):
+            plain, static = graphs.batch([largest] * count), graphs.batch([largest] * count, static=True)
+            self.assertEqual(static.vertices.tolist(), plain.vertices.tolist())
+            static.set(range(count % 10))
+        vertices = len(graphs.batch([largest] * 2).vertices)
+        self.assertEqual(graphs.batch([largest] * 2, static=vertices).most_vertices, vertices)
+
     REPLACED = "the batch was set to other graphs since this run forward.*: run backward before set"
 
     def running(self):

@@ -9,6 +9,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -260,7 +261,7 @@ class Graphs:
         """
         if static is False:
             return Batch(self, ids)
-        return StaticBatch(self, ids, None if static is True else static)
+        return StaticBatch(self, ids, static)
 
     def loader(
         self,
@@ -314,17 +315,20 @@ class Graphs:
         return Loader(self, batch_size, shuffle, sampler, batch_sampler, drop_last, generator, collate_fn, device, static,
                       prefetch_factor)  # fmt: skip
 
-    def _most(self, count, vertices):
-        """Graphs, vertices, slots and levels that `count` graphs have at most."""
+    def _most(self, ids, static):
+        """Graphs, vertices, slots and levels that as many graphs have at most, and these have."""
         _, _, counts, _, slots = self._of_each
+        count = ids.numel()
         most_of = lambda numbers: int(numbers.sort(descending=True).values[:count].sum()) * -(-count // len(numbers))
         most, children = most_of(counts), most_of(slots)
-        if vertices is not None:
-            if not isinstance(vertices, int) or not 0 < vertices <= _MOST_VERTICES:
-                raise Refused(f"static: True or a number of vertices, 1 to {_MOST_VERTICES}, is accepted, not {vertices!r}")
+        _, vertices, of_vertices, _ = _Chosen(self, ids).sizes()  # one of these may be there several times
+        most, children = max(most, vertices), max(children, of_vertices)
+        if static is not True:
+            if not isinstance(static, Integral) or not 0 < static <= _MOST_VERTICES:
+                raise Refused(f"static: True or a number of vertices, 1 to {_MOST_VERTICES}, is accepted, not {static!r}")
             # No graph has more slots for each vertex than the one that has the most here.
-            children = min(children, int((slots.long() * vertices // counts).max()))
-            most = min(most, vertices)
+            children = min(children, int((slots.long() * int(static) // counts).max()))
+            most = min(most, int(static))
         sizes = _library.BatchSizes()
         _library.call("GetGraphsSizes", self._handle, ctypes.byref(sizes))
         return count, most, children, sizes.levels
@@ -522,11 +526,11 @@ class StaticBatch(Batch):
     #: The number of rows of inputs and outputs.
     most_vertices: int
 
-    def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor, vertices: int | None):
-        count = graphs._checked(ids).numel()
-        if count == 0:
+    def __init__(self, graphs: Graphs, ids: Sequence[int] | torch.Tensor, static: bool | int):
+        chosen = graphs._checked(ids)
+        if chosen.numel() == 0:
             raise Refused(_NO_GRAPHS)
-        self._begin(graphs, ids, graphs._most(count, vertices))
+        self._begin(graphs, ids, graphs._most(chosen, static))
 
     def _begin(self, graphs, ids, most):
         self._most = most
