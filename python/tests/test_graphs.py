@@ -1,5 +1,6 @@
 """Graphs and batches: their forms, parts, and what a batch says about itself."""
 
+import importlib.util
 import unittest
 
 import torch
@@ -96,6 +97,20 @@ class Forms(unittest.TestCase):
                 self.assertTrue(torch.equal(self.fingerprint.of(ucudnn.Graphs(children, counts=[3])), expected))
         for children in ([((-1, -1), (-1, -1), (0, 1))], ([[], [], [0, 1]],), iter([[[], [], [0, 1]]])):
             self.assertTrue(torch.equal(self.fingerprint.of(ucudnn.Graphs(children)), expected))
+
+    @unittest.skipIf(importlib.util.find_spec("numpy") is None, "NumPy is not there")
+    def test_arrays_of_numpys_may_be_in_any_order(self):
+        import numpy
+
+        table = numpy.array([[-1, -1], [-1, -1], [0, 1]])
+        graphs = ucudnn.Graphs([table[:2], table])
+        for of_type in (">i4", "<i8", ">u2", "int8"):
+            for ids in (numpy.array([0, 1, 0], of_type), numpy.array([0, 1, 0], of_type)[::-1]):
+                with self.subTest(of_type, strides=ids.strides):
+                    self.assertEqual(graphs.batch(ids).vertices.tolist(), graphs.batch([0, 1, 0]).vertices.tolist())
+        self.assertEqual(ucudnn.Graphs([table[:, ::-1]]).batch([0]).roots.tolist(), [2])
+        with self.assertRaisesRegex(ucudnn.Refused, "ids: integers are accepted, not torch.float64"):
+            graphs.batch(numpy.array([0.0]))
 
     def test_a_row_of_minus_one_alone_is_a_leaf_in_an_array(self):
         kinds = ucudnn.Graphs([[[-1, -1], [0, -1]]])

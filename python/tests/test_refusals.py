@@ -1,5 +1,6 @@
 """Every refusal of the package, with its whole text."""
 
+import numbers
 import unittest
 
 import torch
@@ -378,10 +379,14 @@ GRAPHS = {
     "static: batch_size says how many graphs a batch has at most; batch_sampler is not accepted with it":
         loader(batch_sampler=[[0]], static=True),
     "static: True or a number of vertices, 1 to 16777216, is accepted, not 0": loader(static=0),
+    "static: True or a number of vertices, 1 to 16777216, is accepted, not None": loader(static=None),
+    "sampler: what iter() takes is accepted, not int": loader(sampler=5),
+    "batch_sampler: what iter() takes is accepted, not int": loader(batch_sampler=5),
     "sampler has an order: shuffle is not accepted with it": loader(sampler=[0], shuffle=True),
     "generator: a torch.Generator is accepted, not int": loader(shuffle=True, generator=1),
     "collate_fn: a function of a batch is accepted, not list": loader(collate_fn=[]),
     "device: cpu and cuda are accepted, not meta": loader(device="meta"),
+    "device: cpu and cuda are accepted, not 'gpu'": loader(device="gpu"),
 }  # fmt: skip
 
 
@@ -518,6 +523,31 @@ NOT_YET = {
 }
 
 
+class Whole:
+    """A whole number as NumPy's are: of no type of Python's."""
+
+    def __init__(self, number):
+        self._number = number
+
+    def __int__(self):
+        return self._number
+
+    def __lt__(self, other):
+        return self._number < other
+
+    def __gt__(self, other):
+        return self._number > other
+
+    def __le__(self, other):
+        return self._number <= other
+
+    def __ge__(self, other):
+        return self._number >= other
+
+
+numbers.Integral.register(Whole)
+
+
 class Refusals(unittest.TestCase):
     maxDiff = None
 
@@ -607,8 +637,23 @@ class Names(unittest.TestCase):
         self.assertEqual(found.index.tolist(), [[2.0] * 4])
 
 
+    def test_outputs_and_states_may_be_named_self(self):
+        write = lambda v: (v.scatter(**{"self": x(v)}), v.push(**{"self": v.children().self.sum()}))
+        found = written(write, states={"self": 4})()(ucudnn.Graphs([[[], [0]]]).batch([0]), x=torch.ones(2, 4))
+        self.assertEqual(getattr(found, "self").tolist(), [[0.0] * 4, [1.0] * 4])
+
+
 class Numbers(unittest.TestCase):
-    """Numbers that C's types do not hold."""
+    """Numbers that C's types do not hold, and whole numbers that are none of Python's own."""
+
+    def test_numbers_of_other_types_are_whole_numbers(self):
+        write = lambda v: v.push(y=x(v, Whole(4)) + v.gather(0).h)
+        net = written(write, Whole(1), {"h": Whole(4)})
+        with self.assertRaisesRegex(Refused, "state 0 is not scattered"):
+            net()
+        graphs = ucudnn.Graphs([[[], [0]]] * 3)
+        self.assertEqual(len(graphs.loader(Whole(2), prefetch_factor=Whole(0))), 2)
+        self.assertEqual(graphs.batch([0], static=Whole(2)).most_vertices, 2)
 
     def test_constants(self):
         functions = (lambda v: x(v) / 0, lambda v: x(v) / 1e-320, lambda v: x(v) + 10**400, lambda v: x(v) * -(10**400))

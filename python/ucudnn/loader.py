@@ -11,6 +11,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -50,8 +51,8 @@ class Loader:
         static: bool | int,
         prefetch_factor: int,
     ):
-        _check_count("batch_size", batch_size, 1)
-        _check_count("prefetch_factor", prefetch_factor, 0)
+        batch_size = _checked_count("batch_size", batch_size, 1)
+        prefetch_factor = _checked_count("prefetch_factor", prefetch_factor, 0)
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
             others = "batch_size, shuffle, sampler and drop_last"
             raise Refused(f"batch_sampler makes all batches: {others} are not accepted with it")
@@ -60,6 +61,9 @@ class Loader:
             raise Refused(f"static: {why}; batch_sampler is not accepted with it")
         if sampler is not None and shuffle:
             raise Refused("sampler has an order: shuffle is not accepted with it")
+        for name, its in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+            if its is not None and not (hasattr(its, "__iter__") or hasattr(its, "__getitem__")):
+                raise Refused(f"{name}: what iter() takes is accepted, not {type(its).__name__}")
         if generator is not None and not isinstance(generator, torch.Generator):
             raise Refused(f"generator: a torch.Generator is accepted, not {type(generator).__name__}")
         if collate_fn is not None and not callable(collate_fn):
@@ -129,9 +133,10 @@ class Loader:
         return (ids for ids in batches if len(ids) == size or not self._drop_last)
 
 
-def _check_count(name, count, least):
-    if isinstance(count, bool) or not isinstance(count, int) or count < least:
+def _checked_count(name, count, least):
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < least:
         raise Refused(f"{name}: {least} or more is accepted, not {count!r}")
+    return int(count)
 
 
 def _typical(graphs, count, static):
@@ -141,7 +146,7 @@ def _typical(graphs, count, static):
     spread = lambda ids: ids[torch.arange(count, device="cpu") * len(ids) // count]
     ids = spread(every)
     sizes = graphs._first_vertex.diff()
-    if isinstance(static, int) and static is not True and int(sizes[ids].sum()) > static:
+    if isinstance(static, Integral) and static is not True and int(sizes[ids].sum()) > static:
         small = every[sizes * count <= static]
         ids = spread(small) if len(small) else ids  # which is refused
     return ids
@@ -151,7 +156,10 @@ def _device_of(device):
     """The device with its number, or None."""
     if device is None:
         return None
-    device = torch.device(device)
+    try:
+        device = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise Refused(f"device: cpu and cuda are accepted, not {device!r}") from None
     if device.type not in ("cpu", "cuda"):
         raise Refused(f"device: cpu and cuda are accepted, not {device}")
     if device.type == "cuda" and device.index is None:

@@ -14,6 +14,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -354,9 +355,10 @@ class _Declaration:
                 raise Refused(f"functions: pairs of a number of slots and a function are accepted, not {pair!r}")
             slots, function = pair
             is_any = isinstance(slots, str) and slots == "any"
-            if not is_any and not (isinstance(slots, int) and slots >= 0):
+            if not is_any and not (isinstance(slots, Integral) and slots >= 0):
                 raise Refused(f'functions: a number of slots or "any" is accepted, not {slots!r}')
             if not is_any:
+                slots = int(slots)
                 check_held("functions: a vertex has at most 65535 children", slots)
             vertex = Vertex(symbols, -1 if is_any else slots)
             try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 from ._library import Refused
@@ -276,10 +277,11 @@ class Symbols:
             raise Refused(f"states: a mapping of names to widths is accepted, not {states!r}") from None
         for name, width in self.states.items():
             _check_name("state", name)
-            if not isinstance(width, int):
+            if not isinstance(width, Integral):  # NumPy's too
                 raise Refused(f"state {name!r}: a width is a whole number, not {width!r}")
             if not 1 <= width <= 65536:
                 raise Refused(f"state {name!r}: a width is 1 to 65536, not {width}")
+            self.states[name] = int(width)
         #: The module of the parameters: `named(name)`, `size(name)` and `name_of(tensor)`.
         self.owner = owner
         self.pulls: dict[str, int] = {}  # widths; 0 for indices
@@ -349,8 +351,9 @@ class Vertex:
     def pull(self, name: str, width: int) -> Value:
         """The vertex's row of an input, [width]; zeros where it has none. The net is called with `name=tensor`, of shape
         [rows of the batch, width]."""
-        if not isinstance(width, int) or width < 1:
+        if not isinstance(width, Integral) or width < 1:
             raise Refused(f"pull {name!r}: a width is at least 1, not {width!r}")
+        width = int(width)
         check_held(f"pull {name!r}: a width is 1 to 65536", width)
         return self._value("pull", width, False, arguments=[self._net.named("input", self._net.pulls, name, width)])
 
@@ -443,7 +446,7 @@ class Vertex:
             joined = self._value("concat", joined.width + value.width, of_children, [joined, value])
         return joined
 
-    def scatter(self, **states: Value) -> None:
+    def scatter(self, /, **states: Value) -> None:
         """Hands states on to the parents, each a value of the state's width: `v.scatter(h=h, c=c)`."""
         for name, value in states.items():
             if name not in self._net.states:
@@ -453,7 +456,7 @@ class Vertex:
                 raise Refused(f"scatter: state {name!r} has the width {width}, not {value.width}")
             self._add("scatter", [value._place], [list(self._net.states).index(name)])
 
-    def push(self, **outputs: Value) -> None:
+    def push(self, /, **outputs: Value) -> None:
         """Gives outputs to the outside: each is an attribute of what the net returns, [vertices of the batch, width]. A
         vertex whose function does not push it has zeros there."""
         for name, value in outputs.items():
