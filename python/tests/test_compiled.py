@@ -86,6 +86,29 @@ def what_is_gone_is_refused():
     refused(value, "a saved-tensor hook copied the tensor of torch.int64 that kept it")
 
 
+def transforms_are_refused():
+    """A compiler would take what a net gives for constants."""
+    model, _, graphs = setting()
+    batch = graphs.batch([0, 4])
+    x = torch.randn(len(batch.rows), 5)
+    run = lambda x: model(batch, x)[0]
+    programs = {
+        "vmap": lambda x: torch.func.vmap(run)(x.expand(2, *x.shape)),
+        "grad": torch.func.grad(lambda x: run(x).sum()),
+        "jvp": lambda x: torch.func.jvp(run, (x,), (x,))[1],
+    }
+    for is_trained in (True, False):
+        model.requires_grad_(is_trained)
+        for name, program in programs.items():
+            torch._dynamo.reset()
+            try:
+                torch.compile(program, backend="aot_eager")(x)
+            except ucudnn.NotSupported as reason:
+                assert "torch.func's transforms" in str(reason), str(reason)
+            else:
+                raise AssertionError(f"{name} was accepted")
+
+
 def refused(value, text):
     try:
         value.backward()
@@ -118,6 +141,9 @@ def explained():
 class Compiled(Programs):
     def test_compiled_programs_are_equal_for_all_sizes(self):
         self.run_functions("programs_are_equal()")
+
+    def test_transforms_are_refused(self):
+        self.run_functions("transforms_are_refused()")
 
     def test_deleted_batches_do_no_harm_and_modules_compile_whole(self):
         names = ("deleted_batches_do_no_harm", "what_is_gone_is_refused", "module_compiles_whole", "explained")

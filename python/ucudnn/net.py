@@ -119,8 +119,7 @@ class VertexNet(torch.nn.Module):
         parameters, pulls, *_ = self._tensors(batch, self._by_name(in_order, inputs))
         tensors = (*parameters, *pulls)
         is_training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-        if not torch.compiler.is_compiling():
-            _check_transforms(tensors, is_training)
+        _check_transforms(tensors, is_training)
         if not is_training:
             found = _forward_operator(batch._number, batch._output_rows, parameters, pulls, self._core.number,
                                       self._core.widths, False)  # fmt: skip
@@ -277,10 +276,12 @@ def _check(name, tensor, shape, dtype, cast, device, to):
 def _check_transforms(tensors, is_training=False):
     """Refuses what autograd's graph does not have: transforms of torch.func, and derivatives in forward mode, which a run
     would lose."""
+    is_traced = torch.compiler.is_compiling()  # a compiler does not say which tensors they are
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    if torch._C._are_functorch_transforms_active() and (is_training or any(map(is_wrapped, tensors))):
+    if torch._C._are_functorch_transforms_active() and (is_traced or is_training or any(map(is_wrapped, tensors))):
         raise NotSupported("torch.func's transforms, such as vmap and grad, do not go through a net; backward does")
-    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+    has_tangent = lambda tensor: forward_ad.unpack_dual(tensor).tangent is not None
+    if forward_ad._current_level >= 0 and (is_traced or any(map(has_tangent, tensors))):
         raise NotSupported("a net has no derivatives in forward mode; backward gives those of its outputs")
 
 
