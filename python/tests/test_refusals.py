@@ -172,7 +172,13 @@ FUNCTIONS = {
         lambda v: x(v) @ torch.zeros(4, 2),
     "gather: this function is for any number of children; children() gives all of them": lambda v: v.gather(0),
     "matmul: parameter 'plain.weight' is [3, 4], and x has the width 3": lambda v: v.matmul("plain.weight", x(v, 3)),
-    "matmul: parameter 'linear.bias' is [3, 0], and x has the width 4": lambda v: v.matmul("linear.bias", x(v)),
+    "matmul: parameter 'linear.bias' is [3], and x has the width 4": lambda v: v.matmul("linear.bias", x(v)),
+    "parameter: a name in the net's `parameters` is accepted, such as 'W.weight', not Parameter":
+        lambda v: v.matmul(OWNED[-1].linear.weight, x(v)),
+    "linear: a name in the net's `parameters` is accepted, such as 'W.weight', not Linear":
+        lambda v: v.linear(OWNED[-1].linear, x(v)),
+    "layer_norm: a name in the net's `parameters` is accepted, such as 'W.weight', not LayerNorm":
+        lambda v: v.layer_norm(OWNED[-1].norm, x(v)),
     "bias: parameter 'linear.bias' is [3]; it is a vector of x's width, 4": lambda v: v.bias("linear.bias", x(v)),
     "bias: parameter 'plain.weight' is [3, 4]; it is a vector of x's width, 4": lambda v: v.bias("plain.weight", x(v)),
     "parameter 'nothing.weight': the module has none; it has cube, one, linear.weight, linear.bias, plain.weight, norm.weight, norm.bias":

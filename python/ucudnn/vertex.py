@@ -290,6 +290,7 @@ class Symbols:
 
     def parameter(self, name: str) -> tuple[int, tuple[int, int]]:
         """The number and the size of a parameter."""
+        _check_named("parameter", name)
         if name not in self.parameters:
             size = self.owner.size(name)
             if size is None:
@@ -393,7 +394,7 @@ class Vertex:
         """A matrix [rows, columns] times x [columns]: a value [rows]."""
         number, (rows, columns) = self._net.parameter(parameter)
         if self._taken("matmul", x).width != columns:
-            raise Refused(f"matmul: parameter {parameter!r} is [{rows}, {columns}], and x has the width {x.width}")
+            raise Refused(f"matmul: parameter {parameter!r} is {_size(rows, columns)}, and x has the width {x.width}")
         return self._value("matmul", rows, x.is_of_children, [x], [number])
 
     def bias(self, parameter: str, x: Value) -> Value:
@@ -407,18 +408,19 @@ class Vertex:
     def _with_vector(self, name: str, parameter: str, x: Value) -> Value:
         number, (rows, columns) = self._net.parameter(parameter)
         if columns != 0 or self._taken(name, x).width != rows:
-            size = f"[{rows}]" if columns == 0 else f"[{rows}, {columns}]"
-            raise Refused(f"{name}: parameter {parameter!r} is {size}; it is a vector of x's width, {x.width}")
+            raise Refused(f"{name}: parameter {parameter!r} is {_size(rows, columns)}; it is a vector of x's width, {x.width}")
         return self._value(name, rows, x.is_of_children, [x], [number])
 
     def linear(self, module: str, x: Value) -> Value:
         """What a torch.nn.Linear of this name does: its weight times x, plus its bias if it has one."""
+        _check_named("linear", module)
         y = self.matmul(f"{module}.weight", x)
         return self.bias(f"{module}.bias", y) if self._net.owner.size(f"{module}.bias") else y
 
     def layer_norm(self, module: str, x: Value) -> Value:
         """What a torch.nn.LayerNorm of this name does over the elements (Ba et al., 2016, equation 4): (x - mean) /
         sqrt(variance + eps), times its weight, plus its bias, as far as it has them."""
+        _check_named("layer_norm", module)
         its = self._net.owner.named(module)
         shape, width = list(getattr(its, "normalized_shape", ())), self._taken("layer_norm", x).width
         if shape != [width]:
@@ -464,10 +466,20 @@ class Vertex:
             self._add("push", [value._place], [number])
 
 
+def _size(rows: int, columns: int) -> str:
+    """A parameter's size; a vector has no columns."""
+    return f"[{rows}, {columns}]" if columns else f"[{rows}]"
+
+
 def check_held(accepted: str, number: int) -> None:
     """Refuses a number that C's int does not hold; ctypes would cut it. The library checks the others."""
     if number not in _C_INT:
         raise Refused(f"{accepted}, not {number}")
+
+
+def _check_named(what: str, name: str) -> None:
+    if not isinstance(name, str):
+        raise Refused(f"{what}: a name in the net's `parameters` is accepted, such as 'W.weight', not {type(name).__name__}")
 
 
 def _check_name(what: str, name: str) -> None:
