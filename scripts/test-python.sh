@@ -11,7 +11,7 @@ python=$UCUDNN_TEST_PYTORCH
 PYTHONPATH=python "$python" -B -W ignore -m unittest discover -s python/tests -t python/tests
 # The quick ones with the newest PyTorch too.
 (cd python/tests && PYTHONPATH=.. ../../scripts/newest-pytorch.sh -B -W ignore -m unittest test_compiled test_functions test_gradients \
-    test_graphs test_loader test_random_nets test_ready_nets test_refusals test_static test_steps test_types)
+    test_default_device test_graphs test_loader test_random_nets test_ready_nets test_refusals test_static test_steps test_types)
 PYTHONPATH=python "$python" -B -W ignore examples/pytorch/tree_baselines.py --check
 for net in tree-lstm:ucudnn,E,B lstm:ucudnn,E,nn.LSTM tree-fc:ucudnn,E,complete dag-gru:ucudnn,E rvnn:ucudnn,E \
     bilstm:ucudnn,E,nn.LSTM bilstm-char:ucudnn,E,nn.LSTM td-rnn:ucudnn,E,padded td-lstm:ucudnn,E,padded; do

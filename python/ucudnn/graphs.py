@@ -50,7 +50,7 @@ def prepared_of(tensor):
 
 def _integers(what, numbers, dimensions=None, least=-1, most=_LARGEST):
     """A tensor of torch.int64 on the CPU, whose numbers are in a range."""
-    if type(numbers).__module__ == "numpy" and numbers.dtype.kind in "iu":
+    if type(numbers).__module__ == "numpy" and getattr(getattr(numbers, "dtype", None), "kind", "") in ("i", "u"):
         # torch takes neither another order of bytes nor one that runs backwards.
         numbers = numbers.astype(numbers.dtype.newbyteorder("="), order="C")
     try:

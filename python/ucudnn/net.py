@@ -273,15 +273,19 @@ def _check(name, tensor, shape, dtype, cast, device, to):
     return tensor.dtype
 
 
+# PyTorch has no public names for these. Where one is gone, PyTorch's own error says what a net does not go through.
+_has_transforms = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_is_wrapped = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
+
+
 def _check_transforms(tensors, is_training=False):
     """Refuses what autograd's graph does not have: transforms of torch.func, and derivatives in forward mode, which a run
     would lose."""
     is_traced = torch.compiler.is_compiling()  # a compiler does not say which tensors they are
-    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    if torch._C._are_functorch_transforms_active() and (is_traced or is_training or any(map(is_wrapped, tensors))):
+    if _has_transforms() and (is_traced or is_training or any(map(_is_wrapped, tensors))):
         raise NotSupported("torch.func's transforms, such as vmap and grad, do not go through a net; backward does")
     has_tangent = lambda tensor: forward_ad.unpack_dual(tensor).tangent is not None
-    if forward_ad._current_level >= 0 and (is_traced or any(map(has_tangent, tensors))):
+    if getattr(forward_ad, "_current_level", -1) >= 0 and (is_traced or any(map(has_tangent, tensors))):
         raise NotSupported("a net has no derivatives in forward mode; backward gives those of its outputs")
 
 
