@@ -146,6 +146,22 @@ static void operations_of_nets(void) {
                 "function 1, operation 7: "
                 "`scale`: it takes 1 inputs, 0 arguments and its constant; the other fields are 0",
                 __LINE__);
+    /* A table may have more rows than a value has elements; a product with it has not. */
+    static Net table;
+    static const ucudnnVertexOperation_t operations[] = {{UCUDNN_VERTEX_PULL_INDEX, {0, 0, 0}, {0, 0}, 0},
+                                                         {UCUDNN_VERTEX_LOOKUP, {0, 0, 0}, {0, 0}, 0},
+                                                         {UCUDNN_VERTEX_MATMUL, {1, 0, 0}, {0, 0}, 0},
+                                                         {UCUDNN_VERTEX_SLICE, {2, 0, 0}, {0, 3}, 0},
+                                                         {UCUDNN_VERTEX_PUSH, {3, 0, 0}, {0, 0}, 0}};
+    table = net, net_join(&table);
+    table.description.functionCount = table.description.parameterCount = 1, table.description.stateCount = 0;
+    table.pulls[0] = 0, table.parameters[0][0] = 65536, table.parameters[0][1] = 4;
+    table.functions[0].operationCount = 5, table.functions[0].operations = operations;
+    DYNAMIC_OK(ucudnnCreateVertexNet(&made, &table.description));
+    DYNAMIC_OK(ucudnnDestroyVertexNet(made));
+    table.parameters[0][0] = 65537;
+    net_refused(&table.description, CUDNN_STATUS_BAD_PARAM,
+                "function 0, operation 2: `matmul P0, %1`: a width of 65537; at most 65536 is accepted", __LINE__);
 }
 
 static void graphs_refused(const ucudnnGraphsDescription_t *description, cudnnStatus_t status, const char *text,

@@ -264,6 +264,10 @@ pub(crate) fn type_of(
     check_operands(declaration, types, operation)?;
     let [first, second] = operation.arguments;
     let vector = |domain, width| Ok(Type::Vector { domain, width });
+    let accepted_width = |width| match width <= MOST_WIDTH {
+        true => Ok(width),
+        false => Err(format!("a width of {width}; at most {MOST_WIDTH} is accepted")),
+    };
     // The domain and width of an input that must be a vector.
     let of = |input: usize| match types.get(operation.inputs[input]) {
         Some(Type::Vector { domain, width }) => (*domain, *width),
@@ -310,7 +314,7 @@ pub(crate) fn type_of(
         Op::Matmul => {
             let size = matrix()?;
             same_width(0, size.columns, &format!("parameter {first} takes"))?;
-            vector(of(0).0, size.rows)
+            accepted_width(size.rows).and_then(|width| vector(of(0).0, width)) // a table may have more rows
         }
         Op::MatmulTransposed => {
             let size = matrix()?;
@@ -335,10 +339,7 @@ pub(crate) fn type_of(
         Op::SumChildren | Op::MeanChildren | Op::MaxChildren => of_children(0).and_then(|()| vector(Vertex, of(0).1)),
         Op::SoftmaxChildren => of_children(0).and_then(|()| vector(Child, of(0).1)),
         Op::Sum => vector(of(0).0, 1),
-        Op::Concat => match of(0).1 + of(1).1 {
-            width if width <= MOST_WIDTH => vector(of(0).0.max(of(1).0), width),
-            width => Err(format!("a width of {width}; at most {MOST_WIDTH} is accepted")),
-        },
+        Op::Concat => accepted_width(of(0).1 + of(1).1).and_then(|width| vector(of(0).0.max(of(1).0), width)),
         Op::Slice => match of(0).1 {
             whole if second > 0 && first.checked_add(second).is_some_and(|end| end <= whole) => vector(of(0).0, second),
             whole => Err(format!("{second} elements from {first} of %{}, which has {whole}", operation.inputs[0])),
