@@ -1177,7 +1177,8 @@ cudnnStatus_t ucudnnDestroyVertexNet(ucudnnVertexNet_t net);
 /*
  Makes input graphs: copies, checks and levels them.
 
- CUDNN_STATUS_BAD_PARAM: a number is out of range, or a vertex is its own descendant. An error makes no graphs, and
+ CUDNN_STATUS_BAD_PARAM: a number is out of range, or a vertex is its own descendant.
+ CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: there is not so much memory. An error makes no graphs, and
  ucudnnGetVertexNetErrorString names the graph and the vertex.
  */
 cudnnStatus_t ucudnnCreateGraphs(ucudnnGraphs_t *graphs,

@@ -58,7 +58,8 @@ pub unsafe extern "C" fn ucudnnDestroyVertexNet(net: ucudnnVertexNet_t) -> cudnn
 
 /// Makes input graphs: copies, checks and levels them.
 ///
-/// CUDNN_STATUS_BAD_PARAM: a number is out of range, or a vertex is its own descendant. An error makes no graphs, and
+/// CUDNN_STATUS_BAD_PARAM: a number is out of range, or a vertex is its own descendant.
+/// CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: there is not so much memory. An error makes no graphs, and
 /// ucudnnGetVertexNetErrorString names the graph and the vertex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnCreateGraphs(

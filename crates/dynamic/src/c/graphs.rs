@@ -3,6 +3,7 @@
 use std::ffi::c_longlong;
 use std::ptr;
 
+use cudnn_abi::*;
 use guest::refusal::Refusal;
 use vertex::graphs::{self, Graphs};
 
@@ -24,6 +25,10 @@ pub unsafe fn create(
         _ => Err(bad(format!("{name} is {number}; 0 to {most} are accepted"))),
     };
     let count = size(given.graphs, "graphs", i32::MAX as usize)?;
+    let refused = |why: graphs::Refused| match why.lacks_memory {
+        true => Refusal::new(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, why),
+        false => bad(why),
+    };
     // SAFETY: the caller promises the arrays, whose lengths are in them.
     let made = unsafe {
         let first_vertex = numbers(given.firstVertex, count + 1, "firstVertex")?;
@@ -39,7 +44,7 @@ pub unsafe fn create(
             true => None,
             false => Some(numbers(given.rows, vertices, "rows")?),
         };
-        Graphs::new(&graphs::Description { first_vertex, first_child, children, kinds, rows }).map_err(bad)?
+        Graphs::new(&graphs::Description { first_vertex, first_child, children, kinds, rows }).map_err(refused)?
     };
     // SAFETY: not null, and the caller promises a place for the graphs.
     unsafe { graphs.write(ptr::without_provenance_mut(GRAPHS.keep(made))) };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Description, Graphs, Label, MOST_SLOTS, NONE, Segment, Start};
+use super::{Description, Graphs, Label, MOST_SLOTS, NONE, Refused, Segment, Start, no_memory};
 
 /// Memory that is used again from graph to graph. All of it is by the vertices' numbers, unless it says otherwise.
 #[derive(Default)]
@@ -62,16 +62,16 @@ impl<'a> Graph<'a> {
 }
 
 /// Makes `to` so long, of these values.
-fn fill<T: Clone>(to: &mut Vec<T>, count: usize, value: T) -> Result<(), String> {
+fn fill<T: Clone>(to: &mut Vec<T>, count: usize, value: T) -> Result<(), Refused> {
     to.clear();
-    to.try_reserve(count).map_err(|_| format!("no memory for {count} numbers"))?;
+    to.try_reserve(count).map_err(|_| no_memory(count))?;
     to.resize(count, value);
     Ok(())
 }
 
 impl Scratch {
     /// Adds a graph to `to`, and returns where the next one begins; or names the graph's mistake.
-    pub(super) fn add(&mut self, description: &Description, number: usize, to: &mut Graphs) -> Result<Start, String> {
+    pub(super) fn add(&mut self, description: &Description, number: usize, to: &mut Graphs) -> Result<Start, Refused> {
         let graph = Graph::of(description, number);
         if !self.level_in_order(&graph)? {
             self.level_in_any_order(&graph)?;
@@ -101,7 +101,7 @@ impl Scratch {
 
     /// Checks the slots and counts parents. Levels a graph whose vertices all come behind their children; returns
     /// whether they do.
-    fn level_in_order(&mut self, graph: &Graph) -> Result<bool, String> {
+    fn level_in_order(&mut self, graph: &Graph) -> Result<bool, Refused> {
         let count = graph.len();
         fill(&mut self.level, count, 0)?;
         fill(&mut self.parents, count, 0)?;
@@ -109,14 +109,16 @@ impl Scratch {
         for vertex in 0..count {
             let slots = graph.slots(vertex);
             if slots.len() > MOST_SLOTS {
-                return Err(format!("vertex {vertex} has {} slots; at most {MOST_SLOTS} are accepted", slots.len()));
+                let why = format!("vertex {vertex} has {} slots; at most {MOST_SLOTS} are accepted", slots.len());
+                return Err(why.into());
             }
             let mut level = 0;
             for (slot, child) in slots.iter().enumerate().filter(|(_, child)| **child != NONE) {
                 let below = usize::try_from(*child).ok().and_then(|child| Some((child, self.level.get(child)?)));
                 let Some((child, below)) = below else {
                     let last = count - 1;
-                    return Err(format!("vertex {vertex}, slot {slot}: child {child}; -1 to {last} are accepted"));
+                    let why = format!("vertex {vertex}, slot {slot}: child {child}; -1 to {last} are accepted");
+                    return Err(why.into());
                 };
                 self.parents[child] += 1;
                 level = level.max(below + 1);
@@ -128,7 +130,7 @@ impl Scratch {
     }
 
     /// Levels a graph by the order in which vertices have no more children without a level (Kahn 1962).
-    fn level_in_any_order(&mut self, graph: &Graph) -> Result<(), String> {
+    fn level_in_any_order(&mut self, graph: &Graph) -> Result<(), Refused> {
         let count = graph.len();
         let (mut ends, mut parents, mut open) = (vec![], vec![], vec![]);
         fill(&mut ends, count, 0)?;
@@ -160,10 +162,10 @@ impl Scratch {
                 }
             }
         }
-        if done < count { Err(circle(graph, &open)) } else { Ok(()) }
+        if done < count { Err(circle(graph, &open).into()) } else { Ok(()) }
     }
 
-    fn find_labels(&mut self, graph: &Graph, labels: &mut Vec<Label>) -> Result<(), String> {
+    fn find_labels(&mut self, graph: &Graph, labels: &mut Vec<Label>) -> Result<(), Refused> {
         self.labels.resize(NO_KIND + 1, vec![]);
         fill(&mut self.label, graph.len(), 0)?;
         for (vertex, number) in self.label.iter_mut().enumerate() {
@@ -182,7 +184,7 @@ impl Scratch {
     }
 
     /// Sorts the vertices by level, label and number.
-    fn sort(&mut self) -> Result<(), String> {
+    fn sort(&mut self) -> Result<(), Refused> {
         let levels = self.level.iter().max().map_or(0, |last| *last as usize + 1);
         fill(&mut self.level_end, levels, 0)?;
         self.level.iter().for_each(|level| self.level_end[*level as usize] += 1);
@@ -209,11 +211,11 @@ impl Scratch {
     }
 
     /// Makes segments of the sorted vertices.
-    fn find_segments(&mut self, graph: &Graph, segments: &mut Vec<Segment>) -> Result<(), String> {
+    fn find_segments(&mut self, graph: &Graph, segments: &mut Vec<Segment>) -> Result<(), Refused> {
         let count = graph.len();
         fill(&mut self.place, count, 0)?;
         fill(&mut self.first_slot, count, 0)?;
-        segments.try_reserve(count).map_err(|_| format!("no memory for {count} segments"))?;
+        segments.try_reserve(count).map_err(|_| no_memory(count))?;
         let (mut last, mut first_slot) = (None, 0);
         for (place, vertex) in self.sorted.iter().enumerate() {
             let vertex = *vertex as usize;

@@ -38,6 +38,14 @@ pub struct Refused {
     pub graph: Option<usize>,
     /// The mistake.
     pub why: String,
+    /// The graphs may be sound: there is no memory for them.
+    pub lacks_memory: bool,
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Self { graph: None, why, lacks_memory: false }
+    }
 }
 
 impl Display for Refused {
@@ -134,7 +142,8 @@ impl Graphs {
         let mut start = Start::default();
         for graph in 0..graphs {
             made.starts.push(start);
-            start = scratch.add(description, graph, &mut made).map_err(|why| Refused { graph: Some(graph), why })?;
+            let of_graph = |its: Refused| Refused { graph: (!its.lacks_memory).then_some(graph), ..its };
+            start = scratch.add(description, graph, &mut made).map_err(of_graph)?;
         }
         made.starts.push(start);
         Ok(made)
@@ -208,15 +217,16 @@ impl Graphs {
 /// Memory for `count` numbers, or a refusal: graphs may take much.
 fn memory<T>(count: usize) -> Result<Vec<T>, Refused> {
     let mut made = Vec::new();
-    match made.try_reserve_exact(count) {
-        Ok(()) => Ok(made),
-        Err(_) => Err(Refused { graph: None, why: format!("no memory for {count} numbers of the graphs") }),
-    }
+    made.try_reserve_exact(count).map_err(|_| no_memory(count)).map(|()| made)
+}
+
+fn no_memory(count: usize) -> Refused {
+    Refused { graph: None, why: format!("no memory for {count} numbers of the graphs"), lacks_memory: true }
 }
 
 /// The arrays fit together, so that graphs are in range.
 fn check_offsets(description: &Description) -> Result<(), Refused> {
-    let refused = |graph, why| Err(Refused { graph, why });
+    let refused = |graph, why: String| Err(Refused { graph, ..why.into() });
     let rising = |name: &str, offsets: &[i64], end: usize| -> Result<(), String> {
         match offsets {
             [0, ..] => {}
