@@ -8,9 +8,11 @@
  *
  * Sizes are in bytes. Handles, descriptors and places for results stay the caller's; nothing here
  * keeps a pointer. Functions that return a status return CUDNN_STATUS_SUCCESS, what their comments
- * say, or CUDNN_STATUS_BAD_PARAM_NULL_POINTER for a null pointer; those of dynamic nets return
- * CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER for one that is not aligned to its type. They may be
- * called from any thread.
+ * say, CUDNN_STATUS_BAD_PARAM_NULL_POINTER for a null pointer, or CUDNN_STATUS_BAD_PARAM for a network,
+ * a net, graphs or a batch that was not made here, or was destroyed. Those of dynamic nets return
+ * CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER for a pointer that is not aligned to its type, and
+ * CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH if the calling thread's current device is not the net's. All
+ * may be called from any thread.
  */
 
 #ifndef UCUDNN_H_
@@ -46,6 +48,7 @@ enum {
     CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING = 3008,
     CUDNN_STATUS_INTERNAL_ERROR = 4000,
     CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 4003,
+    CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 4004,
     CUDNN_STATUS_EXECUTION_FAILED = 5000
 };
 enum { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_DOUBLE = 1, CUDNN_DATA_HALF = 2, CUDNN_DATA_BFLOAT16 = 9 };
@@ -988,8 +991,8 @@ cudnnStatus_t ucudnnSetOneStream(cudnnHandle_t handle,
 /*
  Sets how workspace limits apply to a handle's convolutions. Results reported to the program before remain valid.
 
- CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total is set, or the
- handle is null. An error changes nothing.
+ CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total is set. An error
+ changes nothing.
  */
 cudnnStatus_t ucudnnSetPolicy(cudnnHandle_t handle,
                               ucudnnPolicy_t policy);
@@ -1002,8 +1005,7 @@ cudnnStatus_t ucudnnGetPolicy(cudnnHandle_t handle, ucudnnPolicy_t *policy);
 /*
  Sets the micro-batch sizes to try for a handle's convolutions.
 
- CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnBatchSizePolicy_t, or the handle is null. An error changes
- nothing.
+ CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnBatchSizePolicy_t. An error changes nothing.
  */
 cudnnStatus_t ucudnnSetBatchSizePolicy(cudnnHandle_t handle, ucudnnBatchSizePolicy_t policy);
 
@@ -1043,7 +1045,7 @@ cudnnStatus_t ucudnnGetDefaultWorkspaceLimit(cudnnHandle_t handle,
  Gets the algorithm to use for cudnnConvolutionForward, as cuDNN did before version 8; within memoryLimitInBytes if
  the preference says so. cudnnGetConvolutionForwardWorkspaceSize then gives its workspace.
 
- CUDNN_STATUS_BAD_PARAM: the preference is unknown, or a pointer is null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
+ CUDNN_STATUS_BAD_PARAM: the preference is unknown, or a descriptor is null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
  runs within the limit.
  */
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
@@ -1201,8 +1203,8 @@ cudnnStatus_t ucudnnDestroyGraphs(ucudnnGraphs_t graphs);
 /*
  Makes memory for batches up to the net's maxima.
 
- CUDNN_STATUS_BAD_PARAM: net is none. CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: there is not so much
- memory.
+ CUDNN_STATUS_BAD_PARAM: net is none. CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED or
+ CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED: there is not so much memory.
  */
 cudnnStatus_t ucudnnCreateGraphBatch(ucudnnGraphBatch_t *batch, ucudnnVertexNet_t net);
 
@@ -1221,6 +1223,7 @@ cudnnStatus_t ucudnnDestroyGraphBatch(ucudnnGraphBatch_t batch);
 
  CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
  exceeds the net's maxima. CUDNN_STATUS_NOT_SUPPORTED: the stream is being captured. The batch then is as it was.
+ CUDNN_STATUS_EXECUTION_FAILED: it was not copied to the device.
  */
 cudnnStatus_t ucudnnSetGraphBatch(ucudnnGraphBatch_t batch,
                                   ucudnnGraphs_t graphs,
@@ -1257,7 +1260,8 @@ cudnnStatus_t ucudnnGetVertexNetMemorySize(ucudnnVertexNet_t net,
 
  CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
  made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the
- workspace or the reserve is too small. After an error nothing has been written, except into the workspace.
+ workspace or the reserve is too small. After any of these errors nothing has been written, except into the workspace.
+ CUDNN_STATUS_EXECUTION_FAILED: a launch failed, and the results are undefined.
  */
 cudnnStatus_t ucudnnRunVertexNetForward(ucudnnVertexNet_t net,
                                         ucudnnGraphBatch_t batch,

@@ -61,8 +61,8 @@ unsafe fn get<T>(handle: cudnnHandle_t, value: *mut T, read: impl FnOnce(Policie
 
 /// Sets how workspace limits apply to a handle's convolutions. Results reported to the program before remain valid.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total is set, or the
-/// handle is null. An error changes nothing.
+/// CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnPolicy_t, or it is UCUDNN_POLICY_WD and no total is set. An error
+/// changes nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetPolicy(handle: cudnnHandle_t, policy: ucudnnPolicy_t) -> cudnnStatus_t {
     let policy = match policy {
@@ -102,8 +102,7 @@ pub unsafe extern "C" fn ucudnnGetPolicy(handle: cudnnHandle_t, policy: *mut ucu
 
 /// Sets the micro-batch sizes to try for a handle's convolutions.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnBatchSizePolicy_t, or the handle is null. An error changes
-/// nothing.
+/// CUDNN_STATUS_BAD_PARAM: the policy is not a ucudnnBatchSizePolicy_t. An error changes nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetBatchSizePolicy(
     handle: cudnnHandle_t,

@@ -93,7 +93,7 @@ unsafe fn algorithm_within(
 /// Gets the algorithm to use for cudnnConvolutionForward, as cuDNN did before version 8; within memoryLimitInBytes if
 /// the preference says so. cudnnGetConvolutionForwardWorkspaceSize then gives its workspace.
 ///
-/// CUDNN_STATUS_BAD_PARAM: the preference is unknown, or a pointer is null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
+/// CUDNN_STATUS_BAD_PARAM: the preference is unknown, or a descriptor is null. CUDNN_STATUS_NOT_SUPPORTED: no algorithm
 /// runs within the limit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(

@@ -92,8 +92,8 @@ pub unsafe extern "C" fn ucudnnDestroyGraphs(graphs: ucudnnGraphs_t) -> cudnnSta
 
 /// Makes memory for batches up to the net's maxima.
 ///
-/// CUDNN_STATUS_BAD_PARAM: net is none. CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: there is not so much
-/// memory.
+/// CUDNN_STATUS_BAD_PARAM: net is none. CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED or
+/// CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED: there is not so much memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnCreateGraphBatch(
     batch: *mut ucudnnGraphBatch_t,
@@ -118,6 +118,7 @@ pub unsafe extern "C" fn ucudnnDestroyGraphBatch(batch: ucudnnGraphBatch_t) -> c
 ///
 /// CUDNN_STATUS_BAD_PARAM: the count or an id is out of range, the net has no function for a vertex, or the batch
 /// exceeds the net's maxima. CUDNN_STATUS_NOT_SUPPORTED: the stream is being captured. The batch then is as it was.
+/// CUDNN_STATUS_EXECUTION_FAILED: it was not copied to the device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnSetGraphBatch(
     batch: ucudnnGraphBatch_t,
@@ -167,7 +168,8 @@ pub unsafe extern "C" fn ucudnnGetVertexNetMemorySize(
 ///
 /// CUDNN_STATUS_BAD_PARAM: the batch is another net's, or was not set; an index or a label is out of range; the net was
 /// made without what the run needs; or a result overlaps other data. CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT: the
-/// workspace or the reserve is too small. After an error nothing has been written, except into the workspace.
+/// workspace or the reserve is too small. After any of these errors nothing has been written, except into the workspace.
+/// CUDNN_STATUS_EXECUTION_FAILED: a launch failed, and the results are undefined.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ucudnnRunVertexNetForward(
     net: ucudnnVertexNet_t,
