@@ -67,7 +67,7 @@ static void change_net(Net *net) {
         case 16: net->functions[f].children = random_below(&randoms, 2) ? near : narrow_border(); break;
         case 17: net->functions[f].operationCount = count_of(OPERATIONS, 512); break;
         case 18: o->op = near; break;
-        case 19: o->op = random_below(&randoms, 28) - 1; break;
+        case 19: o->op = random_below(&randoms, UCUDNN_VERTEX_POWER + 3) - 1; break;
         case 20: o->inputs[random_below(&randoms, 3)] = random_below(&randoms, 2) ? near : narrow_border(); break;
         case 21: o->arguments[random_below(&randoms, 2)] = random_below(&randoms, 2) ? near : border(); break;
         case 22: o->constant = random_below(&randoms, 2) ? NAN : ldexp(1, narrow_border()); break;
@@ -90,7 +90,7 @@ static void scramble_net(Net *net) {
         for (int i = 0; i < net->functions[f].operationCount; i++) {
             ucudnnVertexOperation_t *o = &net->operations[f][i];
             memset(o, 0, sizeof *o);
-            o->op = random_below(&randoms, 26);
+            o->op = random_below(&randoms, UCUDNN_VERTEX_POWER + 1);
             if (i > 0 && o->op > UCUDNN_VERTEX_CHILDREN) o->inputs[0] = random_below(&randoms, i);
             if (i > 0 && o->op >= UCUDNN_VERTEX_ADD && o->op <= UCUDNN_VERTEX_MUL) o->inputs[1] = random_below(&randoms,
                                                                                                                i);
