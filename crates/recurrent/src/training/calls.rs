@@ -341,7 +341,7 @@ pub(super) fn forward_by_us(pass: &Pass, call: &Call, runner: &Runner) -> Result
     unsafe {
         let ready = check(pass, &spaces, call.y_descriptor, states, &data, 2)?;
         let fill = ready.y.padding_fill;
-        forward::run(pass, ready.engine, memory, ready.weights, call.reserve, (fill, &pass.forward), runner)?;
+        forward::run(pass, ready.engine, memory, ready.weights, call.reserve, fill, runner)?;
     }
     pass.known.ran_forward();
     summary::count(Counted::OnOurKernels);
@@ -402,7 +402,7 @@ pub(super) fn data_by_us(pass: &Pass, call: &Promised<RnnBackwardData>, runner: 
     // SAFETY: descriptors and memory are a call's, and `check` has looked at their sizes.
     unsafe {
         let ready = check(pass, &data::spaces(call), call.y_descriptor, states, &data, 3)?;
-        Ok(data::run(pass, ready.engine, call, ready.weights, &pass.back, runner)?)
+        Ok(data::run(pass, ready.engine, call, ready.weights, runner)?)
     }
 }
 
@@ -440,7 +440,7 @@ pub(super) fn weights_by_us(pass: &Pass, call: &Promised<RnnBackwardWeights>) ->
     unsafe {
         let data = [call.x, call.y, call.hx];
         let ready = check(pass, &weights::spaces(call), call.y_descriptor, states, &data, 2)?;
-        Ok(weights::run(pass, ready.engine, call, ready.weights, &pass.weights)?)
+        Ok(weights::run(pass, ready.engine, call, ready.weights)?)
     }
 }
 

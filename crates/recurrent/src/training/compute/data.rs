@@ -14,7 +14,6 @@ use crate::training::compute::dropout;
 use crate::training::compute::kernels::Dealt;
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{Pass, Running, Spaces};
-use crate::training::compute::plan::DataPlaces;
 use crate::training::compute::projected::Trained;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
@@ -51,10 +50,9 @@ pub unsafe fn run(
     engine: &Engine,
     call: &RnnBackwardData,
     weights: &[Weights],
-    places: &DataPlaces,
     runner: &Runner,
 ) -> Result<(), String> {
-    let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
+    let (network, packing, stream, places) = (&pass.network, &pass.packing, pass.stream, &pass.back);
     let [at_hx, at_cx, at_dhy, at_dcy, at_dhx, at_dcx] = places.states;
     let (hidden, directions) = (network.hidden, network.directions());
     let scratch = Scratch::of(pass.cell, pass.element, hidden, packing.batch()).ok_or("states are too large")?;
@@ -130,13 +128,13 @@ pub unsafe fn run(
                 });
                 projections.push((projection, parts, recurrence.gates, dy, [last_dh, first_dh.cast_const()]));
             }
-            launch(&running, &back, places, &recurrences, runner).map_err(|error| error.to_string())?;
+            launch(&running, &back, &recurrences, runner).map_err(|error| error.to_string())?;
             for (projection, parts, dgates, dy, states) in &projections {
                 projection.end_backward(parts, dgates.cast_const(), *dy, *states)?;
             }
             let to = if layer == 0 { Some(dx) } else { places.gradient.map(|place| running.part(place)) };
             let to = to.ok_or("a layer's gradient has no place")?;
-            through_inputs(&running, places, layer, call.weight_space, weights, to)?;
+            through_inputs(&running, layer, call.weight_space, weights, to)?;
             dy = to;
         }
         running.unpack(call.dx, places.dx, network.input, [0; 4])?;
@@ -153,12 +151,11 @@ pub unsafe fn run(
 unsafe fn launch(
     running: &Running,
     back: &BackSteps,
-    places: &DataPlaces,
     recurrences: &[BackRecurrence],
     runner: &Runner,
 ) -> Result<(), Error> {
     let Running { pass, engine, .. } = running;
-    let hidden = pass.network.hidden;
+    let (hidden, places) = (pass.network.hidden, &pass.back);
     let scratch = running.part(places.scratch);
     let at_once = runner.kernel.map_or(1, kernels::Engine::at_once);
     for (number, part) in recurrences.chunks(at_once).enumerate() {
@@ -191,15 +188,13 @@ unsafe fn launch(
 /// As for [`run`].
 unsafe fn through_inputs(
     running: &Running,
-    places: &DataPlaces,
     layer: usize,
     weight_space: *const c_void,
     weights: &[Weights],
     to: *mut c_void,
 ) -> Result<(), String> {
     let Running { pass, engine, .. } = running;
-    let (network, packing) = (&pass.network, &pass.packing);
-    let stream = pass.stream;
+    let (network, packing, stream, places) = (&pass.network, &pass.packing, pass.stream, &pass.back);
     let (width, directions) = (network.layer_input(layer), network.directions());
     let count = packing.rows * width;
     let drops = layer > 0 && pass.dropout.is_some();

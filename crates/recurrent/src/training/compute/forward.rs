@@ -9,7 +9,6 @@ use crate::recurrence::{Recurrence, Recurrent};
 use crate::training::compute::dropout;
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{Pass, Running};
-use crate::training::compute::plan::ForwardPlaces;
 use crate::training::compute::projected::Trained;
 use crate::training::compute::runner::Runner;
 use crate::training::owner::reserve::State;
@@ -27,10 +26,11 @@ pub unsafe fn run(
     memory: &Memory,
     weights: &[Weights],
     reserve: *mut c_void,
-    (padding_fill, places): ([u8; 8], &ForwardPlaces),
+    padding_fill: [u8; 8],
     runner: &Runner,
 ) -> Result<(), String> {
     let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
+    let places = &pass.forward;
     let text = |error: Error| error.to_string();
     let [at_hx, at_cx, at_hy, at_cy] = places.states;
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.

@@ -8,13 +8,12 @@ use cudnn_abi::*;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 
-use crate::configuration::{Cell, Element};
 use crate::network::room::Room;
 use crate::projection;
 use crate::steps::{self, Kind, StepKernels};
 use crate::training::compute::back_steps::{self, BackKernels};
 use crate::training::compute::kernels::{self, Kernels};
-use crate::training::compute::plan::Plan;
+use crate::training::compute::plan::{Plan, cell_and_element};
 use crate::training::owner::owners::Owner;
 use cudnn::rnn::{Data, Network, Weights};
 use gpu::jit::Source;
@@ -91,7 +90,7 @@ impl KnownNetwork {
         self.weights.get_or_init(|| (0..network.pseudo_layers()).map(of).collect()).as_deref()
     }
 
-    /// The plan of a call, with a mask of so many bytes in case of dropout. The calls of a pass find that of the first.
+    /// The plan of a call. With dropout, the mask has so many bytes. The later calls of a pass find the first one's plan.
     /// `Err` says why our kernels cannot run it.
     pub fn plan(&self, network: &Network, data: Data, mask: Option<usize>) -> Result<Arc<Plan>, &'static str> {
         if let Some(last) = self.plan.lock().as_ref().filter(|last| last.is_of(network, &data, mask)) {
@@ -141,7 +140,7 @@ impl KnownNetwork {
 
     /// The sources of the kernels.
     pub fn sources(network: &Network) -> Result<Vec<Source>, String> {
-        let (cell, element) = parts(network)?;
+        let (cell, element) = cell_and_element(network)?;
         let steps = steps::source(Kind { cell, element, saves: true });
         let mut sources = vec![kernels::source(element), steps, back_steps::source(cell, element)];
         sources.extend(network.projects().then(|| projection::source(element)));
@@ -157,7 +156,7 @@ impl KnownNetwork {
     /// The kernels, loaded on the calling thread's device once. `Err` says why they cannot run there.
     pub fn engine(&self, network: &Network) -> Result<&Engine, &str> {
         let load = || {
-            let (cell, element) = parts(network)?;
+            let (cell, element) = cell_and_element(network)?;
             let text = |error: gpu::jit::Error| error.to_string();
             let around = Kernels::load(element)?;
             let steps = StepKernels::load(Kind { cell, element, saves: true }).map_err(text)?;
@@ -173,13 +172,6 @@ impl KnownNetwork {
     pub fn loaded(&self) -> Option<&Engine> {
         self.engine.get().and_then(|engine| engine.as_ref().ok())
     }
-}
-
-/// The cell and the type of a network that our kernels know.
-fn parts(network: &Network) -> Result<(Cell, Element), &'static str> {
-    let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
-    let element = Element::of(network.data_type).ok_or("the type is not known here")?;
-    Ok((cell, element))
 }
 
 #[cfg(test)]

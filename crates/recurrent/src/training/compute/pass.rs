@@ -1,4 +1,4 @@
-//! What the three calls of a training pass have in common: what they are read as, and how they begin and end.
+//! The three calls of a training pass are read alike, and begin and end alike: that is here.
 
 use std::ffi::c_void;
 use std::ops::Deref;

@@ -21,6 +21,13 @@ use gpu::Element;
 /// Why a pass has no layout of its memory.
 pub const TOO_LARGE: &str = "sizes exceed the address space";
 
+/// The cell and the type of a network that our kernels know.
+pub fn cell_and_element(network: &Network) -> Result<(Cell, Element), &'static str> {
+    let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
+    let element = Element::of(network.data_type).ok_or("the type is not known here")?;
+    Ok((cell, element))
+}
+
 /// What the network and its batch alone decide: the calls of a pass share it, and so do passes like the last one.
 pub struct Plan {
     /// With the standard algorithm: our kernels have no such choice.
@@ -45,8 +52,7 @@ impl Plan {
     /// The plan of a network that our kernels take. `Err` says why they cannot run it after all.
     pub fn of(network: &Network, data: Data, mask: Option<usize>) -> Result<Self, &'static str> {
         let network = Network { algorithm: CUDNN_RNN_ALGO_STANDARD, ..*network };
-        let cell = Cell::of(network.cell).ok_or("the cell is not known here")?;
-        let element = Element::of(network.data_type).ok_or("the type is not known here")?;
+        let (cell, element) = cell_and_element(&network)?;
         let packing = Packing::of(&data);
         let layout = Layout::of(&network, &data, mask.unwrap_or(0)).ok_or(TOO_LARGE)?;
         Temporary::of(&network, &data, 0).ok_or(TOO_LARGE)?;
@@ -77,7 +83,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns whether it is the plan of such a network on such data, with a mask of so many bytes.
+    /// The plan is this network's on these data, with a mask of so many bytes.
     pub fn is_of(&self, network: &Network, data: &Data, mask: Option<usize>) -> bool {
         let network = &Network { algorithm: CUDNN_RNN_ALGO_STANDARD, ..*network };
         (&self.network, &self.data, self.mask) == (network, data, mask)

@@ -9,7 +9,6 @@ use crate::training::compute::forward::dropped;
 use crate::training::compute::kernels::{ColumnSums, PreviousStates};
 use crate::training::compute::known::Engine;
 use crate::training::compute::pass::{Pass, Running, Spaces};
-use crate::training::compute::plan::WeightPlaces;
 use crate::training::compute::projected::Trained;
 use crate::training::owner::reserve::State;
 use cudnn::arguments::RnnBackwardWeights;
@@ -32,14 +31,8 @@ pub fn spaces(call: &RnnBackwardWeights) -> Spaces {
 ///
 /// # Safety
 /// All memory is the stream's device's, as large as the pass says.
-pub unsafe fn run(
-    pass: &Pass,
-    engine: &Engine,
-    call: &RnnBackwardWeights,
-    weights: &[Weights],
-    places: &WeightPlaces,
-) -> Result<(), String> {
-    let (network, packing, stream) = (&pass.network, &pass.packing, pass.stream);
+pub unsafe fn run(pass: &Pass, engine: &Engine, call: &RnnBackwardWeights, weights: &[Weights]) -> Result<(), String> {
+    let (network, packing, stream, places) = (&pass.network, &pass.packing, pass.stream, &pass.weights);
     let text = |error: gpu::jit::Error| error.to_string();
     // SAFETY: the caller promises all memory; each part lies in the workspace or the reserve.
     unsafe {
@@ -69,7 +62,7 @@ pub unsafe fn run(
                 };
                 engine.around.previous_states(stream, &states).map_err(text)?;
                 let factors = [x, states.to.cast_const()];
-                matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors, places)?;
+                matrices(&running, layer, pseudo_layer, call.dweights, &weights[pseudo_layer], factors)?;
                 let projection = Trained::of(&running, pseudo_layer, call.dweights, &weights[pseudo_layer])?;
                 if let Some(projection) = projection {
                     projection.add_to_matrix(places.split)?;
@@ -95,10 +88,9 @@ unsafe fn matrices(
     dweights: *mut c_void,
     weights: &Weights,
     [x, h]: [*const c_void; 2],
-    places: &WeightPlaces,
 ) -> Result<(), String> {
     let Running { pass, engine, .. } = running;
-    let (network, element) = (&pass.network, pass.element);
+    let (network, element, places) = (&pass.network, pass.element, &pass.weights);
     let (hidden, gates) = (network.hidden, network.gates());
     let dgates = running.saved(pass.layout.saved[pseudo_layer].gates);
     // The gradients of some gates, times an input. `from` counts gates in the reserve, `to` in the weights.
