@@ -1,5 +1,6 @@
 //! CUDA's driver, loaded at run time. Every function reports a failure as a value, and none panics without a driver.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
@@ -77,20 +78,16 @@ pub fn properties(ordinal: i32) -> Option<(String, i32)> {
 
 /// An attribute of a device, which never changes. Each is asked for once, because calls look at some of them.
 fn attribute(ordinal: i32, attribute: sys::CUdevice_attribute) -> Option<i32> {
-    static KNOWN: RwLock<Vec<(i32, sys::CUdevice_attribute, i32)>> = RwLock::new(Vec::new());
-    let is_it = |known: &&(i32, sys::CUdevice_attribute, i32)| (known.0, known.1) == (ordinal, attribute);
-    if let Some(known) = KNOWN.read().iter().find(is_it) {
-        return Some(known.2);
+    static KNOWN: RwLock<BTreeMap<(i32, sys::CUdevice_attribute), i32>> = RwLock::new(BTreeMap::new());
+    if let Some(known) = KNOWN.read().get(&(ordinal, attribute)) {
+        return Some(*known);
     }
     let device = device(ordinal)?;
     let mut value = 0;
     // SAFETY: writes one number to a live variable.
     let is_told = ok(|| unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) });
     is_told.then(|| {
-        let mut known = KNOWN.write();
-        if !known.iter().any(|one| is_it(&one)) {
-            known.push((ordinal, attribute, value));
-        }
+        KNOWN.write().insert((ordinal, attribute), value);
         value
     })
 }
