@@ -533,7 +533,7 @@ class StaticBatch(Batch):
         chosen = graphs._checked(ids)
         if chosen.numel() == 0:
             raise Refused(_NO_GRAPHS)
-        self._begin(graphs, ids, graphs._most(chosen, static))
+        self._begin(graphs, chosen, graphs._most(chosen, static))
 
     def _begin(self, graphs, ids, most):
         self._most = most
