@@ -46,8 +46,8 @@ UNIT = {"float": 2**-24, "tf32": 2**-11, "half": 2**-11, "bfloat16": 2**-8}
 WARM_UP = 4
 # The seconds that a process may take until it has settled, in its turn: kernels are compiled before.
 IN_TURN = 20
-# A layer whose eager step the host determines: the least part of the step in which the host is busy with it. Where ours is
-# not this many times as fast as plain's, each process visits the layer so often.
+# The host determines a layer's eager step if it is busy for at least this part of the step. Each process visits such a layer
+# this many times, unless our step is NEAR times as fast as plain's or more.
 HOST_PART, NEAR, VISITS = 0.8, 1.25, 6
 # How a layer's step is timed.
 WAYS = ("forward", "captured", "eager")

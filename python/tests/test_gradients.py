@@ -95,7 +95,7 @@ class Gradients(unittest.TestCase):
             with self.subTest(name), forward.dual_level():
                 with self.assertRaisesRegex(ucudnn.NotSupported, "a net has no derivatives in forward mode"):
                     run(forward.make_dual(x, torch.ones_like(x)))
-        # What has no tangent runs there.
+        # A net without tangents runs there.
         with forward.dual_level():
             self.same(model(batch, x), [output, model(batch, x)[1]])
 

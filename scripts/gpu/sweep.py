@@ -42,8 +42,8 @@ PROMISE = 500.0
 BYTES, OPERATIONS = 4.8e12, {"half": 700e12, "bfloat16": 700e12, "tf32": 350e12, "float": 55e12}
 # The most multiply-adds of a call on hostdnn.
 HOST_WORK = 1 << 22
-# The ratio from which a call is far above its bound, if the device takes this number of milliseconds for it; if it is
-# waited for, which the host's time is in: if it takes as many more than plain's.
+# The ratio from which a call is far above its bound, and the least milliseconds: of the device, or, in calls that are waited
+# for, above plain's. The host's time is in those.
 FAR, FAR_MS = 8.0, 0.1
 
 

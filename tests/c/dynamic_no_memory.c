@@ -1,4 +1,4 @@
-/* What is too large for the memory, which no_memory.c makes small: a status of its own, and nothing is made. */
+/* no_memory.c makes the memory small. Graphs and batches that do not fit get a status of their own; nothing is made. */
 #include <string.h>
 
 #include "dynamic.h"

@@ -215,8 +215,8 @@ impl Net {
     }
 
     /// Launches all of a run these ways: together where levels have launches and it can be recorded, else one by one. A run
-    /// whose paths are one launch each has few, of which the device begins the first while the host makes the others. To
-    /// record them and to update and launch a graph would take the host longer.
+    /// whose paths are one launch each has few launches. The device begins the first one while the host makes the others.
+    /// A graph of them would take the host longer.
     pub(super) fn launch(
         &self,
         arrays: &DeviceBatch,
