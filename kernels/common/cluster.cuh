@@ -11,6 +11,7 @@
 // | `mbarrier.expect(bytes)` | one thread comes, and adds `bytes` to the bytes expected in this phase |
 // | `mbarrier.has_ended(parity)` | whether the last phase of this parity has ended; its bytes in shared memory are then visible. Call it in a `Spin`, for the current phase or the one before only |
 // | `send(value, place, mbarrier, block)` | stores a value of 4, 8 or 16 bytes, aligned to its size, at `place` in the cluster's block of rank `block`, which may be the sender; the bytes then count at that block's `mbarrier`. Nobody waits, and two values may arrive in either order |
+// | `of_block(place, block)` | the value of 4, 8 or 16 bytes, aligned to its size, at `place` in the dynamic shared memory of the block of rank `block` |
 #pragma once
 
 #include "common/device.cuh"
@@ -89,5 +90,26 @@ __device__ __forceinline__ void send(const T &value, T *place, Mbarrier &mbarrie
         asm volatile(SEND ".b32 [%0], %2, [%1];" ::"r"(there), "r"(at), "r"(bits.word[0]) : "memory");
 }
 #undef SEND
+
+template <typename T> __device__ __forceinline__ T of_block(const T *place, unsigned block) {
+    constexpr int words = sizeof(T) / 4;
+    static_assert(sizeof(T) % 4 == 0 && (words == 1 || words == 2 || words == 4), "4, 8 or 16 bytes");
+    union Bits {
+        T value;
+        unsigned word[words];
+        __device__ __forceinline__ Bits() {}
+    } bits;
+    const unsigned there = at_block(__cvta_generic_to_shared(place), block);
+    if constexpr (words == 4)
+        asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])
+                     : "r"(there)
+                     : "memory");
+    else if constexpr (words == 2)
+        asm volatile("ld.shared::cluster.v2.b32 {%0, %1}, [%2];" : "=r"(bits.word[0]), "=r"(bits.word[1]) : "r"(there) : "memory");
+    else
+        asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(bits.word[0]) : "r"(there) : "memory");
+    return bits.value;
+}
 
 #endif

@@ -86,11 +86,11 @@ __device__ __forceinline__ void for_strips(const Products &p, long long row, lon
         for_strips_by<1, Columns>(p, row, column, stages, multiply);
 }
 
-// By multiply-adds: SHARERS threads divide the strips of SQUARE × SQUARE products, which are ACROSS apart, and add up
+// By multiply-adds: SHARERS threads divide the strips of SQUARE × SQUARE products, which are SQUARES_ACROSS apart, and add up
 // their sums in the end.
 #define SQUARE 4
-#define ACROSS (TILE / SQUARE)
-#define SQUARES (ACROSS * ACROSS)
+#define SQUARES_ACROSS (TILE / SQUARE)
+#define SQUARES (SQUARES_ACROSS * SQUARES_ACROSS)
 #define SHARERS (THREADS / SQUARES)
 static_assert(STRIP % (4 * SHARERS) == 0 && SHARERS == SQUARE, "whole quads of a strip, and a row of each square");
 
@@ -98,8 +98,8 @@ static_assert(STRIP % (4 * SHARERS) == 0 && SHARERS == SQUARE, "whole quads of a
 // float[SHARERS][SQUARE][SQUARE][SQUARES].
 __device__ __forceinline__ void multiply_square_tile(const Products &p, long long row, long long column, Element *stages) {
     const int square = threadIdx.x % SQUARES, sharer = threadIdx.x / SQUARES;
-    const int left_at = square / ACROSS * PITCH + 4 * sharer;
-    const int above_at = STRIP_ELEMENTS + square % ACROSS * PITCH + 4 * sharer;
+    const int left_at = square / SQUARES_ACROSS * PITCH + 4 * sharer;
+    const int above_at = STRIP_ELEMENTS + square % SQUARES_ACROSS * PITCH + 4 * sharer;
     float sums[SQUARE][SQUARE] = {};
     for_strips<TILE>(p, row, column, stages, [&](const Element *strip) {
 #pragma unroll
@@ -107,8 +107,8 @@ __device__ __forceinline__ void multiply_square_tile(const Products &p, long lon
             float4 left[SQUARE], above[SQUARE];
 #pragma unroll
             for (int i = 0; i < SQUARE; i++) {
-                left[i] = in_float(*reinterpret_cast<const Quad *>(strip + left_at + i * ACROSS * PITCH + at));
-                above[i] = in_float(*reinterpret_cast<const Quad *>(strip + above_at + i * ACROSS * PITCH + at));
+                left[i] = in_float(*reinterpret_cast<const Quad *>(strip + left_at + i * SQUARES_ACROSS * PITCH + at));
+                above[i] = in_float(*reinterpret_cast<const Quad *>(strip + above_at + i * SQUARES_ACROSS * PITCH + at));
             }
 #pragma unroll
             for (int i = 0; i < SQUARE; i++) {
@@ -129,13 +129,13 @@ __device__ __forceinline__ void multiply_square_tile(const Products &p, long lon
         parts[(sharer * SQUARE * SQUARE + i) * SQUARES + square] = sums[i / SQUARE][i % SQUARE];
     barrier();
     // Each sharer writes a row of the square.
-    const long long r = row + square / ACROSS + sharer * ACROSS;
+    const long long r = row + square / SQUARES_ACROSS + sharer * SQUARES_ACROSS;
 #pragma unroll
     for (int j = 0; j < SQUARE; j++) {
         float sum = 0;
 #pragma unroll
         for (int i = 0; i < SHARERS; i++) sum += parts[((i * SQUARE + sharer) * SQUARE + j) * SQUARES + square];
-        const long long c = column + square % ACROSS + j * ACROSS;
+        const long long c = column + square % SQUARES_ACROSS + j * SQUARES_ACROSS;
         if (r < p.rows && c < p.columns) p.products[r * p.columns + c] = sum;
     }
 }

@@ -1,11 +1,11 @@
 // Products on the tensor cores of a warpgroup, which is four warps that begin at a multiple of four: wgmma, for GPUs of
 // compute capability 9.0 and for the emulator. Both factors are in shared memory.
 //
-// A factor's numbers have 2 bytes, and stand in lines of 64: 128 bytes, in eight pieces of 16 bytes. Piece c of line l
-// stands at piece c ^ (l % 8) of the line's place; `piece_of` tells where. Lines follow each other; line 0's place is a
-// multiple of 1024. A line of a factor ALONG its depth has 64 numbers of one row of A, or column of B. A
-// line ACROSS it has the numbers of 64 rows or columns at one depth; the lines of the next 64 rows or columns begin
-// `apart` bytes behind those of the first.
+// A factor's numbers have 2 bytes: elements, or where elements are floats their parts in bfloat16. They stand in lines of
+// 64: 128 bytes, in eight pieces of 16 bytes. Piece c of line l stands at piece c ^ (l % 8) of the line's place; `piece_of`
+// tells where. Lines follow each other; line 0's place is a multiple of 1024. A line of a factor ALONG its depth has 64
+// numbers of one row of A, or column of B. A line ACROSS it has the numbers of 64 rows or columns at one depth; the lines
+// of the next 64 rows or columns begin `apart` bytes behind those of the first.
 //
 // With LINE_NUMBERS of 32, lines have half of that: 64 bytes, in four pieces, of which c of line l stands at piece
 // c ^ (l / 2 % 4). Line 0's place is a multiple of 512. All factors are ALONG their depth.

@@ -65,7 +65,7 @@ struct WarpSums {
 struct Memory {
     unsigned char *lines;
     int stage_bytes;
-    Stages stages;
+    StageRing stages;
     WarpSums *sums;
     Source *sources;
 
@@ -100,7 +100,7 @@ __device__ __forceinline__ void order_filters(const Rolling &of, int row, unsign
 
 // Fills stages with the lines of each slice that a run's results have neighbours in.
 __device__ __forceinline__ void fill_stages(const Rolling &of, const Run &run, int groups, Memory &memory) {
-    Stages &stages = memory.stages;
+    StageRing &stages = memory.stages;
     const int last = min(run.end, of.images.depth - 1);
     for (int slice = max(run.begin - SLICES / 2, 0); slice <= last; slice++)
         for (int chunk = 0; chunk < of.chunks(); chunk++) {
@@ -229,7 +229,7 @@ KERNEL(rolling, Rolling) {
     const Padded padded = slice_of(of.images, of.width);
     const int row = int(blockIdx.x) % tiles_of(of.rows, TILE_ROWS) * TILE_ROWS;
     Memory memory(of, filters);
-    if (threadIdx.x == 0) memory.stages.initialize();
+    if (threadIdx.x == 0) memory.stages.initialize(READERS, MULTIPLYING_WARPS);
     clear(filters, of.chunks() * V_BYTES);
     barrier();
     order_filters(of, row, filters);

@@ -3,7 +3,7 @@
 // and LINE_NUMBERS before it includes this.
 #pragma once
 
-#include "common/cluster.cuh"
+#include "common/stage_ring.cuh"
 #include "convolution/lines.cuh"
 
 // The threads that multiply come first, then those that read.
@@ -21,52 +21,6 @@ struct Run {
     __device__ __forceinline__ Run(const Images &images, int strips, int unit, int last)
         : volume(unit / images.depth / strips), first(unit / images.depth % strips * TILE),
           begin(unit % images.depth), end(min(begin + last - unit, images.depth)) {}
-};
-
-// The stages in shared memory, through which a thread passes in turns.
-struct Stages {
-    Mbarrier *full, *empty;
-    int count, stage = 0;
-    unsigned parity = 0;
-
-    // The memory has two Mbarriers for each.
-    __device__ __forceinline__ Stages(void *memory, int count)
-        : full(static_cast<Mbarrier *>(memory)), empty(full + count), count(count) {}
-    __device__ __forceinline__ void *end() const { return empty + count; }
-    // One thread comes here, before a barrier.
-    __device__ __forceinline__ void initialize() {
-        for (int i = 0; i < count; i++) {
-            full[i].initialize(READERS);
-            empty[i].initialize(MULTIPLYING_WARPS);
-        }
-    }
-    __device__ __forceinline__ void wait_until_full() const {
-        Spin spin;
-        while (!full[stage].has_ended(parity)) spin.again();
-    }
-    // The first time, it is empty.
-    __device__ __forceinline__ void wait_until_empty() const {
-        Spin spin;
-        while (!empty[stage].has_ended(parity ^ 1)) spin.again();
-    }
-    // A thread that reads has written its part of the stage.
-    __device__ __forceinline__ void pass_full() {
-        show_copies();
-        full[stage].expect(0);
-        pass();
-    }
-    // A warp's products of the stage are done.
-    __device__ __forceinline__ void pass_empty() {
-        // All threads of the warp have passed their waits.
-        warp_barrier();
-        if (LANE == 0) empty[stage].expect(0);
-        pass();
-    }
-
-  private:
-    __device__ __forceinline__ void pass() {
-        if (++stage == count) stage = 0, parity ^= 1;
-    }
 };
 
 // A slice as an image of its own, of rows that have `width` pixels with their zeros.

@@ -59,7 +59,7 @@ struct RollingGradient {
 struct Memory {
     unsigned char *x, *dy;
     int stage_bytes;
-    Stages stages;
+    StageRing stages;
     Source *x_sources, *dy_sources;
 
     __device__ __forceinline__ Memory(const RollingGradient &of, unsigned char *memory)
@@ -87,7 +87,7 @@ struct Tile {
 // Fills the memory with the slices of a run.
 __device__ __forceinline__ void fill_stages(const RollingGradient &of, const Tile &tile, const Run &run, int x_groups,
                                             int dy_groups, Memory &memory) {
-    Stages &stages = memory.stages;
+    StageRing &stages = memory.stages;
     int next = run.begin - 1;
     for (int slice = run.begin; slice < run.end; slice++) {
         const auto wait = [&] { stages.wait_until_empty(); };
@@ -195,7 +195,7 @@ KERNEL(rolling_gradient, RollingGradient) {
     const Tile tile(of);
     const Padded padded = slice_of(of.images, of.width);
     Memory memory(of, shared);
-    if (threadIdx.x == 0) memory.stages.initialize();
+    if (threadIdx.x == 0) memory.stages.initialize(READERS, MULTIPLYING_WARPS);
     barrier();
     if (int(threadIdx.x) < WARPGROUP) {
         more_registers<MOST_REGISTERS>();

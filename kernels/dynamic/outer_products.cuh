@@ -200,32 +200,33 @@ __device__ __forceinline__ float replaced(const OuterProducts &it, int i, int j,
     });
 }
 
-// Computes the tile of a block. `stages` is shared: Element[OUTER_STAGES][OUTER_STAGE].
-template <bool is_exact>
-__device__ __forceinline__ void sum_outer_products(const OuterProducts &it, unsigned block, Element *stages) {
-    const int depth = count_of(it.script, it.count, it.is_of_children);
-    const int across = (it.columns + OUTER_COLUMNS - 1) / OUTER_COLUMNS, down = (it.rows + OUTER_ROWS - 1) / OUTER_ROWS;
-    const int slice = int(block) / (across * down), tile = int(block) % (across * down);
-    const int first_row = tile / across * OUTER_ROWS, first_column = tile % across * OUTER_COLUMNS;
-    const int of_slice = rows_of_slice(depth, it.slices);
-    const int begin = slice * of_slice, end = min(depth, begin + of_slice);
-    constexpr int access = 16 / sizeof(Element);
-    const size_t places = size_t(it.dy) | size_t(it.x);
-    OuterSums<is_exact> own;
-    const auto multiply = [&](const Element *stage) { own.multiply(stage); };
-    if (it.rows % access == 0 && it.columns % access == 0 && places % 16 == 0)
-        for_outer_stages_by<access>(it, first_row, first_column, begin, end, stages, multiply);
-    else
-        for_outer_stages_by<1>(it, first_row, first_column, begin, end, stages, multiply);
-    own.add_last();
-    float *const sums = it.sums + size_t(slice) * it.rows * it.columns;
-    own.for_each([&](int row, int column, Neighbours neighbours) {
+// A block's tile of the sums of a slice.
+struct OuterTile {
+    int first_row, first_column;
+    int begin, end; // of the slice's rows of dy and x
+    float *sums;    // the slice's
+
+    // The tile of a block, where tiles have so many rows and columns.
+    __device__ __forceinline__ OuterTile(const OuterProducts &it, unsigned block, int rows, int columns) {
+        const int depth = count_of(it.script, it.count, it.is_of_children);
+        const int across = (it.columns + columns - 1) / columns, down = (it.rows + rows - 1) / rows;
+        const int slice = int(block) / (across * down), tile = int(block) % (across * down);
+        const int of_slice = rows_of_slice(depth, it.slices);
+        first_row = tile / across * rows, first_column = tile % across * columns;
+        begin = slice * of_slice, end = min(depth, begin + of_slice);
+        sums = it.sums + size_t(slice) * it.rows * it.columns;
+    }
+
+    // Puts two neighbouring sums of the tile among those of the slice. What is no number is summed up again, if products of
+    // parts of floats may have made it such.
+    template <bool has_parts>
+    __device__ __forceinline__ void put(const OuterProducts &it, int row, int column, Neighbours neighbours) const {
         row += first_row, column += first_column;
         if (row >= it.rows) return;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             float &number = neighbours.number[i];
-            if (is_exact && number != number && column + i < it.columns)
+            if (has_parts && number != number && column + i < it.columns)
                 number = replaced(it, row, column + i, begin, end);
         }
         float *const to = sums + size_t(row) * it.columns + column;
@@ -237,5 +238,21 @@ __device__ __forceinline__ void sum_outer_products(const OuterProducts &it, unsi
         } else {
             for (int i = 0; i < 2 && column + i < it.columns; ++i) to[i] = neighbours.number[i] + (it.adds ? to[i] : 0);
         }
-    });
+    }
+};
+
+// Computes the tile of a block. `stages` is shared: Element[OUTER_STAGES][OUTER_STAGE].
+template <bool is_exact>
+__device__ __forceinline__ void sum_outer_products(const OuterProducts &it, unsigned block, Element *stages) {
+    const OuterTile tile(it, block, OUTER_ROWS, OUTER_COLUMNS);
+    constexpr int access = 16 / sizeof(Element);
+    const size_t places = size_t(it.dy) | size_t(it.x);
+    OuterSums<is_exact> own;
+    const auto multiply = [&](const Element *stage) { own.multiply(stage); };
+    if (it.rows % access == 0 && it.columns % access == 0 && places % 16 == 0)
+        for_outer_stages_by<access>(it, tile.first_row, tile.first_column, tile.begin, tile.end, stages, multiply);
+    else
+        for_outer_stages_by<1>(it, tile.first_row, tile.first_column, tile.begin, tile.end, stages, multiply);
+    own.add_last();
+    own.for_each([&](int row, int column, const Neighbours &sums) { tile.put<is_exact>(it, row, column, sums); });
 }

@@ -68,3 +68,8 @@ template <typename T> inline void send(const T &value, T *place, Mbarrier &mbarr
     static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
     emulator::send(&value, sizeof(T), place, mbarrier, block);
 }
+
+template <typename T> inline T of_block(const T *place, unsigned block) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "4, 8 or 16 bytes");
+    return *static_cast<const T *>(emulator::of_block(place, sizeof(T), block));
+}

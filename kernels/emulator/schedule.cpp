@@ -384,11 +384,20 @@ static size_t offset_of(const void *place, size_t bytes) {
     return offset;
 }
 
-void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank) {
+// The cluster's block of this rank.
+static Block *block_of(unsigned rank) {
     const auto &blocks = fiber().block->cluster->blocks;
-    if (rank >= blocks.size()) stop("it sends to a block of a rank that its cluster does not have");
-    Block *const to = blocks[rank];
-    if (!to) stop("it sends to a block that has not begun or has ended");
+    if (rank >= blocks.size()) stop("it names a block of a rank that its cluster does not have");
+    if (!blocks[rank]) stop("it names a block that has not begun or has ended");
+    return blocks[rank];
+}
+
+const void *of_block(const void *place, unsigned bytes, unsigned rank) {
+    return block_of(rank)->shared->data() + offset_of(place, bytes);
+}
+
+void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank) {
+    Block *const to = block_of(rank);
     unsigned char *const memory = to->shared->data();
     unsigned char *const arrivals = memory + offset_of(&mbarrier, sizeof mbarrier);
     Store store = {{}, bytes, memory + offset_of(place, bytes), reinterpret_cast<Mbarrier *>(arrivals), 0};

@@ -79,6 +79,8 @@ INTERNAL unsigned long long meet_warp(const Where &where, Slot mine, Combine com
 // Stores `bytes` bytes at a place of dynamic shared memory, and lets them arrive at an Mbarrier, both in the cluster's
 // block of this rank.
 INTERNAL void send(const void *value, unsigned bytes, void *place, Mbarrier &mbarrier, unsigned rank);
+// The same place in the dynamic shared memory of the cluster's block of this rank.
+INTERNAL const void *of_block(const void *place, unsigned bytes, unsigned rank);
 // Copies to dynamic shared memory, at once or later.
 INTERNAL void copy_async(void *to, const void *from, unsigned bytes);
 INTERNAL void end_group();

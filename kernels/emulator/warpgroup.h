@@ -5,8 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Eight elements that follow each other, as `to_float` has them.
-inline void eight_floats(const Element *elements, emulator::Floats &to) {
+// The numbers of factors: elements of 2 bytes, or parts of floats, by their bits.
+#ifdef ELEMENT_FLOAT
+typedef unsigned short FactorNumber;
+inline float number_to_float(FactorNumber bits) { return bfloat16_to_float(bits); }
+#else
+typedef Element FactorNumber;
+inline float number_to_float(FactorNumber number) { return to_float(number); }
+#endif
+
+// Eight numbers that follow each other, as `number_to_float` has them.
+inline void eight_floats(const FactorNumber *elements, emulator::Floats &to) {
     emulator::Halves bits;
     memcpy(&bits, elements, sizeof bits);
 #ifdef ELEMENT_HALF
@@ -20,8 +29,8 @@ struct Factor {
     const unsigned char *place;
     int apart;
 
-    // The elements of a row or column at the depths of a product, which go to places NEXT apart.
-    template <Way WAY, int NEXT> void read(unsigned row, Element *to) const {
+    // The numbers of a row or column at the depths of a product, which go to places NEXT apart.
+    template <Way WAY, int NEXT> void read(unsigned row, FactorNumber *to) const {
         // Neighbours along a line stay together in their piece.
         constexpr int TOGETHER = WAY == ALONG ? PIECE_BYTES / 2 : 1, APART = WAY == ALONG ? PIECE_BYTES : LINE_BYTES;
         const uintptr_t first = reinterpret_cast<uintptr_t>(place) +
@@ -30,7 +39,7 @@ struct Factor {
             const uintptr_t straight = first + d / TOGETHER * APART;
             const uintptr_t mixed = straight ^ (straight / ORDER_BYTES % (LINE_BYTES / PIECE_BYTES) * PIECE_BYTES);
 #pragma GCC unroll 8
-            for (int i = 0; i < TOGETHER; i++) to[(d + i) * NEXT] = reinterpret_cast<const Element *>(mixed)[i];
+            for (int i = 0; i < TOGETHER; i++) to[(d + i) * NEXT] = reinterpret_cast<const FactorNumber *>(mixed)[i];
         }
     }
 };
@@ -83,8 +92,8 @@ template <int COLUMNS> struct SumsOf {
     // Each sum adds its products in the order of their depths; eight sums are computed together.
     template <Way A, Way B> static void multiply(float (&of)[COLUMNS / 2], const Factor &a, const Factor &b) {
         constexpr int COUNT = COLUMNS / 4;
-        Element rows[2][DEPTH_OF_PRODUCT];
-        alignas(16) Element numbers[DEPTH_OF_PRODUCT][COUNT];
+        FactorNumber rows[2][DEPTH_OF_PRODUCT];
+        alignas(16) FactorNumber numbers[DEPTH_OF_PRODUCT][COUNT];
         const unsigned row = threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
         for (int i = 0; i < 2; i++) a.read<A, 1>(row + 8 * i, rows[i]);
         for (unsigned c = 0; c < COUNT; c++) b.read<B, COUNT>(c / 2 * 8 + column + c % 2, &numbers[0][c]);
@@ -95,7 +104,7 @@ template <int COLUMNS> struct SumsOf {
             for (int d = 0; d < DEPTH_OF_PRODUCT; d++) {
                 emulator::Floats eight;
                 eight_floats(&numbers[d][c], eight);
-                for (int i = 0; i < 2; i++) sums[i] += to_float(rows[i][d]) * eight;
+                for (int i = 0; i < 2; i++) sums[i] += number_to_float(rows[i][d]) * eight;
             }
 #pragma GCC unroll 16
             for (int i = 0; i < 16; i++) of[2 * c + i] = sums[i / 2 % 2][i / 4 * 2 + i % 2];

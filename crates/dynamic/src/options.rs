@@ -11,6 +11,8 @@ pub struct Options {
     pub is_training: bool,
     /// Products of floats may be rounded to TF32.
     pub tf32: bool,
+    /// The products of floats that run on tensor cores of warpgroups, where the device has them.
+    pub warpgroups: Warpgroups,
     /// Runs may be captured into a CUDA graph, whose replays run the graphs that the batch holds at that time. All runs
     /// launch the kernels for the largest batch.
     pub is_static: bool,
@@ -18,6 +20,17 @@ pub struct Options {
     pub without: Without,
     /// The executor of the path.
     pub executor: Executor,
+}
+
+/// The products of floats that run on tensor cores of warpgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Warpgroups {
+    /// None.
+    Never,
+    /// Those of many rows, which are faster so.
+    Many,
+    /// All that could, and as many blocks as can be share out the depth: for tests.
+    Always,
 }
 
 /// The executor of the path.

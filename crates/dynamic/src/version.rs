@@ -4,7 +4,7 @@ use gpu::Element;
 use kernels::hash;
 use vertex::function::Net;
 
-use crate::{Executor, Options, Without, sources};
+use crate::{Executor, Options, Warpgroups, Without, sources};
 
 #[path = "../../vertex/nets/ready.rs"]
 mod ready;
@@ -49,6 +49,7 @@ fn fixed() -> Vec<(Net, Options)> {
                     element,
                     is_training: true,
                     tf32,
+                    warpgroups: Warpgroups::Many,
                     is_static: false,
                     without: Without::Nothing,
                     executor: Executor::Auto,

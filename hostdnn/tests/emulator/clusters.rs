@@ -144,7 +144,7 @@ KERNEL(kernel, Parameters) {
     let expected = [
         "an Mbarrier was not initialized",
         "an Mbarrier awaits 1 to",
-        "it sends to a block that has not begun or has ended",
+        "it names a block that has not begun or has ended",
         "2^20 bytes or more",
         "wait in a Spin",
         "wait in a Spin",

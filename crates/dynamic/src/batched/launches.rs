@@ -3,8 +3,6 @@
 use gpu::Stream;
 use gpu::jit::{Error, Function, Launch};
 
-use crate::emit::THREADS;
-
 /// The most tasks of a launch. Twin of the number in `kernels/dynamic/together.cuh`.
 const MOST_TOGETHER: usize = 48;
 
@@ -23,18 +21,19 @@ struct Together<T> {
 unsafe fn launch_sharing<P: Copy>(
     function: &Function,
     stream: Stream,
-    grid: [usize; 2],
+    blocks: usize,
+    threads: u32,
     shared_bytes: u32,
     mut parameters: P,
 ) -> Result<(), Error> {
-    let grid = [grid[0] as u32, grid[1] as u32, 1];
-    let launch = Launch { grid, block: [THREADS, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
+    let grid = [blocks as u32, 1, 1];
+    let launch = Launch { grid, block: [threads, 1, 1], shared_bytes, is_uncaptured: true, ..Launch::default() };
     // SAFETY: the caller's promise.
     unsafe { function.launch(stream, &launch, &mut [(&raw mut parameters).cast()]) }
 }
 
 /// Launches several tasks in as few launches as there can be, since each launch takes longer than a small task.
-/// A task has as many blocks as `blocks` says, and each has `shared_bytes` of dynamic shared memory.
+/// A task has as many blocks as `blocks` says, and each has `threads` threads and `shared_bytes` of dynamic shared memory.
 ///
 /// # Safety
 /// The kernel takes such tasks together, and their pointers fit it.
@@ -42,6 +41,7 @@ pub unsafe fn launch_together<T: Copy>(
     function: &Function,
     stream: Stream,
     tasks: &[T],
+    threads: u32,
     shared_bytes: u32,
     blocks: impl Fn(&T) -> usize,
 ) -> Result<(), Error> {
@@ -54,7 +54,7 @@ pub unsafe fn launch_together<T: Copy>(
             *to = end as u32;
         }
         // SAFETY: the caller's promise.
-        unsafe { launch_sharing(function, stream, [end, 1], shared_bytes, together) }?;
+        unsafe { launch_sharing(function, stream, end, threads, shared_bytes, together) }?;
     }
     Ok(())
 }

@@ -13,7 +13,9 @@ use super::launches::launch_together;
 use super::slices::{outer_tiles, row_tiles};
 use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, RuleOfStep, Task, Update};
 use super::tiles::{MOST_PARTS, TILES, Tile, parts_of_depth};
+use super::wide::Wide;
 use crate::emit::THREADS;
+use crate::options::Warpgroups;
 
 /// The warps of a block, and the rows and columns that a warp of `few_rows` multiplies.
 const WARPS: usize = THREADS as usize / 32;
@@ -39,6 +41,8 @@ pub struct Library {
     level: [Function; TILES.len()],
     /// `None` for elements of 2 bytes, whose products tensor cores compute exactly as they are.
     exact: Option<Exact>,
+    /// For many rows of floats, where the device has tensor cores for warpgroups.
+    wide: Option<Wide>,
     /// The most blocks of a cluster; 0 without clusters.
     cluster_blocks: usize,
     outer_products: Function,
@@ -91,19 +95,25 @@ fn blocks_of_clusters(kernels: &[Function; TILES.len()], most: usize) -> Result<
 }
 
 impl Library {
-    /// Finds the kernels of the calling thread's device, or loads them.
-    pub fn of_device(device: Device, element: Element) -> Result<Arc<Self>, Error> {
-        static LOADED: Loaded<Element, Library> = Loaded::kept();
-        LOADED.get(device, element, || Self::load(device, element, &|source| source))
+    /// Finds the kernels of the calling thread's device, or loads them. `warpgroups` has the products for
+    /// tensor cores of warpgroups.
+    pub fn of_device(device: Device, element: Element, warpgroups: Warpgroups) -> Result<Arc<Self>, Error> {
+        static LOADED: Loaded<(Element, Warpgroups), Library> = Loaded::kept();
+        LOADED.get(device, (element, warpgroups), || Self::load(device, element, warpgroups, &|source| source))
     }
 
-    /// The kernels' source.
+    /// The source of the kernels for all devices.
     pub fn source(element: Element) -> Source {
         Source::new(&kernels::dynamic::PRODUCTS, vec![element.option().into()])
     }
 
-    /// Loads the kernels; `change` takes their source.
-    pub fn load(device: Device, element: Element, change: &dyn Fn(Source) -> Source) -> Result<Self, Error> {
+    /// Loads the kernels; `change` takes their sources.
+    pub fn load(
+        device: Device,
+        element: Element,
+        warpgroups: Warpgroups,
+        change: &dyn Fn(Source) -> Source,
+    ) -> Result<Self, Error> {
         let module = device.load(&change(Self::source(element)))?;
         let multiplying = device.load(&products::source(element))?;
         let cublaslt = match device {
@@ -125,12 +135,16 @@ impl Library {
         if let Some(exact) = &exact {
             cluster_blocks = blocks_of_clusters(&exact.level, cluster_blocks)?;
         }
+        let has_wide = element == Element::Float && device.has_warpgroup_products(device.ordinal());
+        let load = || Wide::load(device, warpgroups, cluster_blocks, multiprocessors, change);
+        let wide = (has_wide && warpgroups != Warpgroups::Never).then(load).transpose()?;
         Ok(Self {
             element,
             square_tiles,
             few_rows: module.function(c"few_rows")?,
             level,
             exact,
+            wide,
             cluster_blocks,
             outer_products: module.function(c"outer_products")?,
             tasks: module.function(c"tasks")?,
@@ -166,14 +180,21 @@ impl Library {
                 let blocks = |its: &Products| {
                     (its.columns as usize).div_ceil(WARPS * COLUMNS) * (its.rows as usize).div_ceil(ROWS)
                 };
-                launch_together(&self.few_rows, stream, &ours, 0, blocks)?;
+                launch_together(&self.few_rows, stream, &ours, THREADS, 0, blocks)?;
             } else {
                 let shared_bytes = products::shared_bytes(self.element);
-                launch_together(&self.square_tiles, stream, &ours, shared_bytes, Products::square_tiles)?;
+                launch_together(&self.square_tiles, stream, &ours, THREADS, shared_bytes, Products::square_tiles)?;
             }
-            let of_large = |its: &Products| [its.rows as usize; 2];
-            large.iter().try_for_each(|its| self.multiply_level(stream, LevelProduct::of(its), of_large(its), tf32))?;
-            others.iter().try_for_each(|its| self.multiplier.multiply(stream, its, tf32).map(drop))
+            let by_level =
+                |its: &Products| self.multiply_level(stream, LevelProduct::of(its), [its.rows as usize; 2], tf32);
+            large.iter().try_for_each(by_level)?;
+            // In TF32, cublasLt is faster.
+            let wide = self.wide.as_ref().filter(|_| !tf32);
+            let is_wide = |its: &Products| wide.is_some_and(|wide| wide.is_for(its.rows as usize));
+            others.iter().try_for_each(|its| match is_wide(its) {
+                true => by_level(its),
+                false => self.multiplier.multiply(stream, its, tf32).map(drop),
+            })
         }
     }
 
@@ -189,6 +210,10 @@ impl Library {
         [expected, launched]: [usize; 2],
         tf32: bool,
     ) -> Result<(), Error> {
+        if let Some(wide) = self.wide.as_ref().filter(|wide| wide.is_for(expected)) {
+            // SAFETY: the caller's promise.
+            return unsafe { wide.multiply_level(stream, product, expected, tf32) };
+        }
         let number = TILES.iter().position(|tile| expected <= tile.most_rows).unwrap_or(TILES.len() - 1);
         let tile = &TILES[number];
         let function = &self.exact.as_ref().filter(|_| !tf32).map_or(&self.level, |exact| &exact.level)[number];
@@ -208,6 +233,17 @@ impl Library {
     /// # Safety
     /// The tasks' arrays are on the stream's device, as long as they say, and no task writes what another one reads or writes.
     pub unsafe fn run(&self, stream: Stream, tasks: &[Task], tf32: bool) -> Result<(), Error> {
+        let wide = self.wide.as_ref();
+        let outer = |task: &Task| match task {
+            Task::OuterProducts(its) if wide.is_some_and(|wide| wide.is_for_outer(its)) => Some(*its),
+            _ => None,
+        };
+        let of_wide: Vec<_> = tasks.iter().filter_map(outer).collect();
+        if let Some(wide) = wide.filter(|_| !of_wide.is_empty()) {
+            // SAFETY: the caller's promise.
+            unsafe { wide.sum_outer_products(stream, &of_wide, tf32) }?;
+        }
+        let tasks: Vec<_> = tasks.iter().filter(|task| outer(task).is_none()).copied().collect();
         let is_sum = |task: &Task| matches!(task, Task::OuterProducts(_) | Task::RowSums(_));
         let exact = self.exact.as_ref().filter(|_| !tf32);
         let (function, shared_bytes) = match tasks.iter().any(is_sum) {
@@ -215,7 +251,7 @@ impl Library {
             false => (&self.tasks, 0),
         };
         // SAFETY: the caller's promise, and the kernels' own struct.
-        unsafe { launch_together(function, stream, tasks, shared_bytes, |task| self.blocks_of(task)) }
+        unsafe { launch_together(function, stream, &tasks, THREADS, shared_bytes, |task| self.blocks_of(task)) }
     }
 
     /// The blocks of a task.

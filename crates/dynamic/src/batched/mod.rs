@@ -12,6 +12,7 @@ mod step;
 mod tasks;
 mod tiles;
 mod weights;
+mod wide;
 
 pub use batch::DeviceBatch;
 pub use net::{Net, Unsupported, sources};

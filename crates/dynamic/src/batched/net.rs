@@ -182,7 +182,7 @@ impl Net {
     /// Makes the net on the calling thread's device, where compiling its kernels takes a second or two for the first
     /// time.
     pub fn new(net: &function::Net, device: Device, options: Options) -> Result<Self, Unsupported> {
-        let library = |element| Library::of_device(device, element);
+        let library = |element| Library::of_device(device, element, options.warpgroups);
         Self::with(net, device, options, library, |source| source)
     }
 
@@ -195,7 +195,7 @@ impl Net {
         options: Options,
         change: &dyn Fn(Source) -> Source,
     ) -> Result<Self, Unsupported> {
-        let library = |element| Library::load(device, element, change).map(Arc::new);
+        let library = |element| Library::load(device, element, options.warpgroups, change).map(Arc::new);
         Self::with(net, device, options, library, change)
     }
 
@@ -207,7 +207,7 @@ impl Net {
         change: impl Fn(Source) -> Source,
     ) -> Result<Self, Unsupported> {
         let begin = Instant::now();
-        let Options { element, is_training, tf32, is_static, without, executor } = options;
+        let Options { element, is_training, tf32, is_static, without, executor, .. } = options;
         let Plans { forward, backward, pushed, pulled } = Plans::new(net, is_training, without);
         let failed = |error: gpu::jit::Error| Unsupported(format!("no kernels for the net: {error}"));
         let emitted = emit(&[&forward, &backward], &net.declaration().parameters, element);

@@ -43,6 +43,34 @@ pub fn parts_of_depth(tiles: usize, depth_bytes: usize, most: usize, multiproces
     most.checked_ilog2().map_or(1, |log| 1 << log)
 }
 
+/// The sides of a tile of many rows of floats, by warpgroups; the depth of a stage; and the stages in shared memory. Twins of
+/// the numbers in `kernels/dynamic/warpgroup_products.cuh`.
+pub const WIDE_SIDE: usize = 128;
+pub const WIDE_DEPTH: usize = 32;
+const WIDE_STAGES: usize = 4;
+
+/// The stages that a block could have multiplied while the first ones come, and while the blocks of a cluster add up their
+/// sums.
+const STAGES_AROUND: usize = 3;
+const STAGES_OF_CLUSTER: usize = 4;
+
+/// The shared memory of a block, for so many parts of floats: the stages' numbers of both factors, in 2 bytes each, and
+/// two Mbarriers for each stage.
+pub fn wide_bytes(parts: usize) -> u32 {
+    (WIDE_STAGES * parts * 2 * WIDE_SIDE * WIDE_DEPTH * 2 + 2 * WIDE_STAGES * size_of::<u64>()) as u32
+}
+
+/// In how many parts blocks share out a depth, at most `most`, so that so many tiles take the least time: a multiprocessor
+/// has a block.
+pub fn wide_parts(tiles: usize, depth: usize, most: usize, multiprocessors: usize) -> usize {
+    let stages = depth.div_ceil(WIDE_DEPTH);
+    let time = |parts: usize| {
+        let around = if parts > 1 { STAGES_AROUND + STAGES_OF_CLUSTER } else { STAGES_AROUND };
+        tiles.div_ceil(multiprocessors / parts) * (stages.div_ceil(parts) + around)
+    };
+    (1..=most.min(multiprocessors).clamp(1, MOST_PARTS)).min_by_key(|parts| time(*parts)).expect("there is one")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +86,17 @@ mod tests {
         assert_eq!(parts_of_depth(1000, 1 << 20, 8, 132), 1);
         assert_eq!(parts_of_depth(64, 4 * 10240, 8, 46), 2);
         assert_eq!([0, 256, 768, 1024, 2047, 2048].map(|bytes| parts_of_depth(1, bytes, 8, 132)), [1, 1, 1, 2, 4, 4]);
+    }
+
+    #[test]
+    fn parts_of_wide_products_take_the_least_time() {
+        // Levels of 500 and 128 rows of Tree-LSTMs with 512 and 1,024 units, both ways; many rows.
+        assert_eq!(wide_parts(80, 1024, 8, 132), 1);
+        assert_eq!(wide_parts(32, 2560, 8, 132), 4);
+        assert_eq!(wide_parts(40, 2048, 8, 132), 3);
+        assert_eq!(wide_parts(512, 512, 8, 132), 1);
+        // Few clusters, or none; a short depth; a small device.
+        assert_eq!([4, 2, 1, 0].map(|most| wide_parts(16, 5120, most, 132)), [4, 2, 1, 1]);
+        assert_eq!([wide_parts(1, 32, 8, 132), wide_parts(4, 1024, 8, 2)], [1, 1]);
     }
 }

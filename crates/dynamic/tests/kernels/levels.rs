@@ -2,7 +2,7 @@
 
 use gpu::Element;
 use gpu::testing::emulated;
-use ucudnn_dynamic::{Options, Without};
+use ucudnn_dynamic::{Options, Warpgroups, Without};
 
 use super::case::{Arrays, Case};
 use super::nets::{check, options};
@@ -23,14 +23,14 @@ const TYPES: [(Element, bool); 4] =
     [(Element::Float, false), (Element::Float, true), (Element::Half, false), (Element::Bfloat16, false)];
 
 /// Checks products of these widths and numbers of rows; those with an odd number were made for a quarter of the rows.
-fn levels(test: &str, types: &[(Element, bool)], sizes: &[(usize, usize)]) {
+fn levels(test: &str, types: &[(Element, bool)], sizes: &[(usize, usize)], warpgroups: Warpgroups) {
     if !emulated::is_child(test) {
         return;
     }
     for &(element, tf32) in types {
         for (number, &(width, rows)) in sizes.iter().enumerate() {
             // Fused kernels would compute few rows.
-            let options = Options { tf32, without: Without::Fusion, ..options(element, true) };
+            let options = Options { tf32, warpgroups, without: Without::Fusion, ..options(element, true) };
             if check(&product_case(width, rows), number, options).is_none() {
                 return;
             }
@@ -40,7 +40,14 @@ fn levels(test: &str, types: &[(Element, bool)], sizes: &[(usize, usize)]) {
 
 #[test]
 fn a_product_of_a_level_emulated_as_the_oracle() {
-    levels("levels::a_product_of_a_level_emulated_as_the_oracle", &TYPES[..1], &[(200, 5)]);
+    levels("levels::a_product_of_a_level_emulated_as_the_oracle", &TYPES[..1], &[(200, 5)], Warpgroups::Many);
+}
+
+/// Outer products, too. Blocks of a cluster share out the depth.
+#[test]
+fn a_product_of_a_level_by_warpgroups_emulated_as_the_oracle() {
+    let test = "levels::a_product_of_a_level_by_warpgroups_emulated_as_the_oracle";
+    levels(test, &TYPES[..1], &[(72, 6)], Warpgroups::Always);
 }
 
 /// Numbers of rows around the sizes of tiles; widths of odd numbers, and parts of the depth.
@@ -49,7 +56,17 @@ fn a_product_of_a_level_emulated_as_the_oracle() {
 fn products_of_levels_emulated_as_the_oracle() {
     let rows = [1, 8, 9, 40, 64, 65, 130].map(|rows| (36, rows));
     let parts = [(200, 100), (203, 7), (322, 9), (193, 70)];
-    levels("levels::products_of_levels_emulated_as_the_oracle", &TYPES, &[&rows[..], &parts].concat());
+    let sizes = [&rows[..], &parts].concat();
+    levels("levels::products_of_levels_emulated_as_the_oracle", &TYPES, &sizes, Warpgroups::Never);
+}
+
+/// Numbers of rows, and widths, around the sizes of tiles and of stages; odd numbers.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn products_of_levels_by_warpgroups_emulated_as_the_oracle() {
+    let sizes =
+        [(1, 1), (31, 64), (32, 65), (33, 127), (36, 128), (64, 129), (127, 7), (129, 66), (200, 130), (260, 3)];
+    levels("levels::products_of_levels_by_warpgroups_emulated_as_the_oracle", &TYPES[..2], &sizes, Warpgroups::Always);
 }
 
 /// Of a large matrix, a batch that is not static multiplies few rows in the same way.

@@ -8,7 +8,7 @@ use gpu::testing::emulated;
 use gpu::{Device, Element};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use ucudnn_dynamic::{Executor, Options, sources};
+use ucudnn_dynamic::{Executor, Options, Warpgroups, sources};
 use vertex::function::{Declaration, Net};
 
 use super::case::{Case, arrays, graphs};
@@ -105,6 +105,49 @@ const MUTATIONS: [Mutation; 27] = [
     },
 ];
 
+/// The text of products by warpgroups.
+const WIDE: &str = "dynamic/warpgroup_products.cuh";
+
+/// Mutations of products of many rows by warpgroups.
+const OF_WIDE: [Mutation; 13] = [
+    // A stage is multiplied before it is there, or filled while it is multiplied.
+    Mutation {
+        file: "common/stage_ring.cuh",
+        from: "while (!full[stage]",
+        first: 0,
+        each: 1,
+        to: "while (false && !full[stage]",
+    },
+    Mutation {
+        file: "common/stage_ring.cuh",
+        from: "while (!empty[stage]",
+        first: 0,
+        each: 1,
+        to: "while (false && !empty[stage]",
+    },
+    Mutation { file: WIDE, from: "of_stage.template wait_for_groups<0>();", first: 0, each: 1, to: "" },
+    // Parts take the place of stages that another warp multiplies, are added up before they are there, or are written again
+    // while they are read.
+    Mutation { file: WIDE, from: "barrier(); // no warp multiplies", first: 0, each: 1, to: "//" },
+    Mutation { file: WIDE, from: "if (part_count > 1) barrier();", first: 0, each: 1, to: "" },
+    Mutation { file: WIDE, from: "cluster_sync(); // all parts are there", first: 0, each: 1, to: "barrier(); //" },
+    Mutation { file: WIDE, from: "cluster_sync(); // nobody reads", first: 0, each: 1, to: "//" },
+    // A part less; a stage less; rows of another block.
+    Mutation { file: WIDE, from: "other < part_count", first: 0, each: 1, to: "other + 1 < part_count" },
+    Mutation {
+        file: WIDE,
+        from: "min(begin + of_part * WIDE_DEPTH",
+        first: 0,
+        each: 1,
+        to: "min(begin + of_part * WIDE_DEPTH - 1",
+    },
+    Mutation { file: WIDE, from: "part * own_rows + number", first: 0, each: 1, to: "number" },
+    // Products of the smaller parts are left out; lines of another block.
+    Mutation { file: WIDE, from: "products_of_parts[product]", first: 0, each: 1, to: "products_of_parts[5]" },
+    Mutation { file: WIDE, from: "row + LINE, all.rows", first: 0, each: 1, to: "row, all.rows" },
+    Mutation { file: WIDE, from: "column + LINE, all.columns", first: 0, each: 1, to: "column, all.columns" },
+];
+
 impl Mutation {
     fn applied(&self, text: &str) -> String {
         let parts: Vec<_> = text.split(self.from).collect();
@@ -189,8 +232,32 @@ fn are_found(test: &str, mutations: &[Mutation]) {
     // Rows that are no quads have no fused kernel. Blocks share out the depth of few rows, and of more than a launch has blocks
     // for.
     cases.extend([product_case(203, 5), product_case(203, 100)]);
-    let missed = missed(mutations, &cases, Executor::Batched);
+    let missed = missed(mutations, &cases, Executor::Batched, Warpgroups::Never);
     assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+fn of_wide_are_found(test: &str, mutations: &[Mutation]) {
+    if !emulated::is_child(test) {
+        return;
+    }
+    if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
+        return;
+    }
+    // Blocks share out the depth; all blocks of lines have rows; a block has several tiles, whose stages go round.
+    let cases = [product_case(100, 5), product_case(133, 130), product_case(31, 4000)];
+    let missed = missed(mutations, &cases, Executor::Batched, Warpgroups::Always);
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+#[test]
+fn a_mutation_of_products_by_warpgroups_is_found() {
+    of_wide_are_found("mutations::a_mutation_of_products_by_warpgroups_is_found", &OF_WIDE[7..8]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn mutations_of_products_by_warpgroups_are_found() {
+    of_wide_are_found("mutations::mutations_of_products_by_warpgroups_are_found", &OF_WIDE);
 }
 
 #[test]
@@ -226,7 +293,7 @@ fn of_paths_are_found(test: &str, mutations: &[Mutation]) {
     let graphs = arrays(&graphs(12, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
     let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
     let sums = Case { declaration, graphs, ids, seed: 1 };
-    let missed = missed(mutations, &[tree, sums], Executor::Persistent { groups: 1 });
+    let missed = missed(mutations, &[tree, sums], Executor::Persistent { groups: 1 }, Warpgroups::Never);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
@@ -264,7 +331,7 @@ fn a_path_that_reads_a_packets_struct_does_not_compile() {
 }
 
 /// The mutations that no run shows.
-fn missed(mutations: &[Mutation], cases: &[Case], executor: Executor) -> Vec<String> {
+fn missed(mutations: &[Mutation], cases: &[Case], executor: Executor, warpgroups: Warpgroups) -> Vec<String> {
     let is_wrong = |mutation: &Mutation| {
         let is_there = Cell::new(false);
         let change = |source: Source| {
@@ -276,7 +343,7 @@ fn missed(mutations: &[Mutation], cases: &[Case], executor: Executor) -> Vec<Str
             for (number, case) in cases.iter().enumerate() {
                 for is_static in [false, true] {
                     let tf32 = run % 2 == 1;
-                    let options = Options { executor, tf32, ..options(Element::Float, is_static) };
+                    let options = Options { executor, tf32, warpgroups, ..options(Element::Float, is_static) };
                     let run = AssertUnwindSafe(|| check_changed(case, number, options, &change));
                     match catch_unwind(run) {
                         Ok(Some(())) => {}

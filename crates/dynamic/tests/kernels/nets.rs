@@ -11,7 +11,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_dynamic::{DeviceBatch, Executor, Gradients, Inputs, Net, Options, Without};
+use ucudnn_dynamic::{DeviceBatch, Executor, Gradients, Inputs, Net, Options, Warpgroups, Without};
 use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{self, Declaration, Op, USER_OPERATIONS};
 use vertex::graphs::Graphs;
@@ -223,6 +223,7 @@ pub fn options(element: Element, is_static: bool) -> Options {
         element,
         is_training: true,
         tf32: false,
+        warpgroups: Warpgroups::Many,
         is_static,
         without: Without::Nothing,
         executor: Executor::Batched,

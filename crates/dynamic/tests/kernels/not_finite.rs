@@ -3,6 +3,7 @@
 
 use gpu::Element;
 use gpu::testing::emulated;
+use ucudnn_dynamic::{Options, Warpgroups};
 use vertex::oracle::Pull;
 
 use super::case::{Arrays, Case, Numbers};
@@ -62,7 +63,7 @@ fn poison_rows(numbers: &mut [f64], width: usize, each: usize) {
 
 /// Checks products of these widths and numbers of rows, all poisoned in three ways: in the rows, in the gradients, and in
 /// the matrix. About half of the sizes have a static net.
-fn products(test: &str, sizes: &[(usize, usize)]) {
+fn products(test: &str, sizes: &[(usize, usize)], warpgroups: Warpgroups) {
     if !emulated::is_child(test) {
         return;
     }
@@ -86,7 +87,8 @@ fn products(test: &str, sizes: &[(usize, usize)]) {
         let is_static = (number + number / 4) % 2 == 1;
         // Blocks of many threads take their time here: of several sizes each has one poison on the path.
         let on_the_path = all.into_iter().skip(number % 4).step_by(sizes.len().min(4));
-        let runs = all.map(|poison| (options(Element::Float, is_static), poison)).into_iter();
+        let batched = Options { warpgroups, ..options(Element::Float, is_static) };
+        let runs = all.map(|poison| (batched, poison)).into_iter();
         for (options, poison) in runs.chain(on_the_path.map(|poison| (persistent(Element::Float, is_static), poison))) {
             if check_of(&case, 0, options, &|source| source, poison).is_none() {
                 return;
@@ -97,7 +99,7 @@ fn products(test: &str, sizes: &[(usize, usize)]) {
 
 #[test]
 fn a_product_that_is_no_number_emulated_as_the_oracle() {
-    products("not_finite::a_product_that_is_no_number_emulated_as_the_oracle", &[(17, 35)]);
+    products("not_finite::a_product_that_is_no_number_emulated_as_the_oracle", &[(17, 35)], Warpgroups::Many);
 }
 
 /// Numbers of rows around those of a product of few rows, of a tile, of a wide level, of a span and of a slice; and widths
@@ -109,8 +111,14 @@ fn products_that_are_no_numbers_emulated_as_the_oracle() {
     let widths = [4, 15, 16, 64, 68].map(|width| (width, 34));
     // Blocks share out the depth.
     let shared = [(200, 5), (203, 9)];
-    products(
-        "not_finite::products_that_are_no_numbers_emulated_as_the_oracle",
-        &[&rows[..], &widths, &shared].concat(),
-    );
+    let sizes = [&rows[..], &widths, &shared].concat();
+    products("not_finite::products_that_are_no_numbers_emulated_as_the_oracle", &sizes, Warpgroups::Never);
+}
+
+/// Numbers of rows, and widths, around those of a tile and of a stage; blocks share out the depth.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn products_by_warpgroups_that_are_no_numbers_emulated_as_the_oracle() {
+    let test = "not_finite::products_by_warpgroups_that_are_no_numbers_emulated_as_the_oracle";
+    products(test, &[(12, 1), (33, 34), (36, 129), (130, 4)], Warpgroups::Always);
 }
