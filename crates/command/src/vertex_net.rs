@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use dynamic::{Executor, Options, Without};
+use dynamic::{Executor, Options, Warpgroups, Without};
 use gpu::Element;
 use serde_json::{Value, json};
 use vertex::function::Net;
@@ -33,6 +33,7 @@ impl VertexNet {
             element: element.ok_or_else(|| format!("type is {name:?}; float, half and bfloat16 are accepted"))?,
             is_training: fields.flag("training"),
             tf32: fields.flag("tf32"),
+            warpgroups: Warpgroups::Many,
             is_static: fields.flag("static"),
             without: Without::Nothing,
             executor: Executor::Auto,

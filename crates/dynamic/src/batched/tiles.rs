@@ -60,15 +60,15 @@ pub fn wide_bytes(parts: usize) -> u32 {
     (WIDE_STAGES * parts * 2 * WIDE_SIDE * WIDE_DEPTH * 2 + 2 * WIDE_STAGES * size_of::<u64>()) as u32
 }
 
-/// In how many parts blocks share out a depth, at most `most`, so that so many tiles take the least time: a multiprocessor
-/// has a block.
-pub fn wide_parts(tiles: usize, depth: usize, most: usize, multiprocessors: usize) -> usize {
+/// In how many parts blocks share out a depth so that so many tiles take the least time. The device holds `at_once[parts - 1]`
+/// clusters of so many blocks at once.
+pub fn wide_parts(tiles: usize, depth: usize, at_once: &[usize]) -> usize {
     let stages = depth.div_ceil(WIDE_DEPTH);
     let time = |parts: usize| {
         let around = if parts > 1 { STAGES_AROUND + STAGES_OF_CLUSTER } else { STAGES_AROUND };
-        tiles.div_ceil(multiprocessors / parts) * (stages.div_ceil(parts) + around)
+        tiles.div_ceil(at_once[parts - 1]) * (stages.div_ceil(parts) + around)
     };
-    (1..=most.min(multiprocessors).clamp(1, MOST_PARTS)).min_by_key(|parts| time(*parts)).expect("there is one")
+    (1..=at_once.len()).filter(|parts| at_once[parts - 1] > 0).min_by_key(|parts| time(*parts)).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -90,13 +90,15 @@ mod tests {
 
     #[test]
     fn parts_of_wide_products_take_the_least_time() {
+        // Clusters do not fill an H200.
+        let h200 = [132, 66, 40, 31, 24, 20, 16, 15];
         // Levels of 500 and 128 rows of Tree-LSTMs with 512 and 1,024 units, both ways; many rows.
-        assert_eq!(wide_parts(80, 1024, 8, 132), 1);
-        assert_eq!(wide_parts(32, 2560, 8, 132), 4);
-        assert_eq!(wide_parts(40, 2048, 8, 132), 3);
-        assert_eq!(wide_parts(512, 512, 8, 132), 1);
-        // Few clusters, or none; a short depth; a small device.
-        assert_eq!([4, 2, 1, 0].map(|most| wide_parts(16, 5120, most, 132)), [4, 2, 1, 1]);
-        assert_eq!([wide_parts(1, 32, 8, 132), wide_parts(4, 1024, 8, 2)], [1, 1]);
+        assert_eq!(wide_parts(80, 1024, &h200), 1);
+        assert_eq!(wide_parts(32, 2560, &h200), 2);
+        assert_eq!(wide_parts(40, 2048, &h200), 3);
+        assert_eq!(wide_parts(512, 512, &h200), 1);
+        // Clusters of few blocks, or none; a short depth; a small device.
+        assert_eq!([4, 2, 1, 0].map(|most| wide_parts(15, 5120, &h200[..most])), [4, 2, 1, 1]);
+        assert_eq!([wide_parts(1, 32, &h200), wide_parts(4, 1024, &[2, 1, 0])], [1, 1]);
     }
 }

@@ -30,9 +30,8 @@ pub struct Wide {
     outer_products: [Function; 2],
     /// Whatever the number of rows is, and with as many blocks in a cluster as can be.
     is_always: bool,
-    /// The most blocks of a cluster.
-    cluster_blocks: usize,
-    multiprocessors: usize,
+    /// The clusters of one block, of two and so on, that the device holds at once.
+    at_once: Vec<usize>,
 }
 
 impl Wide {
@@ -54,13 +53,11 @@ impl Wide {
             }
         }
         let is_always = warpgroups == Warpgroups::Always;
-        let mut made = Self { level, outer_products, is_always, cluster_blocks, multiprocessors };
-        while made.cluster_blocks > 1
-            && made.level[0].resident_clusters(&level_launch(0, [made.cluster_blocks, 1, 1]))? == 0
-        {
-            made.cluster_blocks -= 1;
-        }
-        Ok(made)
+        let clusters = |blocks| Ok(level[0].resident_clusters(&level_launch(0, [blocks, 1, 1]))? as usize);
+        let of_several = (2..=cluster_blocks).map(clusters).collect::<Result<Vec<_>, Error>>()?;
+        let at_once =
+            [multiprocessors].into_iter().chain(of_several.into_iter().take_while(|count| *count > 0)).collect();
+        Ok(Self { level, outer_products, is_always, at_once })
     }
 
     /// Returns whether a product of so many rows has such tiles.
@@ -89,11 +86,11 @@ impl Wide {
         let down = expected.div_ceil(WIDE_SIDE).max(1);
         let depth = product.depth as usize;
         let parts = match self.is_always {
-            true => self.cluster_blocks.clamp(1, depth.div_ceil(WIDE_DEPTH).max(1)),
-            false => wide_parts(across * down, depth, self.cluster_blocks, self.multiprocessors),
+            true => self.at_once.len().min(depth.div_ceil(WIDE_DEPTH)).max(1),
+            false => wide_parts(across * down, depth, &self.at_once),
         };
         // A block goes on to other rows: what it reads next is on its way meanwhile.
-        let down = down.min((self.multiprocessors / (across * parts)).max(1));
+        let down = down.min((self.at_once[parts - 1] / across).max(1));
         let number = usize::from(tf32);
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe {
