@@ -3,14 +3,34 @@
 use std::ffi::c_void;
 
 use gpu::{Buffer, Device, Fence, Pinned, Stream};
-use vertex::batch::{Batch, Block, Maxima};
+use vertex::batch::{Arrays, Batch, Block, Maxima, Refused};
 use vertex::function::MOST_FUNCTIONS;
+use vertex::graphs::Graphs;
 
 use super::net::Net;
 use super::tasks::{Task, Zeros};
 use crate::emit::{GraphArray, WORDS_OF_RANGE};
 
-const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
+const ARRAYS: usize = ALL.len();
+const ALL: [GraphArray; GraphArray::EdgesByKind as usize + 1] = {
+    use GraphArray::*;
+    [
+        FirstEdge,
+        Child,
+        Children,
+        ParentsOf,
+        Parents,
+        Vertex,
+        Pulled,
+        RowOfEdge,
+        PlaceOfRow,
+        PlaceOfEdge,
+        ReadersEnd,
+        Readers,
+        RowsByKind,
+        EdgesByKind,
+    ]
+};
 
 /// The most numbers of each array, in the order of [`GraphArray`].
 fn most(maxima: &Maxima) -> Option<[usize; ARRAYS]> {
@@ -117,10 +137,12 @@ pub struct DeviceBatch {
     memory: Buffer,
     /// The end of the last copy.
     copied: Fence,
+    /// The arrays that the net's kernels read, and behind them the others.
+    order: [GraphArray; ARRAYS],
+    /// How many they read.
+    read: usize,
     /// The first number of each array.
     places: [usize; ARRAYS],
-    /// Those that the net's kernels read, a bit each.
-    arrays: u32,
     /// A static batch has each array where it always is, behind a script.
     script: Option<Script>,
     /// The first number of the steps of the path, if blocks run them in one launch, and the numbers of each group's.
@@ -134,6 +156,8 @@ pub struct DeviceBatch {
     exchanged: Option<usize>,
     /// The first number of the first array.
     first: usize,
+    /// The end of the arrays that kernels read.
+    end: usize,
     /// Of a static batch: the rows and edges of each level and kind when it was set first.
     expected: Vec<[usize; 2]>,
     /// The first row and edge of each kind in `RowsByKind` and `EdgesByKind`.
@@ -162,24 +186,30 @@ impl DeviceBatch {
             count = of_group.checked_mul(net.most_groups())?.checked_add(count)?;
         }
         let first = count;
+        let arrays = net.arrays();
+        let is_read = |array: &GraphArray| arrays & 1 << *array as u32 != 0;
+        let mut order = ALL;
+        order.sort_by_key(|array| !is_read(array));
+        let most = most(maxima)?;
+        count = most.iter().try_fold(count, |count, most| count.checked_add(*most))?;
         let mut places = [0; ARRAYS];
-        for (place, most) in places.iter_mut().zip(most(maxima)?) {
-            *place = count;
-            count = count.checked_add(most)?;
-        }
+        let read = order.iter().take_while(|array| is_read(array)).count();
+        let end = place_in_order(&mut places, &order, read, first, &most);
         Some(Self {
             device,
             pinned: Pinned::new(device, count)?,
             memory: device.allocate(count.checked_mul(4)?)?,
             copied: Fence::default(),
+            order,
+            read,
             places,
-            arrays: net.arrays(),
             script,
             steps,
             exchange,
             chosen: None,
             exchanged: None,
             first,
+            end,
             expected: vec![],
             of_kinds: [(0, 0); MOST_FUNCTIONS],
             stream: 0,
@@ -188,7 +218,7 @@ impl DeviceBatch {
 
     /// Chooses how the path of this batch runs, and loads its kernels. Returns a number of groups: the caller deals the
     /// graphs to so many.
-    pub fn choose(&mut self, net: &Net, batch: &Batch) -> usize {
+    fn choose(&mut self, net: &Net, batch: &Batch) -> usize {
         if self.expected.is_empty() {
             self.chosen = self.exchange.as_ref().and_then(|_| net.choose(batch));
             if net.is_static() {
@@ -198,65 +228,96 @@ impl DeviceBatch {
         self.chosen.map_or(1, |number| net.configurations[number])
     }
 
-    /// Copies a batch of the net, for which [`Self::choose`] was called, in the stream's order. Waits for the last copy
-    /// alone. Returns whether the copy was queued.
-    pub fn set(&mut self, net: &Net, batch: &Batch, stream: Stream) -> bool {
+    /// Makes a batch of the net of these graphs, without the host's arrays, and copies its arrays in the stream's order. Waits
+    /// for the last copy alone. Returns whether the copy was queued. After a refusal the batch is as it was.
+    pub fn set(
+        &mut self,
+        net: &Net,
+        batch: &mut Batch,
+        graphs: &Graphs,
+        ids: &[i64],
+        stream: Stream,
+    ) -> Result<bool, Refused> {
+        batch.plan(net.net(), graphs, ids)?;
+        let groups = self.choose(net, batch);
+        if batch.groups() != groups {
+            batch.deal_to(groups)?;
+        }
         if !self.copied.wait() || !self.clear_exchange(net, &batch.maxima(), stream) {
-            return false;
+            return Ok(false);
         }
-        let kinds = net.kinds();
-        let arrays = batch.arrays();
-        let is_fixed = self.script.is_some();
-        let (numbers, end) = (self.pinned.numbers(), self.first);
-        let mut writer = Writer { numbers, places: &mut self.places, arrays: self.arrays, is_fixed, end };
+        self.write_arrays(net.kinds(), batch, graphs, ids);
+        Ok(self.send(net.kinds(), batch, stream))
+    }
+
+    fn write_arrays(&mut self, kinds: usize, batch: &mut Batch, graphs: &Graphs, ids: &[i64]) {
         use GraphArray::*;
-        let [first_edge, parents, vertex, readers_end, readers] =
-            [arrays.first_edge, arrays.parents, arrays.vertex, arrays.readers_end, arrays.readers];
-        for (array, numbers) in [(FirstEdge, first_edge), (Parents, parents), (Vertex, vertex)] {
-            writer.add(array, numbers.len(), |to| copy(to, numbers));
-        }
-        for (array, numbers) in [(ReadersEnd, readers_end), (Readers, readers)] {
-            writer.add(array, numbers.len(), |to| copy(to, numbers));
-        }
-        for (array, numbers) in [(Child, arrays.child), (Pulled, arrays.pulled)] {
-            writer.add(array, numbers.len(), |to| to.copy_from_slice(numbers));
-        }
-        writer.add(Children, batch.vertices(), |to| {
-            for (to, edges) in to.iter_mut().zip(first_edge.windows(2)) {
-                let children = &arrays.child[edges[0] as usize..edges[1] as usize];
-                *to = children.iter().map(|child| i32::from(*child >= 0)).sum();
-            }
-        });
-        writer.add(ParentsOf, 2 * batch.vertices(), |to| {
-            for (to, (first, end)) in to.chunks_exact_mut(2).zip(arrays.parents_of) {
-                to.copy_from_slice(&[*first as i32, *end as i32]);
-            }
-        });
-        writer.add(RowOfEdge, batch.edges(), |to| {
-            for (row, edges) in first_edge.windows(2).enumerate() {
-                to[edges[0] as usize..edges[1] as usize].fill(row as i32);
-            }
-        });
-        // Blocks follow each other by rows and by edges.
-        let (rows, edges) = (|block: &Block| (block.row, block.rows), |block: &Block| (block.edge, block.edges));
-        writer.add(PlaceOfRow, batch.vertices(), |to| {
-            batch.blocks().iter().for_each(|block| count_from(&mut to[block.row..], (block.row_of_kind, block.rows)));
-        });
-        writer.add(PlaceOfEdge, batch.edges(), |to| {
-            batch
-                .blocks()
-                .iter()
-                .for_each(|block| count_from(&mut to[block.edge..], (block.edge_of_kind, block.edges)));
-        });
-        let by_kind = |mut to: &mut [i32], numbers: fn(&Block) -> (usize, usize)| {
-            for block in (0..kinds).flat_map(|kind| batch.blocks_of(kind)) {
-                count_from(to, numbers(block));
-                to = &mut to[numbers(block).1..];
-            }
+        let (vertices, edges) = (batch.vertices(), batch.edges());
+        let mut counts = [
+            vertices + 1,
+            edges,
+            vertices,
+            2 * vertices,
+            batch.edges_of_children(),
+            vertices,
+            vertices,
+            edges,
+            vertices,
+            edges,
+            batch.pulled_rows(),
+            batch.pulling_rows(),
+            vertices,
+            edges,
+        ];
+        // What is made of other arrays, or of blocks, is left out if no kernel reads it.
+        let is_made = |array: &&GraphArray| {
+            matches!(array, Children | RowOfEdge | PlaceOfRow | PlaceOfEdge | RowsByKind | EdgesByKind)
         };
-        writer.add(RowsByKind, batch.vertices(), |to| by_kind(to, rows));
-        writer.add(EdgesByKind, batch.edges(), |to| by_kind(to, edges));
-        let count = writer.end;
+        self.order[self.read..].iter().filter(is_made).for_each(|array| counts[*array as usize] = 0);
+        if self.script.is_none() {
+            self.end = place_in_order(&mut self.places, &self.order, self.read, self.first, &counts);
+        }
+        let parts = parts_of(self.pinned.numbers(), &self.places, &self.order, &counts);
+        let [
+            first_edge,
+            child,
+            children,
+            parents_of,
+            parents,
+            vertex,
+            pulled,
+            row_of_edge,
+            place_of_row,
+            place_of_edge,
+            readers_end,
+            readers,
+            rows_by_kind,
+            edges_by_kind,
+        ] = parts;
+        let parents_of = parents_of.as_chunks_mut().0;
+        let row = None;
+        let arrays = Arrays { first_edge, child, parents_of, parents, vertex, row, pulled, readers_end, readers };
+        batch.write(graphs, ids, arrays);
+        for (to, edges) in children.iter_mut().zip(first_edge.windows(2)) {
+            let children = &child[edges[0] as usize..edges[1] as usize];
+            *to = children.iter().map(|child| i32::from(*child >= 0)).sum();
+        }
+        if !row_of_edge.is_empty() {
+            for (row, edges) in first_edge.windows(2).enumerate() {
+                row_of_edge[edges[0] as usize..edges[1] as usize].fill(row as i32);
+            }
+        }
+        // Blocks follow each other by rows and by edges.
+        let all = || batch.blocks().iter();
+        count_in_turn(place_of_row, all().map(|block| (block.row_of_kind, block.rows)));
+        count_in_turn(place_of_edge, all().map(|block| (block.edge_of_kind, block.edges)));
+        let by_kind = || (0..kinds).flat_map(|kind| batch.blocks_of(kind));
+        count_in_turn(rows_by_kind, by_kind().map(|block| (block.row, block.rows)));
+        count_in_turn(edges_by_kind, by_kind().map(|block| (block.edge, block.edges)));
+    }
+
+    /// Writes the script and the steps, and copies all numbers.
+    fn send(&mut self, kinds: usize, batch: &Batch, stream: Stream) -> bool {
         let mut first = (0, 0);
         for (kind, of_kind) in self.of_kinds[..kinds].iter_mut().enumerate() {
             let (rows, edges) = batch.of_kind(kind);
@@ -285,7 +346,7 @@ impl DeviceBatch {
         }
         self.stream = stream.addr();
         // SAFETY: the memory has room for as many numbers as the pinned one, which is not written before the fence.
-        let is_sent = unsafe { self.pinned.send(self.memory.data(), count, stream) };
+        let is_sent = unsafe { self.pinned.send(self.memory.data(), self.end, stream) };
         self.copied.launched(self.device, stream);
         is_sent
     }
@@ -396,35 +457,47 @@ fn zeros(device: Device, bytes: usize) -> Option<Buffer> {
     Some(memory)
 }
 
-struct Writer<'a> {
+/// Places arrays of these lengths behind each other, in this order. Returns the end of the first few.
+fn place_in_order(
+    places: &mut [usize; ARRAYS],
+    order: &[GraphArray; ARRAYS],
+    few: usize,
+    first: usize,
+    counts: &[usize; ARRAYS],
+) -> usize {
+    let mut end = first;
+    let mut ends = order.iter().map(|array| {
+        places[*array as usize] = end;
+        end += counts[*array as usize];
+        end
+    });
+    let its = ends.by_ref().take(few).last();
+    ends.for_each(drop);
+    its.unwrap_or(first)
+}
+
+/// The arrays among the numbers.
+fn parts_of<'a>(
     numbers: &'a mut [i32],
-    places: &'a mut [usize; ARRAYS],
-    /// Those that kernels read, a bit each.
-    arrays: u32,
-    /// The places stay as they are; else each array begins where the last one ends.
-    is_fixed: bool,
-    end: usize,
-}
-
-impl Writer<'_> {
-    /// Writes an array of `count` numbers, unless no kernel reads it.
-    fn add(&mut self, array: GraphArray, count: usize, write: impl FnOnce(&mut [i32])) {
-        let place = &mut self.places[array as usize];
-        if !self.is_fixed {
-            *place = self.end;
-        }
-        if self.arrays & 1 << array as u32 != 0 {
-            self.end = *place + count;
-            write(&mut self.numbers[*place..self.end]);
-        }
+    places: &[usize; ARRAYS],
+    order: &[GraphArray; ARRAYS],
+    counts: &[usize; ARRAYS],
+) -> [&'a mut [i32]; ARRAYS] {
+    let mut parts = [(); ARRAYS].map(|()| Default::default());
+    let (mut rest, mut begin) = (numbers, 0);
+    for array in order.map(|array| array as usize) {
+        let (its, behind) = rest.split_at_mut(places[array] - begin).1.split_at_mut(counts[array]);
+        (parts[array], rest, begin) = (its, behind, places[array] + counts[array]);
     }
+    parts
 }
 
-fn copy(to: &mut [i32], numbers: &[u32]) {
-    to.iter_mut().zip(numbers).for_each(|(to, number)| *to = *number as i32);
-}
-
-/// Writes `count` numbers: `first` and those that follow it.
-fn count_from(to: &mut [i32], (first, count): (usize, usize)) {
-    to[..count].iter_mut().zip(first as i32..).for_each(|(to, number)| *to = number);
+/// Writes the numbers of each range behind each other: its first one, and those that follow it, so many in all. Writes
+/// nothing where there is no room.
+fn count_in_turn(mut to: &mut [i32], ranges: impl Iterator<Item = (usize, usize)>) {
+    for (first, count) in ranges {
+        let Some((its, behind)) = to.split_at_mut_checked(count) else { return };
+        its.iter_mut().zip(first as i32..).for_each(|(to, number)| *to = number);
+        to = behind;
+    }
 }

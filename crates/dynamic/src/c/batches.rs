@@ -76,15 +76,15 @@ pub unsafe fn set(
     }
     let mut set = batch.batch.lock();
     let Batches { batch: on_host, on_device, graphs: number } = &mut *set;
-    on_host.set(batch.net.net(), &graphs, ids).map_err(bad)?;
+    let (Runs::OnDevice(net), Some(on_device)) = (&batch.net.runs, on_device) else {
+        on_host.set(batch.net.net(), &graphs, ids).map_err(bad)?;
+        *number = number_of_graphs(handles.0, handles.1, ids);
+        return Ok(());
+    };
+    let is_copied = on_device.set(net, on_host, &graphs, ids, stream).map_err(bad)?;
     *number = number_of_graphs(handles.0, handles.1, ids);
-    let (Runs::OnDevice(net), Some(on_device)) = (&batch.net.runs, on_device) else { return Ok(()) };
-    let groups = on_device.choose(net, on_host);
-    if on_host.groups() != groups {
-        on_host.deal_to(groups).and_then(|()| on_host.set(net.net(), &graphs, ids)).map_err(bad)?;
-    }
     let not_copied = || Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, "the batch was not copied to the device");
-    on_device.set(net, on_host, stream).then_some(()).ok_or_else(not_copied)
+    is_copied.then_some(()).ok_or_else(not_copied)
 }
 
 /// Writes what a batch has.

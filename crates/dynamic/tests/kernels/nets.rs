@@ -293,12 +293,8 @@ pub fn pulled_bytes(element: Element, pulls: &[oracle::Pull]) -> Vec<Vec<u8>> {
 
 /// Sets the batch of these graphs, distributed to the groups of its path.
 pub fn set(arrays: &mut DeviceBatch, net: &Net, batch: &mut Batch, case: &Case, ids: &[i64]) {
-    let groups = arrays.choose(net, batch);
-    if batch.groups() != groups {
-        batch.deal_to(groups).unwrap();
-        batch.set(net.net(), &Graphs::new(&case.graphs.description()).unwrap(), ids).unwrap();
-    }
-    assert!(arrays.set(net, batch, ptr::null_mut()));
+    let graphs = Graphs::new(&case.graphs.description()).unwrap();
+    assert!(arrays.set(net, batch, &graphs, ids, ptr::null_mut()).unwrap());
 }
 
 /// Compares a run with the oracle. `None` where there is no compiler.

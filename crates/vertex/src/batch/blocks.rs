@@ -3,8 +3,9 @@
 use std::iter::repeat_n;
 
 use super::ratio::Step;
+use super::write::Run;
 use super::{Batch, Block};
-use crate::graphs::{Graphs, NONE};
+use crate::graphs::{Graph, Graphs};
 
 /// The rows and edges of a kind, and the end of its blocks in `blocks_by_kind`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,40 +101,35 @@ impl Batch {
     }
 
     /// Deals out rows and edges to the vertices of a graph.
-    pub(super) fn deal_by_segments(&mut self, graphs: &Graphs, id: usize) {
+    pub(super) fn deal_by_segments(&mut self, graphs: &Graphs, graph: Graph) {
         let kinds = self.kinds.len();
-        self.rows.clear();
-        self.edges.clear();
-        for segment in graphs.graph(id).segments {
+        self.dealt.runs.clear();
+        for segment in graph.segments {
             let slots = graphs.slots_of(segment) as u32;
             let kind = self.kind_of_label[segment.label as usize] as usize;
             let cursor = &mut self.cursors[segment.level as usize * kinds + kind];
-            let (rows, mut edge) = (cursor.row..cursor.row + segment.count, cursor.edge);
-            for to in &mut self.first_edge[rows.start as usize..rows.end as usize] {
-                *to = edge;
-                edge += slots;
-            }
-            self.edges.extend(cursor.edge..edge);
-            self.rows.extend(rows.start as i32..rows.end as i32);
-            (cursor.row, cursor.edge) = (rows.end, edge);
+            let Cursor { row, edge } = *cursor;
+            self.dealt.runs.push(Run { row, edge, count: segment.count, slots });
+            *cursor = Cursor { row: row + segment.count, edge: edge + segment.count * slots };
         }
-        self.rows.push(NONE);
     }
 
     /// Likewise to those of a graph that begins with this vertex of the batch.
-    pub(super) fn deal_by_steps(&mut self, graphs: &Graphs, id: usize, first_vertex: usize) {
-        self.rows.clear();
-        self.edges.clear();
+    pub(super) fn deal_by_steps(&mut self, graphs: &Graphs, graph: Graph, first_vertex: usize) {
+        self.dealt.runs.clear();
         let steps = self.steps.iter().flat_map(|steps| &steps.step[first_vertex..]);
-        let segments = graphs.graph(id).segments.iter();
+        let segments = graph.segments.iter();
         let slots = segments.flat_map(|segment| repeat_n(graphs.slots_of(segment) as u32, segment.count as usize));
+        let mut last = None;
         for (step, slots) in steps.zip(slots) {
             let cursor = &mut self.cursors[*step as usize];
-            self.first_edge[cursor.row as usize] = cursor.edge;
-            self.rows.push(cursor.row as i32);
-            self.edges.extend(cursor.edge..cursor.edge + slots);
-            *cursor = Cursor { row: cursor.row + 1, edge: cursor.edge + slots };
+            let Cursor { row, edge } = *cursor;
+            match self.dealt.runs.last_mut() {
+                Some(run) if last == Some((*step, slots)) => run.count += 1,
+                _ => self.dealt.runs.push(Run { row, edge, count: 1, slots }),
+            }
+            last = Some((*step, slots));
+            *cursor = Cursor { row: row + 1, edge: edge + slots };
         }
-        self.rows.push(NONE);
     }
 }

@@ -1,13 +1,13 @@
 //! Refuses graphs that do not fit a net and its batch.
 
-use super::Batch;
 use super::maxima::{Maxima, Refused};
+use super::{Batch, Sizes};
 use crate::function::{Arity, Function, Net};
 use crate::graphs::{Graph, Graphs};
 
 impl Batch {
-    /// Returns the numbers of levels, vertices and slots.
-    pub(super) fn check(&mut self, net: &Net, graphs: &Graphs, ids: &[i64]) -> Result<(usize, usize, usize), Refused> {
+    /// Returns what the batch will have.
+    pub(super) fn check(&mut self, net: &Net, graphs: &Graphs, ids: &[i64]) -> Result<Sizes, Refused> {
         let refused = |why: String| Err(Refused(why));
         if ids.is_empty() {
             return refused("a batch has at least one graph".into());
@@ -15,18 +15,23 @@ impl Batch {
         if let Some(place) = ids.iter().position(|id| !(0..graphs.count() as i64).contains(id)) {
             return refused(format!("id {place} is graph {} of {}; numbers begin with 0", ids[place], graphs.count()));
         }
-        let (mut levels, mut vertices, mut edges) = (0, 0, 0);
+        let mut sizes = Sizes { graphs: ids.len(), ..Sizes::default() };
         for id in ids {
-            vertices += graphs.vertices(*id as usize);
-            edges += graphs.slots(*id as usize);
+            let graph = graphs.graph(*id as usize);
+            sizes.vertices += graph.vertices.len();
+            sizes.slots += graph.children.len();
+            sizes.parents += graph.parents.len();
+            sizes.pulled_rows += graph.readers_end.len();
+            sizes.readers += graph.readers.len();
             // The segments of a graph are sorted by level.
-            levels = levels.max(graphs.graph(*id as usize).segments.last().map_or(0, |last| last.level as usize + 1));
+            sizes.levels = sizes.levels.max(graph.segments.last().map_or(0, |last| last.level as usize + 1));
         }
+        let Sizes { levels, vertices, slots, .. } = sizes;
         let Maxima { graphs: most_graphs, vertices: most_vertices, children, levels: most_levels } = self.maxima;
         let counts = [
             ("graphs", ids.len(), most_graphs),
             ("vertices", vertices, most_vertices),
-            ("children", edges, children),
+            ("children", slots, children),
             ("levels", levels, most_levels),
         ];
         if let Some((what, count, most)) = counts.into_iter().find(|(_, count, most)| count > most) {
@@ -47,7 +52,7 @@ impl Batch {
         if self.kind_of_label.contains(&u32::MAX) || net.declaration().functions.iter().any(takes_any) {
             ids.iter().try_for_each(|id| self.check_kinds(net, graphs, *id as usize))?;
         }
-        Ok((levels, vertices, edges))
+        Ok(sizes)
     }
 
     /// Refuses a graph with a vertex that no function of the net takes.

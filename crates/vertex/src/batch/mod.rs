@@ -10,16 +10,18 @@ mod check;
 mod maxima;
 mod ratio;
 mod read;
+mod write;
 
 pub use maxima::{Maxima, Refused};
-pub use read::Arrays;
+pub use write::Arrays;
 
 use crate::function::Net;
-use crate::graphs::{Graphs, NONE};
+use crate::graphs::Graphs;
 use crate::stages::is_on_path;
 use blocks::{Cursor, Kind};
 use maxima::no_memory;
 use ratio::Steps;
+use write::Dealt;
 
 /// Which vertices run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,28 +69,9 @@ pub struct Batch {
     /// The same, sorted by kind.
     blocks_by_kind: Vec<Block>,
     kinds: Vec<Kind>,
-    graphs: usize,
-    levels: usize,
-    vertices: usize,
-    pulled_rows: usize,
-    /// The first edge of each row; and behind the last row the number of edges.
-    first_edge: Vec<u32>,
-    /// The row of the child at each edge, or -1.
-    child: Vec<i32>,
-    /// Each row's part of `parents`.
-    parents_of: Vec<(u32, u32)>,
-    /// Edges to parents.
-    parents: Vec<u32>,
-    /// The user's number of each row's vertex.
-    vertex: Vec<u32>,
-    /// The row of each vertex, in the user's order.
-    row: Vec<u32>,
-    /// The row of the inputs that each row pulls, or -1.
-    pulled: Vec<i32>,
-    /// The end of each input row's part of `readers`.
-    readers_end: Vec<u32>,
-    /// Rows that pull.
-    readers: Vec<u32>,
+    sizes: Sizes,
+    /// The host's arrays.
+    own: Own,
     /// The kind of each label of the graphs.
     kind_of_label: Vec<u32>,
     /// The next free row and edge of each level and kind, or of each step; at first, how many there are.
@@ -101,10 +84,37 @@ pub struct Batch {
     steps: Option<Steps>,
     /// This batch runs by them: they are fewer.
     is_by_ratio: bool,
-    /// The row of each sorted vertex of a graph; and behind them [`NONE`].
-    rows: Vec<i32>,
-    /// The edge of each sorted slot of a graph.
-    edges: Vec<u32>,
+    /// The graph that is written.
+    dealt: Dealt,
+}
+
+/// What a batch has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sizes {
+    graphs: usize,
+    levels: usize,
+    vertices: usize,
+    /// Edges, those of empty slots too.
+    slots: usize,
+    /// Edges of children.
+    parents: usize,
+    pulled_rows: usize,
+    /// Rows that pull.
+    readers: usize,
+}
+
+/// A batch's arrays for the host: see [`Arrays`].
+#[derive(Debug, Default)]
+struct Own {
+    first_edge: Vec<i32>,
+    child: Vec<i32>,
+    parents_of: Vec<[i32; 2]>,
+    parents: Vec<i32>,
+    vertex: Vec<i32>,
+    row: Vec<i32>,
+    pulled: Vec<i32>,
+    readers_end: Vec<i32>,
+    readers: Vec<i32>,
 }
 
 impl Batch {
@@ -124,19 +134,18 @@ impl Batch {
             blocks: memory(blocks)?,
             blocks_by_kind: memory(blocks)?,
             kinds: vec![Kind::default(); kinds],
-            graphs: 0,
-            levels: 0,
-            vertices: 0,
-            pulled_rows: 0,
-            first_edge: memory(vertices + 1)?,
-            child: memory(children)?,
-            parents_of: memory(vertices)?,
-            parents: memory(children)?,
-            vertex: memory(vertices)?,
-            row: memory(vertices)?,
-            pulled: memory(vertices)?,
-            readers_end: memory(vertices)?,
-            readers: memory(vertices)?,
+            sizes: Sizes::default(),
+            own: Own {
+                first_edge: memory(vertices + 1)?,
+                child: memory(children)?,
+                parents_of: memory(vertices)?,
+                parents: memory(children)?,
+                vertex: memory(vertices)?,
+                row: memory(vertices)?,
+                pulled: memory(vertices)?,
+                readers_end: memory(vertices)?,
+                readers: memory(vertices)?,
+            },
             kind_of_label: vec![],
             cursors: memory(cursors)?,
             groups: 1,
@@ -146,8 +155,7 @@ impl Batch {
                 Policy::Ratio => Some(Steps::new(vertices, children, kinds).map_err(|_| no_memory(vertices))?),
             },
             is_by_ratio: false,
-            rows: memory(vertices + 1)?,
-            edges: memory(children)?,
+            dealt: Dealt::new(vertices, children).map_err(|_| no_memory(vertices))?,
         })
     }
 
@@ -164,67 +172,32 @@ impl Batch {
     /// Makes the batch of these graphs, in this order; a graph may be there several times. After a refusal the batch is
     /// as it was.
     pub fn set(&mut self, net: &Net, graphs: &Graphs, ids: &[i64]) -> Result<(), Refused> {
-        let (levels, vertices, edges) = self.check(net, graphs, ids)?;
-        let kinds = self.kinds.len();
-        self.find_blocks(graphs, ids, levels, kinds);
-        self.find_steps(graphs, ids);
-        self.sort_blocks_by_kind();
-        self.first_edge.resize(vertices + 1, 0);
-        self.first_edge[vertices] = edges as u32;
-        self.child.resize(edges, NONE);
-        self.parents_of.resize(vertices, (0, 0));
-        self.vertex.resize(vertices, 0);
-        self.row.resize(vertices, 0);
-        self.pulled.resize(vertices, NONE);
-        self.parents.clear();
-        self.readers.clear();
-        self.readers_end.clear();
-        let (mut vertex, mut pulled_row) = (0, 0);
-        self.group_ends.clear();
-        for id in ids {
-            // A group ends once it and those before it have their share of all vertices.
-            let ended = self.group_ends.len() / self.cursors.len().max(1);
-            if ended + 1 < self.groups && vertex as usize * self.groups >= vertices * (ended + 1) {
-                self.group_ends.extend_from_slice(&self.cursors);
-            }
-            if self.is_by_ratio {
-                self.deal_by_steps(graphs, *id as usize, vertex as usize);
-            } else {
-                self.deal_by_segments(graphs, *id as usize);
-            }
-            self.add(graphs, *id as usize, vertex, pulled_row);
-            vertex += graphs.vertices(*id as usize) as u32;
-            pulled_row += graphs.rows(*id as usize) as i32;
-        }
-        // There may be fewer graphs than groups.
-        while self.group_ends.len() < (self.groups - 1) * self.cursors.len() {
-            self.group_ends.extend_from_slice(&self.cursors);
-        }
-        (self.graphs, self.levels, self.vertices, self.pulled_rows) =
-            (ids.len(), levels, vertices, pulled_row as usize);
+        self.plan(net, graphs, ids)?;
+        let Sizes { vertices, slots, parents, pulled_rows, readers, .. } = self.sizes;
+        let mut own = std::mem::take(&mut self.own);
+        own.first_edge.resize(vertices + 1, 0);
+        own.child.resize(slots, 0);
+        own.parents_of.resize(vertices, [0; 2]);
+        own.parents.resize(parents, 0);
+        own.vertex.resize(vertices, 0);
+        own.row.resize(vertices, 0);
+        own.pulled.resize(vertices, 0);
+        own.readers_end.resize(pulled_rows, 0);
+        own.readers.resize(readers, 0);
+        let Own { first_edge, child, parents_of, parents, vertex, row, pulled, readers_end, readers } = &mut own;
+        let row = Some(&mut row[..]);
+        let arrays = Arrays { first_edge, child, parents_of, parents, vertex, row, pulled, readers_end, readers };
+        self.write(graphs, ids, arrays);
+        self.own = own;
         Ok(())
     }
 
-    /// Adds a graph whose rows and edges are dealt, and whose vertices and input rows begin with these numbers.
-    fn add(&mut self, graphs: &Graphs, id: usize, first_vertex: u32, first_pulled: i32) {
-        let graph = graphs.graph(id);
-        let parents_begin = self.parents.len() as u32;
-        self.parents.extend(graph.parents.iter().map(|slot| self.edges[*slot as usize]));
-        let mut parent = parents_begin;
-        let sorted = graph.vertices.iter().zip(graph.parents_end).zip(graph.pulled).zip(&self.rows);
-        for (((vertex, parents_end), pulled), row) in sorted {
-            let (row, vertex, end) = (*row as usize, first_vertex + vertex, parents_begin + parents_end);
-            self.vertex[row] = vertex;
-            self.row[vertex as usize] = row as u32;
-            self.parents_of[row] = (parent, end);
-            self.pulled[row] = if *pulled as i32 == NONE { NONE } else { first_pulled + *pulled as i32 };
-            parent = end;
-        }
-        for (child, edge) in graph.children.iter().zip(&self.edges) {
-            self.child[*edge as usize] = self.rows[*child as usize];
-        }
-        let readers_begin = self.readers.len() as u32;
-        self.readers.extend(graph.readers.iter().map(|place| self.rows[*place as usize] as u32));
-        self.readers_end.extend(graph.readers_end.iter().map(|end| readers_begin + end));
+    /// Likewise without the host's arrays, for an executor that has them elsewhere: [`Batch::write`] follows.
+    pub fn plan(&mut self, net: &Net, graphs: &Graphs, ids: &[i64]) -> Result<(), Refused> {
+        self.sizes = self.check(net, graphs, ids)?;
+        self.find_blocks(graphs, ids, self.sizes.levels, self.kinds.len());
+        self.find_steps(graphs, ids);
+        self.sort_blocks_by_kind();
+        Ok(())
     }
 }

@@ -1,37 +1,10 @@
-//! What executors read of a batch.
+//! What executors read of a batch. The arrays are those of the last [`Batch::set`].
 
 use super::blocks::Kind;
 use super::maxima::Maxima;
 use super::{Batch, Block};
 
-/// A batch's arrays, for an executor that has them elsewhere.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrays<'a> {
-    /// The first edge of each row, and behind the last row the number of edges.
-    pub first_edge: &'a [u32],
-    /// The row of the child at each edge, or -1.
-    pub child: &'a [i32],
-    /// Each row's part of `parents`: its first place and its end.
-    pub parents_of: &'a [(u32, u32)],
-    /// Edges to parents.
-    pub parents: &'a [u32],
-    /// The user's number of each row's vertex.
-    pub vertex: &'a [u32],
-    /// The row of the inputs that each row pulls, or -1.
-    pub pulled: &'a [i32],
-    /// The end of each input row's part of `readers`.
-    pub readers_end: &'a [u32],
-    /// Rows that pull.
-    pub readers: &'a [u32],
-}
-
 impl Batch {
-    /// Its arrays.
-    pub fn arrays(&self) -> Arrays<'_> {
-        let Self { first_edge, child, parents_of, parents, vertex, pulled, readers_end, readers, .. } = self;
-        Arrays { first_edge, child, parents_of, parents, vertex, pulled, readers_end, readers }
-    }
-
     /// The most that it may have.
     pub fn maxima(&self) -> Maxima {
         self.maxima
@@ -80,63 +53,78 @@ impl Batch {
 
     /// The number of graphs; 0 before the first one is set.
     pub fn graphs(&self) -> usize {
-        self.graphs
+        self.sizes.graphs
     }
 
     /// The number of levels.
     pub fn levels(&self) -> usize {
-        self.levels
+        self.sizes.levels
     }
 
     /// The number of vertices: of rows, and of rows of the outputs.
     pub fn vertices(&self) -> usize {
-        self.vertices
+        self.sizes.vertices
     }
 
     /// The number of edges.
     pub fn edges(&self) -> usize {
-        self.child.len()
+        self.sizes.slots
+    }
+
+    /// The number of edges that have a child.
+    pub fn edges_of_children(&self) -> usize {
+        self.sizes.parents
+    }
+
+    /// The number of rows that pull.
+    pub fn pulling_rows(&self) -> usize {
+        self.sizes.readers
     }
 
     /// The number of rows of each input.
     pub fn pulled_rows(&self) -> usize {
-        self.pulled_rows
+        self.sizes.pulled_rows
     }
 
     /// The edges of a row.
     pub fn edges_of(&self, row: usize) -> std::ops::Range<usize> {
-        self.first_edge[row] as usize..self.first_edge[row + 1] as usize
+        self.own.first_edge[row] as usize..self.own.first_edge[row + 1] as usize
     }
 
     /// The row of the child at an edge; `None` for an empty slot.
     pub fn child(&self, edge: usize) -> Option<usize> {
-        usize::try_from(self.child[edge]).ok()
+        usize::try_from(self.own.child[edge]).ok()
+    }
+
+    /// Where the edges to a row's parents are among those of all rows: the first place and the end.
+    pub fn parents_of(&self, row: usize) -> [i32; 2] {
+        self.own.parents_of[row]
     }
 
     /// The edges to a row's parents.
-    pub fn parents(&self, row: usize) -> &[u32] {
-        let (first, end) = self.parents_of[row];
-        &self.parents[first as usize..end as usize]
+    pub fn parents(&self, row: usize) -> &[i32] {
+        let [first, end] = self.parents_of(row);
+        &self.own.parents[first as usize..end as usize]
     }
 
     /// The user's number of a row's vertex.
     pub fn vertex(&self, row: usize) -> usize {
-        self.vertex[row] as usize
+        self.own.vertex[row] as usize
     }
 
     /// The row of a vertex.
     pub fn row(&self, vertex: usize) -> usize {
-        self.row[vertex] as usize
+        self.own.row[vertex] as usize
     }
 
     /// The row of the inputs that a row pulls.
     pub fn pulled(&self, row: usize) -> Option<usize> {
-        usize::try_from(self.pulled[row]).ok()
+        usize::try_from(self.own.pulled[row]).ok()
     }
 
     /// The rows that pull a row of the inputs.
-    pub fn readers(&self, pulled: usize) -> &[u32] {
-        let first = if pulled == 0 { 0 } else { self.readers_end[pulled - 1] };
-        &self.readers[first as usize..self.readers_end[pulled] as usize]
+    pub fn readers(&self, pulled: usize) -> &[i32] {
+        let first = if pulled == 0 { 0 } else { self.own.readers_end[pulled - 1] };
+        &self.own.readers[first as usize..self.own.readers_end[pulled] as usize]
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use ucudnn_vertex::batch::{Batch, Block, Maxima, Policy};
+use ucudnn_vertex::batch::{self, Batch, Block, Maxima, Policy};
 use ucudnn_vertex::function::{Declaration, Net, USER_OPERATIONS};
 use ucudnn_vertex::graphs::Graphs;
 
@@ -54,7 +54,7 @@ impl Found {
         let block = batch.blocks().iter().find(is_in).unwrap();
         let edges = batch.edges_of(row);
         assert!(block.edge <= edges.start && edges.end <= block.edge + block.edges);
-        let parent = |edge: &u32| {
+        let parent = |edge: &i32| {
             let edge = *edge as usize;
             let row = (0..batch.vertices()).find(|row| batch.edges_of(*row).contains(&edge)).unwrap();
             (batch.vertex(row), edge - batch.edges_of(row).start)
@@ -65,6 +65,84 @@ impl Found {
             parents: batch.parents(row).iter().map(parent).collect(),
             pulled: batch.pulled(row),
         }
+    }
+}
+
+/// The arrays that a batch writes elsewhere.
+#[derive(Debug, Default, PartialEq)]
+struct Written {
+    first_edge: Vec<i32>,
+    child: Vec<i32>,
+    parents_of: Vec<[i32; 2]>,
+    parents: Vec<i32>,
+    vertex: Vec<i32>,
+    row: Vec<i32>,
+    pulled: Vec<i32>,
+    readers_end: Vec<i32>,
+    readers: Vec<i32>,
+}
+
+impl Written {
+    const POISON: i32 = -77;
+
+    /// Those of a batch of these graphs.
+    fn by(batch: &mut Batch, net: &Net, graphs: &Graphs, ids: &[i64]) -> Self {
+        batch.plan(net, graphs, ids).unwrap();
+        let poison = |count: usize| vec![Self::POISON; count];
+        let (vertices, edges) = (batch.vertices(), batch.edges());
+        let mut its = Self {
+            first_edge: poison(vertices + 1),
+            child: poison(edges),
+            parents_of: vec![[Self::POISON; 2]; vertices],
+            parents: poison(batch.edges_of_children()),
+            vertex: poison(vertices),
+            row: poison(vertices),
+            pulled: poison(vertices),
+            readers_end: poison(batch.pulled_rows()),
+            readers: poison(batch.pulling_rows()),
+        };
+        let arrays = batch::Arrays {
+            first_edge: &mut its.first_edge,
+            child: &mut its.child,
+            parents_of: &mut its.parents_of,
+            parents: &mut its.parents,
+            vertex: &mut its.vertex,
+            row: Some(&mut its.row),
+            pulled: &mut its.pulled,
+            readers_end: &mut its.readers_end,
+            readers: &mut its.readers,
+        };
+        batch.write(graphs, ids, arrays);
+        its
+    }
+
+    /// Those that a batch has for the host.
+    fn of(batch: &Batch) -> Self {
+        let (rows, pulled_rows) = (|| 0..batch.vertices(), || 0..batch.pulled_rows());
+        let number = |number: Option<usize>| number.map_or(-1, |number| number as i32);
+        let mut first_edge: Vec<_> = rows().map(|row| batch.edges_of(row).start as i32).collect();
+        first_edge.push(batch.edges() as i32);
+        let mut its = Self {
+            first_edge,
+            child: (0..batch.edges()).map(|edge| number(batch.child(edge))).collect(),
+            vertex: rows().map(|row| batch.vertex(row) as i32).collect(),
+            row: rows().map(|vertex| batch.row(vertex) as i32).collect(),
+            pulled: rows().map(|row| number(batch.pulled(row))).collect(),
+            readers: pulled_rows().flat_map(|pulled| batch.readers(pulled)).copied().collect(),
+            ..Self::default()
+        };
+        its.readers_end.extend(pulled_rows().scan(0, |end, pulled| {
+            *end += batch.readers(pulled).len() as i32;
+            Some(*end)
+        }));
+        // Parents are graph by graph, and in a graph by its sorted vertices, not by rows.
+        its.parents_of = rows().map(|row| batch.parents_of(row)).collect();
+        its.parents.resize(batch.edges_of_children(), Self::POISON);
+        for row in rows() {
+            let [first, end] = batch.parents_of(row).map(|place| place as usize);
+            its.parents[first..end].copy_from_slice(batch.parents(row));
+        }
+        its
     }
 }
 
@@ -126,13 +204,19 @@ fn steps_by_ratio_are_fewer_where_kinds_take_turns() {
 }
 
 proptest! {
+    /// The union of many equal graphs has long runs.
     #[test]
-    fn merging_is_levelling_the_union(case in cases(), is_by_ratio: bool) {
+    fn merging_is_levelling_the_union(
+        case in cases(),
+        times in prop_oneof![7 => Just(1), 1 => Just(24)],
+        is_by_ratio: bool,
+    ) {
+        let case = Case { ids: case.ids.repeat(times), ..case };
         let policy = if is_by_ratio { Policy::Ratio } else { Policy::Height };
         let net = Net::new(case.declaration.clone()).unwrap();
         let merged = case.batch(&net, policy);
         let union = Graphs::new(&union(&case).description()).unwrap();
-        let maxima = Maxima { graphs: 1, vertices: 100, children: 400, levels: 20 };
+        let maxima = Maxima { graphs: 1, vertices: 100 * times, children: 400 * times, levels: 20 };
         let mut alone = Batch::new(maxima, &net, policy).unwrap();
         alone.set(&net, &union, &[0]).unwrap();
         prop_assert_eq!(merged.blocks(), alone.blocks());
@@ -152,6 +236,37 @@ proptest! {
             let of_kind = |batch: &Batch| (batch.of_kind(kind), batch.blocks_of(kind).to_vec());
             prop_assert_eq!(of_kind(&merged), of_kind(&alone));
         }
+    }
+
+    /// Whatever the batch held before, and wherever its arrays are written.
+    #[test]
+    fn a_batch_that_is_set_again_is_a_fresh_one(case in cases(), groups in 1..4_usize, is_by_ratio: bool) {
+        let policy = if is_by_ratio { Policy::Ratio } else { Policy::Height };
+        let net = Net::new(case.declaration.clone()).unwrap();
+        let graphs = Graphs::new(&case.graphs.description()).unwrap();
+        let maxima = Maxima { graphs: 1000, vertices: 5000, children: 20_000, levels: 1000 };
+        let [mut used, mut fresh, mut host] = [(); 3].map(|()| {
+            let mut made = Batch::new(maxima, &net, policy).unwrap();
+            made.deal_to(groups).unwrap();
+            made
+        });
+        let all: Vec<_> = (0..graphs.count() as i64).rev().collect();
+        for ids in [&case.ids.repeat(3)[..], &all, &case.ids[..1]] {
+            Written::by(&mut used, &net, &graphs, ids);
+            host.set(&net, &graphs, ids).unwrap();
+        }
+        host.set(&net, &graphs, &case.ids).unwrap();
+        let expected = Written::by(&mut fresh, &net, &graphs, &case.ids);
+        prop_assert_eq!(&Written::by(&mut used, &net, &graphs, &case.ids), &expected);
+        prop_assert_eq!(used.blocks(), fresh.blocks());
+        for group in 0..groups {
+            let dealt = |batch: &Batch| batch.blocks_of_group(group).collect::<Vec<_>>();
+            prop_assert_eq!(dealt(&used), dealt(&fresh));
+            prop_assert_eq!(dealt(&host), dealt(&fresh));
+        }
+        let all = [&expected.first_edge, &expected.child, &expected.parents, &expected.vertex, &expected.pulled];
+        prop_assert!(all.into_iter().flatten().all(|number| *number != Written::POISON));
+        prop_assert_eq!(Written::of(&host), expected);
     }
 
     #[test]
