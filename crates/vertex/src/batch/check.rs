@@ -18,11 +18,11 @@ impl Batch {
         let mut sizes = Sizes { graphs: ids.len(), ..Sizes::default() };
         for id in ids {
             let graph = graphs.graph(*id as usize);
-            sizes.vertices += graph.vertices.len();
-            sizes.slots += graph.children.len();
-            sizes.parents += graph.parents.len();
-            sizes.pulled_rows += graph.readers_end.len();
-            sizes.readers += graph.readers.len();
+            sizes.vertices += graph.vertices;
+            sizes.slots += graph.slots;
+            sizes.parents += graph.edges;
+            sizes.pulled_rows += graph.rows;
+            sizes.readers += graph.readers;
             // The segments of a graph are sorted by level.
             sizes.levels = sizes.levels.max(graph.segments.last().map_or(0, |last| last.level as usize + 1));
         }
@@ -58,7 +58,7 @@ impl Batch {
     /// Refuses a graph with a vertex that no function of the net takes.
     fn check_kinds(&self, net: &Net, graphs: &Graphs, id: usize) -> Result<(), Refused> {
         let functions = &net.declaration().functions;
-        let Graph { segments, vertices, .. } = graphs.graph(id);
+        let Graph { segments, numbers, .. } = graphs.graph(id);
         let mut sorted = 0;
         for segment in segments {
             let (kind, label) = (self.kind_of_label[segment.label as usize], graphs.labels[segment.label as usize]);
@@ -81,8 +81,8 @@ impl Batch {
                 },
             };
             if !why.is_empty() {
-                let vertex = sorted + segment.first_empty.filter(|_| kind != u32::MAX).unwrap_or(0) as usize;
-                return Err(Refused(format!("graph {id}: vertex {} has {why}", vertices[vertex])));
+                let place = sorted + segment.first_empty.filter(|_| kind != u32::MAX).unwrap_or(0) as usize;
+                return Err(Refused(format!("graph {id}: vertex {} has {why}", numbers.vertex(place))));
             }
             sorted += segment.count as usize;
         }

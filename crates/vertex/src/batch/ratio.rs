@@ -4,7 +4,7 @@
 //!
 //! Levels run a kind once a level, also where some of its vertices could wait for more of them.
 
-use crate::graphs::Graphs;
+use crate::graphs::{Graphs, Number, Numbers, Parts, Segment};
 
 /// No vertex.
 const END: u32 = u32::MAX;
@@ -99,29 +99,36 @@ impl Steps {
         self.parents.clear();
         for id in ids {
             let graph = graphs.graph(*id as usize);
-            let (first, first_parent) = (self.kind.len(), self.parents.len() as u32);
-            self.owner.clear();
-            let mut children = graph.children;
-            for segment in graph.segments {
-                let (kind, slots) = (kind_of_label[segment.label as usize], graphs.slots_of(segment));
-                for _ in 0..segment.count {
-                    let vertex = self.kind.len();
-                    let (its, rest) = children.split_at(slots);
-                    children = rest;
-                    // Children lie before their parents; behind the last vertex there is none.
-                    let kinds = its.iter().filter_map(|child| self.kind.get(first + *child as usize));
-                    let (open, of_kind) =
-                        kinds.fold((0, 0), |(open, of_kind), its| (open + 1, of_kind + u32::from(*its == kind)));
-                    self.open.push(open);
-                    self.open_of_kind.push(of_kind);
-                    self.kind.push(kind);
-                    self.slots.push(slots as u32);
-                    self.owner.extend(std::iter::repeat_n(vertex as u32, slots));
-                }
+            match graph.numbers {
+                Numbers::Narrow(parts) => self.read_graph(graphs, graph.segments, parts, kind_of_label),
+                Numbers::Wide(parts) => self.read_graph(graphs, graph.segments, parts, kind_of_label),
             }
-            self.parents.extend(graph.parents.iter().map(|slot| self.owner[*slot as usize]));
-            self.parents_end.extend(graph.parents_end.iter().map(|end| first_parent + end));
         }
+    }
+
+    fn read_graph<N: Number>(&mut self, graphs: &Graphs, segments: &[Segment], its: Parts<N>, kind_of_label: &[u32]) {
+        let (first, first_parent) = (self.kind.len(), self.parents.len() as u32);
+        self.owner.clear();
+        let mut children = its.children;
+        for segment in segments {
+            let (kind, slots) = (kind_of_label[segment.label as usize], graphs.slots_of(segment));
+            for _ in 0..segment.count {
+                let vertex = self.kind.len();
+                let (its, rest) = children.split_at(slots);
+                children = rest;
+                // Children lie before their parents; behind the last vertex there is none.
+                let kinds = its.iter().filter_map(|child| self.kind.get(first + child.wide() as usize));
+                let (open, of_kind) =
+                    kinds.fold((0, 0), |(open, of_kind), its| (open + 1, of_kind + u32::from(*its == kind)));
+                self.open.push(open);
+                self.open_of_kind.push(of_kind);
+                self.kind.push(kind);
+                self.slots.push(slots as u32);
+                self.owner.extend(std::iter::repeat_n(vertex as u32, slots));
+            }
+        }
+        self.parents.extend(its.parents.iter().map(|slot| self.owner[slot.wide() as usize]));
+        self.parents_end.extend(its.parents_end.iter().map(|end| first_parent + end.wide()));
     }
 
     /// The kind of which the largest part of its frontier is ready; of several, the one with most ready.

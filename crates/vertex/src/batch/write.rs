@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::{Batch, Sizes};
-use crate::graphs::{Graph, Graphs};
+use crate::graphs::{Graphs, NONE, Number, Numbers, Parts};
 
 /// Runs of so many vertices, on average, are long.
 const LONG: usize = 16;
@@ -103,7 +103,7 @@ fn count_from(to: &mut [i32], count: usize, first: i32, step: i32) {
 }
 
 /// Writes what `number` makes of each number.
-fn copy(to: &mut [i32], from: &[u32], number: impl Fn(u32) -> i32) {
+fn copy<N: Number>(to: &mut [i32], from: &[N], number: impl Fn(N) -> i32) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = number(*from));
 }
 
@@ -118,9 +118,8 @@ struct Before {
 
 impl Before {
     /// The row of the batch's inputs for one of the graph's; there may be none.
-    fn pulled(self, row: u32) -> i32 {
-        let row = row as i32;
-        (self.pulled_rows + row) | (row >> 31)
+    fn pulled(self, row: impl Number) -> i32 {
+        if row.is_none() { NONE } else { self.pulled_rows + row.wide() as i32 }
     }
 }
 
@@ -144,12 +143,15 @@ impl Batch {
             } else {
                 self.deal_by_segments(graphs, graph);
             }
-            self.dealt.spread(graph.vertices.len(), graph.children.len());
-            self.dealt.write(graph, before, &mut to);
-            before.vertices += graph.vertices.len() as i32;
-            before.pulled_rows += graph.readers_end.len() as i32;
-            before.parents += graph.parents.len();
-            before.readers += graph.readers.len();
+            self.dealt.spread(graph.vertices, graph.slots);
+            match graph.numbers {
+                Numbers::Narrow(its) => self.dealt.write(its, before, &mut to),
+                Numbers::Wide(its) => self.dealt.write(its, before, &mut to),
+            }
+            before.vertices += graph.vertices as i32;
+            before.pulled_rows += graph.rows as i32;
+            before.parents += graph.edges;
+            before.readers += graph.readers;
         }
         // There may be fewer graphs than groups.
         while self.group_ends.len() < (self.groups - 1) * self.cursors.len() {
@@ -160,7 +162,7 @@ impl Batch {
 
 impl Dealt {
     /// Writes a graph that is dealt.
-    fn write(&self, graph: Graph, before: Before, to: &mut Arrays) {
+    fn write<N: Number>(&self, graph: Parts<N>, before: Before, to: &mut Arrays) {
         let Self { rows, edges, .. } = self;
         if graph.vertices.len() >= LONG * self.runs.len() {
             self.write_by_runs(graph, before, to);
@@ -168,17 +170,21 @@ impl Dealt {
             self.write_by_vertices(graph, before, to);
         }
         let part = |first: usize, count: usize| first..first + count;
-        copy(&mut to.parents[part(before.parents, graph.parents.len())], graph.parents, |slot| edges[slot as usize]);
-        copy(&mut to.readers[part(before.readers, graph.readers.len())], graph.readers, |vertex| rows[vertex as usize]);
+        copy(&mut to.parents[part(before.parents, graph.parents.len())], graph.parents, |slot| {
+            edges[slot.wide() as usize]
+        });
+        copy(&mut to.readers[part(before.readers, graph.readers.len())], graph.readers, |vertex| {
+            rows[vertex.wide() as usize]
+        });
         let ends = part(before.pulled_rows as usize, graph.readers_end.len());
-        copy(&mut to.readers_end[ends], graph.readers_end, |end| before.readers as i32 + end as i32);
+        copy(&mut to.readers_end[ends], graph.readers_end, |end| before.readers as i32 + end.wide() as i32);
         if let Some(to) = &mut to.row {
             let to = &mut to[part(before.vertices as usize, graph.vertices.len())];
-            graph.vertices.iter().zip(rows).for_each(|(vertex, row)| to[*vertex as usize] = *row);
+            graph.vertices.iter().zip(rows).for_each(|(vertex, row)| to[vertex.wide() as usize] = *row);
         }
     }
 
-    fn write_by_vertices(&self, graph: Graph, before: Before, to: &mut Arrays) {
+    fn write_by_vertices<N: Number>(&self, graph: Parts<N>, before: Before, to: &mut Arrays) {
         // Slices of one length, so that a row is compared with it once.
         let count = to.vertex.len();
         let (first_edge, parents_of) = (&mut to.first_edge[..count], &mut to.parents_of[..count]);
@@ -186,36 +192,38 @@ impl Dealt {
         let mut parent = before.parents as i32;
         let from = graph.vertices.iter().zip(graph.parents_end).zip(graph.pulled);
         for (((its, end), row_pulled), (row, edge)) in from.zip(self.rows.iter().zip(&self.first_edges)) {
-            let (row, end) = (*row as usize, before.parents as i32 + *end as i32);
-            vertex[row] = before.vertices + *its as i32;
+            let (row, end) = (*row as usize, before.parents as i32 + end.wide() as i32);
+            vertex[row] = before.vertices + its.wide() as i32;
             pulled[row] = before.pulled(*row_pulled);
             parents_of[row] = [parent, end];
             first_edge[row] = *edge;
             parent = end;
         }
         for (child, edge) in graph.children.iter().zip(&self.edges) {
-            to.child[*edge as usize] = self.rows[*child as usize];
+            to.child[*edge as usize] = self.rows[child.wide() as usize];
         }
     }
 
-    fn write_by_runs(&self, graph: Graph, before: Before, to: &mut Arrays) {
+    fn write_by_runs<N: Number>(&self, graph: Parts<N>, before: Before, to: &mut Arrays) {
         let (mut vertex, mut slot) = (0, 0);
         let mut parent = before.parents as i32;
         for Run { row, edge, count, slots } in self.runs.iter().copied() {
             let (row, edge, count, slots) = (row as usize, edge as usize, count as usize, slots as usize);
             let (of_rows, from) = (row..row + count, vertex..vertex + count);
-            copy(&mut to.vertex[of_rows.clone()], &graph.vertices[from.clone()], |its| before.vertices + its as i32);
+            copy(&mut to.vertex[of_rows.clone()], &graph.vertices[from.clone()], |its| {
+                before.vertices + its.wide() as i32
+            });
             copy(&mut to.pulled[of_rows.clone()], &graph.pulled[from.clone()], |row| before.pulled(row));
             let ends = &graph.parents_end[from.clone()];
             for (to, end) in to.parents_of[of_rows.clone()].iter_mut().zip(ends) {
-                let end = before.parents as i32 + *end as i32;
+                let end = before.parents as i32 + end.wide() as i32;
                 *to = [parent, end];
                 parent = end;
             }
             to.first_edge[of_rows].copy_from_slice(&self.first_edges[from]);
             let of_edges: Range<usize> = edge..edge + count * slots;
             let children = &graph.children[slot..slot + of_edges.len()];
-            copy(&mut to.child[of_edges], children, |child| self.rows[child as usize]);
+            copy(&mut to.child[of_edges], children, |child| self.rows[child.wide() as usize]);
             (vertex, slot) = (vertex + count, slot + count * slots);
         }
     }

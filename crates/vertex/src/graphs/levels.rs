@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::numbers::most as most_numbers;
 use super::{Description, Graphs, Label, MOST_SLOTS, NONE, Refused, Segment, Start, no_memory};
 
 /// Memory that is used again from graph to graph. All of it is by the vertices' numbers, unless it says otherwise.
@@ -22,6 +23,8 @@ pub(super) struct Scratch {
     level_end: Vec<u32>,
     /// Vertices by level and label.
     sorted: Vec<u32>,
+    /// What [`Parts`](super::Parts) has, in its order.
+    numbers: Vec<u32>,
 }
 
 const NO_LABEL: u32 = u32::MAX;
@@ -49,6 +52,11 @@ impl<'a> Graph<'a> {
 
     fn len(&self) -> usize {
         self.first_child.len() - 1
+    }
+
+    /// The number of all slots.
+    fn all_slots(&self) -> usize {
+        (self.first_child[self.len()] - self.first_child[0]) as usize
     }
 
     fn slots(&self, vertex: usize) -> &'a [i32] {
@@ -82,20 +90,25 @@ impl Scratch {
         self.find_segments(&graph, &mut to.segments)?;
         to.levels = to.levels.max(self.level_end.len() as u32);
         let mut start = to.starts[to.starts.len() - 1];
-        let first = to.numbers.len();
-        to.numbers.extend(&self.sorted);
-        let edges = self.add_ends_of_parents(&mut to.numbers);
+        let mut numbers = std::mem::take(&mut self.numbers);
+        numbers.clear();
+        let most = most_numbers(graph.len(), graph.all_slots());
+        numbers.try_reserve(most).map_err(|_| no_memory(most))?;
+        numbers.extend(&self.sorted);
+        let edges = self.add_ends_of_parents(&mut numbers);
         match graph.rows {
-            Some(rows) => to.numbers.extend(self.sorted.iter().map(|vertex| rows[*vertex as usize] as u32)),
-            None => to.numbers.extend(&self.sorted),
+            Some(rows) => numbers.extend(self.sorted.iter().map(|vertex| rows[*vertex as usize] as u32)),
+            None => numbers.extend(&self.sorted),
         }
-        start.slots += self.add_children(&graph, &mut to.numbers);
-        self.add_parents(&graph, edges, &mut to.numbers);
+        start.slots += self.add_children(&graph, &mut numbers);
+        self.add_parents(&graph, edges, &mut numbers);
         start.edges += edges;
-        start.rows += self.add_readers(&graph, &mut to.numbers);
+        start.rows += self.add_readers(&graph, &mut numbers);
         start.vertices += graph.len();
         start.segment = to.segments.len();
-        start.number += to.numbers.len() - first;
+        start.number += numbers.len();
+        to.numbers.extend(&numbers);
+        self.numbers = numbers;
         Ok(start)
     }
 

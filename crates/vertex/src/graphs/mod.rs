@@ -5,8 +5,12 @@
 //! of a batch that follow each other, so a batch deals out rows to segments.
 
 mod levels;
+mod numbers;
 
 use std::fmt::{self, Display, Formatter};
+
+use numbers::Kept;
+pub(crate) use numbers::{Number, Numbers, Parts};
 
 /// The most vertices of one graph.
 pub const MOST_VERTICES: usize = 1 << 24;
@@ -99,43 +103,35 @@ pub struct Graphs {
     starts: Vec<Start>,
     segments: Vec<Segment>,
     /// All of one graph, then all of the next, so that a batch reads memory in long parts.
-    numbers: Vec<u32>,
+    numbers: Kept,
     levels: u32,
 }
 
-/// One of the graphs. Vertices are *sorted*: segment by segment; and so are slots, by their vertices.
+/// One of the graphs.
 #[derive(Clone, Copy)]
 pub(crate) struct Graph<'a> {
     pub segments: &'a [Segment],
-    /// The number in the graph of each sorted vertex.
-    pub vertices: &'a [u32],
-    /// The end of each sorted vertex's part of `parents`.
-    pub parents_end: &'a [u32],
-    /// The row of the graph's inputs that each sorted vertex pulls, or [`NONE`] as an unsigned number.
-    pub pulled: &'a [u32],
-    /// The sorted place of the child in each sorted slot. Where there is none, the place behind the last.
-    pub children: &'a [u32],
-    /// The sorted slots in which each sorted vertex is a child, in the order of the parents' numbers.
-    pub parents: &'a [u32],
-    /// The end of each pulled row's part of `readers`.
-    pub readers_end: &'a [u32],
-    /// The sorted places of the vertices that pull each row of the graph's inputs, in the order of their numbers.
-    pub readers: &'a [u32],
+    pub vertices: usize,
+    pub slots: usize,
+    /// Slots that are not empty.
+    pub edges: usize,
+    /// Rows of the inputs.
+    pub rows: usize,
+    /// Vertices that pull.
+    pub readers: usize,
+    pub numbers: Numbers<'a>,
 }
 
 impl Graphs {
     /// Checks and levels graphs.
     pub fn new(description: &Description) -> Result<Self, Refused> {
         check_offsets(description)?;
-        let (vertices, slots) = (description.first_child.len() - 1, description.children.len());
         let graphs = description.first_vertex.len() - 1;
         let mut made = Self {
             labels: vec![],
             starts: memory(graphs + 1)?,
             segments: vec![],
-            // At most: each vertex with its number, parents' end, pulled row, row's end and place among its readers;
-            // each slot with its child and its place among the child's parents.
-            numbers: memory(5 * vertices + 2 * slots)?,
+            numbers: Kept::new(description)?,
             levels: 0,
         };
         let mut scratch = levels::Scratch::default();
@@ -157,22 +153,17 @@ impl Graphs {
     /// One of the graphs.
     pub(crate) fn graph(&self, number: usize) -> Graph<'_> {
         let (start, end) = (self.starts[number], self.starts[number + 1]);
-        let mut rest = &self.numbers[start.number..end.number];
-        let mut take = |count: usize| {
-            let (taken, behind) = rest.split_at(count);
-            rest = behind;
-            taken
-        };
         let (vertices, edges) = (end.vertices - start.vertices, end.edges - start.edges);
+        let (slots, rows) = (end.slots - start.slots, end.rows - start.rows);
+        let readers = end.number - start.number - (3 * vertices + slots + edges + rows);
         Graph {
             segments: &self.segments[start.segment..end.segment],
-            vertices: take(vertices),
-            parents_end: take(vertices),
-            pulled: take(vertices),
-            children: take(end.slots - start.slots),
-            parents: take(edges),
-            readers_end: take(end.rows - start.rows),
-            readers: rest,
+            vertices,
+            slots,
+            edges,
+            rows,
+            readers,
+            numbers: self.numbers.parts(start.number..end.number, [vertices, slots, edges, rows]),
         }
     }
 
@@ -204,11 +195,11 @@ impl Graphs {
     /// The level of each vertex of a graph.
     pub fn levels_of(&self, graph: usize) -> Vec<usize> {
         let graph = self.graph(graph);
-        let mut levels = vec![0; graph.vertices.len()];
-        let mut sorted = graph.vertices.iter();
+        let mut levels = vec![0; graph.vertices];
+        let mut sorted = 0..graph.vertices;
         for segment in graph.segments {
             let of_segment = sorted.by_ref().take(segment.count as usize);
-            of_segment.for_each(|vertex| levels[*vertex as usize] = segment.level as usize);
+            of_segment.for_each(|place| levels[graph.numbers.vertex(place)] = segment.level as usize);
         }
         levels
     }

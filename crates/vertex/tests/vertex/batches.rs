@@ -36,6 +36,18 @@ fn union(case: &Case) -> Arrays {
     union
 }
 
+/// Adds a graph of so many vertices with a slot each, which is empty, or has the vertex before in it, in turns. Every third
+/// one pulls no row.
+fn extend_by_pairs(to: &mut Arrays, count: usize) {
+    for vertex in 0..count as i32 {
+        to.children.push(if vertex % 2 == 0 { -1 } else { vertex - 1 });
+        to.first_child.push(to.children.len() as i64);
+        to.kinds.iter_mut().for_each(|kinds| kinds.push(0));
+        to.rows.iter_mut().for_each(|rows| rows.push(if vertex % 3 == 1 { -1 } else { vertex }));
+    }
+    to.first_vertex.push(to.first_child.len() as i64 - 1);
+}
+
 /// What a batch knows of a vertex, without the numbers of rows and edges.
 #[derive(Debug, PartialEq)]
 struct Found {
@@ -291,6 +303,51 @@ proptest! {
     fn texts_are_read_as_they_were_written(case in cases()) {
         let text = case.declaration.to_string();
         prop_assert_eq!(text.parse::<Declaration>().unwrap(), case.declaration);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Beside a graph of more vertices than two bytes can count, numbers have four.
+    #[test]
+    fn graphs_beside_a_large_one_make_the_same_batches(case in cases(), is_by_ratio: bool) {
+        let policy = if is_by_ratio { Policy::Ratio } else { Policy::Height };
+        let net = Net::new(case.declaration.clone()).unwrap();
+        let mut wide = case.graphs.clone();
+        extend_by_pairs(&mut wide, 1 << 16);
+        let maxima = Maxima { graphs: 1000, vertices: 5000, children: 20_000, levels: 1000 };
+        let [expected, found] = [&case.graphs, &wide].map(|arrays| {
+            let mut batch = Batch::new(maxima, &net, policy).unwrap();
+            Written::by(&mut batch, &net, &Graphs::new(&arrays.description()).unwrap(), &case.ids)
+        });
+        prop_assert_eq!(found, expected);
+    }
+}
+
+/// Two bytes count the vertices of the one graph, and the place behind the last, but not those of the other.
+#[test]
+fn graphs_about_two_bytes_make_the_same_batches_beside_a_larger_one() {
+    let text = "states 1\nparameters\npulls 1\npushes 1\n\
+                function 1:\n%0 = gather 0, 0\n%1 = pull 0\n%2 = add %0, %1\nscatter 0, %2\npush 0, %2\n";
+    let net = Net::new(text.parse().unwrap()).unwrap();
+    for count in [65_535, 65_536] {
+        let mut alone = Arrays { first_vertex: vec![0], first_child: vec![0], rows: Some(vec![]), ..Arrays::default() };
+        extend_by_pairs(&mut alone, count);
+        let mut beside = alone.clone();
+        extend_by_pairs(&mut beside, 1 << 17);
+        let maxima = Maxima { graphs: 1, vertices: count, children: count, levels: 2 };
+        let [found, expected] = [alone, beside].map(|arrays| {
+            let mut batch = Batch::new(maxima, &net, Policy::of(&net)).unwrap();
+            Written::by(&mut batch, &net, &Graphs::new(&arrays.description()).unwrap(), &[0])
+        });
+        assert!(found == expected, "{count}");
+        // Vertices with an even number come first, then their parents.
+        let evens = count.div_ceil(2) as i32;
+        let child: Vec<_> = (0..count as i32).map(|edge| if edge < evens { -1 } else { edge - evens }).collect();
+        assert!(found.child == child, "{count}");
+        let pulled = |vertex: &i32| if *vertex % 3 == 1 { -1 } else { *vertex };
+        assert!(found.pulled == found.vertex.iter().map(pulled).collect::<Vec<_>>(), "{count}");
     }
 }
 
