@@ -210,6 +210,11 @@ class Batches(unittest.TestCase):
             part = found[whole.offsets[place] : whole.offsets[place + 1]]
             torch.testing.assert_close(part, run(graphs.batch([id])), rtol=1e-13, atol=1e-13)
 
+    def test_numbers_of_more_than_64_bits_are_refused(self):
+        for number in (2**63, -(2**63) - 1, 2**64):
+            with self.assertRaisesRegex(ucudnn.Refused, "^ids: no array of integers: "):
+                ucudnn.Graphs([[[]]]).batch([0, number])
+
     def test_the_callers_arrays_may_change_afterwards(self):
         fingerprint = Fingerprint()
         children, counts, rows = torch.tensor([[-1, -1], [0, -1], [1, 0]]), torch.tensor([3]), torch.tensor([0, 1, 2])
