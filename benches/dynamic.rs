@@ -4,9 +4,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Bencher, Criterion, criterion_group, criterion_main};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use vertex::batch::{Batch, Maxima, Policy};
+use vertex::batch::{Arrays, Batch, Maxima, Policy};
 use vertex::derivative::differentiate;
 use vertex::function::Net;
 use vertex::graphs::{Description, Graphs};
@@ -28,25 +28,41 @@ struct Trees {
 }
 
 impl Trees {
-    fn random() -> Self {
-        let mut random = StdRng::seed_from_u64(4);
-        let mut trees = Self { first_vertex: vec![0], first_child: vec![0], ..Self::default() };
-        for _ in 0..TREES {
-            // A gamma distribution of shape 4.
-            let length: f64 = (0..4).map(|_| -random.random::<f64>().ln()).sum();
-            let leaves = (length * MEAN_LEAVES / 4.0).round().clamp(2.0, 52.0) as usize;
+    fn new() -> Self {
+        Self { first_vertex: vec![0], first_child: vec![0], ..Self::default() }
+    }
+
+    fn complete(count: usize, leaves: usize) -> Self {
+        let mut trees = Self::new();
+        for _ in 0..count {
             let first = trees.first_child.len() as i64 - 1;
-            trees.grow(&mut random, leaves, first);
+            trees.grow(&mut |leaves| leaves / 2, leaves, first);
             trees.first_vertex.push(trees.first_child.len() as i64 - 1);
         }
         trees
     }
 
-    /// Adds a span of so many leaves to the tree that begins with this vertex; returns its number in the tree.
-    fn grow(&mut self, random: &mut StdRng, leaves: usize, first: i64) -> i32 {
+    fn random() -> Self {
+        let mut random = StdRng::seed_from_u64(4);
+        let mut trees = Self::new();
+        for _ in 0..TREES {
+            // A gamma distribution of shape 4.
+            let length: f64 = (0..4).map(|_| -random.random::<f64>().ln()).sum();
+            let leaves = (length * MEAN_LEAVES / 4.0).round().clamp(2.0, 52.0) as usize;
+            let first = trees.first_child.len() as i64 - 1;
+            let mut left = |leaves| if random.random_bool(0.6) { 1 } else { random.random_range(1..leaves) };
+            trees.grow(&mut left, leaves, first);
+            trees.first_vertex.push(trees.first_child.len() as i64 - 1);
+        }
+        trees
+    }
+
+    /// Adds a span of so many leaves to the tree that begins with this vertex; `left` says how many of them are on the left.
+    /// Returns its number in the tree.
+    fn grow(&mut self, left: &mut impl FnMut(usize) -> usize, leaves: usize, first: i64) -> i32 {
         if leaves > 1 {
-            let left = if random.random_bool(0.6) { 1 } else { random.random_range(1..leaves) };
-            let parts = [left, leaves - left].map(|part| self.grow(random, part, first));
+            let on_left = left(leaves);
+            let parts = [on_left, leaves - on_left].map(|part| self.grow(left, part, first));
             self.children.extend(parts);
         }
         self.first_child.push(self.children.len() as i64);
@@ -57,6 +73,44 @@ impl Trees {
         let (first_vertex, first_child, children) = (&self.first_vertex[..], &self.first_child[..], &self.children[..]);
         Graphs::new(&Description { first_vertex, first_child, children, kinds: None, rows: None }).unwrap()
     }
+}
+
+/// The time of `set` a vertex, for batches of `count` of the graphs.
+fn time_a_vertex(b: &mut Bencher, graphs: &Graphs, count: usize, mut set: impl FnMut(&[i64]) -> usize) {
+    let mut random = StdRng::seed_from_u64(1);
+    b.iter_custom(|rounds| {
+        let (mut time, mut merged) = (Duration::ZERO, 0);
+        for _ in 0..rounds {
+            let ids: Vec<_> = (0..count).map(|_| random.random_range(0..graphs.count() as i64)).collect();
+            let start = Instant::now();
+            merged += set(black_box(&ids));
+            time += start.elapsed();
+        }
+        time.div_f64(merged as f64).mul_f64(rounds as f64)
+    });
+}
+
+/// Writes a planned batch's arrays as one for a device, in memory that has room for it.
+fn write(batch: &mut Batch, graphs: &Graphs, ids: &[i64], numbers: &mut [i32]) {
+    let (vertices, edges) = (batch.vertices(), batch.edges());
+    let mut rest = numbers;
+    let mut take = |count: usize| {
+        let (taken, behind) = std::mem::take(&mut rest).split_at_mut(count);
+        rest = behind;
+        taken
+    };
+    let arrays = Arrays {
+        first_edge: take(vertices + 1),
+        child: take(edges),
+        parents_of: take(2 * vertices).as_chunks_mut().0,
+        parents: take(batch.edges_of_children()),
+        vertex: take(vertices),
+        row: None,
+        pulled: take(vertices),
+        readers_end: take(batch.pulled_rows()),
+        readers: take(batch.pulling_rows()),
+    };
+    batch.write(graphs, ids, arrays);
 }
 
 fn dynamic(c: &mut Criterion) {
@@ -76,22 +130,27 @@ fn dynamic(c: &mut Criterion) {
     let graphs = trees.graphs();
     let tree_lstm = nets::tree_lstm(256, 256, None);
     let net = Net::new(tree_lstm.parse().unwrap()).unwrap();
-    let maxima = Maxima { graphs: 128, vertices: 1 << 14, children: 1 << 14, levels: 64 };
+    let maxima = Maxima { graphs: 256, vertices: 1 << 17, children: 1 << 17, levels: 64 };
+    let made = || Batch::new(maxima, &net, Policy::of(&net)).unwrap();
     group.bench_function("merge 128 of 8544 trees, time a vertex (limit 4 ns)", |b| {
-        let mut batch = Batch::new(maxima, &net, Policy::of(&net)).unwrap();
-        let mut random = StdRng::seed_from_u64(1);
-        b.iter_custom(|rounds| {
-            let (mut time, mut merged) = (Duration::ZERO, 0);
-            for _ in 0..rounds {
-                let ids: [i64; 128] = std::array::from_fn(|_| random.random_range(0..TREES as i64));
-                let start = Instant::now();
-                batch.set(&net, &graphs, black_box(&ids)).unwrap();
-                time += start.elapsed();
-                merged += batch.vertices();
-            }
-            a_vertex(time, merged).mul_f64(rounds as f64)
+        let mut batch = made();
+        time_a_vertex(b, &graphs, 128, |ids| {
+            batch.set(&net, &graphs, ids).unwrap();
+            batch.vertices()
         });
     });
+    let complete = Trees::complete(64, 1024).graphs();
+    for (name, graphs, count) in [("256 of 8544 trees", &graphs, 256), ("64 complete trees", &complete, 64)] {
+        let limit = if count == 256 { 10 } else { 3 };
+        group.bench_function(format!("write {name} for a device, time a vertex (limit {limit} ns)"), |b| {
+            let (mut batch, mut numbers) = (made(), vec![0; 9 * maxima.vertices]);
+            time_a_vertex(b, graphs, count, |ids| {
+                batch.plan(&net, graphs, ids).unwrap();
+                write(&mut batch, graphs, ids, &mut numbers);
+                batch.vertices()
+            });
+        });
+    }
 
     group.bench_function("make a Tree-LSTM net (limit 5 ms)", |b| {
         b.iter(|| {
