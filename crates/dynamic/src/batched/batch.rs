@@ -11,26 +11,7 @@ use super::net::Net;
 use super::tasks::{Task, Zeros};
 use crate::emit::{GraphArray, WORDS_OF_RANGE};
 
-const ARRAYS: usize = ALL.len();
-const ALL: [GraphArray; GraphArray::EdgesByKind as usize + 1] = {
-    use GraphArray::*;
-    [
-        FirstEdge,
-        Child,
-        Children,
-        ParentsOf,
-        Parents,
-        Vertex,
-        Pulled,
-        RowOfEdge,
-        PlaceOfRow,
-        PlaceOfEdge,
-        ReadersEnd,
-        Readers,
-        RowsByKind,
-        EdgesByKind,
-    ]
-};
+const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
 
 /// The most numbers of each array, in the order of [`GraphArray`].
 fn most(maxima: &Maxima) -> Option<[usize; ARRAYS]> {
@@ -137,12 +118,12 @@ pub struct DeviceBatch {
     memory: Buffer,
     /// The end of the last copy.
     copied: Fence,
-    /// The arrays that the net's kernels read, and behind them the others.
-    order: [GraphArray; ARRAYS],
-    /// How many they read.
-    read: usize,
     /// The first number of each array.
     places: [usize; ARRAYS],
+    /// Those that the net's kernels read, a bit each.
+    arrays: u32,
+    /// The arrays in the order of their places: first those that kernels read.
+    order: [usize; ARRAYS],
     /// A static batch has each array where it always is, behind a script.
     script: Option<Script>,
     /// The first number of the steps of the path, if blocks run them in one launch, and the numbers of each group's.
@@ -156,8 +137,6 @@ pub struct DeviceBatch {
     exchanged: Option<usize>,
     /// The first number of the first array.
     first: usize,
-    /// The end of the arrays that kernels read.
-    end: usize,
     /// Of a static batch: the rows and edges of each level and kind when it was set first.
     expected: Vec<[usize; 2]>,
     /// The first row and edge of each kind in `RowsByKind` and `EdgesByKind`.
@@ -187,29 +166,24 @@ impl DeviceBatch {
         }
         let first = count;
         let arrays = net.arrays();
-        let is_read = |array: &GraphArray| arrays & 1 << *array as u32 != 0;
-        let mut order = ALL;
-        order.sort_by_key(|array| !is_read(array));
+        let mut order = std::array::from_fn(|array| array);
+        order.sort_by_key(|array| arrays & 1 << array == 0);
         let most = most(maxima)?;
         count = most.iter().try_fold(count, |count, most| count.checked_add(*most))?;
-        let mut places = [0; ARRAYS];
-        let read = order.iter().take_while(|array| is_read(array)).count();
-        let end = place_in_order(&mut places, &order, read, first, &most);
         Some(Self {
             device,
             pinned: Pinned::new(device, count)?,
             memory: device.allocate(count.checked_mul(4)?)?,
             copied: Fence::default(),
+            places: places(&order, first, &most),
+            arrays,
             order,
-            read,
-            places,
             script,
             steps,
             exchange,
             chosen: None,
             exchanged: None,
             first,
-            end,
             expected: vec![],
             of_kinds: [(0, 0); MOST_FUNCTIONS],
             stream: 0,
@@ -246,11 +220,12 @@ impl DeviceBatch {
         if !self.copied.wait() || !self.clear_exchange(net, &batch.maxima(), stream) {
             return Ok(false);
         }
-        self.write_arrays(net.kinds(), batch, graphs, ids);
-        Ok(self.send(net.kinds(), batch, stream))
+        let count = self.write_arrays(net.kinds(), batch, graphs, ids);
+        Ok(self.send(net.kinds(), batch, count, stream))
     }
 
-    fn write_arrays(&mut self, kinds: usize, batch: &mut Batch, graphs: &Graphs, ids: &[i64]) {
+    /// Returns the end of those that kernels read.
+    fn write_arrays(&mut self, kinds: usize, batch: &mut Batch, graphs: &Graphs, ids: &[i64]) -> usize {
         use GraphArray::*;
         let (vertices, edges) = (batch.vertices(), batch.edges());
         let mut counts = [
@@ -270,12 +245,13 @@ impl DeviceBatch {
             edges,
         ];
         // What is made of other arrays, or of blocks, is left out if no kernel reads it.
-        let is_made = |array: &&GraphArray| {
-            matches!(array, Children | RowOfEdge | PlaceOfRow | PlaceOfEdge | RowsByKind | EdgesByKind)
-        };
-        self.order[self.read..].iter().filter(is_made).for_each(|array| counts[*array as usize] = 0);
+        for array in [Children, RowOfEdge, PlaceOfRow, PlaceOfEdge, RowsByKind, EdgesByKind] {
+            if self.arrays & 1 << array as u32 == 0 {
+                counts[array as usize] = 0;
+            }
+        }
         if self.script.is_none() {
-            self.end = place_in_order(&mut self.places, &self.order, self.read, self.first, &counts);
+            self.places = places(&self.order, self.first, &counts);
         }
         let parts = parts_of(self.pinned.numbers(), &self.places, &self.order, &counts);
         let [
@@ -296,8 +272,8 @@ impl DeviceBatch {
         ] = parts;
         let parents_of = parents_of.as_chunks_mut().0;
         let row = None;
-        let arrays = Arrays { first_edge, child, parents_of, parents, vertex, row, pulled, readers_end, readers };
-        batch.write(graphs, ids, arrays);
+        let written = Arrays { first_edge, child, parents_of, parents, vertex, row, pulled, readers_end, readers };
+        batch.write(graphs, ids, written);
         for (to, edges) in children.iter_mut().zip(first_edge.windows(2)) {
             let children = &child[edges[0] as usize..edges[1] as usize];
             *to = children.iter().map(|child| i32::from(*child >= 0)).sum();
@@ -314,10 +290,12 @@ impl DeviceBatch {
         let by_kind = || (0..kinds).flat_map(|kind| batch.blocks_of(kind));
         count_in_turn(rows_by_kind, by_kind().map(|block| (block.row, block.rows)));
         count_in_turn(edges_by_kind, by_kind().map(|block| (block.edge, block.edges)));
+        let last = self.order[self.arrays.count_ones() as usize - 1];
+        self.places[last] + counts[last]
     }
 
-    /// Writes the script and the steps, and copies all numbers.
-    fn send(&mut self, kinds: usize, batch: &Batch, stream: Stream) -> bool {
+    /// Writes the script and the steps, and copies so many numbers.
+    fn send(&mut self, kinds: usize, batch: &Batch, count: usize, stream: Stream) -> bool {
         let mut first = (0, 0);
         for (kind, of_kind) in self.of_kinds[..kinds].iter_mut().enumerate() {
             let (rows, edges) = batch.of_kind(kind);
@@ -346,7 +324,7 @@ impl DeviceBatch {
         }
         self.stream = stream.addr();
         // SAFETY: the memory has room for as many numbers as the pinned one, which is not written before the fence.
-        let is_sent = unsafe { self.pinned.send(self.memory.data(), self.end, stream) };
+        let is_sent = unsafe { self.pinned.send(self.memory.data(), count, stream) };
         self.copied.launched(self.device, stream);
         is_sent
     }
@@ -457,35 +435,26 @@ fn zeros(device: Device, bytes: usize) -> Option<Buffer> {
     Some(memory)
 }
 
-/// Places arrays of these lengths behind each other, in this order. Returns the end of the first few.
-fn place_in_order(
-    places: &mut [usize; ARRAYS],
-    order: &[GraphArray; ARRAYS],
-    few: usize,
-    first: usize,
-    counts: &[usize; ARRAYS],
-) -> usize {
-    let mut end = first;
-    let mut ends = order.iter().map(|array| {
-        places[*array as usize] = end;
-        end += counts[*array as usize];
-        end
-    });
-    let its = ends.by_ref().take(few).last();
-    ends.for_each(drop);
-    its.unwrap_or(first)
+/// The places of arrays of these lengths, behind each other in this order.
+fn places(order: &[usize; ARRAYS], first: usize, counts: &[usize; ARRAYS]) -> [usize; ARRAYS] {
+    let (mut places, mut end) = ([0; ARRAYS], first);
+    for array in order {
+        places[*array] = end;
+        end += counts[*array];
+    }
+    places
 }
 
 /// The arrays among the numbers.
 fn parts_of<'a>(
     numbers: &'a mut [i32],
     places: &[usize; ARRAYS],
-    order: &[GraphArray; ARRAYS],
+    order: &[usize; ARRAYS],
     counts: &[usize; ARRAYS],
 ) -> [&'a mut [i32]; ARRAYS] {
     let mut parts = [(); ARRAYS].map(|()| Default::default());
     let (mut rest, mut begin) = (numbers, 0);
-    for array in order.map(|array| array as usize) {
+    for array in *order {
         let (its, behind) = rest.split_at_mut(places[array] - begin).1.split_at_mut(counts[array]);
         (parts[array], rest, begin) = (its, behind, places[array] + counts[array]);
     }
