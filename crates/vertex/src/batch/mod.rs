@@ -192,7 +192,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Likewise without the host's arrays, for an executor that has them elsewhere: [`Batch::write`] follows.
+    /// Likewise without the host's arrays, for an executor that has them elsewhere: [`Batch::write`] follows, and deals the
+    /// graphs to groups.
     pub fn plan(&mut self, net: &Net, graphs: &Graphs, ids: &[i64]) -> Result<(), Refused> {
         self.sizes = self.check(net, graphs, ids)?;
         self.find_blocks(graphs, ids, self.sizes.levels, self.kinds.len());
