@@ -1,7 +1,7 @@
-// Products of floats of many rows on the tensor cores of warpgroups, in parts of bfloat16.
+// Products of many rows on the tensor cores of warpgroups, which multiply floats in parts of bfloat16.
 //
-// Two warpgroups have a tile of 128 by 128 sums, 64 rows each, and multiply. Two others read the factors' numbers, split them
-// into their parts, and put these into stages in shared memory, which go round between them.
+// Two warpgroups have a tile of 128 by 128 sums, 64 rows each, and multiply. Two others read the factors' numbers, split
+// floats into their parts, and put all into stages in shared memory, which go round between them.
 //
 // A source defines BLOCK_THREADS, 512, KINDS_OF_WARPS, THREADS and SHARED_ALIGNMENT, 1024, before it includes this.
 #pragma once
@@ -15,10 +15,13 @@ template <bool is_it> struct Is {
     static constexpr bool value = is_it;
 };
 
-// The sides of a tile, the depth of a stage, and the stages. Twins of the numbers in `crates/dynamic/src/batched/tiles.rs`.
+// The sides of a tile, the bytes of a row in a stage, and the stages. Twins of the numbers in
+// `crates/dynamic/src/batched/tiles.rs`.
 #define WIDE_SIDE 128
-#define WIDE_DEPTH 32
+#define WIDE_BYTES 128
 #define WIDE_STAGES 4
+// The depth of a stage, and the stages whose numbers share lines. A thread reads so many numbers together.
+constexpr int WIDE_DEPTH = WIDE_BYTES / sizeof(Element), LINE_STAGES = LINE / WIDE_DEPTH, TOGETHER = sizeof(Words) / sizeof(Element);
 
 // The threads that multiply come first, then those that read.
 constexpr int MULTIPLIERS = 2 * WARPGROUP, READERS = BLOCK_THREADS - MULTIPLIERS;
@@ -28,70 +31,81 @@ constexpr int READER_REGISTERS = 96, MULTIPLIER_REGISTERS = 2 * 128 - READER_REG
 __device__ __forceinline__ bool is_multiplier() { return int(threadIdx.x) < MULTIPLIERS; }
 __device__ __forceinline__ int reader() { return int(threadIdx.x) - MULTIPLIERS; }
 
-// Four numbers that follow each other, of which so many are there. Zeros take the place of others.
-template <bool by_quads> __device__ __forceinline__ float4 four_at(const float *from, int count) {
-    if (by_quads) return count > 0 ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
-    const auto at = [&](int i) { return i < count ? from[i] : 0; };
-    return make_float4(at(0), at(1), at(2), at(3));
+// Numbers that follow each other, of which so many are there. Zeros take the place of others.
+template <bool by_words> __device__ __forceinline__ Words words_at(const Element *from, int count) {
+    if constexpr (by_words) {
+        return count > 0 ? *reinterpret_cast<const Words *>(from) : Words{};
+    } else {
+        alignas(sizeof(Words)) Element elements[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) elements[i] = i < count ? from[i] : to_element(0.0f);
+        return reinterpret_cast<const Words &>(elements);
+    }
 }
 
-// A factor's rows [count][depth], which are multiplied with each other along the depth. Of each stage a thread reads four
-// numbers of two of 64 rows.
-template <bool by_quads> struct RowsOfFactor {
-    static constexpr Way WAY = ALONG;
-    static constexpr int QUADS = WIDE_DEPTH / 4;
-    const float *from[2]; // the thread's rows
+// The place of a thread's numbers in lines of 64, where they have this number.
+__device__ __forceinline__ int place_of_words(int line, int words) {
+    constexpr int OF_PIECE = PIECE_BYTES / 2 / TOGETHER; // threads that share a piece
+    return piece_of(line, words / OF_PIECE) + words % OF_PIECE * 2 * TOGETHER;
+}
 
-    __device__ __forceinline__ RowsOfFactor(const float *matrix, int first, int count, int depth) {
+// A factor's rows [count][depth], which are multiplied with each other along the depth. Of each stage a thread reads numbers
+// of two of 64 rows.
+template <bool by_words> struct RowsOfFactor {
+    static constexpr Way WAY = ALONG;
+    static constexpr bool IS_AHEAD = by_words; // single elements take too many registers
+    static constexpr int ACROSS_LINE = WIDE_DEPTH / TOGETHER;
+    const Element *from[2]; // the thread's rows
+
+    __device__ __forceinline__ RowsOfFactor(const Element *matrix, int first, int count, int depth) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) from[i] = matrix + size_t(min(first + line(i), count - 1)) * depth;
     }
 
     // Threads that store together have lines four apart, whose pieces are in different banks.
     __device__ __forceinline__ static int line(int i) {
-        const int number = reader() / QUADS;
+        const int number = reader() / ACROSS_LINE;
         return i * 32 + number / 8 * 8 + number % 2 * 4 + number / 2 % 4;
     }
     // Of the stage from `k` on.
-    __device__ __forceinline__ float4 read(int i, int k, int end) const {
-        const int its = k + reader() % QUADS * 4;
-        return four_at<by_quads>(from[i] + its, end - its);
+    __device__ __forceinline__ Words read(int i, int k, int end) const {
+        const int its = k + reader() % ACROSS_LINE * TOGETHER;
+        return words_at<by_words>(from[i] + its, end - its);
     }
     // The place among lines of 64 depths.
-    __device__ __forceinline__ static int place(int i, int half) {
-        const int quad = half * QUADS + reader() % QUADS;
-        return piece_of(line(i), quad / 2) + quad % 2 * 8;
+    __device__ __forceinline__ static int place(int i, int stage) {
+        return place_of_words(line(i), stage * ACROSS_LINE + reader() % ACROSS_LINE);
     }
 };
 
-// A factor's columns [depth][count]: of each stage a thread reads four of 64 columns at two depths.
-template <bool by_quads> struct ColumnsOfFactor {
+// A factor's columns [depth][count]: of each stage a thread reads numbers of 64 columns at two depths.
+template <bool by_words> struct ColumnsOfFactor {
     static constexpr Way WAY = ACROSS;
-    static constexpr int QUADS = LINE / 4;
-    const float *from; // the thread's columns of the first row
-    int width, count;  // of a row, and of the columns that are there
+    static constexpr bool IS_AHEAD = by_words;
+    static constexpr int ACROSS_LINE = LINE / TOGETHER;
+    const Element *from; // the thread's columns of the first row
+    int width, count;    // of a row, and of the columns that are there
 
-    __device__ __forceinline__ ColumnsOfFactor(const float *matrix, int first, int width)
-        : from(matrix + first + reader() % QUADS * 4), width(width), count(width - first - reader() % QUADS * 4) {}
+    __device__ __forceinline__ ColumnsOfFactor(const Element *matrix, int first, int width)
+        : from(matrix + first + reader() % ACROSS_LINE * TOGETHER), width(width),
+          count(width - first - reader() % ACROSS_LINE * TOGETHER) {}
 
-    __device__ __forceinline__ static int line(int i) { return i * 16 + reader() / QUADS; }
-    __device__ __forceinline__ float4 read(int i, int k, int end) const {
+    __device__ __forceinline__ static int line(int i) { return i * READERS / ACROSS_LINE + reader() / ACROSS_LINE; }
+    __device__ __forceinline__ Words read(int i, int k, int end) const {
         const int row = k + line(i);
-        return four_at<by_quads>(from + size_t(row) * width, row < end ? count : 0);
+        return words_at<by_words>(from + size_t(row) * width, row < end ? count : 0);
     }
     // The place among lines of 64 columns.
-    __device__ __forceinline__ static int place(int i, int half) {
-        const int quad = reader() % QUADS;
-        return piece_of(half * WIDE_DEPTH + line(i), quad / 2) + quad % 2 * 8;
+    __device__ __forceinline__ static int place(int i, int stage) {
+        return place_of_words(stage * WIDE_DEPTH + line(i), reader() % ACROSS_LINE);
     }
 };
 
-// The stages of a tile. In a pair of stages, each of PARTS parts of the factors has four blocks of 64 lines: two of the first
-// factor and two of the second. A stage is a half of all lines, ALONG the depth, or half of the lines, ACROSS it.
+// The stages of a tile. Each of PARTS parts of the factors has four blocks of 64 lines: two of the first factor and two of the
+// second. Of floats, two stages share them: a stage is a half of all lines, ALONG the depth, or half of the lines, ACROSS it.
 template <int PARTS> struct WideStages {
     static constexpr int BLOCKS = 2 * WIDE_SIDE / LINE, BLOCK_BYTES = LINE * LINE_BYTES, PART_BYTES = BLOCKS * BLOCK_BYTES;
-    static constexpr int PAIR_BYTES = PARTS * PART_BYTES, BYTES = WIDE_STAGES / 2 * PAIR_BYTES;
-
+    static constexpr int LINES_BYTES = PARTS * PART_BYTES, BYTES = WIDE_STAGES / LINE_STAGES * LINES_BYTES;
 
     unsigned char *shared;
     StageRing ring;
@@ -102,50 +116,57 @@ template <int PARTS> struct WideStages {
         barrier();
     }
 
-    __device__ __forceinline__ unsigned char *pair() const { return shared + ring.stage / 2 * PAIR_BYTES; }
-    __device__ __forceinline__ int half() const { return ring.stage % 2; }
+    // The lines of the thread's stage, and its number among the stages there.
+    __device__ __forceinline__ unsigned char *lines() const { return shared + ring.stage / LINE_STAGES * LINES_BYTES; }
+    __device__ __forceinline__ int stage() const { return ring.stage % LINE_STAGES; }
 
     // Fills stages with the numbers of the depths from `begin` to `end`: the readers' work.
     template <typename Factor>
     __device__ __forceinline__ void fill(const Factor (&factors)[BLOCKS], int begin, int end) {
         // With two, rows take more registers than there are.
-        constexpr int AHEAD = Factor::WAY == ALONG ? 1 : 2;
-        float4 next[AHEAD][BLOCKS][2];
-        const auto read = [&](float4 (&to)[BLOCKS][2], int k) {
+        constexpr int AHEAD = Factor::IS_AHEAD && Factor::WAY == ACROSS ? 2 : 1;
+        Words next[AHEAD][BLOCKS][2];
+        const auto read = [&](Words (&to)[BLOCKS][2], int k) {
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block)
 #pragma unroll
                 for (int i = 0; i < 2; ++i) to[block][i] = factors[block].read(i, k, end);
         };
 #pragma unroll
-        for (int stage = 0; stage < AHEAD; ++stage) read(next[stage], begin + stage * WIDE_DEPTH);
+        for (int ahead = 0; ahead < AHEAD; ++ahead)
+            if (Factor::IS_AHEAD) read(next[ahead], begin + ahead * WIDE_DEPTH);
 #pragma unroll 1
         for (int first = begin; first < end; first += AHEAD * WIDE_DEPTH) {
 #pragma unroll
-            for (int stage = 0; stage < AHEAD; ++stage) {
-                const int k = first + stage * WIDE_DEPTH;
+            for (int ahead = 0; ahead < AHEAD; ++ahead) {
+                const int k = first + ahead * WIDE_DEPTH;
                 if (k >= end) break;
                 ring.wait_until_empty();
 #pragma unroll
                 for (int block = 0; block < BLOCKS; ++block)
 #pragma unroll
                     for (int i = 0; i < 2; ++i)
-                        put(pair() + block * BLOCK_BYTES + Factor::place(i, half()), next[stage][block][i]);
+                        put(lines() + block * BLOCK_BYTES + Factor::place(i, stage()),
+                            Factor::IS_AHEAD ? next[ahead][block][i] : factors[block].read(i, k, end));
                 ring.pass_full();
-                read(next[stage], k + AHEAD * WIDE_DEPTH);
+                if (Factor::IS_AHEAD) read(next[ahead], k + AHEAD * WIDE_DEPTH);
             }
         }
     }
 
   private:
-    // Puts numbers' parts where tensor cores read them.
-    __device__ __forceinline__ static void put(unsigned char *place, const float4 &numbers) {
+    // Puts numbers, or their parts, where tensor cores read them.
+    __device__ __forceinline__ static void put(unsigned char *place, const Words &numbers) {
+#ifdef ELEMENT_FLOAT
         unsigned first[PARTS], second[PARTS];
-        split_pair(numbers.x, numbers.y, first);
-        split_pair(numbers.z, numbers.w, second);
+        split_pair(__uint_as_float(numbers.word[0]), __uint_as_float(numbers.word[1]), first);
+        split_pair(__uint_as_float(numbers.word[2]), __uint_as_float(numbers.word[3]), second);
 #pragma unroll
         for (int part = 0; part < PARTS; ++part)
             *reinterpret_cast<uint2 *>(place + part * PART_BYTES) = make_uint2(first[part], second[part]);
+#else
+        *reinterpret_cast<Words *>(place) = numbers;
+#endif
     }
 };
 
@@ -163,7 +184,7 @@ template <int PARTS> struct WideTile {
         for (int k = begin; k < end; k += WIDE_DEPTH) {
             SumsOf<WIDE_SIDE> of_stage;
             stages.ring.wait_until_full();
-            const unsigned char *const stage = stages.pair() + stages.half() * STEPS * OF_PRODUCT;
+            const unsigned char *const stage = stages.lines() + stages.stage() * STEPS * OF_PRODUCT;
             const auto a = factor_at<WAY>(stage + warpgroup() * Stages::BLOCK_BYTES, Stages::BLOCK_BYTES);
             const auto b = factor_at<WAY>(stage + Stages::BLOCKS / 2 * Stages::BLOCK_BYTES, Stages::BLOCK_BYTES);
             of_stage.begin();
@@ -259,7 +280,8 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
                     const float4 its = of_block(reinterpret_cast<const float4 *>(parts + r * WIDE_PITCH + c), other);
                     sums[0] += its.x, sums[1] += its.y, sums[2] += its.z, sums[3] += its.w;
                 }
-                if (!put_products(all, row + r, column + c, sums)) replace_products(all, row + r, column + c, 4);
+                const bool are_numbers = put_products(all, row + r, column + c, sums);
+                if (PARTS > 1 && !are_numbers) replace_products(all, row + r, column + c, 4);
             }
             cluster_sync(); // nobody reads the parts any more
         }
@@ -274,7 +296,7 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
                 tile.for_each([&](int r, int c, const Neighbours &sums) {
                     are_numbers &= put_products(all, row + r, column + c, sums.number);
                 });
-                if (!are_numbers) {
+                if (PARTS > 1 && !are_numbers) {
 #pragma unroll 1
                     for (int i = 0; i < WIDE_SIDE / 2; i += 2) {
                         replace_products(all, row + tile.row_of(i), column + tile.column_of(i), 2);
@@ -301,7 +323,7 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
                 if (part_count > 1) barrier();
             });
         };
-        if (all.depth % 4 == 0 && places % 16 == 0)
+        if (all.depth % TOGETHER == 0 && places % sizeof(Words) == 0)
             fill(Is<true>());
         else
             fill(Is<false>());
@@ -317,7 +339,7 @@ __device__ __forceinline__ void sum_wide_outer_products(const OuterProducts &it,
         more_registers<MULTIPLIER_REGISTERS>();
         WideTile<PARTS> own;
         own.template multiply<ACROSS>(stages, tile.begin, tile.end);
-        own.for_each([&](int row, int column, const Neighbours &sums) { tile.put<true>(it, row, column, sums); });
+        own.for_each([&](int row, int column, const Neighbours &sums) { tile.put<(PARTS > 1)>(it, row, column, sums); });
     } else {
         fewer_registers<READER_REGISTERS>();
         const size_t places = size_t(it.dy) | size_t(it.x);
@@ -329,7 +351,7 @@ __device__ __forceinline__ void sum_wide_outer_products(const OuterProducts &it,
                                       {it.x, tile.first_column + LINE, it.columns}};
             stages.fill(factors, tile.begin, tile.end);
         };
-        if (it.rows % 4 == 0 && it.columns % 4 == 0 && places % 16 == 0)
+        if (it.rows % TOGETHER == 0 && it.columns % TOGETHER == 0 && places % sizeof(Words) == 0)
             fill(Is<true>());
         else
             fill(Is<false>());

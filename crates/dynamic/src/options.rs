@@ -11,7 +11,7 @@ pub struct Options {
     pub is_training: bool,
     /// Products of floats may be rounded to TF32.
     pub tf32: bool,
-    /// The products of floats that run on tensor cores of warpgroups, where the device has them.
+    /// The products that run on tensor cores of warpgroups, where the device has them.
     pub warpgroups: Warpgroups,
     /// Runs may be captured into a CUDA graph, whose replays run the graphs that the batch holds at that time. All runs
     /// launch the kernels for the largest batch.
@@ -22,7 +22,7 @@ pub struct Options {
     pub executor: Executor,
 }
 
-/// The products of floats that run on tensor cores of warpgroups.
+/// The products that run on tensor cores of warpgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Warpgroups {
     /// None.

@@ -41,7 +41,7 @@ pub struct Library {
     level: [Function; TILES.len()],
     /// `None` for elements of 2 bytes, whose products tensor cores compute exactly as they are.
     exact: Option<Exact>,
-    /// For many rows of floats, where the device has tensor cores for warpgroups.
+    /// For many rows, where the device has tensor cores for warpgroups.
     wide: Option<Wide>,
     /// The most blocks of a cluster; 0 without clusters.
     cluster_blocks: usize,
@@ -135,9 +135,9 @@ impl Library {
         if let Some(exact) = &exact {
             cluster_blocks = blocks_of_clusters(&exact.level, cluster_blocks)?;
         }
-        let has_wide = element == Element::Float && device.has_warpgroup_products(device.ordinal());
-        let load = || Wide::load(device, warpgroups, cluster_blocks, multiprocessors, change);
-        let wide = (has_wide && warpgroups != Warpgroups::Never).then(load).transpose()?;
+        let has_wide = warpgroups != Warpgroups::Never && device.has_warpgroup_products(device.ordinal());
+        let load = || Wide::load(device, element, warpgroups, [cluster_blocks, multiprocessors], change);
+        let wide = has_wide.then(load).transpose()?;
         Ok(Self {
             element,
             square_tiles,
@@ -188,9 +188,8 @@ impl Library {
             let by_level =
                 |its: &Products| self.multiply_level(stream, LevelProduct::of(its), [its.rows as usize; 2], tf32);
             large.iter().try_for_each(by_level)?;
-            // In TF32, cublasLt is faster.
-            let wide = self.wide.as_ref().filter(|_| !tf32);
-            let is_wide = |its: &Products| wide.is_some_and(|wide| wide.is_for(its.rows as usize));
+            let wide = self.wide.as_ref();
+            let is_wide = |its: &Products| wide.is_some_and(|wide| wide.is_for_batch(its.rows as usize, tf32));
             others.iter().try_for_each(|its| match is_wide(its) {
                 true => by_level(its),
                 false => self.multiplier.multiply(stream, its, tf32).map(drop),

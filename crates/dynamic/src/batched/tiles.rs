@@ -43,10 +43,10 @@ pub fn parts_of_depth(tiles: usize, depth_bytes: usize, most: usize, multiproces
     most.checked_ilog2().map_or(1, |log| 1 << log)
 }
 
-/// The sides of a tile of many rows of floats, by warpgroups; the depth of a stage; and the stages in shared memory. Twins of
+/// The sides of a tile of many rows, by warpgroups; the bytes of a row in a stage; and the stages in shared memory. Twins of
 /// the numbers in `kernels/dynamic/warpgroup_products.cuh`.
 pub const WIDE_SIDE: usize = 128;
-pub const WIDE_DEPTH: usize = 32;
+const WIDE_BYTES: usize = 128;
 const WIDE_STAGES: usize = 4;
 
 /// The stages that a block could have multiplied while the first ones come, and while the blocks of a cluster add up their
@@ -54,16 +54,21 @@ const WIDE_STAGES: usize = 4;
 const STAGES_AROUND: usize = 3;
 const STAGES_OF_CLUSTER: usize = 4;
 
-/// The shared memory of a block, for so many parts of floats: the stages' numbers of both factors, in 2 bytes each, and
-/// two Mbarriers for each stage.
-pub fn wide_bytes(parts: usize) -> u32 {
-    (WIDE_STAGES * parts * 2 * WIDE_SIDE * WIDE_DEPTH * 2 + 2 * WIDE_STAGES * size_of::<u64>()) as u32
+/// The stages of a row of so many bytes.
+pub fn wide_stages(depth_bytes: usize) -> usize {
+    depth_bytes.div_ceil(WIDE_BYTES)
 }
 
-/// In how many parts blocks share out a depth so that so many tiles take the least time. The device holds `at_once[parts - 1]`
+/// The shared memory of a block, for elements of so many bytes: the stages' numbers of both factors, or so many parts of
+/// each, in 2 bytes; and two Mbarriers for each stage.
+pub fn wide_shared_bytes(element_bytes: usize, parts: usize) -> u32 {
+    let numbers = 2 * WIDE_SIDE * (WIDE_BYTES / element_bytes) * parts;
+    (WIDE_STAGES * (2 * numbers + 2 * size_of::<u64>())) as u32
+}
+
+/// In how many parts blocks share out a depth of so many stages, so that so many tiles take the least time. The device holds `at_once[parts - 1]`
 /// clusters of so many blocks at once.
-pub fn wide_parts(tiles: usize, depth: usize, at_once: &[usize]) -> usize {
-    let stages = depth.div_ceil(WIDE_DEPTH);
+pub fn wide_parts(tiles: usize, stages: usize, at_once: &[usize]) -> usize {
     let time = |parts: usize| {
         let around = if parts > 1 { STAGES_AROUND + STAGES_OF_CLUSTER } else { STAGES_AROUND };
         tiles.div_ceil(at_once[parts - 1]) * (stages.div_ceil(parts) + around)
@@ -93,12 +98,12 @@ mod tests {
         // Clusters do not fill an H200.
         let h200 = [132, 66, 40, 31, 24, 20, 16, 15];
         // Levels of 500 and 128 rows of Tree-LSTMs with 512 and 1,024 units, both ways; many rows.
-        assert_eq!(wide_parts(80, 1024, &h200), 1);
-        assert_eq!(wide_parts(32, 2560, &h200), 2);
-        assert_eq!(wide_parts(40, 2048, &h200), 3);
-        assert_eq!(wide_parts(512, 512, &h200), 1);
+        assert_eq!(wide_parts(80, 32, &h200), 1);
+        assert_eq!(wide_parts(32, 80, &h200), 3);
+        assert_eq!(wide_parts(40, 64, &h200), 3);
+        assert_eq!(wide_parts(512, 16, &h200), 1);
         // Clusters of few blocks, or none; a short depth; a small device.
-        assert_eq!([4, 2, 1, 0].map(|most| wide_parts(15, 5120, &h200[..most])), [4, 2, 1, 1]);
-        assert_eq!([wide_parts(1, 32, &h200), wide_parts(4, 1024, &[2, 1, 0])], [1, 1]);
+        assert_eq!([4, 2, 1, 0].map(|most| wide_parts(15, 160, &h200[..most])), [4, 2, 1, 1]);
+        assert_eq!([wide_parts(1, 1, &h200), wide_parts(4, 32, &[2, 1, 0])], [1, 1]);
     }
 }

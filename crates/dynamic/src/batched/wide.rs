@@ -1,13 +1,15 @@
-//! Products of many rows of floats on the tensor cores of warpgroups (`kernels/dynamic/warpgroup_products.cu`), for devices
+//! Products of many rows on the tensor cores of warpgroups (`kernels/dynamic/warpgroup_products.cu`), for devices
 //! that have them.
 
-use gpu::jit::{Error, Function, Launch, Source};
+use std::ffi::CStr;
+
+use gpu::jit::{Error, Function, Launch, Module, Source};
 use gpu::{Device, Element, Stream};
 
 use super::launches::launch_together;
 use super::library::LevelProduct;
 use super::tasks::OuterProducts;
-use super::tiles::{WIDE_DEPTH, WIDE_SIDE, wide_bytes, wide_parts};
+use super::tiles::{WIDE_SIDE, wide_parts, wide_shared_bytes, wide_stages};
 use crate::options::Warpgroups;
 
 /// The threads of a block: those that multiply, and those that read.
@@ -21,43 +23,86 @@ const LEAST_ROWS: usize = 65;
 /// took 14 µs, and 13 with the other tasks of a run; 3,000 million 93 and 155.
 const LEAST_OUTER: usize = 1 << 28;
 
-/// The parts of floats in bfloat16: of those that are not rounded, and of those that may be rounded to TF32.
-const PARTS: [usize; 2] = [3, 2];
-
-/// The kernels, each first for floats that are not rounded.
+/// The kernels for a type of elements.
 pub struct Wide {
-    level: [Function; 2],
-    outer_products: [Function; 2],
+    element: Element,
+    /// Those of elements of 2 bytes, or of floats that may be rounded to TF32.
+    rounded: Kernels,
+    /// Those of floats that are not rounded; `None` for elements of 2 bytes.
+    exact: Option<Kernels>,
     /// Whatever the number of rows is, and with as many blocks in a cluster as can be.
     is_always: bool,
     /// The clusters of one block, of two and so on, that the device holds at once.
     at_once: Vec<usize>,
 }
 
+/// The kernels for numbers in so many parts.
+struct Kernels {
+    level: Function,
+    outer_products: Function,
+    shared_bytes: u32,
+}
+
+impl Kernels {
+    fn new(
+        module: &Module,
+        [level, outer_products]: [&CStr; 2],
+        element: Element,
+        parts: usize,
+    ) -> Result<Self, Error> {
+        let shared_bytes = wide_shared_bytes(element.bytes(), parts);
+        let [level, outer_products] = [module.function(level)?, module.function(outer_products)?];
+        level.allow_shared(shared_bytes)?;
+        outer_products.allow_shared(shared_bytes)?;
+        Ok(Self { level, outer_products, shared_bytes })
+    }
+
+    /// A launch for a level. The blocks that share out the depth are a cluster.
+    fn level_launch(&self, grid: [usize; 3]) -> Launch {
+        Launch {
+            grid: grid.map(|blocks| blocks as u32),
+            block: [THREADS, 1, 1],
+            cluster: [grid[0] as u32, 1, 1],
+            shared_bytes: self.shared_bytes,
+            is_uncaptured: true,
+            ..Launch::default()
+        }
+    }
+}
+
 impl Wide {
-    /// Loads the kernels; `change` takes their source. Blocks of at most so many may be a cluster.
+    /// Loads the kernels; `change` takes their source. Blocks of at most `cluster_blocks` may be a cluster.
     pub fn load(
         device: Device,
+        element: Element,
         warpgroups: Warpgroups,
-        cluster_blocks: usize,
-        multiprocessors: usize,
+        [cluster_blocks, multiprocessors]: [usize; 2],
         change: &dyn Fn(Source) -> Source,
     ) -> Result<Self, Error> {
-        let source = Source::new(&kernels::dynamic::WARPGROUP_PRODUCTS, vec![Element::Float.option().into()]);
+        let source = Source::new(&kernels::dynamic::WARPGROUP_PRODUCTS, vec![element.option().into()]);
         let module = device.load(&change(source))?;
-        let level = [module.function(c"exact_wide_level")?, module.function(c"wide_level")?];
-        let outer_products = [module.function(c"exact_wide_outer_products")?, module.function(c"wide_outer_products")?];
-        for functions in [&level, &outer_products] {
-            for (function, parts) in functions.iter().zip(PARTS) {
-                function.allow_shared(wide_bytes(parts))?;
-            }
-        }
-        let is_always = warpgroups == Warpgroups::Always;
-        let clusters = |blocks| Ok(level[0].resident_clusters(&level_launch(0, [blocks, 1, 1]))? as usize);
+        let is_float = element == Element::Float;
+        let rounded =
+            Kernels::new(&module, [c"wide_level", c"wide_outer_products"], element, if is_float { 2 } else { 1 })?;
+        let exact = || Kernels::new(&module, [c"exact_wide_level", c"exact_wide_outer_products"], element, 3);
+        let exact = is_float.then(exact).transpose()?;
+        // Each block has a multiprocessor, by any of the kernels.
+        let clusters = |blocks| Ok(rounded.level.resident_clusters(&rounded.level_launch([blocks, 1, 1]))? as usize);
         let of_several = (2..=cluster_blocks).map(clusters).collect::<Result<Vec<_>, Error>>()?;
         let at_once =
             [multiprocessors].into_iter().chain(of_several.into_iter().take_while(|count| *count > 0)).collect();
-        Ok(Self { level, outer_products, is_always, at_once })
+        Ok(Self { element, rounded, exact, is_always: warpgroups == Warpgroups::Always, at_once })
+    }
+
+    /// Returns whether a product has floats that are not rounded.
+    fn exact(&self, tf32: bool) -> Option<&Kernels> {
+        self.exact.as_ref().filter(|_| !tf32)
+    }
+
+    /// Returns whether a product of a whole batch, of so many rows, has such tiles. In other types, and in TF32, cublasLt is
+    /// faster.
+    pub fn is_for_batch(&self, rows: usize, tf32: bool) -> bool {
+        self.exact(tf32).is_some() && self.is_for(rows)
     }
 
     /// Returns whether a product of so many rows has such tiles.
@@ -84,19 +129,17 @@ impl Wide {
     ) -> Result<(), Error> {
         let across = (product.columns as usize).div_ceil(WIDE_SIDE);
         let down = expected.div_ceil(WIDE_SIDE).max(1);
-        let depth = product.depth as usize;
+        let stages = wide_stages(product.depth as usize * self.element.bytes());
         let parts = match self.is_always {
-            true => self.at_once.len().min(depth.div_ceil(WIDE_DEPTH)).max(1),
-            false => wide_parts(across * down, depth, &self.at_once),
+            true => self.at_once.len().min(stages).max(1),
+            false => wide_parts(across * down, stages, &self.at_once),
         };
         // A block goes on to other rows: what it reads next is on its way meanwhile.
         let down = down.min((self.at_once[parts - 1] / across).max(1));
-        let number = usize::from(tf32);
+        let kernels = self.exact(tf32).unwrap_or(&self.rounded);
+        let launch = kernels.level_launch([parts, down, across]);
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe {
-            let launch = level_launch(number, [parts, down, across]);
-            self.level[number].launch(stream, &launch, &mut [(&raw mut product).cast()])
-        }
+        unsafe { kernels.level.launch(stream, &launch, &mut [(&raw mut product).cast()]) }
     }
 
     /// Sums of outer products that need nothing of each other.
@@ -104,26 +147,12 @@ impl Wide {
     /// # Safety
     /// As for [`Library::run`](super::library::Library::run).
     pub unsafe fn sum_outer_products(&self, stream: Stream, all: &[OuterProducts], tf32: bool) -> Result<(), Error> {
-        let number = usize::from(tf32);
+        let kernels = self.exact(tf32).unwrap_or(&self.rounded);
         let blocks = |its: &OuterProducts| {
             let [rows, columns] = [its.rows, its.columns].map(|count| (count as usize).div_ceil(WIDE_SIDE));
             its.slices as usize * rows * columns
         };
         // SAFETY: the caller's promise, and the kernel's own struct.
-        unsafe {
-            launch_together(&self.outer_products[number], stream, all, THREADS, wide_bytes(PARTS[number]), blocks)
-        }
-    }
-}
-
-/// A launch of a kernel of level products. The blocks that share out the depth are a cluster.
-fn level_launch(number: usize, grid: [usize; 3]) -> Launch {
-    Launch {
-        grid: grid.map(|blocks| blocks as u32),
-        block: [THREADS, 1, 1],
-        cluster: [grid[0] as u32, 1, 1],
-        shared_bytes: wide_bytes(PARTS[number]),
-        is_uncaptured: true,
-        ..Launch::default()
+        unsafe { launch_together(&kernels.outer_products, stream, all, THREADS, kernels.shared_bytes, blocks) }
     }
 }

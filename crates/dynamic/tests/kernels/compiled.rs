@@ -52,8 +52,10 @@ fn ready_nets_compile_for_all_gpus_without_spills() {
         }
     }
     let mut all: Vec<_> = share(all, 11).collect();
-    let wide = Source::new(&kernels::dynamic::WARPGROUP_PRODUCTS, vec![Element::Float.option().into()]);
-    all.push(("products by warpgroups".into(), vec![wide], 90));
+    for element in Element::ALL {
+        let wide = Source::new(&kernels::dynamic::WARPGROUP_PRODUCTS, vec![element.option().into()]);
+        all.push((format!("products by warpgroups, {element:?}"), vec![wide], 90));
+    }
     // A net of the operations that no ready net has.
     let net = Net::new(not_finite_in_empty_slots().declaration).unwrap();
     for element in Element::ALL {

@@ -66,7 +66,7 @@ fn products_of_levels_emulated_as_the_oracle() {
 fn products_of_levels_by_warpgroups_emulated_as_the_oracle() {
     let sizes =
         [(1, 1), (31, 64), (32, 65), (33, 127), (36, 128), (64, 129), (127, 7), (129, 66), (200, 130), (260, 3)];
-    levels("levels::products_of_levels_by_warpgroups_emulated_as_the_oracle", &TYPES[..2], &sizes, Warpgroups::Always);
+    levels("levels::products_of_levels_by_warpgroups_emulated_as_the_oracle", &TYPES, &sizes, Warpgroups::Always);
 }
 
 /// Of a large matrix, a batch that is not static multiplies few rows in the same way.
