@@ -91,6 +91,7 @@ impl Wide {
         let of_several = (2..=cluster_blocks).map(clusters).collect::<Result<Vec<_>, Error>>()?;
         let at_once =
             [multiprocessors].into_iter().chain(of_several.into_iter().take_while(|count| *count > 0)).collect();
+        log::debug!("products by warpgroups of {element:?}: {at_once:?} clusters of 1, 2 and more blocks at once");
         Ok(Self { element, rounded, exact, is_always: warpgroups == Warpgroups::Always, at_once })
     }
 
