@@ -31,7 +31,7 @@ from harness import calls
 EXECUTORS = {"batched": 0, "persistent": 1, "persistent:2": 2, "persistent:4": 4, "persistent:8": 8}
 TYPES = ("float", "TF32", "bfloat16")
 # The numbers of trees by the width.
-CELLS = {256: (1, 2, 4, 8, 16, 32, 64, 128, 256), 512: (1, 8, 32)}
+CELLS = {256: (1, 2, 4, 8, 16, 32, 64, 128, 256), 512: (1, 8, 32, 128)}
 WORDS = 1000
 SECONDS = 120
 
@@ -127,11 +127,11 @@ def is_2_bytes(kind):
     return kind == "bfloat16"
 
 
-TODAY = {"LAUNCHES_OF_LEVEL": 5.25, "UNIT": 0.062,
-         **{f"PACKETS {kind}": 42e-6 if is_2_bytes(kind) else 30e-6 for kind in TYPES},
-         **{f"PRODUCTS {kind}": 1 / 20e6 if is_2_bytes(kind) else 1 / 9.7e6 for kind in TYPES}}  # fmt: skip
+TODAY = {"LAUNCHES_OF_LEVEL": 5.25, "UNIT": 0.075,
+         **{f"PACKETS {kind}": 42e-6 if is_2_bytes(kind) else 24e-6 for kind in TYPES},
+         **{f"PRODUCTS {kind}": 1 / 30e6 if is_2_bytes(kind) else 1 / 60e6 for kind in TYPES}}  # fmt: skip
 # The part of a level that does not depend on the executor's units is seen beside launches alone, and stays as it is.
-EXCHANGE = 1.0
+EXCHANGE = 1.8
 # Of an H100 or H200: the multiprocessors, and the shared memory of a block.
 MULTIPROCESSORS, SHARED_BYTES = 132, 227 << 10
 # The parts of h in the factor and in the product, forward and backward.
@@ -169,8 +169,10 @@ def terms(row, groups):
     if paths:
         own, of_packet = units(hidden, groups), 6 if is_2_bytes(kind) else 3
         packets = sum(math.ceil(hidden / own) * math.ceil(depth * own / of_packet) for depth, _ in paths)
+        groups = min(groups, row["batch"])
+        share = (1 + (groups - 1) / row["batch"]) / groups
         found |= {"EXCHANGE": len(paths) * levels, "UNIT": len(paths) * levels * own,
-                  f"PACKETS {kind}": 16 * packets * rows / min(groups, row["batch"])}  # fmt: skip
+                  f"PACKETS {kind}": 16 * packets * rows * share}
     return found
 
 

@@ -120,18 +120,14 @@ KERNEL(exact_level_many_rows, LevelProduct) {
 }
 #endif
 
-// Tasks without outer products and sums of rows.
+// Tasks without outer products.
 KERNEL(tasks, Together<Task>) {
     run_tasks(parameters, [](const Task &, unsigned) {});
 }
 
 template <bool is_exact> __device__ __forceinline__ void run_all(const Together<Task> &tasks, Element *stages) {
     run_tasks(tasks, [&](const Task &task, unsigned block) {
-        if (task.sort == Task::ROW_SUMS) {
-            sum_columns(task.row_sums, block);
-        } else {
-            sum_outer_products<is_exact>(task.outer_products, block, stages);
-        }
+        sum_outer_products<is_exact>(task.outer_products, block, stages);
     });
 }
 

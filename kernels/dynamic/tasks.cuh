@@ -34,16 +34,32 @@ struct ReadersSums {
     int count, columns;
 };
 
-__device__ __forceinline__ void sum_readers(const ReadersSums &it, unsigned block, unsigned blocks) {
-    const int rows = count_of(it.script, it.count);
-    for_all_of_task(unsigned(it.count) * it.columns, block, blocks, [&](size_t number) {
-        const int row = unsigned(number) / it.columns, column = unsigned(number) % it.columns;
-        float sum = 0;
-        for (int at = row ? it.readers_end[row - 1] : 0; row < rows && at < it.readers_end[row]; ++at) {
-            sum += it.from[size_t(it.readers[at]) * it.columns + column];
+template <typename Numbers, typename Sums>
+__device__ __forceinline__ void sum_readers_by(const ReadersSums &it, unsigned block, unsigned blocks) {
+    constexpr int together = sizeof(Numbers) / sizeof(float);
+    const int rows = count_of(it.script, it.count), across = it.columns / together;
+    for_all_of_task(size_t(it.count) * across, block, blocks, [&](size_t number) {
+        const int row = int(number / across), column = int(number % across) * together;
+        float sums[together] = {};
+        const int end = row < rows ? it.readers_end[row] : 0;
+        for (int at = row ? it.readers_end[row - 1] : 0; at < end; ++at) {
+            const Numbers its = *reinterpret_cast<const Numbers *>(it.from + size_t(it.readers[at]) * it.columns + column);
+#pragma unroll
+            for (int i = 0; i < together; ++i) sums[i] += reinterpret_cast<const float(&)[together]>(its)[i];
         }
-        it.to[number] = to_element(sum);
+        Sums to;
+#pragma unroll
+        for (int i = 0; i < together; ++i) reinterpret_cast<Element(&)[together]>(to)[i] = to_element(sums[i]);
+        *reinterpret_cast<Sums *>(it.to + size_t(row) * it.columns + column) = to;
     });
+}
+
+__device__ __forceinline__ void sum_readers(const ReadersSums &it, unsigned block, unsigned blocks) {
+    const bool by_quads = it.columns % 4 == 0 && size_t(it.from) % sizeof(float4) == 0 && size_t(it.to) % sizeof(Quad) == 0;
+    if (by_quads)
+        sum_readers_by<float4, Quad>(it, block, blocks);
+    else
+        sum_readers_by<float, Element>(it, block, blocks);
 }
 
 // Twin of the enum in `crates/dynamic/src/batched/tasks.rs`.
@@ -82,8 +98,7 @@ struct Task {
     };
 };
 
-// Runs tasks. `sum(task, block)` computes a block's part of outer products or of sums of rows, which take more registers than
-// all others.
+// Runs tasks. `sum(task, block)` computes a block's part of outer products, which take more registers than all others.
 template <typename Sum> __device__ __forceinline__ void run_tasks(const Together<Task> &tasks, Sum sum) {
     tasks.run([&](const Task &task, unsigned block, unsigned blocks) {
         switch (task.sort) {
@@ -91,8 +106,8 @@ template <typename Sum> __device__ __forceinline__ void run_tasks(const Together
         case Task::TRANSPOSED: return transpose_square(task.transposed, block);
         case Task::TABLE_INDICES: return find_indices(task.table_indices, block, blocks);
         case Task::SCORES: return cross_entropy(task.scores, block, blocks);
-        case Task::OUTER_PRODUCTS:
-        case Task::ROW_SUMS: return sum(task, block);
+        case Task::OUTER_PRODUCTS: return sum(task, block);
+        case Task::ROW_SUMS: return sum_columns(task.row_sums, block);
         case Task::LOSSES: return sum_losses(task.losses);
         case Task::ADDED_ROWS: return add_rows(task.added_rows, block, blocks);
         case Task::PARTS_SUM: return add_up_parts(task.parts_sum, block, blocks);

@@ -54,7 +54,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         }
         let (progress, begin) = (bar.problem(net.to_string()), Instant::now());
         let made = net.net().and_then(|its| Net::new(&its, device, net.options).map_err(|why| why.to_string()));
-        made.iter().for_each(Net::load_all);
+        made.iter().for_each(|net| {
+            net.load_all();
+        });
         progress.end(if made.is_ok() { "made" } else { "failed" });
         match made {
             Ok(made) => {

@@ -1,9 +1,9 @@
 //! Which executor runs the path of a batch: the one that takes the least time by a model of an H200.
 //!
 //! The model's numbers are fitted to steps of N-ary Tree-LSTMs of 256 units (float, TF32 and bfloat16, 1 to 256 trees) and of
-//! 512 (1, 8 and 32 trees), which `examples/pytorch/dynamic_paths.py` measures. There a step takes 0.3% more than by the
-//! fastest executor on average, and at most 4%. Where the weights of one way fit into a group's blocks and those of the other
-//! do not, that other way has launches for each level.
+//! 512 (1 to 128 trees), which `examples/pytorch/dynamic_paths.py` measures. There a step takes 0.1% more than by the fastest
+//! executor on average, and at most 3%. Where the weights of one way fit into a group's blocks and those of the other do not,
+//! that other way has launches for each level.
 //!
 //! Executors differ in the order of their sums. The choice depends on the net and the batch alone, so that a program has
 //! the same bits each time it runs. So it is not made by times, and a program compiles only what is chosen.
@@ -23,17 +23,18 @@ const GROUPS: [usize; 4] = [1, 2, 4, 8];
 /// What the batched executor takes for a level one way, in µs: launches, and the last blocks of each.
 const LAUNCHES_OF_LEVEL: f64 = 5.25;
 
-/// The multiply-adds of its products in a µs: of elements of 2 bytes, and of floats.
-const PRODUCTS: [f64; 2] = [20e6, 9.7e6];
+/// The multiply-adds of its products in a µs, of elements of 2 bytes, and of floats: by warps, and by warpgroups. Of floats,
+/// those of many rows take little time beside the launches by now.
+const PRODUCTS: [[f64; 2]; 2] = [[20e6, 9.7e6], [30e6, 60e6]];
 
 /// What the persistent executor takes for a level one way, in µs; and for each unit that a block has. A level has an
 /// exchange, and passes over its rows that wait for memory.
-const EXCHANGE: f64 = 1.0;
-const UNIT: f64 = 0.062;
+const EXCHANGE: f64 = 1.8;
+const UNIT: f64 = 0.075;
 
 /// What a group's blocks take for a byte of packets, in µs: to collect and multiply it, and for its part of the passes.
 /// Again of elements of 2 bytes, and of floats.
-const PACKETS: [f64; 2] = [42e-6, 30e-6];
+const PACKETS: [f64; 2] = [42e-6, 24e-6];
 
 impl Executor {
     /// The numbers of groups to choose from.
@@ -77,7 +78,8 @@ impl Net {
         }
         let products: f64 =
             way.passes.iter().enumerate().map(|(kind, passes)| products(passes, kind, steps.batch)).sum();
-        steps.count * LAUNCHES_OF_LEVEL + products / PRODUCTS[is_float]
+        let by_warpgroups = usize::from(self.library.has_warpgroups());
+        steps.count * LAUNCHES_OF_LEVEL + products / PRODUCTS[by_warpgroups][is_float]
     }
 }
 
@@ -87,9 +89,12 @@ fn persistent_time(path: &emit::Path, steps: &Steps, of_byte: f64) -> f64 {
         let (rows, edges) = steps.batch.of_kind(published.kind);
         (if published.is_of_children { edges } else { rows } * published.bytes_of_row) as f64
     });
-    let groups = path.groups.min(steps.batch.graphs()).max(1);
+    let graphs = steps.batch.graphs().max(1) as f64;
+    let groups = (path.groups as f64).min(graphs);
+    // The group with the most rows: graphs differ, and few of them are not dealt out evenly.
+    let share = (1.0 + (groups - 1.0) / graphs) / groups;
     let of_level = EXCHANGE + UNIT * path.own_units as f64;
-    steps.count * of_level + bytes.sum::<f64>() * of_byte / groups as f64
+    steps.count * of_level + bytes.sum::<f64>() * of_byte * share
 }
 
 /// The multiply-adds of a kind's products on the path.

@@ -154,6 +154,11 @@ impl Library {
         })
     }
 
+    /// Products of many rows run on tensor cores of warpgroups.
+    pub fn has_warpgroups(&self) -> bool {
+        self.wide.is_some()
+    }
+
     /// Keeps the kernels loaded for good.
     pub fn keep_loaded(&self) {
         self.few_rows.keep_loaded();
@@ -243,9 +248,9 @@ impl Library {
             unsafe { wide.sum_outer_products(stream, &of_wide, tf32) }?;
         }
         let tasks: Vec<_> = tasks.iter().filter(|task| outer(task).is_none()).copied().collect();
-        let is_sum = |task: &Task| matches!(task, Task::OuterProducts(_) | Task::RowSums(_));
+        let is_outer = |task: &Task| matches!(task, Task::OuterProducts(_));
         let exact = self.exact.as_ref().filter(|_| !tf32);
-        let (function, shared_bytes) = match tasks.iter().any(is_sum) {
+        let (function, shared_bytes) = match tasks.iter().any(is_outer) {
             true => (exact.map_or(&self.outer_products, |exact| &exact.outer_products), OUTER_BYTES),
             false => (&self.tasks, 0),
         };
@@ -269,7 +274,7 @@ impl Library {
             Task::PartsSum(PartsSum { parts, .. })
             | Task::Descent(Descent { gradient: parts, .. })
             | Task::Update(Update { gradient: parts, .. }) => self.blocks(parts.count),
-            Task::ReadersSums(its) => self.blocks(its.count as usize * its.columns as usize),
+            Task::ReadersSums(its) => self.blocks(its.count as usize * (its.columns as usize).div_ceil(4)),
         }
     }
 }

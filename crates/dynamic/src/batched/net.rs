@@ -281,11 +281,12 @@ impl Net {
         Ok(made)
     }
 
-    /// Loads the kernels that a batch may need, which otherwise are loaded when one needs them first.
-    pub fn load_all(&self) {
-        for number in 0..self.configurations.len() {
-            self.load(number);
-        }
+    /// Loads the kernels that a batch may need, which otherwise are loaded when one needs them first. Returns whether all of
+    /// them can run.
+    pub fn load_all(&self) -> bool {
+        let with_paths = (0..self.configurations.len()).filter(|number| self.has_path(*number));
+        let loaded: Vec<_> = with_paths.map(|number| self.load(number)).collect();
+        loaded.iter().all(|can_run| *can_run)
     }
 
     /// The net.

@@ -341,6 +341,8 @@ pub fn check_of(
 
     let made = Net::changed(&net, Device::Host, options, change).map_err(|why| why.to_string());
     let made = emulated::compiled(made)?;
+    // Else levels would have launches.
+    assert!(made.load_all(), "no path: {options:?}");
     let mut arrays = DeviceBatch::new(&made, &batch.maxima()).unwrap();
     if is_static && number % 2 == 1 {
         // The launches are made for the batch that was set first.
