@@ -226,13 +226,13 @@ constexpr int WIDE_PITCH = WIDE_SIDE + 8;
 // Puts sums of a row from a column on among the products. Returns whether all are numbers.
 template <int COUNT>
 __device__ __forceinline__ bool put_products(const Products &all, int row, int column, const float (&sums)[COUNT]) {
-    struct alignas(4 * COUNT) Together {
+    struct alignas(4 * COUNT) Vector {
         float number[COUNT];
     };
     if (row >= all.rows) return true;
     float *const to = all.products + size_t(row) * all.columns + column;
-    if (column + COUNT <= all.columns && size_t(to) % sizeof(Together) == 0) {
-        *reinterpret_cast<Together *>(to) = reinterpret_cast<const Together &>(sums);
+    if (column + COUNT <= all.columns && size_t(to) % sizeof(Vector) == 0) {
+        *reinterpret_cast<Vector *>(to) = reinterpret_cast<const Vector &>(sums);
     } else {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i)
