@@ -21,7 +21,7 @@
 #endif
 
 // products = x weightsᵀ for the rows that a script counts, or for `count`, behind those that are skipped. x and the products
-// have all rows of the kind, or those of the level. Twin of the struct in `crates/dynamic/src/batched/library.rs`.
+// have all rows of the kind, or those of the level. Twin of the struct in `crates/dynamic/src/batched/level_product.rs`.
 struct LevelProduct {
     const Element *x, *weights;
     float *products;

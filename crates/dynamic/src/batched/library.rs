@@ -1,6 +1,6 @@
 //! The kernels that all nets share (`kernels/dynamic/products.cu`), and the choice between them and cublasLt.
 
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 use std::sync::Arc;
 
 use gpu::cublaslt::CublasLt;
@@ -10,6 +10,7 @@ use gpu::products::{self, Multiplier, Products};
 use gpu::{Device, Element, Stream};
 
 use super::launches::launch_together;
+use super::level_product::LevelProduct;
 use super::slices::{outer_tiles, row_tiles};
 use super::tasks::{AddedRows, Descent, DescentOfRows, Losses, PartsSum, RuleOfStep, Task, Update};
 use super::tiles::{MOST_PARTS, TILES, Tile, parts_of_depth};
@@ -275,48 +276,6 @@ impl Library {
             | Task::Descent(Descent { gradient: parts, .. })
             | Task::Update(Update { gradient: parts, .. }) => self.blocks(parts.count),
             Task::ReadersSums(its) => self.blocks(its.count as usize * (its.columns as usize).div_ceil(4)),
-        }
-    }
-}
-
-/// A product of the rows that a script counts, or of `count` rows. Twin of the struct in `kernels/dynamic/level_products.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct LevelProduct {
-    pub x: *const c_void,
-    pub weights: *const c_void,
-    pub products: *mut f32,
-    pub script: *const c_void,
-    pub columns: i32,
-    pub depth: i32,
-    /// x has all rows of the kind, not those of the level alone.
-    pub has_all_x: i32,
-    /// Likewise the products.
-    pub has_all_products: i32,
-    /// Rows are edges.
-    pub is_of_children: i32,
-    /// The first rows, which are left out.
-    pub skipped: i32,
-    /// The rows, without a script.
-    pub count: i32,
-}
-
-impl LevelProduct {
-    /// A product of all rows.
-    fn of(its: &Products) -> Self {
-        let Products { x, weights, products, rows: count, columns, depth } = *its;
-        Self {
-            x,
-            weights,
-            products,
-            script: std::ptr::null(),
-            columns,
-            depth,
-            has_all_x: 0,
-            has_all_products: 0,
-            is_of_children: 0,
-            skipped: 0,
-            count,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod batch;
 mod choice;
 mod launches;
+mod level_product;
 mod library;
 mod net;
 mod path;

@@ -7,7 +7,7 @@ use gpu::jit::{Error, Function, Launch, Module, Source};
 use gpu::{Device, Element, Stream};
 
 use super::launches::launch_together;
-use super::library::LevelProduct;
+use super::level_product::LevelProduct;
 use super::tasks::OuterProducts;
 use super::tiles::{WIDE_SIDE, wide_parts, wide_shared_bytes, wide_stages};
 use crate::options::Warpgroups;

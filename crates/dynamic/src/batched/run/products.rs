@@ -5,7 +5,7 @@ use gpu::products::Products;
 use vertex::passes::{Pass, Work};
 
 use super::{At, Left, Run};
-use crate::batched::library::LevelProduct;
+use crate::batched::level_product::LevelProduct;
 use crate::batched::tasks::{AddedRows, Numbers, OuterProducts, Parts, PartsSum, RowSums, RowsOfTable, Task};
 use crate::emit::is_in_float;
 use crate::memory::{ROWS_OF_PRODUCTS, index_passes};
