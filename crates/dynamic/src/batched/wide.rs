@@ -19,9 +19,9 @@ const THREADS: u32 = 512;
 /// as by tiles of 64 rows, and 48 rows of 10,240 columns 1.2 times.
 const LEAST_ROWS: usize = 65;
 
-/// The fewest multiply-adds of outer products that have such tiles: they have a launch of their own. On an H200, 16 million
-/// took 14 µs, and 13 with the other tasks of a run; 3,000 million 93 and 155.
-const LEAST_OUTER: usize = 1 << 28;
+/// The fewest multiply-adds of outer products that have such tiles: they have a launch of their own. On an H200, 377 million
+/// took 35 µs, and as long with the other tasks of a run; 3,000 million 93 and 155.
+const LEAST_OUTER: usize = 1 << 30;
 
 /// The kernels for a type of elements.
 pub struct Wide {
