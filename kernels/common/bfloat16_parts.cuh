@@ -3,7 +3,8 @@
 // zero. Of nine products of parts, six make a product of floats. The others are at most 2⁻²³ of it, and of either sign. Two
 // parts have 16 bits, more than TF32, and three products are enough for them.
 //
-// Infinity has no parts, and neither have the largest numbers, from 2¹²⁸ - 2¹¹⁹ on: products of these are NaN.
+// Infinity has no parts, and neither have the largest numbers, from 2¹²⁸ - 2¹¹⁹ on: products of these are NaN. The largest
+// parts may be 2⁻⁸ larger than their floats, so a product from 2¹²⁸ - 2¹²¹ on may be infinite.
 #pragma once
 
 #include "common/device.cuh"

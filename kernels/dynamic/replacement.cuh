@@ -1,5 +1,5 @@
 // What takes the place of an exact product of floats, or of a sum of such, that is no number: infinity has no parts for tensor
-// cores, and neither have the largest numbers (`common/tf32_products.cuh`).
+// cores, and neither have the largest numbers (`common/tf32_products.cuh`, `common/bfloat16_parts.cuh`).
 #pragma once
 
 #include "common/device.cuh"

@@ -3,7 +3,7 @@
 // Compiled with ELEMENT_FLOAT, ELEMENT_HALF or ELEMENT_BFLOAT16 defined: the type of tensors. Sums are float.
 #define KINDS_OF_WARPS
 #define BLOCK_THREADS 512
-#define THREADS 256
+#define THREADS 256 // of the kernels by warps, whose headers are included
 #define MULTIPROCESSOR_BLOCKS 1
 #define SHARED_ALIGNMENT 1024
 #include "dynamic/warpgroup_products.cuh"

@@ -102,7 +102,8 @@ template <bool by_words> struct ColumnsOfFactor {
 };
 
 // The stages of a tile. Each of PARTS parts of the factors has four blocks of 64 lines: two of the first factor and two of the
-// second. Of floats, two stages share them: a stage is a half of all lines, ALONG the depth, or half of the lines, ACROSS it.
+// second. Of floats, two stages share the lines. ALONG the depth, a stage has one half of each line. ACROSS the depth, it has
+// half of the lines.
 template <int PARTS> struct WideStages {
     static constexpr int BLOCKS = 2 * WIDE_SIDE / LINE, BLOCK_BYTES = LINE * LINE_BYTES, PART_BYTES = BLOCKS * BLOCK_BYTES;
     static constexpr int LINES_BYTES = PARTS * PART_BYTES, BYTES = WIDE_STAGES / LINE_STAGES * LINES_BYTES;

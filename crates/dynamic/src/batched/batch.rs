@@ -224,7 +224,7 @@ impl DeviceBatch {
         Ok(self.send(net.kinds(), batch, count, stream))
     }
 
-    /// Returns the end of those that kernels read.
+    /// Writes the batch's arrays. Returns where those end that kernels read.
     fn write_arrays(&mut self, kinds: usize, batch: &mut Batch, graphs: &Graphs, ids: &[i64]) -> usize {
         use GraphArray::*;
         let (vertices, edges) = (batch.vertices(), batch.edges());
@@ -294,7 +294,7 @@ impl DeviceBatch {
         self.places[last] + counts[last]
     }
 
-    /// Writes the script and the steps, and copies so many numbers.
+    /// Writes the script and the steps, and copies the first `count` numbers.
     fn send(&mut self, kinds: usize, batch: &Batch, count: usize, stream: Stream) -> bool {
         let mut first = (0, 0);
         for (kind, of_kind) in self.of_kinds[..kinds].iter_mut().enumerate() {
@@ -333,13 +333,17 @@ impl DeviceBatch {
     /// false if that failed.
     fn clear_exchange(&mut self, net: &Net, maxima: &Maxima, stream: Stream) -> bool {
         let (Some(chosen), Some(exchange)) = (self.chosen, &self.exchange) else { return true };
-        let before = self.exchanged.replace(chosen);
+        let before = self.exchanged;
         // SAFETY: the memory is as long, and the stream has its users before this launch or behind it.
         let clear = || unsafe {
             let zeros = Zeros { to: exchange.data(), bytes: net.exchange_bytes(maxima) };
             net.library.run(stream, &[Task::Zeros(zeros)], net.tf32)
         };
-        before.is_none_or(|before| before == chosen || clear().is_ok())
+        let is_clear = before.is_none_or(|before| before == chosen) || clear().is_ok();
+        if is_clear {
+            self.exchanged = Some(chosen);
+        }
+        is_clear
     }
 
     fn write(&mut self, script: Script, batch: &Batch) {

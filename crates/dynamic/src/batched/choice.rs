@@ -23,8 +23,8 @@ const GROUPS: [usize; 4] = [1, 2, 4, 8];
 /// What the batched executor takes for a level one way, in µs: launches, and the last blocks of each.
 const LAUNCHES_OF_LEVEL: f64 = 5.25;
 
-/// The multiply-adds of its products in a µs, of elements of 2 bytes, and of floats: by warps, and by warpgroups. Of floats,
-/// those of many rows take little time beside the launches by now.
+/// The multiply-adds of its products in a µs, by warps and by warpgroups, each of elements of 2 bytes and of floats.
+/// Floats by warpgroups take little time beside the launches.
 const PRODUCTS: [[f64; 2]; 2] = [[20e6, 9.7e6], [30e6, 60e6]];
 
 /// What the persistent executor takes for a level one way, in µs; and for each unit that a block has. A level has an

@@ -138,7 +138,8 @@ impl Library {
         }
         let has_wide = warpgroups != Warpgroups::Never && device.has_warpgroup_products(device.ordinal());
         let load = || Wide::load(device, element, warpgroups, [cluster_blocks, multiprocessors], change);
-        let wide = has_wide.then(load).transpose()?;
+        let warn = |why: &Error| log::warn!("products of many rows run without warpgroups: {why}");
+        let wide = has_wide.then(load).and_then(|wide| wide.inspect_err(warn).ok());
         Ok(Self {
             element,
             square_tiles,
@@ -163,6 +164,9 @@ impl Library {
     /// Keeps the kernels loaded for good.
     pub fn keep_loaded(&self) {
         self.few_rows.keep_loaded();
+        if let Some(wide) = &self.wide {
+            wide.keep_loaded();
+        }
     }
 
     fn blocks(&self, threads: usize) -> usize {
@@ -217,7 +221,7 @@ impl Library {
     ) -> Result<(), Error> {
         if let Some(wide) = self.wide.as_ref().filter(|wide| wide.is_for(expected)) {
             // SAFETY: the caller's promise.
-            return unsafe { wide.multiply_level(stream, product, expected, tf32) };
+            return unsafe { wide.multiply_level(stream, product, [expected, launched], tf32) };
         }
         let number = TILES.iter().position(|tile| expected <= tile.most_rows).unwrap_or(TILES.len() - 1);
         let tile = &TILES[number];

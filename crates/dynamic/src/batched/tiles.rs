@@ -66,14 +66,22 @@ pub fn wide_shared_bytes(element_bytes: usize, parts: usize) -> u32 {
     (WIDE_STAGES * (2 * numbers + 2 * size_of::<u64>())) as u32
 }
 
-/// In how many parts blocks share out a depth of so many stages, so that so many tiles take the least time. The device holds `at_once[parts - 1]`
-/// clusters of so many blocks at once.
+/// The number of parts by which `tiles` tiles take the least time, where blocks share out a depth of `stages` stages. The
+/// device holds `at_once[parts - 1]` clusters of `parts` blocks at once.
 pub fn wide_parts(tiles: usize, stages: usize, at_once: &[usize]) -> usize {
     let time = |parts: usize| {
         let around = if parts > 1 { STAGES_AROUND + STAGES_OF_CLUSTER } else { STAGES_AROUND };
         tiles.div_ceil(at_once[parts - 1]) * (stages.div_ceil(parts) + around)
     };
-    (1..=at_once.len()).filter(|parts| at_once[parts - 1] > 0).min_by_key(|parts| time(*parts)).unwrap_or(1)
+    (1..=at_once.len()).min_by_key(|parts| time(*parts)).unwrap_or(1)
+}
+
+/// The blocks, or clusters, that share out `down` rows of tiles, `across` in each, where the device holds so many at once. A
+/// block goes on to other rows if that takes no more rounds: what it reads next is on its way meanwhile.
+pub fn rows_of_blocks(across: usize, down: usize, at_once: usize) -> usize {
+    let some = down.min((at_once / across).max(1));
+    let rounds = |down: usize| (across * down).div_ceil(at_once);
+    if down.div_ceil(some) * rounds(some) <= rounds(down) { some } else { down }
 }
 
 #[cfg(test)]
@@ -104,6 +112,9 @@ mod tests {
         assert_eq!(wide_parts(512, 16, &h200), 1);
         // Clusters of few blocks, or none; a short depth; a small device.
         assert_eq!([4, 2, 1, 0].map(|most| wide_parts(15, 160, &h200[..most])), [4, 2, 1, 1]);
-        assert_eq!([wide_parts(1, 1, &h200), wide_parts(4, 32, &[2, 1, 0])], [1, 1]);
+        assert_eq!([rows_of_blocks(2, 256, 132), rows_of_blocks(20, 12, 132), rows_of_blocks(40, 1, 40)], [66, 6, 1]);
+        // Some would wait while others have a third tile.
+        assert_eq!([rows_of_blocks(80, 3, 132), rows_of_blocks(200, 2, 132)], [3, 1]);
+        assert_eq!([wide_parts(1, 1, &h200), wide_parts(4, 32, &[2, 1])], [1, 1]);
     }
 }

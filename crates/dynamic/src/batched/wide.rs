@@ -9,7 +9,7 @@ use gpu::{Device, Element, Stream};
 use super::launches::launch_together;
 use super::level_product::LevelProduct;
 use super::tasks::OuterProducts;
-use super::tiles::{WIDE_SIDE, wide_parts, wide_shared_bytes, wide_stages};
+use super::tiles::{WIDE_SIDE, rows_of_blocks, wide_parts, wide_shared_bytes, wide_stages};
 use crate::options::Warpgroups;
 
 /// The threads of a block: those that multiply, and those that read.
@@ -87,15 +87,14 @@ impl Wide {
         let exact = || Kernels::new(&module, [c"exact_wide_level", c"exact_wide_outer_products"], element, 3);
         let exact = is_float.then(exact).transpose()?;
         // Each block has a multiprocessor, by any of the kernels.
-        let clusters = |blocks| Ok(rounded.level.resident_clusters(&rounded.level_launch([blocks, 1, 1]))? as usize);
-        let of_several = (2..=cluster_blocks).map(clusters).collect::<Result<Vec<_>, Error>>()?;
-        let at_once =
-            [multiprocessors].into_iter().chain(of_several.into_iter().take_while(|count| *count > 0)).collect();
+        let clusters = |blocks| rounded.level.resident_clusters(&rounded.level_launch([blocks, 1, 1]));
+        let of_several = (2..=cluster_blocks).map_while(|blocks| Some(clusters(blocks).ok()? as usize));
+        let at_once = [multiprocessors].into_iter().chain(of_several.take_while(|count| *count > 0)).collect();
         log::debug!("products by warpgroups of {element:?}: {at_once:?} clusters of 1, 2 and more blocks at once");
         Ok(Self { element, rounded, exact, is_always: warpgroups == Warpgroups::Always, at_once })
     }
 
-    /// Returns whether a product has floats that are not rounded.
+    /// The kernels for floats that are not rounded, if a product has such.
     fn exact(&self, tf32: bool) -> Option<&Kernels> {
         self.exact.as_ref().filter(|_| !tf32)
     }
@@ -117,7 +116,8 @@ impl Wide {
         self.is_always || count.saturating_mul(rows * columns) >= LEAST_OUTER
     }
 
-    /// products = x weightsᵀ, for the rows that a script counts: the launch is made for the rows that are expected.
+    /// products = x weightsᵀ, for the rows that a script counts. As for
+    /// [`Library::multiply_level`](super::library::Library::multiply_level), of rows that are expected and launched.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.
@@ -125,22 +125,26 @@ impl Wide {
         &self,
         stream: Stream,
         mut product: LevelProduct,
-        expected: usize,
+        [expected, launched]: [usize; 2],
         tf32: bool,
     ) -> Result<(), Error> {
         let across = (product.columns as usize).div_ceil(WIDE_SIDE);
-        let down = expected.div_ceil(WIDE_SIDE).max(1);
+        let [expected, down] = [expected, launched].map(|rows| rows.div_ceil(WIDE_SIDE).max(1));
         let stages = wide_stages(product.depth as usize * self.element.bytes());
         let parts = match self.is_always {
             true => self.at_once.len().min(stages).max(1),
-            false => wide_parts(across * down, stages, &self.at_once),
+            false => wide_parts(across * expected, stages, &self.at_once),
         };
-        // A block goes on to other rows: what it reads next is on its way meanwhile.
-        let down = down.min((self.at_once[parts - 1] / across).max(1));
+        let down = rows_of_blocks(across, down, self.at_once[parts - 1]);
         let kernels = self.exact(tf32).unwrap_or(&self.rounded);
         let launch = kernels.level_launch([parts, down, across]);
         // SAFETY: the caller's promise, and the kernel's own struct.
         unsafe { kernels.level.launch(stream, &launch, &mut [(&raw mut product).cast()]) }
+    }
+
+    /// Keeps the kernels loaded for good.
+    pub fn keep_loaded(&self) {
+        self.rounded.level.keep_loaded();
     }
 
     /// Sums of outer products that need nothing of each other.

@@ -5,7 +5,6 @@ use std::slice;
 
 use cudnn_abi::*;
 use guest::refusal::Refusal;
-use vertex::batch::Batch;
 use vertex::function::{Declaration, MOST_PARAMETERS, MOST_PULLS_AND_PUSHES};
 use vertex::host::Rule;
 
@@ -151,14 +150,10 @@ unsafe fn pointers<'a, T>(
 /// The arrays of pointers are null or misaligned, or as long as the net's declaration says.
 pub unsafe fn checked<'a>(
     declaration: &Declaration,
-    batch: &Batch,
     given: &ucudnnVertexNetArguments_t,
     sizes: Sizes,
     call: Call<'_>,
 ) -> Result<Pointers<'a>, Refusal> {
-    if batch.graphs() == 0 {
-        return Err(Refusal::new(CUDNN_STATUS_BAD_PARAM, "the batch was not set yet"));
-    }
     let (parameters, pulls, pushes) = (declaration.parameters.len(), declaration.pulls.len(), declaration.pushes.len());
     let (is_backward, is_step) = (matches!(call, Call::Backward), matches!(call, Call::Step(..)));
     let optimizer = if let Call::Step(_, optimizer) = call { optimizer } else { None };

@@ -82,7 +82,8 @@ pub unsafe fn set(
         return Ok(());
     };
     let is_copied = on_device.set(net, on_host, &graphs, ids, stream).map_err(bad)?;
-    *number = number_of_graphs(handles.0, handles.1, ids);
+    // Without its copy the batch has no graphs, neither the old ones nor these.
+    *number = if is_copied { number_of_graphs(handles.0, handles.1, ids) } else { 0 };
     let not_copied = || Refusal::new(CUDNN_STATUS_EXECUTION_FAILED, "the batch was not copied to the device");
     is_copied.then_some(()).ok_or_else(not_copied)
 }

@@ -31,7 +31,7 @@ pub unsafe fn run(
     };
     let sizes = Sizes { element, sum: size_of::<f32>(), rows, vertices, workspace, reserve, alignment: 256 };
     // SAFETY: the caller promises the arrays of pointers.
-    let its = unsafe { checked(net.net().declaration(), batch, given, sizes, call) }?;
+    let its = unsafe { checked(net.net().declaration(), given, sizes, call) }?;
     if matches!(call, Call::Step(..)) {
         vertex::host::check_rates(given.learningRate.into(), given.weightDecay.into()).map_err(bad)?;
     }

@@ -143,7 +143,7 @@ unsafe fn run_as<E: Element>(
     let (element, sum) = (size_of::<E>(), size_of::<E::Real>());
     let of_run = Sizes { element, sum, rows, vertices, workspace, reserve, alignment: 8 };
     // SAFETY: the caller's promise.
-    let its = unsafe { checked(declaration, batch, given, of_run, call) }?;
+    let its = unsafe { checked(declaration, given, of_run, call) }?;
     let (parameter_sizes, parameters) =
         sizes::<MOST_PARAMETERS>(declaration.parameters.iter().map(|size| size.elements()));
     let (pull_sizes, pulls) =

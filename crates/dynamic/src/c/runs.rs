@@ -54,6 +54,9 @@ pub unsafe fn run(
     let step = if let Call::Step(push, _) = call { Some(push) } else { None };
     let of_batch = batch.batch.lock();
     let Batches { batch, on_device, graphs } = &*of_batch;
+    if *graphs == 0 {
+        return Err(bad("the batch was not set yet"));
+    }
     match (&net.runs, on_device) {
         (Runs::OnDevice(its), Some(arrays)) => {
             let _entered = net.enter()?;

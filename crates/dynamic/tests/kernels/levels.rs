@@ -1,11 +1,14 @@
 //! Products of the rows of a level: by tiles for few, some and many rows, and by blocks that share out the depth.
 
+use std::cell::Cell;
+
 use gpu::Element;
+use gpu::jit::Source;
 use gpu::testing::emulated;
 use ucudnn_dynamic::{Options, Warpgroups, Without};
 
 use super::case::{Arrays, Case};
-use super::nets::{check, options};
+use super::nets::{check, check_changed, options};
 
 /// A product of a matrix [width][width] with the states of as many leaves as there are rows, in one level.
 pub fn product_case(width: usize, rows: usize) -> Case {
@@ -48,6 +51,26 @@ fn a_product_of_a_level_emulated_as_the_oracle() {
 fn a_product_of_a_level_by_warpgroups_emulated_as_the_oracle() {
     let test = "levels::a_product_of_a_level_by_warpgroups_emulated_as_the_oracle";
     levels(test, &TYPES[..1], &[(72, 6)], Warpgroups::Always);
+}
+
+/// Kernels that do not load leave their work to others.
+#[test]
+fn products_without_warpgroups_emulated_as_the_oracle() {
+    if !emulated::is_child("levels::products_without_warpgroups_emulated_as_the_oracle") {
+        return;
+    }
+    let is_changed = Cell::new(false);
+    let change = |source: Source| match &*source.name {
+        "dynamic/warpgroup_products.cu" => {
+            is_changed.set(true);
+            Source { text: "#error no such kernels".into(), ..source }
+        }
+        _ => source,
+    };
+    let options = Options { without: Without::Fusion, ..options(Element::Float, true) };
+    if check_changed(&product_case(33, 70), 0, options, &change).is_some() {
+        assert!(is_changed.get(), "there is such a source");
+    }
 }
 
 /// Numbers of rows around the sizes of tiles; widths of odd numbers, and parts of the depth.

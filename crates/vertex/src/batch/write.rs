@@ -13,7 +13,7 @@ use crate::graphs::{Graphs, NONE, Number, Numbers, Parts};
 /// Runs of so many vertices, on average, are long.
 const LONG: usize = 16;
 
-/// Numbers that follow each other are written so many at a time; more of them than there are, if there is room.
+/// Numbers that follow each other are written so many at a time. The last of them may be behind the end, where there is room.
 const AT_A_TIME: usize = 8;
 
 /// A batch's arrays. Each is as long as the batch has such numbers.
