@@ -39,6 +39,12 @@ __device__ __forceinline__ Products products_of(const LevelProduct &it) {
             count_of(it.script, it.count, it.is_of_children) - it.skipped, it.columns, it.depth};
 }
 
+// A product by multiply-adds in their order.
+__device__ __forceinline__ float product_in_order(const Products &all, int row, int column) {
+    const Element *const x = all.x + size_t(row) * all.depth, *const weights = all.weights + size_t(column) * all.depth;
+    return sum_in_order(0, all.depth, [&](int k, float sum) { return fmaf(to_float(x[k]), to_float(weights[k]), sum); });
+}
+
 // A row of a strip of a factor, in elements; its parts of 16 bytes; and the elements of one.
 #define STRIP_BYTES 256
 constexpr int LEVEL_STRIP = STRIP_BYTES / sizeof(Element), STRIP_QUADS = STRIP_BYTES / 16, OF_QUAD = 16 / sizeof(Element);
@@ -232,12 +238,7 @@ __device__ __forceinline__ void multiply_level(const LevelProduct &it, Element *
             if (r >= all.rows || c >= all.columns) continue;
             float sum = 0;
             for (int other = 0; other < part_count * Tile::sharers; ++other) sum += parts[other * own_rows * Columns + number];
-            if (is_exact && sum != sum) {
-                sum = sum_in_order(0, all.depth, [&](int k, float sum) {
-                    return fmaf(to_float(all.x[size_t(r) * all.depth + k]), to_float(all.weights[size_t(c) * all.depth + k]),
-                                sum);
-                });
-            }
+            if (is_exact && sum != sum) sum = product_in_order(all, r, c);
             all.products[size_t(r) * all.columns + c] = sum;
         }
         barrier(); // nobody reads the parts any more

@@ -251,10 +251,7 @@ __device__ __forceinline__ void replace_products(const Products &all, int row, i
 #pragma unroll 1
     for (int c = column; c < min(column + count, all.columns); ++c) {
         float &product = all.products[size_t(row) * all.columns + c];
-        if (product == product) continue;
-        product = sum_in_order(0, all.depth, [&](int k, float sum) {
-            return fmaf(to_float(all.x[size_t(row) * all.depth + k]), to_float(all.weights[size_t(c) * all.depth + k]), sum);
-        });
+        if (product != product) product = product_in_order(all, row, c);
     }
 }
 
