@@ -37,72 +37,42 @@ const MUTATIONS: [Mutation; 27] = [
     Mutation { file: NET, from: "barrier();", first: 0, each: 2, to: "" },
     Mutation { file: NET, from: "barrier();", first: 1, each: 2, to: "" },
     // A level, and a whole batch, of a row less.
-    Mutation { file: NET, from: "first_row < at.row_count", first: 0, each: 1, to: "first_row < at.row_count - 1" },
-    Mutation {
-        file: NET,
-        from: "for_all(unsigned(at.row_count)",
-        first: 0,
-        each: 1,
-        to: "for_all(unsigned(at.row_count - 1)",
-    },
+    Mutation::of(NET, "first_row < at.row_count", "first_row < at.row_count - 1"),
+    Mutation::of(NET, "for_all(unsigned(at.row_count)", "for_all(unsigned(at.row_count - 1)"),
     // A parent less.
-    Mutation { file: NET, from: "parent < ", first: 0, each: 1, to: "parent + 1 < " },
+    Mutation::of(NET, "parent < ", "parent + 1 < "),
     // Passes of the second kind are left out where they run beside those of the first one.
-    Mutation { file: NET, from: "blockIdx.z == 1", first: 0, each: 1, to: "blockIdx.z == 2" },
+    Mutation::of(NET, "blockIdx.z == 1", "blockIdx.z == 2"),
     // The last level's children.
-    Mutation { file: NET, from: "[first_edge + 1]", first: 0, each: 1, to: "[first_edge]" },
+    Mutation::of(NET, "[first_edge + 1]", "[first_edge]"),
     // Products of a level read the rows of another level.
-    Mutation { file: LEVELS, from: "it.has_all_x ? first : 0", first: 0, each: 1, to: "0" },
+    Mutation::of(LEVELS, "it.has_all_x ? first : 0", "0"),
     // A static batch's rows after the skipped ones: x starts at the first row instead.
-    Mutation { file: LEVELS, from: "+ skipped) * it.depth", first: 0, each: 1, to: ") * it.depth" },
+    Mutation::of(LEVELS, "+ skipped) * it.depth", ") * it.depth"),
     // A tile's shared memory is written while others read it, or before it has arrived.
-    Mutation { file: LEVELS, from: "barrier(); // the strip is there", first: 0, each: 1, to: "//" },
-    Mutation { file: LEVELS, from: "barrier(); // nobody reads the strips", first: 0, each: 1, to: "//" },
-    Mutation { file: LEVELS, from: "barrier(); // all parts are there", first: 0, each: 1, to: "//" },
-    Mutation { file: LEVELS, from: "barrier(); // nobody reads the parts", first: 0, each: 1, to: "//" },
+    Mutation::of(LEVELS, "barrier(); // the strip is there", "//"),
+    Mutation::of(LEVELS, "barrier(); // nobody reads the strips", "//"),
+    Mutation::of(LEVELS, "barrier(); // all parts are there", "//"),
+    Mutation::of(LEVELS, "barrier(); // nobody reads the parts", "//"),
     // Blocks of a cluster: another one's strips are overwritten, its parts are not waited for, or are those of the last tile;
     // a part begins too late, or is left out; rows go to another block.
-    Mutation { file: LEVELS, from: "cluster_sync(); // no block reads", first: 0, each: 1, to: "barrier(); //" },
-    Mutation { file: LEVELS, from: "while (!arrived.has_ended(parity)) spin.again();", first: 0, each: 1, to: "" },
-    Mutation { file: LEVELS, from: "parity ^= 1", first: 0, each: 1, to: "" },
-    Mutation { file: LEVELS, from: "min(part * of_part", first: 0, each: 1, to: "min((part + part) * of_part" },
-    Mutation {
-        file: LEVELS,
-        from: "other < part_count * Tile::sharers",
-        first: 0,
-        each: 1,
-        to: "other + 1 < part_count",
-    },
-    Mutation { file: LEVELS, from: "r * part_count / Rows", first: 0, each: 1, to: "r % part_count" },
+    Mutation::of(LEVELS, "cluster_sync(); // no block reads", "barrier(); //"),
+    Mutation::of(LEVELS, "while (!arrived.has_ended(parity)) spin.again();", ""),
+    Mutation::of(LEVELS, "parity ^= 1", ""),
+    Mutation::of(LEVELS, "min(part * of_part", "min((part + part) * of_part"),
+    Mutation::of(LEVELS, "other < part_count * Tile::sharers", "other + 1 < part_count"),
+    Mutation::of(LEVELS, "r * part_count / Rows", "r % part_count"),
     // A group of the depth is left out; rows of the tile are.
-    Mutation { file: LEVELS, from: "+ of_group - 1) / of_group", first: 0, each: 1, to: ") / of_group" },
-    Mutation { file: LEVELS, from: "first * 8 >= rows", first: 0, each: 1, to: "first * 8 + 8 >= rows" },
-    Mutation {
-        file: "dynamic/outer_products.cuh",
-        from: "barrier(); // the rows are there",
-        first: 0,
-        each: 1,
-        to: "//",
-    },
+    Mutation::of(LEVELS, "+ of_group - 1) / of_group", ") / of_group"),
+    Mutation::of(LEVELS, "first * 8 >= rows", "first * 8 + 8 >= rows"),
+    Mutation::of("dynamic/outer_products.cuh", "barrier(); // the rows are there", "//"),
     // A slice has rows of the next one; its last rows are not in the sum; a slice is not added.
-    Mutation {
-        file: "dynamic/outer_products.cuh",
-        from: "row + down < end",
-        first: 0,
-        each: 1,
-        to: "row + down < end + 1",
-    },
-    Mutation { file: "dynamic/outer_products.cuh", from: "own.add_last();", first: 0, each: 1, to: "" },
-    Mutation { file: "dynamic/slices.cuh", from: "part < part_count", first: 0, each: 1, to: "part + 1 < part_count" },
+    Mutation::of("dynamic/outer_products.cuh", "row + down < end", "row + down < end + 1"),
+    Mutation::of("dynamic/outer_products.cuh", "own.add_last();", ""),
+    Mutation::of("dynamic/slices.cuh", "part < part_count", "part + 1 < part_count"),
     // A task does the work of another part of it.
-    Mutation { file: "dynamic/together.cuh", from: "blockIdx.x - first", first: 0, each: 1, to: "blockIdx.x" },
-    Mutation {
-        file: "common/tile_products.cuh",
-        from: "barrier(); // the strip is there",
-        first: 0,
-        each: 1,
-        to: "//",
-    },
+    Mutation::of("dynamic/together.cuh", "blockIdx.x - first", "blockIdx.x"),
+    Mutation::of("common/tile_products.cuh", "barrier(); // the strip is there", "//"),
 ];
 
 /// The text of products by warpgroups.
@@ -111,44 +81,31 @@ const WIDE: &str = "dynamic/warpgroup_products.cuh";
 /// Mutations of products of many rows by warpgroups.
 const OF_WIDE: [Mutation; 13] = [
     // A stage is multiplied before it is there, or filled while it is multiplied.
-    Mutation {
-        file: "common/stage_ring.cuh",
-        from: "while (!full[stage]",
-        first: 0,
-        each: 1,
-        to: "while (false && !full[stage]",
-    },
-    Mutation {
-        file: "common/stage_ring.cuh",
-        from: "while (!empty[stage]",
-        first: 0,
-        each: 1,
-        to: "while (false && !empty[stage]",
-    },
-    Mutation { file: WIDE, from: "of_stage.template wait_for_groups<0>();", first: 0, each: 1, to: "" },
+    Mutation::of("common/stage_ring.cuh", "while (!full[stage]", "while (false && !full[stage]"),
+    Mutation::of("common/stage_ring.cuh", "while (!empty[stage]", "while (false && !empty[stage]"),
+    Mutation::of(WIDE, "of_stage.template wait_for_groups<0>();", ""),
     // Parts take the place of stages that another warp multiplies, are added up before they are there, or are written again
     // while they are read.
-    Mutation { file: WIDE, from: "barrier(); // no warp multiplies", first: 0, each: 1, to: "//" },
-    Mutation { file: WIDE, from: "if (part_count > 1) barrier();", first: 0, each: 1, to: "" },
-    Mutation { file: WIDE, from: "cluster_sync(); // all parts are there", first: 0, each: 1, to: "barrier(); //" },
-    Mutation { file: WIDE, from: "cluster_sync(); // nobody reads", first: 0, each: 1, to: "//" },
+    Mutation::of(WIDE, "barrier(); // no warp multiplies", "//"),
+    Mutation::of(WIDE, "if (part_count > 1) barrier();", ""),
+    Mutation::of(WIDE, "cluster_sync(); // all parts are there", "barrier(); //"),
+    Mutation::of(WIDE, "cluster_sync(); // nobody reads", "//"),
     // A part less; a stage less; rows of another block.
-    Mutation { file: WIDE, from: "other < part_count", first: 0, each: 1, to: "other + 1 < part_count" },
-    Mutation {
-        file: WIDE,
-        from: "min(begin + of_part * WIDE_DEPTH",
-        first: 0,
-        each: 1,
-        to: "min(begin + of_part * WIDE_DEPTH - 1",
-    },
-    Mutation { file: WIDE, from: "part * own_rows + number", first: 0, each: 1, to: "number" },
+    Mutation::of(WIDE, "other < part_count", "other + 1 < part_count"),
+    Mutation::of(WIDE, "min(begin + of_part * WIDE_DEPTH", "min(begin + of_part * WIDE_DEPTH - 1"),
+    Mutation::of(WIDE, "part * own_rows + number", "number"),
     // Products of the smaller parts are left out; lines of another block.
-    Mutation { file: WIDE, from: "products_of_parts[product]", first: 0, each: 1, to: "products_of_parts[5]" },
-    Mutation { file: WIDE, from: "row + LINE, all.rows", first: 0, each: 1, to: "row, all.rows" },
-    Mutation { file: WIDE, from: "column + LINE, all.columns", first: 0, each: 1, to: "column, all.columns" },
+    Mutation::of(WIDE, "products_of_parts[product]", "products_of_parts[5]"),
+    Mutation::of(WIDE, "row + LINE, all.rows", "row, all.rows"),
+    Mutation::of(WIDE, "column + LINE, all.columns", "column, all.columns"),
 ];
 
 impl Mutation {
+    /// A change of each occurrence.
+    const fn of(file: &'static str, from: &'static str, to: &'static str) -> Self {
+        Self { file, from, first: 0, each: 1, to }
+    }
+
     fn applied(&self, text: &str) -> String {
         let parts: Vec<_> = text.split(self.from).collect();
         let mut made = parts[0].to_owned();
@@ -181,37 +138,29 @@ const SHARED: &str = "dynamic/persistent.cuh";
 /// Mutations of the kernels for paths.
 const OF_PATHS: [Mutation; 14] = [
     // A packet of any launch is taken; launches do not count on; a packet is not waited for.
-    Mutation { file: "common/exchange.cuh", from: "arrived &= packets[i].has_epoch(epoch)", first: 0, each: 1, to: "" },
-    Mutation { file: PATH, from: "path.epoch() = epoch", first: 0, each: 1, to: "path.epoch() += 0" },
-    Mutation {
-        file: SHARED,
-        from: "collect(asked[j], packets + position + j * THREADS, first * PACKETS, ROW_GROUPS * PACKETS, epoch);",
-        first: 0,
-        each: 1,
-        to: "",
-    },
+    Mutation::of("common/exchange.cuh", "arrived &= packets[i].has_epoch(epoch)", ""),
+    Mutation::of(PATH, "path.epoch() = epoch", "path.epoch() += 0"),
+    Mutation::of(
+        SHARED,
+        "collect(asked[j], packets + position + j * THREADS, first * PACKETS, ROW_GROUPS * PACKETS, epoch);",
+        "",
+    ),
     // Barriers: around the tile, after the parts, after products, after the threads' work on their own units.
-    Mutation { file: SHARED, from: "barrier(); // the tile is there", first: 0, each: 1, to: "//" },
-    Mutation { file: SHARED, from: "barrier(); // all parts are there", first: 0, each: 1, to: "//" },
-    Mutation { file: SHARED, from: "barrier(); // the products are there", first: 0, each: 1, to: "//" },
-    Mutation { file: SHARED, from: "barrier(); // y is there", first: 0, each: 1, to: "//" },
-    Mutation { file: SHARED, from: "    barrier();\n}", first: 0, each: 1, to: "}" },
+    Mutation::of(SHARED, "barrier(); // the tile is there", "//"),
+    Mutation::of(SHARED, "barrier(); // all parts are there", "//"),
+    Mutation::of(SHARED, "barrier(); // the products are there", "//"),
+    Mutation::of(SHARED, "barrier(); // y is there", "//"),
+    Mutation::of(SHARED, "    barrier();\n}", "}"),
     // A sum lacks a part of its factors.
-    Mutation { file: SHARED, from: "exact_parts[product]", first: 0, each: 1, to: "exact_parts[2]" },
+    Mutation::of(SHARED, "exact_parts[product]", "exact_parts[2]"),
     // Packets that are published before all own numbers are there.
-    Mutation {
-        file: SHARED,
-        from: "element < OWN_ELEMENTS ? own(",
-        first: 0,
-        each: 1,
-        to: "element + 1 < OWN_ELEMENTS ? own(",
-    },
+    Mutation::of(SHARED, "element < OWN_ELEMENTS ? own(", "element + 1 < OWN_ELEMENTS ? own("),
     // What goes ahead is not read.
-    Mutation { file: PATH, from: "read_ahead(count, ahead, read);", first: 0, each: 1, to: "" },
+    Mutation::of(PATH, "read_ahead(count, ahead, read);", ""),
     // Parents before children; a level less; a unit less.
-    Mutation { file: PATH, from: "path.step(number + 1)", first: 0, each: 1, to: "path.step(number)" },
-    Mutation { file: PATH, from: "path.step(count - 2 - number)", first: 0, each: 1, to: "path.step(number)" },
-    Mutation { file: SHARED, from: "return own()[0]", first: 0, each: 1, to: "return own()[0] - 1" },
+    Mutation::of(PATH, "path.step(number + 1)", "path.step(number)"),
+    Mutation::of(PATH, "path.step(count - 2 - number)", "path.step(number)"),
+    Mutation::of(SHARED, "return own()[0]", "return own()[0] - 1"),
 ];
 
 /// Runs in which a mutation must show.
@@ -310,8 +259,7 @@ fn mutations_of_paths_are_found() {
 
 /// A read of a packet's struct, in place of the words that were waited for. NVRTC may move it in front of the last read of
 /// these, and a launch then takes values of the one before. No schedule shows that, so no such kernel may compile.
-const STALE: Mutation =
-    Mutation { file: SHARED, from: "value_of(packet, k + i)", first: 0, each: 1, to: "packet.packet.value[k + i]" };
+const STALE: Mutation = Mutation::of(SHARED, "value_of(packet, k + i)", "packet.packet.value[k + i]");
 
 #[test]
 fn a_path_that_reads_a_packets_struct_does_not_compile() {
