@@ -13,10 +13,10 @@ use crate::emit::{GraphArray, WORDS_OF_RANGE};
 
 const ARRAYS: usize = GraphArray::EdgesByKind as usize + 1;
 
-/// The most numbers of each array, in the order of [`GraphArray`].
-fn most(maxima: &Maxima) -> Option<[usize; ARRAYS]> {
-    let (v, e) = (maxima.vertices, maxima.children);
-    Some([v.checked_add(1)?, e, v, v.checked_mul(2)?, e, v, v, e, v, e, v, v, v, e])
+/// The length of each array, in the order of [`GraphArray`], for these numbers of vertices, edges, edges of children, rows
+/// of the inputs, and rows that pull.
+fn lengths([v, e, parents, pulled, pulling]: [usize; 5]) -> [usize; ARRAYS] {
+    [v + 1, e, v, 2 * v, parents, v, v, e, v, e, pulled, pulling, v, e]
 }
 
 /// The rows of a launch. Twin of the struct in `kernels/dynamic/level.cuh`.
@@ -168,7 +168,8 @@ impl DeviceBatch {
         let arrays = net.arrays();
         let mut order = std::array::from_fn(|array| array);
         order.sort_by_key(|array| arrays & 1 << array == 0);
-        let most = most(maxima)?;
+        let Maxima { vertices, children, .. } = *maxima;
+        let most = lengths([vertices, children, children, vertices, vertices]);
         count = most.iter().try_fold(count, |count, most| count.checked_add(*most))?;
         Some(Self {
             device,
@@ -227,23 +228,9 @@ impl DeviceBatch {
     /// Writes the batch's arrays. Returns where those end that kernels read.
     fn write_arrays(&mut self, kinds: usize, batch: &mut Batch, graphs: &Graphs, ids: &[i64]) -> usize {
         use GraphArray::*;
-        let (vertices, edges) = (batch.vertices(), batch.edges());
-        let mut counts = [
-            vertices + 1,
-            edges,
-            vertices,
-            2 * vertices,
-            batch.edges_of_children(),
-            vertices,
-            vertices,
-            edges,
-            vertices,
-            edges,
-            batch.pulled_rows(),
-            batch.pulling_rows(),
-            vertices,
-            edges,
-        ];
+        let (edges_of_children, pulling_rows) = (batch.edges_of_children(), batch.pulling_rows());
+        let mut counts =
+            lengths([batch.vertices(), batch.edges(), edges_of_children, batch.pulled_rows(), pulling_rows]);
         // What is made of other arrays, or of blocks, is left out if no kernel reads it.
         for array in [Children, RowOfEdge, PlaceOfRow, PlaceOfEdge, RowsByKind, EdgesByKind] {
             if self.arrays & 1 << array as u32 == 0 {
@@ -465,8 +452,7 @@ fn parts_of<'a>(
     parts
 }
 
-/// Writes the numbers of each range behind each other: its first one, and those that follow it, so many in all. Writes
-/// nothing where there is no room.
+/// Writes ranges behind each other, each of which has a first number and a length. Ends where there is no room for one.
 fn count_in_turn(mut to: &mut [i32], ranges: impl Iterator<Item = (usize, usize)>) {
     for (first, count) in ranges {
         let Some((its, behind)) = to.split_at_mut_checked(count) else { return };

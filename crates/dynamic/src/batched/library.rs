@@ -242,25 +242,27 @@ impl Library {
     /// # Safety
     /// The tasks' arrays are on the stream's device, as long as they say, and no task writes what another one reads or writes.
     pub unsafe fn run(&self, stream: Stream, tasks: &[Task], tf32: bool) -> Result<(), Error> {
-        let wide = self.wide.as_ref();
-        let outer = |task: &Task| match task {
-            Task::OuterProducts(its) if wide.is_some_and(|wide| wide.is_for_outer(its)) => Some(*its),
-            _ => None,
-        };
-        let of_wide: Vec<_> = tasks.iter().filter_map(outer).collect();
-        if let Some(wide) = wide.filter(|_| !of_wide.is_empty()) {
+        let (mut others, mut of_wide) = (Vec::with_capacity(tasks.len()), vec![]);
+        for task in tasks {
+            match task {
+                Task::OuterProducts(its) if self.wide.as_ref().is_some_and(|wide| wide.is_for_outer(its)) => {
+                    of_wide.push(*its);
+                }
+                _ => others.push(*task),
+            }
+        }
+        if let Some(wide) = &self.wide {
             // SAFETY: the caller's promise.
             unsafe { wide.sum_outer_products(stream, &of_wide, tf32) }?;
         }
-        let tasks: Vec<_> = tasks.iter().filter(|task| outer(task).is_none()).copied().collect();
         let is_outer = |task: &Task| matches!(task, Task::OuterProducts(_));
         let exact = self.exact.as_ref().filter(|_| !tf32);
-        let (function, shared_bytes) = match tasks.iter().any(is_outer) {
+        let (function, shared_bytes) = match others.iter().any(is_outer) {
             true => (exact.map_or(&self.outer_products, |exact| &exact.outer_products), OUTER_BYTES),
             false => (&self.tasks, 0),
         };
         // SAFETY: the caller's promise, and the kernels' own struct.
-        unsafe { launch_together(function, stream, &tasks, THREADS, shared_bytes, |task| self.blocks_of(task)) }
+        unsafe { launch_together(function, stream, &others, THREADS, shared_bytes, |task| self.blocks_of(task)) }
     }
 
     /// The blocks of a task.
