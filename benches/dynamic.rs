@@ -57,8 +57,8 @@ impl Trees {
         trees
     }
 
-    /// Adds a span of so many leaves to the tree that begins with this vertex; `left` says how many of them are on the left.
-    /// Returns its number in the tree.
+    /// Adds a span of `leaves` leaves to the tree whose first vertex is `first`. `left` tells the leaves of the span's left
+    /// part. Returns the span's number in the tree.
     fn grow(&mut self, left: &mut impl FnMut(usize) -> usize, leaves: usize, first: i64) -> i32 {
         if leaves > 1 {
             let on_left = left(leaves);

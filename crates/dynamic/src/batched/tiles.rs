@@ -54,13 +54,13 @@ const WIDE_STAGES: usize = 4;
 const STAGES_AROUND: usize = 3;
 const STAGES_OF_CLUSTER: usize = 4;
 
-/// The stages of a row of so many bytes.
+/// The stages of a row of `depth_bytes` bytes.
 pub fn wide_stages(depth_bytes: usize) -> usize {
     depth_bytes.div_ceil(WIDE_BYTES)
 }
 
-/// The shared memory of a block, for elements of so many bytes: the stages' numbers of both factors, or so many parts of
-/// each, in 2 bytes; and two Mbarriers for each stage.
+/// The shared memory of a block. A stage has numbers of both factors, each number has `parts` parts of 2 bytes, and two
+/// Mbarriers belong to the stage.
 pub fn wide_shared_bytes(element_bytes: usize, parts: usize) -> u32 {
     let numbers = 2 * WIDE_SIDE * (WIDE_BYTES / element_bytes) * parts;
     (WIDE_STAGES * (2 * numbers + 2 * size_of::<u64>())) as u32
@@ -76,8 +76,8 @@ pub fn wide_parts(tiles: usize, stages: usize, at_once: &[usize]) -> usize {
     (1..=at_once.len()).min_by_key(|parts| time(*parts)).unwrap_or(1)
 }
 
-/// The blocks, or clusters, that share out `down` rows of tiles, `across` in each, where the device holds so many at once. A
-/// block goes on to other rows if that takes no more rounds: what it reads next is on its way meanwhile.
+/// The blocks, or clusters, that share out a column of `down` tiles, where there are `across` columns, and the device holds
+/// `at_once` of them. A block has several tiles if that takes no more rounds: it reads the next one ahead.
 pub fn rows_of_blocks(across: usize, down: usize, at_once: usize) -> usize {
     let some = down.min((at_once / across).max(1));
     let rounds = |down: usize| (across * down).div_ceil(at_once);

@@ -99,8 +99,8 @@ impl Wide {
         self.exact.as_ref().filter(|_| !tf32)
     }
 
-    /// Returns whether a product of a whole batch, of so many rows, has such tiles. In other types, and in TF32, cublasLt is
-    /// faster.
+    /// Returns whether a whole batch's product of so many rows has such tiles. Only exact floats do: cublasLt is faster for
+    /// other types, and in TF32.
     pub fn is_for_batch(&self, rows: usize, tf32: bool) -> bool {
         self.exact(tf32).is_some() && self.is_for(rows)
     }

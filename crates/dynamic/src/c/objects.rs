@@ -45,7 +45,8 @@ pub struct GraphBatch {
 pub struct Batches {
     pub batch: Batch,
     pub on_device: Option<DeviceBatch>,
-    /// The number of the graphs that it was set to last; 0 before, and where the device has no copy of them. A reserve on the host has it too.
+    /// The number of the graphs that it was set to last. It is 0 before, and where the device has no copy of them. A reserve
+    /// on the host has it too.
     pub graphs: u64,
 }
 

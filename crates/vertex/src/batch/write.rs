@@ -1,7 +1,7 @@
 //! Writes a batch's arrays, wherever an executor has them.
 //!
-//! A graph's numbers are prepared by its sorted vertices and slots, so a batch adds what comes before the graph. The
-//! vertices of a *run* have rows and edges that follow each other. Where runs are long, each array is copied run by run,
+//! A graph's numbers are prepared in the order of its sorted vertices and slots. A batch adds to them what the graphs
+//! before it have. The vertices of a *run* have rows and edges that follow each other. Where runs are long, each array is copied run by run,
 //! which the compiler turns into vectors. Where they are short, the vertices are written one by one: loops of a few turns
 //! would cost more for their unforeseen ends.
 
@@ -13,7 +13,7 @@ use crate::graphs::{Graphs, NONE, Number, Numbers, Parts};
 /// Runs of so many vertices, on average, are long.
 const LONG: usize = 16;
 
-/// Numbers that follow each other are written so many at a time. The last of them may be behind the end, where there is room.
+/// The numbers that are written at a time where they follow each other. The last time, some may lie behind the end.
 const AT_A_TIME: usize = 8;
 
 /// A batch's arrays. Each is as long as the batch has such numbers.
@@ -96,7 +96,7 @@ impl Dealt {
 fn count_from(to: &mut [i32], count: usize, first: i32, step: i32) {
     let mut next = first;
     for to in to.as_chunks_mut::<AT_A_TIME>().0.iter_mut().take(count.div_ceil(AT_A_TIME)) {
-        // What lies behind the last number may be out of range.
+        // Numbers behind the last one are not read, and may overflow.
         *to = std::array::from_fn(|place| next.wrapping_add(place as i32 * step));
         next = next.wrapping_add(AT_A_TIME as i32 * step);
     }

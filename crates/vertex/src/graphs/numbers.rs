@@ -102,7 +102,7 @@ impl Kept {
         }
     }
 
-    /// The numbers of a graph in this range, with so many vertices, slots, edges and rows.
+    /// The numbers of the graph in this range. The counts are its vertices, slots, edges and rows.
     pub fn parts(&self, range: Range<usize>, counts: [usize; 4]) -> Numbers<'_> {
         match self {
             Self::Narrow(all) => Numbers::Narrow(Parts::of(&all[range], counts)),
