@@ -189,9 +189,12 @@ impl<C: Contestant> Drop for Compiling<C> {
     fn drop(&mut self) {
         if self.progress == Progress::UnderWay && !background::stopped() {
             let mut has_none = false;
+            // A trial without candidates is never complete: a pass that begins would end it, and report it besides.
             self.contest.with_trial(|Trying { trial, .. }| {
-                trial.complete();
                 has_none = !trial.is_ready();
+                if !has_none {
+                    trial.complete();
+                }
             });
             if has_none {
                 self.lose("compiling was cut short");
