@@ -12,7 +12,7 @@ use vertex::passes::{Pass, Passes, Place, Step, Work};
 
 use super::pieces::{Spans, cut_to, pieces, stores};
 use super::rows::Line;
-use super::{Pointer, THREADS, Text, in_float};
+use super::{Pointer, THREADS, Text};
 
 /// The rows of a tile. Twin of the number in `kernels/dynamic/level.cuh`.
 pub const TILE_ROWS: usize = 8;
@@ -147,7 +147,7 @@ fn load_tile(text: &mut Text, x: Place) {
     text.line("const unsigned in_range = first_row + in_tile;");
     text.numbers(false);
     text.line("(void)row; (void)of_kind;");
-    let element = in_float(x, &text.element(x, false, "e"));
+    let element = text.element(x, false, "e").in_float();
     text.line(&format!("x[number] = {element};"));
     text.line("}");
 }

@@ -181,7 +181,7 @@ impl<'a> Text<'a> {
     /// Opens the loop over the elements `e`, up to `width`, of each row or edge of the range. On a path, over those of the
     /// block's own units.
     fn open_elements(&mut self, is_of_children: bool, width: usize) {
-        let count = if is_of_children { "at.edge_count" } else { "at.row_count" };
+        let count = count(is_of_children);
         match self.units {
             None => {
                 self.line(&format!("for_all(unsigned({count}) * {width}, [&](unsigned number) {{"));
@@ -195,6 +195,13 @@ impl<'a> Text<'a> {
                 self.line(&format!("for (int e = unit; e < {width}; e += {units}) {{"));
             }
         }
+    }
+
+    /// Opens the loop over the fours of elements, from `e` on, of each row or edge of the range.
+    fn open_fours(&mut self, is_of_children: bool, width: usize) {
+        let (count, fours) = (count(is_of_children), width / 4);
+        self.line(&format!("for_all(unsigned({count}) * {fours}, [&](unsigned number) {{"));
+        self.line(&format!("const unsigned in_range = number / {fours}; const int e = int(number % {fours}) * 4;"));
     }
 
     fn close_elements(&mut self, width: usize) {
@@ -245,20 +252,55 @@ impl<'a> Text<'a> {
     }
 
     /// An element of a place, in the code of a row or an edge.
-    fn element(&mut self, place: Place, is_of_children: bool, index: &str) -> String {
-        let (row, pointer) = (self.frame_row(place, is_of_children), self.pointer(Pointer::Frame(place)));
-        format!("{pointer}[{row} * {} + {index}]", place.width)
+    fn element(&mut self, place: Place, is_of_children: bool, index: &str) -> InMemory {
+        let row = self.frame_row(place, is_of_children);
+        self.number(Pointer::Frame(place), &row, place.width, index)
+    }
+
+    /// A number of a row in memory.
+    fn number(&mut self, pointer: Pointer, row: &str, width: usize, index: &str) -> InMemory {
+        let is_float = pointer.c_type() == "float *";
+        InMemory { pointer: self.pointer(pointer), place: format!("{row} * {width} + {index}"), is_float }
     }
 }
 
-/// Reads an element of a place as a float.
-fn in_float(place: Place, element: &str) -> String {
-    if is_in_float(place.frame) { element.to_owned() } else { format!("to_float({element})") }
+/// The rows or edges of the range.
+fn count(is_of_children: bool) -> &'static str {
+    if is_of_children { "at.edge_count" } else { "at.row_count" }
 }
 
-/// A float as a place stores it.
-fn stored(place: Place, value: &str) -> String {
-    if is_in_float(place.frame) { value.to_owned() } else { format!("to_element({value})") }
+/// A number in memory, in the code of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct InMemory {
+    /// The memory.
+    pointer: String,
+    /// The number's place there.
+    place: String,
+    /// It is a float, else an element.
+    is_float: bool,
+}
+
+impl InMemory {
+    /// Itself, to be written.
+    fn itself(&self) -> String {
+        format!("{}[{}]", self.pointer, self.place)
+    }
+
+    /// Where it lies.
+    fn address(&self) -> String {
+        format!("{} + {}", self.pointer, self.place)
+    }
+
+    /// It as a float.
+    fn in_float(&self) -> String {
+        if self.is_float { self.itself() } else { format!("to_float({})", self.itself()) }
+    }
+
+    /// Sets it to a float.
+    fn set(&self, value: &str) -> String {
+        let is_itself = if self.is_float { value.to_owned() } else { format!("to_element({value})") };
+        format!("{} = {is_itself}", self.itself())
+    }
 }
 
 /// The kernels of each pass, and their source.
@@ -272,7 +314,8 @@ pub struct Emitted {
 /// Makes the kernels of the passes forward and backward of all kinds, for a net with parameters of these sizes.
 pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Emitted {
     let mut text = format!(
-        "#define THREADS {THREADS}\n#define MULTIPROCESSOR_BLOCKS {MULTIPROCESSOR_BLOCKS}\n#include \"dynamic/level.cuh\"\n"
+        "#define THREADS {THREADS}\n#define MULTIPROCESSOR_BLOCKS {MULTIPROCESSOR_BLOCKS}\n\
+         #include \"dynamic/level.cuh\"\n#include \"dynamic/fours.cuh\"\n"
     );
     let kernels = ways.iter().enumerate().map(|(way, kinds)| {
         let of_stage = |passes: &Vec<Pass>| vec![Kernels::default(); passes.len()];
@@ -304,7 +347,7 @@ pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Em
         kernels
     });
     let kernels = kernels.collect();
-    let headers = kernels::dynamic::PRODUCTS.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+    let headers = kernels::dynamic::NET.headers.iter().map(|&(name, text)| (name.into(), text.into())).collect();
     let source =
         Source { name: "vertex_net.cu".into(), text: text.into(), headers, options: vec![element.option().into()] };
     Emitted { kernels, source }

@@ -3,7 +3,7 @@
 use vertex::function::Op;
 use vertex::passes::Place;
 
-use super::{GraphArray, Pointer, Text, in_float, stored};
+use super::{GraphArray, InMemory, Pointer, Text};
 
 /// Writes the code of a reduction. Returns whether it runs for edges, and the threads for a row.
 pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
@@ -12,15 +12,15 @@ pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
         return (x.is_of_children, 32);
     }
     begin(text, x.width);
-    let element = in_float(x, &of_child(text, x));
+    let element = of_child(text, x).in_float();
     match op {
         Op::SoftmaxChildren => {
             let to = of_child(text, y);
             each_child(text, &format!("const float x = {element}; if (count++ == 0 || x > result) result = x;"));
             text.line("float sum = 0;");
             each_child(text, &format!("sum += expf({element} - result);"));
-            text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {to} = {};", stored(y, "0.0f")));
-            each_child(text, &format!("{to} = {};", stored(y, &format!("expf({element} - result) / sum"))));
+            text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {};", to.set("0.0f")));
+            each_child(text, &format!("{};", to.set(&format!("expf({element} - result) / sum"))));
         }
         Op::MaxChildren => {
             each_child(text, &format!("const float x = {element}; if (count++ == 0 || x > result) result = x;"));
@@ -32,7 +32,7 @@ pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
             text.line("if (count > 0) result /= float(count);");
         }
         let to = text.element(y, false, "e");
-        text.line(&format!("{to} = {};", stored(y, "result")));
+        text.line(&format!("{};", to.set("result")));
     }
     text.close_elements(x.width);
     (false, x.width)
@@ -41,12 +41,12 @@ pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
 /// The gradient of the greatest over the children: the first child that has it gets all.
 pub fn emit_max_gradient(text: &mut Text, x: Place, dy: Place, dx: Place) -> (bool, usize) {
     begin(text, x.width);
-    let (from, to) = (in_float(x, &of_child(text, x)), of_child(text, dx));
+    let (from, to) = (of_child(text, x).in_float(), of_child(text, dx));
     let dy_element = text.element(dy, false, "e");
     text.line("int best = -1;");
     each_child(text, &format!("const float x = {from}; if (best < 0 || x > result) {{ result = x; best = edge; }}"));
-    let its = format!("edge == best ? {} : 0.0f", in_float(dy, &dy_element));
-    text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {to} = {};", stored(dx, &its)));
+    let its = format!("edge == best ? {} : 0.0f", dy_element.in_float());
+    text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {};", to.set(&its)));
     text.close_elements(x.width);
     (false, x.width)
 }
@@ -65,10 +65,9 @@ fn begin(text: &mut Text, width: usize) {
 }
 
 /// An element of a place by edges, in a loop over the edges of a vertex.
-fn of_child(text: &mut Text, place: Place) -> String {
-    let pointer = text.pointer(Pointer::Frame(place));
+fn of_child(text: &mut Text, place: Place) -> InMemory {
     let first = if place.is_whole() { String::new() } else { format!(" - {}", text.first_of_block(true)) };
-    format!("{pointer}[(first_of_kind + edge - first_edge{first}) * {} + e]", place.width)
+    text.number(Pointer::Frame(place), &format!("(first_of_kind + edge - first_edge{first})"), place.width, "e")
 }
 
 /// Runs code for each child that is there.
@@ -80,19 +79,19 @@ fn each_child(text: &mut Text, code: &str) {
 /// A sum over the elements of a row or a softmax over them, by a warp.
 fn over_width(text: &mut Text, op: Op, x: Place, y: Place) {
     let is_of_children = x.is_of_children;
-    let count = if is_of_children { "at.edge_count" } else { "at.row_count" };
+    let count = super::count(is_of_children);
     text.line(&format!("for_all_by_warps({count}, [&](unsigned in_range) {{"));
     text.numbers(is_of_children);
     text.line("(void)row; (void)of_kind;");
-    let from = in_float(x, &text.element(x, is_of_children, "e"));
+    let from = text.element(x, is_of_children, "e").in_float();
     let each = format!("for (int e = LANE; e < {}; e += 32)", x.width);
     if op == Op::Sum {
         text.line(&format!("float sum = 0; {each} sum += {from};"));
         text.line("sum = warp_sum(sum);");
         let to = text.element(y, is_of_children, "0");
-        text.line(&format!("if (LANE == 0) {to} = {};", stored(y, "sum")));
+        text.line(&format!("if (LANE == 0) {};", to.set("sum")));
     } else {
-        let first = in_float(x, &text.element(x, is_of_children, "0"));
+        let first = text.element(x, is_of_children, "0").in_float();
         text.line(&format!(
             "float greatest = {first}; {each} {{ const float x = {from}; if (x > greatest) greatest = x; }}"
         ));
@@ -100,7 +99,7 @@ fn over_width(text: &mut Text, op: Op, x: Place, y: Place) {
         text.line(&format!("float sum = 0; {each} sum += expf({from} - greatest);"));
         text.line("sum = warp_sum(sum);");
         let to = text.element(y, is_of_children, "e");
-        text.line(&format!("{each} {to} = {};", stored(y, &format!("expf({from} - greatest) / sum"))));
+        text.line(&format!("{each} {};", to.set(&format!("expf({from} - greatest) / sum"))));
     }
     text.line("});");
 }

@@ -1,14 +1,17 @@
-//! The element-wise operations of a pass: code for one element, in straight lines.
+//! The element-wise operations of a pass: code for one element, or for four at once, in straight lines.
 //!
 //! Pieces of one width share a loop, and compute common values once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use vertex::function::Op;
 use vertex::passes::{Frame, Place, Span, Step};
 
 use super::pieces::{Piece, Pieces, Spans, cut_to, part_of, pieces, stores, written};
-use super::{GraphArray, Pointer, Text, in_float, stored};
+use super::{GraphArray, InMemory, Pointer, Text, count};
+
+/// The most arrays that code for four elements at once reads and writes: each number has four registers.
+const MOST_OF_FOUR: usize = 20;
 
 /// Writes the code of a pass. Returns the elements of its widest loop.
 pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
@@ -20,8 +23,9 @@ pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
             None => text.is_foreign = true,
         }
     }
-    for (width, pieces) in &pieces {
-        text.open_elements(is_of_children, *width);
+    for (&width, pieces) in &pieces {
+        let has_fours = text.units.is_none() && by_fours(text, &spans, pieces, is_of_children, width);
+        text.open_elements(is_of_children, width);
         text.numbers(is_of_children);
         text.line("(void)row; (void)of_kind;");
         let mut line = Line::new(&spans, is_of_children);
@@ -29,9 +33,44 @@ pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
             line.write(text, piece);
         }
         line.finish(text);
-        text.close_elements(*width);
+        text.close_elements(width);
+        if has_fours {
+            text.line("}");
+        }
     }
     pieces.keys().next_back().copied().unwrap_or(1)
+}
+
+/// Writes the code of pieces for four elements at once, for many of them: it reads the numbers of a row once for the four,
+/// and its reads are wide. Other elements go to the block that the caller closes. Returns false, and writes nothing, if four
+/// neighbours do not come about alike.
+fn by_fours(text: &mut Text, spans: &Spans, pieces: &[Piece], is_of_children: bool, width: usize) -> bool {
+    if !width.is_multiple_of(4) {
+        return false;
+    }
+    let mut fours = text.inner();
+    fours.open_fours(is_of_children, width);
+    fours.numbers(is_of_children);
+    fours.line("(void)row; (void)of_kind;");
+    let mut line = Line::new(spans, is_of_children);
+    line.numbers = Numbers::OfFour;
+    for piece in pieces {
+        line.write(&mut fours, piece);
+    }
+    line.finish(&mut fours);
+    fours.line("});");
+    text.pointers = std::mem::take(&mut fours.pointers);
+    let is_fit = !line.splits_fours && line.reads.len() + line.stores.len() <= MOST_OF_FOUR;
+    if is_fit {
+        let arrays = line.arrays.into_iter().collect::<Vec<_>>().join(", ");
+        text.line(&format!(
+            "if (unsigned({}) * {width} >= LEAST_BY_FOURS && are_for_fours({arrays})) {{",
+            count(is_of_children)
+        ));
+        text.body.push_str(&fours.body);
+        text.line("} else {");
+    }
+    is_fit
 }
 
 /// A number of the scratch memory, in the code for element e of a piece.
@@ -43,11 +82,22 @@ struct Number {
     varies: bool,
 }
 
+/// A read of memory that comes before all computations.
+struct Read {
+    from: InMemory,
+    /// Zero is read in its place where this holds.
+    unless: Option<String>,
+    /// Each element has its own number.
+    varies: bool,
+}
+
 /// Where the reads of the code for an element leave their numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
     /// In variables.
     OfElement,
+    /// In variables for four elements: the code of element `k` of these computes.
+    OfFour,
     /// In an array `r` that is filled elsewhere.
     Ahead,
 }
@@ -69,13 +119,19 @@ pub struct Line<'a> {
     /// What a thread does for an element, in this order: numbers of the row, reads, computations, and stores. A read would
     /// wait for a store that may be to the same memory, and for a loop before it: so all are on their way together.
     of_row: Vec<String>,
-    reads: Vec<String>,
+    reads: Vec<Read>,
+    /// Of four elements: the sums over parents, which go on with reads.
+    sums: Vec<String>,
     lines: Vec<String>,
     stores: Vec<String>,
     /// Where reads leave their numbers.
     pub numbers: Numbers,
     /// Steps of other threads of the block, between which and the reads no barrier stands: what they store is read later.
     pub beside: &'a [Step],
+    /// The arrays that are read or written along the elements.
+    arrays: BTreeSet<String>,
+    /// Four neighbours of such an array may begin elsewhere than at a multiple of four.
+    splits_fours: bool,
     /// The variables that hold numbers.
     known: HashMap<Number, String>,
     /// The variables that were declared, besides those of numbers.
@@ -96,10 +152,13 @@ impl<'a> Line<'a> {
             published: None,
             of_row: vec![],
             reads: vec![],
+            sums: vec![],
             lines: vec![],
             stores: vec![],
             numbers: Numbers::OfElement,
             beside: &[],
+            arrays: BTreeSet::new(),
+            splits_fours: false,
             known: HashMap::new(),
             said: HashSet::new(),
             values: 0,
@@ -111,55 +170,92 @@ impl<'a> Line<'a> {
         let from = written(piece.step).expect("it writes");
         let value = self.value(text, Number { place: from.first + piece.first, varies: true });
         text.is_foreign |= text.units.is_some_and(|units| !piece.first.is_multiple_of(units));
-        let (index, width) = (shifted(piece.first, true), from.width);
+        let (first, width) = (piece.first, from.width);
         match *piece.step {
             Step::Store { to, .. } if self.shared == Some(to) => {
-                let element = text.element(to, self.is_of_children, &index);
+                let element = self.of_frame(text, to, (first, true)).itself();
                 let name = format!("s{}", self.values);
                 self.values += 1;
                 self.stores.push(format!("const Element {name} = to_element({value});"));
-                self.stores.push(format!("x[in_tile * {width} + {index}] = to_float({name});"));
+                self.stores.push(format!("x[in_tile * {width} + {}] = to_float({name});", shifted(first, true)));
                 self.stores.push(format!("if (blockIdx.x == 0) {element} = {name};"));
             }
             Step::Store { to, .. } if self.published == Some(to) => {
-                let element = text.element(to, self.is_of_children, &index);
-                let place = piece.first / text.units.unwrap_or(1);
-                self.stores.push(format!("own[{place} * OWN + u] = {element} = {};", stored(to, &value)));
+                let stored = self.of_frame(text, to, (first, true)).set(&value);
+                let place = first / text.units.unwrap_or(1);
+                self.stores.push(format!("own[{place} * OWN + u] = {stored};"));
             }
             Step::Store { to, .. } => {
-                let element = text.element(to, self.is_of_children, &index);
-                let is_mine = self.if_mine();
-                self.stores.push(format!("{is_mine}{element} = {};", stored(to, &value)));
+                let element = self.of_frame(text, to, (first, true));
+                self.store(&element, &value, "", false);
             }
-            Step::Hand { op, arguments: [first, second], .. } => {
+            Step::Hand { op, arguments: [one, two], .. } => {
                 let (pointer, row, is_sum) = match op {
-                    Op::Scatter => (Pointer::State(first), "row".to_owned(), false),
+                    Op::Scatter => (Pointer::State(one), "row".to_owned(), false),
                     Op::Push => {
                         let vertices = text.pointer(Pointer::Graph(GraphArray::Vertex));
-                        (Pointer::Push(first), format!("{vertices}[row]"), false)
+                        (Pointer::Push(one), format!("{vertices}[row]"), false)
                     }
-                    Op::PullGradient => (Pointer::PullGradient(first), "row".to_owned(), false),
+                    Op::PullGradient => (Pointer::PullGradient(one), "row".to_owned(), false),
                     Op::Give => {
-                        let edge = format!("({} + {first})", text.first_edge());
-                        (Pointer::Given(second), edge, text.given_twice & 1 << second != 0)
+                        let edge = format!("({} + {one})", text.first_edge());
+                        (Pointer::Given(two), edge, text.given_twice & 1 << two != 0)
                     }
-                    Op::GiveChildren => (Pointer::Given(first), "edge".to_owned(), text.given_twice & 1 << first != 0),
+                    Op::GiveChildren => (Pointer::Given(one), "edge".to_owned(), text.given_twice & 1 << one != 0),
                     _ => unreachable!("{} hands nothing on", op.name()),
                 };
-                let name = text.pointer(pointer);
-                let value = match pointer {
-                    Pointer::State(_) | Pointer::Push(_) => format!("to_element({value})"),
-                    _ => value,
-                };
+                let number = self.in_memory(text, pointer, &row, width, (first, true));
                 let is_wanted = match pointer {
-                    Pointer::Push(_) | Pointer::PullGradient(_) => format!("if ({name}) "),
+                    Pointer::Push(_) | Pointer::PullGradient(_) => format!("if ({}) ", number.pointer),
                     _ => String::new(),
                 };
-                let (is_mine, assigns) = (self.if_mine(), if is_sum { "+=" } else { "=" });
-                let code = format!("{is_mine}{is_wanted}{name}[{row} * {width} + {index}] {assigns} {value};");
-                self.stores.push(code);
+                self.store(&number, &value, &is_wanted, is_sum);
             }
             _ => unreachable!("other steps write to the scratch memory"),
+        }
+    }
+
+    /// Stores a value, or adds it to what is there. `is_wanted` is code that asks whether to.
+    fn store(&mut self, to: &InMemory, value: &str, is_wanted: &str, is_sum: bool) {
+        let code = match (self.numbers, is_sum) {
+            (Numbers::OfFour, _) => {
+                let name = format!("o{}", self.stores.len());
+                self.lines.push(format!("{name}[k] = {value};"));
+                format!("{}_four({}, {name})", if is_sum { "add" } else { "set" }, to.address())
+            }
+            (_, false) => to.set(value),
+            (_, true) => format!("{} += {value}", to.itself()),
+        };
+        let is_mine = self.if_mine();
+        self.stores.push(format!("{is_mine}{is_wanted}{code};"));
+    }
+
+    /// A number of a row in memory, which is `local` elements behind the code's element, or the element `local` itself.
+    fn in_memory(
+        &mut self,
+        text: &mut Text,
+        pointer: Pointer,
+        row: &str,
+        width: usize,
+        (local, varies): (usize, bool),
+    ) -> InMemory {
+        let number = text.number(pointer, row, width, &shifted(local, varies));
+        self.goes_along(&number, width, (local, varies));
+        number
+    }
+
+    /// The same in a place.
+    fn of_frame(&mut self, text: &mut Text, place: Place, (local, varies): (usize, bool)) -> InMemory {
+        let number = text.element(place, self.is_of_children, &shifted(local, varies));
+        self.goes_along(&number, place.width, (local, varies));
+        number
+    }
+
+    /// Notes an array whose numbers go along with the elements, in rows of this width.
+    fn goes_along(&mut self, number: &InMemory, width: usize, (local, varies): (usize, bool)) {
+        if varies {
+            self.splits_fours |= !width.is_multiple_of(4) || !local.is_multiple_of(4);
+            self.arrays.insert(number.pointer.clone());
         }
     }
 
@@ -168,11 +264,20 @@ impl<'a> Line<'a> {
         self.reads.len()
     }
 
-    /// Ends the code of all pieces, for element `e`.
+    /// Ends the code of all pieces, for element `e`, or for the four from `e` on.
     pub fn finish(&mut self, text: &mut Text) {
         self.of_row.iter().for_each(|line| text.line(line));
         if self.numbers != Numbers::Ahead {
             self.write_reads(text);
+        }
+        if self.numbers == Numbers::OfFour {
+            self.sums.iter().for_each(|line| text.line(line));
+            (0..self.stores.len()).for_each(|number| text.line(&format!("Four o{number};")));
+            text.line("for_each_of_four([&](int k) {");
+            self.lines.iter().for_each(|line| text.line(line));
+            text.line("});");
+            self.stores.iter().for_each(|line| text.line(line));
+            return;
         }
         self.lines.iter().chain(&self.stores).for_each(|line| text.line(line));
     }
@@ -184,23 +289,32 @@ impl<'a> Line<'a> {
     }
 
     fn write_reads(&self, text: &mut Text) {
-        let declared = if self.numbers == Numbers::OfElement { "const float " } else { "" };
-        for (number, read) in self.reads.iter().enumerate() {
-            text.line(&format!("{declared}{} = {read};", self.name_of_read(number)));
-        }
-    }
-
-    fn name_of_read(&self, number: usize) -> String {
-        match self.numbers {
-            Numbers::OfElement => format!("r{number}"),
-            Numbers::Ahead => format!("r[{number}]"),
+        for (number, Read { from, unless, varies }) in self.reads.iter().enumerate() {
+            let of_four = self.numbers == Numbers::OfFour && *varies;
+            let (code, zero) = match of_four {
+                true => (format!("four_at({})", from.address()), "Four{}"),
+                false => (from.in_float(), "0.0f"),
+            };
+            let code = unless.as_ref().map_or(code.clone(), |unless| format!("{unless} ? {zero} : {code}"));
+            let declared = match self.numbers {
+                Numbers::Ahead => format!("r[{number}]"),
+                _ if of_four => format!("const Four r{number}"),
+                _ => format!("const float r{number}"),
+            };
+            text.line(&format!("{declared} = {code};"));
         }
     }
 
     /// Reads a number before anything is computed. Returns its name.
-    fn read_first(&mut self, code: String) -> String {
-        self.reads.push(code);
-        self.name_of_read(self.reads.len() - 1)
+    fn read_first(&mut self, read: Read) -> String {
+        let number = self.reads.len();
+        let name = match self.numbers {
+            Numbers::Ahead => format!("r[{number}]"),
+            Numbers::OfFour if read.varies => format!("r{number}[k]"),
+            _ => format!("r{number}"),
+        };
+        self.reads.push(read);
+        name
     }
 
     /// Several blocks compute the rows of a pass that fills shared memory; one of them writes.
@@ -215,7 +329,7 @@ impl<'a> Line<'a> {
         }
         let (first, _, step) = self.spans.of(number.place);
         let local = number.place - first;
-        let index = shifted(local, number.varies);
+        let index = (local, number.varies);
         if is_of_the_path(step) {
             text.is_foreign |= text.units.is_some_and(|units| !number.varies || !local.is_multiple_of(units));
         }
@@ -234,14 +348,14 @@ impl<'a> Line<'a> {
                 format!("product_{place}")
             }
             Step::Load { from, .. } => {
-                let code = in_float(from, &text.element(from, self.is_of_children, &index));
-                if stores(self.beside, from) { code } else { self.read_first(code) }
+                let read = Read { from: self.of_frame(text, from, index), unless: None, varies: number.varies };
+                if stores(self.beside, from) { read.from.in_float() } else { self.read_first(read) }
             }
-            Step::Read { op: Op::Take, arguments: [state, _], to } => self.take(text, state, to.width, &index),
+            Step::Read { op: Op::Take, arguments: [state, _], to } => self.take(text, state, to.width, index),
             Step::Read { op: Op::Zeros, .. } => "0.0f".to_owned(),
             Step::Read { op, arguments, to } => {
-                let code = self.read(text, op, arguments, to.width, &index);
-                self.read_first(code)
+                let (from, unless) = self.read(text, op, arguments, to.width, index);
+                self.read_first(Read { from, unless, varies: number.varies })
             }
             Step::Unary { op, x, constant, .. } => {
                 let x = input(self, text, x);
@@ -252,10 +366,16 @@ impl<'a> Line<'a> {
                 let (x, y) = (input(self, text, x), input(self, text, y));
                 self.or_zero_in_an_empty_slot(text, op, binary(op, &x, &y))
             }
-            Step::OfVector { op, parameter, x, .. } => {
+            Step::OfVector { op, parameter, x, to } => {
                 let (x, pointer) = (input(self, text, x), text.pointer(Pointer::Parameter(parameter)));
                 let sign = if op == Op::Gain { '*' } else { '+' };
-                format!("{x} {sign} to_float({pointer}[{index}])")
+                let from = InMemory { pointer, place: shifted(local, number.varies), is_float: false };
+                self.goes_along(&from, to.width, index);
+                let y = match self.numbers {
+                    Numbers::OfFour => self.read_first(Read { from, unless: None, varies: number.varies }),
+                    _ => from.in_float(),
+                };
+                format!("{x} {sign} {y}")
             }
             Step::Copy { from, .. } => {
                 let copied = input(self, text, from);
@@ -297,13 +417,19 @@ impl<'a> Line<'a> {
         });
     }
 
-    fn read(&mut self, text: &mut Text, op: Op, [first, second]: [usize; 2], width: usize, index: &str) -> String {
-        let of_row = |pointer: String, row: &str| format!("to_float({pointer}[{row} * {width} + {index}])");
-        let or_zero = |row: &str, found: String| format!("{row} < 0 ? 0.0f : {found}");
-        match op {
+    /// Where an operation reads a number, and what makes it zero.
+    fn read(
+        &mut self,
+        text: &mut Text,
+        op: Op,
+        [first, second]: [usize; 2],
+        width: usize,
+        index: (usize, bool),
+    ) -> (InMemory, Option<String>) {
+        let (pointer, row, unless) = match op {
             Op::Pull => {
                 self.pulled(text);
-                or_zero("pulled", of_row(text.pointer(Pointer::Pull(first)), "pulled"))
+                (Pointer::Pull(first), "pulled".to_owned(), Some("pulled < 0".to_owned()))
             }
             Op::Lookup => {
                 self.pulled(text);
@@ -312,7 +438,8 @@ impl<'a> Line<'a> {
                     let indices = text.pointer(Pointer::Indices(second));
                     format!("const int {name} = pulled < 0 ? -1 : index_in({rows}, {indices}[pulled]);")
                 });
-                or_zero(&name, of_row(text.pointer(Pointer::Parameter(first)), &name))
+                let unless = format!("{name} < 0");
+                (Pointer::Parameter(first), name, Some(unless))
             }
             Op::Gather => {
                 self.first_edge(text);
@@ -321,29 +448,31 @@ impl<'a> Line<'a> {
                     let children = text.pointer(Pointer::Graph(GraphArray::Child));
                     format!("const int {name} = {children}[first_edge + {first}];")
                 });
-                or_zero(&name, of_row(text.pointer(Pointer::State(second)), &name))
+                let unless = format!("{name} < 0");
+                (Pointer::State(second), name, Some(unless))
             }
             Op::Children => {
                 self.child(text);
-                or_zero("child", of_row(text.pointer(Pointer::State(first)), "child"))
+                (Pointer::State(first), "child".to_owned(), Some("child < 0".to_owned()))
             }
-            Op::Own => of_row(text.pointer(Pointer::State(first)), "row"),
+            Op::Own => (Pointer::State(first), "row".to_owned(), None),
             Op::Kept | Op::KeptOfChildren => {
                 let is_of_children = op == Op::KeptOfChildren;
                 let place = Place { frame: Frame::Kept, is_of_children, offset: first, width };
-                in_float(place, &text.element(place, self.is_of_children, index))
+                return (self.of_frame(text, place, index), None);
             }
             Op::PushGradient => {
                 let vertices = text.pointer(Pointer::Graph(GraphArray::Vertex));
-                let pointer = text.pointer(Pointer::PushGradient(first));
-                format!("!{pointer} ? 0.0f : {}", of_row(pointer.clone(), &format!("{vertices}[row]")))
+                let unless = format!("!{}", text.pointer(Pointer::PushGradient(first)));
+                (Pointer::PushGradient(first), format!("{vertices}[row]"), Some(unless))
             }
             _ => unreachable!("{} reads no memory", op.name()),
-        }
+        };
+        (self.in_memory(text, pointer, &row, width, index), unless)
     }
 
     /// The sum of what a vertex's parents gave, in their order. The first parent's part is read with all others.
-    fn take(&mut self, text: &mut Text, state: usize, width: usize, index: &str) -> String {
+    fn take(&mut self, text: &mut Text, state: usize, width: usize, index: (usize, bool)) -> String {
         let (parents_of, parents) =
             (text.pointer(Pointer::Graph(GraphArray::ParentsOf)), text.pointer(Pointer::Graph(GraphArray::Parents)));
         self.say(text, "parents", |_| {
@@ -352,15 +481,22 @@ impl<'a> Line<'a> {
         self.say(text, "parent_edge", |_| {
             format!("const int parent_edge = first_parent < parents_end ? {parents}[first_parent] : -1;")
         });
-        let given = text.pointer(Pointer::Given(state));
-        let first = self.read_first(format!("parent_edge < 0 ? 0.0f : {given}[parent_edge * {width} + {index}]"));
+        let mut given = |line: &mut Self, edge: &str| line.in_memory(text, Pointer::Given(state), edge, width, index);
+        let (from, next) = (given(self, "parent_edge"), given(self, &format!("{parents}[parent]")));
+        let read = self.reads.len();
+        let first = self.read_first(Read { from, unless: Some("parent_edge < 0".to_owned()), varies: index.1 });
         let name = format!("t{}", self.values);
         self.values += 1;
+        let others = "for (int parent = first_parent + 1; parent < parents_end; ++parent)";
+        if self.numbers == Numbers::OfFour && index.1 {
+            self.sums.push(format!("Four {name} = r{read};"));
+            // Most vertices have one parent: reads for several at once would take registers.
+            self.sums.push("#pragma unroll 1".to_owned());
+            self.sums.push(format!("{others} {name} += four_at({});", next.address()));
+            return format!("{name}[k]");
+        }
         self.lines.push(format!("float {name} = {first};"));
-        self.lines.push(format!(
-            "for (int parent = first_parent + 1; parent < parents_end; ++parent) {name} += {given}[{parents}[parent] * \
-             {width} + {index}];"
-        ));
+        self.lines.push(format!("{others} {name} += {};", next.itself()));
         name
     }
 

@@ -8,6 +8,7 @@ mod case;
 mod choices;
 mod compiled;
 mod element;
+mod fours;
 #[path = "../../../vertex/tests/vertex/functions.rs"]
 mod functions;
 mod header;

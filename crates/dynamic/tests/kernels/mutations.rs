@@ -12,12 +12,13 @@ use ucudnn_dynamic::{Executor, Options, Warpgroups, sources};
 use vertex::function::{Declaration, Net};
 
 use super::case::{Case, arrays, graphs};
+use super::fours::{self, BY_FOURS};
 use super::levels::product_case;
 use super::nets::{check_changed, options, tree_lstm_case};
 use super::ready::ready;
 
 /// A change of a kernel's text.
-struct Mutation {
+pub struct Mutation {
     file: &'static str,
     from: &'static str,
     /// The first occurrence that is replaced, and the step from each to the next.
@@ -102,7 +103,7 @@ const OF_WIDE: [Mutation; 13] = [
 
 impl Mutation {
     /// A change of each occurrence.
-    const fn of(file: &'static str, from: &'static str, to: &'static str) -> Self {
+    pub const fn of(file: &'static str, from: &'static str, to: &'static str) -> Self {
         Self { file, from, first: 0, each: 1, to }
     }
 
@@ -117,7 +118,7 @@ impl Mutation {
         made
     }
 
-    fn change(&self, source: Source) -> Source {
+    pub fn change(&self, source: Source) -> Source {
         let mut changed = source;
         if changed.name == self.file {
             changed.text = self.applied(&changed.text).into();
@@ -130,6 +131,20 @@ impl Mutation {
         changed
     }
 }
+
+/// The text of loops over fours of elements.
+const FOURS: &str = "dynamic/fours.cuh";
+
+/// Mutations of code for four elements at once.
+const OF_FOURS: [Mutation; 5] = [
+    // Neighbours are all the first one, as they are read and as they are stored; the second parent's part is not added.
+    Mutation::of(FOURS, "float_of(its.number[k])", "float_of(its.number[0])"),
+    Mutation::of(FOURS, "number_of<Number>(four[k])", "number_of<Number>(four[0])"),
+    Mutation::of(FOURS, "number[k] += other[k]", ""),
+    // What is given in a second way takes the place of the first; an array that is not there is read.
+    Mutation::of(FOURS, "sum += four;", "sum = four;"),
+    Mutation::of(NET, "pulled < 0 ? Four{}", "false ? Four{}"),
+];
 
 /// The text of the kernels for a path in one launch.
 const PATH: &str = "vertex_path.cu";
@@ -181,8 +196,31 @@ fn are_found(test: &str, mutations: &[Mutation]) {
     // Rows that are no quads have no fused kernel. Blocks share out the depth of few rows, and of more than a launch has blocks
     // for.
     cases.extend([product_case(203, 5), product_case(203, 100)]);
-    let missed = missed(mutations, &cases, Executor::Batched, Warpgroups::Never);
+    let options = Options { warpgroups: Warpgroups::Never, ..options(Element::Float, false) };
+    let missed = missed(mutations, &cases, options, &|source| source);
     assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+fn of_fours_are_found(test: &str, mutations: &[Mutation]) {
+    if !emulated::is_child(test) {
+        return;
+    }
+    if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
+        return;
+    }
+    let missed = missed(mutations, &fours::cases(), options(Element::Float, false), &|source| BY_FOURS.change(source));
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+#[test]
+fn a_mutation_of_fours_is_found() {
+    of_fours_are_found("mutations::a_mutation_of_fours_is_found", &OF_FOURS[1..2]);
+}
+
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn mutations_of_fours_are_found() {
+    of_fours_are_found("mutations::mutations_of_fours_are_found", &OF_FOURS);
 }
 
 fn of_wide_are_found(test: &str, mutations: &[Mutation]) {
@@ -194,7 +232,8 @@ fn of_wide_are_found(test: &str, mutations: &[Mutation]) {
     }
     // Blocks share out the depth; all blocks of lines have rows; a block has several tiles, whose stages go round.
     let cases = [product_case(100, 5), product_case(133, 130), product_case(31, 4000)];
-    let missed = missed(mutations, &cases, Executor::Batched, Warpgroups::Always);
+    let options = Options { warpgroups: Warpgroups::Always, ..options(Element::Float, false) };
+    let missed = missed(mutations, &cases, options, &|source| source);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
@@ -242,7 +281,8 @@ fn of_paths_are_found(test: &str, mutations: &[Mutation]) {
     let graphs = arrays(&graphs(12, 1..9).new_tree(&mut runner).unwrap().current(), &arities);
     let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
     let sums = Case { declaration, graphs, ids, seed: 1 };
-    let missed = missed(mutations, &[tree, sums], Executor::Persistent { groups: 1 }, Warpgroups::Never);
+    let options = Options { executor: Executor::Persistent { groups: 1 }, ..options(Element::Float, false) };
+    let missed = missed(mutations, &[tree, sums], options, &|source| source);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
@@ -278,11 +318,12 @@ fn a_path_that_reads_a_packets_struct_does_not_compile() {
     assert!(why.contains("packet"), "{why}");
 }
 
-/// The mutations that no run shows.
-fn missed(mutations: &[Mutation], cases: &[Case], executor: Executor, warpgroups: Warpgroups) -> Vec<String> {
+/// The mutations of kernels that no run shows, static or not.
+fn missed(mutations: &[Mutation], cases: &[Case], options: Options, kernels: &dyn Fn(Source) -> Source) -> Vec<String> {
     let is_wrong = |mutation: &Mutation| {
         let is_there = Cell::new(false);
         let change = |source: Source| {
+            let source = kernels(source);
             let changed = mutation.change(source.clone());
             is_there.set(is_there.get() || changed.text != source.text || changed.headers != source.headers);
             changed
@@ -291,7 +332,7 @@ fn missed(mutations: &[Mutation], cases: &[Case], executor: Executor, warpgroups
             for (number, case) in cases.iter().enumerate() {
                 for is_static in [false, true] {
                     let tf32 = run % 2 == 1;
-                    let options = Options { executor, tf32, warpgroups, ..options(Element::Float, is_static) };
+                    let options = Options { tf32, is_static, ..options };
                     if run == 0 {
                         let net = Net::new(case.declaration.clone()).unwrap();
                         let made = ucudnn_dynamic::Net::changed(&net, Device::Host, options, &change);

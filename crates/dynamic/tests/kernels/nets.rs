@@ -291,6 +291,26 @@ pub fn pulled_bytes(element: Element, pulls: &[oracle::Pull]) -> Vec<Vec<u8>> {
     pulls.iter().map(of).collect()
 }
 
+/// Memory of an input, some bytes behind a place that is aligned to 16.
+struct Pulled {
+    memory: Vec<u128>,
+    shift: usize,
+}
+
+impl Pulled {
+    fn new(bytes: &[u8], shift: usize) -> Self {
+        let mut memory = vec![u128::MAX; bytes.len().div_ceil(16) + 1];
+        let to = memory.as_mut_ptr().cast::<u8>().wrapping_add(shift);
+        // SAFETY: the memory has 16 bytes more, and the shift is less.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Self { memory, shift }
+    }
+
+    fn first(&self) -> *const c_void {
+        self.memory.as_ptr().cast::<c_void>().wrapping_byte_add(self.shift)
+    }
+}
+
 /// Sets the batch of these graphs, distributed to the groups of its path.
 pub fn set(arrays: &mut DeviceBatch, net: &Net, batch: &mut Batch, case: &Case, ids: &[i64]) {
     let graphs = Graphs::new(&case.graphs.description()).unwrap();
@@ -354,11 +374,19 @@ pub fn check_of(
     let memory = made.memory(of_launches);
     let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
     let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();
+    let shift = if case.seed % 2 == 1 { element.bytes() } else { 0 };
     let pulls = pulled_bytes(element, &its.pulls);
     let push_gradients: Vec<_> = its.push_gradients.iter().map(|numbers| bytes(element, numbers)).collect();
     let mut pushes: Vec<_> = expected.pushes.iter().map(|push| poisoned(push.len() * element.bytes())).collect();
     let constants = |all: &[Vec<u8>]| all.iter().map(|bytes| bytes.as_ptr().cast()).collect::<Vec<*const c_void>>();
-    let (of_parameters, of_pulls) = (constants(&parameters), constants(&pulls));
+    // Some rows of inputs are aligned as their numbers are.
+    let pulled: Vec<_> = pulls
+        .iter()
+        .zip(&case.declaration.pulls)
+        .map(|(bytes, width)| Pulled::new(bytes, if *width > 0 { shift } else { 0 }))
+        .collect();
+    let of_parameters = constants(&parameters);
+    let of_pulls: Vec<_> = pulled.iter().map(Pulled::first).collect();
     let of_pushes: Vec<_> = pushes.iter_mut().map(|push| push.as_mut_ptr().cast::<c_void>()).collect();
     let inputs = Inputs {
         parameters: &of_parameters,

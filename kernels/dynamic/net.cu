@@ -1,0 +1,2 @@
+#include "dynamic/fours.cuh"
+#include "dynamic/level.cuh"
