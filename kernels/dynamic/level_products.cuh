@@ -21,7 +21,8 @@
 #endif
 
 // products = x weightsᵀ for the rows that a script counts, or for `count`, behind those that are skipped. x and the products
-// have all rows of the kind, or those of the level. Twin of the struct in `crates/dynamic/src/batched/level_product.rs`.
+// have all rows of the kind, or those of the level. The weights are [columns][depth]. If they are transposed, they are [depth][columns], and
+// products = x weights. Twin of the struct in `crates/dynamic/src/batched/level_product.rs`.
 struct LevelProduct {
     const Element *x, *weights;
     float *products;
@@ -29,20 +30,28 @@ struct LevelProduct {
     int columns, depth;
     int has_all_x, has_all_products, is_of_children, skipped;
     int count;
+    int is_transposed;
 };
 
-__device__ __forceinline__ Products products_of(const LevelProduct &it) {
+struct ProductsOfLevel : Products {
+    bool is_transposed;
+};
+
+__device__ __forceinline__ ProductsOfLevel products_of(const LevelProduct &it) {
     const size_t skipped = it.skipped;
     const size_t first = !it.script ? 0 : it.is_of_children ? it.script->edge_of_kind : it.script->row_of_kind;
-    return {it.x + ((it.has_all_x ? first : 0) + skipped) * it.depth, it.weights,
-            it.products + ((it.has_all_products ? first : 0) + skipped) * it.columns,
-            count_of(it.script, it.count, it.is_of_children) - it.skipped, it.columns, it.depth};
+    return {{it.x + ((it.has_all_x ? first : 0) + skipped) * it.depth, it.weights,
+             it.products + ((it.has_all_products ? first : 0) + skipped) * it.columns,
+             count_of(it.script, it.count, it.is_of_children) - it.skipped, it.columns, it.depth},
+            it.is_transposed != 0};
 }
 
 // A product by multiply-adds in their order.
-__device__ __forceinline__ float product_in_order(const Products &all, int row, int column) {
-    const Element *const x = all.x + size_t(row) * all.depth, *const weights = all.weights + size_t(column) * all.depth;
-    return sum_in_order(0, all.depth, [&](int k, float sum) { return fmaf(to_float(x[k]), to_float(weights[k]), sum); });
+__device__ __forceinline__ float product_in_order(const ProductsOfLevel &all, int row, int column) {
+    const size_t of_column = all.is_transposed ? 1 : all.depth, along = all.is_transposed ? all.columns : 1;
+    const Element *const x = all.x + size_t(row) * all.depth, *const weights = all.weights + column * of_column;
+    return sum_in_order(0, all.depth,
+                        [&](int k, float sum) { return fmaf(to_float(x[k]), to_float(weights[k * along]), sum); });
 }
 
 // A row of a strip of a factor, in elements; its parts of 16 bytes; and the elements of one.
@@ -79,6 +88,52 @@ __device__ __forceinline__ void copy_strip(Element *to, const Element *matrix, i
     }
 }
 
+// The place of an element of a strip of a transposed matrix: [LEVEL_STRIP][Columns]. Those that a warp reads at once are in
+// different banks.
+template <int Columns> __device__ __forceinline__ int transposed_place(int k, int column) {
+    const int mixed = sizeof(Element) == 4 ? k / OF_QUAD % 4 * 8 : k / OF_QUAD % 4 * 16 + k % 2 * 8;
+    return k * Columns + (column ^ mixed);
+}
+
+// Likewise begins the copies of a strip of a transposed matrix: of these columns, and of the depth from k on.
+template <int Access, int Columns>
+__device__ __forceinline__ void copy_transposed(Element *to, const Element *matrix, int first, int columns, int k, int end) {
+    constexpr int across = Columns / Access;
+#pragma unroll 1
+    for (int number = threadIdx.x; number < LEVEL_STRIP * across; number += THREADS) {
+        const int down = number / across, along = number % across * Access;
+        const bool is_there = k + down < end && first + along < columns;
+        copy_async<Access * sizeof(Element)>(to + transposed_place<Columns>(down, along),
+                                             matrix + (is_there ? size_t(k + down) * columns + first + along : 0), is_there);
+    }
+}
+
+// The lane's quad of a group, of a column of such a strip. All lanes come here, each with the column of its four lanes: eight that
+// follow each other.
+template <int Columns> __device__ __forceinline__ Words transposed_quad_of(const Element *strip, int column, int group) {
+    Words quad;
+#ifdef ELEMENT_FLOAT
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        quad.word[i] = __float_as_uint(strip[transposed_place<Columns>((group * GROUP_QUADS + LANE % 4) * OF_QUAD + i, column)]);
+#elif defined EMULATED
+    for (int i = 0; i < 4; ++i) {
+        const int k = (group * GROUP_QUADS + LANE % 4) * OF_QUAD + 2 * i;
+        quad.word[i] = bits_of(strip[transposed_place<Columns>(k, column)]) |
+                       bits_of(strip[transposed_place<Columns>(k + 1, column)]) << 16;
+    }
+#else
+    // Eight lanes have the places of a matrix of 8 × 8: of a word of each lane's quad.
+    const int k = (group * GROUP_QUADS + LANE % 8 / 2) * OF_QUAD + LANE / 8 * 2 + LANE % 2;
+    const unsigned place = __cvta_generic_to_shared(strip + transposed_place<Columns>(k, column - LANE / 4));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(quad.word[0]), "=r"(quad.word[1]), "=r"(quad.word[2]), "=r"(quad.word[3])
+                 : "r"(place)
+                 : "memory");
+#endif
+    return quad;
+}
+
 // A block's tile of products: Rows × Columns. Warps have 16 columns each, and those with the same ones share out each strip.
 template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
     static constexpr int column_warps = Columns / 16, sharers = THREADS / 32 / column_warps, row_tiles = Rows / 8;
@@ -107,12 +162,18 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
 
     // Adds the products of a strip with so many groups of quads, of which so many rows are there. Which numbers of the depth a
     // lane has is all the same, if both factors have the same ones: four neighbouring words, which it reads at once.
-    __device__ __forceinline__ void multiply(const Element *strip, int groups, int rows) {
+    __device__ __forceinline__ void multiply(const Element *strip, int groups, int rows, bool is_transposed) {
+        const Element *const weights = strip + Rows * LEVEL_STRIP;
 #pragma unroll 1
         for (int group = sharer(); group < groups; group += sharers) {
             const int quad = group * GROUP_QUADS + LANE % 4;
-            const Words of_columns[2] = {quad_of(strip, Rows + first_column(), quad),
-                                         quad_of(strip, Rows + first_column() + 8, quad)};
+            Words of_columns[2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int column = first_column() + 8 * i;
+                of_columns[i] =
+                    is_transposed ? transposed_quad_of<Columns>(weights, column, group) : quad_of(weights, column, quad);
+            }
             unsigned a[2][2][4];
 #pragma unroll
             for (int step = 0; step < 2; ++step)
@@ -152,20 +213,28 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
     }
 
     // Calls multiply for the strips from `begin` to `end`.
-    __device__ __forceinline__ void multiply_strips(const Products &p, int row, int column, int begin, int end,
+    __device__ __forceinline__ void multiply_strips(const ProductsOfLevel &p, int row, int column, int begin, int end,
                                                     Element *stages) {
-        const size_t places = size_t(p.x) | size_t(p.weights);
-        const bool by_quads = p.depth % OF_QUAD == 0 && places % 16 == 0;
+        const auto are_of_quads = [](const Element *factor, int across) {
+            return across % OF_QUAD == 0 && size_t(factor) % 16 == 0;
+        };
+        const bool x_by_quads = are_of_quads(p.x, p.depth);
+        const bool weights_by_quads = are_of_quads(p.weights, p.is_transposed ? p.columns : p.depth);
         const auto copy = [&](int number, int k) {
-            Element *const to = stages + number * stage;
             if (k < end) {
-                if (by_quads) {
-                    copy_strip<OF_QUAD, Rows>(to, p.x, row, p.rows, p.depth, k, end);
-                    copy_strip<OF_QUAD, Columns>(to + Rows * LEVEL_STRIP, p.weights, column, p.columns, p.depth, k, end);
-                } else {
-                    copy_strip<1, Rows>(to, p.x, row, p.rows, p.depth, k, end);
-                    copy_strip<1, Columns>(to + Rows * LEVEL_STRIP, p.weights, column, p.columns, p.depth, k, end);
-                }
+                Element *const of_x = stages + number * stage, *const of_weights = of_x + Rows * LEVEL_STRIP;
+                if (x_by_quads)
+                    copy_strip<OF_QUAD, Rows>(of_x, p.x, row, p.rows, p.depth, k, end);
+                else
+                    copy_strip<1, Rows>(of_x, p.x, row, p.rows, p.depth, k, end);
+                if (p.is_transposed && weights_by_quads)
+                    copy_transposed<OF_QUAD, Columns>(of_weights, p.weights, column, p.columns, k, end);
+                else if (p.is_transposed)
+                    copy_transposed<1, Columns>(of_weights, p.weights, column, p.columns, k, end);
+                else if (weights_by_quads)
+                    copy_strip<OF_QUAD, Columns>(of_weights, p.weights, column, p.columns, p.depth, k, end);
+                else
+                    copy_strip<1, Columns>(of_weights, p.weights, column, p.columns, p.depth, k, end);
             }
             end_group();
         };
@@ -178,7 +247,8 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
             wait_for_groups<Stages - 2>();
             barrier(); // the strip is there, and nobody reads the one before any more
             copy(ahead, k + (Stages - 1) * LEVEL_STRIP);
-            multiply(stages + at_hand * stage, (min(end - k, LEVEL_STRIP) + of_group - 1) / of_group, p.rows - row);
+            const int groups = (min(end - k, LEVEL_STRIP) + of_group - 1) / of_group;
+            multiply(stages + at_hand * stage, groups, p.rows - row, p.is_transposed);
             at_hand = at_hand == Stages - 1 ? 0 : at_hand + 1;
             ahead = ahead == Stages - 1 ? 0 : ahead + 1;
         }
@@ -200,7 +270,7 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
 template <int Rows, int Columns, int Stages, bool is_exact>
 __device__ __forceinline__ void multiply_level(const LevelProduct &it, Element *shared) {
     using Tile = LevelTile<Rows, Columns, Stages, is_exact>;
-    const Products all = products_of(it);
+    const ProductsOfLevel all = products_of(it);
     const int part = blockIdx.x, part_count = gridDim.x, column = blockIdx.z * Columns, own_rows = Rows / part_count;
     const int strips = (all.depth + LEVEL_STRIP - 1) / LEVEL_STRIP, of_part = (strips + part_count - 1) / part_count;
     const int begin = min(part * of_part * LEVEL_STRIP, all.depth), end = min(begin + of_part * LEVEL_STRIP, all.depth);

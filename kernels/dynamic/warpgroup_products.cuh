@@ -121,21 +121,26 @@ template <int PARTS> struct WideStages {
     __device__ __forceinline__ unsigned char *lines() const { return shared + ring.stage / LINE_STAGES * LINES_BYTES; }
     __device__ __forceinline__ int stage() const { return ring.stage % LINE_STAGES; }
 
-    // Fills stages with the numbers of the depths from `begin` to `end`: the readers' work.
-    template <typename Factor>
-    __device__ __forceinline__ void fill(const Factor (&factors)[BLOCKS], int begin, int end) {
+    // Fills stages with the numbers of two factors of the depths from `begin` to `end`: the readers' work. Each factor has two
+    // blocks of 64 rows.
+    template <typename A, typename B>
+    __device__ __forceinline__ void fill(const A (&a)[BLOCKS / 2], const B (&b)[BLOCKS / 2], int begin, int end) {
+        static_assert(A::IS_AHEAD == B::IS_AHEAD, "both factors' numbers are read ahead, or none's");
         // With two, rows take more registers than there are.
-        constexpr int AHEAD = Factor::IS_AHEAD && Factor::WAY == ACROSS ? 2 : 1;
+        constexpr int AHEAD = A::IS_AHEAD && A::WAY == ACROSS && B::WAY == ACROSS ? 2 : 1;
         Words next[AHEAD][BLOCKS][2];
         const auto read = [&](Words (&to)[BLOCKS][2], int k) {
 #pragma unroll
-            for (int block = 0; block < BLOCKS; ++block)
+            for (int block = 0; block < BLOCKS / 2; ++block)
 #pragma unroll
-                for (int i = 0; i < 2; ++i) to[block][i] = factors[block].read(i, k, end);
+                for (int i = 0; i < 2; ++i) {
+                    to[block][i] = a[block].read(i, k, end);
+                    to[BLOCKS / 2 + block][i] = b[block].read(i, k, end);
+                }
         };
 #pragma unroll
         for (int ahead = 0; ahead < AHEAD; ++ahead)
-            if (Factor::IS_AHEAD) read(next[ahead], begin + ahead * WIDE_DEPTH);
+            if (A::IS_AHEAD) read(next[ahead], begin + ahead * WIDE_DEPTH);
 #pragma unroll 1
         for (int first = begin; first < end; first += AHEAD * WIDE_DEPTH) {
 #pragma unroll
@@ -143,14 +148,18 @@ template <int PARTS> struct WideStages {
                 const int k = first + ahead * WIDE_DEPTH;
                 if (k >= end) break;
                 ring.wait_until_empty();
+                const auto put_all = [&](const auto &factor, int first) {
 #pragma unroll
-                for (int block = 0; block < BLOCKS; ++block)
+                    for (int block = 0; block < BLOCKS / 2; ++block)
 #pragma unroll
-                    for (int i = 0; i < 2; ++i)
-                        put(lines() + block * BLOCK_BYTES + Factor::place(i, stage()),
-                            Factor::IS_AHEAD ? next[ahead][block][i] : factors[block].read(i, k, end));
+                        for (int i = 0; i < 2; ++i)
+                            put(lines() + (first + block) * BLOCK_BYTES + factor[block].place(i, stage()),
+                                A::IS_AHEAD ? next[ahead][first + block][i] : factor[block].read(i, k, end));
+                };
+                put_all(a, 0);
+                put_all(b, BLOCKS / 2);
                 ring.pass_full();
-                if (Factor::IS_AHEAD) read(next[ahead], k + AHEAD * WIDE_DEPTH);
+                if (A::IS_AHEAD) read(next[ahead], k + AHEAD * WIDE_DEPTH);
             }
         }
     }
@@ -179,15 +188,18 @@ template <int PARTS> struct WideTile {
     __device__ __forceinline__ static int warpgroup() { return int(threadIdx.x) / WARPGROUP; }
 
     // Adds the products of the depths from `begin` to `end`, which readers fill in.
-    template <Way WAY> __device__ __forceinline__ void multiply(Stages &stages, int begin, int end) {
-        constexpr int OF_PRODUCT = DEPTH_OF_PRODUCT * (WAY == ALONG ? 2 : LINE_BYTES), STEPS = WIDE_DEPTH / DEPTH_OF_PRODUCT;
+    template <Way A, Way B> __device__ __forceinline__ void multiply(Stages &stages, int begin, int end) {
+        constexpr int ALONG_BYTES = 2 * DEPTH_OF_PRODUCT, ACROSS_BYTES = LINE_BYTES * DEPTH_OF_PRODUCT;
+        constexpr int OF_A = A == ALONG ? ALONG_BYTES : ACROSS_BYTES, OF_B = B == ALONG ? ALONG_BYTES : ACROSS_BYTES;
+        constexpr int STEPS = WIDE_DEPTH / DEPTH_OF_PRODUCT;
 #pragma unroll 1
         for (int k = begin; k < end; k += WIDE_DEPTH) {
             SumsOf<WIDE_SIDE> of_stage;
             stages.ring.wait_until_full();
-            const unsigned char *const stage = stages.lines() + stages.stage() * STEPS * OF_PRODUCT;
-            const auto a = factor_at<WAY>(stage + warpgroup() * Stages::BLOCK_BYTES, Stages::BLOCK_BYTES);
-            const auto b = factor_at<WAY>(stage + Stages::BLOCKS / 2 * Stages::BLOCK_BYTES, Stages::BLOCK_BYTES);
+            const unsigned char *const of_a = stages.lines() + warpgroup() * Stages::BLOCK_BYTES;
+            const unsigned char *const of_b = stages.lines() + Stages::BLOCKS / 2 * Stages::BLOCK_BYTES;
+            const auto a = factor_at<A>(of_a + stages.stage() * STEPS * OF_A, Stages::BLOCK_BYTES);
+            const auto b = factor_at<B>(of_b + stages.stage() * STEPS * OF_B, Stages::BLOCK_BYTES);
             of_stage.begin();
             // Tensor cores round sums towards zero: the smallest products come first, and sums of a stage are added up
             // elsewhere.
@@ -196,8 +208,8 @@ template <int PARTS> struct WideTile {
                 const auto &of = products_of_parts[product];
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
-                    of_stage.template add<WAY, WAY>(later(a, of[0] * Stages::PART_BYTES + step * OF_PRODUCT),
-                                                    later(b, of[1] * Stages::PART_BYTES + step * OF_PRODUCT));
+                    of_stage.template add<A, B>(later(a, of[0] * Stages::PART_BYTES + step * OF_A),
+                                                later(b, of[1] * Stages::PART_BYTES + step * OF_B));
                 }
             }
             of_stage.end_group();
@@ -246,7 +258,7 @@ __device__ __forceinline__ bool put_products(const Products &all, int row, int c
 }
 
 // Sums up again what the thread has put there, `count` neighbours, and is no number.
-__device__ __forceinline__ void replace_products(const Products &all, int row, int column, int count) {
+__device__ __forceinline__ void replace_products(const ProductsOfLevel &all, int row, int column, int count) {
     if (row >= all.rows) return;
 #pragma unroll 1
     for (int c = column; c < min(column + count, all.columns); ++c) {
@@ -257,7 +269,7 @@ __device__ __forceinline__ void replace_products(const Products &all, int row, i
 
 // As multiply_level(), for tiles of many rows. Any number of blocks up to 8 shares out the depth.
 template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const LevelProduct &it, unsigned char *shared) {
-    const Products all = products_of(it);
+    const ProductsOfLevel all = products_of(it);
     const int part = blockIdx.x, part_count = gridDim.x, column = blockIdx.z * WIDE_SIDE;
     const int strips = (all.depth + WIDE_DEPTH - 1) / WIDE_DEPTH, of_part = (strips + part_count - 1) / part_count;
     const int begin = min(part * of_part * WIDE_DEPTH, all.depth), end = min(begin + of_part * WIDE_DEPTH, all.depth);
@@ -288,7 +300,10 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
         more_registers<MULTIPLIER_REGISTERS>();
         for_rows([&](int row) {
             WideTile<PARTS> tile;
-            tile.template multiply<ALONG>(stages, begin, end);
+            if (all.is_transposed)
+                tile.template multiply<ALONG, ACROSS>(stages, begin, end);
+            else
+                tile.template multiply<ALONG, ALONG>(stages, begin, end);
             if (part_count == 1) {
                 bool are_numbers = true;
                 tile.for_each([&](int r, int c, const Neighbours &sums) {
@@ -310,21 +325,31 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
     } else {
         fewer_registers<READER_REGISTERS>();
         const size_t places = size_t(all.x) | size_t(all.weights);
-        const auto fill = [&](auto by) {
-            using Factor = RowsOfFactor<decltype(by)::value>;
+        const auto fill = [&](auto by, const auto (&weights)[2]) {
             for_rows([&](int row) {
-                const Factor factors[] = {{all.x, row, all.rows, all.depth},
-                                          {all.x, row + LINE, all.rows, all.depth},
-                                          {all.weights, column, all.columns, all.depth},
-                                          {all.weights, column + LINE, all.columns, all.depth}};
-                stages.fill(factors, begin, end);
+                const RowsOfFactor<decltype(by)::value> x[] = {{all.x, row, all.rows, all.depth},
+                                                               {all.x, row + LINE, all.rows, all.depth}};
+                stages.fill(x, weights, begin, end);
                 if (part_count > 1) barrier();
             });
         };
-        if (all.depth % TOGETHER == 0 && places % sizeof(Words) == 0)
-            fill(Is<true>());
+        const auto fill_by = [&](auto by) {
+            constexpr bool by_words = decltype(by)::value;
+            if (all.is_transposed) {
+                const ColumnsOfFactor<by_words> weights[] = {{all.weights, column, all.columns},
+                                                             {all.weights, column + LINE, all.columns}};
+                fill(by, weights);
+            } else {
+                const RowsOfFactor<by_words> weights[] = {{all.weights, column, all.columns, all.depth},
+                                                          {all.weights, column + LINE, all.columns, all.depth}};
+                fill(by, weights);
+            }
+        };
+        const bool are_of_words = all.depth % TOGETHER == 0 && (!all.is_transposed || all.columns % TOGETHER == 0);
+        if (are_of_words && places % sizeof(Words) == 0)
+            fill_by(Is<true>());
         else
-            fill(Is<false>());
+            fill_by(Is<false>());
     }
 }
 
@@ -336,18 +361,16 @@ __device__ __forceinline__ void sum_wide_outer_products(const OuterProducts &it,
     if (is_multiplier()) {
         more_registers<MULTIPLIER_REGISTERS>();
         WideTile<PARTS> own;
-        own.template multiply<ACROSS>(stages, tile.begin, tile.end);
+        own.template multiply<ACROSS, ACROSS>(stages, tile.begin, tile.end);
         own.for_each([&](int row, int column, const Neighbours &sums) { tile.put<(PARTS > 1)>(it, row, column, sums); });
     } else {
         fewer_registers<READER_REGISTERS>();
         const size_t places = size_t(it.dy) | size_t(it.x);
         const auto fill = [&](auto by) {
             using Factor = ColumnsOfFactor<decltype(by)::value>;
-            const Factor factors[] = {{it.dy, tile.first_row, it.rows},
-                                      {it.dy, tile.first_row + LINE, it.rows},
-                                      {it.x, tile.first_column, it.columns},
-                                      {it.x, tile.first_column + LINE, it.columns}};
-            stages.fill(factors, tile.begin, tile.end);
+            const Factor dy[] = {{it.dy, tile.first_row, it.rows}, {it.dy, tile.first_row + LINE, it.rows}};
+            const Factor x[] = {{it.x, tile.first_column, it.columns}, {it.x, tile.first_column + LINE, it.columns}};
+            stages.fill(dy, x, tile.begin, tile.end);
         };
         if (it.rows % TOGETHER == 0 && it.columns % TOGETHER == 0 && places % sizeof(Words) == 0)
             fill(Is<true>());

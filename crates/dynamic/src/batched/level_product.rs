@@ -24,6 +24,8 @@ pub struct LevelProduct {
     pub skipped: i32,
     /// The rows, without a script.
     pub count: i32,
+    /// The weights are [depth][columns], not [columns][depth].
+    pub is_transposed: i32,
 }
 
 impl LevelProduct {
@@ -42,6 +44,7 @@ impl LevelProduct {
             is_of_children: 0,
             skipped: 0,
             count,
+            is_transposed: 0,
         }
     }
 }

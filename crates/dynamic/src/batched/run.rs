@@ -96,6 +96,8 @@ struct Run<'a> {
     sizes: BatchSizes,
     layout: Layout,
     stream: Stream,
+    /// The matrices whose transposes the run reads from copies: see [`Run::copied_matrices`].
+    copied: u64,
     /// The gradients of parameters that were written already.
     is_there: [bool; MOST_PARAMETERS],
     /// The products of a turn that need no script.
@@ -261,7 +263,7 @@ impl<'a> Run<'a> {
         let layout = net.layout(&extents, sizes, way);
         let are_sums = gradients.are_in_float || net.element.bytes() == size_of::<f32>();
         let is_there = [gradients.accumulates && are_sums; MOST_PARAMETERS];
-        Self {
+        let mut run = Self {
             net,
             way,
             its,
@@ -274,12 +276,15 @@ impl<'a> Run<'a> {
             sizes,
             layout,
             stream,
+            copied: 0,
             is_there,
             products: vec![],
             pending: Pending::default(),
             step: None,
             left: vec![],
-        }
+        };
+        run.copied = run.copied_matrices();
+        run
     }
 
     fn workspace(&self, place: usize) -> *mut c_void {
@@ -357,13 +362,21 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The path in one launch, if the net and the batch have one. Returns whether it was launched.
+    /// The path in one launch, if the net and the batch have one.
+    fn path_in_one_launch(&self) -> Option<(InOneLaunch, &Path)> {
+        let chosen = self.arrays.path()?;
+        let path = self.its.path(chosen.configuration)?;
+        Some((chosen, path))
+    }
+
+    /// Launches the path in one launch, if there is one. Returns whether it was launched.
     ///
     /// # Safety
     /// As for [`Net::forward`].
     unsafe fn path(&self) -> bool {
-        let Some(InOneLaunch { configuration, steps, of_group, exchange }) = self.arrays.path() else { return false };
-        let Some(path) = self.its.path(configuration) else { return false };
+        let Some((InOneLaunch { configuration, steps, of_group, exchange }, path)) = self.path_in_one_launch() else {
+            return false;
+        };
         let most = Extent::most(&self.batch.maxima(), &self.net.net);
         let place = self.net.exchange_of(configuration, self.way, &most);
         let at = |bytes: usize| exchange.wrapping_byte_add(bytes).cast_const();

@@ -12,9 +12,20 @@ use super::nets::{check, check_changed, options};
 
 /// A product of a matrix [width][width] with the states of as many leaves as there are rows, in one level.
 pub fn product_case(width: usize, rows: usize) -> Case {
+    tall_product_case(width, width, rows)
+}
+
+/// Likewise of a matrix [height][width], of whose product the first numbers are added to the last ones.
+fn tall_product_case(height: usize, width: usize, rows: usize) -> Case {
+    let sum = match height - width {
+        0 => String::new(),
+        rest => format!("%2 = slice %1, 0, {width}\n%3 = slice %1, {rest}, {width}\n%4 = add %2, %3\n"),
+    };
+    let last = if sum.is_empty() { 1 } else { 4 };
     let declaration = format!(
-        "states {width}\nparameters {width}x{width}\npulls {width}\npushes {width}\nfunction 0:\n%0 = pull 0\n\
-         scatter 0, %0\npush 0, %0\nfunction 1:\n%0 = gather 0, 0\n%1 = matmul P0, %0\nscatter 0, %1\npush 0, %1"
+        "states {width}\nparameters {height}x{width}\npulls {width}\npushes {width}\nfunction 0:\n%0 = pull 0\n\
+         scatter 0, %0\npush 0, %0\nfunction 1:\n%0 = gather 0, 0\n%1 = matmul P0, %0\n{sum}scatter 0, %{last}\n\
+         push 0, %{last}"
     );
     let graphs =
         Arrays { first_vertex: vec![0, 2], first_child: vec![0, 0, 1], children: vec![0], ..Arrays::default() };
@@ -51,6 +62,29 @@ fn a_product_of_a_level_emulated_as_the_oracle() {
 fn a_product_of_a_level_by_warpgroups_emulated_as_the_oracle() {
     let test = "levels::a_product_of_a_level_by_warpgroups_emulated_as_the_oracle";
     levels(test, &TYPES[..1], &[(72, 6)], Warpgroups::Always);
+}
+
+/// Forward the matrix has more rows than columns, and backward more columns than rows: it is read as it is, too.
+#[test]
+#[ignore = "long: make test-kernels runs it"]
+fn products_of_tall_matrices_emulated_as_the_oracle() {
+    if !emulated::is_child("levels::products_of_tall_matrices_emulated_as_the_oracle") {
+        return;
+    }
+    for (element, tf32) in TYPES {
+        for (warpgroups, height, width, rows) in [
+            (Warpgroups::Never, 100, 64, 9),
+            (Warpgroups::Never, 203, 136, 33),
+            (Warpgroups::Never, 72, 65, 70),
+            (Warpgroups::Always, 200, 136, 66),
+            (Warpgroups::Always, 67, 63, 5),
+        ] {
+            let options = Options { tf32, warpgroups, without: Without::Fusion, ..options(element, true) };
+            if check(&tall_product_case(height, width, rows), 0, options).is_none() {
+                return;
+            }
+        }
+    }
 }
 
 /// Kernels that do not load leave their work to others.

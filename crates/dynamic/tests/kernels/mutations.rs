@@ -33,7 +33,7 @@ const NET: &str = "vertex_net.cu";
 /// The text of products of levels.
 const LEVELS: &str = "dynamic/level_products.cuh";
 
-const MUTATIONS: [Mutation; 27] = [
+const MUTATIONS: [Mutation; 29] = [
     // The product begins before the tile is there; the next tile is made while the last one is read.
     Mutation { file: NET, from: "barrier();", first: 0, each: 2, to: "" },
     Mutation { file: NET, from: "barrier();", first: 1, each: 2, to: "" },
@@ -50,6 +50,9 @@ const MUTATIONS: [Mutation; 27] = [
     Mutation::of(LEVELS, "it.has_all_x ? first : 0", "0"),
     // A static batch's rows after the skipped ones: x starts at the first row instead.
     Mutation::of(LEVELS, "+ skipped) * it.depth", ") * it.depth"),
+    // A matrix is taken for its transpose; each strip of its columns is the first one.
+    Mutation::of(LEVELS, "it.is_transposed != 0", "false"),
+    Mutation::of(LEVELS, "size_t(k + down)", "size_t(down)"),
     // A tile's shared memory is written while others read it, or before it has arrived.
     Mutation::of(LEVELS, "barrier(); // the strip is there", "//"),
     Mutation::of(LEVELS, "barrier(); // nobody reads the strips", "//"),

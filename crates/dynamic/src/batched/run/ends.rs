@@ -4,11 +4,11 @@ use gpu::jit::Error;
 use gpu::products::Transposed;
 use vertex::function::{Arity, Op};
 use vertex::passes::{Pass, Passes, Step, Work};
-use vertex::stages::Way;
+use vertex::stages::{Stage, Way};
 
 use super::products::Sum;
 use super::{Left, Run};
-use crate::batched::net::{Net, transposed};
+use crate::batched::net::Net;
 use crate::batched::tasks::{Numbers, Parts, PartsSum, ReadersSums, TableIndices, Task, Zeros};
 use crate::emit::GraphArray;
 use crate::memory::index_passes;
@@ -84,8 +84,7 @@ impl Run<'_> {
                 clear(to.cast(), declaration.parameters[parameter].elements() * size_of::<f32>());
             }
         }
-        let of_transposed = transposed(&self.its.passes);
-        let matrices = declaration.parameters.iter().enumerate().filter(|(place, _)| of_transposed & 1 << place != 0);
+        let matrices = declaration.parameters.iter().enumerate().filter(|(place, _)| self.copied & 1 << place != 0);
         tasks.extend(matrices.map(|(parameter, size)| {
             Task::Transposed(Transposed {
                 from: self.inputs.parameters[parameter],
@@ -98,6 +97,26 @@ impl Run<'_> {
         tasks.extend(of_tables.filter_map(|(kind, pass, first)| self.table_indices(kind, pass, first)));
         // SAFETY: the caller's promise.
         unsafe { self.tasks(&tasks) }
+    }
+
+    /// The matrices of whose transposes the run makes copies first, a bit each. A level's product of a static batch reads a
+    /// matrix as it is.
+    pub(super) fn copied_matrices(&self) -> u64 {
+        let is_in_one_launch = self.path_in_one_launch().is_some();
+        let mut copied = 0;
+        for (passes, kernels) in self.its.passes.iter().zip(&self.its.kernels) {
+            for (stage, (passes, kernels)) in Stage::ALL.into_iter().zip(passes.stages.iter().zip(kernels)) {
+                let of_levels = stage == Stage::Path && self.net.is_static && !is_in_one_launch;
+                for pass in passes.iter().filter(|pass| !of_levels && pass.purpose.is_met_by(self.wanted)) {
+                    if let Work::Product { parameter, is_transposed: true, .. } = pass.work {
+                        copied |= 1 << parameter;
+                    }
+                }
+                let fused = kernels.iter().filter_map(|kernels| kernels.fused.as_ref()?.0.fused);
+                copied |= fused.filter(|shape| shape.is_transposed).fold(0, |bits, shape| bits | 1 << shape.parameter);
+            }
+        }
+        copied
     }
 
     /// All edges are given gradients of this state in one way: each is written before it is read.
