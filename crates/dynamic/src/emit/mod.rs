@@ -197,11 +197,19 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Opens the loop over the fours of elements, from `e` on, of each row or edge of the range.
-    fn open_fours(&mut self, is_of_children: bool, width: usize) {
+    /// Begins code for many elements, if four neighbours of each of these arrays may be read and written at once: the loop over
+    /// the fours of elements, from `e` on, of each row or edge of the range.
+    fn begin_fours(&mut self, is_of_children: bool, width: usize, arrays: &str) {
         let (count, fours) = (count(is_of_children), width / 4);
+        self.line(&format!("if (unsigned({count}) * {width} >= LEAST_BY_FOURS && are_for_fours({arrays})) {{"));
         self.line(&format!("for_all(unsigned({count}) * {fours}, [&](unsigned number) {{"));
         self.line(&format!("const unsigned in_range = number / {fours}; const int e = int(number % {fours}) * 4;"));
+    }
+
+    /// Ends it, and begins code for other elements.
+    fn end_fours(&mut self) {
+        self.line("});");
+        self.line("} else {");
     }
 
     fn close_elements(&mut self, width: usize) {

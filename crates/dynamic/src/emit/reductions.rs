@@ -11,56 +11,119 @@ pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
         over_width(text, op, x, y);
         return (x.is_of_children, 32);
     }
-    begin(text, x.width);
-    let element = of_child(text, x).in_float();
-    match op {
-        Op::SoftmaxChildren => {
-            let to = of_child(text, y);
-            each_child(text, &format!("const float x = {element}; if (count++ == 0 || x > result) result = x;"));
-            text.line("float sum = 0;");
-            each_child(text, &format!("sum += expf({element} - result);"));
-            text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {};", to.set("0.0f")));
-            each_child(text, &format!("{};", to.set(&format!("expf({element} - result) / sum"))));
+    for_elements(text, &[x, y], |text, by| {
+        let (read, number) = (by.read(&of_child(text, x)), by.number());
+        let greatest = by.each("if (count == 0 || x[k] > result[k]) result[k] = x[k];");
+        match op {
+            Op::SoftmaxChildren => {
+                let to = of_child(text, y);
+                each_child(text, &format!("const {number} x = {read}; {greatest} ++count;"));
+                text.line(&format!("{number} sum = {};", by.zero()));
+                let adds = by.each("sum[k] += expf(x[k] - result[k]);");
+                each_child(text, &format!("const {number} x = {read}; {adds}"));
+                text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {}", by.set(&to, by.zero())));
+                let divides = by.each("x[k] = expf(x[k] - result[k]) / sum[k];");
+                each_child(text, &format!("{number} x = {read}; {divides} {}", by.set(&to, "x")));
+                return;
+            }
+            Op::MaxChildren => each_child(text, &format!("const {number} x = {read}; {greatest} ++count;")),
+            _ => {
+                let adds = by.each("result[k] += x[k];");
+                each_child(text, &format!("const {number} x = {read}; {adds} ++count;"));
+            }
         }
-        Op::MaxChildren => {
-            each_child(text, &format!("const float x = {element}; if (count++ == 0 || x > result) result = x;"));
-        }
-        _ => each_child(text, &format!("result += {element}; ++count;")),
-    }
-    if op != Op::SoftmaxChildren {
         if op == Op::MeanChildren {
-            text.line("if (count > 0) result /= float(count);");
+            text.line(&format!("if (count > 0) {{ {} }}", by.each("result[k] /= float(count);")));
         }
         let to = text.element(y, false, "e");
-        text.line(&format!("{};", to.set("result")));
-    }
-    text.close_elements(x.width);
+        text.line(&by.set(&to, "result"));
+    });
     (false, x.width)
 }
 
 /// The gradient of the greatest over the children: the first child that has it gets all.
 pub fn emit_max_gradient(text: &mut Text, x: Place, dy: Place, dx: Place) -> (bool, usize) {
-    begin(text, x.width);
-    let (from, to) = (of_child(text, x).in_float(), of_child(text, dx));
-    let dy_element = text.element(dy, false, "e");
-    text.line("int best = -1;");
-    each_child(text, &format!("const float x = {from}; if (best < 0 || x > result) {{ result = x; best = edge; }}"));
-    let its = format!("edge == best ? {} : 0.0f", dy_element.in_float());
-    text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {};", to.set(&its)));
-    text.close_elements(x.width);
+    for_elements(text, &[x, dy, dx], |text, by| {
+        let (read, number) = (by.read(&of_child(text, x)), by.number());
+        let (dy, to) = (by.read(&text.element(dy, false, "e")), of_child(text, dx));
+        // The best child's edge and one more; zero if there is none.
+        text.line(&format!("int best{} = {{}};", if by == By::Four { "[4]" } else { "" }));
+        let chooses = by.each("if (best[k] == 0 || x[k] > result[k]) { result[k] = x[k]; best[k] = edge + 1; }");
+        each_child(text, &format!("const {number} x = {read}; {chooses}"));
+        text.line(&format!("const {number} dy = {dy};"));
+        let its = by.each("its[k] = edge + 1 == best[k] ? dy[k] : 0.0f;");
+        let sets = by.set(&to, "its");
+        text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {{ {number} its; {its} {sets} }}"));
+    });
     (false, x.width)
 }
 
-/// Opens the loop over the elements of the vertices of a range.
-fn begin(text: &mut Text, width: usize) {
+/// The elements that code computes at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    One,
+    Four,
+}
+
+impl By {
+    /// The type of numbers.
+    fn number(self) -> &'static str {
+        if self == Self::Four { "Four" } else { "float" }
+    }
+
+    fn zero(self) -> &'static str {
+        if self == Self::Four { "Four{}" } else { "0.0f" }
+    }
+
+    /// Reads numbers.
+    fn read(self, from: &InMemory) -> String {
+        if self == Self::Four { format!("four_at({})", from.address()) } else { from.in_float() }
+    }
+
+    /// Sets numbers in memory.
+    fn set(self, to: &InMemory, value: &str) -> String {
+        if self == Self::Four { format!("set_four({}, {value});", to.address()) } else { format!("{};", to.set(value)) }
+    }
+
+    /// Code for each element, in which `[k]` stands behind each of its numbers.
+    fn each(self, code: &str) -> String {
+        match self {
+            Self::One => code.replace("[k]", ""),
+            Self::Four => format!("for_each_of_four([&](int k) {{ {code} }});"),
+        }
+    }
+}
+
+/// Writes the loop over the elements of the vertices of a range; `write` writes what it does. `places` are read and written by
+/// edges, or by rows. Many elements are computed four at once.
+fn for_elements(text: &mut Text, places: &[Place], write: impl Fn(&mut Text, By)) {
+    let width = places[0].width;
+    let has_fours = text.units.is_none() && width.is_multiple_of(4);
+    if has_fours {
+        let arrays: Vec<_> = places.iter().map(|place| text.pointer(Pointer::Frame(*place))).collect();
+        text.begin_fours(false, width, &arrays.join(", "));
+        begin(text, By::Four);
+        write(text, By::Four);
+        text.end_fours();
+    }
     text.open_elements(false, width);
+    begin(text, By::One);
+    write(text, By::One);
+    text.close_elements(width);
+    if has_fours {
+        text.line("}");
+    }
+}
+
+/// The beginning of the code for an element of a vertex.
+fn begin(text: &mut Text, by: By) {
     text.numbers(false);
     let edges = text.pointer(Pointer::Graph(GraphArray::FirstEdge));
     let of_edge = text.pointer(Pointer::Graph(GraphArray::PlaceOfEdge));
     text.line(&format!("const int first_edge = {edges}[row], end = {edges}[row + 1];"));
     // A vertex without slots has no edge whose place could be read.
     text.line(&format!("const int first_of_kind = first_edge < end ? {of_edge}[first_edge] : 0;"));
-    text.line("float result = 0; int count = 0;");
+    text.line(&format!("{} result = {}; int count = 0;", by.number(), by.zero()));
     text.line("(void)count; (void)of_kind;");
 }
 

@@ -8,7 +8,7 @@ use vertex::function::Op;
 use vertex::passes::{Frame, Place, Span, Step};
 
 use super::pieces::{Piece, Pieces, Spans, cut_to, part_of, pieces, stores, written};
-use super::{GraphArray, InMemory, Pointer, Text, count};
+use super::{GraphArray, InMemory, Pointer, Text};
 
 /// The most arrays that code for four elements at once reads and writes: each number has four registers.
 const MOST_OF_FOUR: usize = 20;
@@ -49,7 +49,6 @@ fn by_fours(text: &mut Text, spans: &Spans, pieces: &[Piece], is_of_children: bo
         return false;
     }
     let mut fours = text.inner();
-    fours.open_fours(is_of_children, width);
     fours.numbers(is_of_children);
     fours.line("(void)row; (void)of_kind;");
     let mut line = Line::new(spans, is_of_children);
@@ -58,17 +57,12 @@ fn by_fours(text: &mut Text, spans: &Spans, pieces: &[Piece], is_of_children: bo
         line.write(&mut fours, piece);
     }
     line.finish(&mut fours);
-    fours.line("});");
     text.pointers = std::mem::take(&mut fours.pointers);
     let is_fit = !line.splits_fours && line.reads.len() + line.stores.len() <= MOST_OF_FOUR;
     if is_fit {
-        let arrays = line.arrays.into_iter().collect::<Vec<_>>().join(", ");
-        text.line(&format!(
-            "if (unsigned({}) * {width} >= LEAST_BY_FOURS && are_for_fours({arrays})) {{",
-            count(is_of_children)
-        ));
+        text.begin_fours(is_of_children, width, &line.arrays.into_iter().collect::<Vec<_>>().join(", "));
         text.body.push_str(&fours.body);
-        text.line("} else {");
+        text.end_fours();
     }
     is_fit
 }

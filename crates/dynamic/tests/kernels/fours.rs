@@ -45,11 +45,28 @@ const TWO_WAYS: &str = "states 8
     scatter 0, %4
     push 0, %4";
 
+/// The reductions over children that no ready net has, and their gradients.
+const REDUCTIONS: &str = "states 8
+    pulls 8
+    pushes 8
+    function any:
+    %0 = children 0
+    %1 = softmaxChildren %0
+    %2 = mul %1, %0
+    %3 = meanChildren %2
+    %4 = maxChildren %0
+    %5 = pull 0
+    %6 = add %3, %4
+    %7 = sub %5, %6
+    %8 = tanh %7
+    scatter 0, %8
+    push 0, %8";
+
 /// Nets of all kinds over random graphs, with inputs that are aligned to fours and that are not.
 pub fn cases() -> Vec<Case> {
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[21; 32]));
     let mut cases = vec![tree_lstm_case(&mut runner, 0, 12, 20), tree_lstm_case(&mut runner, 1, 8, 20)];
-    let texts = ready(8, 12).into_iter().map(|(_, text)| text).chain([TWO_WAYS.to_owned()]);
+    let texts = ready(8, 12).into_iter().map(|(_, text)| text).chain([TWO_WAYS, REDUCTIONS].map(str::to_owned));
     for (number, text) in texts.enumerate() {
         let declaration: Declaration = text.parse().unwrap();
         let arities: Vec<_> = declaration.functions.iter().map(|function| function.children).collect();

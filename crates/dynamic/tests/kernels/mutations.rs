@@ -139,7 +139,7 @@ impl Mutation {
 const FOURS: &str = "dynamic/fours.cuh";
 
 /// Mutations of code for four elements at once.
-const OF_FOURS: [Mutation; 5] = [
+const OF_FOURS: [Mutation; 8] = [
     // Neighbours are all the first one, as they are read and as they are stored; the second parent's part is not added.
     Mutation::of(FOURS, "float_of(its.number[k])", "float_of(its.number[0])"),
     Mutation::of(FOURS, "number_of<Number>(four[k])", "number_of<Number>(four[0])"),
@@ -147,6 +147,10 @@ const OF_FOURS: [Mutation; 5] = [
     // What is given in a second way takes the place of the first; an array that is not there is read.
     Mutation::of(FOURS, "sum += four;", "sum = four;"),
     Mutation::of(NET, "pulled < 0 ? Four{}", "false ? Four{}"),
+    // Neighbours of a reduction have the first one's result.
+    Mutation::of(NET, "x[k] > result[k]", "x[k] > result[0]"),
+    Mutation::of(NET, "expf(x[k] - result[k]) / sum[k]", "expf(x[k] - result[k]) / sum[0]"),
+    Mutation::of(NET, "edge + 1 == best[k]", "edge + 1 == best[0]"),
 ];
 
 /// The text of the kernels for a path in one launch.
