@@ -4,10 +4,6 @@
 #include "common/device.cuh"
 #include "common/ops.cuh"
 
-// So many elements have fours for 512 threads of each of 128 multiprocessors. Then a thread computes four neighbours at
-// once: it looks up a row's numbers for all of them, and its reads are wide. Of fewer elements, more threads wait at once.
-#define LEAST_BY_FOURS (1 << 18)
-
 // Four neighbours of a row, in float.
 struct Four {
     float number[4];
@@ -31,12 +27,21 @@ template <typename Number> struct alignas(4 * sizeof(Number)) FourInMemory {
     Number number[4];
 };
 
+// Arrays of floats are there whatever elements are.
 template <typename Number> __device__ __forceinline__ float float_of(Number number) { return to_float(number); }
 template <> __device__ __forceinline__ float float_of(float number) { return number; }
 template <typename Number> __device__ __forceinline__ Number number_of(float value) { return to_element(value); }
 template <> __device__ __forceinline__ float number_of(float value) { return value; }
 
+// The host looks at the arrays' places.
+template <typename Number> __device__ __forceinline__ void check_place(const Number *place) {
+#ifdef EMULATED
+    if (size_t(place) % sizeof(FourInMemory<Number>)) fail("four neighbours are read or written at a place that is not aligned");
+#endif
+}
+
 template <typename Number> __device__ __forceinline__ Four four_at(const Number *from) {
+    check_place(from);
     const FourInMemory<Number> its = *reinterpret_cast<const FourInMemory<Number> *>(from);
     Four four;
     for_each_of_four([&](int k) { four[k] = float_of(its.number[k]); });
@@ -44,6 +49,7 @@ template <typename Number> __device__ __forceinline__ Four four_at(const Number 
 }
 
 template <typename Number> __device__ __forceinline__ void set_four(Number *to, const Four &four) {
+    check_place(to);
     FourInMemory<Number> its;
     for_each_of_four([&](int k) { its.number[k] = number_of<Number>(four[k]); });
     *reinterpret_cast<FourInMemory<Number> *>(to) = its;
@@ -53,9 +59,4 @@ __device__ __forceinline__ void add_four(float *to, const Four &four) {
     Four sum = four_at(to);
     sum += four;
     set_four(to, sum);
-}
-
-// Returns whether neighbours may be read and written at once in all of these arrays. One that is not there is no hindrance.
-template <typename... Numbers> __device__ __forceinline__ bool are_for_fours(const Numbers *...from) {
-    return (... && (size_t(from) % sizeof(FourInMemory<Numbers>) == 0));
 }

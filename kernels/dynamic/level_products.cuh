@@ -20,9 +20,9 @@
 #include "common/cluster.cuh"
 #endif
 
-// products = x weightsᵀ for the rows that a script counts, or for `count`, behind those that are skipped. x and the products
-// have all rows of the kind, or those of the level. The weights are [columns][depth]. If they are transposed, they are [depth][columns], and
-// products = x weights. Twin of the struct in `crates/dynamic/src/batched/level_product.rs`.
+// products[row][column] = Σ x[row][k] · weights[column][k], for the rows that a script counts, or for `count`, behind those
+// that are skipped. x and the products have all rows of the kind, or those of the level. By depth, weights[k][column] take the
+// place of weights[column][k]. Twin of the struct in `crates/dynamic/src/batched/level_product.rs`.
 struct LevelProduct {
     const Element *x, *weights;
     float *products;
@@ -30,11 +30,11 @@ struct LevelProduct {
     int columns, depth;
     int has_all_x, has_all_products, is_of_children, skipped;
     int count;
-    int is_transposed;
+    int is_by_depth;
 };
 
 struct ProductsOfLevel : Products {
-    bool is_transposed;
+    bool is_by_depth;
 };
 
 __device__ __forceinline__ ProductsOfLevel products_of(const LevelProduct &it) {
@@ -43,12 +43,12 @@ __device__ __forceinline__ ProductsOfLevel products_of(const LevelProduct &it) {
     return {{it.x + ((it.has_all_x ? first : 0) + skipped) * it.depth, it.weights,
              it.products + ((it.has_all_products ? first : 0) + skipped) * it.columns,
              count_of(it.script, it.count, it.is_of_children) - it.skipped, it.columns, it.depth},
-            it.is_transposed != 0};
+            it.is_by_depth != 0};
 }
 
 // A product by multiply-adds in their order.
 __device__ __forceinline__ float product_in_order(const ProductsOfLevel &all, int row, int column) {
-    const size_t of_column = all.is_transposed ? 1 : all.depth, along = all.is_transposed ? all.columns : 1;
+    const size_t of_column = all.is_by_depth ? 1 : all.depth, along = all.is_by_depth ? all.columns : 1;
     const Element *const x = all.x + size_t(row) * all.depth, *const weights = all.weights + column * of_column;
     return sum_in_order(0, all.depth,
                         [&](int k, float sum) { return fmaf(to_float(x[k]), to_float(weights[k * along]), sum); });
@@ -88,44 +88,44 @@ __device__ __forceinline__ void copy_strip(Element *to, const Element *matrix, i
     }
 }
 
-// The place of an element of a strip of a transposed matrix: [LEVEL_STRIP][Columns]. Those that a warp reads at once are in
+// The place of an element of a strip of a matrix by depth: [LEVEL_STRIP][Columns]. Those that a warp reads at once are in
 // different banks.
-template <int Columns> __device__ __forceinline__ int transposed_place(int k, int column) {
+template <int Columns> __device__ __forceinline__ int place_by_depth(int k, int column) {
     const int mixed = sizeof(Element) == 4 ? k / OF_QUAD % 4 * 8 : k / OF_QUAD % 4 * 16 + k % 2 * 8;
     return k * Columns + (column ^ mixed);
 }
 
-// Likewise begins the copies of a strip of a transposed matrix: of these columns, and of the depth from k on.
+// Likewise begins the copies of a strip of a matrix [depth][columns]: of the columns from `first` on, from k on.
 template <int Access, int Columns>
-__device__ __forceinline__ void copy_transposed(Element *to, const Element *matrix, int first, int columns, int k, int end) {
+__device__ __forceinline__ void copy_by_depth(Element *to, const Element *matrix, int first, int columns, int k, int end) {
     constexpr int across = Columns / Access;
 #pragma unroll 1
     for (int number = threadIdx.x; number < LEVEL_STRIP * across; number += THREADS) {
         const int down = number / across, along = number % across * Access;
         const bool is_there = k + down < end && first + along < columns;
-        copy_async<Access * sizeof(Element)>(to + transposed_place<Columns>(down, along),
+        copy_async<Access * sizeof(Element)>(to + place_by_depth<Columns>(down, along),
                                              matrix + (is_there ? size_t(k + down) * columns + first + along : 0), is_there);
     }
 }
 
-// The lane's quad of a group, of a column of such a strip. All lanes come here, each with the column of its four lanes: eight that
-// follow each other.
-template <int Columns> __device__ __forceinline__ Words transposed_quad_of(const Element *strip, int column, int group) {
+// The lane's quad of a group, of a column of such a strip. All lanes come here. Four have the same column, the next four
+// the next column.
+template <int Columns> __device__ __forceinline__ Words quad_by_depth(const Element *strip, int column, int group) {
     Words quad;
 #ifdef ELEMENT_FLOAT
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-        quad.word[i] = __float_as_uint(strip[transposed_place<Columns>((group * GROUP_QUADS + LANE % 4) * OF_QUAD + i, column)]);
+        quad.word[i] = __float_as_uint(strip[place_by_depth<Columns>((group * GROUP_QUADS + LANE % 4) * OF_QUAD + i, column)]);
 #elif defined EMULATED
     for (int i = 0; i < 4; ++i) {
         const int k = (group * GROUP_QUADS + LANE % 4) * OF_QUAD + 2 * i;
-        quad.word[i] = bits_of(strip[transposed_place<Columns>(k, column)]) |
-                       bits_of(strip[transposed_place<Columns>(k + 1, column)]) << 16;
+        quad.word[i] = bits_of(strip[place_by_depth<Columns>(k, column)]) |
+                       bits_of(strip[place_by_depth<Columns>(k + 1, column)]) << 16;
     }
 #else
     // Eight lanes have the places of a matrix of 8 × 8: of a word of each lane's quad.
     const int k = (group * GROUP_QUADS + LANE % 8 / 2) * OF_QUAD + LANE / 8 * 2 + LANE % 2;
-    const unsigned place = __cvta_generic_to_shared(strip + transposed_place<Columns>(k, column - LANE / 4));
+    const unsigned place = __cvta_generic_to_shared(strip + place_by_depth<Columns>(k, column - LANE / 4));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(quad.word[0]), "=r"(quad.word[1]), "=r"(quad.word[2]), "=r"(quad.word[3])
                  : "r"(place)
@@ -162,7 +162,7 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
 
     // Adds the products of a strip with so many groups of quads, of which so many rows are there. Which numbers of the depth a
     // lane has is all the same, if both factors have the same ones: four neighbouring words, which it reads at once.
-    __device__ __forceinline__ void multiply(const Element *strip, int groups, int rows, bool is_transposed) {
+    __device__ __forceinline__ void multiply(const Element *strip, int groups, int rows, bool is_by_depth) {
         const Element *const weights = strip + Rows * LEVEL_STRIP;
 #pragma unroll 1
         for (int group = sharer(); group < groups; group += sharers) {
@@ -172,7 +172,7 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
             for (int i = 0; i < 2; ++i) {
                 const int column = first_column() + 8 * i;
                 of_columns[i] =
-                    is_transposed ? transposed_quad_of<Columns>(weights, column, group) : quad_of(weights, column, quad);
+                    is_by_depth ? quad_by_depth<Columns>(weights, column, group) : quad_of(weights, column, quad);
             }
             unsigned a[2][2][4];
 #pragma unroll
@@ -219,7 +219,7 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
             return across % OF_QUAD == 0 && size_t(factor) % 16 == 0;
         };
         const bool x_by_quads = are_of_quads(p.x, p.depth);
-        const bool weights_by_quads = are_of_quads(p.weights, p.is_transposed ? p.columns : p.depth);
+        const bool weights_by_quads = are_of_quads(p.weights, p.is_by_depth ? p.columns : p.depth);
         const auto copy = [&](int number, int k) {
             if (k < end) {
                 Element *const of_x = stages + number * stage, *const of_weights = of_x + Rows * LEVEL_STRIP;
@@ -227,10 +227,10 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
                     copy_strip<OF_QUAD, Rows>(of_x, p.x, row, p.rows, p.depth, k, end);
                 else
                     copy_strip<1, Rows>(of_x, p.x, row, p.rows, p.depth, k, end);
-                if (p.is_transposed && weights_by_quads)
-                    copy_transposed<OF_QUAD, Columns>(of_weights, p.weights, column, p.columns, k, end);
-                else if (p.is_transposed)
-                    copy_transposed<1, Columns>(of_weights, p.weights, column, p.columns, k, end);
+                if (p.is_by_depth && weights_by_quads)
+                    copy_by_depth<OF_QUAD, Columns>(of_weights, p.weights, column, p.columns, k, end);
+                else if (p.is_by_depth)
+                    copy_by_depth<1, Columns>(of_weights, p.weights, column, p.columns, k, end);
                 else if (weights_by_quads)
                     copy_strip<OF_QUAD, Columns>(of_weights, p.weights, column, p.columns, p.depth, k, end);
                 else
@@ -248,7 +248,7 @@ template <int Rows, int Columns, int Stages, bool is_exact> struct LevelTile {
             barrier(); // the strip is there, and nobody reads the one before any more
             copy(ahead, k + (Stages - 1) * LEVEL_STRIP);
             const int groups = (min(end - k, LEVEL_STRIP) + of_group - 1) / of_group;
-            multiply(stages + at_hand * stage, groups, p.rows - row, p.is_transposed);
+            multiply(stages + at_hand * stage, groups, p.rows - row, p.is_by_depth);
             at_hand = at_hand == Stages - 1 ? 0 : at_hand + 1;
             ahead = ahead == Stages - 1 ? 0 : ahead + 1;
         }

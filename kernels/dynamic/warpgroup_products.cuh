@@ -34,6 +34,9 @@ __device__ __forceinline__ int reader() { return int(threadIdx.x) - MULTIPLIERS;
 // Numbers that follow each other, of which so many are there. Zeros take the place of others.
 template <bool by_words> __device__ __forceinline__ Words words_at(const Element *from, int count) {
     if constexpr (by_words) {
+#ifdef EMULATED
+        if (count > 0 && size_t(from) % sizeof(Words)) fail("numbers are read together at a place that is not aligned");
+#endif
         return count > 0 ? *reinterpret_cast<const Words *>(from) : Words{};
     } else {
         alignas(sizeof(Words)) Element elements[TOGETHER];
@@ -122,7 +125,7 @@ template <int PARTS> struct WideStages {
     __device__ __forceinline__ int stage() const { return ring.stage % LINE_STAGES; }
 
     // Fills stages with the numbers of two factors of the depths from `begin` to `end`: the readers' work. Each factor has two
-    // blocks of 64 rows.
+    // blocks, of 64 rows or columns.
     template <typename A, typename B>
     __device__ __forceinline__ void fill(const A (&a)[BLOCKS / 2], const B (&b)[BLOCKS / 2], int begin, int end) {
         static_assert(A::IS_AHEAD == B::IS_AHEAD, "both factors' numbers are read ahead, or none's");
@@ -300,7 +303,7 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
         more_registers<MULTIPLIER_REGISTERS>();
         for_rows([&](int row) {
             WideTile<PARTS> tile;
-            if (all.is_transposed)
+            if (all.is_by_depth)
                 tile.template multiply<ALONG, ACROSS>(stages, begin, end);
             else
                 tile.template multiply<ALONG, ALONG>(stages, begin, end);
@@ -335,7 +338,7 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
         };
         const auto fill_by = [&](auto by) {
             constexpr bool by_words = decltype(by)::value;
-            if (all.is_transposed) {
+            if (all.is_by_depth) {
                 const ColumnsOfFactor<by_words> weights[] = {{all.weights, column, all.columns},
                                                              {all.weights, column + LINE, all.columns}};
                 fill(by, weights);
@@ -345,7 +348,7 @@ template <int PARTS> __device__ __forceinline__ void multiply_wide_level(const L
                 fill(by, weights);
             }
         };
-        const bool are_of_words = all.depth % TOGETHER == 0 && (!all.is_transposed || all.columns % TOGETHER == 0);
+        const bool are_of_words = all.depth % TOGETHER == 0 && (!all.is_by_depth || all.columns % TOGETHER == 0);
         if (are_of_words && places % sizeof(Words) == 0)
             fill_by(Is<true>());
         else

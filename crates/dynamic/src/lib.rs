@@ -20,5 +20,5 @@ mod version;
 
 pub use batched::{DeviceBatch, Gradients, Inputs, Net, Optimizer, Step, Unsupported, sources};
 pub use memory::Bytes;
-pub use options::{Executor, Options, Warpgroups, Without};
+pub use options::{Executor, Fours, Options, Warpgroups, Without};
 pub use version::{version, version_of};

@@ -13,6 +13,8 @@ pub struct Options {
     pub tf32: bool,
     /// The products that run on tensor cores of warpgroups, where the device has them.
     pub warpgroups: Warpgroups,
+    /// The passes over elements whose threads compute four at once.
+    pub fours: Fours,
     /// Runs may be captured into a CUDA graph, whose replays run the graphs that the batch holds at that time. All runs
     /// launch the kernels for the largest batch.
     pub is_static: bool,
@@ -30,6 +32,15 @@ pub enum Warpgroups {
     /// Those of many rows, which are faster so.
     Many,
     /// All that could, and as many blocks as can be share out the depth: for tests.
+    Always,
+}
+
+/// The passes over elements whose threads compute four neighbours at once, where four come about alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fours {
+    /// Those over many elements.
+    Many,
+    /// All that can: for tests.
     Always,
 }
 

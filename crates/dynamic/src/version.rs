@@ -4,7 +4,7 @@ use gpu::Element;
 use kernels::hash;
 use vertex::function::Net;
 
-use crate::{Executor, Options, Warpgroups, Without, sources};
+use crate::{Executor, Fours, Options, Warpgroups, Without, sources};
 
 #[path = "../../vertex/nets/ready.rs"]
 mod ready;
@@ -50,6 +50,7 @@ fn fixed() -> Vec<(Net, Options)> {
                     is_training: true,
                     tf32,
                     warpgroups: Warpgroups::Many,
+                    fours: Fours::Many,
                     is_static: false,
                     without: Without::Nothing,
                     executor: Executor::Auto,

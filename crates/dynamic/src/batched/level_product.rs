@@ -25,7 +25,7 @@ pub struct LevelProduct {
     /// The rows, without a script.
     pub count: i32,
     /// The weights are [depth][columns], not [columns][depth].
-    pub is_transposed: i32,
+    pub is_by_depth: i32,
 }
 
 impl LevelProduct {
@@ -44,7 +44,7 @@ impl LevelProduct {
             is_of_children: 0,
             skipped: 0,
             count,
-            is_transposed: 0,
+            is_by_depth: 0,
         }
     }
 }

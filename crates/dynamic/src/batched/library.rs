@@ -207,7 +207,7 @@ impl Library {
         }
     }
 
-    /// Likewise for the rows that a script counts. The launch's tiles are made for the rows that are expected, and there are
+    /// The product of a level, of the rows that a script counts or of all. The launch's tiles are made for the rows that are expected, and there are
     /// blocks for those that are launched.
     ///
     /// # Safety

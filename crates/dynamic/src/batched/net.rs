@@ -20,7 +20,7 @@ use crate::emit::{
     self, GraphArray, Kernel, Kernels, MOST_POINTERS, PATH_THREADS, PathShape, Pointer, emit, emit_path, turns,
 };
 use crate::memory::{Bytes, Layout, Sizes};
-use crate::options::{Executor, Options, Without};
+use crate::options::{Executor, Fours, Options, Without};
 use crate::report::{self, Made};
 
 /// The most bytes of a batch's memory in which blocks publish, where it is not asked for.
@@ -48,6 +48,7 @@ pub struct Net {
     /// Each run launches what the largest batch needs, so that a captured one serves any batch.
     pub(super) is_static: bool,
     pub(super) without: Without,
+    pub(super) fours: Fours,
     up: OneWay,
     /// The way down; `None` without training.
     down: Option<OneWay>,
@@ -73,8 +74,17 @@ pub(super) struct BatchSizes {
 pub(super) struct Launched {
     /// The kernel of the pass alone; `None` for a product.
     pub own: Option<(Kernel, Function)>,
+    /// Likewise for many elements, four at once.
+    pub fours: Option<(Kernel, Function)>,
     /// The kernel of the pass and the next ones, for few rows.
     pub fused: Option<(Kernel, Function)>,
+}
+
+impl Launched {
+    /// All of them.
+    fn all(&self) -> impl Iterator<Item = &(Kernel, Function)> {
+        [&self.own, &self.fours, &self.fused].into_iter().flatten()
+    }
 }
 
 /// The passes of all kinds in one way, and the kernel of each.
@@ -207,12 +217,12 @@ impl Net {
         change: impl Fn(Source) -> Source,
     ) -> Result<Self, Unsupported> {
         let begin = Instant::now();
-        let Options { element, is_training, tf32, is_static, without, executor, .. } = options;
+        let Options { element, is_training, tf32, is_static, without, fours, executor, .. } = options;
         let Plans { forward, backward, pushed, pulled } = Plans::new(net, is_training, without);
         let failed = |error: gpu::jit::Error| Unsupported(format!("no kernels for the net: {error}"));
         let emitted = emit(&[&forward, &backward], &net.declaration().parameters, element);
         let kernels = emitted.kernels.iter().flatten().flatten().flatten();
-        let kernels = kernels.flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
+        let kernels = kernels.flat_map(Kernels::all);
         if let Some(most) = kernels.map(|kernel| kernel.pointers.len()).max().filter(|most| *most > MOST_POINTERS) {
             let why =
                 format!("a kernel of the net reads or writes {most} arrays; at most {MOST_POINTERS} are accepted");
@@ -227,13 +237,14 @@ impl Net {
             }
             Ok::<_, gpu::jit::Error>((kernel, function))
         };
-        let load_both = |Kernels { own, fused }: Kernels| {
+        let load_all = |Kernels { own, fours, fused }: Kernels| {
             // A device with less shared memory does without.
             let fused = fused.filter(|_| without != Without::Fusion).and_then(|fused| load(fused).ok());
-            own.map(&load).transpose().map(|own| Launched { own, fused })
+            let [own, fours] = [own, fours].map(|kernel| kernel.map(&load).transpose());
+            Ok::<_, gpu::jit::Error>(Launched { own: own?, fours: fours?, fused })
         };
         let mut ways = emitted.kernels.into_iter().map(|kinds| {
-            let stage = |stage: Vec<Kernels>| stage.into_iter().map(load_both).collect::<Result<Vec<_>, _>>();
+            let stage = |stage: Vec<Kernels>| stage.into_iter().map(load_all).collect::<Result<Vec<_>, _>>();
             let kind = |[eager, path, lazy]: [Vec<Kernels>; 3]| Ok([stage(eager)?, stage(path)?, stage(lazy)?]);
             kinds.into_iter().map(kind).collect::<Result<Vec<_>, gpu::jit::Error>>()
         });
@@ -260,6 +271,7 @@ impl Net {
             tf32,
             is_static,
             without,
+            fours,
             up: OneWay::new(forward, of_forward, pushed, path_forward),
             down: is_training.then(|| OneWay::new(backward, of_backward, pulled, path_backward)),
             library,
@@ -336,7 +348,7 @@ impl Net {
         let shared = [RowsByKind, EdgesByKind, Pulled, ReadersEnd, Readers];
         let mut arrays = shared.into_iter().fold(0, |arrays, array| arrays | 1 << array as u32);
         for way in self.ways() {
-            let kernels = way.launched().flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
+            let kernels = way.launched().flat_map(Launched::all);
             let of_paths =
                 way.paths.iter().flatten().flat_map(|path| &path.emitted.pointers).map(|(_, pointer)| *pointer);
             for pointer in kernels.flat_map(|(kernel, _)| kernel.pointers.iter().copied()).chain(of_paths) {
@@ -473,8 +485,7 @@ impl Net {
     /// Keeps all kernels loaded for good: a captured graph may be replayed at any time.
     pub(super) fn keep_loaded(&self) {
         self.library.keep_loaded();
-        let functions =
-            self.ways().flat_map(OneWay::launched).flat_map(|kernels| kernels.own.iter().chain(&kernels.fused));
+        let functions = self.ways().flat_map(OneWay::launched).flat_map(Launched::all);
         functions.for_each(|(_, function)| function.keep_loaded());
         self.ways().flat_map(|way| way.paths.iter().flatten()).for_each(Path::keep_loaded);
     }

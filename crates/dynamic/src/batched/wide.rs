@@ -116,8 +116,7 @@ impl Wide {
         self.is_always || count.saturating_mul(rows * columns) >= LEAST_OUTER
     }
 
-    /// products = x weightsᵀ, for the rows that a script counts. As for
-    /// [`Library::multiply_level`](super::library::Library::multiply_level), of rows that are expected and launched.
+    /// As [`Library::multiply_level`](super::library::Library::multiply_level), for rows that are expected and launched.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.

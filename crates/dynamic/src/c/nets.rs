@@ -17,7 +17,7 @@ use super::given::{bad, check, count};
 use super::host::Kind;
 use super::objects::{NETS, Runs, VertexNet, batch_of, destroy as forget, find};
 use super::types::*;
-use crate::{Executor, Net, Options, Warpgroups, Without};
+use crate::{Executor, Fours, Net, Options, Warpgroups, Without};
 
 /// The most levels of a static net: each has its launches.
 const MOST_STATIC_LEVELS: usize = 1024;
@@ -56,8 +56,8 @@ fn options(given: &ucudnnVertexNetDescription_t) -> Result<Options, Refusal> {
         Dynamic::Batched | Dynamic::Unfused | Dynamic::Unbatched => Executor::Batched,
     };
     let (is_training, is_static) = (given.isTraining != 0, given.isStatic != 0);
-    let tf32 = given.allowTf32 != 0;
-    Ok(Options { element, is_training, tf32, warpgroups: Warpgroups::Many, is_static, without, executor })
+    let (tf32, warpgroups, fours) = (given.allowTf32 != 0, Warpgroups::Many, Fours::Many);
+    Ok(Options { element, is_training, tf32, warpgroups, fours, is_static, without, executor })
 }
 
 /// Makes a net on the calling thread's device of this sort.

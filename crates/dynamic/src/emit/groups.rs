@@ -49,9 +49,11 @@ pub struct Kernel {
     pub pointers: Vec<Pointer>,
     /// The most dynamic shared memory of a part.
     pub shared_bytes: usize,
+    /// Those of which it reads or writes four neighbours at once.
+    pub arrays_of_fours: Vec<Pointer>,
     /// It runs for edges.
     pub is_of_children: bool,
-    /// The threads for a row: elements, or a warp.
+    /// The threads for a row: elements, fours of them, or a warp.
     pub threads_of_row: usize,
     /// It is fused: it does the work of the next passes too.
     pub fused: Option<Shape>,
@@ -96,10 +98,17 @@ impl Group {
             members(&text.pointers),
             text.body
         );
-        let (pointers, first_word) = (text.pointers.clone(), self.words);
-        let shared_bytes = fused.map_or(0, |shape| shape.shared_bytes);
-        let kernel =
-            Kernel { name, parts: 0, first_word, pointers, shared_bytes, is_of_children, threads_of_row, fused };
+        let kernel = Kernel {
+            name,
+            parts: 0,
+            first_word: self.words,
+            pointers: text.pointers.clone(),
+            shared_bytes: fused.map_or(0, |shape| shape.shared_bytes),
+            arrays_of_fours: text.arrays_of_fours.clone(),
+            is_of_children,
+            threads_of_row,
+            fused,
+        };
         self.parts.push((pass, kernel));
         self.words += words;
     }

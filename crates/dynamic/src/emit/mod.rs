@@ -100,11 +100,19 @@ impl Pointer {
             Self::Parameter(_) | Self::Matrix(..) | Self::Pull(_) | Self::PushGradient(_) => "const Element *",
             Self::Push(_) | Self::State(_) => "Element *",
             Self::Indices(_) => "const long long *",
-            Self::PullGradient(_) | Self::Given(_) => "float *",
-            Self::Frame(place) if is_in_float(place.frame) => "float *",
-            Self::Frame(_) => "Element *",
+            Self::PullGradient(_) | Self::Given(_) | Self::Frame(_) if self.has_floats() => "float *",
+            Self::PullGradient(_) | Self::Given(_) | Self::Frame(_) => "Element *",
             Self::Graph(_) => "const int *",
             Self::Packets(_) => "void *",
+        }
+    }
+
+    /// Its memory has floats, whatever the type of tensors is.
+    pub fn has_floats(self) -> bool {
+        match self {
+            Self::PullGradient(_) | Self::Given(_) => true,
+            Self::Frame(place) => is_in_float(place.frame),
+            _ => false,
         }
     }
 }
@@ -119,8 +127,17 @@ pub fn is_in_float(frame: Frame) -> bool {
 pub struct Kernels {
     /// The pass alone; none for a product.
     pub own: Option<Kernel>,
+    /// The same by threads that compute four elements at once, for many elements.
+    pub fours: Option<Kernel>,
     /// The pass and the next ones, where they fit together, for few rows.
     pub fused: Option<Kernel>,
+}
+
+impl Kernels {
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Kernel> {
+        [&self.own, &self.fours, &self.fused].into_iter().flatten()
+    }
 }
 
 /// The text of a kernel while it is made.
@@ -139,6 +156,10 @@ struct Text<'a> {
     slots: Option<usize>,
     /// Such code takes, or makes, elements of units that are not its own.
     is_foreign: bool,
+    /// Threads compute four elements at once, where four neighbours come about alike.
+    by_fours: bool,
+    /// The arrays of which they read and write four neighbours at once: there are none where they compute one.
+    arrays_of_fours: Vec<Pointer>,
 }
 
 impl<'a> Text<'a> {
@@ -154,13 +175,15 @@ impl<'a> Text<'a> {
             is_grouped: false,
             slots: None,
             is_foreign: false,
+            by_fours: false,
+            arrays_of_fours: vec![],
         }
     }
 
     /// Begins a part of the kernel, which takes over its pointers.
     fn inner(&mut self) -> Self {
         let pointers = std::mem::take(&mut self.pointers);
-        Self { pointers, body: String::new(), is_foreign: false, ..*self }
+        Self { pointers, body: String::new(), is_foreign: false, arrays_of_fours: vec![], ..*self }
     }
 
     /// The name of a pointer in the kernel.
@@ -197,19 +220,13 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Begins code for many elements, if four neighbours of each of these arrays may be read and written at once: the loop over
-    /// the fours of elements, from `e` on, of each row or edge of the range.
-    fn begin_fours(&mut self, is_of_children: bool, width: usize, arrays: &str) {
+    /// Opens the loop over the fours of elements, from `e` on, of each row or edge of the range. Of each of these arrays, four
+    /// neighbours are read or written at once.
+    fn open_fours(&mut self, is_of_children: bool, width: usize, arrays: impl IntoIterator<Item = Pointer>) {
         let (count, fours) = (count(is_of_children), width / 4);
-        self.line(&format!("if (unsigned({count}) * {width} >= LEAST_BY_FOURS && are_for_fours({arrays})) {{"));
         self.line(&format!("for_all(unsigned({count}) * {fours}, [&](unsigned number) {{"));
         self.line(&format!("const unsigned in_range = number / {fours}; const int e = int(number % {fours}) * 4;"));
-    }
-
-    /// Ends it, and begins code for other elements.
-    fn end_fours(&mut self) {
-        self.line("});");
-        self.line("} else {");
+        self.arrays_of_fours.extend(arrays);
     }
 
     fn close_elements(&mut self, width: usize) {
@@ -267,8 +284,8 @@ impl<'a> Text<'a> {
 
     /// A number of a row in memory.
     fn number(&mut self, pointer: Pointer, row: &str, width: usize, index: &str) -> InMemory {
-        let is_float = pointer.c_type() == "float *";
-        InMemory { pointer: self.pointer(pointer), place: format!("{row} * {width} + {index}"), is_float }
+        let place = format!("{row} * {width} + {index}");
+        InMemory { pointer: self.pointer(pointer), place, is_float: pointer.has_floats() }
     }
 }
 
@@ -332,7 +349,9 @@ pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Em
             for (turn, members) in turns(kinds, stage).into_iter().enumerate() {
                 let name =
                     format!("{}_{}_{turn}", ["forward", "backward"][way], ["eager", "path", "lazy"][stage as usize]);
-                let (mut own, mut fused) = (Group::new(name.clone()), Group::new(name + "_fused"));
+                let [mut own, mut fours, mut fused] =
+                    ["", "_fours", "_fused"].map(|ending| Group::new(format!("{name}{ending}")));
+                let mut of_fours = vec![];
                 for (kind, place) in members {
                     let (all, passes) = (&kinds[kind], &kinds[kind].stages[stage as usize][place..]);
                     let mut code = Text::new(sizes, all);
@@ -343,9 +362,19 @@ pub fn emit(ways: &[&[Passes]], sizes: &[ParameterSize], element: Element) -> Em
                     if let Some(how) = emit_pass(&mut code, &passes[0]) {
                         own.add(&mut text, (kind, place), &code, how, None);
                     }
+                    let mut code = Text { by_fours: true, ..Text::new(sizes, all) };
+                    if let Some(how) = emit_pass(&mut code, &passes[0]) {
+                        of_fours.push(((kind, place), code, how));
+                    }
+                }
+                if of_fours.iter().any(|(_, code, _)| !code.arrays_of_fours.is_empty()) {
+                    of_fours.iter().for_each(|(pass, code, how)| fours.add(&mut text, *pass, code, *how, None));
                 }
                 for ((kind, place), kernel) in own.finish(&mut text) {
                     kernels[kind][stage as usize][place].own = Some(kernel);
+                }
+                for ((kind, place), kernel) in fours.finish(&mut text) {
+                    kernels[kind][stage as usize][place].fours = Some(kernel);
                 }
                 for ((kind, place), kernel) in fused.finish(&mut text) {
                     kernels[kind][stage as usize][place].fused = Some(kernel);

@@ -11,7 +11,7 @@ pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
         over_width(text, op, x, y);
         return (x.is_of_children, 32);
     }
-    for_elements(text, &[x, y], |text, by| {
+    let turns = for_elements(text, &[x, y], |text, by| {
         let (read, number) = (by.read(&of_child(text, x)), by.number());
         let greatest = by.each("if (count == 0 || x[k] > result[k]) result[k] = x[k];");
         match op {
@@ -38,12 +38,12 @@ pub fn emit(text: &mut Text, op: Op, x: Place, y: Place) -> (bool, usize) {
         let to = text.element(y, false, "e");
         text.line(&by.set(&to, "result"));
     });
-    (false, x.width)
+    (false, turns)
 }
 
 /// The gradient of the greatest over the children: the first child that has it gets all.
 pub fn emit_max_gradient(text: &mut Text, x: Place, dy: Place, dx: Place) -> (bool, usize) {
-    for_elements(text, &[x, dy, dx], |text, by| {
+    let turns = for_elements(text, &[x, dy, dx], |text, by| {
         let (read, number) = (by.read(&of_child(text, x)), by.number());
         let (dy, to) = (by.read(&text.element(dy, false, "e")), of_child(text, dx));
         // The best child's edge and one more; zero if there is none.
@@ -55,7 +55,7 @@ pub fn emit_max_gradient(text: &mut Text, x: Place, dy: Place, dx: Place) -> (bo
         let sets = by.set(&to, "its");
         text.line(&format!("for (int edge = first_edge; edge < end; ++edge) {{ {number} its; {its} {sets} }}"));
     });
-    (false, x.width)
+    (false, turns)
 }
 
 /// The elements that code computes at once.
@@ -95,24 +95,21 @@ impl By {
 }
 
 /// Writes the loop over the elements of the vertices of a range; `write` writes what it does. `places` are read and written by
-/// edges, or by rows. Many elements are computed four at once.
-fn for_elements(text: &mut Text, places: &[Place], write: impl Fn(&mut Text, By)) {
+/// edges, or by rows. Returns the turns of the loop, for each row.
+fn for_elements(text: &mut Text, places: &[Place], write: impl Fn(&mut Text, By)) -> usize {
     let width = places[0].width;
-    let has_fours = text.units.is_none() && width.is_multiple_of(4);
-    if has_fours {
-        let arrays: Vec<_> = places.iter().map(|place| text.pointer(Pointer::Frame(*place))).collect();
-        text.begin_fours(false, width, &arrays.join(", "));
+    if text.by_fours && width.is_multiple_of(4) {
+        text.open_fours(false, width, places.iter().map(|place| Pointer::Frame(*place)));
         begin(text, By::Four);
         write(text, By::Four);
-        text.end_fours();
+        text.line("});");
+        return width / 4;
     }
     text.open_elements(false, width);
     begin(text, By::One);
     write(text, By::One);
     text.close_elements(width);
-    if has_fours {
-        text.line("}");
-    }
+    width
 }
 
 /// The beginning of the code for an element of a vertex.

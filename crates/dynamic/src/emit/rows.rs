@@ -2,7 +2,7 @@
 //!
 //! Pieces of one width share a loop, and compute common values once.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use vertex::function::Op;
 use vertex::passes::{Frame, Place, Span, Step};
@@ -10,10 +10,10 @@ use vertex::passes::{Frame, Place, Span, Step};
 use super::pieces::{Piece, Pieces, Spans, cut_to, part_of, pieces, stores, written};
 use super::{GraphArray, InMemory, Pointer, Text};
 
-/// The most arrays that code for four elements at once reads and writes: each number has four registers.
-const MOST_OF_FOUR: usize = 20;
+/// The most reads and stores of code for four elements at once: each has four registers.
+const MOST_OF_FOUR: usize = 24;
 
-/// Writes the code of a pass. Returns the elements of its widest loop.
+/// Writes the code of a pass. Returns the turns of its widest loop, for each row.
 pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
     let spans = Spans::new(steps);
     let mut pieces = pieces(steps, &spans);
@@ -23,8 +23,12 @@ pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
             None => text.is_foreign = true,
         }
     }
+    let mut turns = 1;
     for (&width, pieces) in &pieces {
-        let has_fours = text.units.is_none() && by_fours(text, &spans, pieces, is_of_children, width);
+        if text.by_fours && by_fours(text, &spans, pieces, is_of_children, width) {
+            turns = turns.max(width / 4);
+            continue;
+        }
         text.open_elements(is_of_children, width);
         text.numbers(is_of_children);
         text.line("(void)row; (void)of_kind;");
@@ -34,35 +38,32 @@ pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
         }
         line.finish(text);
         text.close_elements(width);
-        if has_fours {
-            text.line("}");
-        }
+        turns = turns.max(width);
     }
-    pieces.keys().next_back().copied().unwrap_or(1)
+    turns
 }
 
-/// Writes the code of pieces for four elements at once, for many of them: it reads the numbers of a row once for the four,
-/// and its reads are wide. Other elements go to the block that the caller closes. Returns false, and writes nothing, if four
-/// neighbours do not come about alike.
+/// Writes the loop for pieces four elements at once: it finds the numbers of a row once for the four, and its reads are wide.
+/// Returns false, and writes no loop, if four neighbours do not come about alike.
 fn by_fours(text: &mut Text, spans: &Spans, pieces: &[Piece], is_of_children: bool, width: usize) -> bool {
     if !width.is_multiple_of(4) {
         return false;
     }
-    let mut fours = text.inner();
-    fours.numbers(is_of_children);
-    fours.line("(void)row; (void)of_kind;");
+    let mut code = text.inner();
+    code.numbers(is_of_children);
+    code.line("(void)row; (void)of_kind;");
     let mut line = Line::new(spans, is_of_children);
     line.numbers = Numbers::OfFour;
     for piece in pieces {
-        line.write(&mut fours, piece);
+        line.write(&mut code, piece);
     }
-    line.finish(&mut fours);
-    text.pointers = std::mem::take(&mut fours.pointers);
+    line.finish(&mut code);
+    text.pointers = std::mem::take(&mut code.pointers);
     let is_fit = !line.splits_fours && line.reads.len() + line.stores.len() <= MOST_OF_FOUR;
     if is_fit {
-        text.begin_fours(is_of_children, width, &line.arrays.into_iter().collect::<Vec<_>>().join(", "));
-        text.body.push_str(&fours.body);
-        text.end_fours();
+        text.open_fours(is_of_children, width, line.arrays);
+        text.body.push_str(&code.body);
+        text.line("});");
     }
     is_fit
 }
@@ -114,7 +115,7 @@ pub struct Line<'a> {
     /// wait for a store that may be to the same memory, and for a loop before it: so all are on their way together.
     of_row: Vec<String>,
     reads: Vec<Read>,
-    /// Of four elements: the sums over parents, which go on with reads.
+    /// Of four elements: what adds the parts of further parents, which it reads.
     sums: Vec<String>,
     lines: Vec<String>,
     stores: Vec<String>,
@@ -123,7 +124,7 @@ pub struct Line<'a> {
     /// Steps of other threads of the block, between which and the reads no barrier stands: what they store is read later.
     pub beside: &'a [Step],
     /// The arrays that are read or written along the elements.
-    arrays: BTreeSet<String>,
+    arrays: Vec<Pointer>,
     /// Four neighbours of such an array may begin elsewhere than at a multiple of four.
     splits_fours: bool,
     /// The variables that hold numbers.
@@ -151,7 +152,7 @@ impl<'a> Line<'a> {
             stores: vec![],
             numbers: Numbers::OfElement,
             beside: &[],
-            arrays: BTreeSet::new(),
+            arrays: vec![],
             splits_fours: false,
             known: HashMap::new(),
             said: HashSet::new(),
@@ -175,9 +176,9 @@ impl<'a> Line<'a> {
                 self.stores.push(format!("if (blockIdx.x == 0) {element} = {name};"));
             }
             Step::Store { to, .. } if self.published == Some(to) => {
-                let stored = self.of_frame(text, to, (first, true)).set(&value);
+                let assignment = self.of_frame(text, to, (first, true)).set(&value);
                 let place = first / text.units.unwrap_or(1);
-                self.stores.push(format!("own[{place} * OWN + u] = {stored};"));
+                self.stores.push(format!("own[{place} * OWN + u] = {assignment};"));
             }
             Step::Store { to, .. } => {
                 let element = self.of_frame(text, to, (first, true));
@@ -234,22 +235,22 @@ impl<'a> Line<'a> {
         (local, varies): (usize, bool),
     ) -> InMemory {
         let number = text.number(pointer, row, width, &shifted(local, varies));
-        self.goes_along(&number, width, (local, varies));
+        self.note_array(pointer, width, (local, varies));
         number
     }
 
     /// The same in a place.
     fn of_frame(&mut self, text: &mut Text, place: Place, (local, varies): (usize, bool)) -> InMemory {
         let number = text.element(place, self.is_of_children, &shifted(local, varies));
-        self.goes_along(&number, place.width, (local, varies));
+        self.note_array(Pointer::Frame(place), place.width, (local, varies));
         number
     }
 
     /// Notes an array whose numbers go along with the elements, in rows of this width.
-    fn goes_along(&mut self, number: &InMemory, width: usize, (local, varies): (usize, bool)) {
+    fn note_array(&mut self, pointer: Pointer, width: usize, (local, varies): (usize, bool)) {
         if varies {
             self.splits_fours |= !width.is_multiple_of(4) || !local.is_multiple_of(4);
-            self.arrays.insert(number.pointer.clone());
+            self.arrays.push(pointer);
         }
     }
 
@@ -364,7 +365,7 @@ impl<'a> Line<'a> {
                 let (x, pointer) = (input(self, text, x), text.pointer(Pointer::Parameter(parameter)));
                 let sign = if op == Op::Gain { '*' } else { '+' };
                 let from = InMemory { pointer, place: shifted(local, number.varies), is_float: false };
-                self.goes_along(&from, to.width, index);
+                self.note_array(Pointer::Parameter(parameter), to.width, index);
                 let y = match self.numbers {
                     Numbers::OfFour => self.read_first(Read { from, unless: None, varies: number.varies }),
                     _ => from.in_float(),

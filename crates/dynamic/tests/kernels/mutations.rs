@@ -8,17 +8,17 @@ use gpu::testing::emulated;
 use gpu::{Device, Element};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use ucudnn_dynamic::{Executor, Options, Warpgroups, sources};
+use ucudnn_dynamic::{Executor, Fours, Options, Warpgroups, sources};
 use vertex::function::{Declaration, Net};
 
 use super::case::{Case, arrays, graphs};
-use super::fours::{self, BY_FOURS};
+use super::fours;
 use super::levels::product_case;
 use super::nets::{check_changed, options, tree_lstm_case};
 use super::ready::ready;
 
 /// A change of a kernel's text.
-pub struct Mutation {
+struct Mutation {
     file: &'static str,
     from: &'static str,
     /// The first occurrence that is replaced, and the step from each to the next.
@@ -50,8 +50,8 @@ const MUTATIONS: [Mutation; 29] = [
     Mutation::of(LEVELS, "it.has_all_x ? first : 0", "0"),
     // A static batch's rows after the skipped ones: x starts at the first row instead.
     Mutation::of(LEVELS, "+ skipped) * it.depth", ") * it.depth"),
-    // A matrix is taken for its transpose; each strip of its columns is the first one.
-    Mutation::of(LEVELS, "it.is_transposed != 0", "false"),
+    // A matrix by depth is taken for one by columns; each of its strips is the first one.
+    Mutation::of(LEVELS, "it.is_by_depth != 0", "false"),
     Mutation::of(LEVELS, "size_t(k + down)", "size_t(down)"),
     // A tile's shared memory is written while others read it, or before it has arrived.
     Mutation::of(LEVELS, "barrier(); // the strip is there", "//"),
@@ -106,7 +106,7 @@ const OF_WIDE: [Mutation; 13] = [
 
 impl Mutation {
     /// A change of each occurrence.
-    pub const fn of(file: &'static str, from: &'static str, to: &'static str) -> Self {
+    const fn of(file: &'static str, from: &'static str, to: &'static str) -> Self {
         Self { file, from, first: 0, each: 1, to }
     }
 
@@ -121,7 +121,7 @@ impl Mutation {
         made
     }
 
-    pub fn change(&self, source: Source) -> Source {
+    fn change(&self, source: Source) -> Source {
         let mut changed = source;
         if changed.name == self.file {
             changed.text = self.applied(&changed.text).into();
@@ -204,7 +204,7 @@ fn are_found(test: &str, mutations: &[Mutation]) {
     // for.
     cases.extend([product_case(203, 5), product_case(203, 100)]);
     let options = Options { warpgroups: Warpgroups::Never, ..options(Element::Float, false) };
-    let missed = missed(mutations, &cases, options, &|source| source);
+    let missed = missed(mutations, &cases, options);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
@@ -215,7 +215,8 @@ fn of_fours_are_found(test: &str, mutations: &[Mutation]) {
     if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
         return;
     }
-    let missed = missed(mutations, &fours::cases(), options(Element::Float, false), &|source| BY_FOURS.change(source));
+    let options = Options { fours: Fours::Always, ..options(Element::Float, false) };
+    let missed = missed(mutations, &fours::cases(), options);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
@@ -240,7 +241,7 @@ fn of_wide_are_found(test: &str, mutations: &[Mutation]) {
     // Blocks share out the depth; all blocks of lines have rows; a block has several tiles, whose stages go round.
     let cases = [product_case(100, 5), product_case(133, 130), product_case(31, 4000)];
     let options = Options { warpgroups: Warpgroups::Always, ..options(Element::Float, false) };
-    let missed = missed(mutations, &cases, options, &|source| source);
+    let missed = missed(mutations, &cases, options);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
@@ -289,7 +290,7 @@ fn of_paths_are_found(test: &str, mutations: &[Mutation]) {
     let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
     let sums = Case { declaration, graphs, ids, seed: 1 };
     let options = Options { executor: Executor::Persistent { groups: 1 }, ..options(Element::Float, false) };
-    let missed = missed(mutations, &[tree, sums], options, &|source| source);
+    let missed = missed(mutations, &[tree, sums], options);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
@@ -326,11 +327,10 @@ fn a_path_that_reads_a_packets_struct_does_not_compile() {
 }
 
 /// The mutations of kernels that no run shows, static or not.
-fn missed(mutations: &[Mutation], cases: &[Case], options: Options, kernels: &dyn Fn(Source) -> Source) -> Vec<String> {
+fn missed(mutations: &[Mutation], cases: &[Case], options: Options) -> Vec<String> {
     let is_wrong = |mutation: &Mutation| {
         let is_there = Cell::new(false);
         let change = |source: Source| {
-            let source = kernels(source);
             let changed = mutation.change(source.clone());
             is_there.set(is_there.get() || changed.text != source.text || changed.headers != source.headers);
             changed

@@ -11,7 +11,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use ucudnn_dynamic::{DeviceBatch, Executor, Gradients, Inputs, Net, Options, Warpgroups, Without};
+use ucudnn_dynamic::{DeviceBatch, Executor, Fours, Gradients, Inputs, Net, Options, Warpgroups, Without};
 use vertex::batch::{Batch, Maxima, Policy};
 use vertex::function::{self, Declaration, Op, USER_OPERATIONS};
 use vertex::graphs::Graphs;
@@ -224,6 +224,7 @@ pub fn options(element: Element, is_static: bool) -> Options {
         is_training: true,
         tf32: false,
         warpgroups: Warpgroups::Many,
+        fours: Fours::Many,
         is_static,
         without: Without::Nothing,
         executor: Executor::Batched,
@@ -248,8 +249,13 @@ pub fn aligned(memory: &mut [u64]) -> *mut c_void {
 }
 
 pub fn read(memory: &[u64], element: Element, count: usize) -> Vec<f64> {
-    let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).take(count * element.bytes()).collect();
-    numbers(element, &bytes)
+    read_behind(memory, 0, element, count)
+}
+
+/// The numbers behind the first `shift` bytes.
+fn read_behind(memory: &[u64], shift: usize, element: Element, count: usize) -> Vec<f64> {
+    let bytes = memory.iter().flat_map(|word| word.to_le_bytes()).skip(shift).take(count * element.bytes());
+    numbers(element, &bytes.collect::<Vec<_>>())
 }
 
 /// The batch of a case, which may be larger by `more`, and one of its first few graphs.
@@ -291,13 +297,13 @@ pub fn pulled_bytes(element: Element, pulls: &[oracle::Pull]) -> Vec<Vec<u8>> {
     pulls.iter().map(of).collect()
 }
 
-/// Memory of an input, some bytes behind a place that is aligned to 16.
-struct Pulled {
+/// Numbers of the user's, some bytes behind a place that is aligned to 16.
+struct Given {
     memory: Vec<u128>,
     shift: usize,
 }
 
-impl Pulled {
+impl Given {
     fn new(bytes: &[u8], shift: usize) -> Self {
         let mut memory = vec![u128::MAX; bytes.len().div_ceil(16) + 1];
         let to = memory.as_mut_ptr().cast::<u8>().wrapping_add(shift);
@@ -373,21 +379,19 @@ pub fn check_of(
     let of_launches = if is_static { &other } else { &batch };
     let memory = made.memory(of_launches);
     let (mut workspace, mut reserve) = (poisoned(memory.workspace), poisoned(memory.reserve));
-    let parameters: Vec<_> = its.parameters.iter().map(|numbers| bytes(element, numbers)).collect();
+    // The arrays of some cases are aligned as their numbers are.
     let shift = if case.seed % 2 == 1 { element.bytes() } else { 0 };
+    let given = |bytes: &Vec<u8>| Given::new(bytes, shift);
+    let of_numbers = |all: &[Vec<f64>]| all.iter().map(|numbers| given(&bytes(element, numbers))).collect::<Vec<_>>();
+    let (parameters, push_gradients) = (of_numbers(&its.parameters), of_numbers(&its.push_gradients));
     let pulls = pulled_bytes(element, &its.pulls);
-    let push_gradients: Vec<_> = its.push_gradients.iter().map(|numbers| bytes(element, numbers)).collect();
+    let of_width = |(bytes, width): (&Vec<u8>, &usize)| if *width > 0 { given(bytes) } else { Given::new(bytes, 0) };
+    let pulls: Vec<_> = pulls.iter().zip(&case.declaration.pulls).map(of_width).collect();
     let mut pushes: Vec<_> = expected.pushes.iter().map(|push| poisoned(push.len() * element.bytes())).collect();
-    let constants = |all: &[Vec<u8>]| all.iter().map(|bytes| bytes.as_ptr().cast()).collect::<Vec<*const c_void>>();
-    // Some rows of inputs are aligned as their numbers are.
-    let pulled: Vec<_> = pulls
-        .iter()
-        .zip(&case.declaration.pulls)
-        .map(|(bytes, width)| Pulled::new(bytes, if *width > 0 { shift } else { 0 }))
-        .collect();
-    let of_parameters = constants(&parameters);
-    let of_pulls: Vec<_> = pulled.iter().map(Pulled::first).collect();
-    let of_pushes: Vec<_> = pushes.iter_mut().map(|push| push.as_mut_ptr().cast::<c_void>()).collect();
+    let firsts = |all: &[Given]| all.iter().map(Given::first).collect::<Vec<_>>();
+    let (of_parameters, of_pulls) = (firsts(&parameters), firsts(&pulls));
+    let first = |push: &mut Vec<u64>| push.as_mut_ptr().cast::<c_void>().wrapping_byte_add(shift);
+    let of_pushes: Vec<_> = pushes.iter_mut().map(first).collect();
     let inputs = Inputs {
         parameters: &of_parameters,
         pulls: &of_pulls,
@@ -397,7 +401,7 @@ pub fn check_of(
     };
     if matches!(options.executor, Executor::Persistent { .. }) {
         // Packets of an earlier run, with other numbers, must not be taken for this run's packets.
-        let zeros: Vec<_> = pulls.iter().map(|pull| vec![0_u64; pull.len() / 8 + 1]).collect();
+        let zeros: Vec<_> = pulls.iter().map(|pull| vec![0_u128; pull.memory.len()]).collect();
         let pulls: Vec<_> = zeros.iter().map(|zeros| zeros.as_ptr().cast()).collect();
         // SAFETY: as below.
         unsafe { made.forward(of_launches, &arrays, Inputs { pulls: &pulls, ..inputs }, ptr::null_mut()) }.unwrap();
@@ -406,7 +410,8 @@ pub fn check_of(
     unsafe { made.forward(of_launches, &arrays, inputs, ptr::null_mut()) }.unwrap();
     let what = format!("{number}, {options:?}: {case:?}");
     for (push, expected) in pushes.iter().zip(&expected.pushes) {
-        compare(&read(push, element, expected.len()), expected, epsilon, &format!("outputs of {what}"));
+        let found = read_behind(push, shift, element, expected.len());
+        compare(&found, expected, epsilon, &format!("outputs of {what}"));
     }
 
     let mut rng = StdRng::seed_from_u64(case.seed ^ 1);
@@ -432,7 +437,7 @@ pub fn check_of(
         .iter_mut()
         .map(|memory| memory.as_mut().map_or(ptr::null_mut(), |memory| memory.as_mut_ptr().cast()))
         .collect();
-    let of_gradients = constants(&push_gradients);
+    let of_gradients = firsts(&push_gradients);
     let gradients = Gradients {
         pushes: &of_gradients,
         parameters: &pointers[..parameters.len()],

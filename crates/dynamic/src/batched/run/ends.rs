@@ -100,7 +100,7 @@ impl Run<'_> {
     }
 
     /// The matrices of whose transposes the run makes copies first, a bit each. A level's product of a static batch reads a
-    /// matrix as it is.
+    /// matrix as it lies. If a path that was chosen cannot be launched, levels read the copies.
     pub(super) fn copied_matrices(&self) -> u64 {
         let is_in_one_launch = self.path_in_one_launch().is_some();
         let mut copied = 0;

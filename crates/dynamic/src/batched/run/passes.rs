@@ -9,6 +9,14 @@ use vertex::stages::{Stage, Way};
 
 use super::{At, Run};
 use crate::emit::{Kernel, MOST_POINTERS, Pointer, Shape, THREADS, TILE_ROWS, WORDS_OF_RANGE};
+use crate::options::Fours;
+
+/// The fewest elements whose threads compute four at once. They are fours for 512 threads of each of 128 multiprocessors; of
+/// fewer elements, more threads wait for memory at once.
+const LEAST_BY_FOURS: usize = 1 << 18;
+
+/// A kind, the kernel of its pass, and the rows.
+type Member<'a> = (usize, &'a Kernel, &'a Function, At);
 
 impl Run<'_> {
     /// The passes of a stage over rows of a kind.
@@ -32,7 +40,7 @@ impl Run<'_> {
         // The next passes of each kind whose work a fused kernel has done.
         let mut done = [0; MOST_FUNCTIONS];
         for turn in &its.turns[stage as usize] {
-            let (mut fused, mut own, mut products) = (vec![], vec![], vec![]);
+            let (mut fused, mut own, mut fours, mut products) = (vec![], vec![], vec![], vec![]);
             for &(kind, place) in turn {
                 let Some(at) = ranges[kind].filter(|at| at.range.row_count > 0) else { continue };
                 if done[kind] > 0 {
@@ -55,19 +63,37 @@ impl Run<'_> {
                         fused.push((kind, kernel, function, at));
                         done[kind] = passes - 1;
                     }
-                    (None, Some((kernel, function))) => own.push((kind, kernel, function, at)),
+                    (None, Some((kernel, function))) => {
+                        own.push((kind, kernel, function, at));
+                        fours.extend(kernels.fours.as_ref().map(|(kernel, function)| (kind, kernel, function, at)));
+                    }
                     (None, None) => products.push((kind, &passes[place], at)),
                 }
             }
             // SAFETY: the caller's promise.
             unsafe {
                 self.launch(&fused)?;
-                self.launch(&own)?;
+                self.launch(if self.runs_by_fours(&own, &fours) { &fours } else { &own })?;
                 products.into_iter().try_for_each(|(kind, pass, at)| self.product(kind, pass, at))?;
                 self.net.library.multiply(self.stream, &std::mem::take(&mut self.products), self.net.tf32)?;
             }
         }
         Ok(())
+    }
+
+    /// Passes that run beside each other run by fours: some have many elements, and arrays allow it.
+    fn runs_by_fours(&self, own: &[Member], fours: &[Member]) -> bool {
+        let elements = own.iter().map(|(_, kernel, _, at)| at.launched(kernel.is_of_children) * kernel.threads_of_row);
+        let are_many = match self.net.fours {
+            Fours::Many => elements.max().is_some_and(|most| most >= LEAST_BY_FOURS),
+            Fours::Always => true,
+        };
+        let is_aligned = |kind: usize, pointer: &Pointer| {
+            let bytes = if pointer.has_floats() { size_of::<f32>() } else { self.element() };
+            self.pointer(kind, *pointer).addr().is_multiple_of(4 * bytes)
+        };
+        let are_aligned = |(kind, kernel, ..): &Member| kernel.arrays_of_fours.iter().all(|its| is_aligned(*kind, its));
+        are_many && fours.len() == own.len() && fours.iter().all(are_aligned)
     }
 
     /// The matrix of a fused kernel is aligned for quads.
@@ -80,7 +106,7 @@ impl Run<'_> {
     ///
     /// # Safety
     /// As for [`Net::forward`].
-    unsafe fn launch(&self, mut members: &[(usize, &Kernel, &Function, At)]) -> Result<(), Error> {
+    unsafe fn launch(&self, mut members: &[Member]) -> Result<(), Error> {
         let most_blocks = self.net.library.most_blocks;
         while let [(_, first, function, _), ..] = members {
             let (together, others) =

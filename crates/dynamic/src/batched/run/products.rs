@@ -114,8 +114,8 @@ impl Run<'_> {
                 if count == 0 {
                     return Ok(());
                 }
-                let is_copied = is_transposed && self.copied & 1 << parameter != 0;
-                let weights = match is_copied {
+                let reads_copy = is_transposed && self.copied & 1 << parameter != 0;
+                let weights = match reads_copy {
                     true => self.workspace(self.layout.transposed[parameter]).cast_const(),
                     false => self.inputs.parameters[parameter],
                 };
@@ -132,7 +132,8 @@ impl Run<'_> {
                     is_of_children: x.is_of_children.into(),
                     skipped: 0,
                     count: count as i32,
-                    is_transposed: (is_transposed && !is_copied).into(),
+                    // The rows of a matrix are the depth of its transpose.
+                    is_by_depth: (is_transposed && !reads_copy).into(),
                 };
                 if at.is_counted_by_script() {
                     let rows = [at.expected[usize::from(x.is_of_children)], at.launched(x.is_of_children)];
