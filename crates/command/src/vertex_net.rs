@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use dynamic::{Executor, Options, Warpgroups, Without};
+use dynamic::{Executor, Fours, Options, Warpgroups, Without};
 use gpu::Element;
 use serde_json::{Value, json};
 use vertex::function::Net;
@@ -34,6 +34,7 @@ impl VertexNet {
             is_training: fields.flag("training"),
             tf32: fields.flag("tf32"),
             warpgroups: Warpgroups::Many,
+            fours: Fours::Many,
             is_static: fields.flag("static"),
             without: Without::Nothing,
             executor: Executor::Auto,
