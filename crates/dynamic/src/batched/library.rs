@@ -207,8 +207,8 @@ impl Library {
         }
     }
 
-    /// The product of a level, of the rows that a script counts or of all. The launch's tiles are made for the rows that are expected, and there are
-    /// blocks for those that are launched.
+    /// The product of a level, of the rows that a script counts or of all. The launch's tiles are made for the rows that are
+    /// expected, and there are blocks for those that are launched.
     ///
     /// # Safety
     /// The struct's arrays are on the stream's device, as long as it and the script say.

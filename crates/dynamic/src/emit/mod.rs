@@ -306,22 +306,22 @@ struct InMemory {
 }
 
 impl InMemory {
-    /// Itself, to be written.
+    /// The code for it.
     fn itself(&self) -> String {
         format!("{}[{}]", self.pointer, self.place)
     }
 
-    /// Where it lies.
+    /// The code for where it lies.
     fn address(&self) -> String {
         format!("{} + {}", self.pointer, self.place)
     }
 
-    /// It as a float.
+    /// The code for it as a float.
     fn in_float(&self) -> String {
         if self.is_float { self.itself() } else { format!("to_float({})", self.itself()) }
     }
 
-    /// Sets it to a float.
+    /// The code that sets it to a float.
     fn set(&self, value: &str) -> String {
         let is_itself = if self.is_float { value.to_owned() } else { format!("to_element({value})") };
         format!("{} = {is_itself}", self.itself())

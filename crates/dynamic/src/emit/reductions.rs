@@ -75,12 +75,12 @@ impl By {
         if self == Self::Four { "Four{}" } else { "0.0f" }
     }
 
-    /// Reads numbers.
+    /// The code that reads numbers.
     fn read(self, from: &InMemory) -> String {
         if self == Self::Four { format!("four_at({})", from.address()) } else { from.in_float() }
     }
 
-    /// Sets numbers in memory.
+    /// The code that sets numbers in memory.
     fn set(self, to: &InMemory, value: &str) -> String {
         if self == Self::Four { format!("set_four({}, {value});", to.address()) } else { format!("{};", to.set(value)) }
     }
