@@ -188,12 +188,13 @@ const OF_PATHS: [Mutation; 14] = [
 /// Runs in which a mutation must show.
 const RUNS: usize = 12;
 
+/// One child of a test is enough; and in the first one, blocks and threads run in order, which hides some mutations.
+fn looks_for_mutations(test: &str) -> bool {
+    emulated::is_child(test) && std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() == Ok("1")
+}
+
 fn are_found(test: &str, mutations: &[Mutation]) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    // One child is enough; and in the first one, blocks and threads run in order, which hides some.
-    if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
+    if !looks_for_mutations(test) {
         return;
     }
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[9; 32]));
@@ -204,20 +205,15 @@ fn are_found(test: &str, mutations: &[Mutation]) {
     // for.
     cases.extend([product_case(203, 5), product_case(203, 100)]);
     let options = Options { warpgroups: Warpgroups::Never, ..options(Element::Float, false) };
-    let missed = missed(mutations, &cases, options);
-    assert!(missed.is_empty(), "not found: {missed:#?}");
+    assert_found(mutations, &cases, options);
 }
 
 fn of_fours_are_found(test: &str, mutations: &[Mutation]) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
+    if !looks_for_mutations(test) {
         return;
     }
     let options = Options { fours: Fours::Always, ..options(Element::Float, false) };
-    let missed = missed(mutations, &fours::cases(), options);
-    assert!(missed.is_empty(), "not found: {missed:#?}");
+    assert_found(mutations, &fours::cases(), options);
 }
 
 #[test]
@@ -232,17 +228,13 @@ fn mutations_of_fours_are_found() {
 }
 
 fn of_wide_are_found(test: &str, mutations: &[Mutation]) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
+    if !looks_for_mutations(test) {
         return;
     }
     // Blocks share out the depth; all blocks of lines have rows; a block has several tiles, whose stages go round.
     let cases = [product_case(100, 5), product_case(133, 130), product_case(31, 4000)];
     let options = Options { warpgroups: Warpgroups::Always, ..options(Element::Float, false) };
-    let missed = missed(mutations, &cases, options);
-    assert!(missed.is_empty(), "not found: {missed:#?}");
+    assert_found(mutations, &cases, options);
 }
 
 #[test]
@@ -274,10 +266,7 @@ fn mutations_of_products_are_found() {
 }
 
 fn of_paths_are_found(test: &str, mutations: &[Mutation]) {
-    if !emulated::is_child(test) {
-        return;
-    }
-    if std::env::var("HOSTDNN_SCHEDULE_SEED").as_deref() != Ok("1") {
+    if !looks_for_mutations(test) {
         return;
     }
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]));
@@ -290,8 +279,7 @@ fn of_paths_are_found(test: &str, mutations: &[Mutation]) {
     let ids = (0..graphs.first_vertex.len() as i64 - 1).collect();
     let sums = Case { declaration, graphs, ids, seed: 1 };
     let options = Options { executor: Executor::Persistent { groups: 1 }, ..options(Element::Float, false) };
-    let missed = missed(mutations, &[tree, sums], options);
-    assert!(missed.is_empty(), "not found: {missed:#?}");
+    assert_found(mutations, &[tree, sums], options);
 }
 
 #[test]
@@ -326,8 +314,8 @@ fn a_path_that_reads_a_packets_struct_does_not_compile() {
     assert!(why.contains("packet"), "{why}");
 }
 
-/// The mutations of kernels that no run shows, static or not.
-fn missed(mutations: &[Mutation], cases: &[Case], options: Options) -> Vec<String> {
+/// Each mutation of kernels shows in some run, static or not.
+fn assert_found(mutations: &[Mutation], cases: &[Case], options: Options) {
     let is_wrong = |mutation: &Mutation| {
         let is_there = Cell::new(false);
         let change = |source: Source| {
@@ -360,5 +348,7 @@ fn missed(mutations: &[Mutation], cases: &[Case], options: Options) -> Vec<Strin
         false
     };
     let missed = mutations.iter().filter(|mutation| !is_wrong(mutation));
-    missed.map(|mutation| format!("{}: {} -> {}", mutation.file, mutation.from, mutation.to)).collect()
+    let missed: Vec<_> =
+        missed.map(|mutation| format!("{}: {} -> {}", mutation.file, mutation.from, mutation.to)).collect();
+    assert!(missed.is_empty(), "not found: {missed:#?}");
 }
