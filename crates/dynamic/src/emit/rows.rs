@@ -30,13 +30,7 @@ pub fn emit(text: &mut Text, steps: &[Step], is_of_children: bool) -> usize {
             continue;
         }
         text.open_elements(is_of_children, width);
-        text.numbers(is_of_children);
-        text.line("(void)row; (void)of_kind;");
-        let mut line = Line::new(&spans, is_of_children);
-        for piece in pieces {
-            line.write(text, piece);
-        }
-        line.finish(text);
+        write_line(text, &spans, pieces, is_of_children, Numbers::OfElement);
         text.close_elements(width);
         turns = turns.max(width);
     }
@@ -50,14 +44,7 @@ fn by_fours(text: &mut Text, spans: &Spans, pieces: &[Piece], is_of_children: bo
         return false;
     }
     let mut code = text.inner();
-    code.numbers(is_of_children);
-    code.line("(void)row; (void)of_kind;");
-    let mut line = Line::new(spans, is_of_children);
-    line.numbers = Numbers::OfFour;
-    for piece in pieces {
-        line.write(&mut code, piece);
-    }
-    line.finish(&mut code);
+    let line = write_line(&mut code, spans, pieces, is_of_children, Numbers::OfFour);
     text.pointers = std::mem::take(&mut code.pointers);
     let is_fit = !line.splits_fours && line.reads.len() + line.stores.len() <= MOST_OF_FOUR;
     if is_fit {
@@ -66,6 +53,25 @@ fn by_fours(text: &mut Text, spans: &Spans, pieces: &[Piece], is_of_children: bo
         text.line("});");
     }
     is_fit
+}
+
+/// Writes what a loop does for pieces of one width.
+fn write_line<'a>(
+    text: &mut Text,
+    spans: &'a Spans<'a>,
+    pieces: &[Piece],
+    is_of_children: bool,
+    numbers: Numbers,
+) -> Line<'a> {
+    text.numbers(is_of_children);
+    text.line("(void)row; (void)of_kind;");
+    let mut line = Line::new(spans, is_of_children);
+    line.numbers = numbers;
+    for piece in pieces {
+        line.write(text, piece);
+    }
+    line.finish(text);
+    line
 }
 
 /// A number of the scratch memory, in the code for element e of a piece.

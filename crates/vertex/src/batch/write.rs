@@ -1,9 +1,9 @@
 //! Writes a batch's arrays, wherever an executor has them.
 //!
 //! A graph's numbers are prepared in the order of its sorted vertices and slots. A batch adds to them what the graphs
-//! before it have. The vertices of a *run* have rows and edges that follow each other. Where runs are long, each array is copied run by run,
-//! which the compiler turns into vectors. Where they are short, the vertices are written one by one: loops of a few turns
-//! would cost more for their unforeseen ends.
+//! before it have. The vertices of a *run* have rows and edges that follow each other. Where runs are long, each array is
+//! copied run by run, which the compiler turns into vectors. Where they are short, the vertices are written one by one:
+//! loops of a few turns would cost more for their unforeseen ends.
 
 use std::ops::Range;
 
