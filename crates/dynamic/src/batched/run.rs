@@ -96,7 +96,7 @@ struct Run<'a> {
     sizes: BatchSizes,
     layout: Layout,
     stream: Stream,
-    /// The matrices whose transposes the run reads from copies: see [`Run::copied_matrices`].
+    /// Backward: the matrices whose transposes the run reads from copies. See [`Run::copied_matrices`].
     copied: u64,
     /// The gradients of parameters that were written already.
     is_there: [bool; MOST_PARAMETERS],
@@ -263,7 +263,7 @@ impl<'a> Run<'a> {
         let layout = net.layout(&extents, sizes, way);
         let are_sums = gradients.are_in_float || net.element.bytes() == size_of::<f32>();
         let is_there = [gradients.accumulates && are_sums; MOST_PARAMETERS];
-        let mut run = Self {
+        Self {
             net,
             way,
             its,
@@ -282,9 +282,7 @@ impl<'a> Run<'a> {
             pending: Pending::default(),
             step: None,
             left: vec![],
-        };
-        run.copied = run.copied_matrices();
-        run
+        }
     }
 
     fn workspace(&self, place: usize) -> *mut c_void {

@@ -67,6 +67,7 @@ impl Run<'_> {
     /// # Safety
     /// As for [`Net::backward`].
     pub(super) unsafe fn begin_backward(&mut self) -> Result<(), Error> {
+        self.copied = self.copied_matrices();
         let declaration = self.net.net.declaration();
         let mut tasks: Vec<_> = self.step.iter().map(|step| step.scores).collect();
         let mut clear = |to, bytes| tasks.push(Task::Zeros(Zeros { to, bytes }));
@@ -101,7 +102,7 @@ impl Run<'_> {
 
     /// The matrices of whose transposes the run makes copies first, a bit each. A level's product of a static batch reads a
     /// matrix as it lies. If a path that was chosen cannot be launched, levels read the copies.
-    pub(super) fn copied_matrices(&self) -> u64 {
+    fn copied_matrices(&self) -> u64 {
         let is_in_one_launch = self.path_in_one_launch().is_some();
         let mut copied = 0;
         for (passes, kernels) in self.its.passes.iter().zip(&self.its.kernels) {
